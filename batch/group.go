@@ -79,7 +79,7 @@ func trackedRun(f *candidate) (run, all string) {
 func trackedRuns(files []candidate) map[string]map[string]bool {
 	out := map[string]map[string]bool{}
 	for _, f := range files {
-		if run, all := trackedRun(&f); all != "" && (f.Kind == kindText || f.Kind == kindRecording) {
+		if run, all := trackedRun(&f); all != "" && (f.Kind == kindText || f.Kind == kindTracked || f.Kind == kindRecording) {
 			if out[all] == nil {
 				out[all] = map[string]bool{}
 			}
@@ -102,6 +102,12 @@ var (
 // homeOf is the folder that a file belongs to.
 func homeOf(f *candidate) string {
 	dir := above(f.Path)
+	if run := mlflowRun(f); run != "" {
+		return run
+	}
+	if dir != f.Root && trainersLogs().MatchString(path.Base(dir)) && path.Base(above(dir)) == "runs" && above(dir) != f.Root {
+		dir = above(above(dir)) // output/runs/Nov25_12-00-00_host, beside output/trainer_state.json
+	}
 	if attempt := above(dir); dir != f.Root && bareNumber().MatchString(path.Base(dir)) &&
 		attemptFolder().MatchString(path.Base(attempt)) {
 		return attempt // torchrun --log-dir: none_x7/attempt_0/3/stderr.log
@@ -110,6 +116,20 @@ func homeOf(f *candidate) string {
 		dir = above(dir)
 	}
 	return dir
+}
+
+// trainersLogs is a folder for TensorBoard as Transformers' Trainer calls it.
+var trainersLogs = pattern.Of(`^[A-Z][a-z]{2}[0-9]{2}_[0-9]{2}-[0-9]{2}-[0-9]{2}_`)
+
+// mlflowRun is the folder that MLflow keeps for a run, whose name is 32 hexadecimal
+// digits: its metrics, parameters and tags lie in folders below; "" for none.
+func mlflowRun(f *candidate) string {
+	for dir := above(f.Path); dir != f.Root && above(dir) != dir; dir = above(dir) {
+		if name := path.Base(dir); len(name) == 32 && strings.Trim(name, "0123456789abcdef") == "" {
+			return dir
+		}
+	}
+	return ""
 }
 
 // above is the folder of a path or of a store's name, whose two slashes path.Dir
@@ -180,13 +200,16 @@ func textRuns(home string, files []candidate) []Run {
 	if groups[""] != nil {
 		named--
 	}
+	tracked := slices.DeleteFunc(slices.Clone(files), func(f candidate) bool { return f.Kind != kindTracked })
+	var runs []Run
 	switch {
-	case len(groups) == 0:
+	case len(groups) == 0 && len(tracked) == 0:
 		return nil
 	case named <= 1:
 		return []Run{runOf(home, files, false)}
+	case len(tracked) > 0:
+		runs = append(runs, runOf(home, tracked, false))
 	}
-	var runs []Run
 	for _, members := range groups {
 		runs = append(runs, runOf(members[0].Path, members, false))
 	}

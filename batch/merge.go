@@ -93,7 +93,8 @@ func runsOfParts(ctx context.Context, parts []*store.Place) (runs []Run, from, s
 				continue
 			}
 			if !entry.whole(ctx, part) {
-				return nil, nil, nil, fmt.Errorf("%s: isn't whole: run its shard again", part.URL(path.Join(runsFolder, entry.Name)))
+				return nil, nil, nil, fmt.Errorf("%s: isn't whole: run its shard again",
+					part.URL(path.Join(runsFolder, entry.Name)))
 			}
 			from[entry.Name] = part
 			runs = append(runs, entry.run())

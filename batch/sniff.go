@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/vramscope/vramscope/evidence/read"
+	"github.com/vramscope/vramscope/evidence/tracker"
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/store"
@@ -28,6 +29,7 @@ const (
 	kindOther     fileKind = iota // nothing that is analysed
 	kindRecording                 // a memory snapshot, or what has the name of one and is damaged
 	kindPickle                    // a pickle of something else
+	kindTracked                   // a tracker's: all of a folder are of one run
 	kindText                      // a log, nvidia-smi output or a trace, perhaps
 	kindAccessory                 // a model's configuration or a labels file
 	kindSilent                    // a log, it seems, in which nothing known stands
@@ -53,6 +55,11 @@ func kindOf(name string, head, tail []byte) fileKind {
 		return kindPickle
 	case named:
 		return kindRecording
+	case tracker.Recognise(name, plain) != nil:
+		if strings.HasSuffix(name, ".csv") && path.Base(name) != "metrics.csv" {
+			return kindText // one of several runs, perhaps
+		}
+		return kindTracked
 	case sniff.IsBinary(plain), sniff.IsSafetensors(plain, 0), sniff.IsReport(plain), sniff.OtherFile(path.Base(name)):
 		return kindOther
 	case sniff.AccessoryOf(plain) != sniff.None:

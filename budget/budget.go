@@ -22,6 +22,7 @@ type Budget struct {
 	Stages       []Stage // of a pipeline
 	Notes        []string
 
+	fullest    int64     // the rank of a pipeline that is shown, from 1 on
 	load, step []request // what the allocator is asked for, nil where nobody wants to know
 }
 

@@ -93,7 +93,7 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.latent == nil && !a.uncached {
 		k, v = a.toCache(m, k, v)
 	}
-	if rep := a.heads / a.kv; rep > 1 && m.grad && m.opts.spreadsHeads() && !m.compiled {
+	if rep := a.heads / a.kv; rep > 1 && m.grad && m.opts.spreadsHeads() {
 		k, v = m.replace(k, m.repeat(k, rep, a.kv == 1)), m.replace(v, m.repeat(v, rep, a.kv == 1))
 	}
 	if c := m.opts.CP; c > 1 { // keys and values on their way round the ring

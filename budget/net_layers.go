@@ -68,7 +68,11 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 	in := m.again(x)
 	rows := in.n / n.size
 	stat := m.alloc(4*rows, Temporary)
-	y := m.tensor(in.n, m.narrow(in.e))
+	e := in.e
+	if m.compiled { // the cast for what comes next is part of it
+		e = m.narrow(e)
+	}
+	y := m.tensor(in.n, e)
 	b, size := in.bytes(), n.size
 	ins := []*value{in}
 	for _, q := range []*parameter{n.weight, n.bias} {

@@ -75,6 +75,7 @@ func (m *machine) linear(x *value, l *linear) *value {
 		b = m.weight(l.bias)
 	}
 	t := x.n / l.in
+	small := m.inEightBits(in, w, l)
 	y := m.kept(t*l.out, w.e, true)
 	if b != nil {
 		m.pulse(m.cublas1, Workspace)
@@ -84,7 +85,9 @@ func (m *machine) linear(x *value, l *linear) *value {
 	needX, needW := in.needsGrad(), w.needsGrad()
 	saved := []*storage{nil, nil}
 	var again int64
-	if needW && in.part != nil {
+	if small != nil { // made again in backward, from what the operation before has kept
+		m.releaseAll(small)
+	} else if needW && in.part != nil {
 		saved[0], again = in.part, in.bytes()
 	} else if needW {
 		saved[0] = in.st
@@ -106,6 +109,10 @@ func (m *machine) linear(x *value, l *linear) *value {
 	m.transposed = w.leaf != nil
 	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
 		r := make([]*storage, len(ins))
+		if small != nil { // the gradient, the weight and the input in 8 bits
+			eight := []*storage{m.alloc(t*out, Temporary), m.alloc(wb/e, Temporary), m.alloc(xb/e, Temporary)}
+			defer m.releaseAll(eight)
+		}
 		dw := func() {
 			if needW {
 				m.pulse(again, Communication)
@@ -135,6 +142,16 @@ func (m *machine) linear(x *value, l *linear) *value {
 	})
 	m.drop(in, w, b)
 	return y
+}
+
+// inEightBits makes the 8-bit copies that a product of torchao's Float8Linear takes, of
+// its input and of its weight, nil where it takes none. Compiled ones alone are known. The
+// head stays in 16 bits, as do adapters.
+func (m *machine) inEightBits(in, w *value, l *linear) []*storage {
+	if !m.opts.Float8 || l.weight.Role == RoleHead || !m.compiled || !l.weight.trainable {
+		return nil
+	}
+	return []*storage{m.alloc(in.n, Temporary), m.alloc(w.n, Temporary)}
 }
 
 // embedding looks t rows of h up; idBytes is what the ids cost when they are saved.

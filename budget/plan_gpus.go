@@ -149,7 +149,7 @@ func (b *Budget) finish(p *plan) {
 		b.Reserved = max(p.reserved(b.load, b.step), (top+2*mib-1)/(2*mib)*(2*mib))
 		b.load, b.step = nil, nil
 	}
-	b.Setting.reserve = 0
+	b.Setting.reserve, b.Setting.fullest = 0, 0
 	b.Context = p.device().Context
 	if p.GPUs > 1 {
 		comms := int64(0)
@@ -223,6 +223,37 @@ var notes = []struct {
 		"text only: an image adds the vision encoder's activations"},
 	{func(p *plan) bool { return p.KeepGradients },
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
+	{func(p *plan) bool { return p.titan() },
+		"model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query head, logits " +
+			"deleted before backward; --framework transformers takes them as Transformers'"},
+	{func(p *plan) bool { return p.titan() && p.compiledLoss() },
+		"the loss is compiled, too, as in torchtitan since 2025, which takes the fused optimizer; with --optimizer adamw it " +
+			"isn't, and keeps float32 logits"},
+	{func(p *plan) bool { return p.Framework == "torchtune" && !p.Inference },
+		"model and loop are taken as torchtune's: --loss chunked makes 8 pieces of logits that all stay, logits are deleted " +
+			"before backward; --framework transformers takes them as Transformers'"},
+	{func(p *plan) bool { return p.Framework == "litgpt" && !p.Inference },
+		"the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
+			"--framework transformers takes it as Transformers'"},
+	{func(p *plan) bool { return p.keepsPackedInputs() },
+		"bitsandbytes before 0.44 keeps the inputs of packed products until the next loss replaces this one; newer versions " +
+			"don't"},
+	{func(p *plan) bool { return p.Framework == "deepspeed" && !p.Inference },
+		"--framework deepspeed changes nothing: what DeepSpeed shards is said by --zero"},
+	{func(p *plan) bool {
+		return p.Checkpointing == "selective" && !p.Inference && p.Attention != "eager" && slices.ContainsFunc(p.model.blocks,
+			func(b *block) bool { return b.attn != nil && !b.attn.eagerOnly })
+	}, "--checkpointing selective changes nothing for attention: a fused kernel keeps no scores to begin with"},
+	{func(p *plan) bool { return p.Float8 && !p.Compile && !p.Inference },
+		"--float8 without --compile changes nothing here: which copies torchao makes in eager mode isn't known"},
+	{func(p *plan) bool {
+		return p.Inference && (p.Compile || p.Float8 || p.ActivationOffload || p.OptimizerInBackward)
+	},
+		"--compile, --float8, --activation-offload and --optimizer-in-backward are of training: they change nothing here"},
+	{func(p *plan) bool { return p.PP == 1 && (p.MicroBatches > 0 || p.Schedule != "1f1b") },
+		"--micro-batches and --schedule are of a pipeline: without --pp they change nothing"},
+	{func(p *plan) bool { return p.Schedule == "zbv" && p.PP > 1 },
+		"zbv is taken as if a backward were one piece: what only gradients of weights wait for is let go early"},
 	{func(p *plan) bool { return p.UseCache && !p.Inference },
 		"use_cache=True in training: keys and values stay for as long as the outputs do"},
 }

@@ -141,6 +141,9 @@ func (p *plan) pipeline(b *Budget) {
 	var full *Budget
 	var rank int64
 	for i := range p.PP {
+		if p.fullest > 0 && i != p.fullest-1 {
+			continue
+		}
 		cs := p.chunks(i)
 		x := &Budget{Setting: b.Setting}
 		q := *cs[0]
@@ -174,6 +177,7 @@ func (p *plan) pipeline(b *Budget) {
 			full, rank = x, i
 		}
 	}
+	b.fullest = rank + 1
 	b.Phases, b.FirstStep, b.WeightsBytes = full.Phases, full.FirstStep, full.WeightsBytes
 	b.load, b.step, b.Reserved = nil, nil, full.Reserved
 	b.peak()

@@ -36,6 +36,7 @@ type group struct {
 	whole    []*storage // gathered parameters
 	stays    bool       // gathered from forward to backward
 	gathered int64      // bytes of the flat buffer
+	calls    int        // in forward, of which backward has not gone through yet
 }
 
 // sharding is the state of a run whose parameters are sharded.
@@ -124,6 +125,7 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 			return []*storage{m.keep(gr[0])}
 		})
 	}
+	g.calls++
 	r.unshard(g, false)
 	y := f(in)
 	r.m.drop(in)
@@ -180,6 +182,10 @@ func (r *run) unshard(g *group, backward bool) {
 			}
 		}
 		g.flat = nil
+	}
+	if backward && g.calls > 1 { // what was before in forward is the group itself
+		g.calls--
+		return
 	}
 	if b := g.before; backward && b != nil && b.whole == nil && b.flat == nil {
 		b.flat = r.allGather(b)

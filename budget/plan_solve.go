@@ -104,7 +104,7 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 		return nil, err
 	}
 	v.seen[[2]int64{s.Batch, s.Sequence}] = here
-	v.s.reserve = here.looseness()
+	v.s.reserve, v.s.fullest = here.looseness(), here.fullest
 	var fits []Fit
 	for _, g := range devices {
 		f := Fit{GPU: g, Fits: here.fits(g)}
@@ -211,6 +211,9 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 		}
 		return largest(unit, limitBatch, g.Capacity, need)
 	}
+	if what != "gpus" {
+		s.fullest = b.fullest
+	}
 	// How much more is reserved than allocated is worked out for one setting, and taken for
 	// those near it; what is found is worked out for itself.
 	s.reserve = b.looseness()
@@ -220,18 +223,21 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 		return err == nil && b.fits(g)
 	}
 	for range 6 {
-		s.reserve = 0
+		s.reserve, s.fullest = 0, 0
 		if n == 0 || fits(n) || err != nil {
 			break
 		}
-		s.reserve = b.looseness()
+		s.reserve, s.fullest = b.looseness(), b.fullest
+		if what == "gpus" {
+			s.fullest = 0
+		}
 		m := search()
 		if m == n {
 			break
 		}
 		n = m
 	}
-	s.reserve = 0
+	s.reserve, s.fullest = 0, 0
 	if limit := int64(limitSequence); what != "gpus" && n > 0 {
 		if what == "batch" {
 			limit = limitBatch
@@ -380,7 +386,7 @@ func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
 		if !r.open(&t) {
 			continue
 		}
-		t.reserve = b.looseness()
+		t.reserve, t.fullest = b.looseness(), b.fullest
 		r.apply(&t)
 		if t.Allocator != s.Allocator {
 			t.reserve = 0
@@ -394,7 +400,8 @@ func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
 		}
 		ms = append(ms, Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, TotalDevice: n.TotalDevice(),
 			Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
-		ms[len(ms)-1].Setting.reserve, t.reserve = 0, 0
+		t.reserve, t.fullest = 0, 0
+		ms[len(ms)-1].Setting = t
 		s, b = t, n
 	}
 	return ms, nil

@@ -88,6 +88,8 @@ func (r *rows) put(b array.Builder, v any) {
 		b.(*array.Uint64Builder).Append(v)
 	case float64:
 		b.(*array.Float64Builder).Append(v)
+	case *float64:
+		putAt(r, b, v)
 	case bool:
 		b.(*array.BooleanBuilder).Append(v)
 	case []string:

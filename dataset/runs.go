@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -21,6 +23,82 @@ type runRow struct {
 	budget     *report.BudgetFigures // nil: none
 	bestName   string
 	bestSaves  *int64
+	set        evidence.Parameters // by trackers, then by notes
+	logged
+}
+
+// logged are figures of logs, trackers and monitors.
+type logged struct {
+	loggedSteps, loggedPeak, monitoredPeak *int64
+	stepSeconds                            *float64
+}
+
+// read takes them.
+func (l *logged) read(ev *evidence.Evidence) {
+	most := func(to **int64, figure *int64) {
+		if figure != nil && (*to == nil || **to < *figure) {
+			*to = figure
+		}
+	}
+	for _, s := range ev.Steps { // that with the most comes first
+		n := int64(s.Count)
+		most(&l.loggedSteps, &n)
+		most(&l.loggedPeak, s.MaxMemoryBytes)
+		if l.stepSeconds == nil {
+			l.stepSeconds = s.MedianStepSeconds
+		}
+	}
+	for i := range ev.MemorySummaries {
+		most(&l.loggedPeak, ev.MemorySummaries[i].PeakAllocatedBytes)
+	}
+	for i := range ev.GPUs {
+		most(&l.monitoredPeak, ev.GPUs[i].PeakUsedBytes)
+	}
+}
+
+// readSettings takes what trackers say of how the run was set, and what notes say
+// where they don't.
+func (r *runRow) readSettings() {
+	if p := r.doc.Evidence.Settings(); p != nil {
+		r.set = *p
+	}
+	number := func(to **int64, text string) {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil && n > 0 && *to == nil {
+			*to = &n
+		}
+	}
+	word := func(to **string, text string) {
+		if *to == nil {
+			*to = &text
+		}
+	}
+	for _, n := range r.doc.Notes {
+		switch n.Key {
+		case "batch_size":
+			number(&r.set.BatchSize, n.Value)
+		case "sequence_length":
+			number(&r.set.SequenceLength, n.Value)
+		case "gpus":
+			number(&r.set.GPUs, n.Value)
+		case "tokens_per_step":
+			number(&r.set.TokensPerStep, n.Value)
+		case "model":
+			word(&r.set.Model, n.Value)
+		case "precision":
+			word(&r.set.Precision, n.Value)
+		case "optimizer":
+			word(&r.set.Optimizer, n.Value)
+		}
+	}
+	r.set.SetTokens()
+}
+
+// model is the model's type, or what it is called.
+func (r *runRow) model() any {
+	if r.budget == nil {
+		return r.set.Model
+	}
+	return &r.budget.Model.Type
 }
 
 func runRows(s *source, add func(any)) {
@@ -36,6 +114,10 @@ func runRows(s *source, add func(any)) {
 		r.totals.add(&s.doc.Devices[i])
 	}
 	r.ooms += len(s.doc.OnlyLogged())
+	if s.doc.Evidence != nil {
+		r.logged.read(s.doc.Evidence)
+	}
+	r.readSettings()
 	r.setBest()
 	add(r)
 }

@@ -69,6 +69,7 @@ func without(ev *evidence.Evidence, foreign map[int]bool) *evidence.Evidence {
 		Steps:           less(ev.Steps, func(x *evidence.Steps) bool { return foreign[x.Source] }),
 		Traces:          less(ev.Traces, func(x evidence.Trace) bool { return foreign[x.Source] }),
 		Logs:            less(ev.Logs, func(x evidence.Log) bool { return foreign[x.Source] }),
+		Parameters:      ev.Parameters,
 		Timelines:       less(ev.Timelines, func(x evidence.Timeline) bool { return foreign[x.Source] }),
 	}
 }

@@ -34,8 +34,9 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 	prints := prints{}
 	for i := range e.T.OOMs {
 		o := &e.T.OOMs[i]
-		x := report.OOM{Index: i, Event: o.Event, RequestedBytes: o.Requested, AllocatedBytes: o.Allocated, ReservedBytes: o.Reserved,
-			Verdict: e.oomVerdict(o, dev), PinnedBy: []report.Pin{}}
+		x := report.OOM{Index: i, Event: o.Event, RequestedBytes: o.Requested, AllocatedBytes: o.Allocated,
+			ReservedBytes: o.Reserved,
+			Verdict:       e.oomVerdict(o, dev), PinnedBy: []report.Pin{}}
 		if o.DeviceFree >= 0 {
 			x.DeviceFreeBytes = ptr(o.DeviceFree)
 		}

@@ -36,12 +36,14 @@ type Evidence struct {
 	Traces          []Trace         `json:"traces"`
 	Logs            []Log           `json:"-"`
 	Timelines       []Timeline      `json:"timelines"`
+	Parameters      []Parameters    `json:"parameters"`
 }
 
 // New is evidence of nothing.
 func New() *Evidence {
 	return &Evidence{GPUs: []GPU{}, OOMMessages: []OOMMessage{}, MemorySummaries: []MemorySummary{},
-		Steps: []*Steps{}, Traces: []Trace{}, Timelines: []Timeline{}}
+		Steps: []*Steps{}, Traces: []Trace{}, Timelines: []Timeline{},
+		Parameters: []Parameters{}}
 }
 
 // Add appends another input's evidence.
@@ -53,6 +55,7 @@ func (e *Evidence) Add(o *Evidence) {
 	e.Traces = append(e.Traces, o.Traces...)
 	e.Logs = append(e.Logs, o.Logs...)
 	e.Timelines = append(e.Timelines, o.Timelines...)
+	e.Parameters = append(e.Parameters, o.Parameters...)
 	sort.SliceStable(e.Steps, func(i, j int) bool { return e.Steps[i].Count > e.Steps[j].Count })
 }
 

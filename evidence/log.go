@@ -217,3 +217,68 @@ const (
 	Pinning           Doing = "pinning"            // of host memory
 	StateDict         Doing = "state_dict"         // a save
 )
+
+// Parameters are what a tracker says of how a run was set; nil: it doesn't.
+type Parameters struct {
+	Source         int      `json:"source"`
+	Tracker        string   `json:"tracker"`
+	BatchSize      *int64   `json:"batch_size"` // of one GPU's pass
+	SequenceLength *int64   `json:"sequence_length"`
+	Accumulation   *int64   `json:"accumulation"` // passes for a step
+	GPUs           *int64   `json:"gpus"`
+	TokensPerStep  *int64   `json:"tokens_per_step"`
+	Model          *string  `json:"model"`
+	Precision      *string  `json:"precision"`
+	Optimizer      *string  `json:"optimizer"`
+	GPU            *string  `json:"gpu"` // the GPU's name
+	Command        *string  `json:"command"`
+	FinalLoss      *float64 `json:"final_loss"`
+}
+
+// Told reports whether anything is.
+func (p *Parameters) Told() bool {
+	q := *p
+	q.Source, q.Tracker = 0, ""
+	return q != Parameters{}
+}
+
+// SetTokens works out the tokens of a step from what is known.
+func (p *Parameters) SetTokens() {
+	if p.TokensPerStep != nil || p.BatchSize == nil || p.SequenceLength == nil {
+		return
+	}
+	tokens := *p.BatchSize
+	for _, n := range []int64{*p.SequenceLength, Or(p.Accumulation, 1), Or(p.GPUs, 1)} {
+		if n < 1 || tokens > (1<<60)/n {
+			return
+		}
+		tokens *= n
+	}
+	p.TokensPerStep = &tokens
+}
+
+// Settings joins what all files of a run say of how it was set; nil: nothing.
+func (e *Evidence) Settings() *Parameters {
+	if e == nil || len(e.Parameters) == 0 {
+		return nil
+	}
+	all := e.Parameters[0]
+	for i := range e.Parameters[1:] {
+		p := &e.Parameters[1+i]
+		all.BatchSize, all.SequenceLength = either(all.BatchSize, p.BatchSize), either(all.SequenceLength, p.SequenceLength)
+		all.Accumulation, all.GPUs = either(all.Accumulation, p.Accumulation), either(all.GPUs, p.GPUs)
+		all.Model, all.Precision = either(all.Model, p.Model), either(all.Precision, p.Precision)
+		all.Optimizer, all.GPU = either(all.Optimizer, p.Optimizer), either(all.GPU, p.GPU)
+		all.Command, all.FinalLoss = either(all.Command, p.Command), either(all.FinalLoss, p.FinalLoss)
+	}
+	all.TokensPerStep = nil
+	all.SetTokens()
+	return &all
+}
+
+func either[T any](a, b *T) *T {
+	if a != nil {
+		return a
+	}
+	return b
+}

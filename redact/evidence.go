@@ -31,6 +31,12 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 			pointed(&ev.Logs[i].HostFailures[k].UserFile, r.source)
 		}
 	}
+	for i := range ev.Parameters {
+		p := &ev.Parameters[i]
+		p.Command = nil
+		pointed(p.Model, func(name string) string { return r.name("model", name) })
+		pointed(p.GPU, r.gpu)
+	}
 	for i := range ev.Traces {
 		r.trace(&ev.Traces[i])
 	}

@@ -420,7 +420,7 @@ type Leak struct {
 	Fix          string     `json:"fix"`
 	FixCode      string     `json:"fix_code"`
 	FullAtStep   *int       `json:"full_at_step"` // the step at which it will hit the capacity
-	Holders      []Holder   `json:"holders"`      // the variables that hold what is kept, where recorded; the bytes are of the leak
+	Holders      []Holder   `json:"holders"`      // the variables that hold what is kept, where recorded; bytes are of the leak
 }
 
 // Holder is a variable of the program, and what it keeps alive.

@@ -51,6 +51,7 @@ type RowIndex struct {
 // RunIndex are repeated runs of events, and the runs after which nothing changes.
 type RunIndex struct {
 	Recomputed []bool // by allocation: made again inside backward, as runs of sizes tell
+	Elsewhere  bool   // forward keeps little, and nothing shows that it is made again: the host may have it
 	// events: from which blocks older than the trace last; the last that makes something
 	Settled, Made int
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,7 @@ told by the files' names and contents.`,
 	})
 	grouped(cmd, "Gates", func() {
 		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
+		f.out.gates(cmd)
 	})
 	grouped(cmd, modelGroup, func() { settingFlags(cmd, &f.theory) })
 	groupHelp(cmd, "Reading", "Writing", "Gates", modelGroup)
@@ -99,11 +101,17 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := f.out.checkGate(len(conditions)); err != nil {
+		return err
+	}
 	doc, err := f.document(cmd, args)
 	if err != nil {
 		return err
 	}
 	formats := documentFormats
+	formats.junit = func(w io.Writer, doc *report.Document) error {
+		return writeGate(w, "analyze", doc.Inputs[0].Path, doc.Verdict.Text, judged(conditions, doc))
+	}
 	if f.allSteps {
 		formats.json = report.JSON
 	}

@@ -137,13 +137,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	runs := batch.Shard(found.Runs, index, count)
 	if len(found.Runs) == 0 {
 		say.saySilent()
-		for _, in := range args {
-			if sameFolder(in, f.output) {
-				return fmt.Errorf("no run below %s: -o names the same folder, which is passed over; give the results a folder "+
-					"of their own", in)
-			}
-		}
-		return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
+		return noRun(args, f.output)
 	}
 	unlock, err := lock(ctx, cmd, c.Out)
 	if err != nil {
@@ -162,15 +156,11 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := batch.NotePart(ctx, c.Out, index, count); err != nil {
-		return err
-	}
 	reports := reportsOf(ctx, c.Out, runs)
-	if err := combine(ctx, c, kept, runs, reports); err != nil {
+	if err := combine(ctx, c, index, count, kept, runs, reports); err != nil {
 		return err
 	}
-	say.summary(cmd.OutOrStdout(), removed, len(kept))
-	if err := say.worst(cmd.OutOrStdout(), reports); err != nil {
+	if err := say.summary(cmd.OutOrStdout(), removed, len(kept), reports); err != nil {
 		return err
 	}
 	if say.analysed == 0 && count == 1 { // a shard may be unlucky: merge finds out
@@ -191,8 +181,23 @@ func (f *batchFlags) gone(roots []string, found *batch.Found) func(place string)
 	return batch.Below(roots)
 }
 
-// combine makes tables and page over the reports, and those that are kept of earlier runs.
-func combine(ctx context.Context, c *batch.Config, kept, runs []batch.Run, reports batch.Reports) error {
+// noRun says where no run was found, and perhaps why.
+func noRun(args []string, output string) error {
+	for _, in := range args {
+		if sameFolder(in, output) {
+			return fmt.Errorf("no run below %s: -o names the same folder, which is passed over; give the results a folder "+
+				"of their own", in)
+		}
+	}
+	return fmt.Errorf("no run below %s: a run is a folder with memory snapshots or logs", strings.Join(args, ", "))
+}
+
+// combine notes which part of the runs it is, and makes tables and page over the reports and
+// those that are kept of earlier runs.
+func combine(ctx context.Context, c *batch.Config, index, count int, kept, runs []batch.Run, reports batch.Reports) error {
+	if err := batch.NotePart(ctx, c.Out, index, count); err != nil {
+		return err
+	}
 	if len(kept) > 0 {
 		reports = batch.Stored(ctx, c.Out, batch.ByPath(append(kept, runs...))...)
 	}

@@ -155,9 +155,9 @@ func (t *teller) end(err error) {
 }
 
 // summary says what was done.
-func (t *teller) summary(out io.Writer, removed, kept int) {
+func (t *teller) summary(out io.Writer, removed, kept int, reports batch.Reports) error {
 	if t.flags.quiet {
-		return
+		return nil
 	}
 	parts := []string{units.Plural(t.analysed, "run") + " analysed"}
 	for _, x := range []struct {
@@ -170,13 +170,11 @@ func (t *teller) summary(out io.Writer, removed, kept int) {
 		}
 	}
 	fmt.Fprintf(out, "%s: %s/index.html\n", strings.Join(parts, ", "), strings.TrimSuffix(store.Show(t.flags.output), "/"))
+	return worst(out, reports)
 }
 
 // worst counts the runs by what their reports say, and names the three that come first.
-func (t *teller) worst(out io.Writer, reports batch.Reports) error {
-	if t.flags.quiet {
-		return nil
-	}
+func worst(out io.Writer, reports batch.Reports) error {
 	const most = 3
 	counts := map[report.Status]int{}
 	named := map[report.Status][]string{}

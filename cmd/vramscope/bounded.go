@@ -38,8 +38,8 @@ func (b *boundFlag) check(format string) error {
 		return fmt.Errorf("--max-bytes: %w", err)
 	case n < bound.Least:
 		return fmt.Errorf("--max-bytes %s: at least %d, which is an answer in a sentence", b.size, bound.Least)
-	case format == "html":
-		return fmt.Errorf("--max-bytes is for text, json and markdown: a page is whole, or broken")
+	case format == "html" || format == "junit":
+		return fmt.Errorf("--max-bytes is for text, json and markdown: %s is whole, or broken", format)
 	}
 	b.most = n
 	return nil

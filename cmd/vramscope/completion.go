@@ -12,7 +12,8 @@ import (
 // whose values are numbers or words of the user's own offer nothing.
 func offerValues(root *cobra.Command) {
 	reports := formatWords
-	formats := map[string][]string{"analyze": reports, "diff": reports, "budget": reports, "whatif": reports, "explain": reports,
+	formats := map[string][]string{"analyze": gateWords, "diff": gateWords, "budget": reports,
+		"whatif": reports, "explain": reports,
 		"export": {"jsonl", "csv", "arrow", "parquet", "pprof", "perfetto", "speedscope"}}
 	tables := []string{"all"}
 	for _, t := range exportTables() {

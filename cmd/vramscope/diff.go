@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,7 @@ and lie in another folder. A and B are files or the directories of runs.`,
 	}
 	flags := cmd.Flags()
 	f.out.flags(cmd, "on the terminal, the verdict alone")
+	f.out.gates(cmd)
 	f.above.flags(cmd, "the comparison")
 	numberFlag(cmd, &f.device, "device", "only the device with this `ordinal`, of both (default: the fullest of each)")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPUs' `NAME` or size, \"H100 80GB\" or 80GiB, where a recording doesn't tell")
@@ -72,6 +74,9 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
+	if err := f.out.checkGate(len(growth) + len(conditions)); err != nil {
+		return err
+	}
 	if len(f.labels) > 2 {
 		return fmt.Errorf("--labels %s: the first is for A, the second for B, and there is no third input", f.labels[2])
 	}
@@ -88,7 +93,11 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := diffFormats.write(cmd, &f.out, d); err != nil {
+	formats := diffFormats
+	formats.junit = func(w io.Writer, d *report.Diff) error {
+		return writeGate(w, "diff", d.After.Path, d.Verdict.Text, append(grown(growth, d), judged(conditions, after)...))
+	}
+	if err := formats.write(cmd, &f.out, d); err != nil {
 		return err
 	}
 	if err := checkGrowth(growth, conditions, d, after); err != nil {

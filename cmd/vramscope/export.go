@@ -106,10 +106,8 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	if _, ok := exportProfiles[f.format]; ok {
 		return exportProfile(cmd, name, f)
 	}
-	if cmd.Flags().Changed("at") && f.at != "end" { // the same as --at-event, of the tables that have a moment
-		if err := cmd.Flags().Set("at-event", f.at); err != nil {
-			return fmt.Errorf("--at %s: tables are of the end, or of the number of an event", f.at)
-		}
+	if err := f.moment(cmd); err != nil {
+		return err
 	}
 	format, ok := dataset.FormatNamed(f.format)
 	if !ok {
@@ -138,6 +136,17 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 		return writeFile(f.output, write)
 	}
 	return f.printed(cmd, format, write)
+}
+
+// moment takes --at, which is the same as --at-event for the tables that have a moment.
+func (f *exportFlags) moment(cmd *cobra.Command) error {
+	if !cmd.Flags().Changed("at") || f.at == "end" {
+		return nil
+	}
+	if err := cmd.Flags().Set("at-event", f.at); err != nil {
+		return fmt.Errorf("--at %s: tables are of the end, or of the number of an event", f.at)
+	}
+	return nil
 }
 
 // formatOfName is the format that -o's name tells; "" when it says nothing.

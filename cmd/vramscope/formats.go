@@ -25,6 +25,7 @@ type formats[T any] struct {
 	sheet func(T, view.Edition) *view.Sheet
 	json  func(io.Writer, T) error
 	html  func(io.Writer, T) error // nil: the sheet as it is for a ticket
+	junit func(io.Writer, T) error // of a gate's conditions; nil: none has been asked for
 	brief bool                     // text is a screen of it, unless all is asked for
 }
 
@@ -33,6 +34,8 @@ func (f *formats[T]) named(word string, style text.Style) func(io.Writer, T) err
 	switch word {
 	case "json", ".json":
 		return f.json
+	case "junit", ".xml":
+		return f.junit
 	case "markdown", ".md":
 		return func(w io.Writer, v T) error { return markdown.Write(w, f.sheet(v, view.Ticket)) }
 	case "html", ".html":
@@ -82,6 +85,7 @@ type outputFlags struct {
 	files                   []string
 	quiet, noColor, verbose bool
 	bound                   boundFlag
+	gate                    bool // it has conditions, which JUnit's XML can tell of
 }
 
 func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
@@ -97,17 +101,30 @@ func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
 // formatWords are what --format takes of a report.
 var formatWords = []string{"text", "json", "markdown", "html"}
 
+// gateWords are what it takes where conditions can fail.
+var gateWords = append(slices.Clone(formatWords), "junit")
+
+// anyOf lists words to choose from.
+func anyOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
 // check refuses what no format is for, before anything is read.
 func (o *outputFlags) check() error {
-	if !slices.Contains(formatWords, o.format) {
-		return fmt.Errorf("--format %q: text, json, markdown or html", o.format)
+	words, ends := formatWords, []string{".html", ".json", ".md", ".txt"}
+	if o.gate {
+		words, ends = gateWords, append(ends, ".xml")
+	}
+	if !slices.Contains(words, o.format) {
+		return fmt.Errorf("--format %q: %s", o.format, anyOf(words))
 	}
 	if err := o.bound.check(o.format); err != nil {
 		return err
 	}
 	for _, name := range o.files {
-		if !slices.Contains([]string{".html", ".json", ".md", ".txt"}, ending(name)) {
-			return fmt.Errorf("-o %s: the name must end in .html, .json, .md or .txt", name)
+		if !slices.Contains(ends, ending(name)) {
+			return fmt.Errorf("-o %s: the name must end in %s", name, anyOf(ends))
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ func boundMemory(cmd *cobra.Command) error {
 	}
 	limit = max(limit, leastMemory)
 	if before := debug.SetMemoryLimit(-1); before == math.MaxInt64 { // else GOMEMLIMIT says it
-		debug.SetMemoryLimit(limit - min(limit/4, leastMemory/2)) // the program itself is not the collector's
+		debug.SetMemoryLimit(limit - min(limit/2, leastMemory/2)) // the program itself is not the collector's
 	}
 	go watchMemory(limit, cmd.ErrOrStderr())
 	return nil
@@ -52,7 +52,8 @@ func watchMemory(limit int64, stderr io.Writer) {
 		switch held := residentMemory(); {
 		case held > limit/100*97:
 			dropHalfWritten()
-			fmt.Fprintf(stderr, "vramscope: more than %s of memory are needed, which is the limit\n  Give more with --max-memory, "+
+			fmt.Fprintf(stderr, "vramscope: more than %s of memory are needed, which is the limit\n  Give more with "+
+				"--max-memory, "+
 				"or a part of the inputs.\n", units.Size(limit))
 			os.Exit(exitUnusable)
 		case held > limit/4*3 && collecting.CompareAndSwap(false, true):

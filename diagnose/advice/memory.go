@@ -48,6 +48,6 @@ var changes = []Advice{
 func Costs(id string) bool { return costs[id] }
 
 var costs = map[string]bool{"checkpointing=full": true, "checkpointing_ineffective": true, "optimizer=8bit": true,
-	"sharding": true, "batch": true, "autocast_copies": true, "weights_twice": true, "kv_cache_in_training": true,
+	"sharding": true, "batch": true, "weights_twice": true, "kv_cache_in_training": true,
 	"results_collected": true, "inputs_kept": true, "own_temporaries": true, "data_parallel": true, "private_pools": true,
 	"optimizer=fused": true}

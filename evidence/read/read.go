@@ -14,6 +14,7 @@ import (
 	"github.com/vramscope/vramscope/evidence/monitor"
 	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/evidence/trace"
+	"github.com/vramscope/vramscope/evidence/tracker"
 	"github.com/vramscope/vramscope/internal/sniff"
 )
 
@@ -36,6 +37,8 @@ const peekBytes = sniff.HeadBytes
 // pass. The name is for errors only; source is the index of the input that the
 // evidence will carry. Kinds come with the main one first. When the stream
 // breaks off, what was read up to there comes with the error.
+//
+// complexity: one case for each kind of stream
 func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidence.Evidence, err error) {
 	b := bufio.NewReaderSize(r, peekBytes)
 	head, err := b.Peek(peekBytes)
@@ -51,6 +54,13 @@ func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidenc
 		b = bufio.NewReaderSize(newUTF16(b, utf16), peekBytes)
 		head, _ = b.Peek(peekBytes)
 		in = b
+	}
+	if form := tracker.Recognise(name, head); form != nil {
+		kinds, ev, err := readTracked(in, form, name, source)
+		if !errors.Is(err, ErrNothingKnown) || sniff.IsBinary(head) || len(head) == peekBytes {
+			return kinds, ev, err
+		}
+		in = bytes.NewReader(head) // perhaps of another form
 	}
 	switch contentsOf(head) {
 	case binaryData:
@@ -113,6 +123,35 @@ func readGPUs(r io.Reader, name string, source int) ([]string, *evidence.Evidenc
 	kinds, ev := together(gpus, log.Finish(), source)
 	ev.Logs = nil
 	return kinds, ev, err
+}
+
+// readTracked reads a file of a tracker's.
+func readTracked(r io.Reader, form *tracker.Form, name string, source int) ([]string, *evidence.Evidence, error) {
+	found, err := form.Read(r, name)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	ev := evidence.New()
+	if found.Steps != nil {
+		found.Steps.Source = source
+		if found.Steps.Count > 0 {
+			ev.Steps = append(ev.Steps, found.Steps)
+		}
+		ev.Logs = append(ev.Logs, evidence.Log{Source: source, Steps: found.Steps})
+	}
+	if found.Parameters != nil {
+		found.Parameters.Source = source
+		ev.Parameters = append(ev.Parameters, *found.Parameters)
+	}
+	for i := range found.GPUs {
+		found.GPUs[i].Source = source
+		ev.GPUs = append(ev.GPUs, found.GPUs[i])
+	}
+	if found.Steps == nil && found.Parameters == nil && len(found.GPUs) == 0 {
+		return nil, nil, cmp.Or(err, fmt.Errorf("%s: a tracker's file without steps, memory or parameters that are known: %w",
+			name, ErrNothingKnown))
+	}
+	return []string{form.Kind}, ev, err
 }
 
 // lineFunc takes one line, with its number in the file.

@@ -203,23 +203,25 @@ func TestContract(t *testing.T) {
 		Logs:            []evidence.Log{{}},
 		Timelines:       []evidence.Timeline{{}},
 	}
-	full.GPUs[0].Name = &name
+	full.GPUs[0].Name, full.Parameters = &name, []evidence.Parameters{}
 	text, err := json.Marshal(full)
 	if err != nil {
 		t.Fatal(err)
 	}
+	const none = `{"activation":0,"autograd_detail":0,"gradient":0,"input":0,"optimizer_state":0,"parameter":0,"temporary":0,"unknown":0}`
 	want := `{"gpus":[{"gpu":0,"name":"x","source":0,"samples":0,"total_bytes":null,"peak_used_bytes":null,"first_time":null,"last_time":null,` +
 		`"processes":[{"pid":0,"name":null,"peak_used_bytes":null}]}],` +
 		`"oom_messages":[{"source":0,"line":0,"gpu":null,"rank":null,"requested_bytes":null,"capacity_bytes":null,"device_free_bytes":null,"process_bytes":null,` +
 		`"allocated_bytes":null,"reserved_unallocated_bytes":null,"user_file":null,"user_line":null,"user_function":null,"phase":null,"verdict":null,"fix":null}],` +
 		`"memory_summaries":[{"source":0,"line":0,"device":null,"allocated_bytes":null,"peak_allocated_bytes":null,"reserved_bytes":null,"peak_reserved_bytes":null,"ooms":null}],` +
 		`"steps":[{"source":0,"count":0,"first":1,"last":null,"median_step_seconds":null,"max_memory_bytes":null,"max_reserved_bytes":null}],` +
-		`"traces":[{"source":0,"memory_events":0,"devices":[],"peak_allocated_bytes":1,"peak_reserved_bytes":null}],"timelines":[]}`
+		`"traces":[{"source":0,"memory_events":0,"devices":[],"peak_allocated_bytes":1,"peak_reserved_bytes":null}],` +
+		`"timelines":[{"source":0,"rows":0,"peak_bytes":0,"at_peak":` + none + `,"peak_by_category":` + none + `}],"parameters":[]}`
 	if string(text) != want {
 		t.Errorf("found %s\nwant  %s", text, want)
 	}
 	if text, _ := json.Marshal(evidence.New()); string(
-		text) != `{"gpus":[],"oom_messages":[],"memory_summaries":[],"steps":[],"traces":[],"timelines":[]}` {
+		text) != `{"gpus":[],"oom_messages":[],"memory_summaries":[],"steps":[],"traces":[],"timelines":[],"parameters":[]}` {
 		t.Errorf("no evidence is %s", text)
 	}
 }

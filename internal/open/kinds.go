@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/evidence/read"
+	"github.com/vramscope/vramscope/evidence/tracker"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/snapshot"
@@ -107,7 +108,7 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 	if sniff.IsSafetensors(head, total) {
 		return KindCheckpoint, nil, nil
 	}
-	if sniff.IsBinary(head) {
+	if sniff.IsBinary(head) && tracker.Recognise(in.Name, head) == nil {
 		return "", nil, unknown(in.Name, head, why)
 	}
 	head = bytes.Clone(head) // reading on writes over it

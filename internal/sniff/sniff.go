@@ -38,13 +38,17 @@ var (
 	otherName = pattern.Of(`\.(py|pyi|pyx|sh|bash|slurm|sbatch|c|cc|cpp|cu|cuh|h|hpp|go|rs|java|js|ts|sql|proto|patch|diff` +
 		`|md|rst|tex|html?|css|toml|ya?ml|cfg|ini|lock|pdf|png|jpg|svg|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|` +
 		`requirements|makefile|dockerfile)`)
+	// trackedNames are settings that trackers keep for a run.
+	trackedNames = []string{"config.yaml", "hparams.yaml"}
+
 	logName       = pattern.Of(`\.(log|out|err)(\.(gz|zst|zip))?$`)
 	recordingName = pattern.Of(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
 )
 
 // OtherFile tells by its name a file that is none of a run's.
 func OtherFile(base string) bool {
-	return strings.HasPrefix(base, ".") || otherName().MatchString(strings.ToLower(base)) && !CalledRecording(base)
+	return strings.HasPrefix(base, ".") || otherName().MatchString(strings.ToLower(base)) && !CalledRecording(base) &&
+		!slices.Contains(trackedNames, base)
 }
 
 // CalledRecording tells by its name that a file was to be a pickle.

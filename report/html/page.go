@@ -231,6 +231,25 @@ func (v *page) Plot(id string) *plot {
 // Effect is what comes of the verdict's change.
 func (v *page) Effect() string { return bare(view.VerdictEffect(&v.Verdict)) }
 
+// Where says where the run ran, as far as any evidence tells.
+func (v *page) Where() (out []string) {
+	e := &v.Environment
+	add := func(name string, value *string) {
+		if value != nil && *value != "" {
+			out = append(out, strings.TrimSpace(name+" "+*value))
+		}
+	}
+	add("", e.GPU)
+	if e.WorldSize != nil && *e.WorldSize > 1 {
+		out = append(out, units.Plural(*e.WorldSize, "rank"))
+	}
+	add("torch", e.Torch)
+	add("CUDA", e.CUDA)
+	add("driver", e.Driver)
+	add("", e.Settings)
+	return out
+}
+
 // bare is a text without the parentheses around it.
 func bare(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "("), ")")

@@ -96,7 +96,7 @@ func (t *writer) part(p *view.Part) {
 		t.finding(&p.Findings[i])
 	}
 	if p.Rest != "" {
-		t.line("  %s", view.Printable(p.Rest))
+		t.wrap("  ", p.Rest)
 	}
 	if p.Plot != nil {
 		t.plot(p.Plot)

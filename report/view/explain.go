@@ -161,15 +161,24 @@ func (s *explained) briefs(heading string, list []explain.Brief, rest int) {
 	if len(list) == 0 {
 		return
 	}
-	t := Table{Wrap: true, Columns: []Column{{Name: "allocation", Number: true, Width: 10}, figureColumn("bytes", 12),
-		{Name: "category", Gap: 1, Width: 15}, {Name: "step", Number: true, Width: 5}, {Name: "made at", Gap: 1}}}
+	t := Table{Wrap: true, Columns: []Column{figureColumn("bytes", 12), {Name: "", Number: true, Width: 5},
+		{Name: "category", Gap: 1, Width: 15}, {Name: "made at: numbers of the allocations", Gap: 1}}}
 	for i := range list {
 		x := &list[i]
-		step := strconv.Itoa(x.Step)
-		if x.Step < 0 {
-			step = "-"
+		alike := func(y explain.Brief) bool {
+			return y.Allocated == x.Allocated && y.Category == x.Category && y.At == x.At
 		}
-		t.add(strconv.Itoa(x.Allocation), units.Bytes(x.Allocated), report.CategoryWords(x.Category), step, Code(x.At))
+		if slices.ContainsFunc(list[:i], alike) {
+			continue // told with the first one
+		}
+		var numbers []string
+		for k := range list {
+			if alike(list[k]) {
+				numbers = append(numbers, strconv.Itoa(list[k].Allocation))
+			}
+		}
+		t.add(units.Bytes(x.Allocated), times(len(numbers)), report.CategoryWords(x.Category),
+			cell(Code(x.At), ": "+strings.Join(numbers, ", ")))
 	}
 	s.add(Part{Heading: heading, Level: 4, Table: t, Rest: more(rest, "allocation")})
 }

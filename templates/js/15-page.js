@@ -42,6 +42,14 @@ function unfoldTo(place) {
   for (let e = place; e; e = e.parentElement) if (e.tagName === 'DETAILS') e.open = true;
 }
 
+// label notes in each cell what its column is called: on narrow screens a row is a block.
+function label(table) {
+  if (!table.tHead || table.matches('.sites')) return;
+  const names = Array.from(table.tHead.rows[0].cells, c => c.textContent);
+  table.classList.add('wide');
+  for (const body of table.tBodies) for (const row of body.rows) Array.from(row.cells).forEach((c, i) => { if (i) c.dataset.label = names[i] || ''; if (!c.textContent.trim()) c.classList.add('none'); });
+}
+
 function setTheme(theme) {
   root.setAttribute('data-theme', theme);
   redraw('build');
@@ -53,6 +61,7 @@ function page() {
   byId('theme').addEventListener('click', () => setTheme(root.getAttribute('data-theme') === 'dark' ? 'light' : 'dark'));
   byId('copy').addEventListener('click', e => copyText(json('markdown'), e.currentTarget));
   all('.copycode').forEach(b => b.addEventListener('click', () => copyText(b.parentElement.querySelector('pre').textContent, b)));
+  all('.scroll table').forEach(label);
   all('figure.plot').forEach(f => attempt(() => plot(f)));
   all('details.card').forEach(d => d.addEventListener('toggle', () => { if (d.open) redraw('resize'); }));
   all('.top nav a').forEach(a => a.addEventListener('click', () => { const place = byId(a.hash.slice(1)); if (place) unfoldTo(place); }));

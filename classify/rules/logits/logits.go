@@ -30,6 +30,7 @@ func FindLogits(a *rules.Facts) {
 		return
 	}
 	a.Widest, a.Chunks = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
+	a.Doubtful = map[timeline.AllocationID]uint8{}
 	var trained int64 // the last logits of tokens that were trained on
 	passes := rules.Passes(a)
 	sizes := make([]int64, len(passes))
@@ -50,6 +51,7 @@ func FindLogits(a *rules.Facts) {
 			all := markForward(a, p, size)
 			if p.Backward != nil {
 				markBackward(a, p.Backward, size, all)
+				markRest(a, p, size)
 				trained = all
 			}
 			if sure[i] < rules.Strong {
@@ -61,6 +63,7 @@ func FindLogits(a *rules.Facts) {
 		default:
 			markChunks(a, p)
 		}
+		markEach(a, p)
 		if !a.Recorded.Native || !a.Trains {
 			markWidest(a, p)
 		}
@@ -70,9 +73,6 @@ func FindLogits(a *rules.Facts) {
 // doubt notes how sure it is that what was marked in a pass, and its backward pass,
 // are logits.
 func doubt(a *rules.Facts, p rules.Pass, sure uint8) {
-	if a.Doubtful == nil {
-		a.Doubtful = map[timeline.AllocationID]uint8{}
-	}
 	for i := p.First; i < p.Backward.End; i++ {
 		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc && a.Logits[id] != meaning.NoDetail {
 			a.Doubtful[id] = sure
@@ -371,6 +371,23 @@ func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
 			misses++
 		default:
 			return
+		}
+	}
+}
+
+// markRest marks what a backward pass makes besides of the size of logits that are far
+// larger than all else: gradients of a loss that reads them more than once.
+func markRest(a *rules.Facts, p rules.Pass, size int64) {
+	const far = 3
+	if size < far*beside(a, p, size) || a.Sharing != nil || a.All&frames.Comm != 0 { // or whole gradients of weights in shards
+		return
+	}
+	for i := p.Backward.First; i < p.Backward.End; i++ {
+		id := a.Timeline.Of[i]
+		if a.Events.Action[i] == snapshot.Alloc && a.Logits[id] == meaning.NoDetail && family(a.Events.Size[i], size) &&
+			a.Freed(id) < p.Backward.End && a.WeightSize[a.Events.Size[i]] == 0 {
+			a.Logits[id] = meaning.LogitsGradient
+			a.Doubtful[id] = rules.Plausible
 		}
 	}
 }

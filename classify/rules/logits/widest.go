@@ -1,6 +1,9 @@
 package logits
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
@@ -9,45 +12,35 @@ import (
 )
 
 // markWidest marks what may be logits though no loss shows, as where a program
-// computes with each token's own or with a part of them at a time: a few
-// requests of a pass that are far larger than all others.
+// computes with each token's own or with a part of them at a time: requests of a pass,
+// however many of a few sizes, that are far larger than all others.
 func markWidest(a *rules.Facts, p rules.Pass) {
-	const few, far = 16, 3
-	var widest [few + 1]int64 // bytes, the largest first
-	all := 0
-	each := func(f func(id timeline.AllocationID, n int64)) {
-		for i := p.First; i < p.End; i++ {
-			n := a.Events.Size[i]
-			if a.Events.Action[i] != snapshot.Alloc || n < 1<<16 {
-				continue
-			}
-			if id := a.Timeline.Of[i]; a.Logits[id] == meaning.NoDetail && !a.IsWorkspaceBySize(id) {
-				f(id, n)
-			}
+	const few, far, part = 16, 3, 5 // sizes; times as large; one in so many requests: layers are more
+	var all []timeline.AllocationID
+	of := map[int64]int{}
+	for i := p.First; i < p.End; i++ {
+		id, n := a.Timeline.Of[i], a.Events.Size[i]
+		if a.Events.Action[i] == snapshot.Alloc && n >= 1<<16 && a.Logits[id] == meaning.NoDetail && !a.IsWorkspaceBySize(id) {
+			all, of[n] = append(all, id), of[n]+1
 		}
 	}
-	each(func(_ timeline.AllocationID, n int64) {
-		all++
-		i := len(widest)
-		for ; i > 0 && widest[i-1] < n; i-- {
-			if i < len(widest) {
-				widest[i] = widest[i-1]
-			}
-		}
-		if i < len(widest) {
-			widest[i] = n
-		}
-	})
-	for k := 1; k <= few && widest[k] > 0 && k*5 <= all; k++ {
-		if n := widest[k-1]; n >= far*widest[k] {
-			each(func(id timeline.AllocationID, m int64) {
-				if m >= n {
-					a.Widest[id] = true
-				}
-			})
-			markWidestIn(a, p.Backward, n)
+	sizes := slices.Sorted(maps.Keys(of))
+	slices.Reverse(sizes)
+	wide := 0
+	for k := range min(few, len(sizes)-1) {
+		if wide += of[sizes[k]]; wide*part > len(all) {
 			return
 		}
+		if sizes[k] < far*sizes[k+1] {
+			continue
+		}
+		for _, id := range all {
+			if a.Timeline.Requested(id) >= sizes[k] {
+				a.Widest[id] = true
+			}
+		}
+		markWidestIn(a, p.Backward, sizes[k])
+		return
 	}
 }
 
@@ -64,4 +57,45 @@ func markWidestIn(a *rules.Facts, backward *phases.Run, least int64) {
 			a.Widest[id] = true
 		}
 	}
+}
+
+// markEach marks, without stacks, the logits of a loss for each word or row: after several
+// requests of the largest size, which is a multiple of the number of words, nll_loss
+// runs. It makes two scalars.
+func markEach(a *rules.Facts, p rules.Pass) {
+	const several = 4
+	if a.Recorded.Allocs || p.Backward == nil {
+		return
+	}
+	size, of := largest(a, p)
+	losses := 0
+	for _, id := range of {
+		if scalarsAfter(a, a.Born(id), p.End) {
+			losses++
+		}
+	}
+	if losses < several || a.WeightSize[size] > 0 || !hasWords(a, size) {
+		return
+	}
+	for i := p.First; i < p.Backward.End; i++ {
+		id := a.Timeline.Of[i]
+		if a.Events.Action[i] == snapshot.Alloc && a.Logits[id] == meaning.NoDetail && a.Events.Size[i] == size {
+			a.Logits[id], a.Doubtful[id] = meaning.LogitsCopy, rules.Plausible
+		}
+	}
+}
+
+// largest is the largest size that a pass asks for, and what has it.
+func largest(a *rules.Facts, p rules.Pass) (size int64, of []timeline.AllocationID) {
+	for i := p.First; i < p.End; i++ {
+		n, id := a.Events.Size[i], a.Timeline.Of[i]
+		if a.Events.Action[i] != snapshot.Alloc || n < size || a.IsWorkspaceBySize(id) {
+			continue
+		}
+		if n > size {
+			size, of = n, of[:0]
+		}
+		of = append(of, id)
+	}
+	return size, of
 }

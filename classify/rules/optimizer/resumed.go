@@ -51,7 +51,8 @@ func markMoments(a *rules.Facts, ids []timeline.AllocationID, from int, of map[i
 	first := len(ids)
 	for first-2 >= from {
 		n := a.Timeline.Requested(ids[first-1])
-		if a.StateSize[n] || !a.Trains && !a.Updates && a.Birth(ids[first-1]).Marks&frames.Stored == 0 || of[n]-2*(pairs[n]+1) <= pairs[n] {
+		brought := a.Birth(ids[first-1]).Marks&frames.Stored != 0
+		if a.StateSize[n] || !a.Trains && !a.Updates && !brought || of[n]-2*(pairs[n]+1) <= pairs[n] {
 			break
 		}
 		pairs[n]++

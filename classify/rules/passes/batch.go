@@ -15,7 +15,7 @@ recording began within a step; zeros that outlive their step are the program's o
 	Born:   rules.BornIn(meaning.Data),
 	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		sure := uint8(rules.Likely)                      // or the first that forward keeps, or what the program collects results in
+		sure := uint8(rules.Likely)                      // or what results are collected in
 		if a.Recorded.Allocs && a.Timeline.Older() > 0 { // or what is kept of a step, in a recording that begins in one
 			sure = rules.Plausible
 		}

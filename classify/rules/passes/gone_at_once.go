@@ -17,7 +17,7 @@ var GoneAtOnce = &rules.Rule{
 			if a.Freed(id)-a.Born(id) > 2 {
 				return rules.Claim{}
 			}
-			return rules.As(meaning.Temporary, byLifeAlone)
+			return rules.As(meaning.Temporary, sureInBackward(a))
 		}
 	},
 }

@@ -46,6 +46,7 @@ func FindRecomputed(a *rules.Facts) {
 		}
 		again := madeAgain(a, forward, sizesIn(a, p.Backward.First, p.Backward.End))
 		if len(again) == 0 || len(again) <= savedFor(a, p.Backward) {
+			a.Elsewhere = true
 			continue
 		}
 		for _, id := range again {

@@ -22,7 +22,7 @@ gradients, which are scalars, too.`,
 			if a.Timeline.Requested(id) > phases.Scalar {
 				return rules.Claim{}
 			}
-			return rules.As(meaning.Temporary, rules.Plausible)
+			return rules.As(meaning.Temporary, rules.Guess)
 		}
 	},
 }

@@ -18,7 +18,7 @@ var ScalarBeyondBackward = &rules.Rule{
 			if a.Timeline.Requested(id) > phases.Scalar || beforeBackward(a, id) {
 				return rules.Claim{}
 			}
-			return rules.As(meaning.Temporary, rules.Likely)
+			return rules.As(meaning.Temporary, rules.Plausible+5)
 		}
 	},
 }

@@ -7,8 +7,9 @@ import (
 )
 
 var TemporaryInBackward = &rules.Rule{
-	ID:     "temporary-in-backward",
-	Doc:    `Made and freed within one backward pass.`,
+	ID: "temporary-in-backward",
+	Doc: `Made and freed within one backward pass. Less sure, without stacks, where forward keeps so little that the host may
+keep the rest: what is brought back lives as long.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{rules.Lives},
@@ -17,7 +18,15 @@ var TemporaryInBackward = &rules.Rule{
 			if a.Freed(id) >= a.Runs[a.Run(a.Born(id))].End {
 				return rules.Claim{}
 			}
-			return rules.As(meaning.Temporary, byLifeAlone)
+			return rules.As(meaning.Temporary, sureInBackward(a))
 		}
 	},
+}
+
+// sureInBackward is how sure a short life within a backward pass is.
+func sureInBackward(a *rules.Facts) uint8 {
+	if a.Elsewhere {
+		return rules.Plausible
+	}
+	return byLifeAlone
 }

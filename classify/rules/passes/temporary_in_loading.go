@@ -17,7 +17,7 @@ var TemporaryInData = &rules.Rule{
 			if a.Run(a.Freed(id)) != a.Run(a.Born(id)) {
 				return rules.Claim{}
 			}
-			return rules.As(meaning.Temporary, rules.Plausible)
+			return rules.As(meaning.Temporary, rules.Guess)
 		}
 	},
 }

@@ -70,22 +70,31 @@ func (s *shot) take(file string) error {
 	if fragment != "" {
 		url += "#" + fragment
 	}
-	theme, media := "light", "screen"
-	if s.dark {
-		theme = "dark"
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		return err
 	}
-	if s.print {
-		media = "print"
-	}
-	err = chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.EmulateViewport(s.width, s.height),
-		call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: media, Features: []*emulation.MediaFeature{
-			{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}),
+	messages := chromedp.Console(ctx)
+	go func() { // what the page has to complain of
+		for m, err := range messages {
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(os.Stderr, "picture: %s: console: %s\n", file, m)
+		}
+	}()
+	err = chromedp.Do(ctx, chromedp.EmulateViewport(s.width, s.height), s.media("screen"),
 		chromedp.Navigate(url))
 	if err != nil {
 		return err
 	}
 	if err := s.prepare(ctx); err != nil {
 		return err
+	}
+	if s.print { // a page is told before its style is that of paper
+		err := chromedp.Do(ctx, s.media("print"))
+		if err != nil {
+			return err
+		}
 	}
 	whole := s.whole
 	png, err := chromedp.Run(ctx, func(ctx context.Context, t *chromedp.Target) ([]byte, error) {
@@ -101,6 +110,16 @@ func (s *shot) take(file string) error {
 	return os.WriteFile(s.out, png, 0o644)
 }
 
+// media is what the page is shown on, as a step.
+func (s *shot) media(name string) chromedp.Action[chromedp.Void] {
+	theme := "light"
+	if s.dark {
+		theme = "dark"
+	}
+	return call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: name, Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: theme}, {Name: "prefers-reduced-motion", Value: "reduce"}}})
+}
+
 // prepare waits until the page and its pictures are drawn, and does what was asked.
 func (s *shot) prepare(ctx context.Context) error {
 	const ready = `(async () => {
@@ -109,6 +128,10 @@ func (s *shot) prepare(ctx context.Context) error {
 		await new Promise(r => setTimeout(r, 400));
 		return true;
 	})()`
-	_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf(ready, s.script), chromedp.EvalAwaitPromise))
+	script := s.script
+	if s.print {
+		script += "; window.dispatchEvent(new Event('beforeprint'))"
+	}
+	_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf(ready, script), chromedp.EvalAwaitPromise))
 	return err
 }

@@ -1,0 +1,86 @@
+package budget
+
+import (
+	"math"
+	"testing"
+)
+
+// shardedRuns are trainings of a Llama-like model as torchtitan writes it, each recorded as
+// one rank of a job on a device that computes nothing: PyTorch 2.15's own FSDP2, tensor
+// parallelism, compiler, checkpointing and allocator ran. Peaks are of the third step, in
+// requested bytes; reserved is what the allocator had taken until then, in GiB.
+var shardedRuns = []struct {
+	name     string
+	model    map[string]any
+	s        Setting
+	peak     int64
+	reserved float64
+}{
+	{"8B, FSDP over 8, op", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "op", Batch: 2, Sequence: 8192}, 71355292424, 82.191},
+	{"8B, FSDP over 8, op, compiled", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "op", Compile: true, Batch: 2, Sequence: 8192}, 67060325128, 76.945},
+	{"8B, FSDP over 8, op, compiled, float8", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "op", Compile: true, Float8: true, Batch: 2, Sequence: 8192}, 67060326344, 77.121},
+	{"8B, FSDP over 8, full", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "full", Sequence: 32768}, 72183994376, 80.127},
+	{"8B, FSDP over 8, full, compiled", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "full", Compile: true, Sequence: 32768}, 72183994376, 79.895},
+	{"8B, FSDP over 8, full, compiled, float8", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "full", Compile: true, Float8: true, Sequence: 32768}, 72183994376, 84.193},
+	{"70B, FSDP over 32, TP 8 with split sequences, full", llama70B, Setting{FSDP: "full", GPUs: 256, TP: 8, SequenceParallel: true, Checkpointing: "full", Batch: 16, Sequence: 8192}, 61126347788, 71.477},
+	{"4 layers of 70B, the same", with(llama70B, "num_hidden_layers", 4.0), Setting{FSDP: "full", GPUs: 256, TP: 8, SequenceParallel: true, Checkpointing: "full", Batch: 16, Sequence: 8192}, 37596883980, 46.891},
+	{"4 layers, FSDP over 8, op, compiled", with(llama8B, "num_hidden_layers", 4.0), Setting{FSDP: "full", GPUs: 8, Checkpointing: "op", Compile: true, Batch: 2, Sequence: 8192}, 32444389480, 38.781},
+	{"4 layers, 16 bits", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused"}, 15998247172, 15.973},
+	{"4 layers, 16 bits, compiled", llama4, Setting{Precision: "bf16", Compile: true}, 15058723076, 15.070},
+	{"4 layers, 16 bits, full", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused", Checkpointing: "full"}, 10510876860, 11.500},
+	{"4 layers, 16 bits, step in backward", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused", OptimizerInBackward: true}, 15998247172, 15.660},
+	{"4 layers, autocast", llama4, Setting{Optimizer: "adamw-fused"}, 26222608644, 25.332},
+	{"4 layers, autocast, compiled", llama4, Setting{Compile: true}, 24209342724, 23.652},
+	{"4 layers, FSDP over 8", llama4, Setting{FSDP: "full", GPUs: 8, Optimizer: "adamw-fused"}, 11331410180, 13.021},
+	{"4 layers, FSDP over 8, compiled", llama4, Setting{FSDP: "full", GPUs: 8, Compile: true}, 10391886084, 12.209},
+	{"4 layers, FSDP over 8, compiled, float8", llama4, Setting{FSDP: "full", GPUs: 8, Compile: true, Float8: true}, 8915491220, 11.111},
+	{"4 layers, FSDP over 8, full", llama4, Setting{FSDP: "full", GPUs: 8, Checkpointing: "full", Optimizer: "adamw-fused"}, 6652508348, 8.549},
+	{"4 layers, FSDP over 8, parameters in host memory", llama4, Setting{Precision: "bf16", FSDP: "full", GPUs: 8, Offload: "params", Optimizer: "adamw-fused"}, 9628467304, 11.090},
+	{"4 layers, FSDP over 8, TP 8 with split sequences", llama4, Setting{FSDP: "full", GPUs: 64, TP: 8, SequenceParallel: true, Optimizer: "adamw-fused"}, 2028849416, 2.570},
+	{"4 layers, FSDP over 8, TP 8 with split sequences, full", llama4, Setting{FSDP: "full", GPUs: 64, TP: 8, SequenceParallel: true, Checkpointing: "full", Optimizer: "adamw-fused"}, 1009809596, 1.633},
+}
+
+var (
+	llama8B  = map[string]any{"model_type": "llama", "vocab_size": 128256.0, "intermediate_size": 14336.0, "num_key_value_heads": 8.0}
+	llama4   = with(with(llama8B, "num_hidden_layers", 4.0), "vocab_size", 32000.0)
+	llama70B = map[string]any{"model_type": "llama", "vocab_size": 128256.0, "hidden_size": 8192.0, "intermediate_size": 28672.0,
+		"num_hidden_layers": 80.0, "num_attention_heads": 64.0, "num_key_value_heads": 8.0}
+)
+
+// with is a configuration with another value in a field.
+func with(c map[string]any, field string, v any) map[string]any {
+	d := map[string]any{field: v}
+	for k, v := range c {
+		if k != field {
+			d[k] = v
+		}
+	}
+	return d
+}
+
+func TestShardedRuns(t *testing.T) {
+	for _, r := range shardedRuns {
+		t.Run(r.name, func(t *testing.T) {
+			s := r.s
+			s.Framework = "torchtitan"
+			if s.Precision == "" {
+				s.Precision = "bf16-mixed"
+			}
+			if s.Sequence == 0 {
+				s.Batch, s.Sequence = 2, 4096
+			}
+			b, err := Compute(configOf(t, r.model), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			peak, reserved := float64(b.PeakBytes)/float64(r.peak)-1, float64(b.Reserved)/(r.reserved*gib)-1
+			t.Logf("peak %+.2f %%, reserved %+.2f %%", 100*peak, 100*reserved)
+			if math.Abs(peak) > 0.02 {
+				t.Errorf("peak %d, recorded %d: %+.2f %%", b.PeakBytes, r.peak, 100*peak)
+			}
+			if most := 0.12 + 0.5/r.reserved; math.Abs(reserved) > most { // segments of 20 MiB and more: coarse for small ones
+				t.Errorf("reserved %d, recorded %.3f GiB: %+.2f %%", b.Reserved, r.reserved, 100*reserved)
+			}
+		})
+	}
+}

@@ -1,0 +1,325 @@
+package tracker
+
+import (
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+)
+
+// run gathers what one file tells.
+type run struct {
+	name     string // of the file, with slashes
+	steps    evidence.Steps
+	last     evidence.Step
+	open     bool // last isn't filed yet
+	every    int
+	skipped  int
+	seconds  []float64 // of steps, thinned out like the curve
+	memory   int64
+	reserved int64
+	p        evidence.Parameters
+	accum    int64
+	gpus     map[int]*evidence.GPU
+}
+
+const (
+	// points bounds the kept steps to twice this number.
+	points = 1024
+	// maxGPUs bounds the GPUs of a file.
+	maxGPUs = 64
+	// maxText bounds what is kept of a parameter that is text.
+	maxText = 200
+)
+
+func newRun(f *Form, name string) *run {
+	r := &run{name: slashed(name), every: 1, memory: -1, reserved: -1, p: evidence.Parameters{Tracker: f.Tracker}}
+	r.last = noStep(-1)
+	return r
+}
+
+func noStep(number int64) evidence.Step {
+	return evidence.Step{Number: number, Epoch: -1, Loss: math.NaN(), Seconds: -1, AllocatedBytes: -1, ReservedBytes: -1}
+}
+
+// scalar takes one figure of a step; number -1 belongs to no step.
+func (r *run) scalar(number int64, name string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
+	m := meaningOf(name)
+	if m == nothing {
+		return
+	}
+	if number != r.last.Number || !r.open {
+		r.file()
+		r.last, r.open = noStep(number), true
+	}
+	s := &r.last
+	switch m {
+	case loss:
+		s.Loss = value
+	case seconds:
+		s.Seconds = value
+	case perSecond:
+		if value > 0 {
+			s.Seconds = 1 / value
+		}
+	case allocated:
+		s.AllocatedBytes = max(s.AllocatedBytes, bytesOf(name, value))
+	case reserved:
+		s.ReservedBytes = max(s.ReservedBytes, bytesOf(name, value))
+	}
+}
+
+// file counts the step that is complete.
+func (r *run) file() {
+	if !r.open {
+		return
+	}
+	r.open = false
+	s := r.last
+	r.memory, r.reserved = max(r.memory, s.AllocatedBytes), max(r.reserved, s.ReservedBytes)
+	if s.Number < 0 {
+		if s.Seconds > 0 {
+			r.seconds = append(r.seconds, s.Seconds)
+		}
+		if !math.IsNaN(s.Loss) && r.p.FinalLoss == nil {
+			r.p.FinalLoss = &s.Loss // a total's, where no step tells one
+		}
+		return
+	}
+	if !math.IsNaN(s.Loss) {
+		r.p.FinalLoss = &s.Loss
+	}
+	r.steps.Count++
+	if r.steps.First == nil {
+		r.steps.First = &s.Number
+	}
+	r.steps.Last = &s.Number
+	if r.skipped++; r.skipped < r.every {
+		return
+	}
+	r.skipped = 0
+	r.steps.Curve = append(r.steps.Curve, s)
+	if s.Seconds > 0 {
+		r.seconds = append(r.seconds, s.Seconds)
+	}
+	if len(r.steps.Curve) == 2*points {
+		r.steps.Curve, r.every = half(r.steps.Curve), 2*r.every
+		if len(r.seconds) > points {
+			r.seconds = half(r.seconds)
+		}
+	}
+}
+
+func half[T any](list []T) []T {
+	for i := range len(list) / 2 {
+		list[i] = list[2*i]
+	}
+	return list[:len(list)/2]
+}
+
+// found is all that the file told.
+func (r *run) found() *Found {
+	r.file()
+	f := &Found{}
+	if len(r.seconds) > 0 {
+		slices.Sort(r.seconds)
+		median := r.seconds[len(r.seconds)/2]
+		r.steps.MedianStepSeconds = &median
+	}
+	r.steps.MaxMemoryBytes, r.steps.MaxReservedBytes = evidence.Known(r.memory), evidence.Known(r.reserved)
+	r.steps.Named = r.memory >= 0
+	if r.memory < 0 {
+		r.steps.MaxMemoryBytes, r.steps.OnlyReserved = r.steps.MaxReservedBytes, true
+	}
+	if r.steps.Count > 0 || r.steps.MaxMemoryBytes != nil || r.steps.MedianStepSeconds != nil {
+		f.Steps = &r.steps
+	}
+	if r.accum > 1 {
+		r.p.Accumulation = &r.accum
+	}
+	if r.p.Told() {
+		r.p.SetTokens()
+		f.Parameters = &r.p
+	}
+	for _, i := range sortedKeys(r.gpus) {
+		f.GPUs = append(f.GPUs, *r.gpus[i])
+	}
+	return f
+}
+
+func sortedKeys(m map[int]*evidence.GPU) []int {
+	var keys []int
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// meaning is what a tracked figure's name says.
+type meaning uint8
+
+const (
+	nothing meaning = iota
+	loss
+	seconds
+	perSecond
+	allocated
+	reserved
+)
+
+// meaningOf reads names such as train/loss, perf/max_memory_allocated_gb,
+// memory/max_reserved(GiB), train_steps_per_second.
+//
+// complexity: one case for each meaning
+func meaningOf(name string) meaning {
+	lower := strings.ToLower(name)
+	base := path.Base(lower)
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(lower, w) })
+	}
+	if has("eval", "val_", "val/", "valid", "test") {
+		return nothing
+	}
+	switch {
+	case has("cpu", "host", "percent", "%", "util", "frac", "ratio", "disk", "system.memory", "proc.memory", "free", "avail"):
+		return nothing
+	case has("reserved", "cached") && has("mem", "gpu", "cuda", "vram"):
+		return reserved
+	case has("mem", "vram") && has("alloc", "peak", "max", "gpu", "cuda", "used", "active", "vram"):
+		return allocated
+	case base == "loss" || base == "train_loss" || base == "training_loss" || base == "loss/train" || base == "loss_step" ||
+		base == "train_loss_step" || lower == "loss/train":
+		return loss
+	case has("steps_per_second", "iter_per_sec", "it_per_sec", "steps_per_sec"):
+		return perSecond
+	case slices.Contains([]string{"step_time", "iter_time", "iteration_time", "time_per_step", "step_time_seconds", "batch_time",
+		"time_per_iteration", "step_seconds", "iteration-time", "timing_s/step"}, base), strings.HasSuffix(lower,
+		"timing_s/step"):
+		return seconds
+	}
+	return nothing
+}
+
+// bytesOf is a figure in bytes: its name says the unit, or it can be nothing else;
+// -1 where neither tells.
+func bytesOf(name string, value float64) int64 {
+	lower := strings.ToLower(name)
+	unit := 0.0
+	for _, u := range []struct {
+		word  string
+		bytes float64
+	}{{"gib", 1 << 30}, {"gb", 1 << 30}, {"mib", 1 << 20}, {"mb", 1 << 20}, {"megabytes", 1e6}, {"gigabytes",
+		1e9}, {"bytes", 1}} {
+		if strings.Contains(lower, u.word) {
+			unit = u.bytes
+		}
+	}
+	switch {
+	case unit == 0 && value >= 1<<24:
+		unit = 1
+	case unit == 0 && strings.HasPrefix(lower, "perf/max_memory_"),
+		unit == 0 && strings.HasPrefix(path.Base(lower), "peak_memory_"):
+		unit = 1 << 30 // verl's and torchtune's are in 1024³
+	case unit == 0:
+		return -1
+	}
+	if value *= unit; value < 0 || value > 1<<52 {
+		return -1
+	}
+	return int64(value)
+}
+
+// reading takes what a tracker saw of a GPU. Bytes are negative where not told.
+func (r *run) reading(gpu int, used, total int64, utilization float32, at evidence.Stamp) {
+	if gpu < 0 || gpu >= maxGPUs {
+		return
+	}
+	if r.gpus == nil {
+		r.gpus = map[int]*evidence.GPU{}
+	}
+	g := r.gpus[gpu]
+	if g == nil {
+		g = &evidence.GPU{GPU: gpu, Tool: r.p.Tracker, Processes: []evidence.Process{}}
+		r.gpus[gpu] = g
+	}
+	if total > 0 {
+		g.TotalBytes = &total
+	}
+	if used < 0 {
+		return
+	}
+	g.Samples++
+	if g.PeakUsedBytes == nil || *g.PeakUsedBytes < used {
+		g.PeakUsedBytes = &used
+	}
+	if at.Known() {
+		if g.FirstTime == nil {
+			g.FirstTime = &at
+		}
+		g.LastTime = &at
+	}
+	g.Series.Add(evidence.Sample{At: at, UsedBytes: used, UtilizationPercent: utilization})
+}
+
+// parameter takes a setting by its name, however deep it lay.
+//
+// complexity: one case for each setting
+func (r *run) parameter(name, value string) {
+	value = strings.Trim(strings.TrimSpace(value), `"'`)
+	if value == "" || value == "null" || value == "None" || len(value) > maxText {
+		return
+	}
+	lower := strings.ToLower(name)
+	key := lower[strings.LastIndexAny(lower, "./")+1:]
+	number := func(to **int64) {
+		if v, err := strconv.ParseFloat(value, 64); err == nil && v >= 1 && v < 1<<40 && *to == nil {
+			n := int64(v)
+			*to = &n
+		}
+	}
+	text := func(to **string) {
+		if *to == nil {
+			*to = &value
+		}
+	}
+	switch key {
+	case "per_device_train_batch_size", "micro_batch_size", "train_micro_batch_size_per_gpu", "batch_size", "train_batch_size",
+		"micro_batch_size_per_gpu", "local_batch_size", "bs":
+		number(&r.p.BatchSize)
+	case "max_seq_length", "max_seq_len", "seq_len", "seq_length", "sequence_length", "max_length", "block_size", "cutoff_len",
+		"context_length", "sequence_len":
+		number(&r.p.SequenceLength)
+	case "gradient_accumulation_steps", "accumulate_grad_batches", "grad_accum_steps":
+		if v, err := strconv.ParseInt(value, 10, 32); err == nil && v > 0 {
+			r.accum = v
+		}
+	case "model_name_or_path", "_name_or_path", "model_name", "base_model", "model",
+		"pretrained_model_name_or_path", "model_path":
+		if !strings.ContainsAny(value, "{}\n") {
+			text(&r.p.Model)
+		}
+	case "optim", "optimizer", "optimizer_type", "optimizer_name":
+		if !strings.ContainsAny(value, "{}\n") {
+			text(&r.p.Optimizer)
+		}
+	case "bf16", "fp16":
+		if strings.EqualFold(value, "true") {
+			value = key + "-mixed"
+			text(&r.p.Precision)
+		}
+	case "mixed_precision", "precision", "torch_dtype", "dtype":
+		value = strings.TrimPrefix(value, "torch.")
+		if value != "no" && value != "auto" {
+			text(&r.p.Precision)
+		}
+	case "world_size", "num_gpus", "n_gpus", "n_gpu", "num_devices", "gpu_count":
+		number(&r.p.GPUs)
+	}
+}

@@ -1,0 +1,271 @@
+package tracker
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+)
+
+// isWandb tells W&B's transaction log, a log of LevelDB's form behind a head of
+// seven bytes (wandb/sdk/internal/datastore.py).
+func isWandb(_ string, head []byte) bool { return bytes.HasPrefix(head, []byte(":W&B\xe1\xbe")) }
+
+const (
+	wandbHead  = 7
+	wandbBlock = 32 << 10
+	recordHead = 7 // checksum, length, type
+)
+
+// The types of LevelDB's pieces of a record.
+const (
+	wholePiece = 1 + iota
+	firstPiece
+	middlePiece
+	lastPiece
+)
+
+// readWandb reads the records of a run. A run that was killed leaves a last one cut.
+//
+// complexity: the pieces of a record are joined where they are read
+func readWandb(r *run, in io.Reader) error {
+	block := make([]byte, wandbBlock)
+	var record []byte
+	var offset int64
+	for first := true; ; first = false {
+		n, err := io.ReadFull(in, block)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("offset %d: %w", offset, err)
+		}
+		rest := block[:n]
+		if first {
+			rest = rest[min(wandbHead, n):]
+		}
+		for len(rest) >= recordHead {
+			size, kind := int(binary.LittleEndian.Uint16(rest[4:])), rest[6]
+			if kind == 0 || recordHead+size > len(rest) {
+				break // the end of the block is filled up, or the file is cut
+			}
+			piece := rest[recordHead : recordHead+size]
+			rest = rest[recordHead+size:]
+			if kind == wholePiece || kind == firstPiece {
+				record = record[:0]
+			}
+			if len(record)+len(piece) > maxRecord { // console output, tables
+				record = record[:0]
+				continue
+			}
+			record = append(record, piece...)
+			if kind == wholePiece || kind == lastPiece {
+				if fields(record, r.wandbRecord) != nil {
+					return fmt.Errorf("offset %d: a record that is no message", offset)
+				}
+				record = record[:0]
+			}
+		}
+		offset += int64(n)
+		if n < wandbBlock {
+			return nil
+		}
+	}
+}
+
+// The numbers of the fields of a record (wandb/proto/wandb_internal.proto).
+const (
+	historyField     = 2
+	configField      = 5
+	statsField       = 7
+	runField         = 17
+	environmentField = 26
+)
+
+// wandbRecord takes what a record is of.
+func (r *run) wandbRecord(f field) {
+	switch f.number {
+	case historyField:
+		r.wandbHistory(f.bytes)
+	case configField:
+		r.wandbConfig(f.bytes)
+	case runField:
+		_ = fields(f.bytes, func(f field) {
+			if f.number == 4 { // its configuration at the start
+				r.wandbConfig(f.bytes)
+			}
+		})
+	case statsField:
+		r.wandbStats(f.bytes)
+	case environmentField:
+		r.wandbEnvironment(f.bytes)
+	}
+}
+
+// wandbEnvironment takes the command and the GPUs: 5 are arguments, 6 is the
+// program, 18 the GPU's name, 19 how many there are, 24 and 26 each one.
+//
+// complexity: one case for each field
+func (r *run) wandbEnvironment(message []byte) {
+	var args []string
+	program, gpu := "", 0
+	_ = fields(message, func(f field) {
+		text := string(f.bytes[:min(len(f.bytes), maxText)])
+		switch f.number {
+		case 5:
+			if len(args) < 256 {
+				args = append(args, text)
+			}
+		case 6:
+			program = text
+		case 18:
+			if text != "" {
+				r.p.GPU = &text
+			}
+		case 19:
+			if n := int64(f.value); n > 0 && n < 1<<20 {
+				r.p.GPUs = &n
+			}
+		case 24, 26:
+			name, total := "", int64(-1)
+			_ = fields(f.bytes, func(f field) {
+				switch {
+				case f.number == 1 && f.bytes != nil:
+					name = string(f.bytes[:min(len(f.bytes), maxText)])
+				case f.number == 2 && f.bytes == nil && f.value < 1<<52:
+					total = int64(f.value)
+				}
+			})
+			if r.reading(gpu, -1, total, -1, evidence.Stamp{}); r.gpus[gpu] != nil && name != "" {
+				r.gpus[gpu].Name = &name
+			}
+			gpu++
+		}
+	})
+	r.command(program, args)
+}
+
+// item is a key and a value in JSON: 1 is the key, 2 its parts where it is nested, 16
+// the value, or 5 and 6 a number.
+func item(message []byte) (key string, value []byte) {
+	var parts []string
+	_ = fields(message, func(f field) {
+		switch f.number {
+		case 1:
+			key = string(f.bytes[:min(len(f.bytes), maxText)])
+		case 2:
+			if len(parts) < maxDepth {
+				parts = append(parts, string(f.bytes[:min(len(f.bytes), maxText)]))
+			}
+		case 5:
+			value = strconv.AppendInt(nil, int64(f.value), 10)
+		case 6:
+			value = strconv.AppendFloat(nil, f.double(), 'g', -1, 64)
+		case 16:
+			value = f.bytes
+		}
+	})
+	if key == "" {
+		key = strings.Join(parts, ".")
+	}
+	return key, value
+}
+
+func (r *run) wandbHistory(message []byte) {
+	step := int64(-1)
+	type pair struct {
+		key   string
+		value float64
+	}
+	var pairs []pair
+	_ = fields(message, func(f field) {
+		switch {
+		case f.number == 1 && f.bytes != nil && len(pairs) < 4096:
+			key, value := item(f.bytes)
+			if v, err := strconv.ParseFloat(string(value), 64); err == nil {
+				pairs = append(pairs, pair{key, v})
+			}
+		case f.number == 2 && f.bytes != nil:
+			step = 0
+			_ = fields(f.bytes, func(f field) {
+				if f.number == 1 {
+					step = int64(f.value)
+				}
+			})
+		}
+	})
+	for _, p := range pairs {
+		if p.key == "_step" && step < 0 && p.value >= 0 && p.value < 1<<50 {
+			step = int64(p.value)
+		}
+	}
+	for _, p := range pairs {
+		if step >= 0 {
+			r.scalar(step, p.key, p.value)
+		}
+	}
+}
+
+func (r *run) wandbConfig(message []byte) {
+	_ = fields(message, func(f field) {
+		if f.number != 1 || f.bytes == nil {
+			return
+		}
+		if key, value := item(f.bytes); key != "" && key != "_wandb" && json.Valid(value) {
+			r.flat(key, value, 0)
+		}
+	})
+}
+
+// wandbStats takes the readings of GPUs: gpu.0.memoryAllocatedBytes, gpu.0.gpu.
+//
+// complexity: one case for each field
+func (r *run) wandbStats(message []byte) {
+	var at evidence.Stamp
+	used, busy := map[int]int64{}, map[int]float32{}
+	_ = fields(message, func(f field) {
+		switch {
+		case f.number == 2 && f.bytes != nil:
+			var seconds, nanos int64
+			_ = fields(f.bytes, func(f field) {
+				switch f.number {
+				case 1:
+					seconds = int64(f.value)
+				case 2:
+					nanos = int64(f.value)
+				}
+			})
+			if seconds > 0 && seconds < 1<<33 {
+				at = evidence.ZonedStamp(seconds*1e9 + nanos)
+			}
+		case f.number == 3 && f.bytes != nil:
+			key, value := item(f.bytes)
+			number, what, ok := strings.Cut(strings.TrimPrefix(key, "gpu."), ".")
+			gpu, err := strconv.Atoi(number)
+			v, err2 := strconv.ParseFloat(string(value), 64)
+			if !ok || !strings.HasPrefix(key, "gpu.") || err != nil || err2 != nil || v < 0 || v > 1<<52 || len(used) > maxGPUs {
+				return
+			}
+			switch what {
+			case "memoryAllocatedBytes":
+				used[gpu] = int64(v)
+			case "gpu":
+				busy[gpu] = float32(v)
+			}
+		}
+	})
+	for gpu := range maxGPUs {
+		bytes, ok := used[gpu]
+		if !ok {
+			continue
+		}
+		utilization, known := busy[gpu]
+		if !known {
+			utilization = -1
+		}
+		r.reading(gpu, bytes, -1, utilization, at)
+	}
+}
