@@ -159,17 +159,6 @@ func export(cmd *cobra.Command, name string, f *exportFlags) error {
 	return f.printed(cmd, format, write)
 }
 
-// moment takes --at, which is the same as --at-event for the tables that have a moment.
-func (f *exportFlags) moment(cmd *cobra.Command) error {
-	if !cmd.Flags().Changed("at") || f.at == "end" {
-		return nil
-	}
-	if err := cmd.Flags().Set("at-event", f.at); err != nil {
-		return fmt.Errorf("--at %s: tables are of the end, or of the number of an event", f.at)
-	}
-	return nil
-}
-
 // formatOfName is the format that -o's name tells; "" when it says nothing.
 func (f *exportFlags) formatOfName() string {
 	if f.output == "" || f.toFolder() {
