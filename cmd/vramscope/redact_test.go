@@ -220,7 +220,7 @@ func TestRedactChangesNoFigure(t *testing.T) {
 	for _, name := range files {
 		t.Run(filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name), func(t *testing.T) {
 			var plain, redacted, stderr bytes.Buffer
-			if run([]string{"analyze", name, "--format", "json"}, nil, &plain, &stderr) != 0 || run([]string{"analyze", name, "--format", "json", "--redact"}, nil, &redacted, &stderr) != 0 {
+			if run([]string{"analyze", name, "--format", "json", "--all-steps"}, nil, &plain, &stderr) != 0 || run([]string{"analyze", name, "--format", "json", "--all-steps", "--redact"}, nil, &redacted, &stderr) != 0 {
 				t.Fatal(stderr.String())
 			}
 			count := func(text string) map[string]int { // the order of equal call sites goes by their names
