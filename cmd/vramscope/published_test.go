@@ -70,8 +70,9 @@ const accuracyDoc = "../../doc/budget-accuracy.md"
 const accuracyHead = `# How right the budget is
 
 The budget runs a step's operations on byte counts and keeps the books that PyTorch keeps; what is reserved comes from serving the
-step's requests with the algorithm of the caching allocator. Nothing below was fitted: each row's figure follows from what is
-allocated, when and by whom.
+step's requests with the algorithm of the caching allocator. No constant was set by a row: each figure follows from what is allocated,
+when and by whom. What the flags leave open was decided with these rows in view, so they show that the model can tell such trainings,
+not how far off it is for others.
 
 - One GPU, plain PyTorch and Transformers: within 0.5 % of what was measured (` + "`budget/measured_test.go`" + `).
 - One rank of FSDP2, tensor parallelism with split sequences, compiled, float8 and checkpointed per operation: 22 settings recorded
