@@ -19,6 +19,9 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if g.Cause == report.WorkspaceFull {
 		f.ID, f.Title = g.Cause, strings.Replace(f.Title, "Out of memory", "Out of workspace", 1)
 	}
+	if id := g.ChangeID(); id != "" {
+		f.FixID = &id
+	}
 	if g.Saves > 0 {
 		f.SavesBytes = &g.Saves
 	}
@@ -27,7 +30,7 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	}
 	if grew := w.grewBefore(g); grew != "" {
 		f.Title = g.title() + grew
-		f.Fix = ptr("Find what is kept from step to step; a smaller batch only puts the failure off. " + growthFix)
+		f.Fix, f.FixID = ptr("Find what is kept from step to step; a smaller batch only puts the failure off. "+growthFix), nil
 	}
 	if log := w.doc.Evidence.Log(g.source); log != nil && g.By == log.Engine.Name && log.Engine.CacheKnown &&
 		log.Engine.Cache <= 0 {

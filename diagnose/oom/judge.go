@@ -313,6 +313,17 @@ func (f *Failure) Text() string {
 	return text
 }
 
+// ChangeID is the word for that change where a recording's has one, too; "" where it hasn't.
+func (f *Failure) ChangeID() string {
+	switch {
+	case f.Remedy != "":
+		return ""
+	case f.Cause == report.Fragmentation && f.Tools().Settings != "":
+		return "expandable_segments:True"
+	}
+	return map[string]string{report.MemoryFraction: "memory_fraction", report.OtherProcess: "other_processes"}[f.Cause]
+}
+
 // Change is what to do about it.
 //
 // complexity: one case for each cause, then what the traceback shows
