@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/internal/testing/corpus"
@@ -62,6 +63,13 @@ func TestParametersOfTheReferenceList(t *testing.T) {
 	ms := readExpected(t, corpus.Path(t, "budget/expected.json"))
 	if len(ms) < 86 {
 		t.Fatalf("only %d models", len(ms))
+	}
+	for i := range ms {
+		// The list has DeepSeek-V3's e_score_correction_bias among the parameters: 256 in each of 58 layers. It is a buffer.
+		if strings.Contains(ms[i].Name, "(+e_score bias)") {
+			ms[i].Total -= 58 * 256
+			ms[i].Active -= 58 * 256
+		}
 	}
 	checkExpected(t, ms)
 }

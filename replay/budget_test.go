@@ -39,7 +39,8 @@ var budgeted = []struct {
 	{"llama1b_bf16_fused__hf_dataloader", "named", `{"model_type":"llama","vocab_size":128256,"hidden_size":2048,"intermediate_size":8192,"num_hidden_layers":16,"num_attention_heads":32,"num_key_value_heads":8,"head_dim":64,"tie_word_embeddings":true,"max_position_embeddings":8192}`, nil},
 	{"lora8b__all_linear", "named", `{"model_type":"llama","vocab_size":128256,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,"num_attention_heads":32,"num_key_value_heads":8}`, nil},
 	{"nanogpt_bf16_autocast__gpt124m", "named", `{"model_type":"gpt2","vocab_size":50304,"resid_pdrop":0,"embd_pdrop":0,"attn_pdrop":0,"activation_function":"gelu"}`, nil},
-	{"varying_lengths__bert", "named", `{"model_type":"bert","architectures":["BertForTokenClassification"],"num_labels":9}`, nil},
+	{"varying_lengths__bert", "named", `{"model_type":"bert","architectures":["BertForTokenClassification"],"num_labels":9}`, []string{
+		"sharding=4"}}, // +7.9 %: it peaks within a layer's backward pass, where the replay has that layer's weights at one moment only
 }
 
 var budgetChanges = []struct {
