@@ -98,7 +98,7 @@ func (r *Result) analyze(ctx context.Context, run Run, build string, o Options) 
 	return err
 }
 
-// versionsOf tells whether a run's files are what they were, where they lie in folders:
+// versionsOf reports whether a run's files are what they were, where they lie in folders:
 // a store's are read as what they were when they were listed, or not at all.
 func versionsOf(ctx context.Context, run Run, stores *store.Pool) []string {
 	var out []string

@@ -25,7 +25,7 @@ func (c *Classification) HeldAtStart(t *timeline.Timeline) *Held {
 	return h
 }
 
-// Step goes on to what is held after the next event, and tells whether it makes
+// Step goes on to what is held after the next event, and reports whether it makes
 // or ends an allocation.
 func (h *Held) Step(event int) bool {
 	for len(h.unseen) > 0 && h.unseen[0].Event == uint32(event) {

@@ -80,7 +80,7 @@ func (w *whatIf) play(x *trial, p *Program) {
 }
 
 // depends tries both ends of what the recorded limit may have been, where the
-// recording doesn't tell exactly, and tells whether that makes a difference.
+// recording doesn't tell exactly, and reports whether that makes a difference.
 func (w *whatIf) depends(p *Program, s Scenario, r Result) bool {
 	if w.limits.From == w.limits.To || s.recorded {
 		return false

@@ -88,6 +88,11 @@ func (f folder) open(_ context.Context, name string, offset, _ int64) (*content,
 	if err != nil {
 		return nil, err
 	}
+	return contentFrom(file, offset)
+}
+
+// contentFrom is what a file holds from an offset on.
+func contentFrom(file *os.File, offset int64) (*content, error) {
 	info, err := file.Stat()
 	if err == nil && info.IsDir() {
 		err = errFolder

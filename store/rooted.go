@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -93,15 +92,7 @@ func (r rooted) open(_ context.Context, name string, offset, _ int64) (*content,
 	if err != nil {
 		return nil, err
 	}
-	info, err := file.Stat()
-	if err == nil {
-		_, err = file.Seek(offset, io.SeekStart)
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return &content{file, info.Size(), version(info)}, nil
+	return contentFrom(file, offset)
 }
 
 var errReadOnly = errors.New("is only read")

@@ -28,6 +28,13 @@ const (
 // Any is all kinds of work.
 const Any = Training | Inference | Evaluation | Saving
 
+// Words for changes that recordings and logs lead to alike.
+const (
+	Expandable    = "expandable_segments:True" // helps most often against memory in pieces
+	RaiseFraction = "memory_fraction"
+	StopOthers    = "other_processes"
+)
+
 // Advice is one thing to change.
 type Advice struct {
 	ID   string

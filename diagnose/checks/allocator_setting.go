@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
@@ -166,7 +167,7 @@ func wasteUnreplayed(p *facts.Pass, waste int64) []Draft {
 	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once%s", units.Bytes(waste),
 		units.Bytes(p.Dev.Peaks.Reserved.Bytes), within(p.Dev))
 	d.Evidence = []string{fmt.Sprintf("%s are too many to replay here", units.Plural(p.Dev.Events, "event"))}
-	d.Fix = ptr("Try PYTORCH_CUDA_ALLOC_CONF=" + facts.Expandable +
+	d.Fix = ptr("Try PYTORCH_CUDA_ALLOC_CONF=" + advice.Expandable +
 		"; vramscope whatif on the same file says what it would have reserved")
 	return []Draft{d}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -58,8 +59,8 @@ var oomFragmentation = Check{
 			d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small",
 				f.what(), units.Bytes(max(0, f.lacked.Usable-f.recorded.Active)))
 			d.Evidence = append(d.Evidence, pinnedBy(p, f.recorded)...)
-			d.Fix, d.FixID = ptr("PYTORCH_CUDA_ALLOC_CONF="+facts.Expandable+", or allocate the largest tensors first"),
-				ptr(facts.Expandable)
+			d.Fix, d.FixID = ptr("PYTORCH_CUDA_ALLOC_CONF="+advice.Expandable+", or allocate the largest tensors first"),
+				ptr(advice.Expandable)
 			d.Others = tryRemedies(p, f.recorded, f.lacked)
 			if leak := LeakFirst(p, f.recorded); leak != "" {
 				d.Fix, d.FixID = ptr(leak), ptr("leak=fixed")
@@ -85,7 +86,7 @@ var oomMemoryFraction = Check{
 				}
 			}
 			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
-			d.FixID, d.Fits, d.Basis = ptr("memory_fraction"), ptr(true), ptr("figures")
+			d.FixID, d.Fits, d.Basis = ptr(advice.RaiseFraction), ptr(true), ptr("figures")
 			d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
 				"PYTORCH_CUDA_ALLOC_CONF)")
 		}, report.MemoryFraction)
@@ -100,7 +101,7 @@ var oomOtherProcess = Check{
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", f.what())
-			d.FixID, d.Fits, d.Basis = ptr("other_processes"), ptr(true), ptr("figures")
+			d.FixID, d.Fits, d.Basis = ptr(advice.StopOthers), ptr(true), ptr("figures")
 			d.Fix = ptr("Find the other processes with nvidia-smi and stop them, or move to a free GPU")
 		}, report.OtherProcess)
 	},

@@ -181,7 +181,7 @@ func afterChange(p *facts.Pass, o *timeline.OOM, s facts.Shortage, change string
 	return after + int64(part*float64(s.Still-o.Requested))
 }
 
-// goesThrough tells whether the run goes through with what a change leaves; nil where what
+// goesThrough reports whether the run goes through with what a change leaves; nil where what
 // comes after the request that failed may need more than is left.
 func goesThrough(p *facts.Pass, o *timeline.OOM, s facts.Shortage, after int64) *bool {
 	const ample = 20 // percent

@@ -2,6 +2,7 @@ package checks
 
 import (
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 )
 
@@ -16,7 +17,7 @@ var varyingShapes = Check{
 				return kept(p, d, l)
 			}
 			if !l.Expandable { // else segments grow already
-				d.Setting = facts.Expandable
+				d.Setting = advice.Expandable
 			}
 			return true
 		})
@@ -34,7 +35,7 @@ var fragmentationCreep = Check{
 				return kept(p, d, l)
 			}
 			if !l.Expandable {
-				d.Setting, d.Worth = facts.Expandable, 1
+				d.Setting, d.Worth = advice.Expandable, 1
 			}
 			return true
 		})

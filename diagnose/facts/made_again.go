@@ -194,7 +194,7 @@ func (p *Pass) stateMade(from, to int) (bytes int64) {
 }
 
 // generations cuts what is alive of a category at the peak into what was made
-// in one go; apart tells whether two births, one after the other, were not.
+// in one go; apart reports whether two births, one after the other, were not.
 func (p *Pass) generations(category classify.Category, apart func(last, born int) bool) (out []Generation) {
 	last := 0
 	for id := range p.Each(category) {

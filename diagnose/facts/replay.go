@@ -1,6 +1,9 @@
 package facts
 
-import "github.com/vramscope/vramscope/replay"
+import (
+	"github.com/vramscope/vramscope/diagnose/advice"
+	"github.com/vramscope/vramscope/replay"
+)
 
 // Bounds on the replays of a report, in events: half a second of work for all
 // of them. What lies beyond is left to the whatif command.
@@ -63,12 +66,9 @@ func (p *Pass) Changed(names []string) (list []replay.Saving) {
 	return list
 }
 
-// Expandable is the setting that helps most often against memory in pieces.
-const Expandable = "expandable_segments:True"
-
 // otherSettings are tried where much of what is reserved isn't in use, first of
 // all PyTorch's default.
-var otherSettings = []string{"", Expandable, "max_split_size_mb:512", "roundup_power2_divisions:8"}
+var otherSettings = []string{"", advice.Expandable, "max_split_size_mb:512", "roundup_power2_divisions:8"}
 
 // OtherSettings is what replays under other settings show; nil where none were made.
 var OtherSettings = Named("other settings", func(p *Pass) *replay.Document {

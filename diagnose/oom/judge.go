@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -319,9 +320,9 @@ func (f *Failure) ChangeID() string {
 	case f.Remedy != "":
 		return ""
 	case f.Cause == report.Fragmentation && f.Tools().Settings != "":
-		return "expandable_segments:True"
+		return advice.Expandable
 	}
-	return map[string]string{report.MemoryFraction: "memory_fraction", report.OtherProcess: "other_processes"}[f.Cause]
+	return map[string]string{report.MemoryFraction: advice.RaiseFraction, report.OtherProcess: advice.StopOthers}[f.Cause]
 }
 
 // Change is what to do about it.

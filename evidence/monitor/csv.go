@@ -357,7 +357,7 @@ func (q *quotedRow) start(line []byte) {
 	q.lines = 1
 }
 
-// add appends a line and tells whether the quotes are closed now. A row that
+// add appends a line and reports whether the quotes are closed now. A row that
 // doesn't close soon is none.
 func (q *quotedRow) add(line []byte) (joined []byte, complete bool) {
 	q.text = append(append(q.text, ' '), line...)

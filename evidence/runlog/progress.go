@@ -61,7 +61,7 @@ func (s *progress) of(name string, total int64, trains bool) *bar {
 }
 
 // step takes what a bar shows, the number 0 as well, which begins a loop anew.
-// The epoch is that of the last line that names one. It tells whether the training's
+// The epoch is that of the last line that names one. It reports whether the training's
 // bar moved.
 //
 // complexity: one case for each thing that a bar may count

@@ -123,7 +123,7 @@ func (t *tree) insert(k key) {
 	x.put(x.place(k), k, nil)
 }
 
-// remove takes a key out; it tells whether it was there.
+// remove takes a key out; it reports whether it was there.
 func (t *tree) remove(k key) bool {
 	type step struct {
 		x *treeNode

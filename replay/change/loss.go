@@ -182,7 +182,7 @@ func (h *head) occurs(bytes int64) bool {
 }
 
 // shrink gives every tensor of logits another size; blocks of the same sizes
-// that nobody knows the purpose of are taken as logits, too. It tells whether
+// that nobody knows the purpose of are taken as logits, too. It reports whether
 // any became smaller.
 func (h *head) shrink(size func(bytes, tokens int64) int64) bool {
 	some := false

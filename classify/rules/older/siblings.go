@@ -122,7 +122,7 @@ func (t *Tally) Best() (best meaning.Category, sum int) {
 	return best, sum
 }
 
-// agreed is the best one; most tells whether there are some, and whether it is
+// agreed is the best one; most reports whether there are some, and whether it is
 // that of four fifths.
 func (t *Tally) agreed() (best meaning.Category, most bool) {
 	const few = 2

@@ -28,7 +28,7 @@ func viewsBuckets(a *rules.Facts) bool {
 }
 
 // FindUnmatched looks, in training without stacks, for a data set on the GPU: a single
-// large block among weights that all have gradients. It also tells whether gradients
+// large block among weights that all have gradients. It also reports whether gradients
 // are views of DDP's buckets.
 //
 // complexity: conditions on one block, then on all of them.
