@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 )
 
 // lock holds a lock on a file of the folder, which goes with the process.
@@ -56,12 +57,17 @@ func isAt(file *os.File, name string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-func whoIn(r io.Reader) string {
-	var h holder
-	if json.NewDecoder(io.LimitReader(r, 1<<12)).Decode(&h) != nil {
-		return "another process"
+// whoIn says who holds a lock. A process that has only just got it names itself in a moment.
+func whoIn(r io.ReaderAt) string {
+	const tries, pause = 20, 10 * time.Millisecond
+	for range tries {
+		var h holder
+		if json.NewDecoder(io.NewSectionReader(r, 0, 1<<12)).Decode(&h) == nil {
+			return h.String()
+		}
+		time.Sleep(pause)
 	}
-	return h.String()
+	return "another process"
 }
 
 // runs reports whether there is a process of that number.
