@@ -109,7 +109,7 @@ func ofLeak(d *report.Device, c *report.Change) {
 		if !grows(f) {
 			continue
 		}
-		if d.Findings[c.Finding].Fix == nil || c.Text != *d.Findings[c.Finding].Fix {
+		if own := d.Findings[c.Finding].Fix; own == nil || c.Text != *own || c.Text == advice.Find(*c.FixID).Text {
 			c.Text = *f.Fix
 		}
 		fits := c.Fits
@@ -125,7 +125,7 @@ func ofLeak(d *report.Device, c *report.Change) {
 func standing(d *report.Device, c *report.Change, first bool) int {
 	f := &d.Findings[c.Finding]
 	if len(d.OOMs) > 0 {
-		return standingOfFailed(f, c, first)
+		return standingOfFailed(d, f, c, first)
 	}
 	switch {
 	case first:
@@ -138,24 +138,26 @@ func standing(d *report.Device, c *report.Change, first bool) int {
 	return 3
 }
 
-// standingOfFailed is the same of a run that failed: what it goes through with comes first,
-// what asks for more hardware after that.
-func standingOfFailed(f *report.Finding, c *report.Change, first bool) int {
+// standingOfFailed is the same of a run that failed: a growth that holds most of the memory first, then what else it
+// goes through with, what asks for more hardware after that.
+func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
 	switch fits := c.Fits != nil && *c.Fits; {
-	case fits && *c.FixID == "sharding":
-		return 2
-	case fits && first:
+	case fits && grows(f) && 2*f.Leak.TotalBytes > d.Peaks.Allocated.Bytes: // what else helps only puts the failure off
 		return 0
-	case fits:
-		return 1
-	case first, grows(f):
+	case fits && *c.FixID == "sharding":
 		return 3
-	case isDefect(f):
+	case fits && first:
+		return 1
+	case fits:
+		return 2
+	case first, grows(f):
 		return 4
-	case c.Fits == nil:
+	case isDefect(f):
 		return 5
+	case c.Fits == nil:
+		return 6
 	}
-	return 6
+	return 7
 }
 
 // isDefect reports whether a finding is of a mistake in the program that is sure enough.
