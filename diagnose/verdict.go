@@ -269,13 +269,11 @@ func failedIn(d *report.Device, o *report.OOM) string {
 }
 
 // stillToCome is what of the optimizer's state a first step had yet to make.
-func stillToCome(d *report.Device, phase string) (bytes int64) {
-	for _, m := range d.Projection.Missing {
-		if m.Category == classify.OptimizerState.String() && phase == classify.Optimizer.String() {
-			bytes += m.Bytes
-		}
+func stillToCome(d *report.Device, phase string) int64 {
+	if phase != classify.Optimizer.String() {
+		return 0
 	}
-	return bytes
+	return d.Projection.Missed(classify.OptimizerState.String())
 }
 
 // cause says what filled the GPU and what was asked for, in two or three sentences.
@@ -315,6 +313,9 @@ func cause(d *report.Device, o *report.OOM) string {
 		return fmt.Sprintf("the optimizer's state doesn't fit. %s of it exist, %s are still to come; %s",
 			units.Size(d.AtPeak.Categories[classify.OptimizerState.String()]), units.Size(stillToCome(d, *o.Phase)),
 			facts.Needs(d.Projection, usable(d, o)))
+	case short && d.Projection != nil && d.Projection.Missed(classify.Activations.String()) > 0:
+		return fmt.Sprintf("%s. %s, %s; the whole pass needs about %s, PyTorch could have %s", full, asked, freeWords(o),
+			units.Size(d.Projection.NeedsBytes), units.Size(usable(d, o)))
 	case short && *o.MissingBytes > o.RequestedBytes:
 		return fmt.Sprintf("%s. %s, %s; by the step before, the rest of the step needs %s more than there is", full, asked,
 			freeWords(o), units.Size(*o.MissingBytes))
