@@ -16,7 +16,16 @@ type stackRow struct {
 // line is a frame's members.
 func (s *stackRow) line(i int) []any {
 	l := s.view.Line(s.frames[i])
-	return []any{l.Function, l.File, int64(l.Line), s.view.Language(s.frames[i]).String()}
+	members := []any{l.Function, l.File, int64(l.Line), s.view.Language(s.frames[i]).String()}
+	fx := s.view.FX(s.frames[i])
+	for _, text := range []string{fx.Op, fx.Name, fx.Target, fx.Info, fx.Trace} {
+		if text == "" {
+			members = append(members, nil)
+		} else {
+			members = append(members, text)
+		}
+	}
+	return members
 }
 
 func writeStacks(sink Sink, s *snapshot.Snapshot, v *frames.View) error {
@@ -57,6 +66,48 @@ func (r Recording) segments(sink Sink, event int) error {
 		x.add(row)
 	}
 	return x.flush()
+}
+
+// hostRow is an allocation of pinned memory.
+type hostRow struct {
+	t  *timeline.Timeline
+	id timeline.AllocationID
+}
+
+func (h *hostRow) event(column []uint32) any {
+	if at := column[h.id]; at < timeline.Before {
+		return int64(at)
+	}
+	return nil
+}
+
+func (h *hostRow) time(column []uint32) any {
+	if at := column[h.id]; at < timeline.Before {
+		if us := h.t.Device.Events.TimeOf(int(at)); us > 0 {
+			return us
+		}
+	}
+	return nil
+}
+
+func (h *hostRow) stack() any {
+	if id := h.t.Stack(h.id); id != 0 {
+		return int64(id)
+	}
+	return nil
+}
+
+// WriteHost writes the rows of Host; there are none where pinned memory wasn't recorded.
+func WriteHost(sink Sink, s *snapshot.Snapshot) error {
+	r := newRows(Host, sink)
+	defer r.release()
+	if s.Host != nil {
+		t := timeline.New(s, s.Host)
+		for id := range t.Len() {
+			r.add(&hostRow{t, timeline.AllocationID(id)})
+		}
+	}
+	return r.flush()
 }
 
 // blockRow is a block at a moment; what only one in use has is nil else.

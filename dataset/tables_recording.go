@@ -8,13 +8,20 @@ import (
 
 // RecordingTables are the tables of one recording's facts, the longest first.
 func RecordingTables() []*Table {
-	return []*Table{Events, Allocations, Categories, Stacks, Segments, Blocks}
+	return []*Table{Events, Allocations, Categories, Stacks, Segments, Blocks, Host}
 }
 
 var (
 	addressColumn = Column{Name: "address", Type: uint64s, Doc: "where it begins in the GPU's address space"}
 	streamColumn  = Column{Name: "stream", Type: uint64s, Doc: "CUDA stream handle as recorded; 0: the default stream"}
 	stackColumn   = Column{Name: "stack", Type: uint32s, Null: true, Doc: "row of the table stacks; null: not recorded"}
+)
+
+var (
+	metadataColumn = Column{Name: "user_metadata", Type: numbers, Null: true,
+		Doc: "what the program said of it by torch.cuda.memory._set_memory_metadata; null: nothing"}
+	forwardColumn = Column{Name: "forward_stack", Type: uint32s, Null: true,
+		Doc: "row of the table stacks: where the forward operation of a backward allocation ran; null: not recorded"}
 )
 
 const poolDoc = "private memory pool as torch prints its id; (0, 0): the default pool"
@@ -37,6 +44,10 @@ var Events = &Table{"events", "vramscope.events/1", "one row for each trace entr
 	stackColumn,
 	{Name: "pool", Type: numbers, Doc: poolDoc},
 	{Name: "allocation", Type: uint32s, Null: true, Doc: "row of the table allocations; null: concerns none"},
+	metadataColumn,
+	{Name: "internal_metadata", Type: numbers, Null: true, Doc: "what PyTorch said of it; null: nothing"},
+	{Name: "compile_context", Type: numbers, Null: true, Doc: "the compiled region it happened in; null: none"},
+	forwardColumn,
 }, nil}
 
 // Allocations is one row for each allocation.
@@ -66,6 +77,7 @@ var Allocations = &Table{"allocations", "vramscope.allocations/1",
 		{Name: "free_before_trace", Type: boolean,
 			Doc: "its free was requested before the trace: active until it is completed, but allocated no more"},
 		{Name: "rule", Type: codes, Null: true, Doc: "of doc/classification.md, that decided the category; null: none spoke"},
+		metadataColumn, forwardColumn,
 	}, nil}
 
 // Stacks is one row for each distinct stack, the same for all devices.
@@ -73,7 +85,10 @@ var Stacks = &Table{"stacks", "vramscope.stacks/1", "one row for each distinct s
 	of(Column{Name: "stack", Type: uint32s, Doc: "number that the other tables refer to, from 1"},
 		func(s *stackRow) any { return s.id }),
 	of(Column{Name: "frames", Type: listOf(arrow.StructOf(required("function", words), required("file", words),
-		required("line", int32s), required("language", words))), Doc: "innermost first; language is python, cpp or other"},
+		required("line", int32s), required("language", words), optional("fx_op", words), optional("fx_name", words),
+		optional("fx_target", words), optional("fx_info", words), optional("fx_original_trace", words))),
+		Doc: "innermost first; language is python, cpp or other; fx_ says which node of a torch.fx graph a generated line runs, " +
+			"and which code of the model that was"},
 		func(s *stackRow) any { return list{len(s.frames), s.line} }),
 }, nil}
 
@@ -127,3 +142,24 @@ func categoryColumns() []Column {
 	}
 	return c
 }
+
+// Host is the pinned memory of the host.
+var Host = &Table{"host", "vramscope.host/1",
+	"one row for each allocation of pinned host memory, where that was recorded: blocks older than the trace first", []Column{
+		of(Column{Name: "allocation", Type: uint32s, Doc: "index within the host's memory"}, func(h *hostRow) any { return int(h.id) }),
+		of(eventColumn("alloc_event", "index in the trace of the host's memory; null: older than the trace"),
+			func(h *hostRow) any { return h.event(h.t.Born) }),
+		of(eventColumn("free_event", "index of its free_requested event; null: never, or before the trace"),
+			func(h *hostRow) any { return h.event(h.t.FreeRequested) }),
+		of(eventColumn("free_completed_event", "from which on the block may be given out again; null: never"),
+			func(h *hostRow) any { return h.event(h.t.Freed) }),
+		of(addressOfHost, func(h *hostRow) any { return h.t.Address(h.id) }),
+		of(bytesColumn("requested_bytes", "what the program asked for"), func(h *hostRow) any { return h.t.Requested(h.id) }),
+		of(bytesColumn("allocated_bytes", "the block given out for it"), func(h *hostRow) any { return h.t.Allocated[h.id] }),
+		of(timeOrNull("alloc_time_us", "since the Unix epoch; null: not recorded"), func(h *hostRow) any { return h.time(h.t.Born) }),
+		of(timeOrNull("free_time_us", "of its free_requested event; null: not recorded"),
+			func(h *hostRow) any { return h.time(h.t.FreeRequested) }),
+		of(stackColumn, func(h *hostRow) any { return h.stack() }),
+	}, nil}
+
+var addressOfHost = Column{Name: "address", Type: uint64s, Doc: "where it begins in the process's address space"}

@@ -112,6 +112,7 @@ func onWindows(s *snapshot.Snapshot) bool {
 func (e *examination) moments(dev *report.Device) {
 	t := e.T
 	dev.AtPeak, dev.Sites = e.moment(t.Peaks.Allocated.Event, t.AtPeak)
+	dev.UserMetadata = e.MetadataAt(t.Peaks.Allocated.Event)
 	dev.AtEnd, dev.SitesAtEnd = e.moment(t.Device.Events.Len()-1, t.End)
 }
 

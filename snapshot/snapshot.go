@@ -102,6 +102,9 @@ func (e *Events) PoolOf(i int) uint32 { return at(e.Pool, i) }
 // MetadataOf is event i's user_metadata.
 func (e *Events) MetadataOf(i int) StringID { return at(e.Metadata, i) }
 
+// InternalOf is event i's internal_metadata.
+func (e *Events) InternalOf(i int) StringID { return at(e.Internal, i) }
+
 // CompileContextOf is event i's compile_context, 0 for "N/A" and none.
 func (e *Events) CompileContextOf(i int) StringID { return at(e.CompileContext, i) }
 

@@ -18,7 +18,7 @@ func (t *tables) readTracebacks() error {
 		if f.File != 0 || f.Line != 0 {
 			continue
 		}
-		file, line, function, ok := tracebackLine(s.Strings[f.Function])
+		file, line, function, ok := TracebackLine(s.Strings[f.Function])
 		if !ok {
 			continue
 		}
@@ -52,11 +52,11 @@ func (t *tables) readTracebacks() error {
 // fromTraceback marks a frame that was text, while the others are read.
 const fromTraceback = ^FXID(0)
 
-// tracebackLine reads an entry of a traceback, such as
+// TracebackLine reads an entry of a traceback, such as
 //
 //	File "train.py", line 12, in step
 //	  loss.backward()
-func tracebackLine(text string) (file string, line int32, function string, ok bool) {
+func TracebackLine(text string) (file string, line int32, function string, ok bool) {
 	text, ok = strings.CutPrefix(strings.TrimLeft(text, " "), `File "`)
 	if !ok {
 		return "", 0, "", false

@@ -185,6 +185,12 @@ func (x *exported) table(w io.Writer, format dataset.Format, t *dataset.Table) e
 	if err != nil {
 		return err
 	}
+	if t == dataset.Host {
+		if err := dataset.WriteHost(sink, x.snapshot); err != nil {
+			return err
+		}
+		return sink.Close()
+	}
 	for _, d := range x.devices {
 		r := dataset.Recording{Timeline: d.timeline, View: x.view}
 		if t == dataset.Allocations || t == dataset.Blocks || t == dataset.Categories {
