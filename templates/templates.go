@@ -63,7 +63,8 @@ func Scripts() []string {
 
 // LightScript is the script of a report that draws nothing by the charting library.
 func LightScript() string {
-	return "(function () {\n'use strict';\n" + read("js/10-base.js") + read("js/15-page.js") + "page();\nready();\n})();\n"
+	return "(function () {\n'use strict';\n" + read("js/05-text.js") + read("js/10-base.js") + read("js/15-page.js") +
+		"page();\nready();\n})();\n"
 }
 
 // IndexStyle is what the page over many runs adds to Style.
@@ -71,7 +72,7 @@ func IndexStyle() string { return read("index/index.css") }
 
 // IndexScript is the script of the page over many runs.
 func IndexScript() string {
-	return "(function () {\n'use strict';\n" + read("js/10-base.js") + read("index/index.js") + "})();\n"
+	return "(function () {\n'use strict';\n" + read("js/05-text.js") + read("js/10-base.js") + read("index/index.js") + "})();\n"
 }
 
 func read(name string) string {

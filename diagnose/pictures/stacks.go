@@ -42,6 +42,16 @@ func (s *stackTable) index(id snapshot.StackID) uint32 {
 	return s.place[id] - 1
 }
 
+// bare is the number of a stack that need not have a call site: of a free.
+func (s *stackTable) bare(id snapshot.StackID) uint32 {
+	if s.place[id] == 0 {
+		s.used = append(s.used, id)
+		s.place[id] = uint32(len(s.used))
+		s.out.Stacks = append(s.out.Stacks, report.Stack{Site: -1})
+	}
+	return s.place[id] - 1
+}
+
 // site is the number of a stack's call site, -1 when nothing was recorded.
 func (s *stackTable) site(id snapshot.StackID) int {
 	if id == 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/vramscope/vramscope/report"
@@ -12,7 +13,7 @@ import (
 
 // columnsVersion is that of the form that doc/page-columns.md describes, which
 // templates/js/20-data.js reads in the same order.
-const columnsVersion = 1
+const columnsVersion = 2
 
 // header is the part of a device's data that is JSON; the columns follow it.
 type header struct {
@@ -36,19 +37,20 @@ type header struct {
 	Nodes      int               `json:"nodes"`
 	Rest       int               `json:"rest"` // allocations that are not drawn one by one
 	RestPoints int               `json:"restPoints"`
-	Maps       []headerMap       `json:"maps"`
+	HasEvents  bool              `json:"hasEvents"` // addresses, other events and segments follow
+	Addresses  int               `json:"addresses"`
+	Others     int               `json:"others"`
+	Segments   int               `json:"segments"`
+	Moments    []int             `json:"moments"`
+	Actions    []string          `json:"actions"`
+	Completes  bool              `json:"completes"` // a free's only event completes it
+	Streams    []string          `json:"streams"`
 	Pools      []string          `json:"pools"`
 	Spans      []report.Span     `json:"spans"`
 	Steps      []report.Step     `json:"steps"`
 	OOMs       []headerOOM       `json:"ooms"`
 	Peak       *int              `json:"peak"`
 	Capacity   *int64            `json:"capacity"`
-}
-
-type headerMap struct {
-	Name     string `json:"name"`
-	Event    int    `json:"event"`
-	Segments int    `json:"segments"`
 }
 
 type headerOOM struct {
@@ -88,21 +90,17 @@ func pack(d *report.Device) (string, error) {
 	for _, o := range d.OOMs {
 		h.OOMs = append(h.OOMs, headerOOM{o.Event, o.RequestedBytes})
 	}
-	pools := map[string]uint64{}
-	for _, m := range p.Maps {
-		h.Maps = append(h.Maps, headerMap{m.Name, m.Event, len(m.Segments)})
-		for _, s := range m.Segments {
-			if _, ok := pools[s.Pool]; !ok {
-				pools[s.Pool] = uint64(len(h.Pools))
-				h.Pools = append(h.Pools, s.Pool)
-			}
-		}
-	}
 	h.Categories, h.Titles, h.Kinds, h.Sites, h.Frames = list(h.Categories), list(h.Titles), list(h.Kinds), list(h.Sites),
 		list(h.Frames)
-	h.Maps, h.Pools, h.Spans, h.Steps, h.OOMs = list(h.Maps), list(h.Pools), list(h.Spans), list(h.Steps), list(h.OOMs)
+	h.Spans, h.Steps, h.OOMs = list(h.Spans), list(h.Steps), list(h.OOMs)
+	h.Moments, h.Actions, h.Streams, h.Pools = list(p.Moments), list(p.Actions), list(p.Streams), list(p.Pools)
 	if h.Rules == nil {
 		h.Rules = map[string]string{}
+	}
+	var addresses []uint64
+	if h.HasEvents = p.Bands.Address != nil; h.HasEvents {
+		addresses = slices.Compact(slices.Sorted(slices.Values(p.Bands.Address)))
+		h.Addresses, h.Others, h.Segments, h.Completes = len(addresses), len(p.Others), len(p.Segments), p.Completions
 	}
 	text, err := json.Marshal(&h)
 	if err != nil {
@@ -118,8 +116,9 @@ func pack(d *report.Device) (string, error) {
 	if p.Rest != nil {
 		b = appendRest(p.Rest, b)
 	}
-	for _, m := range p.Maps {
-		b = appendLayout(&m, b, pools)
+	if h.HasEvents {
+		b = appendPlaces(&p.Bands, addresses, b)
+		b = appendOthers(p, b)
 	}
 	return compress(b)
 }
@@ -166,8 +165,10 @@ func appendBands(c *report.Bands, b []byte) []byte {
 		switch {
 		case freed == report.NotFreed:
 			b = append(b, 0)
+		case freed == report.FreedBefore:
+			b = append(b, 1)
 		case i < c.Older:
-			b = binary.AppendUvarint(b, uint64(freed)+1)
+			b = binary.AppendUvarint(b, uint64(freed)+2)
 		default:
 			b = binary.AppendUvarint(b, uint64(freed-c.Born[i]))
 		}
@@ -233,14 +234,63 @@ func appendRest(r *report.Rest, b []byte) []byte {
 	return b
 }
 
-func appendLayout(m *report.Layout, b []byte, pools map[string]uint64) []byte {
-	end := uint64(0)
-	for i := range m.Segments {
-		s := &m.Segments[i]
-		b = binary.AppendUvarint(b, (s.Address-end)>>9) // the gap before it
-		end = s.Address + uint64(s.Bytes)
-		b = appendBytes(b, s.Bytes)
-		b = binary.AppendUvarint(b, pools[s.Pool])
+// appendPlaces writes where allocations lie and what only their events tell.
+func appendPlaces(c *report.Bands, addresses []uint64, b []byte) []byte {
+	index := make(map[uint64]uint64, len(addresses))
+	previous := uint64(0)
+	for i, a := range addresses {
+		index[a] = uint64(i)
+		b = appendAddress(b, a-previous)
+		previous = a
+	}
+	for _, a := range c.Address {
+		b = binary.AppendUvarint(b, index[a])
+	}
+	for i, n := range c.Requested { // as much as the block, mostly
+		b = binary.AppendVarint(b, c.Bytes[i]-n)
+	}
+	for i, completed := range c.Completed { // 0: never; else how long after its free was requested
+		switch freed := c.Freed[i]; {
+		case completed == report.NotFreed:
+			b = append(b, 0)
+		case freed == report.FreedBefore:
+			b = binary.AppendUvarint(b, uint64(completed)+2)
+		default:
+			b = binary.AppendUvarint(b, uint64(completed-freed)+1)
+		}
+	}
+	for _, column := range [][]uint32{c.Stream, c.Pool, c.FreeStack} {
+		for _, v := range column {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
+	}
+	return b
+}
+
+// appendAddress is appendBytes for addresses, which have 64 bits: a page counts
+// up to 2^53 of their units.
+func appendAddress(b []byte, n uint64) []byte {
+	if n%512 == 0 {
+		return binary.AppendUvarint(b, n/512<<1)
+	}
+	return binary.AppendUvarint(b, min(n, 1<<52)<<1|1)
+}
+
+func appendOthers(p *report.Pictures, b []byte) []byte {
+	previous := 0
+	for _, o := range p.Others {
+		b = binary.AppendUvarint(b, uint64(o.Event-previous))
+		previous = o.Event
+		b = append(b, byte(o.Action))
+		b = appendBytes(appendAddress(b, o.Address), o.Bytes)
+		for _, v := range []uint32{o.Stream, o.Pool, o.Stack, uint32(o.Band + 1)} {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
+	}
+	for _, s := range p.Segments {
+		b = appendBytes(appendAddress(b, s.Address), s.Bytes)
+		b = binary.AppendUvarint(b, uint64(s.Stream))
+		b = binary.AppendUvarint(b, uint64(s.Pool))
 		flags := byte(0)
 		if s.Small {
 			flags |= 1
@@ -249,16 +299,6 @@ func appendLayout(m *report.Layout, b []byte, pools map[string]uint64) []byte {
 			flags |= 2
 		}
 		b = append(b, flags)
-		b = binary.AppendUvarint(b, uint64(len(s.Blocks)))
-		for _, k := range s.Blocks {
-			b = append(b, byte(k.State))
-			b = appendBytes(b, k.Bytes)
-			if k.State != report.BlockFree {
-				b = binary.AppendUvarint(b, uint64(k.Allocation))
-				b = binary.AppendUvarint(b, uint64(k.Kind))
-				b = binary.AppendUvarint(b, uint64(k.Stack))
-			}
-		}
 	}
 	return b
 }

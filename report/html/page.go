@@ -1,7 +1,6 @@
 package html
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"path"
@@ -45,8 +44,8 @@ type deviceView struct {
 	Data    string // "" without pictures
 	Kinds   bool   // memory was told apart by category
 	Stacks  []stackView
-	Gaps    []string  // what the recording can't show
-	Maps    []mapView // moments of the segment map, what matters most first
+	Gaps    []string // what the recording can't show
+	Mapped  bool     // the page can say where everything lies at any event
 	Proof   proof
 	Budget  *report.Comparison
 	Trials  *report.Trials
@@ -197,10 +196,6 @@ func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceVie
 // draw makes the pictures.
 func (v *deviceView) draw() (err error) {
 	d := v.Device
-	for i, m := range d.Pictures.Maps {
-		v.Maps = append(v.Maps, mapView{i, mapNames[m.Name]})
-	}
-	slices.SortFunc(v.Maps, func(a, b mapView) int { return cmp.Compare(b.Place, a.Place) })
 	v.Stacks = largestStacks(d)
 	if len(d.Pictures.Curve.Events) > 1 {
 		v.add("area", areaChart(d))
@@ -211,6 +206,7 @@ func (v *deviceView) draw() (err error) {
 	if d.Pictures.Growth != nil {
 		v.add("grown", growthChart(d))
 	}
+	v.Mapped = len(d.Pictures.Segments) > 0 || len(d.Pictures.Bands.Address) > 0
 	v.Data, err = pack(d)
 	return err
 }
@@ -314,7 +310,7 @@ func (v *deviceView) HasMemory() bool { return v.HasChart("area") || v.Data != "
 
 // HasSegments is about the map, pools and what pinned free memory.
 func (v *deviceView) HasSegments() bool {
-	return v.Segments.Count > 0 || len(v.Maps) > 0 || len(v.Pools) > 0 || v.Pinned()
+	return v.Segments.Count > 0 || v.Mapped || len(v.Pools) > 0 || v.Pinned()
 }
 
 // Pinned reports whether it is known what kept free memory from a failed request.
@@ -470,15 +466,6 @@ func gaps(d *report.Device) []string {
 	}
 	return out
 }
-
-// mapView is a moment of the segment map, by its place among the layouts.
-type mapView struct {
-	Place int
-	Name  string
-}
-
-// mapNames are the moments of segment maps in words.
-var mapNames = map[string]string{"end": "End", "peak": "Peak", "oom": "Failure"}
 
 // InputPath is the name of an input.
 func (v *page) InputPath(i int) string {

@@ -7,10 +7,12 @@ class State {
     this.peak = h.peak === null ? -1 : h.peak;
     const failed = h.ooms[h.ooms.length - 1];
     this.start = failed ? {kind: 'oom', event: failed.event} : {kind: 'peak', event: this.peak}; // what the page opens at
-    this.moment = this.start;
-    this.pinned = -1;
+    this.cursor = new Cursor(history.events, this.start);
     this.listeners = [];
+    this.cursor.subscribe((what, byHand) => { this.changed(what); if (byHand) this.link(); });
     this.raster = new Raster(history);
+    this.cursor.fullest = (from, to) => this.raster.fullest(from, to);
+    this.memory = h.hasEvents ? new Memory(history) : null;
     this.classified = h.categories.some((c, i) => c && c !== 'unknown' && history.category.length && h.kinds.some(k => k.category === i));
     this.nameSites();
     this.colorBy(this.classified ? 'category' : 'site');
@@ -57,29 +59,15 @@ class State {
     this.changed('moment');
   }
 
-  // go shows another moment: the peak, the end, the failure, an event or a range.
-  go(moment, byHand) {
-    this.moment = moment;
-    this.changed('moment');
-    if (byHand) this.link();
-  }
-  first(byHand) { this.go(this.start, byHand); }
-  at(event, byHand) { this.go({kind: 'event', event: clamp(Math.round(event), 0, this.h.events - 1)}, byHand); }
-  range(a, b, byHand) {
-    a = clamp(Math.round(Math.min(a, b)), 0, this.h.events - 1);
-    b = clamp(Math.round(Math.max(a, b)), a, this.h.events - 1);
-    this.go({kind: 'range', from: a, to: b, event: this.raster.fullest(a, b)}, byHand);
-  }
-  pin(i, byHand) {
-    this.pinned = i;
-    this.changed('pin');
-    if (byHand) this.link();
-  }
+  get moment() { return this.cursor.moment; }
+  // chosen is the allocation that is pinned, or else that of the event.
+  chosen() { return this.pinned >= 0 ? this.pinned : this.moment.event >= 0 && this.moment.kind === 'event' ? this.h.of[this.moment.event] : -1; }
+  get pinned() { return this.cursor.pinned; }
+  first(byHand) { this.cursor.go(this.start, byHand); }
   link() {
-    const m = this.moment, words = [];
+    const words = [], moment = this.cursor.words();
     if (this.part.dataset.index !== '0') words.push('device=' + this.part.dataset.index);
-    if (m.kind === 'range') words.push('range=' + m.from + '-' + m.to);
-    else if (m.kind !== this.start.kind) words.push('at=' + m.event);
+    if (moment) words.push(moment);
     if (this.pinned >= 0) words.push('allocation=' + this.h.idOf(this.pinned));
     history.replaceState(null, '', words.length ? '#' + words.join('&') : location.pathname + location.search);
   }

@@ -189,12 +189,11 @@ class Timeline {
       held = null;
       this.brush = null;
       if (!was) return;
-      if (was.moved) { if (was.select) this.s.range(was.from.event, p.event, true); this.later(); return; }
+      if (was.moved) { if (was.select) this.s.cursor.range(was.from.event, p.event, true); this.later(); return; }
       if (p.px < 0 || p.px >= this.W) return;
       const i = this.pick(p);
-      this.s.pinned = i >= 0 ? i : -1;
-      this.s.at(p.event, true);
-      this.s.changed('pin');
+      this.s.cursor.pin(i >= 0 ? i : -1);
+      this.s.cursor.set(p.event, true);
     });
     c.addEventListener('pointercancel', () => { held = null; this.brush = null; this.later(); });
     c.addEventListener('pointerleave', () => tip.hide());
@@ -210,14 +209,14 @@ class Timeline {
       case '0': this.view(0, this.h.events); return true;
       case 'ArrowLeft': this.view(this.v0 - step, this.v1 - step); return true;
       case 'ArrowRight': this.view(this.v0 + step, this.v1 + step); return true;
-      case ',': case '.': this.s.at(m.event + (e.key === ',' ? -1 : 1), true); this.show(this.s.moment.event); return true;
+      case ',': case '.': this.s.cursor.set(m.event + (e.key === ',' ? -1 : 1), true); this.show(this.s.moment.event); return true;
       case 'Enter': {
         let best = -1;
         for (let i = 0; i < this.h.length; i++) if (this.s.shown[this.s.of[i]] && this.h.alive(i, m.event) && (best < 0 || this.h.bytes[i] > this.h.bytes[best])) best = i;
-        this.s.pin(best, true);
+        this.s.cursor.pin(best, true);
         return true;
       }
-      case 'Escape': this.s.pin(-1, true); return true;
+      case 'Escape': this.s.cursor.pin(-1, true); return true;
     }
     return false;
   }

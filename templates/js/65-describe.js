@@ -58,6 +58,6 @@ function showPin(state, panel) {
   row('Made by', siteName(s));
   row('Called from', s.called_from ? s.called_from.function + ' ' + placeOf(s.called_from.file, s.called_from.line) : '');
   row('Operation', s.op);
-  keepFocus(panel, el('b', null, 'Allocation ' + h.idOf(i)), ' ', el('button', {type: 'button', onclick: () => state.pin(-1, true)}, 'Unpin'), el('dl', null, rows), folded(h, h.stack[i]));
+  keepFocus(panel, el('b', null, 'Allocation ' + h.idOf(i)), ' ', el('button', {type: 'button', onclick: () => state.cursor.pin(-1, true)}, 'Unpin'), el('dl', null, rows), folded(h, h.stack[i]));
   say('Pinned allocation ' + h.idOf(i) + ', ' + size(h.bytes[i]) + ', ' + siteName(s));
 }

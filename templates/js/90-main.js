@@ -30,7 +30,7 @@ function start(d, h, charts) {
   d.see = which => see(d, which);
   d.see(area ? 'category' : 'each');
   if (tree) attempt(() => { table.tree = mountChart(tree.place, tree.option, o => table.prepareTree(o)); });
-  if (map && h.maps.length) attempt(() => { d.map = new SegmentMap(s, part, map); });
+  if (map && s.memory) attempt(() => { d.map = new SegmentMap(s, part, map); });
   attempt(() => controls(d));
   attempt(() => all('details.fold[data-stack]', part).forEach(x => unfold(x, h)));
 }
@@ -61,7 +61,7 @@ function startArea(d, {place, option}) {
     mark(o, s);
     chart.getZr().on('click', e => {
       const at = [e.offsetX, e.offsetY];
-      if (chart.containPixel('grid', at)) s.at(chart.convertFromPixel('grid', at)[0], true);
+      if (chart.containPixel('grid', at)) s.cursor.set(chart.convertFromPixel('grid', at)[0], true);
     });
     if (!t) return;
     let last = '';
@@ -128,10 +128,10 @@ function controls(d) {
   if (input('event')) {
     input('event').addEventListener('change', e => {
       if (e.target.value === '') { e.target.value = Math.max(0, s.moment.event); return; }
-      s.at(+e.target.value, true);
+      s.cursor.set(+e.target.value, true);
       if (t) t.show(s.moment.event);
     });
-    const range = () => { if (input('from').value !== '' && input('to').value !== '') s.range(+input('from').value, +input('to').value, true); };
+    const range = () => { if (input('from').value !== '' && input('to').value !== '') s.cursor.range(+input('from').value, +input('to').value, true); };
     input('from').addEventListener('change', range);
     input('to').addEventListener('change', range);
   }
@@ -141,7 +141,7 @@ function controls(d) {
 
 function go(s, kind) {
   const ooms = s.h.header.ooms, last = s.h.events - 1;
-  s.go({kind, event: kind === 'peak' ? s.peak : kind === 'oom' ? ooms[ooms.length - 1].event : last}, true);
+  s.cursor.go({kind, event: kind === 'peak' ? s.peak : kind === 'oom' ? ooms[ooms.length - 1].event : last}, true);
 }
 
 // ---- device, links, theme, printing
@@ -170,15 +170,13 @@ function followLink() {
   return showDevice(index).then(() => {
     const s = devices[index].state;
     if (!s || !s.h.events) return;
-    const range = /^(\d+)-(\d+)$/.exec(q.get('range') || '');
     let pinned = q.has('allocation') ? s.h.find(+q.get('allocation')) : -1;
-    if (range) s.range(+range[1], +range[2]);
-    else if (q.has('at')) {
-      s.at(+q.get('at') || 0);
+    s.cursor.follow(q);
+    if (s.moment.kind === 'event') {
       const e = s.moment.event;
       if (pinned < 0) pinned = s.h.begins[e] >= 0 ? s.h.begins[e] : s.h.ends[e];
     }
-    s.pin(pinned);
+    s.cursor.pin(pinned);
     if (pinned >= 0) devices[index].see('each');
     const part = devices[index].part.querySelector(pinned >= 0 ? '[id^=memory]' : '[id^=peak]');
     if (part) part.scrollIntoView();
