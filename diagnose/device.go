@@ -50,7 +50,7 @@ func (e *examination) device() report.Device {
 	dev.Findings = e.findings(&dev)
 	dev.Changes = changesOf(&dev, e.Scarce())
 	if e.options.Pictures {
-		dev.Pictures = pictures.Of(e.Pass, &dev)
+		dev.Pictures = pictures.Of(e.Pass, &dev, e.options.EveryBand)
 	}
 	return dev
 }

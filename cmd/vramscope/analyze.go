@@ -35,6 +35,7 @@ type analyzeFlags struct {
 	source    string
 	at        string
 	step, top int
+	served    bool // a server has the page's columns: there may be more of them
 }
 
 func newAnalyze() *cobra.Command {
@@ -140,7 +141,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err != nil {
 		return nil, err
 	}
-	o.Pictures = f.out.any("html", ".html")
+	o.Pictures, o.EveryBand = f.served || f.out.any("html", ".html"), f.served
 	undigested := !f.out.any("json", ".json") && !o.Pictures && !f.out.any("markdown", ".md") // text shows no digests
 	run, err := open.Files(args, open.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
 		Undigested: undigested})
