@@ -18,6 +18,7 @@ type Recording struct {
 	Timeline *timeline.Timeline
 	View     *frames.View
 	Classes  *classify.Classification
+	Holders  []classify.Holder // variables of the program, none where nobody recorded them
 }
 
 // batchRows is how many rows of a long table are made at once.
@@ -36,12 +37,14 @@ func (r Recording) Write(sink Sink, t *Table, event int) error {
 		return r.categories(sink)
 	case Stacks:
 		return writeStacks(sink, r.Timeline.Snapshot, r.View)
-	case Host:
-		return WriteHost(sink, r.Timeline.Snapshot)
 	case Segments:
 		return r.segments(sink, event)
 	case Blocks:
 		return r.blocks(sink, event)
+	case Holders:
+		return r.holders(sink)
+	case Host:
+		return r.host(sink)
 	}
 	return fmt.Errorf("dataset: %s is no table of a recording", t.Version)
 }
@@ -117,6 +120,7 @@ func (r Recording) allocations(sink Sink) error {
 		}
 		return c.Names[i]
 	})
+	holder, holders := r.heldBy()
 	leak := leakOf(c)
 	metadata := newSaid(s, t.Device.Events.Metadata)
 	var saidAt scratch[snapshot.StringID]
@@ -151,6 +155,7 @@ func (r Recording) allocations(sink Sink) error {
 			arrayWithin(int32s, leaks.fill(n, func(i int) int32 { return leak(id(i)) }), 0, math.MaxInt32),
 			whether(t.FreeRequested[from:to], timeline.Before),
 			codedOrNull(codes, c.Rule[from:to], ruleIDs),
+			codedOrNull(numbers, part(holder, from, to), holders),
 			metadata.of(saidAt.fill(n, func(i int) snapshot.StringID { return atBirth(t, id(i), t.Device.Events.MetadataOf) })),
 			arrayWithin(uint32s, forward.fill(n, func(i int) snapshot.StackID {
 				return atBirth(t, id(i), t.Device.Events.ForwardStackOf)
@@ -198,6 +203,27 @@ func (x *said) of(column []snapshot.StringID) arrow.Array {
 		}
 		return x.place[column[i]]
 	}), x.texts)
+}
+
+// heldBy gives each allocation the number of the variable that holds it, itself or by the autograd graph behind it, 0
+// for none, and the paths by these numbers. The numbers are nil without variables.
+func (r Recording) heldBy() (numbers []uint32, paths arrow.Array) {
+	if len(r.Holders) > 0 {
+		numbers = make([]uint32, r.Timeline.Len())
+	}
+	for i := range r.Holders {
+		for _, ids := range [][]timeline.AllocationID{r.Holders[i].Tensors, r.Holders[i].Graph} {
+			for _, id := range ids {
+				numbers[id] = uint32(i + 1)
+			}
+		}
+	}
+	return numbers, textsOf(len(r.Holders)+1, func(i int) string {
+		if i == 0 {
+			return ""
+		}
+		return r.Holders[i-1].Path
+	})
 }
 
 // leakOf tells which leak an allocation is part of, -1 for none.
