@@ -89,8 +89,8 @@ var Stacks = &Table{"stacks", "vramscope.stacks/1", "one row for each distinct s
 	of(Column{Name: "frames", Type: listOf(arrow.StructOf(required("function", words), required("file", words),
 		required("line", int32s), required("language", words), optional("fx_op", words), optional("fx_name", words),
 		optional("fx_target", words), optional("fx_info", words), optional("fx_original_trace", words))),
-		Doc: "innermost first; language is python, cpp or other; fx_ says which node of a torch.fx graph a generated line runs, " +
-			"and which code of the model that was"},
+		Doc: "innermost first; language is python, cpp or other; fx_ says which node of a torch.fx graph a generated line " +
+			"runs, and which code of the model that was"},
 		func(s *stackRow) any { return list{len(s.frames), s.line} }),
 }, nil}
 

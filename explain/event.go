@@ -24,7 +24,8 @@ func (a *asking) event(text string) error {
 	x.Phase, x.Step = a.spot(n)
 	x.Stack, x.StackRest = a.stack(e.StackOf(n))
 	x.ForwardStack, _ = a.stack(e.ForwardStackOf(n))
-	x.UserMetadata, x.CompileContext = textOrNil(clip(s.String(e.MetadataOf(n)))), textOrNil(clip(s.String(e.CompileContextOf(n))))
+	x.UserMetadata = textOrNil(clip(s.String(e.MetadataOf(n))))
+	x.CompileContext = textOrNil(clip(s.String(e.CompileContextOf(n))))
 	x.InternalMetadata = textOrNil(clip(s.String(e.InternalOf(n))))
 	if id := a.T.Of[n]; id != timeline.NoAllocation {
 		x.Allocation = ptr(a.brief(id))

@@ -11,6 +11,7 @@ package frames
 import (
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/traceline"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -169,7 +170,7 @@ func (v *View) model(id snapshot.FrameID) Line {
 	if v.s.Frames[id].FX != 0 {
 		trace := strings.TrimRight(v.FX(id).Trace, "\n")
 		if at := strings.LastIndex("\n"+trace, "\n  File \""); at >= 0 {
-			if file, line, function, ok := snapshot.TracebackLine(trace[at:]); ok {
+			if file, line, function, ok := traceline.Read(trace[at:]); ok {
 				return Line{function, file, int(line)}
 			}
 		}

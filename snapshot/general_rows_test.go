@@ -60,11 +60,9 @@ func (g *general) snapshot(root any) error {
 		d.setUnpairedAside(&d.out.Devices[i])
 	}
 	d.out.Era = d.era(func(key StringID) bool { _, ok := limits.values[key]; return ok })
-	if err := d.readTracebacks(); err != nil {
-		return err
-	}
+	err := d.readTracebacks()
 	d.report()
-	return nil
+	return err
 }
 
 // perDevice applies a scalar to every device, or a list by ordinal.
@@ -263,7 +261,7 @@ func (g *general) frame(r dictRow) Frame {
 	var fx [numFX]StringID
 	for key := sFXNodeOp; key <= sFXOriginalTrace; key++ {
 		if r.has(key) {
-			fx[key-sFXNodeOp], _ = g.d.noteOf(g.value(r.values[key]))
+			fx[key-sFXNodeOp], _ = g.d.intern([]byte(g.brief(r.values[key])))
 		}
 	}
 	f.FX, _ = g.d.fx(fxNotes(fx))

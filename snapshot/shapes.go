@@ -224,23 +224,12 @@ func (d *decoder) fxOf(items []value) (id FXID, err error) {
 	var notes [numFX]StringID
 	for i := 0; i < len(items); i += 2 {
 		if k := items[i]; k.kind() == kString && k.index() >= int(sFXNodeOp) && k.index() <= int(sFXOriginalTrace) {
-			if notes[k.index()-int(sFXNodeOp)], err = d.noteOf(items[i+1]); err != nil {
+			if notes[k.index()-int(sFXNodeOp)], err = d.intern([]byte(d.brief(items[i+1]))); err != nil {
 				return 0, err
 			}
 		}
 	}
 	return d.fx(fxNotes(notes))
-}
-
-// noteOf is a note of torch.fx as text, whatever it is.
-func (d *decoder) noteOf(v value) (StringID, error) {
-	switch v.kind() {
-	case kString:
-		return StringID(v.index()), nil
-	case kNone:
-		return 0, nil
-	}
-	return d.intern([]byte(d.brief(v)))
 }
 
 func fxNotes(notes [numFX]StringID) FX {
@@ -255,7 +244,6 @@ func lineOf(v value) int32 {
 	return 0
 }
 
-// numFX is how many notes of torch.fx a frame may have.
 const numFX = sFXOriginalTrace - sFXNodeOp + 1
 
 // blockState is the state for the word in the file.

@@ -236,7 +236,7 @@ func TestUpload(t *testing.T) {
 
 // A name is one that lies in its folder, whatever was sent.
 func TestTame(t *testing.T) {
-	for given, want := range map[string]string{"a.pickle": "a.pickle", "../../a": "a", `C:\x\b.gz`: "b.gz", "": "file-", "..": "file-",
+	for given, want := range map[string]string{"a.pickle": "a.pickle", "up/up/a": "a", `C:\x\b.gz`: "b.gz", "": "file-", "..": "file-",
 		"-rf": "rf", ".hidden": "hidden", "a b\x00\n": "a_b__", "columns-0": "file-columns-0", strings.Repeat("é", 90): strings.Repeat("_", 50)} {
 		if got := tame(given); got != want {
 			t.Errorf("tame(%q) = %q, want %q", given, got, want)

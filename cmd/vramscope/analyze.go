@@ -142,9 +142,8 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		return nil, err
 	}
 	o.Pictures, o.EveryBand = f.served || f.out.any("html", ".html"), f.served
-	undigested := !f.out.any("json", ".json") && !o.Pictures && !f.out.any("markdown", ".md") // text shows no digests
 	run, err := open.Files(args, open.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
-		Undigested: undigested})
+		Undigested: !o.Pictures && f.undigested()})
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +167,11 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		doc.Source, err = sourceIn(f.source)
 	}
 	return doc, err
+}
+
+// undigested tells that nothing shows digests: text doesn't.
+func (f *analyzeFlags) undigested() bool {
+	return !f.out.any("json", ".json") && !f.out.any("markdown", ".md")
 }
 
 // hide redacts what was read, if that is asked for, and gives the command that makes the

@@ -107,8 +107,8 @@ func sayWhere(w io.Writer, s *view.Server, opened bool) {
 		if h, err := os.Hostname(); err == nil {
 			host = h
 		}
-		fmt.Fprintf(w, "  from another machine: ssh -N -L %d:127.0.0.1:%d %s@%s, and open that address there\n", s.Port(), s.Port(),
-			name, host)
+		fmt.Fprintf(w, "  from another machine: ssh -N -L %d:127.0.0.1:%d %s@%s, and open that address there\n", s.Port(),
+			s.Port(), name, host)
 	}
 	fmt.Fprintln(w, "  Ctrl-C ends it")
 }

@@ -508,7 +508,8 @@ func (s *sheet) host(h *report.HostMemory) {
 
 // said is what the program called what is allocated at the peak.
 func (s *sheet) said(d *report.Device) {
-	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), figureColumn("", 7), {Gap: 2}}}
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), figureColumn("", 7),
+		{Gap: 2}}}
 	for i := range d.UserMetadata[:min(len(d.UserMetadata), s.sites)] {
 		x := &d.UserMetadata[i]
 		t.add(units.Bytes(x.Bytes), units.Percent(x.Bytes, d.AtPeak.AllocatedBytes), units.Count(x.Blocks)+"x", Code(x.Text))
