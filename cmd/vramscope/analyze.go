@@ -36,6 +36,7 @@ type analyzeFlags struct {
 	source    string
 	at        string
 	step, top int
+	served    bool // a server has the page's columns: there may be more of them
 }
 
 func newAnalyze() *cobra.Command {
@@ -141,10 +142,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err != nil {
 		return nil, err
 	}
-	o.Pictures = f.out.any("html", ".html")
-	undigested := !f.out.any("json", ".json") && !o.Pictures && !f.out.any("markdown", ".md") // text shows no digests
+	o.Pictures, o.EveryBand = f.served || f.out.any("html", ".html"), f.served
 	run, err := open.Files(args, open.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
-		Undigested: undigested})
+		Undigested: !o.Pictures && f.undigested()})
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +168,11 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		doc.Source, err = sourceIn(f.source)
 	}
 	return doc, err
+}
+
+// undigested tells that nothing shows digests: text doesn't.
+func (f *analyzeFlags) undigested() bool {
+	return !f.out.any("json", ".json") && !f.out.any("markdown", ".md")
 }
 
 // hide redacts what was read, if that is asked for, and gives the command that makes the

@@ -23,6 +23,8 @@ import (
 const (
 	maxBands  = 500_000
 	keptBands = 300_000
+	// A page that a server has may draw more: what a browser takes for a second's work.
+	servedBands = 3_000_000
 )
 
 // maxMapBlocks bounds what a moment's map may add to them.
@@ -45,8 +47,11 @@ type picture struct {
 
 // Of fills what only the page draws of a device, in a few passes over its
 // allocations.
-func Of(look *facts.Pass, dev *report.Device) *report.Pictures {
+func Of(look *facts.Pass, dev *report.Device, served bool) *report.Pictures {
 	p := newPicture(look, dev)
+	if served {
+		p.limit, p.keep = servedBands, servedBands
+	}
 	p.draw(dev)
 	return p.out
 }
