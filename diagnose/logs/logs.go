@@ -105,7 +105,7 @@ func Verdict(doc *report.Document) (report.Verdict, bool) {
 	if len(facts) == 0 {
 		return report.Verdict{}, false
 	}
-	v := report.Verdict{Severity: report.Info, Text: "No failure in what was given: " + firstFacts(facts),
+	v := report.Verdict{Severity: report.Info, Text: "No failure found: " + firstFacts(facts),
 		Fix: ptr("Record a snapshot to see what the memory is for: `vramscope record` prints how")}
 	damaged := 0
 	for _, in := range doc.Inputs {
