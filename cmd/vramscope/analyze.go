@@ -292,7 +292,7 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 
 // shown are what a recording shows better than a file that was written before it: the
 // longest sequence isn't the one that came.
-var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights"}
+var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
 
 // told takes over what recipes among the inputs say, as far as the recording doesn't.
 func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
