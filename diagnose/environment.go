@@ -27,8 +27,21 @@ func (j *job) environment(doc *report.Document) (x report.Environment) {
 			x.GPU = name
 		}
 	}
+	monitored(doc, &x)
 	if doc.Ranks != nil && doc.Ranks.Sure {
 		x.WorldSize = doc.Ranks.World
 	}
 	return x
+}
+
+// monitored takes the versions that monitors print, where nothing else told them.
+func monitored(doc *report.Document, x *report.Environment) {
+	for i := range doc.Evidence.GPUs {
+		if g := &doc.Evidence.GPUs[i]; x.Driver == nil && g.Driver != "" {
+			x.Driver = &g.Driver
+			if x.CUDA == nil && g.CUDA != "" {
+				x.CUDA = &g.CUDA
+			}
+		}
+	}
 }
