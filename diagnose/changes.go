@@ -119,7 +119,7 @@ func ofLeak(d *report.Device, c *report.Change) {
 		if !grows(f) {
 			continue
 		}
-		if d.Findings[c.Finding].Fix == nil || c.Text != *d.Findings[c.Finding].Fix {
+		if own := d.Findings[c.Finding].Fix; own == nil || c.Text != *own || c.Text == advice.Find(*c.FixID).Text {
 			c.Text = *f.Fix
 		}
 		fits := c.Fits
@@ -135,7 +135,7 @@ func ofLeak(d *report.Device, c *report.Change) {
 func standing(d *report.Device, c *report.Change, first bool) int {
 	f := &d.Findings[c.Finding]
 	if len(d.OOMs) > 0 {
-		return standingOfFailed(f, c, first)
+		return standingOfFailed(d, f, c, first)
 	}
 	switch {
 	case first:
@@ -148,26 +148,36 @@ func standing(d *report.Device, c *report.Change, first bool) int {
 	return 3
 }
 
-// standingOfFailed is the same of a run that failed: what it goes through with comes first,
-// what asks for more hardware after that. Of the rest, what costs nothing comes first.
-func standingOfFailed(f *report.Finding, c *report.Change, first bool) int {
-	switch fits := c.Fits != nil && *c.Fits; {
-	case fits && *c.FixID == "sharding":
-		return 2
-	case fits && first:
+// standingOfFailed is the same of a run that failed: what it goes through with comes first, of that the end of a growth
+// that holds most of the memory, and what asks for more hardware last.
+func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
+	const rest = 4
+	switch {
+	case c.Fits == nil || !*c.Fits:
+		return rest + standingOfRest(f, c, first)
+	case grows(f) && 2*f.Leak.TotalBytes > d.Peaks.Allocated.Bytes: // what else helps only puts the failure off
 		return 0
-	case fits:
-		return 1
-	case c.Fits == nil && c.Meets && !advice.Costs(*c.FixID):
+	case *c.FixID == "sharding":
 		return 3
-	case first, grows(f):
-		return 4
-	case isDefect(f):
-		return 5
-	case c.Fits == nil && *c.FixID != "sharding":
-		return 6
+	case first:
+		return 1
 	}
-	return 7
+	return 2
+}
+
+// standingOfRest ranks changes with which a run may fail again: what costs nothing first.
+func standingOfRest(f *report.Finding, c *report.Change, first bool) int {
+	switch {
+	case c.Meets && !advice.Costs(*c.FixID):
+		return 0
+	case first, grows(f):
+		return 1
+	case isDefect(f):
+		return 2
+	case c.Fits == nil && *c.FixID != "sharding":
+		return 3
+	}
+	return 4
 }
 
 // isDefect reports whether a finding is of a mistake in the program that is sure enough.

@@ -71,7 +71,7 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 	case full >= 0:
 		v.Severity, v.About.Finding = report.Warning, full
 		v.Text = "No request failed, but " + facts.LowerFirst(main.Findings[full].Title) + "; " + peaked(main, where)
-	case doc.Inputs[main.Input].Partial:
+	case main.Input < len(doc.Inputs) && doc.Inputs[main.Input].Partial:
 		v.Severity, v.Text = report.Warning, "The file is cut off; up to there no request failed, and "+peaked(main, where)
 	default:
 		v.Text = "No failure recorded: " + peaked(main, where)
@@ -175,7 +175,11 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	what := "tensors"
 	switch {
 	case l.Kind == classify.RetainedGraph:
-		text += ": its autograd graph is kept, with all that was saved for backward. The last tensor of the graph is made" + at
+		keeps := "its autograd graph is kept"
+		if len(l.Holders) > 0 {
+			keeps = "`" + l.Holders[0].Path + "` keeps its autograd graph"
+		}
+		text += ": " + keeps + ", with all that was saved for backward. The last tensor of the graph is made" + at
 		if at == "" {
 			text = strings.TrimSuffix(text, ". The last tensor of the graph is made")
 		}
@@ -183,7 +187,11 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	case l.Category != nil && *l.Category != classify.Temporary.String() && *l.Category != classify.Unknown.String():
 		what = report.CategoryWords(*l.Category)
 	}
-	return text + ": " + what + " made" + at + " outlive it" + fullAt(d, l)
+	text += ": " + what + " made" + at + " outlive it"
+	if len(l.Holders) > 0 {
+		text += ", held by `" + l.Holders[0].Path + "`"
+	}
+	return text + fullAt(d, l)
 }
 
 // fullAt says when a leak will have filled the GPU, "" where nothing tells.
@@ -289,6 +297,7 @@ func cause(d *report.Device, o *report.OOM) string {
 	if bytes > 0 && name != classify.Unknown.String() {
 		full = fmt.Sprintf("%s %s of %s in use", holding(name), units.Size(bytes), units.Size(d.AtPeak.AllocatedBytes))
 	}
+	full = cmp.Or(piledUp(d), full)
 	short := o.MissingBytes != nil && *o.MissingBytes > 0
 	switch {
 	case o.Verdict == report.Fragmentation:
@@ -318,6 +327,25 @@ func cause(d *report.Device, o *report.OOM) string {
 		return full + ". " + asked
 	}
 	return fmt.Sprintf("%s. %s, %s", full, asked, freeWords(o))
+}
+
+// piledUp names the growth that most of the memory belongs to, "" where none does.
+func piledUp(d *report.Device) string {
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		if !grows(f) || 2*f.Leak.TotalBytes <= d.AtPeak.AllocatedBytes {
+			continue
+		}
+		who, bytes := "tensors of all steps hold", f.Leak.TotalBytes
+		if len(f.Leak.Holders) > 0 {
+			if h := &f.Leak.Holders[0]; 2*(h.Bytes+h.GraphBytes) > d.AtPeak.AllocatedBytes {
+				who, bytes = "`"+h.Path+"` holds", h.Bytes+h.GraphBytes
+			}
+		}
+		return fmt.Sprintf("%s %s of %s in use, more with every step", who, units.Size(bytes),
+			units.Size(d.AtPeak.AllocatedBytes))
+	}
+	return ""
 }
 
 // usable is what PyTorch could have had.

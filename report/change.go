@@ -64,4 +64,6 @@ type Environment struct {
 	WorldSize *int    `json:"world_size"`
 	Settings  *string `json:"allocator_settings"`
 	Command   *string `json:"command"` // of the program that was recorded
+	Python    *string `json:"python"`
+	GitCommit *string `json:"git_commit"`
 }

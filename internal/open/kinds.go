@@ -23,6 +23,7 @@ const (
 	KindConfig     = "model_config"
 	KindCheckpoint = "checkpoint_header"
 	KindLabels     = "labels"
+	KindRunRecord  = "run_record"
 )
 
 // read takes one input in. A recording that can be read again is only looked

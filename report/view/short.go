@@ -266,7 +266,7 @@ func (s *sheet) variables(d *report.Device) {
 	for i := range d.Holders[:min(len(d.Holders), s.sites)] {
 		h := &d.Holders[i]
 		if n := h.Bytes + h.GraphBytes; n*100 >= d.AtEnd.AllocatedBytes {
-			t.add(units.Size(n), cell(Code(h.Path), " ", holds(h)))
+			t.add(units.Size(n), cell(Code(h.Path), "  ", holds(h)))
 		}
 	}
 	s.table("VARIABLES", 4, t, "")
@@ -462,6 +462,9 @@ func (s *sheet) more(main int) {
 		d := &s.doc.Devices[main]
 		in := &s.doc.Inputs[d.Input]
 		torch := strings.Replace(strings.TrimSuffix(era(in), " style"), "PyTorch ", "torch ", 1)
+		if t := s.doc.Environment.Torch; t != nil && *t >= "0" && *t < ":" { // a version, not what the file's form tells
+			torch = "torch " + *t
+		}
 		text = list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History])
 	}
 	s.add(Part{Bare: true, Text: []string{text, "more: -v   page: -o report.html   ticket: -o report.md"}})
