@@ -126,7 +126,8 @@ func (p *Parser) hostFailed(f evidence.HostFailure, prefix []byte) {
 
 // killedWords are what shells print of such a program, in their users' languages
 // (glibc, strsignal), and zsh's.
-var killedWords = []string{"Killed", "killed", "Getötet", "Processus arrêté", "Terminado (killed)", "Ucciso", "Убито", "已杀死", "強制終了"}
+var killedWords = []string{"Killed", "killed", "Getötet", "Processus arrêté", "Terminado (killed)", "Ucciso", "Убито", "已杀死",
+	"強制終了"}
 
 // isKilled tells what a shell prints of a program that signal 9 ended: "Killed",
 // "run.sh: line 3: 12345 Killed                  python train.py",
