@@ -327,7 +327,7 @@ func TestEngine(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if text := judged(t, input{name: "serve.log", text: test.log}).Verdict.Text; text != "No failure in what was given: "+
+			if text := judged(t, input{name: "serve.log", text: test.log}).Verdict.Text; text != "No failure found: "+
 				test.says {
 				t.Errorf("verdict %q", text)
 			}
@@ -355,7 +355,7 @@ func TestReadings(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if text := judged(t, input{name: "gpu.csv", text: test.text}).Verdict.Text; text != "No failure in what was given: "+
+			if text := judged(t, input{name: "gpu.csv", text: test.text}).Verdict.Text; text != "No failure found: "+
 				test.says {
 				t.Errorf("verdict %q", text)
 			}

@@ -255,6 +255,15 @@ type Parameters struct {
 	GPU            *string  `json:"gpu"` // the GPU's name
 	Command        *string  `json:"command"`
 	FinalLoss      *float64 `json:"final_loss"`
+	Machine        *Machine `json:"-"` // stands in a report's environment
+}
+
+// Machine is where a program ran, as its launcher wrote down; nil: not told.
+type Machine struct {
+	Torch, CUDA, Driver, Python *string
+	GitCommit                   *string // of the folder that the program was started in
+	Settings                    *string // the allocator's
+	WorldSize                   *int
 }
 
 // Told reports whether anything is.
@@ -292,6 +301,7 @@ func (e *Evidence) Settings() *Parameters {
 		all.Model, all.Precision = either(all.Model, p.Model), either(all.Precision, p.Precision)
 		all.Optimizer, all.GPU = either(all.Optimizer, p.Optimizer), either(all.GPU, p.GPU)
 		all.Command, all.FinalLoss = either(all.Command, p.Command), either(all.FinalLoss, p.FinalLoss)
+		all.Machine = either(all.Machine, p.Machine)
 	}
 	all.TokensPerStep = nil
 	all.SetTokens()

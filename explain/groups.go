@@ -305,10 +305,7 @@ func (a *asking) leak(text string) error {
 		x.Kept = a.group(leaks[n].Allocations)
 	}
 	a.doc.Leak = x
-	a.doc.Answer = fmt.Sprintf("Leak %d (%s): %s are held in the end", n, report.CategoryWords(x.Kind), units.Bytes(x.TotalBytes))
-	if x.BytesPerStep != nil && *x.BytesPerStep > 0 {
-		a.doc.Answer += fmt.Sprintf(", %s for each of %s", units.Bytes(*x.BytesPerStep), units.Plural(x.Steps, "step"))
-	}
+	a.doc.Answer = fmt.Sprintf("Leak %d (%s): %s", n, report.CategoryWords(x.Kind), heldBy(x))
 	if x.File != nil {
 		a.doc.Answer += ", by " + report.ShortPlace(*x.File, x.Line)
 		a.nextLine(*x.File, x.Line, "the line that keeps it")
@@ -330,6 +327,18 @@ func (a *asking) leak(text string) error {
 	}
 	a.afterGroup(&x.Kept)
 	return nil
+}
+
+// heldBy says how much a leak holds, and how often.
+func heldBy(x *Leak) string {
+	steps := units.Plural(x.Steps, "step")
+	switch {
+	case x.Kind == classify.StaleOutputs: // assigned again and again: none of it is the end's
+		return fmt.Sprintf("up to %s of a step are held until the next has made the same, in %s", units.Bytes(x.TotalBytes), steps)
+	case x.BytesPerStep != nil && *x.BytesPerStep > 0:
+		return fmt.Sprintf("%s are held in the end, %s for each of %s", units.Bytes(x.TotalBytes), units.Bytes(*x.BytesPerStep), steps)
+	}
+	return units.Bytes(x.TotalBytes) + " are held in the end"
 }
 
 func (a *asking) step(text string) error {

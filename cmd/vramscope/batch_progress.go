@@ -173,36 +173,55 @@ func (t *teller) summary(out io.Writer, removed, kept int, reports batch.Reports
 	return worst(out, reports)
 }
 
-// worst counts the runs by what their reports say, and names the three that come first.
+// worst counts the runs by what their reports say, and names the three that the page
+// shows first, runs of the same words once.
 func worst(out io.Writer, reports batch.Reports) error {
 	const most = 3
 	counts := map[report.Status]int{}
-	named := map[report.Status][]string{}
+	var rows []report.IndexRow // one for each text, the fullest that says it
+	place := map[string]int{}  // a text's place in rows
+	var alike []int            // how many say it
 	for r, err := range reports {
 		if err != nil {
 			return err
 		}
-		status := r.Status()
-		if counts[status]++; r.Document != nil && len(named[status]) < most {
-			text, _, _ := strings.Cut(units.Rounded(r.Document.Verdict.Text), ". ")
-			named[status] = append(named[status], fmt.Sprintf("  %s: %s", r.Name, text))
+		row := report.IndexRow{Path: r.Path, Status: r.Status()}
+		if counts[row.Status]++; r.Document == nil || row.Status == report.StatusFine {
+			continue
+		}
+		row.Text, _, _ = strings.Cut(units.Rounded(r.Document.Verdict.Text), ". ")
+		if d := r.Document.Fullest(); d != nil {
+			row.Allocated = &d.Peaks.Allocated.Bytes
+		}
+		same, known := place[row.Text]
+		if !known {
+			place[row.Text] = len(rows)
+			rows, alike = append(rows, row), append(alike, 1)
+			continue
+		}
+		alike[same]++
+		if pair := []report.IndexRow{rows[same], row}; report.WorstFirst(pair)[0] == 1 {
+			rows[same] = row
 		}
 	}
-	var parts, lines []string
+	var parts []string
 	for _, x := range []struct {
 		status report.Status
 		what   string
 	}{{report.StatusOOM, "out of memory"}, {report.StatusLeak, "leaking"}, {report.StatusWarning, "with other warnings"}} {
 		if n := counts[x.status]; n > 0 {
 			parts = append(parts, units.Count(n)+" "+x.what)
-			lines = append(lines, named[x.status]...)
 		}
 	}
 	if len(parts) == 0 {
 		return nil
 	}
 	fmt.Fprintln(out, strings.Join(parts, ", "))
-	for _, line := range lines[:min(len(lines), most)] {
+	for _, i := range report.WorstFirst(rows)[:min(len(rows), most)] {
+		line := fmt.Sprintf("  %s: %s", rows[i].Path, rows[i].Text)
+		if n := alike[i]; n > 1 {
+			line += fmt.Sprintf(" (%s say so)", units.Plural(n, "run"))
+		}
 		fmt.Fprintln(out, view.Printable(line))
 	}
 	return nil
