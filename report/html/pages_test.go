@@ -266,20 +266,19 @@ func TestTableFollows(t *testing.T) {
 	}
 
 	b.open(url)
-	word := d.Sites[0].Function
-	b.do(chromedp.SendKeys(chromedp.CSS("[data-role=search]"), word))
-	matching := 0
-	for _, s := range d.Sites {
-		from := ""
-		if s.CalledFrom != nil {
-			from = s.CalledFrom.Function + s.CalledFrom.File
-		}
-		if strings.Contains(strings.ToLower(s.Function+" "+s.File+" "+s.Op+" "+from), strings.ToLower(word)) {
-			matching++
+	type key struct{ site, category int }
+	word, matching := d.Sites[0].Function, map[key]bool{} // what the table has rows for
+	for i, stack := range p.Bands.Stack {
+		for n := p.Stacks[stack].Node; n > 0; n = p.Nodes[n].Parent {
+			if f := p.Frames[p.Nodes[n].Frame]; p.Bands.Alive(i, *d.AtPeak.Event) && strings.Contains(strings.ToLower(f.Function+" "+f.File), strings.ToLower(word)) {
+				matching[key{p.Stacks[stack].Site, p.Kinds[p.Bands.Kind[i]].Category}] = true
+			}
 		}
 	}
-	if got := eval[int](b, `document.querySelectorAll('table.sites tbody tr').length`); got != matching {
-		t.Errorf("%d rows with %q instead of %d", got, word, matching)
+	b.do(chromedp.SendKeys(chromedp.CSS("[data-filter=text]"), word))
+	b.until(`document.querySelector('[data-role=found]').textContent !== ''`)
+	if got := eval[int](b, `document.querySelectorAll('table.sites tbody tr').length`); got != len(matching) || got == 0 {
+		t.Errorf("%d rows with %q instead of %d", got, word, len(matching))
 	}
 	b.clean()
 }

@@ -22,7 +22,11 @@ class Cursor {
     const from = this.clamp(Math.min(a, b)), to = Math.max(from, this.clamp(Math.max(a, b)));
     this.go({kind: 'range', from, to, event: this.fullest(from, to)}, byHand);
   }
-  pin(i, byHand) { this.pinned = i; this.tell('pin', byHand); }
+  pin(i, byHand) {
+    if (i === this.pinned && !byHand) return;
+    this.pinned = i;
+    this.tell('pin', byHand);
+  }
 
   // words are the moment in the page's address, "" for the one it opens at.
   words() {

@@ -1,16 +1,6 @@
 // ---- the segment map: memory by address at the cursor, rows of equal length
 const ROW = 15, BAR = 12, HOLES = 3;
 
-// view draws a place when it can be seen, and again when what it shows has changed.
-function view(place, draw) {
-  let due = true, seen = false, frame = 0;
-  const run = () => { if (due && place.clientWidth) { due = false; attempt(draw); } };
-  const ask = () => { due = true; if (seen && !frame) frame = requestAnimationFrame(() => { frame = 0; run(); }); };
-  new IntersectionObserver(entries => { seen = entries[entries.length - 1].isIntersecting; if (seen) run(); }, {rootMargin: '200px'}).observe(place);
-  scenes.push({place, build: () => { due = true; run(); }, resize: () => { due = true; run(); }});
-  return ask;
-}
-
 class SegmentMap {
   constructor(state, part, canvas) {
     Object.assign(this, {s: state, h: state.h, part, canvas, g: canvas.getContext('2d'), paint: 'use', by: 'address'});
