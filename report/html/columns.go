@@ -28,6 +28,8 @@ type header struct {
 	Categories []string          `json:"categories"`
 	Titles     []string          `json:"titles"`
 	PeakSites  []report.Site     `json:"peakSites,omitempty"` // where not every allocation is there to be summed up
+	Names      []string          `json:"names"`               // a column of them follows unless there are none
+	HasForward bool              `json:"hasForward"`          // a column of forward stacks follows
 	Kinds      []report.Kind     `json:"kinds"`
 	Rules      map[string]string `json:"rules"`
 	Sites      []report.Site     `json:"sites"`
@@ -70,7 +72,7 @@ func pack(d *report.Device) ([]byte, error) {
 	p := d.Pictures
 	h := header{Version: columnsVersion, Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older,
 		HasIDs: p.Bands.ID != nil, TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds,
-		Rules: p.Rules, Sites: p.Sites, Frames: p.Frames,
+		Rules: p.Rules, Sites: p.Sites, Frames: p.Frames, Names: list(p.Names), HasForward: p.Bands.Forward != nil,
 		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event,
 		Capacity: d.CapacityBytes}
 	if len(d.Steps) > maxLaneSteps {
@@ -178,8 +180,10 @@ func appendBands(c *report.Bands, b []byte) []byte {
 	for _, k := range c.Kind {
 		b = binary.AppendUvarint(b, uint64(k))
 	}
-	for _, s := range c.Stack {
-		b = binary.AppendUvarint(b, uint64(s))
+	for _, column := range [][]uint32{c.Stack, c.Name, c.Forward} {
+		for _, v := range column {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
 	}
 	return b
 }
