@@ -71,6 +71,8 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 	case full >= 0:
 		v.Severity, v.About.Finding = report.Warning, full
 		v.Text = "No request failed, but " + facts.LowerFirst(main.Findings[full].Title) + "; " + peaked(main, where)
+	case main.Input < len(doc.Inputs) && doc.Inputs[main.Input].Partial:
+		v.Severity, v.Text = report.Warning, "The file is cut off; up to there no request failed, and "+peaked(main, where)
 	default:
 		v.Text = "No failure recorded: " + peaked(main, where)
 	}
