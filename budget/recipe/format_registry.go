@@ -219,10 +219,9 @@ func deepspeedRows(at string) []row {
 		{"zero_optimization.offload_optimizer.device", offloaded("optimizer")},
 		{"zero_optimization.offload_param.device", offloaded("params")},
 		{"zero_optimization.reduce_bucket_size", bucket("reduce-bucket")},
-		{"zero_optimization.allgather_bucket_size", bucket("gather-bucket")},
-		{"zero_optimization.stage3_prefetch_bucket_size", bucket("prefetch-bucket")},
+		{"zero_optimization.allgather_bucket_size", number("")}, // gathered in place
+		{"zero_optimization.stage3_prefetch_bucket_size", prefetch},
 		{"zero_optimization.stage3_max_live_parameters", bucket("live-parameters")},
-		{"zero_optimization.stage3_param_persistence_threshold", bucket("persistence-threshold")},
 		{"zero_optimization.overlap_comm", when(Flag{"overlap-comm", "true"})},
 		{"zero_optimization.contiguous_gradients", when()},
 		{"bf16.enabled", when(Flag{"precision", "bf16"}, Flag{"master-weights", "true"})},
