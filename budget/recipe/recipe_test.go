@@ -186,6 +186,7 @@ func TestRefusals(t *testing.T) {
 		{"no YAML", "a.yaml", "a: [", "no YAML: line 1"},
 		{"size", "a.yaml", strings.Repeat("#", maxBytes+1), "more than 1 MiB"},
 		{"another file", "a.yaml", "services:\n  web: nginx\n", "no recipe of a known framework"},
+		{"a run's own record", "run.json", `{"schema": "vramscope.run/1", "command": ["python", "train.py"], "model": "a"}`, "no recipe of a known framework"},
 		{"nothing", "a.yaml", "", "no recipe of a known framework"},
 		{"a program", "a.sh", "echo hello\nexit 1\n", "no recipe of a known framework"},
 	} {

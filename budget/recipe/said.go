@@ -93,7 +93,8 @@ func (r *Recipe) Document(name string, plain bool) Document {
 	if plain {
 		return Document{Format: r.Format, Fields: []FieldDocument{{Flags: typed(r.Flags())}}, Ignored: []string{}}
 	}
-	d := Document{File: name, Format: r.Format, Model: r.Model, Fields: []FieldDocument{}, Ignored: append([]string{}, r.Ignored...)}
+	d := Document{File: name, Format: r.Format, Model: r.Model, Fields: []FieldDocument{}, Ignored: append([]string{},
+		r.Ignored...)}
 	for _, x := range r.Fields {
 		d.Fields = append(d.Fields, FieldDocument{x.Name, x.Value, typed(x.Flags)})
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -63,9 +64,12 @@ func (r *recipes) apply(cmd *cobra.Command, s *budget.Setting) (set []string, er
 		flag.Changed = true
 		set = append(set, g.Name)
 	}
-	if ranks := s.GPUs / max(s.TP*s.PP, 1); ranks < 2 && (s.FSDP != "" || s.Zero > 0) && !cmd.Flags().Changed("gpus") {
-		r.notes = append(r.notes, "how many GPUs share the model no file says: counted unsharded; give --gpus N")
+	if ranks := s.GPUs / max(s.TP*s.PP, 1); ranks < 2 && (slices.Contains(set, "fsdp") || slices.Contains(set,
+		"zero") && s.Zero > 0) {
 		s.FSDP, s.Zero = "", 0
+		if !cmd.Flags().Changed("gpus") {
+			r.notes = append(r.notes, "how many GPUs share the model no file says: counted unsharded; give --gpus N")
+		}
 	}
 	if len(r.files) > 0 && !cmd.Flags().Changed("seq") && !cmd.Flags().Changed("context") {
 		r.notes = append(r.notes, "how long sequences are no file says: give --seq N")
