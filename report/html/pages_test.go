@@ -277,6 +277,8 @@ func TestTableFollows(t *testing.T) {
 	}
 	b.do(chromedp.SendKeys(chromedp.CSS("[data-filter=text]"), word))
 	b.until(`document.querySelector('[data-role=found]').textContent !== ''`)
+	eval[bool](b, `(document.querySelector('table.sites').scrollIntoView({behavior: 'instant'}), true)`)
+	b.until(fmt.Sprintf(`document.querySelectorAll('table.sites tbody tr').length === %d`, len(matching)))
 	if got := eval[int](b, `document.querySelectorAll('table.sites tbody tr').length`); got != len(matching) || got == 0 {
 		t.Errorf("%d rows with %q instead of %d", got, word, len(matching))
 	}
