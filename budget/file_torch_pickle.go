@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -179,12 +180,21 @@ var lengthBytes = [256]int{'X': 4, 'B': 4, 'T': 4, 0x8b: 4, 0x8d: 8, 0x8e: 8, 0x
 
 const frameOpcode = 0x95
 
-// scanPickle checks the lengths that opcodes announce before anything is
-// allocated for them.
+// objectBytes is about what gopickle takes for an opcode: boxed, on the stack, in a list or
+// dictionary that grows.
+const objectBytes = 64
+
+// scanPickle checks the lengths that opcodes announce, and that there is memory for what they
+// make, before anything is allocated for them.
+//
+// complexity: one branch for each kind of operand
 func scanPickle(data []byte) error {
-	for i := 0; i < len(data); {
+	most := debug.SetMemoryLimit(-1) / objectBytes // of the whole program
+	for i, ops := 0, int64(0); i < len(data); ops++ {
 		op, at := data[i], i
-		i++
+		if i++; ops > most {
+			return fmt.Errorf("offset %d: more than %d values, more than memory allows (--max-memory)", at, most)
+		}
 		n := operandBytes[op]
 		if k := lengthBytes[op]; k > 0 {
 			if len(data)-i < k {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -96,4 +97,67 @@ func (r Recording) use(row *blockRow, b timeline.Block) {
 	if stack := r.Timeline.Stack(id); stack != 0 {
 		row.stack = int(stack)
 	}
+}
+
+// holderRow is a variable, with what it holds.
+type holderRow struct {
+	owner
+	*classify.Holder
+	bytes, graph, end int64
+}
+
+func (r Recording) holders(sink Sink) error {
+	x := newRows(Holders, sink)
+	defer x.release()
+	t := r.Timeline
+	for i := range r.Holders {
+		row := &holderRow{owner: owner{device: &t.Device.Ordinal}, Holder: &r.Holders[i]}
+		sum := func(ids []timeline.AllocationID) (bytes int64) {
+			for _, id := range ids {
+				bytes += t.Allocated[id]
+				if t.FreeRequested[id] == timeline.Never {
+					row.end += t.Allocated[id]
+				}
+			}
+			return bytes
+		}
+		row.bytes, row.graph = sum(row.Tensors), sum(row.Graph)
+		x.add(row)
+	}
+	return x.flush()
+}
+
+// hostRow is an allocation of pinned memory; what isn't known of it is nil.
+type hostRow struct {
+	id                       int
+	born, freed, time, stack any
+	address                  uint64
+	requested, allocated     int64
+}
+
+func (r Recording) host(sink Sink) error {
+	x := newRows(Host, sink)
+	defer x.release()
+	pinned := r.Timeline.Snapshot.Host
+	if pinned == nil {
+		return x.flush()
+	}
+	t := timeline.New(r.Timeline.Snapshot, pinned)
+	for id := range timeline.AllocationID(t.Len()) {
+		row := &hostRow{id: int(id), address: t.Address(id), requested: t.Requested(id), allocated: t.Allocated[id]}
+		if born := t.Born[id]; born < timeline.Before {
+			row.born = int(born)
+			if at := part(pinned.Events.TimeUS, int(born), int(born)+1)[0]; at > 0 {
+				row.time = at
+			}
+		}
+		if freed := t.FreeRequested[id]; freed < timeline.Before {
+			row.freed = int(freed)
+		}
+		if stack := t.Stack(id); stack != 0 {
+			row.stack = int(stack)
+		}
+		x.add(row)
+	}
+	return x.flush()
 }

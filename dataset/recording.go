@@ -18,6 +18,7 @@ type Recording struct {
 	Timeline *timeline.Timeline
 	View     *frames.View
 	Classes  *classify.Classification
+	Holders  []classify.Holder // variables of the program, none where nobody recorded them
 }
 
 // batchRows is how many rows of a long table are made at once.
@@ -40,6 +41,10 @@ func (r Recording) Write(sink Sink, t *Table, event int) error {
 		return r.segments(sink, event)
 	case Blocks:
 		return r.blocks(sink, event)
+	case Holders:
+		return r.holders(sink)
+	case Host:
+		return r.host(sink)
 	}
 	return fmt.Errorf("dataset: %s is no table of a recording", t.Version)
 }
@@ -111,6 +116,7 @@ func (r Recording) allocations(sink Sink) error {
 		}
 		return c.Names[i]
 	})
+	holder, holders := r.heldBy()
 	leak := leakOf(c)
 	var devices, leaks scratch[int32]
 	var index scratch[uint32]
@@ -142,7 +148,29 @@ func (r Recording) allocations(sink Sink) error {
 			arrayWithin(int32s, leaks.fill(n, func(i int) int32 { return leak(id(i)) }), 0, math.MaxInt32),
 			whether(t.FreeRequested[from:to], timeline.Before),
 			codedOrNull(codes, c.Rule[from:to], ruleIDs),
+			codedOrNull(numbers, part(holder, from, to), holders),
 		}
+	})
+}
+
+// heldBy gives each allocation the number of the variable that holds it, itself or by the autograd graph behind it, 0
+// for none, and the paths by these numbers. The numbers are nil without variables.
+func (r Recording) heldBy() (numbers []uint32, paths arrow.Array) {
+	if len(r.Holders) > 0 {
+		numbers = make([]uint32, r.Timeline.Len())
+	}
+	for i := range r.Holders {
+		for _, ids := range [][]timeline.AllocationID{r.Holders[i].Tensors, r.Holders[i].Graph} {
+			for _, id := range ids {
+				numbers[id] = uint32(i + 1)
+			}
+		}
+	}
+	return numbers, textsOf(len(r.Holders)+1, func(i int) string {
+		if i == 0 {
+			return ""
+		}
+		return r.Holders[i-1].Path
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 
 // RecordingTables are the tables of one recording's facts, the longest first.
 func RecordingTables() []*Table {
-	return []*Table{Events, Allocations, Categories, Stacks, Segments, Blocks}
+	return []*Table{Events, Allocations, Categories, Stacks, Segments, Blocks, Holders, Host}
 }
 
 var (
@@ -66,6 +66,8 @@ var Allocations = &Table{"allocations", "vramscope.allocations/1",
 		{Name: "free_before_trace", Type: boolean,
 			Doc: "its free was requested before the trace: active until it is completed, but allocated no more"},
 		{Name: "rule", Type: codes, Null: true, Doc: "of doc/classification.md, that decided the category; null: none spoke"},
+		{Name: "holder", Type: numbers, Null: true, Doc: "path of the variable that holds it, itself or by the autograd graph " +
+			"behind a tensor, when variables were looked for; null: none was found"},
 	}, nil}
 
 // Stacks is one row for each distinct stack, the same for all devices.
@@ -114,6 +116,36 @@ var Blocks = &Table{"blocks", "vramscope.blocks/1",
 		of(wordOrNull("category", "what the memory is for; null: the block is free"),
 			func(b *blockRow) any { return b.category }),
 	}, nil}
+
+// Holders is one row for each variable that holds memory.
+var Holders = &Table{"holders", "vramscope.holders/1", "one row for each variable of the program that was found to hold " +
+	"memory, of the recorder's last look at a step and of the dump; an allocation counts for the first one that holds it",
+	[]Column{
+		deviceColumn,
+		of(wordColumn("path", "how the program reaches it: main.trainer.losses"), func(h *holderRow) any { return h.Path }),
+		of(countColumn("tensors", "allocations that it holds"), func(h *holderRow) any { return len(h.Tensors) }),
+		of(bytesColumn("bytes", "of these"), func(h *holderRow) any { return h.bytes }),
+		of(countColumn("graph_tensors", "allocations that only the autograd graphs behind them hold"),
+			func(h *holderRow) any { return len(h.Graph) }),
+		of(bytesColumn("graph_bytes", "of these"), func(h *holderRow) any { return h.graph }),
+		of(bytesColumn("end_bytes", "of both, what is still allocated at the end"), func(h *holderRow) any { return h.end }),
+	}, nil}
+
+// Host is one row for each allocation of pinned host memory.
+var Host = &Table{"host", "vramscope.host/1", "one row for each allocation of pinned memory of the host, where the " +
+	"recording has it: those older than its trace first, by address", []Column{
+	of(Column{Name: "allocation", Type: uint32s, Doc: "number within this table"}, func(h *hostRow) any { return h.id }),
+	of(eventColumn("alloc_event", "index in the trace of pinned memory; null: older than it"),
+		func(h *hostRow) any { return h.born }),
+	of(eventColumn("free_event", "likewise, of its free; null: never"), func(h *hostRow) any { return h.freed }),
+	of(timeOrNull("time_us", "of its allocation since the Unix epoch; null: not recorded"),
+		func(h *hostRow) any { return h.time }),
+	of(Column{Name: "address", Type: uint64s, Doc: "where it begins in the host's address space"},
+		func(h *hostRow) any { return h.address }),
+	of(bytesColumn("requested_bytes", "what the program asked for"), func(h *hostRow) any { return h.requested }),
+	of(bytesColumn("allocated_bytes", "the block given out for it"), func(h *hostRow) any { return h.allocated }),
+	of(stackColumn, func(h *hostRow) any { return h.stack }),
+}, nil}
 
 // Categories is the curve of allocated memory, by category.
 var Categories = &Table{"categories", "vramscope.categories/1",

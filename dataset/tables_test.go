@@ -111,7 +111,7 @@ func TestFormatsAgree(t *testing.T) {
 		for _, table := range RecordingTables() {
 			t.Run(name+"/"+table.Name, func(t *testing.T) {
 				lines := written(t, JSONL, table, r, event)
-				if len(lines) == 0 {
+				if len(lines) == 0 && table != Holders && table != Host {
 					t.Fatal("no rows")
 				}
 				for _, f := range []Format{Parquet, Arrow} {

@@ -3,7 +3,9 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -42,4 +44,26 @@ func (e *examination) compare(doc *report.Document) error {
 		}
 	}
 	return nil
+}
+
+// projectByBudget says what a run needed by its model's budget that failed in its first
+// forward or backward pass: nothing recorded shows it.
+func projectByBudget(doc *report.Document, d *report.Device, r *compare.Result) {
+	shown := d.Projection != nil && d.Projection.Missed(classify.Activations.String()) == 0
+	if len(d.OOMs) == 0 || r.Foreign || shown {
+		return
+	}
+	o, needs := &d.OOMs[len(d.OOMs)-1], max(r.PeakBytes, r.FirstStep)
+	if facts.StepsAfter(d, o.Event) > 0 || len(d.Steps) > 1 || o.Phase == nil || needs <= o.AllocatedBytes+o.RequestedBytes ||
+		*o.Phase != classify.Forward.String() && *o.Phase != classify.Backward.String() {
+		return
+	}
+	d.Projection = &report.Projection{NeedsBytes: needs, Basis: "by the model's budget", Missing: []report.Missing{}}
+	for _, g := range r.Gaps {
+		if (g.Budget-g.Measured)*100 >= needs {
+			d.Projection.Missing = append(d.Projection.Missing, report.Missing{Category: g.Category,
+				Bytes: g.Budget - g.Measured})
+		}
+	}
+	doc.Verdict.Text += fmt.Sprintf(". By the model's budget the run needs about %s", units.Size(needs))
 }

@@ -53,6 +53,7 @@ func changesOf(d *report.Device, scarce bool) []report.Change {
 	if findingOf(d, "oom_") >= 0 && len(out) > 0 {
 		first = out[0].Text // what was weighed where the failure is
 	}
+	out = enough(out)
 	slices.SortStableFunc(out, func(a, b report.Change) int {
 		return cmp.Or(cmp.Compare(standing(d, &a, a.Text == first), standing(d, &b, b.Text == first)), cmp.Compare(b.Saves(),
 			a.Saves()))
@@ -61,6 +62,16 @@ func changesOf(d *report.Device, scarce bool) []report.Change {
 		out = out[:1]
 	}
 	return out
+}
+
+// enough are the changes with which a run goes through, if there are any, and those of which
+// nobody knows.
+func enough(all []report.Change) []report.Change {
+	fits := func(c report.Change, does bool) bool { return c.Fits != nil && *c.Fits == does }
+	if !slices.ContainsFunc(all, func(c report.Change) bool { return fits(c, true) }) {
+		return all
+	}
+	return slices.DeleteFunc(all, func(c report.Change) bool { return fits(c, false) })
 }
 
 // worthwhile reports whether a finding's change is worth a word.
@@ -86,7 +97,7 @@ func findingOf(d *report.Device, prefix string) int {
 // through with it.
 func goesThrough(d *report.Device, c *report.Change) {
 	const ample = 80 // percent of what there is
-	if len(d.OOMs) == 0 || c.Fits != nil || c.PeakAfter == nil || c.Reserved {
+	if len(d.OOMs) == 0 || c.PeakAfter == nil || c.Reserved {
 		return
 	}
 	o := &d.OOMs[len(d.OOMs)-1]
@@ -94,11 +105,10 @@ func goesThrough(d *report.Device, c *report.Change) {
 	if o.Verdict == report.MemoryFraction {
 		room = o.ReservedBytes
 	}
-	if x := d.Projection; x != nil && x.NeedsBytes > room {
-		return
-	}
-	if share := facts.Share(*c.PeakAfter, room); share <= ample || share > 100 {
-		c.Fits = ptr(share <= ample)
+	x, share := d.Projection, facts.Share(*c.PeakAfter, room)
+	c.Meets = room > 0 && share <= 100
+	if c.Fits == nil && (share > 100 || share <= ample && (x == nil || x.NeedsBytes <= room)) {
+		c.Fits = &c.Meets
 	}
 }
 
@@ -109,7 +119,7 @@ func ofLeak(d *report.Device, c *report.Change) {
 		if !grows(f) {
 			continue
 		}
-		if d.Findings[c.Finding].Fix == nil || c.Text != *d.Findings[c.Finding].Fix {
+		if own := d.Findings[c.Finding].Fix; own == nil || c.Text != *own || c.Text == advice.Find(*c.FixID).Text {
 			c.Text = *f.Fix
 		}
 		fits := c.Fits
@@ -125,7 +135,7 @@ func ofLeak(d *report.Device, c *report.Change) {
 func standing(d *report.Device, c *report.Change, first bool) int {
 	f := &d.Findings[c.Finding]
 	if len(d.OOMs) > 0 {
-		return standingOfFailed(f, c, first)
+		return standingOfFailed(d, f, c, first)
 	}
 	switch {
 	case first:
@@ -138,24 +148,28 @@ func standing(d *report.Device, c *report.Change, first bool) int {
 	return 3
 }
 
-// standingOfFailed is the same of a run that failed: what it goes through with comes first,
-// what asks for more hardware after that.
-func standingOfFailed(f *report.Finding, c *report.Change, first bool) int {
+// standingOfFailed is the same of a run that failed: what it goes through with comes first, of that the end of a growth
+// that holds most of the memory, and what asks for more hardware last. Of the rest, what costs nothing comes first.
+func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
 	switch fits := c.Fits != nil && *c.Fits; {
-	case fits && *c.FixID == "sharding":
-		return 2
-	case fits && first:
+	case fits && grows(f) && 2*f.Leak.TotalBytes > d.Peaks.Allocated.Bytes: // what else helps only puts the failure off
 		return 0
-	case fits:
-		return 1
-	case first, grows(f):
+	case fits && *c.FixID == "sharding":
 		return 3
-	case isDefect(f):
+	case fits && first:
+		return 1
+	case fits:
+		return 2
+	case c.Fits == nil && c.Meets && !advice.Costs(*c.FixID):
 		return 4
-	case c.Fits == nil:
+	case first, grows(f):
 		return 5
+	case isDefect(f):
+		return 6
+	case c.Fits == nil && *c.FixID != "sharding":
+		return 7
 	}
-	return 6
+	return 8
 }
 
 // isDefect reports whether a finding is of a mistake in the program that is sure enough.

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/vramscope/vramscope/report"
@@ -8,6 +9,7 @@ import (
 
 // environment is where the run ran, as far as its evidence tells.
 func (j *job) environment(doc *report.Document) (x report.Environment) {
+	launched(doc, &x)
 	for i := range doc.Inputs {
 		in := &doc.Inputs[i]
 		if in.Era != nil && *in.Era != "" && x.Torch == nil {
@@ -18,17 +20,37 @@ func (j *job) environment(doc *report.Document) (x report.Environment) {
 			x.Settings = &in.Settings[at].Value
 		}
 	}
-	for i := range doc.Evidence.GPUs {
-		if name := doc.Evidence.GPUs[i].Name; name != nil && *name != "" {
-			if x.GPU != nil && *x.GPU != *name {
-				x.GPU = nil // which of them it ran on isn't told
-				break
-			}
-			x.GPU = name
-		}
-	}
+	x.GPU = cmp.Or(x.GPU, onlyGPU(doc))
 	if doc.Ranks != nil && doc.Ranks.Sure {
 		x.WorldSize = doc.Ranks.World
 	}
 	return x
+}
+
+// launched takes what the program's launcher or a tracker wrote down.
+func launched(doc *report.Document, x *report.Environment) {
+	p := doc.Evidence.Settings()
+	if p == nil {
+		return
+	}
+	x.Command, x.GPU = p.Command, p.GPU
+	if m := p.Machine; m != nil {
+		x.Torch, x.CUDA, x.Driver, x.Python = m.Torch, m.CUDA, m.Driver, m.Python
+		x.Settings, x.WorldSize, x.GitCommit = m.Settings, m.WorldSize, m.GitCommit
+	}
+}
+
+// onlyGPU is what all GPUs that monitors saw are called; nil where they differ: which of them it ran on isn't told.
+func onlyGPU(doc *report.Document) (found *string) {
+	for i := range doc.Evidence.GPUs {
+		name := doc.Evidence.GPUs[i].Name
+		if name == nil || *name == "" {
+			continue
+		}
+		if found != nil && *found != *name {
+			return nil
+		}
+		found = name
+	}
+	return found
 }

@@ -133,7 +133,7 @@ func TestScenarios(t *testing.T) {
 		{"train_eval_ok__none", "", "", "results_collected"},
 		{"eval_losses__python", "", "", "results_collected"},
 		{"long_batch__python", "oom_true_shortage", "13.7 times as large as the largest before", ""},
-		{"long_batch__python", "oom_true_shortage", "group inputs by length", ""},
+		{"long_batch__python", "oom_true_shortage", "group by length", ""},
 		{"data_parallel__python", "data_parallel", "524.00 MiB reserved at the end, at most 210.00 MiB on the others", ""},
 		{"train_eval_ok__python", "", "", "data_parallel"},
 		{"recompute_metric__python", "missing_no_grad", "as much is in use at another moment", ""},

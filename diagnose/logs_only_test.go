@@ -246,6 +246,69 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
+// TestJobsInTurn: jobs that used a GPU one after the other don't share it, and a
+// larger one after a smaller is no growth.
+func TestJobsInTurn(t *testing.T) {
+	for _, test := range []struct {
+		name, text string
+		share      bool
+	}{
+		{"in turn", smiTable(20500, "4711 20000") + smiTable(20500, "4711 20000") + smiTable(30500, "5822 30000"), false},
+		{"at once", smiTable(20500, "4711 20000") + smiTable(50500, "4711 20000", "5822 30000"), true},
+	} {
+		f := found(judged(t, input{name: "smi.txt", text: test.text}), "outside_pytorch")
+		if (f != nil) != test.share {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+	}
+	var dmon strings.Builder
+	dmon.WriteString("# gpu     sm     fb\n# Idx      %      MB\n")
+	for job := range 8 {
+		for range 5 {
+			fmt.Fprintf(&dmon, "    0     90  %d\n", 20000+3000*job)
+		}
+		dmon.WriteString("    0      0      3\n")
+	}
+	if f := found(judged(t, input{name: "dmon.txt", text: dmon.String()}), "memory_grows"); f != nil {
+		t.Errorf("jobs that grow from one to the next: %+v", f)
+	}
+}
+
+// TestRunsInOneLog: what one run's log shows isn't mixed with the next one's.
+func TestRunsInOneLog(t *testing.T) {
+	run := func(from, to int, bytes func(step int) int) string {
+		var b strings.Builder
+		for i := from; i <= to; i++ {
+			fmt.Fprintf(&b, "step %d | loss 2.5 | max_memory_allocated %d MiB\n", i, bytes(i))
+		}
+		return b.String()
+	}
+	level := func(mib int) func(int) int { return func(int) int { return mib } }
+	rising := func(i int) int { return 10000 + 100*i }
+	for _, test := range []struct {
+		name, log string
+		again     []int
+		finding   string // the only one of those about memory, "" for none
+	}{
+		{"larger from run to run", run(1, 20, level(10000)) + run(1, 30, level(12000)) + run(1, 40, level(14000)), []int{21, 51}, ""},
+		{"one run that grows, then one that doesn't", run(1, 40, rising) + run(1, 10, level(9000)), []int{41}, "memory_grows"},
+		{"one run", run(1, 40, rising), nil, "memory_grows"},
+		{"resumed", run(1, 30, level(10000)) + run(21, 60, level(10000)), []int{31}, ""},
+		{"two ranks, mixed", run(20, 20, level(9)) + run(1, 1, level(9)) + run(21, 21, level(9)) + run(2, 2, level(9)) + run(22, 22, level(9)) +
+			run(3, 3, level(9)) + run(23, 23, level(9)) + run(4, 4, level(9)) + run(24, 24, level(9)), nil, ""},
+	} {
+		doc := judged(t, input{name: "train.log", text: test.log})
+		if got := doc.Evidence.Steps[0].Again; !slices.Equal(got, test.again) {
+			t.Errorf("%s: begins again at %d", test.name, got)
+		}
+		for _, id := range []string{"memory_grows", "first_step_state"} {
+			if f := found(doc, id); (f != nil) != (id == test.finding) {
+				t.Errorf("%s: %+v", test.name, f)
+			}
+		}
+	}
+}
+
 // TestEngine tells what vLLM says to take, rather than nothing.
 func TestEngine(t *testing.T) {
 	tests := []struct{ name, log, says string }{
@@ -264,7 +327,7 @@ func TestEngine(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if text := judged(t, input{name: "serve.log", text: test.log}).Verdict.Text; text != "No failure in what was given: "+
+			if text := judged(t, input{name: "serve.log", text: test.log}).Verdict.Text; text != "No failure found: "+
 				test.says {
 				t.Errorf("verdict %q", text)
 			}
@@ -292,7 +355,7 @@ func TestReadings(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			if text := judged(t, input{name: "gpu.csv", text: test.text}).Verdict.Text; text != "No failure in what was given: "+
+			if text := judged(t, input{name: "gpu.csv", text: test.text}).Verdict.Text; text != "No failure found: "+
 				test.says {
 				t.Errorf("verdict %q", text)
 			}

@@ -301,6 +301,9 @@ func (j *job) compare(doc, one *report.Document, e *examination, main int) error
 
 // takeBudget takes the comparison of the main device, whose findings may be one more.
 func (j *job) takeBudget(doc, one *report.Document, main int) {
+	if r, ok := one.Budget.(*compare.Result); ok {
+		projectByBudget(doc, &one.Devices[0], r)
+	}
 	over := findingWith(&one.Devices[0], "over_budget")
 	if a := doc.Verdict.About; a != nil && a.Device == main && over >= 0 && over <= a.Finding {
 		a.Finding++

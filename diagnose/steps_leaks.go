@@ -48,7 +48,7 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		if l.Defect {
 			x.Holders = e.leakHolders(l)
 		}
-		fix := checks.LeakAdvice(l)
+		fix := checks.LeakAdvice(l, x.Holders...)
 		x.Fix, x.FixCode = fix.Text, fix.Code
 		if dev.CapacityBytes != nil {
 			if step, ok := l.StepAtCapacity(*dev.CapacityBytes); ok {

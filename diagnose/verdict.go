@@ -173,7 +173,11 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	what := "tensors"
 	switch {
 	case l.Kind == classify.RetainedGraph:
-		text += ": its autograd graph is kept, with all that was saved for backward. The last tensor of the graph is made" + at
+		keeps := "its autograd graph is kept"
+		if len(l.Holders) > 0 {
+			keeps = "`" + l.Holders[0].Path + "` keeps its autograd graph"
+		}
+		text += ": " + keeps + ", with all that was saved for backward. The last tensor of the graph is made" + at
 		if at == "" {
 			text = strings.TrimSuffix(text, ". The last tensor of the graph is made")
 		}
@@ -181,7 +185,11 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	case l.Category != nil && *l.Category != classify.Temporary.String() && *l.Category != classify.Unknown.String():
 		what = report.CategoryWords(*l.Category)
 	}
-	return text + ": " + what + " made" + at + " outlive it" + fullAt(d, l)
+	text += ": " + what + " made" + at + " outlive it"
+	if len(l.Holders) > 0 {
+		text += ", held by `" + l.Holders[0].Path + "`"
+	}
+	return text + fullAt(d, l)
 }
 
 // fullAt says when a leak will have filled the GPU, "" where nothing tells.
@@ -261,13 +269,11 @@ func failedIn(d *report.Device, o *report.OOM) string {
 }
 
 // stillToCome is what of the optimizer's state a first step had yet to make.
-func stillToCome(d *report.Device, phase string) (bytes int64) {
-	for _, m := range d.Projection.Missing {
-		if m.Category == classify.OptimizerState.String() && phase == classify.Optimizer.String() {
-			bytes += m.Bytes
-		}
+func stillToCome(d *report.Device, phase string) int64 {
+	if phase != classify.Optimizer.String() {
+		return 0
 	}
-	return bytes
+	return d.Projection.Missed(classify.OptimizerState.String())
 }
 
 // cause says what filled the GPU and what was asked for, in two or three sentences.
@@ -289,6 +295,7 @@ func cause(d *report.Device, o *report.OOM) string {
 	if bytes > 0 && name != classify.Unknown.String() {
 		full = fmt.Sprintf("%s %s of %s in use", holding(name), units.Size(bytes), units.Size(d.AtPeak.AllocatedBytes))
 	}
+	full = cmp.Or(piledUp(d), full)
 	short := o.MissingBytes != nil && *o.MissingBytes > 0
 	switch {
 	case o.Verdict == report.Fragmentation:
@@ -306,6 +313,9 @@ func cause(d *report.Device, o *report.OOM) string {
 		return fmt.Sprintf("the optimizer's state doesn't fit. %s of it exist, %s are still to come; %s",
 			units.Size(d.AtPeak.Categories[classify.OptimizerState.String()]), units.Size(stillToCome(d, *o.Phase)),
 			facts.Needs(d.Projection, usable(d, o)))
+	case short && d.Projection != nil && d.Projection.Missed(classify.Activations.String()) > 0:
+		return fmt.Sprintf("%s. %s, %s; the whole pass needs about %s, PyTorch could have %s", full, asked, freeWords(o),
+			units.Size(d.Projection.NeedsBytes), units.Size(usable(d, o)))
 	case short && *o.MissingBytes > o.RequestedBytes:
 		return fmt.Sprintf("%s. %s, %s; by the step before, the rest of the step needs %s more than there is", full, asked,
 			freeWords(o), units.Size(*o.MissingBytes))
@@ -315,6 +325,25 @@ func cause(d *report.Device, o *report.OOM) string {
 		return full + ". " + asked
 	}
 	return fmt.Sprintf("%s. %s, %s", full, asked, freeWords(o))
+}
+
+// piledUp names the growth that most of the memory belongs to, "" where none does.
+func piledUp(d *report.Device) string {
+	for i := range d.Findings {
+		f := &d.Findings[i]
+		if !grows(f) || 2*f.Leak.TotalBytes <= d.AtPeak.AllocatedBytes {
+			continue
+		}
+		who, bytes := "tensors of all steps hold", f.Leak.TotalBytes
+		if len(f.Leak.Holders) > 0 {
+			if h := &f.Leak.Holders[0]; 2*(h.Bytes+h.GraphBytes) > d.AtPeak.AllocatedBytes {
+				who, bytes = "`"+h.Path+"` holds", h.Bytes+h.GraphBytes
+			}
+		}
+		return fmt.Sprintf("%s %s of %s in use, more with every step", who, units.Size(bytes),
+			units.Size(d.AtPeak.AllocatedBytes))
+	}
+	return ""
 }
 
 // usable is what PyTorch could have had.

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -37,6 +38,29 @@ type Process struct {
 	Name          *string `json:"name"`
 	PeakUsedBytes *int64  `json:"peak_used_bytes"` // null on Windows and wherever nvidia-smi prints N/A
 	Instance      int     `json:"-"`               // of MIG, on which it runs; -1: not said
+	// First and Last are the turns of the monitor at which it was listed; Last is 0 where they aren't known.
+	First, Last int `json:"-"`
+}
+
+// Beside tells processes that were listed at the same time, or may have been.
+func (p *Process) Beside(q *Process) bool {
+	return p.Last == 0 || q.Last == 0 || p.First <= q.Last && q.First <= p.Last
+}
+
+// InTurn are a GPU's processes in the order in which they came, where there are
+// several and each came when the one before was gone; nil for any others.
+func (g *GPU) InTurn() []Process {
+	list := slices.Clone(g.Processes)
+	slices.SortStableFunc(list, func(a, b Process) int { return a.First - b.First })
+	for i := 1; i < len(list); i++ {
+		if list[i].Beside(&list[i-1]) {
+			return nil
+		}
+	}
+	if len(list) < 2 {
+		return nil
+	}
+	return list
 }
 
 // Instance is a part of a GPU that MIG made, with memory of its own.

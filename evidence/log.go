@@ -90,6 +90,28 @@ type Steps struct {
 	Named        bool   `json:"-"` // MaxMemoryBytes is called allocated by the log
 	OnlyReserved bool   `json:"-"` // MaxMemoryBytes is the reserved figure: the log has no other
 	Curve        []Step `json:"-"` // at most 2048, evenly thinned
+	Again        []int  `json:"-"` // lines from which on the numbers begin again, as those of the next job in the same log do
+}
+
+// Row is the part of the curve around a line in which the numbers only rise; line 0
+// stands for the part that has the most steps.
+func (s *Steps) Row(line int) []Step {
+	var most []Step
+	begin := 0
+	for i := range len(s.Again) + 1 {
+		end := begin
+		for end < len(s.Curve) && (i == len(s.Again) || s.Curve[end].Line < s.Again[i]) {
+			end++
+		}
+		if line > 0 && (i == len(s.Again) || line < s.Again[i]) {
+			return s.Curve[begin:end]
+		}
+		if end-begin > len(most) {
+			most = s.Curve[begin:end]
+		}
+		begin = end
+	}
+	return most
 }
 
 // Step is one step line.
@@ -233,6 +255,15 @@ type Parameters struct {
 	GPU            *string  `json:"gpu"` // the GPU's name
 	Command        *string  `json:"command"`
 	FinalLoss      *float64 `json:"final_loss"`
+	Machine        *Machine `json:"-"` // stands in a report's environment
+}
+
+// Machine is where a program ran, as its launcher wrote down; nil: not told.
+type Machine struct {
+	Torch, CUDA, Driver, Python *string
+	GitCommit                   *string // of the folder that the program was started in
+	Settings                    *string // the allocator's
+	WorldSize                   *int
 }
 
 // Told reports whether anything is.
@@ -270,6 +301,7 @@ func (e *Evidence) Settings() *Parameters {
 		all.Model, all.Precision = either(all.Model, p.Model), either(all.Precision, p.Precision)
 		all.Optimizer, all.GPU = either(all.Optimizer, p.Optimizer), either(all.GPU, p.GPU)
 		all.Command, all.FinalLoss = either(all.Command, p.Command), either(all.FinalLoss, p.FinalLoss)
+		all.Machine = either(all.Machine, p.Machine)
 	}
 	all.TokensPerStep = nil
 	all.SetTokens()

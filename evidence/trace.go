@@ -107,6 +107,7 @@ type Timeline struct {
 	PeakBytes      int64         `json:"peak_bytes"` // of all categories together
 	AtPeak         TimelineBytes `json:"at_peak"`    // what they held then
 	PeakByCategory TimelineBytes `json:"peak_by_category"`
+	Host           bool          `json:"host"` // tensors were made of sizes that no GPU's allocator gives
 }
 
 // TimelineBytes are bytes by category, in JSON by its name.

@@ -34,6 +34,9 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 	for i := range ev.Parameters {
 		p := &ev.Parameters[i]
 		p.Command = nil
+		if p.Machine != nil {
+			p.Machine.GitCommit = nil
+		}
 		pointed(p.Model, func(name string) string { return r.name("model", name) })
 		pointed(p.GPU, r.gpu)
 	}

@@ -9,6 +9,7 @@ type Outcome struct {
 	Fits       *bool   `json:"fits"`  // whether the run goes through with it
 	Basis      *string `json:"basis"` // replay, lives, budget or figures
 	Reserved   bool    `json:"-"`
+	Meets      bool    `json:"-"` // the request that failed, if nothing else came after it
 }
 
 // Change is something to change in a program, with what comes of it.
@@ -26,6 +27,16 @@ func (o *Outcome) Saves() int64 {
 		return 0
 	}
 	return *o.PeakBefore - *o.PeakAfter
+}
+
+// Missed is what of a category was still to come.
+func (x *Projection) Missed(category string) (bytes int64) {
+	for _, m := range x.Missing {
+		if m.Category == category {
+			bytes += m.Bytes
+		}
+	}
+	return bytes
 }
 
 // Projection is what a run would have needed that didn't come so far: an estimate.
@@ -53,4 +64,6 @@ type Environment struct {
 	WorldSize *int    `json:"world_size"`
 	Settings  *string `json:"allocator_settings"`
 	Command   *string `json:"command"` // of the program that was recorded
+	Python    *string `json:"python"`
+	GitCommit *string `json:"git_commit"`
 }

@@ -141,6 +141,8 @@ func explain(all []Process) string {
 		switch {
 		case p.Recording != nil && *p.Recording == "unwanted":
 			return "--ranks names none of the ranks that ran"
+		case p.Recording != nil && *p.Recording == "unavailable":
+			return "this allocator keeps no history, and its counters alone are kept"
 		case len(p.Notes) > 0:
 			return p.Notes[0]
 		}

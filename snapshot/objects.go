@@ -102,8 +102,12 @@ func (o *objects) looseValues() error {
 	if n := len(o.stack) + len(o.lists) + len(o.dicts) + o.kept + len(o.memo); n > maxLoose+16*rows {
 		return o.fail(o.p, "%d values piled up, hardly an event, segment, block or frame among them: no memory snapshot", n)
 	}
-	return nil
+	return o.roomFor(stackedBytes * int64(len(o.stack)))
 }
+
+// stackedBytes are those of a value on the stack at worst: there, in a stack that is being
+// made larger, and in the list that it is for.
+const stackedBytes = 18
 
 func (o *objects) push(v value) { o.stack = append(o.stack, v) }
 

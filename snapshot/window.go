@@ -131,7 +131,12 @@ func (w *window) cut() *Error {
 // take accounts for memory about to be used.
 func (w *window) take(bytes int64) error {
 	w.used += bytes
-	if w.limit > 0 && w.used > w.limit {
+	return w.roomFor(0)
+}
+
+// roomFor refuses what would need more memory for a while.
+func (w *window) roomFor(bytes int64) error {
+	if w.limit > 0 && w.used+bytes > w.limit {
 		return tooMuch(w.base+int64(w.p), w.limit)
 	}
 	return nil

@@ -30,7 +30,6 @@
 	out.search = await time(9, k => s.search({text: ['forward', 'backward 2', '/(adam|step)/'][k % 3]}, false));
 	s.search({});
 	d.see('each');
-	document.querySelector('[data-picture=flame]').click();
 	await show('[data-role=flame]');
 	out.cursorAtFlame = await time(15, k => s.cursor.set((k * 7 + 3) % 23 * step, true));
 	d.see('segments');

@@ -114,7 +114,10 @@ func (f *exportFlags) moment(cmd *cobra.Command) error {
 	return nil
 }
 
-func export(cmd *cobra.Command, name string, f *exportFlags) error {
+func export(cmd *cobra.Command, name string, f *exportFlags) (err error) {
+	if name, err = open.RecordingIn(name); err != nil {
+		return err
+	}
 	if f.output == "-" {
 		f.output = "" // standard output
 	}

@@ -87,6 +87,7 @@ type exported struct {
 	snapshot *snapshot.Snapshot
 	view     *frames.View
 	devices  []exportedDevice
+	holders  func(*timeline.Timeline) ([]classify.Holder, error) // nil: nobody recorded them
 	report   func() (*report.Document, error)
 }
 
@@ -110,6 +111,7 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 	if config != nil {
 		o.Theory = compare.Untold(config)
 	}
+	holders := open.HoldersBeside(name)
 	var size int64 // as far as it is a file
 	if st, err := os.Stat(name); err == nil {
 		size = st.Size()
@@ -118,15 +120,16 @@ func (f *exportFlags) exported(cmd *cobra.Command, name string) (*exported, erro
 		r := newRedactor()
 		r.Snapshot(s)
 		f.names.redact(r)
+		holders = open.RedactHolders(r, holders, name)
 		name = r.Input(name)
 	}
-	x := &exported{name: name, snapshot: s, view: frames.New(s)}
+	x := &exported{name: name, snapshot: s, view: frames.New(s), holders: holders}
 	if f.device >= 0 {
 		o.Device = &f.device
 	}
 	x.report = sync.OnceValues(func() (*report.Document, error) {
 		return diagnose.Run([]diagnose.Source{{Path: name, Kind: open.KindSnapshot, Snapshot: s,
-			Made: x.made, Digest: func() (string, int64) { return "", size }}}, evidence.New(), o)
+			Made: x.made, Holders: holders, Digest: func() (string, int64) { return "", size }}}, evidence.New(), o)
 	})
 	for i := range s.Devices {
 		d := &s.Devices[i]
@@ -186,18 +189,30 @@ func (x *exported) table(w io.Writer, format dataset.Format, t *dataset.Table) e
 		return err
 	}
 	for _, d := range x.devices {
-		r := dataset.Recording{Timeline: d.timeline, View: x.view}
-		if t == dataset.Allocations || t == dataset.Blocks || t == dataset.Categories {
-			r.Classes = d.classes()
+		r, err := x.recording(&d, t)
+		if err != nil {
+			return err
 		}
 		if err := r.Write(sink, t, d.event); err != nil {
 			return err
 		}
-		if t == dataset.Stacks {
+		if t == dataset.Stacks || t == dataset.Host {
 			break // the same for all
 		}
 	}
 	return sink.Close()
+}
+
+// recording is what a table is made of.
+func (x *exported) recording(d *exportedDevice, t *dataset.Table) (r dataset.Recording, err error) {
+	r = dataset.Recording{Timeline: d.timeline, View: x.view}
+	if t == dataset.Allocations || t == dataset.Blocks || t == dataset.Categories {
+		r.Classes = d.classes()
+	}
+	if x.holders != nil && (t == dataset.Allocations || t == dataset.Holders) {
+		r.Holders, err = x.holders(d.timeline)
+	}
+	return r, err
 }
 
 // folder writes tables into a folder, all or none: they take their names when

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +23,10 @@ var boundedCommands = []string{"analyze", "budget", "diff", "explain", "export",
 // leastMemory is what the program and a small recording take, in bytes: a lower limit is one
 // for what is read.
 const leastMemory = 64 << 20
+
+// memoryReserve is what a process may take, in bytes, between one look at its memory and its
+// end: new pages come by ten in a microsecond.
+const memoryReserve = 32 << 20
 
 // boundMemory ends a command that takes more memory than --max-memory, whatever it
 // takes it for: inputs of a few bytes can ask for a great deal of work.
@@ -40,20 +43,33 @@ func boundMemory(cmd *cobra.Command) error {
 	if before := debug.SetMemoryLimit(-1); before == math.MaxInt64 { // else GOMEMLIMIT says it
 		debug.SetMemoryLimit(limit - min(limit/2, leastMemory/2)) // the program itself is not the collector's
 	}
+	// A processor more than the work is spread over, so that the watch is never in its queue.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	go watchMemory(limit, cmd.ErrOrStderr())
 	return nil
 }
 
 // watchMemory looks now and then at what the process takes. Before it comes near the limit,
-// garbage is given back.
+// garbage is given back. Nothing is allocated between noticing and the end: whatever
+// allocates has to help the collector first, while the others take more.
 func watchMemory(limit int64, stderr io.Writer) {
+	statm, err := os.Open("/proc/self/statm")
+	if err != nil {
+		return // it can't be told here; the collector keeps to the limit as well as it can
+	}
+	said := fmt.Appendf(nil, "vramscope: more than %s of memory are needed, which is the limit\n  Give more with "+
+		"--max-memory, or a part of the inputs.\n", units.Size(limit))
 	var collecting atomic.Bool
-	for range time.Tick(time.Millisecond) {
-		switch held := residentMemory(); {
-		case held > limit/100*97:
+	text := make([]byte, 128)
+	for pause := time.Millisecond; ; time.Sleep(pause) {
+		held := residentMemory(statm, text)
+		if pause = time.Millisecond; held > limit/4*3 {
+			pause /= 10
+		}
+		switch {
+		case held > limit-min(limit/8, memoryReserve):
+			stderr.Write(said)
 			dropHalfWritten()
-			fmt.Fprintf(stderr, "vramscope: more than %s of memory are needed, which is the limit\n  Give more with "+
-				"--max-memory, or a part of the inputs.\n", units.Size(limit))
 			os.Exit(exitUnusable)
 		case held > limit/4*3 && collecting.CompareAndSwap(false, true):
 			go func() { // which may come too late
@@ -65,17 +81,16 @@ func watchMemory(limit int64, stderr io.Writer) {
 	}
 }
 
-// residentMemory is what the process holds of the machine's memory, in bytes; 0 where that
-// can't be told.
-func residentMemory() int64 {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
+// residentMemory is what the process holds of the machine's memory, in bytes, by the system's
+// second figure in pages; 0 where that can't be told.
+func residentMemory(statm io.ReaderAt, text []byte) (pages int64) {
+	n, _ := statm.ReadAt(text, 0)
+	_, rest, _ := bytes.Cut(text[:n], []byte(" "))
+	for _, c := range rest {
+		if c < '0' || c > '9' {
+			break
+		}
+		pages = pages*10 + int64(c-'0')
 	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(cmp.Or(os.Getpagesize(), 4096))
+	return pages * int64(os.Getpagesize())
 }

@@ -44,8 +44,11 @@ func plantRun(t *testing.T) (dir, first, second string) {
 			`{"ph":"X","cat":"user_annotation","name":"` + secret + `","pid":1,"tid":1,"ts":1,"dur":5},` +
 			`{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":1,"dur":50},` +
 			`{"ph":"i","cat":"cpu_instant_event","name":"[memory]","pid":1,"tid":1,"ts":2,"s":"t","args":{"Total Reserved":100,"Total Allocated":50,"Bytes":50,"Addr":1,"Device Id":0,"Device Type":1}}]}`,
-		"broken.pickle":               string(dump[:len(dump)/2]),
-		secret + "_rank0.labels.json": plantLabels(r),
+		"broken.pickle":                string(dump[:len(dump)/2]),
+		secret + "_rank0.labels.json":  plantLabels(r),
+		secret + "_rank0.holders.json": plantHolders(r),
+		"run.json": `{"schema": "vramscope.run/1", "command": ["` + secret + `"], "environment": {"torch": "2.9.0", "command": "python ` + secret +
+			`.py", "git_commit": "` + secret + `", "gpu": "` + secret + `", "host": "` + secret + `"}}`,
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -66,6 +69,20 @@ func plantLabels(r recorder.Recording) string {
 		}
 	}
 	return `{"schema": "vramscope.labels/1", "device": 0, "labels": [` + strings.Join(labels, ",") + `]}`
+}
+
+// plantHolders has a variable that is called so hold every block in use.
+func plantHolders(r recorder.Recording) string {
+	var held []string
+	for _, g := range r.Segments {
+		for _, b := range g.Blocks {
+			if b.State == "active_allocated" {
+				held = append(held, fmt.Sprint(b.Address))
+			}
+		}
+	}
+	return `{"schema": "vramscope.holders/1", "device": 0, "holders": [{"path": "main.` + secret + `.losses", "device": 0, "tensors": [` +
+		strings.Join(held, ",") + `], "graph": []}]}`
 }
 
 // outputs are all ways in which a report or a table leaves the program.
@@ -147,7 +164,7 @@ func readable(text string) string {
 // it in all outputs of all commands; without --redact, it is to be seen.
 func TestRedactEverywhere(t *testing.T) {
 	dir, first, second := plantRun(t)
-	silent := regexp.MustCompile(`^export (segments|blocks|categories|findings|ooms|leaks|settings|perfetto)`) // tables that hold no such text of this run
+	silent := regexp.MustCompile(`^export (segments|blocks|categories|host|findings|ooms|leaks|settings|perfetto)`) // tables that hold no such text of this run
 	seen := 0
 	for name, args := range outputs(t, dir, first, second) {
 		t.Run(name, func(t *testing.T) {

@@ -32,6 +32,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("RECORDINGS", recordings)
+			env.Setenv("RUN", filepath.Join(recordings, "../runs/kept_losses"))
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

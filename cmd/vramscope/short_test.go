@@ -26,6 +26,8 @@ var firstChanges = []struct{ run, file, change, why string }{
 	{"qwen_vocab_oom__05b", "snapshot_all", "logits=chunked", "95 % are logits: without them the peak is 5 GiB"},
 	{"retained_graph__trainer_entropy", "snapshot_named", "retained_graph", "every step's graph stays: 785 MiB a step"},
 	{"side_stream__prefetcher", "snapshot_all", "", "nothing that costs nothing saves a fifth"},
+	{"true_shortage_oom__resumed_twice", "snapshot_all", "loaded_file", "it costs nothing, and the request is met: whether the " +
+		"rest of the step fits then, nothing shows"},
 }
 
 // TestShort: what a terminal shows of each labelled recording, in a screen of 40 lines, and

@@ -1,11 +1,10 @@
 package advice
 
-// leaks are what usually helps against a leak, by kind; {where} is its line in
-// parentheses, if it's known.
+// leaks are what usually helps against a leak, by kind; {where} is its line in parentheses, if it's known, {stored}
+// says what stores it, {keep} is "in" the variable that holds it, or "beyond the step".
 var leaks = []Advice{
 	{ID: "leak.growing_list", For: Any,
-		Text: "Find what stores the tensor of every step{where}: a list, a dictionary, an attribute. Store a scalar or a " +
-			"copy on the host instead, or bound the container.",
+		Text: "{stored}. Store a scalar or a copy on the host instead, or bound the container.",
 		Code: "kept.append(x.detach().cpu())      # on the host, without its graph\n" +
 			"history = collections.deque(maxlen=100)"},
 	{ID: "leak.growing_list.joined", For: Any,
@@ -14,7 +13,7 @@ var leaks = []Advice{
 		Code: "pieces.append(x.detach().cpu())    # torch.cat(pieces) in the end\n" +
 			"bank = torch.cat([bank, x.detach()])[-size:].clone()"},
 	{ID: "leak.retained_graph", For: Training,
-		Text: "Keep a scalar or a detached tensor beyond the step{where}: what is kept now holds its autograd graph.",
+		Text: "Keep a scalar or a detached tensor {keep}{where}: what is kept now holds its autograd graph.",
 		Code: "self.hidden = hidden.detach()      # a state carried into the next step\n" +
 			"total += loss.item()               # a loss or metric that is summed or logged\n" +
 			"with torch.no_grad(): ...          # around what is never trained on"},

@@ -7,10 +7,11 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/advice"
+	"github.com/vramscope/vramscope/report"
 )
 
-// LeakAdvice is what usually helps against a leak.
-func LeakAdvice(l *classify.Leak) advice.Advice {
+// LeakAdvice is what usually helps against a leak, which variables hold if they are known.
+func LeakAdvice(l *classify.Leak, holders ...report.Holder) advice.Advice {
 	id := "leak." + l.Kind
 	switch {
 	case l.Kind == classify.GrowingList && l.Joined:
@@ -36,7 +37,13 @@ func LeakAdvice(l *classify.Leak) advice.Advice {
 	if l.Optimizer == "sgd" {
 		momentum = ", momentum=0.9" // the state; without it the 8-bit one isn't to be had
 	}
-	return advice.Find(id).With("where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum)
+	stored, keep := "Find what stores the tensor of every step"+where+": a list, a dictionary, an attribute", "beyond the step"
+	if len(holders) > 0 {
+		stored = "`" + holders[0].Path + "` stores the tensor of every step" + where
+		keep = "in `" + holders[0].Path + "`"
+	}
+	return advice.Find(id).With("where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "stored", stored,
+		"keep", keep)
 }
 
 // eightBit are bitsandbytes' optimizers that take the place of torch's, by the

@@ -202,7 +202,8 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 	remedy(p, d, f.recorded, f.lacked)
 	outlier(p, d, f.recorded)
 	bytes := p.Dev.AtPeak.Categories[classify.Activations.String()]
-	if !facts.Phases.Of(p).Trains && facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) >= 30 {
+	trains := facts.Phases.Of(p).Trains || p.Dev.AtPeak.Categories[classify.OptimizerState.String()] > 0
+	if !trains && facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) >= 30 {
 		d.Fix = ptr(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of "+
 			"activations then. Else: ", units.Bytes(bytes)) + facts.LowerFirst(*d.Fix))
 	}
@@ -303,8 +304,8 @@ func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
 	times := float64(inputs[k]) / float64(before)
 	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s "+
 		"at most %s", times, units.Bytes(inputs[k]), units.Plural(k, "step"), units.Bytes(before)))
-	d.Fix = ptr(*d.Fix + fmt.Sprintf(". Or don't let it come to that: truncate or split what is %.1f times as large as all "+
-		"before, or group inputs by length with a bound on tokens per batch", times))
+	d.Fix = ptr(*d.Fix + fmt.Sprintf(". Or bound the inputs: this step's are %.1f times as large as any before (truncate, "+
+		"split, or group by length)", times))
 }
 
 // retried says that a program went on after a failure, and failed again for what

@@ -203,6 +203,9 @@ func goesThrough(p *facts.Pass, o *timeline.OOM, s facts.Shortage, after int64) 
 // fittingBatch is the largest batch, in twentieths of the recorded one, that fits, and what
 // it saves: between the whole batch and half of it sizes are on a line. Without one it's half.
 func fittingBatch(p *facts.Pass, o *timeline.OOM, s facts.Shortage, half int64) (change string, saves int64) {
+	if x := facts.Projection.Of(p); x != nil {
+		s.Still = max(s.Still, x.Missed(classify.Activations.String()))
+	}
 	for parts := 19; parts > 10 && s.Usable > 0; parts-- {
 		change = fmt.Sprintf("batch=x%.2g", float64(parts)/20)
 		if least := half * int64(20-parts) / 10; afterChange(p, o, s, change, least) > s.Usable {

@@ -92,6 +92,7 @@ func secondSet(p *facts.Pass) []Draft {
 		units.Plural(len(second), "block"))}
 	d.happens("made at", p.CoveringLine(p.ByStack(second)))
 	if loaded(p, second) {
+		d.FixID = ptr("loaded_file")
 		d.Fix = ptr("The file that the weights were loaded from is still on the GPU: load it to the host, and drop it afterwards")
 		d.Code = "state = torch.load(path, map_location=\"cpu\", weights_only=True)\nmodel.load_state_dict(state)\ndel state"
 	} else {

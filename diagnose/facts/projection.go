@@ -23,12 +23,16 @@ var Projection = Named("projection", func(p *Pass) *report.Projection {
 		return nil
 	}
 	held := p.heldAt(o.Event)
+	done, layers, layersBytes := passes.LayersToCome(p.Classes, o)
 	switch state := passes.FirstState(p.Classes, o); {
 	case state.ToCome > o.Requested:
 		return p.project(o, held, s, fmt.Sprintf("%d of %d parameters have state", state.Made, state.Of),
 			report.Missing{Category: classify.OptimizerState.String(), Bytes: state.ToCome})
 	case s.Still > o.Requested:
 		return &report.Projection{NeedsBytes: s.Need(o), Basis: "by the step before", Missing: []report.Missing{}}
+	case *phase == classify.Forward.String() && layersBytes > o.Requested:
+		return p.project(o, held, s, fmt.Sprintf("%d of %d layers are through; what follows them isn't counted", done, layers),
+			report.Missing{Category: classify.Activations.String(), Bytes: layersBytes})
 	case *phase == classify.Backward.String() && held[classify.OptimizerState] == 0 && held[classify.Weights] > 0 &&
 		!p.Dev.AtPeak.GuessedWeights:
 		// In a first backward pass nothing shows yet which weights are trained.
@@ -55,10 +59,15 @@ func (p *Pass) heldAt(event int) (held [classify.NumCategories]int64) {
 func (p *Pass) project(o *timeline.OOM, held [classify.NumCategories]int64, s Shortage, basis string,
 	missing ...report.Missing) *report.Projection {
 	states := held[classify.Weights] + held[classify.Gradients] + held[classify.OptimizerState]
+	needs := s.Need(o)
 	for _, m := range missing {
-		states += m.Bytes
+		if m.Category == classify.Activations.String() { // beside what is there
+			needs = max(needs, o.Active+m.Bytes)
+		} else {
+			states += m.Bytes
+		}
 	}
-	x := &report.Projection{Basis: basis, Missing: missing, NeedsBytes: max(s.Need(o), states)}
+	x := &report.Projection{Basis: basis, Missing: missing, NeedsBytes: max(needs, states)}
 	const most = 4096 // GPUs that are worth a word
 	if rest := x.NeedsBytes - states; x.NeedsBytes > s.Usable && s.Usable > rest {
 		if n := int((states + s.Usable - rest - 1) / (s.Usable - rest)); n <= most {
@@ -70,9 +79,9 @@ func (p *Pass) project(o *timeline.OOM, held [classify.NumCategories]int64, s Sh
 
 // Needs says how much a run would have needed, and of how much.
 func Needs(x *report.Projection, usable int64) string {
-	text := fmt.Sprintf("the run needs about %s of %s", units.Size(x.NeedsBytes), units.Size(usable))
+	text := fmt.Sprintf("the run needs about %s, PyTorch could have %s", units.Size(x.NeedsBytes), units.Size(usable))
 	if x.FitsGPUs != nil && *x.FitsGPUs > 1 {
-		text += fmt.Sprintf(", or %d such GPUs that share the model's state", *x.FitsGPUs)
+		text += fmt.Sprintf("; sharded over %d such GPUs it fits", *x.FitsGPUs)
 	}
 	return text
 }

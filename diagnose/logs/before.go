@@ -16,7 +16,7 @@ func (w *witness) grewBefore(g *failures) string {
 	if log == nil || g.Cause != report.TrueShortage || g.By != "" || g.Absurd() {
 		return ""
 	}
-	s := seriesOf(log.Steps.Curve, allocatedOf)
+	s := seriesOf(log.Steps.Row(g.Line), allocatedOf)
 	growth, ok := series.Rising(s.values)
 	if !ok {
 		return ""

@@ -197,7 +197,7 @@ func (w *witness) counted() {
 		onGPU, printed = fmt.Sprintf(" on GPU %d", *last.Device), "memory_summary()"
 	}
 	f := report.Finding{ID: "oom_true_shortage", Severity: report.Critical, Confidence: 0.3,
-		Title: fmt.Sprintf("Out of memory%s: PyTorch counted %s before %s was printed; the messages aren't in what was given, "+
+		Title: fmt.Sprintf("Out of memory%s: PyTorch counted %s before %s was printed; the messages weren't given, "+
 			"so the cause isn't known",
 			onGPU, units.Plural(int(*last.OOMs), "failed request"), printed),
 		Evidence: []string{w.at(last.Source, last.Line) + ": CUDA OOMs: " + units.Count(int(*last.OOMs))},

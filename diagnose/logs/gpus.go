@@ -18,7 +18,7 @@ const (
 	nearlyFull  = 0.97 // of a GPU's memory: the next request may fail
 	idleSamples = 20
 	idleShare   = 0.5
-	heldShare   = 0.10 // of a GPU's memory, to count as in use
+	heldShare   = 0.10 // of a GPU's memory, or of the most that was in use, to count as in use
 )
 
 // watched tells what nvidia-smi's readings show by themselves.
@@ -72,21 +72,27 @@ func maybeLoading(g *evidence.GPU) bool {
 	return lasted < loading && samples[0].UsedBytes < samples[len(samples)-1].UsedBytes/2
 }
 
-// settled are the readings since half of the last level was first reached:
-// what comes before is the program loading.
+// settled are the readings of the last job since half of its last level was first
+// reached: what comes before is the program loading.
 func settled(g *evidence.GPU) []float64 {
-	samples := g.Series.Samples
-	if len(samples) == 0 {
-		return nil
-	}
-	half := samples[len(samples)-1].UsedBytes / 2
-	var out []float64
-	for _, s := range samples {
-		if s.UsedBytes >= 0 && (len(out) > 0 || s.UsedBytes >= half) {
-			out = append(out, float64(s.UsedBytes))
+	var job []float64
+	ended := false
+	for _, s := range g.Series.Samples {
+		switch used := float64(s.UsedBytes); {
+		case used < 0:
+		case used < heldShare*float64(evidence.Or(g.PeakUsedBytes, 0)):
+			ended = true
+		case ended:
+			job, ended = append(job[:0], used), false
+		default:
+			job = append(job, used)
 		}
 	}
-	return out
+	if len(job) == 0 {
+		return nil
+	}
+	half := job[len(job)-1] / 2
+	return job[slices.IndexFunc(job, func(used float64) bool { return used >= half }):]
 }
 
 func between(g *evidence.GPU) string {
@@ -179,9 +185,12 @@ func (w *witness) sharedGPU(g *evidence.GPU) {
 func (w *witness) shared(g *evidence.GPU, what string, list []evidence.Process) {
 	var large []string
 	total, sum := evidence.Or(g.TotalBytes, 0), int64(0)
+	list = slices.DeleteFunc(list, func(p evidence.Process) bool {
+		return p.PeakUsedBytes == nil || *p.PeakUsedBytes < max(1<<30, total/20)
+	})
 	for _, p := range list {
-		if p.PeakUsedBytes == nil || *p.PeakUsedBytes < max(1<<30, total/20) {
-			continue
+		if !slices.ContainsFunc(list, func(q evidence.Process) bool { return q.PID != p.PID && q.Beside(&p) }) {
+			continue // the others came before, or after
 		}
 		sum += *p.PeakUsedBytes
 		large = append(large, fmt.Sprintf("process %d%s: %s", p.PID, oom.Named(p.Name), units.Bytes(*p.PeakUsedBytes)))

@@ -95,7 +95,7 @@ func Verdict(doc *report.Document) (report.Verdict, bool) {
 	if len(facts) == 0 {
 		return report.Verdict{}, false
 	}
-	v := report.Verdict{Severity: report.Info, Text: "No failure in what was given: " + strings.Join(facts, "; "),
+	v := report.Verdict{Severity: report.Info, Text: "No failure found: " + strings.Join(facts, "; "),
 		Fix: ptr("Record a snapshot to see what the memory is for: `vramscope record` prints how")}
 	damaged := 0
 	for _, in := range doc.Inputs {

@@ -32,7 +32,7 @@ func (w *witness) spills() bool {
 			w.add(Spill(most-capacity, capacity, fmt.Sprintf("%s reports %s", w.name(log.Source), units.Bytes(most)), steps))
 			found = true
 		case full && maySpill(w.doc.Evidence):
-			seconds := seriesOf(steps.Curve, secondsOf)
+			seconds := seriesOf(steps.Row(0), secondsOf)
 			if _, ok := series.Jumped(seconds.values, slower); ok {
 				f := Spill(0, capacity, fmt.Sprintf("nvidia-smi saw it %.1f %% full", percent), steps)
 				f.Confidence = 0.6

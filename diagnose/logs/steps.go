@@ -56,8 +56,8 @@ const growthFix = "Record a few steps and look what survives them: a list of ten
 // logged tells what a log's steps show by themselves: memory that grows, and
 // steps that become slow. Slow steps that spilling explains are told there.
 func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
-	allocated, reserved, seconds := seriesOf(steps.Curve, allocatedOf), seriesOf(steps.Curve, reservedOf),
-		seriesOf(steps.Curve, secondsOf)
+	row := steps.Row(0)
+	allocated, reserved, seconds := seriesOf(row, allocatedOf), seriesOf(row, reservedOf), seriesOf(row, secondsOf)
 	if w.leaking() {
 		allocated.values, reserved.values = nil, nil // the recording says more of it
 	}

@@ -163,7 +163,10 @@ func (w *witness) timelines() []string {
 		}
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(t.AtPeak[b], t.AtPeak[a]) })
 		text := "a memory timeline"
-		if strings.Contains(strings.ToLower(w.name(t.Source)), "cpu") { // nothing within the file tells
+		switch {
+		case t.Host:
+			text += " of the host's memory"
+		case strings.Contains(strings.ToLower(w.name(t.Source)), "cpu"): // files of sums alone don't tell
 			text += " of the host's memory, by its name,"
 		}
 		text += " with a peak of " + units.Bytes(t.PeakBytes)

@@ -174,7 +174,11 @@ func (u *unit) merge(o *unit) {
 		u.processes = o.processes
 		return
 	}
+	for _, q := range u.processes { // each form has turns of its own
+		q.Last = 0
+	}
 	for pid, p := range o.processes {
+		p.Last = 0
 		q := u.processes[pid]
 		if q == nil {
 			u.processes[pid] = p

@@ -66,6 +66,22 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, text, test.want)
 		}
 	}
+	const later = "|    0      4343      C   python                       5000MiB |\n"
+	for name, test := range map[string]struct {
+		text   string
+		inTurn bool
+	}{
+		"two jobs, one after the other": {gpuTable + listHead + listRow + listEnd + gpuTable + listHead + later + listEnd, true},
+		"two at once":                   {gpuTable + listHead + listRow + later + listEnd + gpuTable + listHead + later + listEnd, false},
+		"without the GPU's readings": {"Wed Feb 26 01:50:18 2025\n" + listHead + listRow + listEnd + "Wed Feb 26 01:50:48 2025\n" + listHead + later +
+			listEnd, true},
+		"one": {gpuTable + listHead + listRow + listEnd + gpuTable + listHead + listRow + listEnd, false},
+	} {
+		g := parse(test.text).GPUs[0]
+		if list := g.InTurn(); test.inTurn != (len(list) == 2 && list[0].PID == 4242) {
+			t.Errorf("%s: %+v", name, g.Processes)
+		}
+	}
 	r := parse("0       1     0x74a1,   60795  43.0°C      134.0W    NPS1, CPX, 0        146Mhz  900Mhz  0%   auto  750.0W  0%     0%\n" +
 		"GPU[0]      : VRAM Total Memory (B): 206141652992\nGPU[0]      : VRAM Total Used Memory (B): 297771008\n")
 	if len(r.GPUs) != 1 || r.GPUs[0].Partition != "CPX" {

@@ -97,6 +97,9 @@ func (p *Parser) tableRow(cells []byte) bool {
 	case bytes.Contains(cells, []byte("Processes:")), bytes.Contains(cells, []byte("Compute processes")):
 		t.section = processRows
 		t.ids, t.ruled, t.processes = false, false, 0
+		if p.clock.Known() { // of lists that follow one another without the GPUs' rows
+			t.clock, p.clock = p.clock, evidence.Stamp{}
+		}
 	case t.section == migRows:
 		p.migRow(cells)
 	case t.section == gpuRows && t.headless && bytes.Count(cells, []byte{'|'}) == 2:

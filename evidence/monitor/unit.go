@@ -27,6 +27,8 @@ type unit struct {
 	gpu          evidence.GPU
 	name         string
 	first, last  evidence.Stamp
+	turn         int // of the monitor: readings so far, or lists of processes
+	at           evidence.Stamp
 	otherSamples int // readings without memory
 	unlisted     int // readings in a row beside which no process was listed
 	mostUnlisted int // of them, the longest row
@@ -90,6 +92,7 @@ func (p *Parser) unitOf(id printed, position int) *unit {
 // read takes one reading of the GPU itself.
 func (u *unit) read(s evidence.Sample, total int64) {
 	g := &u.gpu
+	u.turn, u.at = u.turn+1, s.At
 	u.see(s.At)
 	raise(&g.TotalBytes, total)
 	if s.UsedBytes != Unknown {
@@ -132,6 +135,12 @@ func (u *unit) process(at evidence.Stamp, pid int, name []byte, used int64) {
 		}
 		proc = &process{Process: evidence.Process{PID: pid, Instance: -1}, name: string(name)}
 		u.processes[pid] = proc
+	}
+	if u.turn == 0 || u.turn == proc.Last || at != u.at { // the next list, without a reading of the GPU itself
+		u.turn, u.at = u.turn+1, at
+	}
+	if proc.Last = u.turn; proc.First == 0 {
+		proc.First = u.turn
 	}
 	u.see(at)
 	proc.name = betterName(proc.name, string(name))

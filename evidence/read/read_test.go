@@ -216,7 +216,7 @@ func TestContract(t *testing.T) {
 		`"memory_summaries":[{"source":0,"line":0,"device":null,"allocated_bytes":null,"peak_allocated_bytes":null,"reserved_bytes":null,"peak_reserved_bytes":null,"ooms":null}],` +
 		`"steps":[{"source":0,"count":0,"first":1,"last":null,"median_step_seconds":null,"max_memory_bytes":null,"max_reserved_bytes":null}],` +
 		`"traces":[{"source":0,"memory_events":0,"devices":[],"peak_allocated_bytes":1,"peak_reserved_bytes":null}],` +
-		`"timelines":[{"source":0,"rows":0,"peak_bytes":0,"at_peak":` + none + `,"peak_by_category":` + none + `}],"parameters":[]}`
+		`"timelines":[{"source":0,"rows":0,"peak_bytes":0,"at_peak":` + none + `,"peak_by_category":` + none + `,"host":false}],"parameters":[]}`
 	if string(text) != want {
 		t.Errorf("found %s\nwant  %s", text, want)
 	}

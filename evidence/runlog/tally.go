@@ -21,6 +21,7 @@ type tally struct {
 	previous    evidence.Step // the last new step
 	elapsed     float64       // its cumulative time
 	curve       []evidence.Step
+	rows        []row
 	every       int
 	skipped     int
 }
@@ -35,7 +36,11 @@ func (t *tally) init() {
 // complexity: every way to time a step is fed where the step is counted
 func (t *tally) add(s evidence.Step, elapsed float64) bool {
 	if s.Number >= 0 {
+		next := t.follow(s)
 		if !t.seen.add(s.Epoch, s.Number) {
+			if next && len(t.rows) > 1 {
+				t.keep(s)
+			}
 			t.addTo(s)
 			return false
 		}
@@ -61,6 +66,42 @@ func (t *tally) add(s evidence.Step, elapsed float64) bool {
 	t.previous, t.elapsed = s, elapsed
 	t.keep(s)
 	return true
+}
+
+// row is a stretch of a log in which the numbers of steps rise: of several jobs in
+// one log, each has its own.
+type row struct {
+	line, steps int
+	epoch, last int64
+}
+
+const (
+	rowSteps = 3  // more than ranks whose lines are mixed are apart
+	maxRows  = 64 // of one log
+)
+
+// follow puts a step into its row, and begins another where numbers go back; false
+// where the line tells of the same step as the one before. Numbers that go back and
+// forth are those of ranks, mixed.
+func (t *tally) follow(s evidence.Step) bool {
+	n := len(t.rows)
+	switch {
+	case n == 0:
+		t.rows = append(t.rows, row{line: s.Line})
+	case t.rows[n-1].epoch != s.Epoch || t.rows[n-1].last <= s.Number+rowSteps:
+		if n > 1 && t.rows[n-1].steps < rowSteps && s.Number > max(t.rows[n-2].last, t.rows[n-1].last+1) {
+			t.rows = t.rows[:n-1]
+		}
+	case t.rows[n-1].steps >= rowSteps && n < maxRows:
+		t.rows = append(t.rows, row{line: s.Line})
+	}
+	r := &t.rows[len(t.rows)-1]
+	same := r.steps > 0 && r.last == s.Number && r.epoch == s.Epoch
+	if !same {
+		r.steps++
+	}
+	r.epoch, r.last = s.Epoch, s.Number
+	return !same
 }
 
 // addTo takes from another line about the last step what the first did not
@@ -92,6 +133,9 @@ func (t *tally) keep(s evidence.Step) {
 
 func (t *tally) steps() *evidence.Steps {
 	s := &evidence.Steps{Count: t.count, First: known(t.first), Last: known(t.last), Curve: t.curve}
+	for i := 1; i < len(t.rows); i++ {
+		s.Again = append(s.Again, t.rows[i].line)
+	}
 	for _, source := range [...]*median{&t.reported, &t.cumulative, &t.stamped} {
 		if source.n > 0 {
 			// Logs have microseconds at best; the rest is the noise of differences.

@@ -95,14 +95,20 @@ func (p *parser) row(t *evidence.Timeline, held *evidence.TimelineBytes) error {
 }
 
 func plausibleRow(row []int64) bool {
-	return row[1] >= 0 && row[1] <= 3 && row[3] >= 0 && row[3] < int64(evidence.TimelineCategories)
+	return row[1] >= 0 && row[1] <= 4 && row[3] >= 0 && row[3] < int64(evidence.TimelineCategories)
 }
+
+const (
+	created   = 2   // torch/profiler/_memory_profiler.py, Action.CREATE
+	gpuRounds = 512 // c10/cuda/CUDACachingAllocator.cpp, kMinBlockSize: what it gives is a multiple
+)
 
 // change takes one row: time, action, what a tensor added or, when negative, took
 // away, and its category.
 func change(t *evidence.Timeline, n []int64, held *evidence.TimelineBytes) {
 	c := min(max(n[3], 0), int64(evidence.Uncategorised))
 	t.Rows++
+	t.Host = t.Host || n[1] == created && n[2]%gpuRounds != 0
 	held[c] += n[2]
 	var sum int64
 	for _, b := range held {

@@ -29,6 +29,7 @@ type Form struct {
 
 // Forms are all of them, in the order in which a file is offered.
 var Forms = []*Form{
+	{"run_record", "vramscope run", "`run.json` of `vramscope run`: where the program ran", isLaunched, readLaunched},
 	{"trainer_state", "Trainer", "`trainer_state.json` of Transformers' Trainer", isTrainerState, readTrainerState},
 	{"trainer_results", "Trainer", "`all_results.json` and its kin", isResults, readResults},
 	{"tensorboard_events", "TensorBoard", "TensorBoard's event files", isEvents, readEvents},

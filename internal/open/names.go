@@ -227,20 +227,25 @@ func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
 // redactHolders hides the names of variables.
 func (r *Run) redactHolders(x *redact.Redactor) {
 	for i := range r.Sources {
-		holders := r.Sources[i].Holders
-		if holders == nil {
-			continue
+		r.Sources[i].Holders = RedactHolders(x, r.Sources[i].Holders, r.given...)
+	}
+}
+
+// RedactHolders hides the names of variables that are read later, and in an error those of the inputs.
+func RedactHolders(x *redact.Redactor, holders func(*timeline.Timeline) ([]classify.Holder, error),
+	inputs ...string) func(*timeline.Timeline) ([]classify.Holder, error) {
+	if holders == nil {
+		return nil
+	}
+	return func(t *timeline.Timeline) ([]classify.Holder, error) {
+		found, err := holders(t)
+		for k := range found {
+			found[k].Path = x.Variable(found[k].Path)
 		}
-		r.Sources[i].Holders = func(t *timeline.Timeline) ([]classify.Holder, error) {
-			found, err := holders(t)
-			for k := range found {
-				found[k].Path = x.Variable(found[k].Path)
-			}
-			if err != nil {
-				err = errors.New(x.Error(err.Error(), r.given...))
-			}
-			return found, err
+		if err != nil {
+			err = errors.New(x.Error(err.Error(), inputs...))
 		}
+		return found, err
 	}
 }
 

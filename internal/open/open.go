@@ -37,6 +37,8 @@ type Run struct {
 	opened *recording       // the last one decoded
 	given  []string         // the paths of Sources before they were redacted
 	hidden *redact.Redactor // nil: they weren't
+
+	recipes []found
 }
 
 // Close lets go of the files. Digests that weren't asked for are waited for.
@@ -117,6 +119,33 @@ func Files(names []string, o Options) (*Run, error) {
 		return nil, err
 	}
 	return run, nil
+}
+
+// RecordingIn is the recording that lies in a run's directory; a file's name stays as it is. The
+// error is about a directory with none of them, or with several.
+func RecordingIn(directory string) (string, error) {
+	if st, err := os.Stat(directory); err != nil || !st.IsDir() {
+		return directory, nil
+	}
+	run, err := Files([]string{directory}, Options{Undigested: true})
+	if err != nil {
+		return "", err
+	}
+	defer run.Close()
+	var found []string
+	for i := range run.Sources {
+		if s := &run.Sources[i]; s.Kind == KindSnapshot && s.Failed == "" {
+			found = append(found, s.Path)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", &snapshot.Error{File: directory, Offset: -1, Err: ErrNothing, Cause: "no recording in this directory"}
+	case 1:
+		return found[0], nil
+	}
+	return "", &snapshot.Error{File: directory, Offset: -1, Cause: fmt.Sprintf("holds %d recordings, and this is about one",
+		len(found)), Advice: "Name it: " + strings.Join(found[:min(len(found), maxListed)], ", ")}
 }
 
 // Snapshot reads one recording, wherever it lies; "-" is standard input.
@@ -387,7 +416,8 @@ var errText = errors.New("text that is cut")
 
 // isEvidence tells sources from accessories.
 func isEvidence(s diagnose.Source) bool {
-	return s.Kind != KindConfig && s.Kind != KindCheckpoint && s.Kind != KindLabels
+	accessories := []string{KindConfig, KindCheckpoint, KindLabels, KindRunRecord, KindRecipe}
+	return !slices.Contains(accessories, s.Kind)
 }
 
 // check refuses a run of nothing but accessories.
@@ -399,7 +429,8 @@ func (r *Run) check() error {
 		return errors.New("nothing to analyse: give a snapshot, a log or a run's directory")
 	}
 	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint",
-		KindLabels: "a labels file"}[r.Sources[0].Kind]
+		KindLabels: "a labels file", KindRunRecord: "what `vramscope run` says of a run",
+		KindRecipe: "a framework's configuration"}[r.Sources[0].Kind]
 	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Err: ErrNothing, Cause: "is " + what +
 		": an analysis needs a recording beside it",
 		Advice: "Give the snapshot too; `vramscope record` prints how to make one."}

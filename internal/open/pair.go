@@ -27,18 +27,13 @@ func (r *Run) pair() error {
 	}
 	for _, k := range recordings {
 		s := &r.Sources[k]
-		if held := withoutEnding(s.Path) + ".holders.json"; r.files.exists(held) {
-			s.Holders = r.files.holdersOf(held)
-		}
+		s.Holders = r.files.holdersBeside(s.Path)
 		beside := withoutEnding(s.Path) + ".labels.json"
 		if _, ok := given[beside]; !ok && !r.files.exists(beside) {
 			continue
 		}
 		s.Labels = r.files.labelsOf(beside)
-		if i, ok := given[beside]; ok {
-			r.Sources[i].Notes = append(r.Sources[i].Notes, "names what the recording beside it holds")
-			delete(given, beside)
-		}
+		delete(given, beside)
 		if s.Optional {
 			continue // a broken one is noted
 		}
@@ -86,8 +81,25 @@ func (f files) labelsOf(path string) func(*timeline.Timeline) ([]classify.Label,
 	}
 }
 
-// holdersOf does so with the file of what variables hold.
-func (f files) holdersOf(path string) func(*timeline.Timeline) ([]classify.Holder, error) {
+// HoldersBeside reads, for each device, the file beside a recording that says what variables hold; nil without one.
+func HoldersBeside(recording string) func(*timeline.Timeline) ([]classify.Holder, error) {
+	f := (&Options{}).files()
+	defer f.close()
+	if f.holdersBeside(recording) == nil {
+		return nil
+	}
+	return func(t *timeline.Timeline) ([]classify.Holder, error) {
+		f := (&Options{}).files()
+		defer f.close()
+		return f.holdersBeside(recording)(t)
+	}
+}
+
+func (f files) holdersBeside(recording string) func(*timeline.Timeline) ([]classify.Holder, error) {
+	path := withoutEnding(recording) + ".holders.json"
+	if !f.exists(path) {
+		return nil
+	}
 	return func(t *timeline.Timeline) ([]classify.Holder, error) {
 		text, err := f.text(path)
 		if err != nil {

@@ -1,9 +1,12 @@
 package sniff
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -30,4 +33,50 @@ func Files(z *zip.Reader) []*zip.File {
 
 func beside(name string) bool {
 	return strings.HasSuffix(name, "/") || strings.HasPrefix(name, "__MACOSX/")
+}
+
+// isTar tells a tar archive by the mark of its first member, in any file system's form.
+func isTar(head []byte) bool { return len(head) > 262 && string(head[257:262]) == "ustar" }
+
+// tarNames are the members whose beginning a tar's beginning shows.
+func tarNames(head []byte) (names []string) {
+	t := tar.NewReader(bytes.NewReader(head))
+	for {
+		h, err := t.Next()
+		if err != nil {
+			return names
+		}
+		if h.Typeflag == tar.TypeReg && !beside(h.Name) {
+			names = append(names, h.Name)
+		}
+	}
+}
+
+// Several says what a zip is of which not one file alone can be read.
+func Several(files []*zip.File) string {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.Name
+	}
+	return fmt.Sprintf("a zip of %d files%s", len(files), listed(names))
+}
+
+const (
+	namesShown = 3
+	nameShown  = 60
+)
+
+// listed are the first of an archive's names, as they may be shown.
+func listed(names []string) string {
+	var shown []string
+	for _, name := range names[:min(len(names), namesShown)] {
+		shown = append(shown, strconv.Quote(name[:min(len(name), nameShown)]))
+	}
+	if len(names) > namesShown {
+		shown = append(shown, "…")
+	}
+	if shown == nil {
+		return ""
+	}
+	return " (" + strings.Join(shown, ", ") + ")"
 }

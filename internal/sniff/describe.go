@@ -19,7 +19,9 @@ type form struct {
 const (
 	givePlain = "Give the text itself: the log, or what the program printed."
 	giveQuery = "Give its readings: nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv -l 1"
-	giveLog   = "Known are memory snapshots, logs with steps or with the failure, nvidia-smi's output and profiler traces; " +
+	// Unpack is what to do with archives of several files.
+	Unpack  = "Unpack it, and give the folder or the files."
+	giveLog = "Known are memory snapshots, logs with steps or with the failure, nvidia-smi's output and profiler traces; " +
 		"`vramscope record` prints how to make a snapshot."
 )
 
@@ -29,7 +31,7 @@ var forms = []form{
 		"Fetch the file: git lfs pull, in the repository that this is from."},
 	{pattern.Of(`^SQLite format 3\x00`), "an SQLite database, of another program",
 		"Give what that program exports: nsys export --type json, a folder of mlruns, or the log."},
-	{pattern.Of(`(?s)^.{257}ustar`), "a tar archive", "Unpack it, and give the folder or the files."},
+	{pattern.Of(`(?s)^(7z|Rar!|.7zXZ|BZh[1-9]|PK\x05\x06)`), "an archive that isn't unpacked here", Unpack},
 	{pattern.Of(`(?s)^(.PNG\r\n|.{6}(JFIF|Exif)|GIF8|RIFF.{4}WEBP)`), "a picture", givePlain},
 	{pattern.Of(`^%PDF-`), "a PDF", givePlain},
 	{pattern.Of(`(?m)^GPU [0-9]+: .*\(UUID: `), "nvidia-smi -L's list of GPUs, without their memory", giveQuery},
@@ -58,6 +60,8 @@ func Describe(head []byte) (what, instead string) {
 		}
 	}
 	switch {
+	case isTar(head):
+		return "a tar archive" + listed(tarNames(head)), Unpack
 	case len(head) > 0 && head[0] == PickleMark:
 		return "a pickle of something else", giveLog
 	case IsBinary(head):

@@ -1,6 +1,8 @@
 package sniff
 
 import (
+	"archive/tar"
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -10,6 +12,10 @@ func TestDescribe(t *testing.T) {
 	for _, x := range []struct{ name, head, what, instead string }{
 		{"PNG", "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", "a picture", "the text itself"},
 		{"JPEG", "\xff\xd8\xff\xe0\x00\x10JFIF\x00", "a picture", "the text itself"},
+		{"tar", tarOf("run/train.log", "run/\x1b.csv", "c", "d"), `a tar archive ("run/train.log", "run/\x1b.csv", "c", …)`, "Unpack it"},
+		{"7z", "7z\xbc\xaf'\x1c\x00\x04", "an archive", "Unpack it"},
+		{"xz", "\xfd7zXZ\x00\x00\x04", "an archive", "Unpack it"},
+		{"bzip2", "BZh91AY&SY\x00\x01", "an archive", "Unpack it"},
 		{"PDF", "%PDF-1.7\n", "a PDF", "the text itself"},
 		{"nvidia-smi -L", "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-0a1b2c3d)\n", "nvidia-smi -L's list", "--query-gpu"},
 		{"nvidia-smi topo", "\t\x1b[4mGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\x1b[0m\nGPU0\t X \tNV12\n", "nvidia-smi topo's table", "--query-gpu"},
@@ -30,4 +36,16 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%s: %q, %q", x.name, what, instead)
 		}
 	}
+}
+
+// tarOf is a tar archive of texts with such names.
+func tarOf(names ...string) string {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, name := range names {
+		w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: 7})
+		w.Write([]byte("step 1\n"))
+	}
+	w.Close()
+	return b.String()
 }

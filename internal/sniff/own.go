@@ -23,7 +23,8 @@ func IsReport(head []byte) bool {
 	case bytes.HasPrefix(start, []byte("<!doctype html")), bytes.HasPrefix(start, []byte("<html")):
 		return true
 	case bytes.HasPrefix(start, []byte("{")):
-		return bytes.Contains(start, []byte(`"vramscope.`)) && !bytes.Contains(start, []byte(`"vramscope.labels/`))
+		launched := bytes.Contains(start, []byte(`"vramscope.run/1"`)) && bytes.Contains(start, []byte(`"command"`))
+		return bytes.Contains(start, []byte(`"vramscope.`)) && !bytes.Contains(start, []byte(`"vramscope.labels/`)) && !launched
 	}
 	for _, words := range ownTexts {
 		found := true

@@ -101,7 +101,7 @@ func IsBinary(head []byte) bool {
 			control++
 		}
 	}
-	return control*50 > len(head) || nul > 0 && nul == len(head)
+	return control*50 > len(head) || nul > 0 && nul == len(head) || isTar(head)
 }
 
 // IsUTF16 tells text of 16-bit units by the mark that it begins with.

@@ -21,6 +21,7 @@ func TestContent(t *testing.T) {
 		{"colours", strings.Repeat("\x1b[31mstep 1\x1b[0m\n", 9), ""},
 		{"nothing", "", ""},
 		{"nothing but a hole", nul, "binary"},
+		{"a tar", tarOf("train.log"), "binary"},
 		{"data", "\x00\x01\x02\x03loss", "binary"},
 		{"data without NUL", "\x01\x02\x03loss", "binary"},
 		{"16-bit text", "\xff\xfes\x00t\x00e\x00p\x00", "utf16"},

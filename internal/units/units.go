@@ -4,6 +4,7 @@ package units
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -105,7 +106,8 @@ func Times(n int) string {
 	return Count(n) + " times"
 }
 
-// Size writes a size in a sentence: three significant digits.
+// Size writes a size in a sentence: three significant digits, of what Bytes writes, so that
+// both say the same.
 func Size(n int64) string {
 	value, unit := float64(max(n, -n)), "B"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
@@ -114,14 +116,14 @@ func Size(n int64) string {
 		}
 		value, unit = value/1024, next
 	}
-	digits := 2
-	for limit := 9.995; value >= limit && digits > 0; limit *= 10 {
-		digits--
+	hundredths := int64(math.RoundToEven(value * 100)) // as fmt rounds
+	switch {
+	case hundredths >= 10000:
+		hundredths = (hundredths + 50) / 100 * 100
+	case hundredths >= 1000:
+		hundredths = (hundredths + 5) / 10 * 10
 	}
-	s := strconv.FormatFloat(value, 'f', digits, 64)
-	if digits > 0 {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
+	s := strconv.FormatFloat(float64(hundredths)/100, 'f', -1, 64)
 	if n < 0 {
 		s = "-" + s
 	}
@@ -144,7 +146,7 @@ func Rounded(text string) string {
 		case unit == "%":
 			return fmt.Sprintf("%.0f %%", x)
 		}
-		return Size(int64(x * float64(map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit])))
+		return Size(int64(math.Round(x * float64(map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]))))
 	})
 }
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
+import re
 import signal
 import stat
 import subprocess
 import sys
 import time
+import types
 
 import pytest
+import vramscope
 from conftest import STUB, Lab
 from vramscope._binary import find
+from vramscope._hook import samples
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and fork are POSIX")
 
@@ -259,11 +264,35 @@ def test_program_that_records_itself(lab: Lab) -> None:
 
 
 def test_allocator_without_history(lab: Lab) -> None:
-    """19: other allocators keep no history: their counters are kept, and it is said."""
-    r = lab.run(ALLOCATES, STUB_TORCH_ALLOCATOR="cudaMallocAsync")
+    """19: other allocators keep no history: their counters are kept step by step, and it is said."""
+    r = lab.run("""
+        import torch
+        o, kept = torch.optim.Optimizer([]), []
+        for _ in range(5):
+            kept.append(torch.zeros(1 << 30))
+            o.step()
+        """, STUB_TORCH_ALLOCATOR="cudaMallocAsync")  # fmt: skip
     assert (r.code, r.why, r.processes[0]["recording"]) == (0, [[]], "unavailable")
     assert "this allocator keeps no history" in r.stderr
-    assert r.processes[0]["memory_stats"]["0"]["reserved_bytes.all.peak"] == 1 << 20
+    assert r.processes[0]["memory_stats"]["0"]["reserved_bytes.all.peak"] == 5 << 30
+    rows = next(lab.out.glob("pid*-memory.csv")).read_text().split()
+    assert rows[0] == "step,elapsed,memory_allocated_bytes,max_memory_allocated_bytes,max_memory_reserved_bytes"
+    assert [row.split(",")[0::2] for row in rows[1:]][-1] == ["5", str(5 << 30), str(5 << 30)]
+    (steps,) = vramscope.analyze(lab.out).json["evidence"]["steps"]
+    assert steps["max_memory_bytes"] == 5 << 30
+    assert "5 GiB" in r.stderr
+
+
+def test_samples_are_bounded() -> None:
+    """19: a long run keeps evenly thinned readings."""
+    stats = types.SimpleNamespace(cuda=types.SimpleNamespace(memory_stats=lambda: {}))
+    s = samples.Samples(stats)
+    s.began -= 1e6
+    for step in range(10 * samples.POINTS):
+        s.take(step)
+    assert samples.POINTS // 2 <= len(s.rows) <= samples.POINTS
+    gaps = {b[0] - a[0] for a, b in zip(s.rows, s.rows[1:-1])}
+    assert max(gaps) <= 2 * min(gaps), gaps
 
 
 @posix
@@ -389,3 +418,17 @@ def test_nothing_of_the_program_runs(lab: Lab) -> None:
         """)
     assert (r.code, r.stderr[:10]) == (0, "vramscope:")
     assert set(r.holders("exit")) == {"main.odd.hidden[0]", "main.odd.shown['key']"}
+
+
+def test_table_of_pitfalls() -> None:
+    """doc/recording.md numbers 21 pitfalls and names a test of each, and these tests are there."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    if not (root / "doc/recording.md").exists():
+        pytest.skip("not in a checkout")
+    rows = re.findall(r"^\| *(\d*) \|.*\| (.*) \|$", (root / "doc/recording.md").read_text(), re.M)
+    rows = [row for row in rows if "`test_" in row[1] or "`Test" in row[1]]
+    assert [int(n) for n, _ in rows if n] == list(range(1, 22))
+    tests = "".join(p.read_text() for p in [*root.glob("python/tests/test_*.py"), *root.glob("run/*_test.go")])
+    named = [name for _, names in rows for name in re.findall(r"`(\w+)`", names)]
+    assert len(named) >= len(rows)
+    assert [name for name in named if f"def {name}(" not in tests and f"func {name}(" not in tests] == []

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""generate_files.py FOLDER|WHEEL|SOURCE... > files.txt.gz
+"""generate_files.py FOLDER|WHEEL|SOURCE|LIST... > files.txt.gz
 
 Writes the names of the files and folders of public Python packages and of Python's own library:
-site-packages and lib/python3.x as folders, wheels and source distributions as they are. A
-file under site-packages with another name is taken for its user's. The result depends on the
-inputs alone.
+site-packages and lib/python3.x as folders, wheels and source distributions as they are, an
+earlier list (.txt.gz), to which the others add. A file under site-packages with another name is
+taken for its user's. The result depends on the inputs alone.
 """
 import gzip, os, sys, tarfile, zipfile
 
@@ -27,6 +27,9 @@ def names(place):
 def main():
     found = set()
     for place in sys.argv[1:]:
+        if place.endswith(".txt.gz"):
+            found.update(gzip.open(place, "rt").read().split("\n")[:-1])
+            continue
         for name in names(place):
             if name.endswith(ENDINGS):
                 found.update(e for e in name.split("/") if e not in (".", "..") and not e.endswith((".dist-info", ".data")))

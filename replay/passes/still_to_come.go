@@ -280,3 +280,55 @@ func (g *growth) rest(c *classify.Classification, end int) int64 {
 	}
 	return int64(peak)
 }
+
+// LayersToCome is what the first forward pass, which failed among layers that are alike, had
+// yet to save: as much for each as for one that it had been through. Of counts the layers
+// by the weights; it is 0 where they don't tell.
+func LayersToCome(c *classify.Classification, oom *timeline.OOM) (done, of int, bytes int64) {
+	list, err := Of(c)
+	if err != nil {
+		return 0, 0, 0
+	}
+	p := &list[len(list)-1]
+	if oom.Event <= p.Start || oom.Event > p.Backward {
+		return 0, 0, 0
+	}
+	p.Saved = slices.DeleteFunc(slices.Clone(p.Saved), func(id timeline.AllocationID) bool {
+		return !c.Timeline.AliveAt(id, oom.Event)
+	})
+	parts := p.Repeats(c)
+	if len(parts) == 0 {
+		return 0, 0, 0
+	}
+	x := parts[0]
+	done, of = x.Count, layersOf(c, oom)
+	if len(p.Saved)-x.End() >= x.Period || of <= done {
+		return 0, 0, 0 // it was beyond them, or they aren't one layer each
+	}
+	for _, id := range p.Saved[x.End()-x.Period : x.End()] {
+		bytes += int64(of-done) * c.Timeline.Allocated[id]
+	}
+	for _, id := range p.Saved[x.End():] {
+		bytes -= c.Timeline.Allocated[id]
+	}
+	return done, of, bytes
+}
+
+// layersOf is how many layers a model has whose weights were made layer by layer, 0 where
+// most of them weren't.
+func layersOf(c *classify.Classification, oom *timeline.OOM) int {
+	t := c.Timeline
+	var sizes, sums []int64
+	all := int64(0)
+	for i, category := range c.Category {
+		if id := timeline.AllocationID(i); category == classify.Weights && t.AliveAt(id, oom.Event) && t.BornAt(id) >= 0 {
+			sizes, sums = append(sizes, t.Requested(id)), append(sums, all)
+			all += t.Requested(id)
+		}
+	}
+	x, bytes := timeline.HeaviestRepeat(timeline.NewRuns(sizes, 1).At, append(sums, all), 0, len(sizes))
+	if bytes*3 < all {
+		return 0
+	}
+	return x.Count
+}

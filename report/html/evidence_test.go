@@ -43,6 +43,13 @@ func TestMemoryTimelineAlone(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
 	}
+	if strings.Contains(text, "of the host") {
+		t.Error("a GPU's timeline is called the host's")
+	}
+	ev.Timelines[0].Host = true
+	if text := textOf(written(t, &report.Document{Evidence: ev})); !strings.Contains(text, "The profiler's memory timeline of the host") {
+		t.Errorf("a host's timeline isn't called so:\n%s", text)
+	}
 	if strings.Contains(text, "None was given") {
 		t.Error("the page says that nothing was given")
 	}

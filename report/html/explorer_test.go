@@ -222,7 +222,6 @@ func TestFlameAddsUp(t *testing.T) {
 	p := doc.Devices[0].Pictures
 	b := newTab(t, 1440, 900)
 	b.open(saved(t, written(t, doc)) + "#at=800")
-	b.press("[data-picture=flame]")
 	b.show("[data-role=flame]", `document.querySelector('.flame button')`)
 	root := func() string {
 		return eval[string](b, `document.querySelector('.flame button').getAttribute('aria-label')`)

@@ -95,7 +95,6 @@ func TestHostileNamesNeverRun(t *testing.T) {
 	// Every event with what is known of it, the flame graph, and searches for the names.
 	b.show("[data-role=events]", `vramscope[0].list.rows`)
 	eval[bool](b, `(l => { for (let k = 0; k < l.rows.length; k += 3) { l.scrollTo(k); l.go(k); } return true; })(vramscope[0].list)`)
-	b.do(chromedp.Click(chromedp.CSS("[data-picture=flame]")))
 	for _, payload := range payloads {
 		eval[bool](b, `(vramscope[0].state.findText(%s), vramscope[0].flame.draw(), document.querySelectorAll('.flame button').forEach(x => vramscope[0].flame.describe(vramscope[0].flame.bars[+x.dataset.bar])), vramscope[0].state.findText(''), true)`, quoted(payload))
 	}

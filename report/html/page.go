@@ -287,10 +287,11 @@ func (v *page) sections() (out []section) {
 	if len(v.Devices) > 0 {
 		d := &v.Devices[v.Main]
 		add("changes"+d.Suffix, "Changes", len(d.Changes) > 0)
-		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0)
+		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0 && len(d.Changes) == 0)
 		add("memory"+d.Suffix, "Memory", d.HasMemory())
 		add("events"+d.Suffix, "Events", d.Data != "" && d.Mapped && d.Events > 1)
 		add("peak"+d.Suffix, "Call sites", true)
+		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0 && len(d.Changes) > 0)
 		add("budget"+d.Suffix, "Budget", d.Budget != nil)
 		add("settings"+d.Suffix, "Settings", d.Trials != nil)
 		add("segments"+d.Suffix, "Segments", d.HasSegments())

@@ -12,6 +12,7 @@ import (
 type timelineView struct {
 	Source int
 	Peak   int64
+	Host   bool
 	Parts  []timelinePart // the largest first
 }
 
@@ -28,7 +29,7 @@ func (v *page) Timelines() []timelineView {
 	}
 	var out []timelineView
 	for _, t := range v.Evidence.Timelines {
-		view := timelineView{Source: t.Source, Peak: t.PeakBytes}
+		view := timelineView{Source: t.Source, Peak: t.PeakBytes, Host: t.Host}
 		for c := range evidence.TimelineCategories {
 			if t.PeakByCategory[c] > 0 {
 				name := strings.ReplaceAll(strings.ToLower(c.String()), "_", " ")

@@ -109,16 +109,22 @@ func (s *sheet) gpu(g *evidence.GPU) {
 	}
 	s.fact(fmt.Sprintf("%s GPU %d", g.Monitor(), g.GPU), list(text(g.Name), used, units.Plural(g.Samples, "reading"), times))
 	s.below(spark("in use", usedCurve(g), sizeOf))
-	processes := LargestFirst(g.Processes)
-	for _, p := range processes[:min(len(processes), processesShown)] {
-		name, bytes := "", ""
+	processes, inTurn := LargestFirst(g.Processes), g.InTurn()
+	if inTurn != nil {
+		processes = inTurn
+	}
+	for i, p := range processes[:min(len(processes), processesShown)] {
+		then, name, bytes := "", "", ""
+		if inTurn != nil && i > 0 {
+			then = "then "
+		}
 		if p.Name != nil {
 			name = "  " + *p.Name
 		}
 		if p.PeakUsedBytes != nil {
 			bytes = "  " + units.Bytes(*p.PeakUsedBytes)
 		}
-		s.below(fmt.Sprintf("process %d%s%s", p.PID, bytes, name))
+		s.below(fmt.Sprintf("%sprocess %d%s%s", then, p.PID, bytes, name))
 	}
 	switch rest := len(processes) - processesShown; {
 	case rest == 1:
@@ -153,6 +159,13 @@ func (s *sheet) steps(x *evidence.Steps) {
 		out += ", at most " + units.MostMemory(x.MaxMemoryBytes, x.MaxReservedBytes, x.Named)
 	}
 	s.fact("steps", out)
+	if n := len(x.Again); n > 0 {
+		more := ""
+		if n > 1 {
+			more = " and " + units.Times(n-1) + " more"
+		}
+		s.below(fmt.Sprintf("numbered anew at line %d%s: several runs, or ranks, one after the other", x.Again[0], more))
+	}
 	var seconds, memory []float64
 	name, bytesOf := StepMemory(x)
 	for _, x := range x.Curve {

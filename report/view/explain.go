@@ -284,6 +284,9 @@ func (s *explained) finding(x *explain.Finding) {
 	s.facts("What it looks for", []Fact{{x.ID, x.About}, {"the saving", text(x.Saves)}})
 }
 
+// mostHolders is how many variables a leak's answer names.
+const mostHolders = 3
+
 func (s *explained) leak(x *explain.Leak) {
 	change := x.Fix
 	if !x.Defect {
@@ -296,6 +299,9 @@ func (s *explained) leak(x *explain.Leak) {
 	}
 	if x.CalledFrom != nil {
 		facts = append(facts, Fact{"called from", place(x.CalledFrom.Function, x.CalledFrom.File, x.CalledFrom.Line)})
+	}
+	for i := range x.Holders[:min(len(x.Holders), mostHolders)] {
+		facts = append(facts, Fact{"held by", x.Holders[i].Path + "  " + holds(&x.Holders[i])})
 	}
 	s.facts("", facts)
 	if x.Defect && x.FixCode != "" {

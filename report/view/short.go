@@ -110,11 +110,16 @@ func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, when st
 	if len(s.doc.Devices) > 1 {
 		head = strings.ToUpper(DeviceTitle(s.doc, index)) + " " + head
 	}
-	if len(d.OOMs) > 0 && d.AtEvent == nil { // else the verdict says it
+	about := s.doc.Verdict.About
+	switch {
+	case d.AtEvent != nil:
+	case len(d.OOMs) > 0:
 		head += fmt.Sprintf("  %s allocated, %s reserved", units.Size(m.AllocatedBytes), units.Size(m.ReservedBytes))
 		if d.CapacityBytes != nil {
 			head += ", of " + units.Size(*d.CapacityBytes)
 		}
+	case about != nil && about.Finding >= 0: // else the verdict says it
+		head += fmt.Sprintf("  %s allocated", units.Size(m.AllocatedBytes))
 	}
 	return head
 }
@@ -187,7 +192,7 @@ func Effect(c *report.Change, failed bool) string {
 	}
 	if failed {
 		switch {
-		case c.Fits == nil && c.PeakAfter != nil && c.Basis != nil && *c.Basis == "replay":
+		case c.Fits == nil && c.Meets:
 			text = list(text, "the failed request fits; what follows isn't recorded")
 		case c.Fits != nil && *c.Fits:
 			text = list(text, "fits")
@@ -250,7 +255,9 @@ func (s *sheet) madeBy(d *report.Device) {
 			}
 		}
 	}
-	s.table("MADE BY", 4, t, "")
+	if slices.ContainsFunc(sites, func(x report.Site) bool { return !x.Older }) { // else it says nothing
+		s.table("MADE BY", 4, t, "")
+	}
 }
 
 // variables are those that hold most at the dump, of what has no name as a part of the model.
@@ -259,7 +266,7 @@ func (s *sheet) variables(d *report.Device) {
 	for i := range d.Holders[:min(len(d.Holders), s.sites)] {
 		h := &d.Holders[i]
 		if n := h.Bytes + h.GraphBytes; n*100 >= d.AtEnd.AllocatedBytes {
-			t.add(units.Size(n), cell(Code(h.Path), " ", holds(h)))
+			t.add(units.Size(n), cell(Code(h.Path), "  ", holds(h)))
 		}
 	}
 	s.table("VARIABLES", 4, t, "")
@@ -339,9 +346,7 @@ func (s *sheet) also(d *report.Device) {
 	}
 	var lines []string
 	for i := range d.Findings {
-		f := &d.Findings[i]
-		trust := strings.HasPrefix(f.ID, "recording_") || f.ID == "damage"
-		if !told[i] && !changed[text(f.FixID)] && (f.Severity != report.Info || trust) {
+		if f := &d.Findings[i]; !told[i] && !changed[text(f.FixID)] && worthALine(d, f) {
 			lines = append(lines, units.Rounded(f.Title))
 		}
 	}
@@ -351,6 +356,15 @@ func (s *sheet) also(d *report.Device) {
 		}
 	}
 	s.lines("ALSO", lines, shortAlso)
+}
+
+// worthALine reports whether a finding matters, or says how far the rest can be trusted; that
+// there is no history is the verdict already.
+func worthALine(d *report.Device, f *report.Finding) bool {
+	if strings.HasPrefix(f.ID, "recording_") {
+		return d.History != "none"
+	}
+	return f.Severity != report.Info || f.ID == "damage"
 }
 
 // lines is a part of some lines, of which the first are shown.
@@ -448,6 +462,9 @@ func (s *sheet) more(main int) {
 		d := &s.doc.Devices[main]
 		in := &s.doc.Inputs[d.Input]
 		torch := strings.Replace(strings.TrimSuffix(era(in), " style"), "PyTorch ", "torch ", 1)
+		if t := s.doc.Environment.Torch; t != nil && *t >= "0" && *t < ":" { // a version, not what the file's form tells
+			torch = "torch " + *t
+		}
 		text = list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History])
 	}
 	s.add(Part{Bare: true, Text: []string{text, "more: -v   page: -o report.html   ticket: -o report.md"}})

@@ -57,7 +57,13 @@ func (s *sheet) environment(d *report.Device) {
 	add("driver", x.Driver)
 	add("", x.GPU)
 	add("settings", x.Settings)
+	add("Python", x.Python)
 	add("command", x.Command)
+	if x.GitCommit != nil {
+		commit := *x.GitCommit
+		commit = commit[:min(len(commit), 12)]
+		add("commit", &commit)
+	}
 	if x.WorldSize != nil {
 		parts = append(parts, "world size "+units.Count(*x.WorldSize))
 	}

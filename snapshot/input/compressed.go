@@ -60,7 +60,8 @@ func (in *Input) content() (io.ReadCloser, int64, error) {
 		}
 		files := sniff.Files(z)
 		if len(files) != 1 {
-			return fail(fmt.Errorf("%d files in it: one is read as a compressed recording, more are not", len(files)))
+			return nil, 0, &Error{File: in.Name, Offset: 0, Cause: sniff.Several(files) + ", of which none is read",
+				Advice: sniff.Unpack}
 		}
 		c, err := files[0].Open()
 		if err != nil {

@@ -127,11 +127,6 @@ function controls(d) {
   all('[data-color]', part).forEach(b => { b.hidden = b.dataset.color === 'category' && !s.classified; b.addEventListener('click', () => s.colorBy(b.dataset.color)); });
   all('[data-drag]', part).forEach(b => b.addEventListener('click', () => { t.drag = b.dataset.drag; press('[data-drag]', x => x === b); }));
   all('[data-role=reset]', part).forEach(b => b.addEventListener('click', () => { t.view(0, h.events); s.first(true); }));
-  all('[data-picture]', part).forEach(b => b.addEventListener('click', () => {
-    all('[data-pictured]', part).forEach(p => { p.hidden = p.dataset.pictured !== b.dataset.picture; });
-    press('[data-picture]', x => x === b);
-    redraw('resize');
-  }));
   all('[data-see]', part).forEach(b => b.addEventListener('click', () => d.see(b.dataset.see)));
   const note = part.querySelector('[data-role=timeline-note]');
   if (note && h.rest) note.textContent += ' The ' + count(h.length) + ' allocations with most bytes × lifetime are drawn one by one, the ' + count(h.header.rest) + ' others as one band' + (s.classified ? ' per category' : '') + '.';

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make.py OUT: one small run as each tracker's own Python package writes it.
 
-    python3 -m venv V && V/bin/pip install wandb mlflow-skinny tensorboardX transformers
+    python3 -m venv V && V/bin/pip install wandb mlflow-skinny tensorboardX transformers lightning
     V/bin/python evidence/tracker/testdata/make.py OUT
     python3 -m venv W && W/bin/pip install wandb==0.18.7 setuptools    the last ones with a data store in Python
     W/bin/python evidence/tracker/testdata/make.py OUT/gpus.wandb
@@ -9,7 +9,7 @@
 Ten steps: loss 4.0 - 0.1 x step, 0.25 s each, memory 2 GiB + 1 MiB x step; batch 8, sequence 1024, accumulated twice, on 2 GPUs.
 What a machine without a GPU can't log (readings of GPUs) is written through wandb's own message types and data store.
 """
-import csv, glob, json, os, shutil, sys
+import glob, json, os, shutil, sys
 
 OUT = os.path.abspath(sys.argv[1])
 GIB, MIB = 1 << 30, 1 << 20
@@ -87,14 +87,14 @@ def trainer(folder):
         json.dump({"epoch": 1.0, "train_loss": 3.45, "train_runtime": 2.5, "train_steps_per_second": 4.0}, f, indent=4, sort_keys=True)
 
 
-def table(file):
-    """Lightning's CSVLogger: a row for each call, empty where the call said nothing."""
-    with open(file, "w", newline="") as f:
-        w = csv.DictWriter(f, fieldnames=["epoch", "step", "train_loss", "val_loss", "gpu_mem_mb"])
-        w.writeheader()
-        for step in range(1, 11):
-            w.writerow({"epoch": 0, "step": step, "train_loss": figures(step)["loss"], "gpu_mem_mb": figures(step)["memory"] / MIB})
-        w.writerow({"epoch": 0, "step": 10, "val_loss": 9.5})
+def lightning(root, name, version):
+    from lightning.pytorch.loggers import CSVLogger
+    logger = CSVLogger(root, name=name, version=version)
+    logger.log_hyperparams(CONFIG)
+    for step in range(1, 11):
+        logger.log_metrics({"epoch": 0, "train_loss": figures(step)["loss"], "gpu_mem_mb": figures(step)["memory"] / MIB}, step=step)
+    logger.log_metrics({"epoch": 0, "val_loss": 9.5}, step=10)
+    logger.save()
 
 
 def main():
@@ -105,9 +105,7 @@ def main():
     tensorboard(os.path.join(OUT, "tensorboard", "version_0"))
     mlflow(os.path.join(OUT, "mlruns"))
     trainer(os.path.join(OUT, "trainer"))
-    table(os.path.join(OUT, "tensorboard", "version_0", "metrics.csv"))
-    with open(os.path.join(OUT, "tensorboard", "version_0", "hparams.yaml"), "w") as f:
-        f.writelines(f"{k}: {str(v).lower() if isinstance(v, bool) else v}\n" for k, v in CONFIG.items())
+    lightning(OUT, "tensorboard", 0)
     wandb(os.path.join(OUT, "work"))
     for path in glob.glob(os.path.join(OUT, "**", "*"), recursive=True):  # what says nothing of the run, but of the machine
         if os.path.islink(path) or os.path.isfile(path) and (path.endswith((".log", "requirements.txt", "graph.pbtxt", "meta.yaml"))

@@ -8,7 +8,7 @@ RUN = "VRAMSCOPE_RUN"  # the run's directory
 OPTIONS = "VRAMSCOPE_OPTIONS"  # name=value,name=value
 
 # Host memory that an event of the ring takes at most, as a rule (see doc/recording.md).
-EVENT_BYTES = {"all": 1100, "python": 500, "none": 160}
+EVENT_BYTES = {"all": 1100, "python": 500, "none": 200}
 
 
 class Options(NamedTuple):

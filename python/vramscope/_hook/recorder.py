@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 from . import files, options
 from .holders import Walk
 from .names import Names
+from .samples import Samples
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SLOW_DUMP = 60.0  # seconds; after such a dump C++ frames are no longer recorded
@@ -80,6 +81,7 @@ class Recorder:
         self.deadly: Optional[int] = None  # a signal that came during a dump
         self.looked: List[Dict[str, Any]] = []  # the holders of the last look or dump before the end
         self.stepped: Optional[int] = None  # the optimizer whose steps are counted
+        self.samples: Optional[Samples] = None  # in place of dumps
 
     # What the process says of itself.
 
@@ -237,8 +239,8 @@ class Recorder:
                 self.record(True, trace_alloc_max_entries=entries, trace_alloc_record_context=context is not None)
             self.mode = stacks
         except Exception as e:
-            self.mode = "unavailable"
-            self.note(f"this allocator keeps no history ({str(e).splitlines()[0][:200]}): only its counters are kept")
+            self.mode, self.samples = "unavailable", Samples(self.torch)
+            self.note(f"this allocator keeps no history: {str(e).splitlines()[0][:200]}")
 
     @guarded
     def _attach(self) -> None:
@@ -248,7 +250,7 @@ class Recorder:
                 attach(self.oom)
             except Exception:
                 self.note("this allocator tells no out-of-memory errors")
-        if self.options.steps is not None or self.options.holders:
+        if self.options.steps is not None or self.options.holders or self.samples is not None:
             register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
             if register is not None:
                 register(self.step)
@@ -311,10 +313,21 @@ class Recorder:
         if self.stepped != id(optimizer) or self.pid != os.getpid():
             return
         self.steps += 1
-        if self.options.steps is not None and self.steps in self.options.steps:
+        if self.samples is not None:
+            self._sample()
+        elif self.options.steps is not None and self.steps in self.options.steps:
             self._dump_step()
         elif self.steps in LOOKS and self.options.holders:
             self._look()
+
+    @guarded
+    def _sample(self, whole: bool = False) -> None:
+        if self.samples is not None and self.samples.take(self.steps, whole):
+            self.samples.write(os.path.join(self.options.dir, self._prefix()))
+
+    def _prefix(self) -> str:
+        rank = self.rank()
+        return f"pid{self.pid}" if rank is None else f"rank{rank}-pid{self.pid}"
 
     @guarded
     def _look(self) -> None:
@@ -400,7 +413,8 @@ class Recorder:
                 self._die(self.deadly)
 
     def _dump(self, why: str, extra: Dict[str, Any], began: float) -> bool:
-        if self.mode == "unavailable" or not self.options.wants(self.rank()):
+        if self.samples is not None or not self.options.wants(self.rank()):
+            self._sample(True)
             return False
         taken = sum(d["bytes"] for d in self.dumps)
         limit = min(files.free_bytes(self.options.dir), self.options.disk - taken)
@@ -410,10 +424,7 @@ class Recorder:
         snapshot = self.torch.cuda.memory._snapshot()
         if not snapshot.get("segments") and not any(snapshot.get("device_traces", ())):
             return False
-        rank = self.rank()
-        name = f"pid{self.pid}-{len(self.dumps)}-{why}"
-        if rank is not None:
-            name = f"rank{rank}-{name}"
+        name = f"{self._prefix()}-{len(self.dumps)}-{why}"
         base = os.path.join(self.options.dir, name)
         if os.path.exists(base + ".pickle.gz"):  # the same pid again, on another host or later
             name += f"-{int(self.began * 1000)}"

@@ -99,7 +99,7 @@ init = _lazy_init
 
 def memory_stats(device=0):
     return {"allocation.all.allocated": _device.made, "reserved_bytes.all.peak": _device.peak,
-            "allocated_bytes.all.current": _device.used}
+            "allocated_bytes.all.current": _device.used, "allocated_bytes.all.peak": _device.peak}
 
 
 def _after_fork():

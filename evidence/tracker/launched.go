@@ -1,0 +1,82 @@
+package tracker
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
+)
+
+// maxSaid bounds a text that a report shows: a command may be long.
+const maxSaid = 500
+
+// isLaunched tells the run.json of `vramscope run`. A batch writes another of that name.
+func isLaunched(_ string, head []byte) bool {
+	start := head[:min(len(head), 256)]
+	return firstByte(head) == '{' && bytes.Contains(start, []byte(`"vramscope.run/1"`)) &&
+		bytes.Contains(start, []byte(`"command"`))
+}
+
+// readLaunched takes where the program ran.
+func readLaunched(r *run, in io.Reader) error {
+	var all struct {
+		Environment struct {
+			Torch     *string           `json:"torch"`
+			CUDA      *string           `json:"cuda"`
+			Driver    *string           `json:"driver"`
+			GPU       *string           `json:"gpu"`
+			Python    *string           `json:"python"`
+			Command   *string           `json:"command"`
+			GitCommit *string           `json:"git_commit"`
+			WorldSize *int              `json:"world_size"`
+			Settings  map[string]string `json:"allocator_settings"`
+		} `json:"environment"`
+	}
+	d := json.NewDecoder(io.LimitReader(in, maxDocument))
+	if err := d.Decode(&all); err != nil {
+		return broken(d, err)
+	}
+	e := &all.Environment
+	m := &evidence.Machine{Torch: short(e.Torch), CUDA: short(e.CUDA), Driver: short(e.Driver), Python: short(e.Python),
+		GitCommit: short(e.GitCommit), Settings: settingsOf(e.Settings)}
+	if e.WorldSize != nil && *e.WorldSize > 0 {
+		m.WorldSize = e.WorldSize
+	}
+	r.p.GPU, r.p.Command, r.p.Machine = short(e.GPU), short(e.Command), m
+	return nil
+}
+
+// short is a text that says something, cut to what a report has room for.
+func short(s *string) *string {
+	if s == nil || strings.TrimSpace(*s) == "" {
+		return nil
+	}
+	if len(*s) > maxSaid {
+		cut := strings.ToValidUTF8((*s)[:maxSaid], "") + "…"
+		return &cut
+	}
+	return s
+}
+
+// settingsOf are the allocator's settings as PYTORCH_CUDA_ALLOC_CONF has them; other variables by their names.
+func settingsOf(variables map[string]string) *string {
+	var names, all []string
+	for name := range variables {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names[:min(len(names), 8)] {
+		switch {
+		case variables[name] == "":
+		case strings.HasSuffix(name, "_ALLOC_CONF"):
+			all = append(all, variables[name])
+		default:
+			all = append(all, name+"="+variables[name])
+		}
+	}
+	text := strings.Join(all, " ")
+	return short(&text)
+}

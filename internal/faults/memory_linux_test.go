@@ -1,0 +1,102 @@
+package faults
+
+import (
+	"archive/zip"
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A few bytes that ask for much memory: no command takes more than --max-memory says. It
+// answers, or says in one line that it needs more.
+func TestMemoryStaysWithinTheLimit(t *testing.T) {
+	const limit = 128 << 20
+	dir := t.TempDir()
+	name := func(name string) string { return filepath.Join(dir, name) }
+	inputs := []string{name("references.pickle"), name("events.pickle"), name("nested.pickle"), name("devices.pickle"),
+		name("frames.pickle")}
+	const empty = "}(\x8c\x08segments]\x8c\x0ddevice_traces]("
+	written(t, inputs[0], "\x80\x04](N\x94", times{4_000_000, "h\x00"}, "e.")
+	written(t, inputs[1], "\x80\x04", empty, "](", times{1_000_000, "}"}, "eeu.")
+	written(t, inputs[2], "\x80\x04", times{1_000_000, "]"}, times{999_999, "a"}, ".")
+	written(t, inputs[3], "\x80\x04", empty, times{1024, "](" + strings.Repeat(event+"u", 60) + "e"}, "eu.")
+	written(t, inputs[4], "\x80\x04", empty, "](", event, "\x8c\x06frames](", times{1000, aFrame}, "e\x94u",
+		times{400_000, event + "\x8c\x06framesh\x00u"}, "eeu.")
+	archive := name("model.pt")
+	written(t, archive, "\x80\x02](", times{30_000_000, "N"}, "e.")
+	small := filepath.Join(recordings, usual[0], "snapshot_all.pickle.gz")
+
+	commands := [][]string{{"budget", "--model", archive}, {"analyze", small, "--model", archive}}
+	for _, input := range inputs {
+		commands = append(commands,
+			[]string{"analyze", input, "-q", "-o", name("x.json"), "-o", name("x.html"), "-o", name("x.md")},
+			[]string{"export", input, "--format", "pprof", "-o", name("x.pb.gz")})
+	}
+	commands = append(commands, []string{"whatif", inputs[3]}, []string{"explain", inputs[3], "--oom", "0"},
+		[]string{"diff", inputs[1], small}, []string{"export", inputs[4], "--table", "all", "-o", name("tables")})
+	for _, args := range commands {
+		var o outcome
+		most := int64(2 * limit)
+		for try := 0; most > limit && try < 3; try++ { // on a busy machine it may be noticed late once
+			c := command(t, append(args, fmt.Sprintf("--max-memory=%d", limit))...)
+			o = finish(t, c)
+			most = c.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+		}
+		what := strings.ReplaceAll(strings.Join(args, " "), dir, "")
+		if most > limit {
+			t.Errorf("%s: took %d MiB of %d; %d %s", what, most>>20, limit>>20, o.code, o.errors)
+		}
+		if o.code != 0 {
+			oneLine(t, o)
+		}
+		t.Logf("%s: %d, %d MiB", what, o.code, most>>20)
+	}
+}
+
+const (
+	event  = "}(\x8c\x06action\x8c\x05alloc\x8c\x04addrM\x00\x10\x8c\x04sizeM\x00\x02"
+	aFrame = "}(\x8c\x04name\x8c\x01f\x8c\x08filename\x8c\x04a.py\x8c\x04lineK\x01u"
+)
+
+// times is a text that comes so many times.
+type times struct {
+	n    int
+	text string
+}
+
+// written makes a file of texts, one of an archive if it is to be a checkpoint. The file is never
+// in this process's memory: the system counts it to a child's.
+func written(t *testing.T, name string, texts ...any) {
+	t.Helper()
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w, finished := bufio.NewWriter(f), func() error { return nil }
+	if filepath.Ext(name) == ".pt" {
+		z := zip.NewWriter(f)
+		in, err := z.Create("archive/data.pkl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, finished = bufio.NewWriter(in), z.Close
+	}
+	for _, text := range texts {
+		x, ok := text.(times)
+		if !ok {
+			x = times{1, text.(string)}
+		}
+		for range x.n {
+			w.WriteString(x.text)
+		}
+	}
+	if err := errors.Join(w.Flush(), finished()); err != nil {
+		t.Fatal(err)
+	}
+}
