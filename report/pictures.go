@@ -28,6 +28,7 @@ type Pictures struct {
 	// Moments are events at which Bands nevertheless hold every block.
 	Moments []int
 
+	Names      []string          // of Bands.Name: user metadata, labels, names of tensors; the first is ""
 	Kinds      []Kind            // what Bands.Kind indexes
 	Rules      map[string]string // of Kinds: one line on why each says what it says
 	Categories []string          // the categories of Kinds, [""] when nothing was classified
@@ -51,6 +52,10 @@ type Bands struct {
 	Bytes []int64  // of its block
 	Kind  []uint16
 	Stack []uint32 // index into Stacks
+	Name  []uint32 // index into Names; nil where nothing has a name
+	// Forward is where the forward operation of a backward allocation ran, as in Stack;
+	// nil where that wasn't recorded.
+	Forward []uint32
 	// What only the events and the map of segments need; nil where there are none.
 	Completed []uint32 // event at which the block was free again; NotFreed
 	Address   []uint64
@@ -144,7 +149,9 @@ type Frame struct {
 	Function string `json:"function"`
 	File     string `json:"file"`
 	Line     int    `json:"line"`
-	Fold     bool   `json:"fold"` // machinery of torch, Python or C++ that few want to see
+	FX       string `json:"fx,omitempty"`   // node of a torch.fx graph that a generated line runs
+	Code     string `json:"code,omitempty"` // lines of the model that the node stands for
+	Fold     bool   `json:"fold"`           // machinery of torch, Python or C++ that few want to see
 }
 
 // Growth is what was made within the loop and is alive after each step.

@@ -23,6 +23,8 @@ import (
 const (
 	maxBands  = 500_000
 	keptBands = 300_000
+	// A page that a server has may draw more: what a browser takes for a second's work.
+	servedBands = 3_000_000
 )
 
 // maxMapBlocks bounds what a moment's map may add to them.
@@ -45,8 +47,11 @@ type picture struct {
 
 // Of fills what only the page draws of a device, in a few passes over its
 // allocations.
-func Of(look *facts.Pass, dev *report.Device) *report.Pictures {
+func Of(look *facts.Pass, dev *report.Device, served bool) *report.Pictures {
 	p := newPicture(look, dev)
+	if served {
+		p.limit, p.keep = servedBands, servedBands
+	}
 	p.draw(dev)
 	return p.out
 }
@@ -158,6 +163,7 @@ func (p *picture) bands(dev *report.Device) (kept []bool) {
 	b.Kind, b.Stack = make([]uint16, 0, room), make([]uint32, 0, room)
 	b.Completed, b.Address, b.Requested = make([]uint32, 0, room), make([]uint64, 0, room), make([]int64, 0, room)
 	b.Stream, b.Pool = make([]uint32, 0, room), make([]uint32, 0, room)
+	b.Name, b.Forward = p.named(room), column(t.Device.Events.ForwardStack != nil, room)
 	for id := range t.Len() {
 		if kept != nil && !kept[id] {
 			continue
@@ -178,8 +184,44 @@ func (p *picture) bands(dev *report.Device) (kept []bool) {
 		b.Stream, b.Pool = append(b.Stream, t.Stream(a)), append(b.Pool, t.Pool(a))
 		b.Kind = append(b.Kind, p.kind(id))
 		b.Stack = append(b.Stack, p.stacks.index(t.Stack(a)))
+		p.said(id)
 	}
 	return kept
+}
+
+// named is the column of names, nil where there are none.
+func (p *picture) named(room int) []uint32 {
+	c := p.Classes
+	if len(c.Names) == 0 || c.Name == nil {
+		return nil
+	}
+	for _, name := range c.Names {
+		p.out.Names = append(p.out.Names, shorten(name))
+	}
+	return column(true, room)
+}
+
+// column has room for so many, where there is anything to say.
+func column(there bool, room int) []uint32 {
+	if !there {
+		return nil
+	}
+	return make([]uint32, 0, room)
+}
+
+// said adds what an allocation is called, and its forward operation's stack.
+func (p *picture) said(id int) {
+	b := &p.out.Bands
+	if b.Name != nil {
+		b.Name = append(b.Name, p.Classes.Name[id])
+	}
+	if b.Forward != nil {
+		stack := snapshot.StackID(0)
+		if born := p.T.Born[id]; born != timeline.Never {
+			stack = p.T.Device.Events.ForwardStackOf(int(born))
+		}
+		b.Forward = append(b.Forward, p.stacks.bare(stack))
+	}
 }
 
 // keepMoments keeps what the map of segments needs at the moments that matter:

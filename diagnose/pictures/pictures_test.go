@@ -55,7 +55,7 @@ func TestPicturesSumUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, look := range lookAt(t, program) {
 				d := look.Dev
-				p := Of(look, d)
+				p := Of(look, d, false)
 				for k, event := range p.Curve.Events {
 					var sum int64
 					for _, category := range p.Curve.Bytes {
@@ -78,7 +78,7 @@ func TestPicturesSumUp(t *testing.T) {
 // up; both together are still everything.
 func TestPicturesThinnedOut(t *testing.T) {
 	look := lookAt(t, recorder.Program{Seed: 6, Events: 3000, Depth: 4})[0]
-	full := Of(look, look.Dev)
+	full := Of(look, look.Dev, false)
 	for _, keep := range []int{0, 1, 100, len(full.Bands.Born) / 2} {
 		p := newPicture(look, look.Dev)
 		p.limit, p.keep = keep, keep

@@ -2,7 +2,6 @@ package html
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"slices"
@@ -29,6 +28,8 @@ type header struct {
 	Categories []string          `json:"categories"`
 	Titles     []string          `json:"titles"`
 	PeakSites  []report.Site     `json:"peakSites,omitempty"` // where not every allocation is there to be summed up
+	Names      []string          `json:"names"`               // a column of them follows unless there are none
+	HasForward bool              `json:"hasForward"`          // a column of forward stacks follows
 	Kinds      []report.Kind     `json:"kinds"`
 	Rules      map[string]string `json:"rules"`
 	Sites      []report.Site     `json:"sites"`
@@ -66,12 +67,12 @@ const maxPeakSites = 1000
 const maxLaneSteps = 5000
 
 // pack writes a device's pictures: the length of the header, the header, and
-// the columns as variable-length integers, gzipped and in base64.
-func pack(d *report.Device) (string, error) {
+// the columns as variable-length integers, gzipped.
+func pack(d *report.Device) ([]byte, error) {
 	p := d.Pictures
 	h := header{Version: columnsVersion, Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older,
 		HasIDs: p.Bands.ID != nil, TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds,
-		Rules: p.Rules, Sites: p.Sites, Frames: p.Frames,
+		Rules: p.Rules, Sites: p.Sites, Frames: p.Frames, Names: list(p.Names), HasForward: p.Bands.Forward != nil,
 		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event,
 		Capacity: d.CapacityBytes}
 	if len(d.Steps) > maxLaneSteps {
@@ -104,7 +105,7 @@ func pack(d *report.Device) (string, error) {
 	}
 	text, err := json.Marshal(&h)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	text = steady(text)
 	b := make([]byte, 0, len(text)+12*len(p.Bands.Born)+1024)
@@ -131,21 +132,21 @@ func list[T any](s []T) []T {
 	return s
 }
 
-// compress is gzip in base64. A fast level: the page must take less time to
-// write than the recording took to read.
-func compress(b []byte) (string, error) {
+// compress is gzip. A fast level: the page must take less time to write than the
+// recording took to read.
+func compress(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed+1)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if _, err := w.Write(b); err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := w.Close(); err != nil {
-		return "", err
+		return nil, err
 	}
-	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
+	return out.Bytes(), nil
 }
 
 // appendTo writes one column after the other; what changes little from one
@@ -179,8 +180,10 @@ func appendBands(c *report.Bands, b []byte) []byte {
 	for _, k := range c.Kind {
 		b = binary.AppendUvarint(b, uint64(k))
 	}
-	for _, s := range c.Stack {
-		b = binary.AppendUvarint(b, uint64(s))
+	for _, column := range [][]uint32{c.Stack, c.Name, c.Forward} {
+		for _, v := range column {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
 	}
 	return b
 }

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"path"
@@ -41,8 +42,8 @@ type deviceView struct {
 	Table   []report.Site // the first rows of the table, for those without scripts
 	More    int           // rows that only the script shows
 	Charts  []chart
-	Data    string // "" without pictures
-	Kinds   bool   // memory was told apart by category
+	Data    any  // the columns in base64, where a server has them, or nil without pictures
+	Kinds   bool // memory was told apart by category
 	Stacks  []stackView
 	Gaps    []string // what the recording can't show
 	Mapped  bool     // the page can say where everything lies at any event
@@ -51,6 +52,8 @@ type deviceView struct {
 	Trials  *report.Trials
 
 	CategoryRows []categoryRow
+
+	columns []byte // gzipped
 }
 
 // categoryRow is a category at the two moments that everybody asks for.
@@ -207,7 +210,9 @@ func (v *deviceView) draw() (err error) {
 		v.add("grown", growthChart(d))
 	}
 	v.Mapped = len(d.Pictures.Segments) > 0 || len(d.Pictures.Bands.Address) > 0
-	v.Data, err = pack(d)
+	if v.columns, err = pack(d); err == nil {
+		v.Data = base64.StdEncoding.EncodeToString(v.columns)
+	}
 	return err
 }
 
@@ -222,6 +227,11 @@ func (v *page) Plot(id string) *plot {
 		return v.Plots[i]
 	}
 	return nil
+}
+
+// MoreDevices says how many devices have no place in the page, "" for none.
+func (v *page) MoreDevices() string {
+	return strings.TrimPrefix(view.MoreDevices(v.Document, len(v.Devices)), "and ")
 }
 
 // Effect is what comes of the verdict's change.
@@ -261,7 +271,7 @@ func gain(f *report.Finding) string {
 
 // Drawn reports whether anything needs the charting library.
 func (v *page) Drawn() bool {
-	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != "" })
+	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != nil })
 }
 
 // HasEvidence reports whether there is anything beside recordings to tell of.
@@ -308,7 +318,7 @@ func hasChart(charts []chart, id string) bool {
 }
 
 // HasMemory reports whether there is a curve to show.
-func (v *deviceView) HasMemory() bool { return v.HasChart("area") || v.Data != "" && v.Events > 1 }
+func (v *deviceView) HasMemory() bool { return v.HasChart("area") || v.Data != nil && v.Events > 1 }
 
 // HasSegments is about the map, pools and what pinned free memory.
 func (v *deviceView) HasSegments() bool {

@@ -37,6 +37,10 @@ class History {
     for (let i = 0; i < n; i++) this.kind[i] = r.number();
     this.stack = new Uint32Array(n);
     for (let i = 0; i < n; i++) this.stack[i] = r.number();
+    const column = there => there ? Uint32Array.from({length: n}, () => r.number()) : null;
+    h.names ||= [];
+    this.names = column(h.names.length);
+    this.forward = column(h.hasForward);
     this.times = new Float64Array(h.times);
     for (let i = 1, p = 0; i < h.times; i++) this.times[i] = p += r.signed();
     this.readStacks(r);
@@ -148,6 +152,7 @@ class History {
     for (let n = this.nodeOfStack[stack]; n > 0; n = this.parentOf[n]) out.push(this.header.frames[this.frameOf[n]]);
     return out;
   }
+  nameOf(i) { return this.names ? this.header.names[this.names[i]] : ''; }
   siteOf(i) {
     const site = this.siteOfStack[this.stack[i]];
     return site >= 0 ? site : i < this.header.older ? -2 : -1;

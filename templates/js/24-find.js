@@ -20,7 +20,7 @@ class Finder {
 
   // stacks tells of each stack whether one of its lines passes a test.
   stacks(test) {
-    const h = this.h, frames = h.header.frames.map(f => test(f.function + ' ' + f.file + (f.line ? ':' + f.line : '')) ? 1 : 0), nodes = new Uint8Array(h.parentOf.length);
+    const h = this.h, frames = h.header.frames.map(f => test(f.function + ' ' + f.file + (f.line ? ':' + f.line : '') + (f.fx ? ' ' + f.fx + ' ' + f.code : '')) ? 1 : 0), nodes = new Uint8Array(h.parentOf.length);
     for (let n = 1; n < nodes.length; n++) nodes[n] = frames[h.frameOf[n]] || nodes[h.parentOf[n]]; // parents come first
     const sites = h.header.sites.map(s => test(s.op || '') ? 1 : 0);
     return Uint8Array.from(h.nodeOfStack, (n, k) => n > 0 && nodes[n] || h.siteOfStack[k] >= 0 && sites[h.siteOfStack[k]] ? 1 : 0);
@@ -35,6 +35,7 @@ class Finder {
     if (!asks) return {mask: null, count: n, bytes: h.bytes.reduce((a, b) => a + b, 0), stacks: []};
     const kinds = h.header.kinds.map(k => (!set(f.category) || k.category === +f.category) && (!set(f.phase) || k.phase === f.phase) && (!set(f.rule) || k.rule === f.rule) ? 1 : 0);
     const texts = tests.map(t => h.header.kinds.map(k => t(h.header.titles[k.category] + ' ' + k.detail + ' ' + k.rule + ' ' + k.phase) ? 1 : 0));
+    const names = tests.map(t => h.header.names.map(name => name && t(name) ? 1 : 0));
     const from = set(f.from) ? +f.from : 0, to = set(f.to) ? +f.to : Infinity, step = set(f.step) ? h.header.steps.find(s => s.step === +f.step) : null;
     const stream = set(f.stream) ? +f.stream : -1, pool = set(f.pool) ? +f.pool : -1, mask = new Uint8Array(n);
     let count = 0, bytes = 0;
@@ -43,7 +44,7 @@ class Finder {
       if (stream >= 0 && h.stream[i] !== stream || pool >= 0 && h.pool[i] !== pool) continue;
       if (step && (h.born[i] < step.first_event || h.born[i] > step.last_event) || step === undefined) continue;
       if (f.life && !this.lives(i, f.life, event)) continue;
-      if (!this.wanted.every((w, k) => w[h.stack[i]] || texts[k][h.kind[i]])) continue;
+      if (!this.wanted.every((w, k) => w[h.stack[i]] || texts[k][h.kind[i]] || h.names && names[k][h.names[i]] || h.forward && w[h.forward[i]])) continue;
       if (!addresses.every(a => this.holds(i, a))) continue;
       mask[i] = 1;
       count++;

@@ -15,7 +15,7 @@ function startDevice(index) {
   const part = document.querySelector('.device[data-index="' + index + '"]'), suffix = index ? '-d' + index : '';
   const d = devices[index] = {part, index};
   const data = json('data' + suffix), charts = startCharts(part);
-  d.ready = data === null ? Promise.resolve(startPlain(charts)) : inflate(data).then(bytes => start(d, new History(bytes), charts)).catch(e => console.error(e));
+  d.ready = data === null ? Promise.resolve(startPlain(charts)) : (typeof data === 'string' ? inflate(data) : download(data)).then(bytes => start(d, new History(bytes), charts)).catch(e => console.error(e));
   return d.ready;
 }
 function startPlain(charts) { for (const k in charts) attempt(() => mountChart(charts[k].place, charts[k].option)); }

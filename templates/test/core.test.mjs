@@ -24,6 +24,8 @@ function columns({events, older = 0, lives, others = [], segments = [], ...heade
   every(l => size(l.bytes));
   every(l => uvarint(l.kind || 0));
   every(l => uvarint(l.stack || 0));
+  if (header.names) every(l => uvarint(l.name || 0));
+  if (header.hasForward) every(l => uvarint(l.forward || 0));
   for (const [site, node] of [[-1, -1], [0, 2], [0, 3]]) b.push(...uvarint(site + 1), ...uvarint(node + 1));
   for (const [frame, up] of [[0, 1], [1, 1], [2, 1]]) b.push(...uvarint(frame), ...uvarint(up));
   places.forEach((a, i) => b.push(...size(a - (i ? places[i - 1] : 0))));
@@ -124,4 +126,19 @@ test('one cursor tells everybody', () => {
   assert.deepEqual([other.moment, other.words()], [{kind: 'event', event: 5}, 'at=5']);
   other.follow(new URLSearchParams('range=2-7'));
   assert.equal(other.words(), 'range=2-7');
+});
+
+test('names, forward stacks and nodes of torch.fx are read and found', () => {
+  const lives = [{born: 0, at: BASE, bytes: MB, stack: 1, name: 1}, {born: 1, at: BASE + MB, bytes: 2 * MB, name: 2, forward: 2}, {born: 2, at: BASE + 3 * MB, bytes: 4 * MB, stack: 2}];
+  const frames = [{function: 'main', file: 'train.py', line: 9}, {function: 'forward', file: 'fx_generated__.py', line: 4, fx: 'call_function linear', code: 'h = self.up(x)'}, {function: 'at::mm', file: '', line: 0, fold: true}];
+  const h = new History(columns({events: 8, lives, names: ['', 'layers.0', 'forward 1'], hasForward: true, frames, kinds: [{category: 0, detail: '', rule: '', phase: ''}]}));
+  assert.deepEqual([0, 1, 2].map(i => h.nameOf(i)), ['layers.0', 'forward 1', '']);
+  assert.deepEqual(h.frames(h.forward[1]).map(f => f.function), ['at::mm', 'forward', 'main']);
+  const found = text => [...new Finder(h).find({text}, 3).mask].map((m, i) => m ? i : -1).filter(i => i >= 0);
+  assert.deepEqual(found('layers.0'), [0]);
+  assert.deepEqual(found('/^forward \\d$/'), [1]);
+  assert.deepEqual(found('layers'), [0]);
+  assert.deepEqual(found('at::mm'), [1, 2]);
+  assert.deepEqual(found('train.py'), [0, 1, 2]);
+  assert.deepEqual(found('self.up(x)'), [0, 1, 2]);
 });
