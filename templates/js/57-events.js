@@ -132,6 +132,7 @@ function eventDetails(s, event) {
     if (k.rule) row('Rule', k.rule + ': ' + (head.rules?.[k.rule] || ''));
     row('Life', h.born[i] < 0 ? 'older than the recording' : to(h.born[i], 'made at'), h.died[i] >= h.events ? ', never freed' : '', h.died[i] >= 0 && h.died[i] < h.events ? to(h.died[i], 'free requested at') : '',
       h.gone[i] < h.events && h.gone[i] !== h.died[i] ? to(h.gone[i], 'completed at') : h.died[i] < h.events && h.gone[i] >= h.events ? ', not completed' : '');
+    row('Name', h.nameOf(i));
     row('Made by', siteName(h.site(h.siteOf(i))));
   } else row('Size', bytes ? size(bytes) + ' (' + count(bytes) + ' bytes)' : '');
   if (address) row('Address', el('button', {type: 'button', class: 'jump', title: 'Find this address', onclick: () => s.findText(hex(address))}, hex(address)));
@@ -143,6 +144,7 @@ function eventDetails(s, event) {
   const stack = (title, k) => out.push(el('h4', null, title), folded(h, k));
   if (freed) stack('Stack of the free', free || 0);
   if (made || i >= 0) stack(i >= 0 ? 'Stack of the allocation' : 'Stack', made);
+  if (i >= 0) out.push(forwardOf(h, i));
   if (!freed && free) stack('Stack of its free', free);
   return out;
 }
