@@ -87,6 +87,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	} else if o.Theory != nil {
 		err = j.compare(doc, &one, e, main)
 	}
+	doc.Bound()
 	if a := doc.Verdict.About; a != nil {
 		doc.Verdict.Device, doc.Verdict.Finding = evidence.Known(a.Device), evidence.Known(a.Finding)
 	}

@@ -36,6 +36,7 @@ type Document struct {
 	Environment Environment `json:"environment"`
 	Budget      any         `json:"budget"`
 	WhatIf      any         `json:"whatif"`
+	Omitted     []Omitted   `json:"omitted"` // what lists lack that were too long
 
 	Comparison *Comparison `json:"-"` // Budget, for people
 	Trials     *Trials     `json:"-"` // WhatIf, for people

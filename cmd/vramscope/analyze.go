@@ -104,6 +104,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if f.allSteps && !f.out.any("json", ".json") {
 		return errors.New("--all-steps is for JSON: --format json or -o FILE.json")
 	}
+	if f.redact && f.source != "" {
+		return errors.New("--source has no effect with --redact, which shows no line of code")
+	}
 	conditions, err := parseConditions(f.failOn)
 	if err != nil {
 		return err
@@ -119,6 +122,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	formats.junit = func(w io.Writer, doc *report.Document) error {
 		return writeGate(w, "analyze", doc.Inputs[0].Path, doc.Verdict.Text, judged(conditions, doc))
 	}
+	if err := f.unused(cmd, doc); err != nil {
+		return err
+	}
 	if f.allSteps {
 		formats.json = report.JSON
 	}
@@ -126,6 +132,19 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		return err
 	}
 	return gate(conditions, doc)
+}
+
+// unused gives an error for what is asked of recordings where there are none.
+func (f *analyzeFlags) unused(cmd *cobra.Command, doc *report.Document) error {
+	if slices.ContainsFunc(doc.Inputs, func(in report.Input) bool { return in.Kind == "snapshot" }) {
+		return nil
+	}
+	for _, name := range []string{"at", "step", "top"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s has no effect: there is no recording", name)
+		}
+	}
+	return nil
 }
 
 // document reads the inputs and judges them.
@@ -138,7 +157,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		collectRarely(args)
 	}
 	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title}
-	if o.Notes, err = f.above.parse(); err != nil {
+	if o.Notes, err = f.above.parse(f.redact); err != nil {
 		return nil, err
 	}
 	if o.Capacity, err = capacityOf(f.gpu); err == nil {
@@ -186,7 +205,7 @@ func (f *analyzeFlags) hide(cmd *cobra.Command, args []string, run *open.Run, o 
 	if !f.redact {
 		return commandLine(cmd, args, nil)
 	}
-	r := newRedactor()
+	r := f.above.redactor()
 	f.names.redact(r)
 	run.Redact(r, o)
 	return commandLine(cmd, args, r)
@@ -297,7 +316,7 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 
 // shown are what a recording shows better than a file that was written before it: the
 // longest sequence isn't the one that came.
-var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights"}
+var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
 
 // told takes over what recipes among the inputs say, as far as the recording doesn't.
 func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {

@@ -138,7 +138,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	}
 	d := &budgetDocument{Tool: "vramscope " + versionString(), Title: f.above.title}
 	var err error
-	if d.Given, err = f.above.parse(); err != nil {
+	if d.Given, err = f.above.parse(f.redact); err != nil {
 		return err
 	}
 	if err := f.recipes.read(cmd.InOrStdin()); err != nil {
@@ -166,7 +166,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		return err
 	}
 	if f.redact {
-		r := newRedactor()
+		r := f.above.redactor()
 		open.RedactAbove(r, &d.Title, d.Given)
 		for i := range notes {
 			notes[i] = r.Error(notes[i], besideCheckpoint(f.model))

@@ -82,7 +82,7 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if len(f.labels) > 2 {
 		return fmt.Errorf("--labels %s: the first is for A, the second for B, and there is no third input", f.labels[2])
 	}
-	r := newRedactor() // one for both: what has one name has one pseudonym
+	r := f.above.redactor() // one for both: what has one name has one pseudonym
 	before, err := f.document(cmd, args, 0, r)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (f *diffFlags) document(cmd *cobra.Command, args []string, which int, r *re
 		return nil, err
 	}
 	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title, Pictures: f.out.any("html", ".html")}
-	if o.Notes, err = f.above.parse(); err != nil {
+	if o.Notes, err = f.above.parse(f.redact); err != nil {
 		return nil, err
 	}
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {

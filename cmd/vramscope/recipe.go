@@ -93,7 +93,8 @@ func (r *recipes) config() (*budget.Config, error) {
 			return nil, fmt.Errorf("%s: %w", f.name, err)
 		}
 		if called != "" {
-			r.notes = append(r.notes, fmt.Sprintf("the model is taken as %s, which %s calls %s; --config FILE takes another", called,
+			r.notes = append(r.notes, fmt.Sprintf("the model is taken as %s, which %s calls %s; --config FILE takes another",
+				called,
 				f.name, clipped(f.Model)))
 		}
 		return c, nil
@@ -127,8 +128,9 @@ func (r *recipes) model() (*budget.Config, error) {
 	}
 	for _, f := range r.files {
 		if f.Model != "" {
-			return nil, fmt.Errorf("%s: the shape of its model %q isn't known: give --config FILE, --model FILE or --params 8B", f.name,
-				clipped(f.Model))
+			return nil,
+				fmt.Errorf("%s: the shape of its model %q isn't known: give --config FILE, --model FILE or --params 8B", f.name,
+					clipped(f.Model))
 		}
 	}
 	return nil, fmt.Errorf("%s names no model: give --config FILE, --model FILE or --params 8B", r.files[0].name)
@@ -226,11 +228,13 @@ func (r *recipes) documents() []recipeDocument {
 	ds := make([]recipeDocument, 0, len(r.files))
 	for _, f := range r.files {
 		if r.plain {
-			ds = append(ds, recipeDocument{Format: f.Format, Fields: []recipeFieldDocument{{Flags: recipeFlags(f.Flags())}}, Ignored: []string{}})
+			ds = append(ds, recipeDocument{Format: f.Format, Fields: []recipeFieldDocument{{Flags: recipeFlags(f.Flags())}},
+				Ignored: []string{}})
 			continue
 		}
-		d := recipeDocument{File: f.name, Format: f.Format, Model: f.Model, Fields: []recipeFieldDocument{}, Ignored: append([]string{},
-			f.Ignored...)}
+		d := recipeDocument{File: f.name, Format: f.Format, Model: f.Model, Fields: []recipeFieldDocument{},
+			Ignored: append([]string{},
+				f.Ignored...)}
 		for _, x := range f.Fields {
 			d.Fields = append(d.Fields, recipeFieldDocument{x.Name, x.Value, recipeFlags(x.Flags)})
 		}

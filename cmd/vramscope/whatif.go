@@ -152,7 +152,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 		return nil, err
 	}
 	doc := &whatifDocument{Tool: "vramscope " + versionString(), Title: f.above.title}
-	if doc.Given, err = f.above.parse(); err != nil {
+	if doc.Given, err = f.above.parse(f.redact); err != nil {
 		return nil, err
 	}
 	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
@@ -170,7 +170,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 		return nil, err
 	}
 	if f.redact {
-		r := newRedactor()
+		r := f.above.redactor()
 		r.Snapshot(s)
 		f.names.redact(r)
 		open.RedactAbove(r, &doc.Title, doc.Given)

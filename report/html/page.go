@@ -229,6 +229,11 @@ func (v *page) Plot(id string) *plot {
 	return nil
 }
 
+// MoreDevices says how many devices have no place in the page, "" for none.
+func (v *page) MoreDevices() string {
+	return strings.TrimPrefix(view.MoreDevices(v.Document, len(v.Devices)), "and ")
+}
+
 // Effect is what comes of the verdict's change.
 func (v *page) Effect() string { return bare(view.VerdictEffect(&v.Verdict)) }
 

@@ -12,16 +12,16 @@ import (
 
 // trim is how much of a report an edition shows.
 type trim struct {
-	sites, ooms, pins, findings, evidence, leaks, gpus, groups, dumps, trends, messages, inputs int
+	sites, ooms, pins, findings, evidence, leaks, gpus, groups, dumps, trends, messages, inputs, devices int
 }
 
 const all = 1 << 30
 
 var trims = [...]trim{
 	Terminal: {sites: 12, ooms: 3, pins: 5, findings: all, evidence: all, gpus: 8, groups: 12, dumps: 12, trends: 3, messages: 5,
-		inputs: 24},
+		inputs: 24, devices: 16},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
-		inputs: 20},
+		inputs: 20, devices: 8},
 	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8},
 }
 
@@ -52,8 +52,12 @@ func Document(doc *report.Document, e Edition) *Sheet {
 	}
 	s.ranks()
 	s.trends()
-	for _, i := range Shown(doc) {
+	shown := shownOf(doc, s.devices)
+	for _, i := range shown {
 		s.device(i)
+	}
+	if rest := MoreDevices(doc, len(shown)); rest != "" {
+		s.add(Part{Bare: true, Rest: rest + ", less full"})
 	}
 	s.findings("Findings in logs, monitors and traces", doc.Findings)
 	if e == Terminal {
@@ -75,6 +79,9 @@ func Document(doc *report.Document, e Edition) *Sheet {
 }
 
 func (s *sheet) done() *Sheet {
+	if omitted := s.doc.OmittedText(); omitted != "" && s.evidence > 0 {
+		s.add(Part{Bare: true, Text: []string{omitted}})
+	}
 	return &Sheet{Title: s.doc.Title, Verdict: s.doc.Verdict, Notes: s.doc.Notes, Parts: s.parts, Tool: s.doc.Tool,
 		Changes: s.changes}
 }
