@@ -133,6 +133,9 @@ func (l *loop) judged(leaks []Leak) []Leak {
 	})
 	for i := range leaks {
 		leak := &leaks[i]
+		if leak.Kind == GrowingList && leak.File == "" && leak.Category == meaning.Gradients { // more than there are weights
+			leak.Category = meaning.Temporary
+		}
 		l.judge(leak)
 		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[max(last-1, 0)].PeakAllocated)
 	}
