@@ -375,7 +375,8 @@ func findStatic(a *rules.Facts) bool {
 		bySize, products := map[int64][]timeline.AllocationID{}, map[int64]bool{} // and sizes that modules make
 		for i := first; i <= last; i++ {
 			n := a.Events.Size[i]
-			if a.Events.Action[i] != snapshot.Alloc || n < 1024 || a.WeightSize[n] > 0 || a.Freed(a.Timeline.Of[i])-i < (last-first)/2 {
+			if a.Events.Action[i] != snapshot.Alloc || n < 1024 || a.WeightSize[n] > 0 ||
+				a.Freed(a.Timeline.Of[i])-i < (last-first)/2 {
 				continue
 			}
 			if e := a.Birth(a.Timeline.Of[i]); e.Marks&frames.Weight == 0 {
