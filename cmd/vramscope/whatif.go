@@ -77,7 +77,8 @@ Each says what it takes for granted.`,
 	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
 	flags.StringArrayVar(&f.changes, "change", nil, "a `CHANGE` to the program to try, such as optimizer=8bit (repeatable)")
 	f.names.flags(cmd)
-	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors")
+	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors, and by whose budget "+
+		"--solve counts a whole step")
 	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	flags.StringVar(&f.solve, "solve", "", "look for the largest `batch|seq` that fits the capacity; batch=24 says what the "+
 		"recorded one is")
@@ -179,7 +180,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 	if err != nil {
 		return nil, err
 	}
-	doc.Document, err = replay.WhatIf(t, classify.New(t, f.names.options(t)), o)
+	doc.Document, err = solved(t, classify.New(t, f.names.options(t)), o, config)
 	return doc, err
 }
 
