@@ -38,6 +38,7 @@ type flags struct {
 	notes     []string
 	partial   bool
 	redact    bool
+	prune     bool
 	quiet     bool
 	verbose   bool
 	maxMemory string
@@ -57,6 +58,7 @@ func (f *flags) define(set *pflag.FlagSet) {
 	set.BoolVar(&f.partial, "partial", false, "use what damaged files still hold")
 	set.BoolVar(&f.redact, "redact", false, "pseudonyms in the place of what tells who and where; VRAMSCOPE_REDACT_KEY must "+
 		"be the same on every worker")
+	set.BoolVar(&f.prune, "prune", false, "remove the reports of runs that lie outside of the given folders, too")
 	set.BoolVarP(&f.quiet, "quiet", "q", false, "only failures")
 	set.BoolVar(&f.verbose, "verbose", false, "what Beam and the runner have to say, too")
 	set.StringVar(&f.maxMemory, "max-memory", "",
@@ -66,7 +68,7 @@ func (f *flags) define(set *pflag.FlagSet) {
 // task is what the flags ask for. What can be wrong with them is found here and
 // not on a worker.
 func (f *flags) task(args []string) (*task, error) {
-	t := &task{Roots: args, List: f.paths, Out: f.output}
+	t := &task{Roots: args, List: f.paths, Out: f.output, Prune: f.prune}
 	switch {
 	case f.output == "":
 		return nil, errors.New("-o OUT says where the results go: a folder or the URL of a bucket's prefix")

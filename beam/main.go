@@ -96,6 +96,11 @@ func (f *flags) run(cmd *cobra.Command, args []string) error {
 // run has the pipeline run, and says what became of it.
 func (t *task) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
+	unlock, err := t.lock(cmd)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if _, err := beam.Run(ctx, cmp.Or(*runners.Runner, "prism"), t.build()); err != nil {
 		if ctx.Err() != nil {
 			return errors.New("interrupted: the same command goes on where it stopped")
@@ -112,6 +117,33 @@ func (t *task) run(cmd *cobra.Command) error {
 		return err
 	}
 	return s.print(cmd, t)
+}
+
+// lock makes the results this pipeline's to write, as batch does. It is this program that has
+// the lock, for as long as it waits.
+func (t *task) lock(cmd *cobra.Command) (unlock func(), err error) {
+	ctx, none := cmd.Context(), func() {}
+	if *jobopts.Async {
+		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope-beam: with --async nobody holds the results' lock: start no other batch "+
+			"into them before this one is done")
+	}
+	out, err := store.Open(ctx, t.Out)
+	if err != nil {
+		return none, err
+	}
+	held, err := out.Lock(ctx)
+	switch {
+	case errors.Is(err, store.ErrNoLocks):
+		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope-beam:", strings.Join(strings.Fields(err.Error()), " "))
+		held = none
+	case err != nil:
+		return none, errors.Join(err, out.Close())
+	}
+	if *jobopts.Async { // it has told whether another is at work
+		held()
+		held = none
+	}
+	return func() { held(); out.Close() }, nil
 }
 
 // plain is the cause of a pipeline's failure, without the layers that Beam puts

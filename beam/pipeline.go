@@ -30,6 +30,7 @@ type task struct {
 	Out       string
 	Build     string
 	Options   batch.Options
+	Prune     bool   // remove runs that lie elsewhere, too
 	MaxMemory int64  // bytes, of one worker process; 0: three quarters of what it has
 	KeyMark   string // of the key for pseudonyms; "" without redaction
 }
@@ -89,13 +90,9 @@ func (f *find) ProcessElement(ctx context.Context, _ []byte, emit func(batch.Run
 	}
 	var pool store.Pool
 	defer pool.Close()
-	roots := t.Roots
-	if t.List != "" {
-		listed, err := readList(ctx, &pool, t.List)
-		if err != nil {
-			return t.redacted(err)
-		}
-		roots = append(slices.Clone(roots), listed...)
+	roots, err := t.places(ctx, &pool)
+	if err != nil {
+		return t.redacted(err)
 	}
 	found, err := batch.Find(ctx, roots, batch.FindOptions{Skip: t.Out, Redact: t.Options.Redact, Key: t.Options.Key,
 		Stores: &pool})
@@ -109,6 +106,15 @@ func (f *find) ProcessElement(ctx context.Context, _ []byte, emit func(batch.Run
 		emit(r)
 	}
 	return nil
+}
+
+// places are the folders and prefixes to look below.
+func (t *task) places(ctx context.Context, pool *store.Pool) ([]string, error) {
+	if t.List == "" {
+		return t.Roots, nil
+	}
+	listed, err := readList(ctx, pool, t.List)
+	return append(slices.Clone(t.Roots), listed...), err
 }
 
 // readList reads names, one per line; empty lines and those that begin with #
@@ -293,11 +299,30 @@ func (j *join) ProcessElement(ctx context.Context, _ int, next func(*outcome) bo
 	if len(runs) == 0 { // more likely a wrong place to look than the end of all runs
 		return s.write(ctx, out)
 	}
-	if s.Removed, err = batch.Tidy(ctx, out, runs); err != nil {
+	gone, err := t.gone(ctx, len(s.Unread) > 0)
+	if err != nil {
 		return err
 	}
-	if err := batch.Combine(ctx, out, t.Options.Tool, batch.Stored(ctx, out, runs...)); err != nil {
+	removed, kept, err := batch.TidyBelow(ctx, out, runs, gone)
+	if err != nil {
+		return err
+	}
+	s.Removed = removed
+	reports := batch.Stored(ctx, out, batch.ByPath(append(kept, runs...))...)
+	if err := batch.Combine(ctx, out, t.Options.Tool, reports); err != nil {
 		return err
 	}
 	return s.write(ctx, out)
+}
+
+// gone tells which runs of an earlier batch are no longer there, as batch does.
+func (t *task) gone(ctx context.Context, unread bool) (func(place string) bool, error) {
+	switch {
+	case t.Prune:
+		return func(string) bool { return true }, nil
+	case t.Options.Redact, unread:
+		return func(string) bool { return false }, nil
+	}
+	roots, err := t.places(ctx, &store.Pool{})
+	return batch.Below(roots), err
 }

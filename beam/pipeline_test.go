@@ -140,6 +140,49 @@ func TestStores(t *testing.T) {
 	}
 }
 
+// TestOneAtATime: while a batch writes to a place, a pipeline says so and leaves it alone.
+func TestOneAtATime(t *testing.T) {
+	out := t.TempDir()
+	place, err := store.Open(t.Context(), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := place.Lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := flags{output: out, quiet: true}
+	run := func() error {
+		cmd := command()
+		cmd.SetContext(t.Context())
+		return f.run(cmd, []string{someRuns(t)})
+	}
+	if err := run(); err == nil || !strings.Contains(err.Error(), "another batch writes there") {
+		t.Errorf("while it is locked: %v", err)
+	}
+	if left := fakes3.Contents(t, out); len(left) > 1 {
+		t.Errorf("left %q", left)
+	}
+	unlock()
+	if err := run(); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestOtherFoldersStay: runs of other folders are removed only with --prune.
+func TestOtherFoldersStay(t *testing.T) {
+	first, second, out := filepath.Join(someRuns(t), "mlp"), someRuns(t), t.TempDir()
+	for _, c := range []struct {
+		job     task
+		removes bool
+	}{{task{Roots: []string{first}}, false}, {task{Roots: []string{second}}, false}, {task{Roots: []string{second}, Prune: true}, true}} {
+		c.job.Out = out
+		if s, err := onPrism(t, c.job); err != nil || s.Removed > 0 != c.removes {
+			t.Errorf("%+v: %+v, %v", c.job, s, err)
+		}
+	}
+}
+
 // TestRedaction uses the workers' own key, and refuses another.
 func TestRedaction(t *testing.T) {
 	t.Setenv(keyVariable, "a key")

@@ -38,6 +38,14 @@ var shardedRuns = []struct {
 	{"4 layers, FSDP over 8, parameters in host memory", llama4, Setting{Precision: "bf16", FSDP: "full", GPUs: 8, Offload: "params", Optimizer: "adamw-fused"}, 9628467304, 11.090},
 	{"4 layers, FSDP over 8, TP 8 with split sequences", llama4, Setting{FSDP: "full", GPUs: 64, TP: 8, SequenceParallel: true, Optimizer: "adamw-fused"}, 2028849416, 2.570},
 	{"4 layers, FSDP over 8, TP 8 with split sequences, full", llama4, Setting{FSDP: "full", GPUs: 64, TP: 8, SequenceParallel: true, Checkpointing: "full", Optimizer: "adamw-fused"}, 1009809596, 1.633},
+	{"8 layers, first of 4 stages, 1f1b", with(llama4, "num_hidden_layers", 8.0), Setting{Optimizer: "adamw-fused", Precision: "bf16", PP: 4, MicroBatches: 8, Batch: 1, Sequence: 4096, fullest: 1}, 10751443136, 10.348},
+	{"8 layers, second of 4 stages, 1f1b", with(llama4, "num_hidden_layers", 8.0), Setting{Optimizer: "adamw-fused", Precision: "bf16", PP: 4, MicroBatches: 8, Batch: 1, Sequence: 4096, fullest: 2}, 8258912400, 7.779},
+	{"8 layers, last of 4 stages, 1f1b", with(llama4, "num_hidden_layers", 8.0), Setting{Optimizer: "adamw-fused", Precision: "bf16", PP: 4, MicroBatches: 8, Batch: 1, Sequence: 4096, fullest: 4}, 10022535252, 11.633},
+	{"8 layers, first of 2 chunks of 2 stages, interleaved", with(llama4, "num_hidden_layers", 8.0), Setting{Optimizer: "adamw-fused", Precision: "bf16", PP: 2, MicroBatches: 4, Schedule: "interleaved", Batch: 1, Sequence: 4096, fullest: 1}, 15953887472, 15.154},
+	{"8 layers, first of 4 stages, FSDP over 8", with(llama4, "num_hidden_layers", 8.0), Setting{Optimizer: "adamw-fused", FSDP: "full", GPUs: 32, PP: 4, MicroBatches: 8, Batch: 1, Sequence: 4096, fullest: 1}, 10472513728, 12.639},
+	{"8 layers, last of 4 stages, FSDP over 8", with(llama4, "num_hidden_layers", 8.0), Setting{Optimizer: "adamw-fused", FSDP: "full", GPUs: 32, PP: 4, MicroBatches: 8, Batch: 1, Sequence: 4096, fullest: 4}, 9740458068, 13.199},
+	{"8 layers, first of 4 stages, gpipe", with(llama4, "num_hidden_layers", 8.0), Setting{Optimizer: "adamw-fused", Precision: "bf16", PP: 4, MicroBatches: 4, Schedule: "gpipe", Batch: 1, Sequence: 4096, fullest: 1}, 9700475072, 9.770},
+	{"8 layers, first of 2 stages, full", with(llama4, "num_hidden_layers", 8.0), Setting{Optimizer: "adamw-fused", Precision: "bf16", PP: 2, MicroBatches: 4, Checkpointing: "full", Batch: 2, Sequence: 4096, fullest: 1}, 10513350680, 10.693},
 }
 
 var (

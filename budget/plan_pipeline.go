@@ -221,7 +221,10 @@ func (r *run) runStages() {
 	}
 	r.ends[Forward], r.ends[Loss] = r.parts[0].ends[Forward], r.parts[0].ends[Loss]
 	r.end(Backward)
-	for _, c := range r.parts { // the schedule hands all outputs out
+	for _, c := range r.parts { // the schedule hands all outputs out, as one
+		if !c.mod.sends && p.collectsOutputs() {
+			r.m.pulse(p.microBatches()*c.collected(), Logits)
+		}
 		r.m.releaseAll(c.outputs)
 	}
 }

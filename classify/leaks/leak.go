@@ -121,7 +121,7 @@ func onlyStep(c *meaning.Result, view *frames.View) []Leak {
 	if len(c.Steps) != 1 {
 		return nil
 	}
-	l := loopOf(c, view, c.Steps, false)
+	l := loopOf(c, view, c.Steps)
 	return l.judged(l.firstStepState())
 }
 

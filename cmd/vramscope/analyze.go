@@ -36,6 +36,7 @@ type analyzeFlags struct {
 	source    string
 	at        string
 	step, top int
+	served    bool // a server has the page's columns: there may be more of them
 }
 
 func newAnalyze() *cobra.Command {
@@ -160,10 +161,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err != nil {
 		return nil, err
 	}
-	o.Pictures = f.out.any("html", ".html")
-	undigested := !f.out.any("json", ".json") && !o.Pictures && !f.out.any("markdown", ".md") // text shows no digests
+	o.Pictures, o.EveryBand = f.served || f.out.any("html", ".html"), f.served
 	run, err := open.Files(args, open.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
-		Undigested: undigested})
+		Undigested: !o.Pictures && f.undigested()})
 	if err != nil {
 		return nil, err
 	}
@@ -187,6 +187,11 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		doc.Source, err = sourceIn(f.source)
 	}
 	return doc, err
+}
+
+// undigested tells that nothing shows digests: text doesn't.
+func (f *analyzeFlags) undigested() bool {
+	return !f.out.any("json", ".json") && !f.out.any("markdown", ".md")
 }
 
 // hide redacts what was read, if that is asked for, and gives the command that makes the
@@ -275,15 +280,61 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 	if err := f.theory.setting(cmd); err != nil {
 		return nil, err
 	}
-	t := &compare.Theory{Setting: f.theory.s, Given: map[string]bool{}}
+	t := &compare.Theory{Given: map[string]bool{}}
 	cmd.Flags().Visit(func(flag *pflag.Flag) { t.Given[flag.Name] = true })
-	if f.theory.config == "" && f.theory.model == "" && f.theory.params == "" {
-		if t.Config = run.Config(); t.Config != nil {
-			return t, nil
-		}
+	none := f.theory.config == "" && f.theory.model == "" && f.theory.params == ""
+	if none {
+		t.Config = run.Config()
+	}
+	r := &f.theory.recipes
+	names, rs := run.Recipes()
+	for i := range rs {
+		r.files = append(r.files, recipeFile{names[i], rs[i]})
+	}
+	if none && t.Config == nil && len(rs) > 0 {
+		t.Config, _ = r.config() // one that can't be a model's describes none
+	}
+	if none && t.Config == nil {
 		return nil, idleSetting(cmd)
+	}
+	if err := f.told(cmd, t); err != nil {
+		return nil, err
+	}
+	t.Setting = f.theory.s
+	if none {
+		return t, nil
 	}
 	var err error
 	t.Config, _, err = f.theory.load(cmd.InOrStdin())
 	return t, err
+}
+
+// shown are what a recording shows better than a file that was written before it: the
+// longest sequence isn't the one that came.
+var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
+
+// told takes over what recipes among the inputs say, as far as the recording doesn't.
+func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
+	r := &f.theory.recipes
+	if len(r.files) == 0 {
+		return nil
+	}
+	before := f.theory.s
+	set, err := r.apply(cmd, &f.theory.s)
+	if err == nil {
+		_, err = budget.Compute(t.Config, f.theory.s)
+	}
+	if err != nil { // it was right for another program
+		f.theory.s = before
+		t.Told = append(t.Told, "the recipe isn't used: "+open.OneLine(err))
+		return nil
+	}
+	for _, name := range set {
+		if !slices.Contains(shown, name) && !(name == "checkpointing" && f.theory.s.Checkpointing == "none") {
+			t.Given[name] = true
+		}
+	}
+	r.plain = f.redact
+	t.Told = append(t.Told, r.said()...)
+	return nil
 }

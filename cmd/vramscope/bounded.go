@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -94,7 +95,10 @@ func (f *formats[T]) shortened(o *outputFlags, style text.Style, v T) ([]byte, e
 }
 
 // deviceBytes is how long the JSON of a report may be for each device.
-const deviceBytes = 40_000
+const (
+	deviceBytes = 40_000
+	mostDevices = 64 // that it may be longer for
+)
 
 // summary writes a report as JSON with the steps that tell most, and no longer than
 // somebody reads.
@@ -103,7 +107,10 @@ func summary(w io.Writer, doc *report.Document) error {
 	if err := report.JSON(&whole, doc.Summary()); err != nil {
 		return err
 	}
-	out, err := bound.JSON(whole.Bytes(), deviceBytes*int64(max(1, len(doc.Devices))))
+	out, err := bound.JSON(whole.Bytes(), deviceBytes*int64(min(max(1, len(doc.Devices)), mostDevices)))
+	if long := (*bound.TooLongError)(nil); errors.As(err, &long) { // nobody asked for this number
+		out, err = bound.JSON(whole.Bytes(), long.Shortest)
+	}
 	if err == nil {
 		_, err = w.Write(out)
 	}

@@ -31,6 +31,7 @@ type budgetFlags struct {
 	noLadder, allLogits   bool
 	plan, precisionGiven  bool
 	redact                bool
+	recipes               recipes
 	s                     budget.Setting
 }
 
@@ -43,7 +44,8 @@ func newBudget() *cobra.Command {
 bytes by category in each phase, whether it fits, and what to change first.`,
 		Example: `  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
-  vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80`,
+  vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80
+  vramscope budget --recipe train.yaml --gpus 8 --gpu "H100 80GB"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return redactError(cmd, args, runBudget(cmd, &f))
@@ -61,6 +63,7 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 	fl.BoolVar(&f.plan, "plan", false,
 		"search precision, sharding, checkpointing and batch for what fits --gpu, on --gpus of them")
 	modelFlags(cmd, &f)
+	fl.StringArrayVar(&f.recipes.paths, "recipe", nil, recipeHelp)
 	settingFlags(cmd, &f)
 	return cmd
 }
@@ -138,6 +141,13 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if d.Given, err = f.above.parse(f.redact); err != nil {
 		return err
 	}
+	if err := f.recipes.read(cmd.InOrStdin()); err != nil {
+		return err
+	}
+	given := cmd.Flags().Changed("precision")
+	if _, err := f.recipes.apply(cmd, &f.s); err != nil {
+		return err
+	}
 	c, notes, err := f.load(cmd.InOrStdin())
 	if err != nil {
 		return err
@@ -148,7 +158,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err := f.setting(cmd); err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("precision") { // what is asked for wins over what the files say
+	if given { // what is asked for wins over what the files say
 		c = c.Unpacked()
 	}
 	f.precisionGiven = cmd.Flags().Changed("precision")
@@ -162,7 +172,9 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 			notes[i] = r.Error(notes[i], besideCheckpoint(f.model))
 		}
 	}
-	d.Notes = slices.Insert(d.Notes, 0, notes...)
+	f.recipes.plain = f.redact
+	d.Recipes = f.recipes.documents()
+	d.Notes = slices.Insert(d.Notes, 0, append(f.recipes.said(), notes...)...)
 	return budgetFormats.write(cmd, &f.out, d)
 }
 
@@ -174,6 +186,10 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 		if s != "" {
 			given++
 		}
+	}
+	if given == 0 && len(f.recipes.files) > 0 {
+		c, err := f.recipes.model()
+		return c, nil, err
 	}
 	if given != 1 {
 		return nil, nil, fmt.Errorf("give the model: one of --config FILE, --model FILE or --params 8B")
@@ -395,6 +411,8 @@ type budgetDocument struct {
 	Tool  string        `json:"tool"`
 	Title string        `json:"title"`
 	Given []report.Note `json:"given"` // "notes" are the budget's
+
+	Recipes []recipeDocument `json:"recipes"`
 }
 
 var budgetFormats = formats[*budgetDocument]{

@@ -84,6 +84,16 @@ func (w *witness) capacityOf() int64 {
 	return size
 }
 
+// mostFacts are those that a sentence holds.
+const mostFacts = 8
+
+func firstFacts(facts []string) string {
+	if n := len(facts) - mostFacts; n > 1 {
+		facts = append(slices.Clone(facts[:mostFacts]), "and "+units.Count(n)+" more")
+	}
+	return strings.Join(facts, "; ")
+}
+
 // Verdict is the report in one sentence where no recording gives one.
 func Verdict(doc *report.Document) (report.Verdict, bool) {
 	if len(doc.Findings) > 0 && doc.Findings[0].Severity != report.Info {
@@ -95,7 +105,7 @@ func Verdict(doc *report.Document) (report.Verdict, bool) {
 	if len(facts) == 0 {
 		return report.Verdict{}, false
 	}
-	v := report.Verdict{Severity: report.Info, Text: "No failure found: " + strings.Join(facts, "; "),
+	v := report.Verdict{Severity: report.Info, Text: "No failure found: " + firstFacts(facts),
 		Fix: ptr("Record a snapshot to see what the memory is for: `vramscope record` prints how")}
 	damaged := 0
 	for _, in := range doc.Inputs {

@@ -80,8 +80,14 @@ func JSON(document []byte, most int64) ([]byte, error) {
 			return out, nil
 		}
 	}
-	shortest := cutting{nulls: true, all: true}.length(root, 0)
-	return nil, fmt.Errorf("the shortest answer takes %d bytes, not %d", shortest, most)
+	return nil, &TooLongError{cutting{nulls: true, all: true}.length(root, 0), most}
+}
+
+// TooLongError says that a document can't be so short.
+type TooLongError struct{ Shortest, Most int64 }
+
+func (e *TooLongError) Error() string {
+	return fmt.Sprintf("the shortest answer takes %d bytes, not %d", e.Shortest, e.Most)
 }
 
 // cutting is how far lists may be cut.

@@ -131,4 +131,4 @@ for _ in range(4):
 callback.on_train_end(None, state, None)
 print(torch.cuda._device.recording)
 print(sorted(d["why"] for d in __import__("json").load(open(next(__import__("pathlib").Path("out/.hook/processes").iterdir())))["dumps"]))
-""") == "None\n['exit', 'step']\n"  # fmt: skip
+""") == "None\n['step']\n"  # fmt: skip

@@ -12,16 +12,16 @@ import (
 
 // trim is how much of a report an edition shows.
 type trim struct {
-	sites, ooms, pins, findings, evidence, leaks, gpus, groups, dumps, trends, messages, inputs int
+	sites, ooms, pins, findings, evidence, leaks, gpus, groups, dumps, trends, messages, inputs, devices int
 }
 
 const all = 1 << 30
 
 var trims = [...]trim{
 	Terminal: {sites: 12, ooms: 3, pins: 5, findings: all, evidence: all, gpus: 8, groups: 12, dumps: 12, trends: 3, messages: 5,
-		inputs: 24},
+		inputs: 24, devices: 16},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
-		inputs: 20},
+		inputs: 20, devices: 8},
 	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8},
 }
 
@@ -52,8 +52,12 @@ func Document(doc *report.Document, e Edition) *Sheet {
 	}
 	s.ranks()
 	s.trends()
-	for _, i := range Shown(doc) {
+	shown := shownOf(doc, s.devices)
+	for _, i := range shown {
 		s.device(i)
+	}
+	if rest := MoreDevices(doc, len(shown)); rest != "" {
+		s.add(Part{Bare: true, Rest: rest + ", less full"})
 	}
 	s.findings("Findings in logs, monitors and traces", doc.Findings)
 	if e == Terminal {
@@ -75,6 +79,9 @@ func Document(doc *report.Document, e Edition) *Sheet {
 }
 
 func (s *sheet) done() *Sheet {
+	if omitted := s.doc.OmittedText(); omitted != "" && s.evidence > 0 {
+		s.add(Part{Bare: true, Text: []string{omitted}})
+	}
 	return &Sheet{Title: s.doc.Title, Verdict: s.doc.Verdict, Notes: s.doc.Notes, Parts: s.parts, Tool: s.doc.Tool,
 		Changes: s.changes}
 }
@@ -106,6 +113,7 @@ func (s *sheet) device(index int) {
 		s.failures(d)
 	}
 	s.held(d)
+	s.said(d)
 	s.variables(d)
 	if s.Edition == Terminal {
 		s.segments(d)
@@ -493,9 +501,29 @@ func (s *sheet) compared(t *Table, c *report.Compared, peak int64) {
 }
 
 func (s *sheet) host(h *report.HostMemory) {
-	if h != nil {
-		s.add(Part{Heading: "Pinned host memory", Lines: []string{fmt.Sprintf("%s reserved, %s in use, %s at its peak; %s",
-			units.Bytes(h.Bytes), units.Bytes(h.Used), units.Bytes(h.PeakBytes), units.Plural(h.Events, "event"))}})
+	if h == nil {
+		return
+	}
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), {Gap: 2}}}
+	for i := range h.Sites[:min(len(h.Sites), s.sites)] {
+		x := &h.Sites[i]
+		t.add(units.Bytes(x.Bytes), units.Count(x.Blocks)+"x", siteText(x))
+	}
+	s.add(Part{Heading: "Pinned host memory", Lines: []string{fmt.Sprintf("%s reserved, %s in use, %s at its peak; %s",
+		units.Bytes(h.Bytes), units.Bytes(h.Used), units.Bytes(h.PeakBytes), units.Plural(h.Events, "event"))}, Table: t})
+}
+
+// said is what the program called what is allocated at the peak.
+func (s *sheet) said(d *report.Device) {
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), figureColumn("", 7),
+		{Gap: 2}}}
+	for i := range d.UserMetadata[:min(len(d.UserMetadata), s.sites)] {
+		x := &d.UserMetadata[i]
+		t.add(units.Bytes(x.Bytes), units.Percent(x.Bytes, d.AtPeak.AllocatedBytes), units.Count(x.Blocks)+"x", Code(x.Text))
+	}
+	if len(t.Rows) > 0 {
+		s.add(Part{Level: 4, Heading: "User metadata of what is allocated at the peak"})
+		s.add(Part{Table: t})
 	}
 }
 

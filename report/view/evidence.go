@@ -43,9 +43,10 @@ func (s *sheet) evidenceFacts() {
 	if rest := more(len(ev.GPUs)-s.gpus, "GPU"); rest != "" {
 		s.add(Part{Rest: rest + " in " + ev.GPUs[s.gpus].Monitor()})
 	}
-	for i := range ev.Steps {
+	for i := range ev.Steps[:min(len(ev.Steps), s.inputs)] {
 		s.steps(ev.Steps[i])
 	}
+	s.add(Part{Rest: more(len(ev.Steps)-s.inputs, "log with steps")})
 	if !told { // the findings above name every one that matters
 		for i := range ev.OOMMessages[:min(len(ev.OOMMessages), s.trim.messages)] {
 			s.fact("out of memory", s.message(&ev.OOMMessages[i]))
@@ -56,14 +57,25 @@ func (s *sheet) evidenceFacts() {
 		s.summary(&ev.MemorySummaries[i])
 	}
 	s.add(Part{Rest: more(len(ev.MemorySummaries)-s.trim.messages, "memory_summary table")})
-	for i := range ev.Traces {
+	for i := range ev.Traces[:min(len(ev.Traces), s.inputs)] {
 		s.trace(&ev.Traces[i])
 	}
-	for i := range doc.Clocks {
-		if doc.Clocks[i].Method != nil {
-			s.fact("clock", ClockText(doc, &doc.Clocks[i]))
+	s.add(Part{Rest: more(len(ev.Traces)-s.inputs, "trace")})
+	clocks := s.clocks()
+	for _, text := range clocks[:min(len(clocks), s.inputs)] {
+		s.fact("clock", text)
+	}
+	s.add(Part{Rest: more(len(clocks)-s.inputs, "clock")})
+}
+
+// clocks say how the inputs' times lie against each other, as far as that is known.
+func (s *sheet) clocks() (out []string) {
+	for i := range s.doc.Clocks {
+		if c := &s.doc.Clocks[i]; c.Method != nil {
+			out = append(out, ClockText(s.doc, c))
 		}
 	}
+	return out
 }
 
 func (s *sheet) trace(x *evidence.Trace) {
@@ -297,17 +309,14 @@ func (s *sheet) evidenceTables() {
 	s.table(Monitors(ev.GPUs), 3, t, more(len(ev.GPUs)-s.gpus, "GPU"))
 	t = Table{Columns: slices.Concat(words("Log"), numbers("Steps", "Seconds per step (median)", "Most memory",
 		"Most reserved"))}
-	for _, x := range ev.Steps {
+	for _, x := range ev.Steps[:min(len(ev.Steps), s.inputs)] {
 		seconds := "?"
 		if x.MedianStepSeconds != nil {
 			seconds = fmt.Sprintf("%.3f", *x.MedianStepSeconds)
 		}
 		t.add(Code(name(s.doc, x.Source)), units.Count(x.Count), seconds, Known(x.MaxMemoryBytes), Known(x.MaxReservedBytes))
 	}
-	s.table("Steps in the logs", 3, t, "")
-	for i := range s.doc.Clocks {
-		if c := &s.doc.Clocks[i]; c.Method != nil {
-			s.add(Part{Text: []string{ClockText(s.doc, c)}})
-		}
-	}
+	s.table("Steps in the logs", 3, t, more(len(ev.Steps)-s.inputs, "log"))
+	clocks := s.clocks()
+	s.add(Part{Text: clocks[:min(len(clocks), s.inputs)], Rest: more(len(clocks)-s.inputs, "clock")})
 }

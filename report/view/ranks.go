@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -176,9 +177,14 @@ func ShownTrends(doc *report.Document, most int) (out []*report.Trend) {
 	return out
 }
 
+// mostDevices are shown in full: no machine has more GPUs, but a file may say so.
+const mostDevices = 64
+
 // Shown are the devices that are worth showing in full, the worst first where
-// there are ranks.
-func Shown(doc *report.Document) []int {
+// there are ranks. Of very many without ranks they are those that failed and the fullest.
+func Shown(doc *report.Document) []int { return shownOf(doc, mostDevices) }
+
+func shownOf(doc *report.Document, most int) []int {
 	if doc.Ranks != nil {
 		return doc.Ranks.Shown
 	}
@@ -186,7 +192,28 @@ func Shown(doc *report.Document) []int {
 	for i := range every {
 		every[i] = i
 	}
-	return every
+	if len(every) <= most {
+		return every
+	}
+	slices.SortStableFunc(every, func(a, b int) int {
+		x, y := &doc.Devices[a], &doc.Devices[b]
+		return cmp.Or(cmp.Compare(min(1, y.Failed()), min(1, x.Failed())), cmp.Compare(y.Peaks.Allocated.Bytes,
+			x.Peaks.Allocated.Bytes))
+	})
+	shown := every[:most]
+	if about := doc.Verdict.About; about != nil && about.Device >= 0 && !slices.Contains(shown, about.Device) {
+		shown[most-1] = about.Device
+	}
+	slices.Sort(shown)
+	return shown
+}
+
+// MoreDevices says how many devices are not shown in full, "" for none.
+func MoreDevices(doc *report.Document, shown int) string {
+	if doc.Ranks != nil {
+		return ""
+	}
+	return more(len(doc.Devices)-shown, "device")
 }
 
 // DeviceTitle names a device, and in a job of several processes whose it is.

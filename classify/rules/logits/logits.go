@@ -137,51 +137,10 @@ func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
 		}
 	}
 	all := markBefore(a, at, p.First, size)
-	markAlike(a, p)
 	if !flat {
 		markOthers(a, p, size)
 	}
 	return all
-}
-
-// markAlike marks the logits of other chunks of the tokens: as large as those that
-// were found, made by the same lines, and no more than there are copies. A line
-// that calls all layers makes other sizes, too, or more.
-func markAlike(a *rules.Facts, p rules.Pass) {
-	var stack snapshot.StackID
-	var size int64
-	copies := 0
-	for i := p.First; i < p.End; i++ {
-		if a.Events.Action[i] != snapshot.Alloc {
-			continue
-		}
-		switch a.Logits[a.Timeline.Of[i]] {
-		case plain:
-			stack, size = a.Events.StackOf(i), a.Events.Size[i]
-		case meaning.LogitsCopy:
-			copies++
-		}
-	}
-	if stack == 0 {
-		return
-	}
-	var alike []timeline.AllocationID
-	for i := p.First; i < p.End; i++ {
-		id := a.Timeline.Of[i]
-		if a.Events.Action[i] != snapshot.Alloc || a.Events.StackOf(i) != stack || a.Birth(id).Marks&frames.Workspace != 0 ||
-			phases.CublasSize(a.Events.Size[i]) {
-			continue
-		}
-		if a.Events.Size[i] != size {
-			return
-		}
-		alike = append(alike, id)
-	}
-	if len(alike) <= copies {
-		for _, id := range alike {
-			a.Logits[id] = plain
-		}
-	}
 }
 
 // markBefore marks the logits and what was made of them before an event. It
