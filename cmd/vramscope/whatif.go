@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
@@ -258,4 +261,43 @@ func (f *whatifFlags) timeline(s *snapshot.Snapshot, given bool) (*timeline.Time
 		best = timeline.New(s, &snapshot.Device{}) // an empty recording is no error
 	}
 	return best, nil
+}
+
+// solved replays, and refines what was to be solved by the model's budget where there is
+// one: a replay ends where the recording does, and can't change all programs.
+func solved(t *timeline.Timeline, c *classify.Classification, o replay.Options, config *budget.Config) (*replay.Document, error) {
+	doc, err := replay.WhatIf(t, c, o)
+	if o.Solve == "" || config == nil {
+		return doc, err
+	}
+	what := o.Solve
+	if err != nil {
+		unsolved := err
+		o.Solve = ""
+		if doc, err = replay.WhatIf(t, c, o); err != nil || len(doc.Scenarios) == 0 {
+			return nil, cmp.Or(err, unsolved)
+		}
+		if doc.Scenarios[0].UsableBytes == nil && len(o.Capacities) == 0 {
+			return nil, unsolved
+		}
+	}
+	gpu := budget.GPU{Context: cmp.Or(o.Outside, replay.Outside)}
+	switch {
+	case len(o.Capacities) > 0:
+		gpu.Capacity = o.Capacities[0]
+	case len(doc.Scenarios) > 0 && doc.Scenarios[0].UsableBytes != nil:
+		gpu.Capacity = *doc.Scenarios[0].UsableBytes + replay.Outside
+	default:
+		return doc, nil
+	}
+	answer, err := compare.Solve(t, c, config, what, gpu)
+	switch {
+	case err != nil:
+		doc.Notes = append(doc.Notes, "not refined by the model's budget: "+err.Error())
+	case doc.Solved == nil || len(t.OOMs) > 0:
+		doc.Verdict = answer + " " + doc.Verdict
+	default:
+		doc.Verdict += " " + answer
+	}
+	return doc, nil
 }
