@@ -10,6 +10,7 @@ import (
 // Plan is a setting that fits, and what it costs in time.
 type Plan struct {
 	Flags       string  `json:"flags"`
+	Framework   string  `json:"framework_flags"` // the same as the framework asked for has it
 	TotalDevice int64   `json:"total_device_bytes"`
 	Batch       int64   `json:"batch"`
 	Recompute   float64 `json:"recompute_share"`                    // of the forward and backward without it
@@ -145,7 +146,7 @@ func (p *Plan) weigh(b *Budget) {
 	gather := far / link
 	p.Cost = (max(compute, gather) + min(compute, gather)/8 + near/nearLink) / (tokens / float64(s.TP))
 	p.Batch, p.TotalDevice = s.Batch, b.TotalDevice()
-	p.Flags = s.flags()
+	p.Flags, p.Framework = s.flags(), p.Setting.framework()
 }
 
 // bestPlans are the five that cost least.

@@ -170,16 +170,6 @@ func when(flags ...Flag) meaning {
 	}
 }
 
-// unless sets flags where a field says no.
-func unless(flags ...Flag) meaning {
-	return func(v string, _ *fields) ([]Flag, bool) {
-		if !isYes(v) {
-			return flags, true
-		}
-		return nil, true
-	}
-}
-
 // choice is one of some words, whatever their case.
 func choice(flag string, words map[string]string) meaning {
 	return func(v string, _ *fields) ([]Flag, bool) {

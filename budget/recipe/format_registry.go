@@ -67,7 +67,7 @@ var formats = []format{
 			{"lora_r", number("lora")}, {"lora_target_modules",
 				only(func(f *fields) bool { return !f.yes("lora_target_linear") }, moduleList)},
 			{"lora_target_linear", when(Flag{"lora-targets", "all"})}, {"lora_dropout", share("lora-dropout")},
-			{"peft_use_dora", when(Flag{"dora", "true"})}, {"lora_modules_to_save", word("modules-to-save")},
+			{"peft_use_dora", when(Flag{"dora", "true"})},
 			{"load_in_4bit", when(Flag{"precision", "int4"})}, {"load_in_8bit", when(Flag{"precision", "int8"})},
 			{"bf16", only(unpacked, found([]string{`^(true|yes|full|auto)$`, "precision", "bf16"}, []string{`false`}))},
 			{"bfloat16", only(unpacked, when(Flag{"precision", "bf16"}))}, {"fp16", only(unpacked, when(Flag{"precision",
@@ -93,7 +93,7 @@ var formats = []format{
 		settle: factoryDefaults,
 		rows: append([]row{
 			{"finetuning_type", found([]string{`^(lora|full)$`})}, {"cutoff_len", number("seq")},
-			{"lora_rank", number("lora")}, {"lora_target", moduleList}, {"additional_target", word("modules-to-save")},
+			{"lora_rank", number("lora")}, {"lora_target", moduleList},
 			{"quantization_bit", choice("precision", map[string]string{"4": "int4", "8": "int8"})},
 			{"bf16", only(unpacked, factoryPrecision("bf16"))}, {"fp16", only(unpacked, factoryPrecision("fp16"))},
 			{"pure_bf16", when(Flag{"precision", "bf16"})},
@@ -113,7 +113,7 @@ var formats = []format{
 				when(Flag{"loss", "fused"})},
 			{"load_in_4bit", when(Flag{"precision", "int4"})}, {"load_in_8bit", when(Flag{"precision", "int8"})},
 			{"lora_r", only(withAdapters, number("lora"))}, {"lora_target_modules", only(withAdapters, moduleList)},
-			{"lora_modules_to_save", only(withAdapters, word("modules-to-save"))}, {"use_peft", when()},
+			{"use_peft", when()},
 		}, trainerRows...),
 	},
 	{
@@ -177,7 +177,8 @@ var formats = []format{
 		},
 	},
 	{
-		name: "vLLM arguments", all: []string{"model"}, any: []string{"gpu-memory-utilization", "max-num-seqs", "max-model-len", "vllm"},
+		name: "vLLM arguments", all: []string{"model"}, any: []string{"gpu-memory-utilization", "max-num-seqs",
+			"max-model-len", "vllm"},
 		always: []Flag{{"inference", "true"}}, settle: servingByPieces,
 		rows: []row{
 			{"vllm", word("")}, {"m", word("")}, {"model", word(modelFlag)}, {"tensor-parallel-size", number("tp")}, {"tp",

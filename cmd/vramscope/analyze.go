@@ -294,10 +294,10 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 	r := &f.theory.recipes
 	names, rs := run.Recipes()
 	for i := range rs {
-		r.files = append(r.files, recipeFile{names[i], rs[i]})
+		r.Files = append(r.Files, open.RecipeFile{Name: names[i], Recipe: rs[i]})
 	}
 	if none && t.Config == nil && len(rs) > 0 {
-		t.Config, _ = r.config() // one that can't be a model's describes none
+		t.Config, _ = r.Config() // one that can't be a model's describes none
 	}
 	if none && t.Config == nil {
 		return nil, idleSetting(cmd)
@@ -321,11 +321,11 @@ var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gp
 // told takes over what recipes among the inputs say, as far as the recording doesn't.
 func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
 	r := &f.theory.recipes
-	if len(r.files) == 0 {
+	if len(r.Files) == 0 {
 		return nil
 	}
 	before := f.theory.s
-	set, err := r.apply(cmd, &f.theory.s)
+	set, err := applyRecipes(cmd, r, &f.theory.s)
 	if err == nil {
 		_, err = budget.Compute(t.Config, f.theory.s)
 	}
@@ -339,7 +339,7 @@ func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
 			t.Given[name] = true
 		}
 	}
-	r.plain = f.redact
-	t.Told = append(t.Told, r.said()...)
+	r.Plain = f.redact
+	t.Told = append(t.Told, r.Said()...)
 	return nil
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -32,7 +29,8 @@ type budgetFlags struct {
 	noLadder, allLogits   bool
 	plan, precisionGiven  bool
 	redact                bool
-	recipes               recipes
+	recipePaths           []string
+	recipes               open.Recipes
 	s                     budget.Setting
 }
 
@@ -64,7 +62,7 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 	fl.BoolVar(&f.plan, "plan", false,
 		"search precision, sharding, checkpointing and batch for what fits --gpu, on --gpus of them")
 	modelFlags(cmd, &f)
-	fl.StringArrayVar(&f.recipes.paths, "recipe", nil, recipeHelp)
+	fl.StringArrayVar(&f.recipePaths, "recipe", nil, recipeHelp)
 	settingFlags(cmd, &f)
 	return cmd
 }
@@ -148,11 +146,13 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if d.Given, err = f.above.parse(f.redact); err != nil {
 		return err
 	}
-	if err := f.recipes.read(cmd.InOrStdin()); err != nil {
-		return err
+	for _, path := range f.recipePaths {
+		if err := f.recipes.Read(path, cmd.InOrStdin()); err != nil {
+			return err
+		}
 	}
 	given := cmd.Flags().Changed("precision")
-	if _, err := f.recipes.apply(cmd, &f.s); err != nil {
+	if _, err := applyRecipes(cmd, &f.recipes, &f.s); err != nil {
 		return err
 	}
 	c, notes, err := f.load(cmd.InOrStdin())
@@ -176,12 +176,12 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		r := f.above.redactor()
 		open.RedactAbove(r, &d.Title, d.Given)
 		for i := range notes {
-			notes[i] = r.Error(notes[i], besideCheckpoint(f.model))
+			notes[i] = r.Error(notes[i], open.BesideCheckpoint(f.model))
 		}
 	}
-	f.recipes.plain = f.redact
-	d.Recipes = f.recipes.documents()
-	d.Notes = slices.Insert(d.Notes, 0, append(f.recipes.said(), notes...)...)
+	f.recipes.Plain = f.redact
+	d.Recipes = f.recipes.Documents()
+	d.Notes = slices.Insert(d.Notes, 0, append(f.recipes.Said(), notes...)...)
 	return budgetFormats.write(cmd, &f.out, d)
 }
 
@@ -194,8 +194,8 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 			given++
 		}
 	}
-	if given == 0 && len(f.recipes.files) > 0 {
-		c, err := f.recipes.model()
+	if given == 0 && len(f.recipes.Files) > 0 {
+		c, err := f.recipes.Model()
 		return c, nil, err
 	}
 	if given != 1 {
@@ -213,64 +213,9 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 		}
 		c, err = budget.FromParams(n)
 	default:
-		return loadCheckpoint(f.model)
+		return open.CheckpointConfig(f.model)
 	}
 	return c, nil, err
-}
-
-// besideCheckpoint is where a checkpoint's configuration lies.
-func besideCheckpoint(path string) string { return filepath.Join(filepath.Dir(path), "config.json") }
-
-// loadCheckpoint prefers the config.json beside a checkpoint and says where
-// the two disagree. Packed weights have their bytes from the checkpoint and
-// everything else from the configuration.
-func loadCheckpoint(path string) (*budget.Config, []string, error) {
-	ts, err := open.Checkpoint(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	beside := besideCheckpoint(path)
-	if packed := budget.PackedIn(ts); packed != nil {
-		c, err := open.ReadConfig(beside)
-		if err != nil {
-			c, other := budget.FromTensors(ts)
-			if other != nil && !errors.Is(err, fs.ErrNotExist) { // there is one, and why it does not help is what to know
-				other = err
-			}
-			return c, nil, other
-		}
-		if c, err = c.Store(packed); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", beside, err)
-		}
-		return c, []string{fmt.Sprintf("%s describes the model; the checkpoint packs its weights (%s) into %s", beside,
-			packed.Kind, units.Bytes(packed.Bytes))}, nil
-	}
-	var total int64
-	for _, t := range ts {
-		if !t.Buffer {
-			total += t.Elements()
-		}
-	}
-	var notes []string
-	c, err := open.ReadConfig(beside)
-	switch {
-	case err == nil:
-		n, err := budget.Count(c)
-		if err != nil {
-			return nil, nil, err // it was counted before
-		}
-		if n.Total == total {
-			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside,
-				units.Count(int(total)))}, nil
-		}
-		notes = append(notes,
-			fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken",
-				beside, units.Count(int(n.Total)), units.Count(int(total))))
-	case !errors.Is(err, fs.ErrNotExist):
-		notes = append(notes, "not used: "+open.OneLine(err))
-	}
-	c, err = budget.FromTensors(ts)
-	return c, notes, err
 }
 
 // setting completes the flags.

@@ -203,6 +203,9 @@ func (s *sheet) plans(d *budget.Document) {
 			line += fmt.Sprintf(", %s communicated for each", units.Bytes(p.Traffic))
 		}
 		lines = append(lines, line+": "+p.Flags)
+		if name, _ := d.Setting["framework"].(string); p.Framework != "" {
+			lines = append(lines, fmt.Sprintf("%d as %s takes it: %s", i+1, name, p.Framework))
+		}
 	}
 	if len(lines) > 0 {
 		lines = append(lines, "The rest is about the first. Times are estimates for an H100, good for the order alone.")

@@ -1,0 +1,124 @@
+package open
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/recipe"
+)
+
+// Recipes are the files of frameworks that a setting comes from, and what became of them.
+type Recipes struct {
+	Files []RecipeFile
+	Notes []string // what they say together, and what of it doesn't count
+	Plain bool     // names and values aren't told
+}
+
+// RecipeFile is one of them, under the name that it is told by.
+type RecipeFile struct {
+	Name string
+	*recipe.Recipe
+}
+
+// Read adds a file.
+func (r *Recipes) Read(path string, stdin io.Reader) error {
+	x, err := Recipe(path, stdin)
+	if err == nil {
+		r.Files = append(r.Files, RecipeFile{path, x})
+	}
+	return err
+}
+
+// All are the files without their names.
+func (r *Recipes) All() []*recipe.Recipe {
+	rs := make([]*recipe.Recipe, len(r.Files))
+	for i := range r.Files {
+		rs[i] = r.Files[i].Recipe
+	}
+	return rs
+}
+
+// Config is the model's that the files describe or name; nil where they do neither.
+func (r *Recipes) Config() (*budget.Config, error) {
+	for _, f := range r.Files {
+		fields, called := f.Config()
+		if fields == nil {
+			continue
+		}
+		text, err := json.Marshal(fields)
+		if err != nil {
+			return nil, err
+		}
+		c, err := budget.ReadConfig(bytes.NewReader(text))
+		if err == nil {
+			_, err = budget.Count(c)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		if called != "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("the model is taken as %s, which %s calls %s; --config FILE takes another",
+				called,
+				f.Name, recipe.Clipped(f.Model)))
+		}
+		return c, nil
+	}
+	return nil, nil
+}
+
+// beside is the configuration in the folder that a file names as its model; nil without one.
+func (r *Recipes) beside() *budget.Config {
+	for _, f := range r.Files {
+		at := f.Sibling(f.Name)
+		if at == "" {
+			continue
+		}
+		if c, err := ReadConfig(at); err == nil {
+			r.Notes = append(r.Notes, "the model is that of "+at)
+			return c
+		}
+	}
+	return nil
+}
+
+// Model is the one that the files tell of.
+func (r *Recipes) Model() (*budget.Config, error) {
+	if c := r.beside(); c != nil {
+		return c, nil
+	}
+	c, err := r.Config()
+	if c != nil || err != nil {
+		return c, err
+	}
+	for _, f := range r.Files {
+		if f.Model != "" {
+			return nil,
+				fmt.Errorf("%s: the shape of its model %q isn't known: give --config FILE, --model FILE or --params 8B", f.Name,
+					recipe.Clipped(f.Model))
+		}
+	}
+	return nil, fmt.Errorf("%s names no model: give --config FILE, --model FILE or --params 8B", r.Files[0].Name)
+}
+
+// Said is what became of the files.
+func (r *Recipes) Said() (notes []string) {
+	for _, f := range r.Files {
+		notes = append(notes, f.Said(f.Name, r.Plain)...)
+	}
+	if r.Plain {
+		return notes
+	}
+	return append(notes, r.Notes...)
+}
+
+// Documents are the files as JSON has them.
+func (r *Recipes) Documents() []recipe.Document {
+	ds := make([]recipe.Document, 0, len(r.Files))
+	for _, f := range r.Files {
+		ds = append(ds, f.Document(f.Name, r.Plain))
+	}
+	return ds
+}
