@@ -152,10 +152,10 @@ func (w *whatIf) failsAt(o *Outcome, view *frames.View) {
 			if s.FirstEvent > *o.OOMEvent || *o.OOMEvent > s.LastEvent {
 				continue
 			}
-			o.FailedStep = ptr(s.Number)
+			o.FailedStep = new(s.Number)
 			for _, p := range s.Phases {
 				if p.FirstEvent <= *o.OOMEvent && *o.OOMEvent <= p.LastEvent {
-					o.FailedPhase = ptr(p.Phase.String())
+					o.FailedPhase = new(p.Phase.String())
 				}
 			}
 		}
@@ -177,7 +177,7 @@ func (w *whatIf) failsAt(o *Outcome, view *frames.View) {
 	}
 	o.FailedAt = &Place{Function: at.Function, File: at.File}
 	if at.Line > 0 {
-		o.FailedAt.Line = ptr(at.Line)
+		o.FailedAt.Line = new(at.Line)
 	}
 }
 

@@ -187,6 +187,12 @@ func (l *loop) perRequest() bool {
 	return requests*2 > l.n
 }
 
+// mayBeOneStep reports whether a few backward passes without an optimizer's step may be
+// the micro-batches of the first step.
+func (l *loop) mayBeOneStep(passes int) bool {
+	return l.trains && passes <= 3 && len(l.endsOf(meaning.Optimizer)) == 0
+}
+
 // mayBeLayers reports whether the steps may be the layers of one pass, which keeps
 // what each begins with: without stacks, where a request failed or the recording
 // ends in the middle of one, they make few blocks, in which nothing comes back,
@@ -200,10 +206,8 @@ func (l *loop) mayBeLayers(kept []timeline.AllocationID) bool {
 	if len(of) == 0 || len(of) > kinds || l.n < 2 {
 		return false
 	}
-	for _, s := range l.steps {
-		if slices.ContainsFunc(s.Phases, func(p meaning.PhaseSpan) bool { return p.Phase == meaning.Optimizer }) {
-			return false
-		}
+	if len(l.endsOf(meaning.Optimizer)) > 0 {
+		return false
 	}
 	events := &l.t.Device.Events
 	broken := l.view.Recorded(l.t.Device) == "none" && (l.cut() || slices.Contains(events.Action[l.first[l.n-1]:], snapshot.OOM))

@@ -355,14 +355,18 @@ var LogitsBySize = &rules.Rule{
 	ID: "logits",
 	Doc: `Logits, a copy of them, or their gradient, by size and place: what a loss is made of, tokens times
 vocabulary, at the end of a forward pass and at the beginning of the backward pass. Less sure where no frame names a
-loss and only the order of sizes speaks.`,
+loss and only the order of sizes speaks, or where, without stacks, it is merely far larger than
+all else that generation makes.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.Sizes, rules.Lives, rules.Marked},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			d := a.Logits[id]
-			if d == meaning.NoDetail {
+			switch {
+			case d == meaning.NoDetail && !a.Recorded.Allocs && a.Widest[id] && a.Phase[id] == meaning.Generate && !a.Kept[id]:
+				return rules.As(meaning.Logits, rules.Plausible+1)
+			case d == meaning.NoDetail:
 				return rules.Claim{}
 			}
 			if d == plain {
