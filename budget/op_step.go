@@ -124,6 +124,7 @@ func (r *run) backward(f *forward) {
 	case r.shards != nil && r.shards.root != nil && !r.last: // the last callback of each backward
 		r.reduce(r.shards.root)
 	}
+	m.emptyBucket()
 	r.end(Backward)
 	r.dropOutputs(&f.logits)
 	for _, s := range f.batch.all() {

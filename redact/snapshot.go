@@ -115,7 +115,7 @@ var pathWords = wordSet("main self of __traceback__ grad __defaults__")
 var (
 	number      = pattern.Of(`^[0-9]*$`)
 	plainValue  = pattern.Of(`^(True|False|None|true|false|-?[0-9.]+(e[-+]?[0-9]+)?)?$`)
-	optionWords = pattern.Of(`[^,:\[\]> \t]+`)
+	optionWords = pattern.Of(`[^,:=;\[\]> \t]+`)
 )
 
 // setting keeps the allocator's options with their numbers and words.
@@ -130,13 +130,18 @@ func (r *Redactor) setting(x snapshot.Setting) snapshot.Setting {
 		}
 		x.Key += "." + tail
 	}
-	x.Value = optionWords().ReplaceAllStringFunc(x.Value, func(w string) string {
+	x.Value = r.options(x.Value)
+	return x
+}
+
+// options keeps the words and numbers of the allocator's settings.
+func (r *Redactor) options(text string) string {
+	return optionWords().ReplaceAllStringFunc(text, func(w string) string {
 		if options()[w] || plainValue().MatchString(w) {
 			return w
 		}
 		return r.name("value", w)
 	})
-	return x
 }
 
 // unknown keeps where a key stands; the value is gone.

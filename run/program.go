@@ -132,8 +132,8 @@ func (r *Result) Missing() string {
 			"  Processes on other machines, of Ray or in containers need the variables of `vramscope run --print-env -o DIR`."
 	case len(r.Processes) == 0:
 		return "nothing was recorded: PyTorch was imported, and no process used CUDA\n" +
-			"  python -c 'import torch; print(torch.cuda.is_available())' says whether PyTorch sees a GPU; if so, the program doesn't\n" +
-			"  move its model there."
+			"  python -c 'import torch; print(torch.cuda.is_available())' says whether PyTorch sees a GPU.\n" +
+			"  If so, the program doesn't move its model there."
 	}
 	return "nothing was recorded: " + explain(r.Processes)
 }

@@ -27,7 +27,7 @@ var PlainStyle string
 //go:embed index/index.tmpl
 var Index string
 
-//go:embed css/*.css js/*.js index/*.css index/*.js view/*.css view/*.js
+//go:embed css/*.css js/*.js index/*.css index/*.js view/*.css view/*.js compare/*.css compare/*.js
 var parts embed.FS
 
 //go:embed echarts/echarts.min.js
@@ -85,6 +85,19 @@ func served(script string) string {
 
 // ServedStyle is what a served page adds to Style.
 func ServedStyle() string { return read("view/served.css") }
+
+// CompareStyle is what the page of a comparison adds to PlainStyle.
+func CompareStyle() string { return Colours() + read("compare/compare.css") }
+
+// CompareScript is that page's script.
+func CompareScript() string {
+	script := "(function () {\n'use strict';\n"
+	for _, part := range []string{"js/05-text.js", "js/10-base.js", "js/20-data.js", "js/26-cursor.js", "js/28-flame.js",
+		"js/40-raster.js", "compare/compare.js"} {
+		script += read(part)
+	}
+	return script + "})();\n"
+}
 
 // IndexStyle is what the page over many runs adds to Style.
 func IndexStyle() string { return read("index/index.css") }

@@ -245,11 +245,13 @@ var optimizer = found(
 	[]string{`adafactor`, "optimizer", "adafactor-hf"},
 	[]string{`lion`, "optimizer", "lion"}, []string{`apollo_adamw`, "optimizer", "apollo"},
 	[]string{`galore`, "optimizer", "galore"}, []string{`muon`, "optimizer", "muon-adamw"},
-	[]string{`adagrad`, "optimizer", "adagrad"}, []string{`rmsprop`, "optimizer", "rmsprop"}, []string{`lamb`, "optimizer", "lamb"},
+	[]string{`adagrad`, "optimizer", "adagrad"}, []string{`rmsprop`, "optimizer", "rmsprop"}, []string{`lamb`, "optimizer",
+		"lamb"},
 	[]string{`sgd`, "optimizer", "sgd"})
 
 // attention reads what implementations are called.
-var attention = found([]string{`flash|^fa2?$|^fa3$`, "attention", "flash"}, []string{`sdpa|fused|auto|efficient`, "attention", "sdpa"},
+var attention = found([]string{`flash|^fa2?$|^fa3$`, "attention", "flash"}, []string{`sdpa|fused|auto|efficient`, "attention",
+	"sdpa"},
 	[]string{`eager|disabled|unfused|local`, "attention", "eager"})
 
 // offloaded reads the device of what DeepSpeed moves away.
@@ -274,5 +276,6 @@ var stageInName = found([]string{`(zero|z|stage)_?-?3.*offload`, "zero", "3", "o
 	[]string{`(zero|z|stage)_?-?2`, "zero", "2"}, []string{`(zero|z|stage)_?-?1`, "zero", "1"}, []string{`(zero|z|stage)_?-?0`})
 
 // shardings are FSDP's strategies, as Transformers and Accelerate name them.
-var shardings = found([]string{`hybrid`, "fsdp", "hybrid"}, []string{`full_shard.*offload|offload.*full_shard`, "fsdp", "full", "offload",
+var shardings = found([]string{`hybrid`, "fsdp", "hybrid"}, []string{`full_shard.*offload|offload.*full_shard`, "fsdp",
+	"full", "offload",
 	"params"}, []string{`full|^1$`, "fsdp", "full"}, []string{`shard_grad_op|^2$`, "zero", "2"}, []string{`no_shard|^3$`})

@@ -117,7 +117,8 @@ func titanPipeline(f *fields, r *Recipe) {
 	}
 	if pp := degree("pipeline_parallel_degree"); pp > 1 && err == nil && batch > 0 {
 		micro := max(degree("pipeline_parallel_microbatch_size"), 1)
-		r.implied(Flag{"batch", strconv.FormatInt(micro, 10)}, Flag{"micro-batches", strconv.FormatInt(max(batch/micro, 1), 10)})
+		r.implied(Flag{"batch", strconv.FormatInt(micro, 10)}, Flag{"micro-batches", strconv.FormatInt(max(batch/micro, 1),
+			10)})
 	}
 	n := int64(1)
 	for _, name := range []string{"data_parallel_shard_degree", "data_parallel_replicate_degree", "tensor_parallel_degree",
@@ -158,7 +159,8 @@ func factoryDefaults(f *fields, r *Recipe) {
 }
 
 // otherModels are arguments of models that are made of other layers than are counted here.
-var otherModels = []string{"multi-latent-attention", "moe-layer-freq", "moe-shared-expert-intermediate-size", "hybrid-override-pattern",
+var otherModels = []string{"multi-latent-attention", "moe-layer-freq", "moe-shared-expert-intermediate-size",
+	"hybrid-override-pattern",
 	"experimental-attention-variant"}
 
 // megatronModel makes a model's configuration of Megatron's arguments.
@@ -192,6 +194,11 @@ func megatronModel(f *fields, r *Recipe) {
 	if shape["vocab_size"] == nil {
 		shape["vocab_size"] = 50304.0
 	}
+	megatronRanks(f, r)
+}
+
+// megatronRanks counts GPUs, and the micro-batches that each gets of the batch.
+func megatronRanks(f *fields, r *Recipe) {
 	count := func(name string) int64 {
 		n, err := strconv.ParseInt(f.values[name], 10, 32)
 		if err != nil || n < 1 {
@@ -247,6 +254,14 @@ func bucket(flag string) meaning {
 		}
 		return atLeastNone(flag)(v, f)
 	}
+}
+
+// prefetch is how much ZeRO 3 gathers ahead; what counts is whether it does.
+func prefetch(v string, f *fields) ([]Flag, bool) {
+	if v == "0" {
+		return []Flag{{"prefetch-bucket", "-1"}}, true
+	}
+	return number("")(v, f)
 }
 
 // Sibling is a configuration that lies where a recipe's model is a folder, "" where it

@@ -8,7 +8,7 @@ var formats = []format{
 	{
 		name: "torchtune recipe", all: []string{"model._component_"}, any: []string{"tokenizer._component_",
 			"optimizer._component_"},
-		always: []Flag{{"framework", "torchtune"}, {"lora-dtype", "model"}},
+		always: []Flag{{"framework", "torchtune"}, {"lora-dtype", "model"}, {"fsdp", "full"}},
 		rows: []row{
 			{"model._component_", torchtuneModel},
 			{"model.lora_rank", number("lora")}, {"model.lora_attn_modules", torchtuneTargets},
@@ -177,10 +177,10 @@ var formats = []format{
 		},
 	},
 	{
-		name: "vLLM arguments", any: []string{"gpu-memory-utilization", "max-num-seqs", "max-model-len", "command"},
+		name: "vLLM arguments", all: []string{"model"}, any: []string{"gpu-memory-utilization", "max-num-seqs", "max-model-len", "vllm"},
 		always: []Flag{{"inference", "true"}}, settle: servingByPieces,
 		rows: []row{
-			{"command", word("")}, {"m", word("")}, {"model", word(modelFlag)}, {"tensor-parallel-size", number("tp")}, {"tp",
+			{"vllm", word("")}, {"m", word("")}, {"model", word(modelFlag)}, {"tensor-parallel-size", number("tp")}, {"tp",
 				number("tp")},
 			{"pipeline-parallel-size", number("pp")}, {"pp", number("pp")}, {"max-model-len", number("context")},
 			{"max-num-seqs", number("batch")}, {"dtype", choice("precision", dtypes)}, {"kv-cache-dtype", cacheType},
@@ -219,10 +219,9 @@ func deepspeedRows(at string) []row {
 		{"zero_optimization.offload_optimizer.device", offloaded("optimizer")},
 		{"zero_optimization.offload_param.device", offloaded("params")},
 		{"zero_optimization.reduce_bucket_size", bucket("reduce-bucket")},
-		{"zero_optimization.allgather_bucket_size", bucket("gather-bucket")},
-		{"zero_optimization.stage3_prefetch_bucket_size", bucket("prefetch-bucket")},
+		{"zero_optimization.allgather_bucket_size", number("")}, // gathered in place
+		{"zero_optimization.stage3_prefetch_bucket_size", prefetch},
 		{"zero_optimization.stage3_max_live_parameters", bucket("live-parameters")},
-		{"zero_optimization.stage3_param_persistence_threshold", bucket("persistence-threshold")},
 		{"zero_optimization.overlap_comm", when(Flag{"overlap-comm", "true"})},
 		{"zero_optimization.contiguous_gradients", when()},
 		{"bf16.enabled", when(Flag{"precision", "bf16"}, Flag{"master-weights", "true"})},

@@ -92,11 +92,15 @@ func TestModels(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"meta-llama/Llama-3.1-8B-Instruct": "Llama-3.1-8B", "llama3_1_8b": "Llama-3.1-8B", "llama3 70B": "Llama-3.1-70B", "gpt2": "gpt2",
-		"meta-llama/Llama-2-7b-hf": "Llama-2-7B", "/models/Qwen2.5-0.5B-Instruct/": "Qwen2.5-0.5B", "qwen2_5_7b_base": "Qwen2.5-7B",
-		"unsloth/llama-3-8b-bnb-4bit": "Llama-3.1-8B", "mistralai/Mistral-7B-v0.1": "Mistral-7B-v0.1", "gemma2_9b": "Gemma-2-9B",
-		"deepseek-ai/DeepSeek-V3": "DeepSeek-V3", "microsoft/Phi-3-mini-4k-instruct": "Phi-3-mini", "TinyLlama/TinyLlama-1.1B-Chat-v1.0": "TinyLlama-1.1B",
-		"me/my-own": "", "llama-3.2-11B-Vision": "", "Qwen3-30B": "", "gpt2-like": "",
+		"meta-llama/Llama-3.1-8B-Instruct": "Llama-3.1-8B", "llama3_1_8b": "Llama-3.1-8B", "llama3 70B": "Llama-3.1-70B",
+		"gpt2":                     "gpt2",
+		"meta-llama/Llama-2-7b-hf": "Llama-2-7B", "/models/Qwen2.5-0.5B-Instruct/": "Qwen2.5-0.5B",
+		"qwen2_5_7b_base":             "Qwen2.5-7B",
+		"unsloth/llama-3-8b-bnb-4bit": "Llama-3.1-8B", "mistralai/Mistral-7B-v0.1": "Mistral-7B-v0.1",
+		"gemma2_9b":               "Gemma-2-9B",
+		"deepseek-ai/DeepSeek-V3": "DeepSeek-V3", "microsoft/Phi-3-mini-4k-instruct": "Phi-3-mini",
+		"TinyLlama/TinyLlama-1.1B-Chat-v1.0": "TinyLlama-1.1B",
+		"me/my-own":                          "", "llama-3.2-11B-Vision": "", "Qwen3-30B": "", "gpt2-like": "",
 	} {
 		if _, called := (&Recipe{Model: name}).Config(); called != want {
 			t.Errorf("%s: taken as %q, want %q", name, called, want)
@@ -107,21 +111,29 @@ func TestModels(t *testing.T) {
 // TestMeanings are fields that depend on each other, and values that say nothing.
 func TestMeanings(t *testing.T) {
 	for _, tt := range []struct{ name, file, text, want string }{
-		{"every second layer", "a.toml", "[model]\nname='llama3'\nflavor='8B'\n[training]\nseq_len=10\n[activation_checkpoint]\nmode='selective'\nselective_ac_option='2'",
+		{"every second layer", "a.toml",
+			"[model]\nname='llama3'\nflavor='8B'\n[training]\nseq_len=10\n[activation_checkpoint]\nmode='selective'\nselective_ac_option='2'",
 			"seq=10 checkpointing=2 framework=torchtitan precision=bf16-mixed optimizer=adamw-fused loss=default fsdp=full"},
-		{"a pipeline's micro-batches", "a.toml", "[model]\nname='llama3'\nflavor='8B'\n[training]\nlocal_batch_size=8\n[parallelism]\npipeline_parallel_degree=4\ndata_parallel_shard_degree=-1\npipeline_parallel_schedule='Interleaved1F1B'",
+		{"a pipeline's micro-batches", "a.toml",
+			"[model]\nname='llama3'\nflavor='8B'\n[training]\nlocal_batch_size=8\n[parallelism]\npipeline_parallel_degree=4\ndata_parallel_shard_degree=-1\npipeline_parallel_schedule='Interleaved1F1B'",
 			"pp=4 schedule=interleaved framework=torchtitan precision=bf16-mixed optimizer=adamw-fused loss=default fsdp=full batch=1 micro-batches=8"},
-		{"packed weights", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: lora\nquantization_bit: 4\nbf16: true\nlora_rank: 4",
+		{"packed weights", "a.yaml",
+			"model_name_or_path: a/b\nfinetuning_type: lora\nquantization_bit: 4\nbf16: true\nlora_rank: 4",
 			"precision=int4 lora=4 framework=transformers trainer=true checkpointing=full"},
-		{"full in 32 bits", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: full\nbf16: true\ndisable_gradient_checkpointing: true",
+		{"full in 32 bits", "a.yaml",
+			"model_name_or_path: a/b\nfinetuning_type: full\nbf16: true\ndisable_gradient_checkpointing: true",
 			"precision=bf16-mixed checkpointing=none framework=transformers trainer=true"},
-		{"a merge in YAML", "a.yaml", "base: &b\n  lr: 1\nbase_model: x\nmicro_batch_size: 3\nother:\n  <<: *b", "batch=3 framework=transformers trainer=true"},
-		{"arguments in a variable", "a.sh", "ARGS=\"--num-layers 2 --hidden-size 64\"\nN=4\npretrain $ARGS --seq-length ${N:-1} --micro-batch-size ${M:-2}",
+		{"a merge in YAML", "a.yaml", "base: &b\n  lr: 1\nbase_model: x\nmicro_batch_size: 3\nother:\n  <<: *b",
+			"batch=3 framework=transformers trainer=true"},
+		{"arguments in a variable", "a.sh",
+			"ARGS=\"--num-layers 2 --hidden-size 64\"\nN=4\npretrain $ARGS --seq-length ${N:-1} --micro-batch-size ${M:-2}",
 			"seq=4 batch=2 framework=megatron optimizer=adamw-fused"},
-		{"unknown words", "a.json", `{"per_device_train_batch_size": "auto", "optim": "nonesuch", "bf16": "maybe"}`, "framework=transformers trainer=true"},
+		{"unknown words", "a.json", `{"per_device_train_batch_size": "auto", "optim": "nonesuch", "bf16": "maybe"}`,
+			"framework=transformers trainer=true"},
 		{"a stage by a name", "a.json", `{"per_device_train_batch_size": 1, "deepspeed": "examples/ds_z3_offload_config.json"}`,
 			"batch=1 zero=3 offload=params framework=transformers trainer=true"},
-		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100", "context=100 inference=true seq=100 precision=int4"},
+		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
+			"context=100 inference=true seq=100 precision=int4"},
 	} {
 		r, err := Read(tt.file, strings.NewReader(tt.text))
 		if err != nil {
@@ -168,11 +180,13 @@ func TestRefusals(t *testing.T) {
 		{"depth in YAML", "a.yaml", strings.Repeat("[", 100) + strings.Repeat("]", 100), "deeper than 64"},
 		{"depth in JSON", "a.json", strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100), "deeper than 64"},
 		{"depth in TOML", "a.toml", "a = " + strings.Repeat("[", 100) + strings.Repeat("]", 100), "deeper than 64"},
-		{"many fields", "a.json", `{"a": [` + strings.Repeat(`{"b": {}},`, 10) + strings.Repeat(`{"b":1},`, 30_000) + `1]}`, "more than 20000 fields"},
+		{"many fields", "a.json", `{"a": [` + strings.Repeat(`{"b": {}},`, 10) + strings.Repeat(`{"b":1},`, 30_000) + `1]}`,
+			"more than 20000 fields"},
 		{"cut JSON", "a.json", `{"a": 1`, "offset 7: no JSON: unexpected EOF"},
 		{"no YAML", "a.yaml", "a: [", "no YAML: line 1"},
 		{"size", "a.yaml", strings.Repeat("#", maxBytes+1), "more than 1 MiB"},
 		{"another file", "a.yaml", "services:\n  web: nginx\n", "no recipe of a known framework"},
+		{"a run's own record", "run.json", `{"schema": "vramscope.run/1", "command": ["python", "train.py"], "model": "a"}`, "no recipe of a known framework"},
 		{"nothing", "a.yaml", "", "no recipe of a known framework"},
 		{"a program", "a.sh", "echo hello\nexit 1\n", "no recipe of a known framework"},
 	} {

@@ -344,12 +344,12 @@ func (a *arguments) word(word string, depth int) error {
 // without a name.
 func (f *fields) command(word string) {
 	switch {
-	case word == "serve" && f.values["command"] == "vllm":
-		f.values["command"] = "vllm serve"
-	case f.values["command"] == "vllm serve" && f.values["model"] == "":
+	case word == "serve" && f.has("vllm"):
+		f.values["vllm"] = word
+	case f.values["vllm"] == "serve" && f.values["model"] == "":
 		_ = f.add("model", word)
 	case path.Base(word) == "vllm":
-		_ = f.add("command", "vllm")
+		_ = f.add("vllm", "true")
 	}
 }
 

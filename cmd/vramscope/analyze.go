@@ -36,6 +36,7 @@ type analyzeFlags struct {
 	source    string
 	at        string
 	step, top int
+	compare   bool
 	served    bool // a server has the page's columns: there may be more of them
 }
 
@@ -81,6 +82,7 @@ told by the files' names and contents.`,
 		flags.BoolVar(&f.allSteps, "all-steps", false, "in JSON, every step and every item of long lists; without it, what fits "+
 			"into 40 kB for each device")
 		f.above.flags(cmd, "the report")
+		flags.BoolVar(&f.compare, "compare", false, "compare two inputs, as diff does")
 		numberFlag(cmd, &f.top, "top", "show the `N` call sites that hold most")
 	})
 	grouped(cmd, "Gates", func() {
@@ -93,6 +95,9 @@ told by the files' names and contents.`,
 }
 
 func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
+	if f.compare {
+		return f.compared(cmd, args)
+	}
 	if err := f.out.check(); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -98,6 +99,12 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.StringVar(&s.LoRADtype, "lora-dtype", "fp32", "the adapters' type: model or fp32 (PEFT's default)")
 	fl.Float64Var(&s.LoRADropout, "lora-dropout", 0, "dropout in front of the adapters")
 	fl.IntVar(&s.Zero, "zero", 0, "ZeRO stage, 0 to 3")
+	fl.Int64Var(&s.ReduceBucket, "reduce-bucket", 0,
+		"DeepSpeed's reduce_bucket_size, in `elements` (default 500,000,000; -1: auto)")
+	fl.Int64Var(&s.LiveParameters, "live-parameters", 0, "DeepSpeed's stage3_max_live_parameters (default 1,000,000,000)")
+	fl.Int64Var(&s.PrefetchBucket, "prefetch-bucket", 0,
+		"DeepSpeed's stage3_prefetch_bucket_size: -1 when it gathers nothing ahead")
+	fl.BoolVar(&s.OverlapComm, "overlap-comm", false, "DeepSpeed's overlap_comm: two buckets by turns")
 	fl.StringVar(&s.FSDP, "fsdp", "", "full or hybrid")
 	fl.Int64Var(&s.GPUs, "gpus", 0, "GPUs altogether (default: what --tp, --pp, --cp and --ep need)")
 	fl.Int64Var(&s.TP, "tp", 1, "tensor-parallel ranks")
@@ -256,8 +263,9 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside,
 				units.Count(int(total)))}, nil
 		}
-		notes = append(notes, fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken",
-			beside, units.Count(int(n.Total)), units.Count(int(total))))
+		notes = append(notes,
+			fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken",
+				beside, units.Count(int(n.Total)), units.Count(int(total))))
 	case !errors.Is(err, fs.ErrNotExist):
 		notes = append(notes, "not used: "+open.OneLine(err))
 	}
@@ -412,7 +420,7 @@ type budgetDocument struct {
 	Title string        `json:"title"`
 	Given []report.Note `json:"given"` // "notes" are the budget's
 
-	Recipes []recipeDocument `json:"recipes"`
+	Recipes []recipe.Document `json:"recipes"`
 }
 
 var budgetFormats = formats[*budgetDocument]{

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -64,9 +64,12 @@ func (r *recipes) apply(cmd *cobra.Command, s *budget.Setting) (set []string, er
 		flag.Changed = true
 		set = append(set, g.Name)
 	}
-	if ranks := s.GPUs / max(s.TP*s.PP, 1); ranks < 2 && (s.FSDP != "" || s.Zero > 0) && !cmd.Flags().Changed("gpus") {
-		r.notes = append(r.notes, "how many GPUs share the model no file says: counted unsharded; give --gpus N")
+	if ranks := s.GPUs / max(s.TP*s.PP, 1); ranks < 2 && (slices.Contains(set, "fsdp") || slices.Contains(set,
+		"zero") && s.Zero > 0) {
 		s.FSDP, s.Zero = "", 0
+		if !cmd.Flags().Changed("gpus") {
+			r.notes = append(r.notes, "how many GPUs share the model no file says: counted unsharded; give --gpus N")
+		}
 	}
 	if len(r.files) > 0 && !cmd.Flags().Changed("seq") && !cmd.Flags().Changed("context") {
 		r.notes = append(r.notes, "how long sequences are no file says: give --seq N")
@@ -95,7 +98,7 @@ func (r *recipes) config() (*budget.Config, error) {
 		if called != "" {
 			r.notes = append(r.notes, fmt.Sprintf("the model is taken as %s, which %s calls %s; --config FILE takes another",
 				called,
-				f.name, clipped(f.Model)))
+				f.name, recipe.Clipped(f.Model)))
 		}
 		return c, nil
 	}
@@ -130,39 +133,16 @@ func (r *recipes) model() (*budget.Config, error) {
 		if f.Model != "" {
 			return nil,
 				fmt.Errorf("%s: the shape of its model %q isn't known: give --config FILE, --model FILE or --params 8B", f.name,
-					clipped(f.Model))
+					recipe.Clipped(f.Model))
 		}
 	}
 	return nil, fmt.Errorf("%s names no model: give --config FILE, --model FILE or --params 8B", r.files[0].name)
 }
 
-// said is what became of the files: which fields were used and as which flags, what the
-// framework does unasked, and which fields were passed over.
+// said is what became of the files.
 func (r *recipes) said() (notes []string) {
 	for _, f := range r.files {
-		if r.plain {
-			notes = append(notes, fmt.Sprintf("%s: %s", f.Format, recipeFlags(f.Flags())))
-			continue
-		}
-		var used, unasked []string
-		for _, x := range f.Fields {
-			flags := recipeFlags(x.Flags)
-			switch {
-			case x.Name == "" && flags != "":
-				unasked = append(unasked, flags)
-			case flags != "":
-				used = append(used, fmt.Sprintf("%s %s → %s", clipped(x.Name), clipped(x.Value), flags))
-			case x.Name != "":
-				used = append(used, clipped(x.Name)+" "+clipped(x.Value))
-			}
-		}
-		notes = append(notes, fmt.Sprintf("%s (%s): %s", f.name, f.Format, strings.Join(used, "; ")))
-		if len(unasked) > 0 {
-			notes = append(notes, "implied by it: "+strings.Join(unasked, " "))
-		}
-		if len(f.Ignored) > 0 {
-			notes = append(notes, fmt.Sprintf("not used of it: %s", someOf(f.Ignored)))
-		}
+		notes = append(notes, f.Said(f.name, r.plain)...)
 	}
 	if r.plain {
 		return notes
@@ -170,75 +150,10 @@ func (r *recipes) said() (notes []string) {
 	return append(notes, r.notes...)
 }
 
-// recipeFlags are flags as they are typed.
-func recipeFlags(flags []recipe.Flag) string {
-	var words []string
-	for _, g := range flags {
-		if g.Value == "true" {
-			words = append(words, "--"+g.Name)
-			continue
-		}
-		words = append(words, "--"+g.Name+" "+clipped(g.Value))
-	}
-	return strings.Join(words, " ")
-}
-
-const (
-	ignoredShown = 20
-	clippedRunes = 60
-)
-
-func someOf(names []string) string {
-	var words []string
-	for _, n := range names[:min(len(names), ignoredShown)] {
-		words = append(words, clipped(n))
-	}
-	if more := len(names) - ignoredShown; more > 0 {
-		words = append(words, fmt.Sprintf("and %d more (--format json lists all)", more))
-	}
-	return strings.Join(words, ", ")
-}
-
-// clipped keeps a word from filling a terminal.
-func clipped(s string) string {
-	if r := []rune(s); len(r) > clippedRunes {
-		return string(r[:clippedRunes]) + "…"
-	}
-	return s
-}
-
-// recipeDocument is what JSON says of a file.
-type recipeDocument struct {
-	File    string                `json:"file"`
-	Format  string                `json:"format"`
-	Model   string                `json:"model"`
-	Fields  []recipeFieldDocument `json:"fields"`
-	Ignored []string              `json:"ignored"`
-}
-
-// recipeFieldDocument is a field with the flags that mean the same; name is empty for what
-// the framework does unasked.
-type recipeFieldDocument struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-	Flags string `json:"flags"`
-}
-
-func (r *recipes) documents() []recipeDocument {
-	ds := make([]recipeDocument, 0, len(r.files))
+func (r *recipes) documents() []recipe.Document {
+	ds := make([]recipe.Document, 0, len(r.files))
 	for _, f := range r.files {
-		if r.plain {
-			ds = append(ds, recipeDocument{Format: f.Format, Fields: []recipeFieldDocument{{Flags: recipeFlags(f.Flags())}},
-				Ignored: []string{}})
-			continue
-		}
-		d := recipeDocument{File: f.name, Format: f.Format, Model: f.Model, Fields: []recipeFieldDocument{},
-			Ignored: append([]string{},
-				f.Ignored...)}
-		for _, x := range f.Fields {
-			d.Fields = append(d.Fields, recipeFieldDocument{x.Name, x.Value, recipeFlags(x.Flags)})
-		}
-		ds = append(ds, d)
+		ds = append(ds, f.Document(f.name, r.plain))
 	}
 	return ds
 }

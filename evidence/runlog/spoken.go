@@ -45,8 +45,8 @@ var spokenMarks = []stopWord{
 // denials are words of which none may stand shortly before such a mark: by them
 // nothing failed, or not yet. Those of modals do so unless "have" stands beside them.
 var (
-	denials = setOf("not no never without avoid avoids avoiding prevent prevents preventing against if about means what risk case " +
-		"solve solves solved fix fixes fixed fixing reduce reduces handle handles handling detect detects")
+	denials = setOf("not no never without avoid avoids avoiding prevent prevents preventing against if about means what " +
+		"risk case solve solves solved fix fixes fixed fixing reduce reduces handle handles handling detect detects")
 	modals = setOf("may might can could would will")
 	// causes are those by which it failed all the same: "could not go on after OOM".
 	causes = setOf("after from because due")

@@ -40,7 +40,7 @@ func recipeOf(shown, name string, text io.Reader) (*recipe.Recipe, error) {
 
 // recipeIn takes a file in as a recipe, if it is called like one and is one.
 func (r *Run) recipeIn(in *snapshot.Input, head []byte) bool {
-	if !recipe.Candidate(in.Name) || sniff.IsBinary(head) || sniff.AccessoryOf(head) == sniff.Config {
+	if !recipe.Candidate(in.Name) || sniff.IsBinary(head) || sniff.IsRunRecord(head) || sniff.AccessoryOf(head) == sniff.Config {
 		return false
 	}
 	c, total, err := in.Content()

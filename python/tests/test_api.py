@@ -113,7 +113,7 @@ shell = Shell()
 vramscope.load_ipython_extension(shell)
 report = shell.magic("out", "left = [torch.zeros(1 << 20) for _ in range(3)]")
 assert report.devices
-shell.magic("again", "x = 1")
+assert shell.magic("again", "x = 1") is None
 """) == "left on the GPU: 3 MiB in 3 allocations\n       3 MiB  main.left\nleft on the GPU: nothing\n"  # fmt: skip
 
 

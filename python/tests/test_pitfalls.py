@@ -78,12 +78,13 @@ def test_forked_workers(lab: Lab) -> None:
     r = lab.run("""
         import os, signal, time, torch
         kept = torch.zeros(1 << 20)
+        up, tell = os.pipe()
         child = os.fork()
         if child == 0:
             assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-            os.write(1, b"up ")
-            time.sleep(60)
-        time.sleep(0.2)
+            os.write(tell, b"up")
+            time.sleep(600)
+        print(os.read(up, 2).decode(), end=" ")
         os.kill(child, signal.SIGTERM)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """)

@@ -74,8 +74,14 @@ type chart struct {
 // tableRows is how many rows of the table stand in the page without a script.
 const tableRows = 25
 
+// longestName is how long a command may be that names a page, in bytes.
+const longestName = 80
+
 func newPage(doc *report.Document) (*page, error) {
 	v := &page{Document: doc, Name: doc.Title}
+	if c := doc.Environment.Command; v.Name == "" && c != nil && len(*c) <= longestName {
+		v.Name = *c
+	}
 	if v.Name == "" && len(doc.Inputs) > 0 {
 		v.Name = report.ShortFile(doc.Inputs[0].Path)
 		if folder := commonFolder(doc.Inputs); doc.Ranks != nil && folder != "" {

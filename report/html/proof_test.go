@@ -84,6 +84,7 @@ func TestHeightFollowsZoom(t *testing.T) {
 	b.until(`vramscope[0].timeline.top < 10 * 2 ** 30`)
 	eval[bool](b, `(document.querySelector('[data-role=reset]').click(), true)`)
 	b.until(fmt.Sprintf(`vramscope[0].timeline.top > %d`, int64(70)<<30))
+	b.see("category")
 	if got := top(); got != whole {
 		t.Errorf("the whole again, the axis ends at %v instead of %v", got, whole)
 	}

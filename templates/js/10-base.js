@@ -65,6 +65,10 @@ function keepFocus(place, ...children) {
   if (next) next.focus(); else { place.tabIndex = -1; place.focus(); }
 }
 
+// unseen tells of a place that nobody can see, in a folded part: it is drawn when
+// that is opened.
+const unseen = place => !place.clientWidth || !place.checkVisibility();
+
 // attempt lets one picture fail without the rest of the page; the console has why.
 function attempt(f) {
   try { return f(); } catch (e) { console.error(e); }

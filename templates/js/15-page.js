@@ -63,7 +63,7 @@ function page() {
   all('.copycode').forEach(b => b.addEventListener('click', () => copyText(b.parentElement.querySelector('pre').textContent, b)));
   all('.scroll table').forEach(label);
   all('figure.plot').forEach(f => attempt(() => plot(f)));
-  all('details.card').forEach(d => d.addEventListener('toggle', () => { if (d.open) redraw('resize'); }));
+  all('details.card, details.tree').forEach(d => d.addEventListener('toggle', () => { if (d.open) redraw('resize'); }));
   all('.top nav a').forEach(a => a.addEventListener('click', () => { const place = byId(a.hash.slice(1)); if (place) unfoldTo(place); }));
   let was = '', opened = [];
   window.addEventListener('beforeprint', () => {
@@ -84,4 +84,4 @@ function page() {
     timer = setTimeout(() => redraw('resize'), 60);
   }).observe(document.querySelector('main'));
 }
-const ready = () => root.setAttribute('data-ready', '1');
+const ready = () => { performance.mark('ready'); root.setAttribute('data-ready', '1'); };

@@ -122,7 +122,8 @@ class Raster {
 function outline(pixels, ids, W, H, mask, color) {
   for (let o = 2 * W; o < W * (H - 2); o++) {
     const id = ids[o];
-    if (id < 0 || !mask[id] || ids[o - W] === id && ids[o + W] === id && ids[o - 1] === id && ids[o + 1] === id) continue;
-    if (ids[o - 2 * W] === id || ids[o + 2 * W] === id) pixels[o] = color;
+    if (id < 0 || !mask[id]) continue;
+    const high = ids[o - 2 * W] === id || ids[o + 2 * W] === id, wide = ids[o - 3] === id || ids[o + 3] === id;
+    if (high && (ids[o - W] !== id || ids[o + W] !== id) || wide && (ids[o - 1] !== id || ids[o + 1] !== id)) pixels[o] = color;
   }
 }

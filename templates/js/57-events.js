@@ -12,7 +12,6 @@ class EventList {
     this.space = el('div', null, this.layer);
     this.box.append(this.space);
     this.marks = this.h.header.spans.flatMap(x => [{event: x.first, name: x.name, start: true, span: x}, {event: x.last + 1, name: x.name, start: false, span: x}]).sort((a, b) => a.event - b.event);
-    this.colors = {};
     this.stale = true;
     const ask = view(this.box, () => this.update());
     state.listeners.push(what => { if (what === 'found') this.stale = true; if (what !== 'view') ask(); });
@@ -124,7 +123,7 @@ function eventDetails(s, event) {
   const row = (name, ...value) => { if (value.some(v => v !== '' && v !== null)) rows.push(el('dt', null, name), el('dd', null, ...value)); };
   const to = (e, text) => el('button', {type: 'button', class: 'jump', onclick: () => s.cursor.set(e, true)}, text + ' ' + count(e));
   const step = head.steps.find(x => x.first_event <= event && event <= x.last_event), phase = step && step.phases.find(p => p.first_event <= event && event <= p.last_event);
-  row('When', (t === null ? '' : duration(t) + ' ') + (step ? 'step ' + step.step : '') + (phase ? ', ' + words(phase.phase) : ''));
+  row('When', [t === null ? '' : duration(t), step ? 'step ' + step.step : '', phase ? words(phase.phase) : ''].filter(Boolean).join(', '));
   const address = i >= 0 ? h.addresses[h.place[i]] : o.address, bytes = i >= 0 ? h.bytes[i] : o.bytes, stream = i >= 0 ? h.stream[i] : o.stream, pool = i >= 0 ? h.pool[i] : o.pool;
   if (i >= 0) {
     row('Size', size(bytes) + (h.requested[i] === bytes ? '' : ', ' + size(h.requested[i]) + ' requested'));
@@ -133,6 +132,7 @@ function eventDetails(s, event) {
     if (k.rule) row('Rule', k.rule + ': ' + (head.rules?.[k.rule] || ''));
     row('Life', h.born[i] < 0 ? 'older than the recording' : to(h.born[i], 'made at'), h.died[i] >= h.events ? ', never freed' : '', h.died[i] >= 0 && h.died[i] < h.events ? to(h.died[i], 'free requested at') : '',
       h.gone[i] < h.events && h.gone[i] !== h.died[i] ? to(h.gone[i], 'completed at') : h.died[i] < h.events && h.gone[i] >= h.events ? ', not completed' : '');
+    row('Name', h.nameOf(i));
     row('Made by', siteName(h.site(h.siteOf(i))));
   } else row('Size', bytes ? size(bytes) + ' (' + count(bytes) + ' bytes)' : '');
   if (address) row('Address', el('button', {type: 'button', class: 'jump', title: 'Find this address', onclick: () => s.findText(hex(address))}, hex(address)));
@@ -144,6 +144,7 @@ function eventDetails(s, event) {
   const stack = (title, k) => out.push(el('h4', null, title), folded(h, k));
   if (freed) stack('Stack of the free', free || 0);
   if (made || i >= 0) stack(i >= 0 ? 'Stack of the allocation' : 'Stack', made);
+  if (i >= 0) out.push(forwardOf(h, i));
   if (!freed && free) stack('Stack of its free', free);
   return out;
 }

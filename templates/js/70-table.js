@@ -12,7 +12,9 @@ class Table {
     if (!this.table) return;
     this.head();
     state.listeners.push(what => { if (what !== 'pin' && what !== 'view') this.update(); });
+    this.ask = view(this.table, () => this.fill());
     this.update();
+    this.fill();
   }
 
   head() {
@@ -37,8 +39,8 @@ class Table {
     const more = this.part.querySelector('.more');
     if (more) more.remove();
     this.title();
-    this.fill();
-    if (this.tree) this.drawTree();
+    this.ask();
+    if (this.askTree) this.askTree();
   }
 
   title() {
@@ -122,5 +124,5 @@ class Table {
       itemStyle: {borderColor: card, borderWidth: 1, gapWidth: 1},
       levels: classified ? [{itemStyle: {borderWidth: 0, gapWidth: 4}, upperLabel: {show: false}}, {itemStyle: {borderWidth: 3, gapWidth: 2}}, {itemStyle: {gapWidth: 1}}] : [{itemStyle: {borderWidth: 0, gapWidth: 2}}]});
   }
-  drawTree() { const o = {series: [{}]}; this.prepareTree(o); this.tree.chart()?.setOption({series: [{data: o.series[0].data}]}); }
+  drawTree() { const o = {series: [{}]}; this.prepareTree(o); this.tree.chart()?.setOption({animation: false, series: [{data: o.series[0].data}]}); }
 }

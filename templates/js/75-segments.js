@@ -31,7 +31,7 @@ class SegmentMap {
     this.arrange(l);
     const note = this.part.querySelector('[data-role=map-note]'), t = this.totals(l);
     all('[data-role=map-end]', this.part).forEach(p => { p.hidden = event !== this.h.events - 1; });
-    if (note) note.textContent = plural(l.segments.length, 'segment') + ' at event ' + count(Math.max(0, event)) + ', ' + size(t.bytes) + ', ' + size(t.pinned) + ' free beside blocks in use, ' + size(t.empty) + ' in empty segments' + (t.pending ? ', ' + size(t.pending) + ' pending free' : '') + '; each row is ' + size(this.row) + (known ? '.' : '. Blocks that the page doesn\'t hold are drawn as free here; at the peak, the failure and the end it holds all.');
+    if (note) note.textContent = plural(l.segments.length, 'segment') + ' at event ' + count(Math.max(0, event)) + ', ' + size(t.bytes) + ', ' + size(t.pinned) + ' free beside blocks in use, ' + size(t.empty) + ' in empty segments' + (t.pending ? ', ' + size(t.pending) + ' pending free' : '') + '; each row is ' + size(this.row) + {use: '', category: '; blocks have the colours of their categories', age: '; the older a block, the lighter'}[this.paint] + (known ? '.' : '. Blocks that the page doesn\'t hold are drawn as free here; at the peak, the failure and the end it holds all.');
     this.canvas.setAttribute('aria-label', 'Segment map. ' + (note ? note.textContent : '') + ' Arrow keys choose a block, Enter pins it.');
     this.canvas.style.height = this.rows * ROW + 'px';
     this.draw();

@@ -28,9 +28,8 @@ function start(d, h, charts) {
   const table = d.table = new Table(s, part);
   if (area) attempt(() => startArea(d, area));
   d.see = which => see(d, which);
-  d.see(area ? 'category' : 'each');
   if (reserved && s.memory) attempt(() => { d.reserved = new Reserved(s, reserved); });
-  if (tree) attempt(() => { table.tree = mountChart(tree.place, tree.option, o => table.prepareTree(o)); });
+  if (tree) attempt(() => { table.tree = mountChart(tree.place, tree.option, o => table.prepareTree(o)); table.askTree = view(tree.place, () => table.drawTree()); });
   if (map && s.memory) attempt(() => { d.map = new SegmentMap(s, part, map); });
   attempt(() => controls(d));
   attempt(() => startBar(d));
@@ -99,7 +98,7 @@ function startArea(d, {place, option}) {
     }
   });
   d.zoomed = (a, b) => scene.chart()?.dispatchAction({type: 'dataZoom', startValue: a, endValue: b - 1});
-  s.listeners.push(what => { if (what === 'view' && d.area && !zooming) d.zoomed(s.range.v0, s.range.v1); });
+  s.listeners.push(what => { if (what === 'view' && d.area && !zooming && place.clientWidth) d.zoomed(s.range.v0, s.range.v1); });
   d.area = scene;
 }
 
@@ -108,7 +107,7 @@ function see(d, which) {
   all('[data-view]', d.part).forEach(p => { p.hidden = p.dataset.view !== which; });
   all('[data-see]', d.part).forEach(b => b.setAttribute('aria-pressed', String(b.dataset.see === which)));
   redraw('resize');
-  if (d.zoomed) d.zoomed(d.state.range.v0, d.state.range.v1);
+  if (d.zoomed && which === 'category') d.zoomed(d.state.range.v0, d.state.range.v1);
 }
 
 function chips(d) {
@@ -123,16 +122,11 @@ function controls(d) {
   const press = (selector, on) => all(selector, part).forEach(b => b.setAttribute('aria-pressed', on(b)));
   const paint = () => { chips(d); press('[data-color]', b => b.dataset.color === s.mode); };
   paint();
-  scenes.push({place: part, build: () => { chips(d); d.table.fill && d.table.table && d.table.fill(); }, resize: () => {}});
+  scenes.push({place: part, build: () => chips(d), resize: () => {}});
   s.listeners.push(what => { if (what === 'groups') paint(); if (what === 'pin' && pin) showPin(s, pin); });
   all('[data-color]', part).forEach(b => { b.hidden = b.dataset.color === 'category' && !s.classified; b.addEventListener('click', () => s.colorBy(b.dataset.color)); });
   all('[data-drag]', part).forEach(b => b.addEventListener('click', () => { t.drag = b.dataset.drag; press('[data-drag]', x => x === b); }));
   all('[data-role=reset]', part).forEach(b => b.addEventListener('click', () => { t.view(0, h.events); s.first(true); }));
-  all('[data-picture]', part).forEach(b => b.addEventListener('click', () => {
-    all('[data-pictured]', part).forEach(p => { p.hidden = p.dataset.pictured !== b.dataset.picture; });
-    press('[data-picture]', x => x === b);
-    redraw('resize');
-  }));
   all('[data-see]', part).forEach(b => b.addEventListener('click', () => d.see(b.dataset.see)));
   const note = part.querySelector('[data-role=timeline-note]');
   if (note && h.rest) note.textContent += ' The ' + count(h.length) + ' allocations with most bytes × lifetime are drawn one by one, the ' + count(h.header.rest) + ' others as one band' + (s.classified ? ' per category' : '') + '.';
