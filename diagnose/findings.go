@@ -12,7 +12,8 @@ import (
 // findings are the things worth knowing about a device, worst first and, among
 // equals, what grows, then what saves most.
 func (e *examination) findings(dev *report.Device) []report.Finding {
-	out := append(append(checks.Run(e.Pass), e.outsideFindings(dev)...), e.spillFindings(dev)...)
+	found := checks.Run(e.Pass)
+	out := append(append(found, e.outsideFindings(dev, found)...), e.spillFindings(dev)...)
 	rank(out)
 	return out
 }

@@ -146,8 +146,8 @@ func outsideOfGPU(g *evidence.GPU, reserved int64) (oom.Outside, bool) {
 }
 
 // outsideFindings put what lies outside PyTorch beside the device's categories
-// and say what of it could be had back.
-func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
+// and say what of it could be had back, in the finding about a failure that they made, too.
+func (e *examination) outsideFindings(dev *report.Device, others []report.Finding) []report.Finding {
 	clock.Align(dev, e.T.Device.Events.TimeUS, e.evidence, func(source int) *evidence.GPU { return e.watchedAs(dev, source) })
 	o, ok := e.outsideOf(dev)
 	if !ok {
@@ -162,6 +162,13 @@ func (e *examination) outsideFindings(dev *report.Device) []report.Finding {
 		What: "other processes"},
 		oom.Amount{Bytes: o.Unaccounted, What: "not accounted for"}); parts != "" {
 		f.Title += ": " + parts
+	}
+	for i := range others {
+		if others[i].ID == "oom_"+report.OtherProcess && len(o.Processes) > 0 {
+			p := &o.Processes[0]
+			others[i].Fix = ptr(fmt.Sprintf("Stop process %d%s (%s), or move to a free GPU", p.PID, oom.Named(p.Name),
+				units.Bytes(*p.PeakUsedBytes)))
+		}
 	}
 	for i, p := range o.Processes {
 		if i == 5 {

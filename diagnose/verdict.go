@@ -310,7 +310,11 @@ func cause(d *report.Device, o *report.OOM) string {
 		return "memory that the program had freed waits for another stream. " + asked + ", and the freed blocks would " +
 			"have held it; " + full
 	case o.Verdict == report.OtherProcess:
-		return "other processes hold memory of this GPU. " + asked + ", " + freeWords(o) + "; " + full
+		held := "memory of this GPU"
+		if n := d.AtPeak.OtherProcesses; n != nil && *n > 0 {
+			held = units.Size(*n) + " of this GPU"
+		}
+		return "other processes hold " + held + ". " + asked + ", " + freeWords(o) + "; " + full
 	case short && d.Projection != nil && o.Phase != nil && stillToCome(d, *o.Phase) > 0:
 		return fmt.Sprintf("the optimizer's state doesn't fit. %s of it exist, %s are still to come; %s",
 			units.Size(d.AtPeak.Categories[classify.OptimizerState.String()]), units.Size(stillToCome(d, *o.Phase)),

@@ -147,8 +147,9 @@ func (l *loop) judge(leak *Leak) {
 	if leak.File == "" && (!l.trains && l.t.Older() > 0 || leak.Kind == GrowingList && l.mayBeLayers(leak.Allocations)) {
 		leak.Confidence = min(leak.Confidence, 0.8)
 	}
-	if leak.Kind == GrowingList && (leak.Function == "<listcomp>" || leak.Function == "<dictcomp>" || l.mayBeOneStep(leak.Steps)) {
-		leak.Confidence = min(leak.Confidence, 0.8) // a comprehension comes to an end, as a step does
+	at := frames.Line{Function: leak.Function, File: leak.File, Line: leak.Line}
+	if leak.Kind == GrowingList && (leak.Function == "<listcomp>" && l.runsIn(at) || l.mayBeOneStep(leak.Steps)) {
+		leak.Confidence = min(leak.Confidence, 0.8) // a comprehension that is the loop comes to an end, as a step does
 	}
 	leak.ForwardOnly, leak.Expandable = !l.trains, l.t.Expandable()
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
