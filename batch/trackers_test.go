@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -65,9 +66,10 @@ func toldRuns(t *testing.T, name, root string) (rows []string) {
 				}
 				return column.ValueStr(row)
 			}
-			rows = append(rows, strings.TrimPrefix(strings.TrimPrefix(cell("run"), root), "/")+": "+cell("tracker")+", batch "+cell("batch_size")+", sequence "+
-				cell("sequence_length")+", "+cell("tokens_per_step")+" tokens, "+cell("model")+", "+cell("precision")+", "+
-				cell("optimizer")+", "+cell("gpus")+" GPUs")
+			run := strings.TrimPrefix(strings.TrimPrefix(cell("run"), root), "/")
+			rows = append(rows, fmt.Sprintf("%s: %s, batch %s, sequence %s, %s tokens, %s, %s, %s, %s GPUs", run, cell("tracker"),
+				cell("batch_size"), cell("sequence_length"), cell("tokens_per_step"), cell("model"), cell("precision"),
+				cell("optimizer"), cell("gpus")))
 		}
 	}
 	slices.Sort(rows)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget/recipe"
+	"github.com/vramscope/vramscope/evidence/tracker"
 	"github.com/vramscope/vramscope/internal/sniff"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
@@ -40,7 +41,8 @@ func recipeOf(shown, name string, text io.Reader) (*recipe.Recipe, error) {
 
 // recipeIn takes a file in as a recipe, if it is called like one and is one.
 func (r *Run) recipeIn(in *snapshot.Input, head []byte) bool {
-	if !recipe.Candidate(in.Name) || sniff.IsBinary(head) || sniff.IsRunRecord(head) || sniff.AccessoryOf(head) == sniff.Config {
+	if !recipe.Candidate(in.Name) || sniff.IsBinary(head) || sniff.IsRunRecord(head) || sniff.AccessoryOf(head) == sniff.Config ||
+		tracker.Recognise(in.Name, head) != nil { // what a tracker kept of the settings stands with the run
 		return false
 	}
 	c, total, err := in.Content()

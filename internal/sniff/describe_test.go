@@ -49,3 +49,14 @@ func tarOf(names ...string) string {
 	w.Close()
 	return b.String()
 }
+
+// FuzzDescribe names whatever a file begins with.
+func FuzzDescribe(f *testing.F) {
+	f.Add([]byte(tarOf("run/train.log", "b")))
+	f.Add([]byte("PK\x03\x04"))
+	f.Fuzz(func(t *testing.T, head []byte) {
+		if what, _ := Describe(head); what == "" || len(what) > 1000 {
+			t.Errorf("%q", what)
+		}
+	})
+}
