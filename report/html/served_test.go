@@ -78,7 +78,7 @@ func TestServedPage(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	drop("hand over")
-	b.until(`location.pathname.endsWith('/3/') && document.documentElement.dataset.ready === '1' && document.querySelectorAll('nav.files a').length === 3`)
+	b.until(`location.pathname.endsWith('/3/') && document.documentElement?.dataset.ready === '1' && document.querySelectorAll('nav.files a').length === 3`)
 	if got := eval[string](b, "document.title"); !strings.HasPrefix(got, "of hand over") {
 		t.Errorf("title %q", got)
 	}
