@@ -73,7 +73,9 @@ func (r *Result) analyze(ctx context.Context, run Run, build string, o Options) 
 		digests[s.Path] = s.Digest
 	}
 	if o.Redact {
-		in.Redact(redact.New(o.Key), d)
+		r := redact.New(o.Key)
+		r.Titles = o.RedactTitle
+		in.Redact(r, d)
 	}
 	doc, err := diagnose.Run(in.Sources, in.Evidence, *d)
 	if err != nil {

@@ -56,6 +56,8 @@ type Options struct {
 	Labels   []string      // files that say what memory holds, beside those that lie beside recordings
 	Partial  bool          // use what damaged files still hold
 	Redact   bool
+	// RedactTitle hides the title, too.
+	RedactTitle bool `json:",omitempty"`
 	// Standalone puts into every report what it needs; else they share one script.
 	Standalone bool
 	Key        string `json:"-"` // makes pseudonyms one's own

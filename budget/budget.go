@@ -181,7 +181,7 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 	state, temp := p.optimizer()
 	held := p.gradients()
 	kept := p.KeepGradients || p.Accumulate > 1 && p.moved == nil
-	bucket := p.buckets()
+	bucket, gathered := p.buckets()
 	early := optimizers[p.Optimizer].early
 	r := p.simulated(kept, prepare)
 	if p.reserve == 0 {
@@ -192,8 +192,9 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 	if p.KeepGradients && p.Accumulate == 1 {
 		cold = p.simulated(false, prepare).peaks
 	}
-	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket})
-	coldRest := newCategories(map[Category]int64{Communication: bucket})
+	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket + gathered,
+		Gradients: p.gradientsAhead()})
+	coldRest := newCategories(map[Category]int64{Communication: bucket + gathered, Gradients: p.gradientsAhead()})
 	if early {
 		coldRest[OptimizerState] = state
 	}

@@ -319,9 +319,8 @@ func TestGuides(t *testing.T) {
 	if len(rows) != 82 {
 		t.Errorf("%d claims, not 82", len(rows))
 	}
-	var doc strings.Builder
-	doc.WriteString(guideHead)
-	last := ""
+	var guides []string
+	claims := map[string]*[2]strings.Builder{} // by guide: what is wrong, and what holds
 	for _, r := range rows {
 		var check func() []string
 		for k, f := range guideChecks {
@@ -338,11 +337,31 @@ func TestGuides(t *testing.T) {
 				t.Errorf("%s: %q: we compute %q, the table says %q (%s)", r.guide, r.claim, want, r.computed, r.verdict)
 			}
 		}
-		if r.guide != last {
-			fmt.Fprintf(&doc, "\n## %s\n\n| the guide says | we compute | |\n|---|---|---|\n", r.guide)
-			last = r.guide
+		if claims[r.guide] == nil {
+			guides, claims[r.guide] = append(guides, r.guide), new([2]strings.Builder)
 		}
-		fmt.Fprintf(&doc, "| %s | %s | %s |\n", mdCell(r.claim), mdCell(r.computed), mdCell(r.verdict))
+		holds := 1
+		if strings.Contains(r.verdict, "corrected") {
+			holds = 0
+		}
+		text := fmt.Sprintf("- **%s**\n  Computed: %s.", mdText(r.claim), mdText(r.computed))
+		why := r.verdict
+		for _, said := range []string{"corrected:", "corrected", "reproduced,", "reproduced:", "reproduced"} {
+			why = strings.TrimSpace(strings.TrimPrefix(why, said))
+		}
+		if why != "" {
+			text += " " + strings.ToUpper(why[:1]) + mdText(why[1:]) + "."
+		}
+		fmt.Fprintln(&claims[r.guide][holds], text)
+	}
+	var doc strings.Builder
+	doc.WriteString(guideHead)
+	for _, g := range guides {
+		for i, heading := range []string{"Wrong", "Right"} {
+			if claims[g][i].Len() > 0 {
+				fmt.Fprintf(&doc, "\n## %s in %s\n\n%s", heading, g, claims[g][i].String())
+			}
+		}
 	}
 	path := filepath.Join("..", "doc", "guides.md")
 	if *update {
@@ -362,15 +381,15 @@ func TestGuides(t *testing.T) {
 	}
 }
 
-func mdCell(s string) string {
-	return strings.NewReplacer("|", "\\|", "<", "&lt;", ">", "&gt;").Replace(s)
+func mdText(s string) string {
+	return strings.NewReplacer("<", "&lt;", ">", "&gt;", "*", "\\*", "_", "\\_").Replace(strings.TrimSuffix(s, "."))
 }
 
 const guideHead = `# What the memory guides say, and what is so
 
 Five guides to training memory make 82 claims with numbers. Each is computed
-again here by the budget package's tests; where a guide is wrong, the third
-column says why. GB is 10^9 bytes and GiB 2^30, as the guides use them: mixing
+again here by the budget package's tests. Of each guide, what is wrong stands
+first, with the reason. GB is 10^9 bytes and GiB 2^30, as the guides use them: mixing
 the two is the commonest error (7.4 %). The others are: adding up what is never
 alive at once, one copy of the logits where the loss holds three or four,
 optimizer state before the first step, and 8-bit state counted once.

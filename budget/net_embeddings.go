@@ -10,16 +10,30 @@ func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (x *value, nam
 	return x, names
 }
 
+// arriving is what a pipeline's stage receives.
+func (r *run) arriving() *value {
+	m, e := r.m, r.p.streamWidth()
+	n := r.boundary() / e
+	here := n
+	if r.p.buffersAhead() { // it lies in the buffer
+		here = 0
+	}
+	x := m.tensor(here, e)
+	x.n = n
+	if r.p.collectsOutputs() && !r.mod.sends {
+		r.outputs = append(r.outputs, m.keep(x.st))
+	}
+	m.entry(x)
+	return x
+}
+
 // complexity: one step for each thing that embeddings may have
 func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*value) {
 	m := r.m
 	t := batch * seq
 	switch {
 	case mod.received:
-		x := m.tensor(0, r.p.streamWidth()) // in the buffer that it was received into
-		x.n = r.boundary() / x.e
-		m.entry(x)
-		return x, nil
+		return r.arriving(), nil
 	case mod.conv != nil:
 		return r.sound(mod, b, batch), nil
 	case mod.patch != nil:

@@ -1,5 +1,7 @@
 package budget
 
+import "strings"
+
 // newRun loads the weights.
 func newRun(p *plan) *run {
 	m := newMachine()
@@ -28,17 +30,53 @@ func newRun(p *plan) *run {
 	return r
 }
 
-// received makes the buffers that a pipeline rank receives into, one for each micro-batch.
+// received makes what a pipeline rank has for micro-batches beside those that are simulated:
+// in old versions the buffers that it receives into, and what its last stage hands out in
+// the end, with what was received for it.
 func (r *run) received() {
-	n := r.p.microBatches()
-	for _, c := range r.parts {
-		if c.mod.received {
-			r.m.alloc(n*c.boundary(), Communication)
+	p := r.p
+	n := p.microBatches()
+	for i, c := range r.parts {
+		if p.buffersAhead() {
+			if c.mod.received {
+				r.m.alloc(n*c.boundary(), Communication)
+			}
+			if c.mod.sends { // gradients, one of which the simulated step makes itself
+				r.m.alloc((n-1)*c.boundary(), Communication)
+			}
 		}
-		if c.mod.sends { // gradients, one of which the simulated step makes itself
-			r.m.alloc((n-1)*c.boundary(), Communication)
+		if c.mod.sends || !p.collectsOutputs() {
+			continue
+		}
+		for _, v := range p.moved {
+			if v.chunk == int64(i) && !v.back {
+				n--
+			}
+		}
+		for range n { // as many storages as there are micro-batches
+			r.m.alloc(c.collected(), Logits)
+		}
+		if c.mod.received && !p.buffersAhead() {
+			r.m.alloc(max(n, 0)*c.boundary(), Communication)
 		}
 	}
+}
+
+// buffersAhead says whether a pipeline's buffers are there before its micro-batches are, as
+// torch.distributed.pipelining made them in 2024; today each is made when its message comes.
+func (p *plan) buffersAhead() bool { return p.titan() && !strings.HasSuffix(p.Optimizer, "-fused") }
+
+// collectsOutputs says whether the last stage's results stay until the step is over, and what
+// was received for them with their graph: PyTorch's schedules merge them, Megatron's don't.
+func (p *plan) collectsOutputs() bool { return p.PP > 1 && !p.megatron() }
+
+// collected is what stays of each micro-batch's result.
+func (r *run) collected() int64 {
+	p := r.p
+	if !r.mod.languageModel() || p.Loss == "chunked" || p.Loss == "fused" {
+		return 0
+	}
+	return p.Batch * p.Sequence * r.mod.head.out * p.width
 }
 
 // load puts the weights on the device.

@@ -35,6 +35,8 @@ type machine struct {
 	leaving    []*storage              // those that are
 	hoard      []*storage              // inputs of packed products, which outlive the step
 	compiled   bool                    // torch.compile fuses what is between products
+	bucket     *storage                // that ZeRO 1 and 2 reduce gradients in
+	filled     int64                   // elements in it
 	waiting    map[*parameter]*storage // whole gradients that their group's reduction waits for
 	log        *[]request              // of every storage made and let go, nil: nobody asks
 }

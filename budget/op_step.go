@@ -57,7 +57,13 @@ func (r *run) forward() *forward {
 	case r.mod.sends:
 		r.rootDone(h)
 		r.end(Forward)
-		logits, loss = m.again(h), m.again(h)
+		loss = m.again(h)
+		if p.buffersAhead() {
+			logits = m.again(h)
+		} else { // only its place in the graph stays
+			m.drop(loss)
+			loss.st = m.alloc(0, Temporary)
+		}
 	case p.Loss == "chunked" && r.mod.languageModel():
 		r.end(Forward)
 		r.rootDone(h)
@@ -86,7 +92,7 @@ func (r *run) forward() *forward {
 	m.leaveAutocast()
 	switch {
 	case r.mod.sends:
-	case p.PP > 1 && logits != nil: // the schedule collects them
+	case p.collectsOutputs() && logits != nil: // the schedule does it
 		r.outputs = append(r.outputs, m.keep(logits.st))
 		r.dropOutputs(&logits)
 	case p.DropOutputs:
@@ -112,9 +118,13 @@ func (r *run) backward(f *forward) {
 	}
 	m.seed(f.loss)
 	m.backward(0)
-	if r.p.PP == 1 {
+	switch {
+	case r.p.PP == 1:
 		r.finishSharding()
+	case r.shards != nil && r.shards.root != nil && !r.last: // the last callback of each backward
+		r.reduce(r.shards.root)
 	}
+	m.emptyBucket()
 	r.end(Backward)
 	r.dropOutputs(&f.logits)
 	for _, s := range f.batch.all() {

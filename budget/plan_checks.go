@@ -98,6 +98,10 @@ func (s Setting) checkNumbers() error {
 		return fmt.Errorf("--lora %d is no rank", s.LoRA)
 	case !(s.LoRADropout >= 0 && s.LoRADropout < 1):
 		return fmt.Errorf("--lora-dropout %v: a probability below 1", s.LoRADropout)
+	case s.ReduceBucket < -1 || s.ReduceBucket > 1<<40:
+		return fmt.Errorf("--reduce-bucket %d: elements, or -1", s.ReduceBucket)
+	case s.LiveParameters < 0 || s.LiveParameters > 1<<50:
+		return fmt.Errorf("--live-parameters %d: zero or more", s.LiveParameters)
 	case s.MicroBatches < 0 || s.MicroBatches > 1<<20:
 		return fmt.Errorf("--micro-batches %d: at least 1", s.MicroBatches)
 	case s.Zero < 0 || s.Zero > 3:

@@ -240,6 +240,13 @@ var notes = []struct {
 			"versions don't"},
 	{func(p *plan) bool { return p.Framework == "deepspeed" && !p.Inference },
 		"--framework deepspeed changes nothing: what DeepSpeed shards is said by --zero"},
+	{func(p *plan) bool { return p.deepspeed() && p.Zero < 3 && p.ReduceBucket == 0 && p.Offload == "none" },
+		"DeepSpeed's bucket for gradients is its default of 500,000,000 elements; --reduce-bucket says another"},
+	{func(p *plan) bool { return p.deepspeed() && p.Zero == 3 && p.LiveParameters == 0 },
+		"DeepSpeed may have 1,000,000,000 gathered parameters at once, and the budget counts as many: --live-parameters says " +
+			"another stage3_max_live_parameters, --prefetch-bucket -1 that nothing is gathered ahead"},
+	{func(p *plan) bool { return p.deepspeed() && !p.MasterWeights && p.kept == 2 },
+		"DeepSpeed keeps a float32 copy of 16-bit weights, which --master-weights counts"},
 	{func(p *plan) bool {
 		return p.Checkpointing == "selective" && !p.Inference && p.Attention != "eager" && slices.ContainsFunc(p.model.blocks,
 			func(b *block) bool { return b.attn != nil && !b.attn.eagerOnly })

@@ -1,6 +1,10 @@
 package budget
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
 
 // Stage is what one rank of a pipeline takes.
 type Stage struct {
@@ -136,47 +140,60 @@ func inFlight(ms []move) (most int64) {
 	return most
 }
 
+// rankOf is the part of a pipeline's plan that one rank has.
+func (p *plan) rankOf(rank int64) *plan {
+	cs := p.chunks(rank)
+	q := *cs[0]
+	q.chunked, q.moved = cs, p.moves(rank)
+	if len(cs) == 1 {
+		return &q
+	}
+	m := *q.model // what the optimizer sees is in all of them
+	m.params = nil
+	seen := map[*parameter]bool{}
+	for _, c := range cs {
+		for _, w := range c.model.params {
+			if !seen[w] {
+				m.params = append(m.params, w)
+			}
+			seen[w] = true
+		}
+	}
+	q.all = &m
+	return &q
+}
+
+// ranksServed is for how many of a pipeline's ranks the allocator is asked what it reserves:
+// those with the highest peaks. For the others it is as much more as for the highest.
+const ranksServed = 2
+
+// rankBudget is one rank of a pipeline, worked out.
+type rankBudget struct {
+	*plan
+	b *Budget
+}
+
 // pipeline works every rank out and shows the fullest.
 func (p *plan) pipeline(b *Budget) {
-	var full *Budget
-	var rank int64
+	var ranks []rankBudget
 	for i := range p.PP {
 		if p.fullest > 0 && i != p.fullest-1 {
 			continue
 		}
-		cs := p.chunks(i)
-		x := &Budget{Setting: b.Setting}
-		q := *cs[0]
-		q.chunked, q.moved = cs, p.moves(i)
+		x := rankBudget{p.rankOf(i), &Budget{Setting: b.Setting}}
+		reserve := x.reserve
+		x.reserve = 1 // nothing is asked for yet
+		x.train(x.b, nil)
+		x.reserve = reserve
 		var layers int64
-		for _, c := range cs {
+		for _, c := range x.chunked {
 			layers += int64(len(c.model.blocks))
 		}
-		if len(cs) > 1 { // what the optimizer sees is in all of them
-			m := *q.model
-			m.params = nil
-			seen := map[*parameter]bool{}
-			for _, c := range cs {
-				for _, w := range c.model.params {
-					if !seen[w] {
-						m.params = append(m.params, w)
-					}
-					seen[w] = true
-				}
-			}
-			q.all = &m
-		}
-		q.train(x, nil)
-		x.Reserved = int64(float64(x.top()) * reserveFactor(p.Setting))
-		if x.load != nil {
-			x.Reserved = max(q.reserved(x.load, x.step), x.top())
-		}
-		b.Stages = append(b.Stages, Stage{Rank: i, Layers: layers, InFlight: inFlight(q.moved), Peak: x.PeakBytes,
-			Reserved: x.Reserved})
-		if full == nil || x.Reserved > full.Reserved {
-			full, rank = x, i
-		}
+		ranks = append(ranks, x)
+		b.Stages = append(b.Stages, Stage{Rank: i, Layers: layers, InFlight: inFlight(x.moved), Peak: x.b.PeakBytes})
 	}
+	best := p.reservedByRank(ranks, b.Stages)
+	full, rank := ranks[best].b, b.Stages[best].Rank
 	b.fullest = rank + 1
 	b.Phases, b.FirstStep, b.WeightsBytes = full.Phases, full.FirstStep, full.WeightsBytes
 	b.load, b.step, b.Reserved = nil, nil, full.Reserved
@@ -190,6 +207,33 @@ func (p *plan) pipeline(b *Budget) {
 	}
 	b.note("of %d pipeline stages %s is the fullest, and the one shown (%s, %d micro-batches)", p.PP, where, p.Schedule,
 		p.microBatches())
+}
+
+// reservedByRank fills in what is reserved, and says which rank is the fullest.
+func (p *plan) reservedByRank(ranks []rankBudget, stages []Stage) (best int) {
+	order := make([]int, len(ranks))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(ranks[j].b.top(), ranks[i].b.top()) })
+	factor := reserveFactor(p.Setting)
+	best = order[0]
+	for n, i := range order {
+		x := ranks[i]
+		kept := p.KeepGradients || p.Accumulate > 1 && x.moved == nil
+		if x.b.Reserved = int64(float64(x.b.top()) * factor); n < ranksServed && p.reserve == 0 {
+			load, step := x.requests(kept, nil)
+			x.b.Reserved = max(x.reserved(load, step), x.b.top())
+		}
+		if n == 0 && p.reserve == 0 {
+			factor = float64(x.b.Reserved) / float64(x.b.top())
+		}
+		stages[i].Reserved = x.b.Reserved
+		if x.b.Reserved > ranks[best].b.Reserved {
+			best = i
+		}
+	}
+	return best
 }
 
 // runStages is a step of one rank: each move is a forward of a chunk, or the backward of one
@@ -221,7 +265,10 @@ func (r *run) runStages() {
 	}
 	r.ends[Forward], r.ends[Loss] = r.parts[0].ends[Forward], r.parts[0].ends[Loss]
 	r.end(Backward)
-	for _, c := range r.parts { // the schedule hands all outputs out
+	for _, c := range r.parts { // the schedule hands all outputs out, as one
+		if !c.mod.sends && p.collectsOutputs() {
+			r.m.pulse(p.microBatches()*c.collected(), Logits)
+		}
 		r.m.releaseAll(c.outputs)
 	}
 }

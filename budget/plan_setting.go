@@ -111,6 +111,11 @@ type Setting struct {
 	TP, PP, EP, CP int64
 	Offload        string // none optimizer params
 
+	ReduceBucket   int64 // DeepSpeed's, in elements; 0: its default, below 0: the hidden size squared
+	LiveParameters int64 // that ZeRO 3 may have gathered at once; 0: its default
+	PrefetchBucket int64 // of ZeRO 3; 0: its default, below 0: nothing is gathered ahead
+	OverlapComm    bool  // DeepSpeed reduces gradients beside backward, from two buckets by turns
+
 	SequenceParallel bool   // what tensor parallelism leaves whole is split by tokens
 	MicroBatches     int64  // of a pipeline's step; 0: as many as stages
 	Schedule         string // of a pipeline: 1f1b interleaved gpipe zbv

@@ -144,7 +144,7 @@ func (p *plan) gatheredBytes(qs []*parameter) (n int64) {
 
 func (p *plan) gatheredOne(q *parameter) int64 {
 	switch z := p.packing(); {
-	case q.expert() && p.expertsWhole():
+	case q.expert() && p.expertsWhole(), p.deepspeed() && p.Zero == 3: // counted as a whole
 		return 0
 	case z.packs(q):
 		return z.bytes(q)
@@ -221,19 +221,18 @@ func (r *run) reduce(g *group) {
 		return
 	}
 	r.reshard(g)
-	var n int64
-	var mine []*parameter
-	for _, q := range g.params {
-		if s.waiting[q] != nil || s.summed[q] != nil {
-			n += q.Elements() * e
-			mine = append(mine, q)
-		}
-	}
+	mine := s.ready(g)
 	if len(mine) == 0 {
 		return
 	}
 	m.release(s.reduce)
-	s.reduce = m.alloc(n, Communication)
+	if s.reduce = nil; !p.deepspeed() {
+		var n int64
+		for _, q := range mine {
+			n += q.Elements() * e
+		}
+		s.reduce = m.alloc(n, Communication)
+	}
 	for _, q := range mine {
 		m.release(s.waiting[q])
 		m.release(s.summed[q])
@@ -243,7 +242,7 @@ func (r *run) reduce(g *group) {
 	m.stream = reduceStream
 	for _, q := range mine {
 		part := m.alloc(parts(q.Elements()*e, p.shards(q.expert())), Gradients)
-		if m.held[q] != nil || p.gradientsGo() {
+		if m.held[q] != nil || p.gradientsGo() || p.deepspeed() {
 			m.release(part)
 		} else {
 			m.held[q] = part
@@ -253,6 +252,16 @@ func (r *run) reduce(g *group) {
 	if p.OptimizerInBackward {
 		m.pulse(p.share(p.optimizerTemp(mine), 1, false), Temporary)
 	}
+}
+
+// ready are those of a group's parameters whose gradients are there.
+func (s *sharding) ready(g *group) (qs []*parameter) {
+	for _, q := range g.params {
+		if s.waiting[q] != nil || s.summed[q] != nil {
+			qs = append(qs, q)
+		}
+	}
+	return qs
 }
 
 // sumUp adds a group's gradients to those of the micro-batches before, in the type that
@@ -481,7 +490,10 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 		if m.held[q] == nil && !p.gradientsGo() {
 			m.held[q] = m.alloc(parts(p.keptBytes(q), n), Gradients)
 		}
-		if n > 1 {
+		switch {
+		case p.deepspeed():
+			m.intoBucket(q.Elements())
+		case n > 1:
 			m.pulse(a.st.bytes, Communication)
 		}
 	case !p.gradientsGo():
@@ -511,25 +523,6 @@ func (p *plan) optimizerTemp(qs []*parameter) int64 {
 	}
 	_, temp := optimizerBytes(p.Optimizer, optTensors(&model{params: qs}, nil), wp, ws, p.MasterWeights)
 	return temp
-}
-
-// buckets are the communication buffers that live for the whole run: DDP's
-// flat copy of all gradients, or DeepSpeed's reduce and gather buckets of
-// 5e8 elements. Experts that no other rank has are in none: nothing is added
-// to their gradients.
-func (p *plan) buckets() int64 {
-	gradients, experts := p.gradientParts()
-	if p.expertDP > 1 {
-		gradients += experts
-	}
-	switch {
-	case p.dp < 2 || p.FSDP != "":
-		return 0
-	case p.Zero == 0:
-		return gradients
-	default:
-		return min(2*5e8*p.width, 2*gradients)
-	}
 }
 
 // share is this rank's part of n bytes, of experts or of the rest.

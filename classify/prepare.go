@@ -8,7 +8,6 @@ import (
 	"github.com/vramscope/vramscope/classify/rules/older"
 	"github.com/vramscope/vramscope/classify/rules/optimizer"
 	"github.com/vramscope/vramscope/classify/rules/passes"
-	"github.com/vramscope/vramscope/classify/rules/weights"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/internal/together"
 )
@@ -29,7 +28,7 @@ func prepare(p *phases.Program) (*rules.Facts, rules.Claims) {
 			together.Do(
 				func() { logits.FindHeads(a) },
 				func() { optimizer.FindResumed(a) },
-				func() { older.FindOlder(a); weights.FindUnmatched(a) },
+				func() { older.FindOlder(a) },
 				func() { passes.FindRecomputed(a) })
 			claims.Begin(a, registry, func(r *rules.Rule) bool { return !r.Asks(rules.Marked) })
 		})

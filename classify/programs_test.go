@@ -71,27 +71,6 @@ var programs = map[string]func(p *program){
 		})
 	},
 
-	"the program keeps copies of its weights and copies their gradients": func(p *program) {
-		p.train(4, func(k int) {
-			p.backward(p.forward("train.py:12 main", 8))
-			var copies []int
-			for i := range p.weights {
-				copies = append(copies, p.alloc(Gradients, p.weight(i), "train.py:14 main"))
-				p.free(p.grads[len(p.weights)-1-i])
-			}
-			p.grads = nil
-			if k%2 == 0 { // another batch is added to them
-				p.backward(p.forward("train.py:12 main", 8))
-				for i := range p.weights {
-					p.free(p.alloc(Temporary, p.weight(i), "train.py:14 main"), p.grads[len(p.weights)-1-i])
-				}
-				p.grads = nil
-			}
-			p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
-			p.free(copies...)
-		})
-	},
-
 	"weights are moved along their gradients and back, with another pass between": func(p *program) {
 		p.train(4, func(k int) {
 			p.backward(p.forward("train.py:12 main", 8))
@@ -165,20 +144,6 @@ var programs = map[string]func(p *program){
 			p.within("Optimizer.zero_grad#AdamW.zero_grad", p.clear)
 			p.free(batch)
 		})
-	},
-
-	"weights are packed into one buffer, of which a part is trained in full precision": func(p *program) {
-		for i := range 9 {
-			p.build(p.weight(3 + i))
-		}
-		var bytes int64
-		for _, w := range p.weights {
-			bytes += p.allocs[w].bytes
-		}
-		p.alloc(Weights, bytes+mib, "train.py:6 main") // the padding
-		p.free(p.weights...)
-		p.weights = []int{p.alloc(Weights, p.weight(0), "train.py:7 main")}
-		p.train(4, p.ordinary)
 	},
 
 	"the best weights so far are copied after every evaluation": func(p *program) {

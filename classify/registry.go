@@ -7,7 +7,6 @@ import (
 	"github.com/vramscope/vramscope/classify/rules/older"
 	"github.com/vramscope/vramscope/classify/rules/optimizer"
 	"github.com/vramscope/vramscope/classify/rules/passes"
-	"github.com/vramscope/vramscope/classify/rules/sites"
 	"github.com/vramscope/vramscope/classify/rules/stacks"
 	"github.com/vramscope/vramscope/classify/rules/weights"
 )
@@ -36,27 +35,22 @@ var registry = []*rules.Rule{
 	stacks.WeightPython,
 	stacks.InputPython,
 
-	optimizer.ReplacedByStep,
 	older.OlderByFrames,
 	older.OlderLasting,
 	older.OlderFreed,
 	weights.CopyOfWeights,
-	weights.PackedWeights,
 	kvcache.CacheRow,
 	weights.ResumedState,
 	weights.OwnWeights,
 	optimizer.WorkOfFailedStep,
-	optimizer.CopyBeforeStep,
 	optimizer.TemporaryInStep,
 	optimizer.ReplacedByNextStep,
 	optimizer.StateByLife,
-	passes.RootGradient,
 	passes.GoneAtOnce,
 	passes.ClearedInBackward,
 	passes.RecomputedInBackward,
 	passes.TemporaryInBackward,
 	passes.UnfinishedBackward,
-	passes.ScalarOfBackward,
 	passes.GradientOfGradient,
 	passes.GradientByLife,
 	passes.MaskInForward,
@@ -69,10 +63,6 @@ var registry = []*rules.Rule{
 	passes.ResultOfPass,
 	passes.TemporaryInForward,
 	passes.SavedForBackward,
-	passes.ScalarBeyondBackward,
-	passes.TemporaryInData,
-	passes.WeightSizedBatch,
-	passes.CopiedGradient,
 	weights.RemadeInLoop,
 	weights.OwnInputs,
 	weights.LeftBySetup,
@@ -80,7 +70,6 @@ var registry = []*rules.Rule{
 	weights.TemporaryInSetup,
 	passes.BatchByLife,
 	passes.OutlivesBackward,
-	passes.InputWithoutModel,
 	passes.TemporaryElsewhere,
 
 	logits.LogitsBySize,
@@ -88,13 +77,9 @@ var registry = []*rules.Rule{
 	kvcache.GrowingCache,
 	weights.CastBySize,
 	weights.BucketBySize,
-	weights.DataSetBySize,
-	stacks.WorkspaceBySize,
 
 	older.OlderSiblings,
-	sites.SameTurnOfSite,
-	sites.SameStackTurn,
-	sites.SameSite,
+	stacks.WorkspaceBySize,
 }
 
 // Rules are all rules; those of one signal are asked in this order.

@@ -89,7 +89,6 @@ func TestBySize(t *testing.T) {
 		{"generate__none", 4 * 65 * 512 * half, KVCache, 2 * 8, 0},
 		{"generate__none", 4 * 72 * 512 * half, KVCache, 2 * 8, 0},
 		{"setup_caches__python", 4 * 256 * 512 * float, KVCache, 12, 0},
-		{"master_copies__python", 8000 * 256 * float, Gradients, 4 * 2, 24}, // beside what they are scaled from, weights, state
 		{"label_smoothing__none", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
 		{"label_smoothing__python", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
 		{"dpo_pairs__none", 4 * 512 * 8000 * float, Logits, 4 * 3, 0},
@@ -314,32 +313,6 @@ func TestNumbers(t *testing.T) {
 		}
 		if len(c.Steps) != 5 || found != 5*test.activations {
 			t.Errorf("%s: %d steps, %d activations of %d bytes: want 5 and %d in each", test.name, len(c.Steps), found, test.size, test.activations)
-		}
-	}
-}
-
-// TestReplaced reads optimizers that put new weights and state in the place of the
-// old ones, and gradients that are never dropped, in recordings that begin late.
-func TestReplaced(t *testing.T) {
-	const model = 2 * 2 * (512 + 576 + 640) * 256 * 4 // bytes of six pairs of layers, without biases
-	for _, name := range []string{"replaced__python", "replaced__none", "added_to__python", "added_to__none"} {
-		c := scenario(t, name)
-		of := map[Category]int64{}
-		at := c.Timeline.Peaks.Allocated.Event
-		for i, category := range c.Category {
-			if id := timeline.AllocationID(i); c.Timeline.AliveAt(id, at) && c.Timeline.Requested(id) > 4096 {
-				of[category] += c.Timeline.Requested(id)
-			}
-		}
-		for category, copies := range map[Category]int64{Weights: 1, Gradients: 1, OptimizerState: 2} {
-			if of[category] != copies*model {
-				t.Errorf("%s: %d bytes are %v, want %d times the model's %d", name, of[category], category, copies, model)
-			}
-		}
-		for _, leak := range c.Leaks() {
-			if leak.Kind == FirstStepState {
-				t.Errorf("%s: the first step makes %d bytes of state", name, leak.TotalBytes)
-			}
 		}
 	}
 }

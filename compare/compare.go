@@ -9,6 +9,7 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
@@ -22,6 +23,7 @@ type Theory struct {
 	Config  *budget.Config
 	Setting budget.Setting
 	Given   map[string]bool // the setting's flags that the user gave
+	Told    []string        // where else the setting comes from, in words
 }
 
 // Untold is the theory of a model of whose setting the user says nothing.
@@ -95,7 +97,8 @@ func Run(t *timeline.Timeline, c *classify.Classification, v *frames.View, theor
 		return nil, fmt.Errorf("the budget for the setting that the recording shows (%d x %d tokens, %s, %s): %w",
 			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)
 	}
-	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, Inferred: inferred, Foreign: weights.foreign()}
+	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, Inferred: append(slices.Clone(theory.Told),
+		inferred...), Foreign: weights.foreign()}
 	x := o.extent()
 	at := o.measure(r, x)
 	g := gaps{observed: o, r: r, x: x, at: at, weights: weights}

@@ -17,7 +17,16 @@ type stackRow struct {
 // line is a frame's members.
 func (s *stackRow) line(i int) []any {
 	l := s.view.Line(s.frames[i])
-	return []any{l.Function, l.File, int64(l.Line), s.view.Language(s.frames[i]).String()}
+	members := []any{l.Function, l.File, int64(l.Line), s.view.Language(s.frames[i]).String()}
+	fx := s.view.FX(s.frames[i])
+	for _, text := range []string{fx.Op, fx.Name, fx.Target, fx.Info, fx.Trace} {
+		if text == "" {
+			members = append(members, nil)
+		} else {
+			members = append(members, text)
+		}
+	}
+	return members
 }
 
 func writeStacks(sink Sink, s *snapshot.Snapshot, v *frames.View) error {

@@ -26,7 +26,7 @@ const batchRows = 1 << 18
 
 // Write writes a device's rows of one of RecordingTables. Segments and Blocks
 // are those right after the event. Stacks are the same for all devices of a
-// snapshot.
+// snapshot, as Host is.
 func (r Recording) Write(sink Sink, t *Table, event int) error {
 	switch t {
 	case Events:
@@ -83,6 +83,7 @@ func (r Recording) events(sink Sink) error {
 	}
 	actions := textsOf(int(last)+1, func(i int) string { return s.ActionName(snapshot.Action(i)) })
 	pools := textsOf(len(s.Pools), func(i int) string { return poolText(s.Pools[i]) })
+	metadata, internal, contexts := newSaid(s, e.Metadata), newSaid(s, e.Internal), newSaid(s, e.CompileContext)
 	var devices scratch[int32]
 	var index scratch[uint32]
 	var streams scratch[uint64]
@@ -99,6 +100,9 @@ func (r Recording) events(sink Sink) error {
 			arrayWithin(uint32s, part(e.Stack, from, to), 1, math.MaxUint32),
 			coded(numbers, part(e.Pool, from, to), pools),
 			arrayWithin(uint32s, t.Of[from:to], 0, timeline.NoAllocation),
+			metadata.of(part(e.Metadata, from, to)), internal.of(part(e.Internal, from, to)),
+			contexts.of(part(e.CompileContext, from, to)),
+			arrayWithin(uint32s, part(e.ForwardStack, from, to), 1, math.MaxUint32),
 		}
 	})
 }
@@ -118,6 +122,9 @@ func (r Recording) allocations(sink Sink) error {
 	})
 	holder, holders := r.heldBy()
 	leak := leakOf(c)
+	metadata := newSaid(s, t.Device.Events.Metadata)
+	var saidAt scratch[snapshot.StringID]
+	var forward scratch[snapshot.StackID]
 	var devices, leaks scratch[int32]
 	var index scratch[uint32]
 	var addresses, streams scratch[uint64]
@@ -149,8 +156,53 @@ func (r Recording) allocations(sink Sink) error {
 			whether(t.FreeRequested[from:to], timeline.Before),
 			codedOrNull(codes, c.Rule[from:to], ruleIDs),
 			codedOrNull(numbers, part(holder, from, to), holders),
+			metadata.of(saidAt.fill(n, func(i int) snapshot.StringID { return atBirth(t, id(i), t.Device.Events.MetadataOf) })),
+			arrayWithin(uint32s, forward.fill(n, func(i int) snapshot.StackID {
+				return atBirth(t, id(i), t.Device.Events.ForwardStackOf)
+			}), 1, math.MaxUint32),
 		}
 	})
+}
+
+// atBirth is what the alloc event of an allocation has, nothing for one older than the trace.
+func atBirth[T any](t *timeline.Timeline, id timeline.AllocationID, of func(int) T) (none T) {
+	if born := t.Born[id]; born != timeline.Never {
+		return of(int(born))
+	}
+	return none
+}
+
+// said are the distinct texts of a column of events, numbered from 1 as they first come.
+type said struct {
+	place []uint32 // by snapshot.StringID
+	texts arrow.Array
+	codes scratch[uint32]
+}
+
+func newSaid(s *snapshot.Snapshot, column []snapshot.StringID) *said {
+	x := &said{}
+	list := []string{""}
+	if column != nil {
+		x.place = make([]uint32, len(s.Strings))
+		for _, id := range column {
+			if id != 0 && x.place[id] == 0 {
+				x.place[id] = uint32(len(list))
+				list = append(list, s.String(id))
+			}
+		}
+	}
+	x.texts = textsOf(len(list), func(i int) string { return list[i] })
+	return x
+}
+
+// of is a column of texts, null where nothing was said.
+func (x *said) of(column []snapshot.StringID) arrow.Array {
+	return codedOrNull(numbers, x.codes.fill(len(column), func(i int) uint32 {
+		if column[i] == 0 {
+			return 0
+		}
+		return x.place[column[i]]
+	}), x.texts)
 }
 
 // heldBy gives each allocation the number of the variable that holds it, itself or by the autograd graph behind it, 0

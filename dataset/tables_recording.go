@@ -17,6 +17,13 @@ var (
 	stackColumn   = Column{Name: "stack", Type: uint32s, Null: true, Doc: "row of the table stacks; null: not recorded"}
 )
 
+var (
+	metadataColumn = Column{Name: "user_metadata", Type: numbers, Null: true,
+		Doc: "what the program said of it by torch.cuda.memory._set_memory_metadata; null: nothing"}
+	forwardColumn = Column{Name: "forward_stack", Type: uint32s, Null: true,
+		Doc: "row of the table stacks: where the forward operation of a backward allocation ran; null: not recorded"}
+)
+
 const poolDoc = "private memory pool as torch prints its id; (0, 0): the default pool"
 
 // eventColumn is a moment of a device's trace.
@@ -37,6 +44,10 @@ var Events = &Table{"events", "vramscope.events/1", "one row for each trace entr
 	stackColumn,
 	{Name: "pool", Type: numbers, Doc: poolDoc},
 	{Name: "allocation", Type: uint32s, Null: true, Doc: "row of the table allocations; null: concerns none"},
+	metadataColumn,
+	{Name: "internal_metadata", Type: numbers, Null: true, Doc: "what PyTorch said of it; null: nothing"},
+	{Name: "compile_context", Type: numbers, Null: true, Doc: "the compiled region it happened in; null: none"},
+	forwardColumn,
 }, nil}
 
 // Allocations is one row for each allocation.
@@ -68,6 +79,7 @@ var Allocations = &Table{"allocations", "vramscope.allocations/1",
 		{Name: "rule", Type: codes, Null: true, Doc: "of doc/classification.md, that decided the category; null: none spoke"},
 		{Name: "holder", Type: numbers, Null: true, Doc: "path of the variable that holds it, itself or by the autograd graph " +
 			"behind a tensor, when variables were looked for; null: none was found"},
+		metadataColumn, forwardColumn,
 	}, nil}
 
 // Stacks is one row for each distinct stack, the same for all devices.
@@ -75,7 +87,10 @@ var Stacks = &Table{"stacks", "vramscope.stacks/1", "one row for each distinct s
 	of(Column{Name: "stack", Type: uint32s, Doc: "number that the other tables refer to, from 1"},
 		func(s *stackRow) any { return s.id }),
 	of(Column{Name: "frames", Type: listOf(arrow.StructOf(required("function", words), required("file", words),
-		required("line", int32s), required("language", words))), Doc: "innermost first; language is python, cpp or other"},
+		required("line", int32s), required("language", words), optional("fx_op", words), optional("fx_name", words),
+		optional("fx_target", words), optional("fx_info", words), optional("fx_original_trace", words))),
+		Doc: "innermost first; language is python, cpp or other; fx_ says which node of a torch.fx graph a generated line " +
+			"runs, and which code of the model that was"},
 		func(s *stackRow) any { return list{len(s.frames), s.line} }),
 }, nil}
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -351,4 +352,90 @@ func TestText(t *testing.T) {
 	if strings.Contains(string((&textSink{format: JSONL}).quote(nil, "</script>")), "<") {
 		t.Error("a page could be left")
 	}
+}
+
+// What a program said of its memory, the forward stack of a backward allocation, the node
+// that a generated line runs, and pinned memory: each is in its table, in every format.
+func TestWhatRecordingsSay(t *testing.T) {
+	r := shipped(t, "../said/said.pickle.gz")
+	for _, table := range []*Table{Events, Allocations, Stacks, Host} {
+		lines := written(t, JSONL, table, r, 0)
+		for _, f := range []Format{Parquet, Arrow} {
+			if _, read := readers[f](t, written(t, f, table, r, 0)); !bytes.Equal(read, lines) {
+				t.Errorf("%s as %s differs", table.Name, f)
+			}
+		}
+	}
+	type frame struct {
+		Function string  `json:"function"`
+		File     string  `json:"file"`
+		Line     int     `json:"line"`
+		Name     *string `json:"fx_name"`
+		Trace    *string `json:"fx_original_trace"`
+	}
+	stacks := map[int][]frame{}
+	for _, s := range decoded[struct {
+		Stack  int     `json:"stack"`
+		Frames []frame `json:"frames"`
+	}](t, written(t, JSONL, Stacks, r, 0)) {
+		stacks[s.Stack] = s.Frames
+	}
+	said, forward, nodes := map[string]int{}, 0, 0
+	for _, a := range decoded[struct {
+		Metadata *string `json:"user_metadata"`
+		Forward  *int    `json:"forward_stack"`
+		Stack    *int    `json:"stack"`
+	}](t, written(t, JSONL, Allocations, r, 0)) {
+		if a.Metadata != nil {
+			said[*a.Metadata]++
+		}
+		if a.Forward != nil {
+			forward++
+			if f := stacks[*a.Forward]; len(f) < 4 || f[len(f)-1] != (frame{Function: "<module>", File: "/home/user/said.py", Line: 59}) {
+				t.Fatalf("forward stack %v: its outermost line is that of the program", f)
+			}
+		}
+		if a.Stack != nil {
+			if f := stacks[*a.Stack][0]; f.Name != nil && *f.Name == "linear" && strings.Contains(*f.Trace, `said.py", line 24, in forward`) {
+				nodes++
+			}
+		}
+	}
+	if want := map[string]int{"model": 7, "forward 0": 8, "forward 1": 8, "forward 2": 8, "optimizer": 35,
+		`{"part":"loss","step":0}`: 3, `{"part":"loss","step":1}`: 3, `{"part":"loss","step":2}`: 3}; !maps.Equal(said, want) {
+		t.Errorf("user_metadata %v, want %v", said, want)
+	}
+	if forward != 117 || nodes != 6 {
+		t.Errorf("%d allocations with a forward stack, want 117; %d of the node linear, want 6", forward, nodes)
+	}
+	host := decoded[struct {
+		Born      *int  `json:"alloc_event"`
+		Freed     *int  `json:"free_event"`
+		Bytes     int64 `json:"allocated_bytes"`
+		Requested int64 `json:"requested_bytes"`
+		Stack     *int  `json:"stack"`
+	}](t, written(t, JSONL, Host, r, 0))
+	if len(host) != 6 {
+		t.Fatalf("%d allocations of pinned memory, want 6", len(host))
+	}
+	if h := host[3]; *h.Born != 7 || *h.Freed != 8 || h.Bytes != 65536 || h.Requested != 65536 || stacks[*h.Stack][0].Function != "train" {
+		t.Errorf("%+v", h)
+	}
+	if h := host[5]; *h.Born != 13 || *h.Freed != 14 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// decoded reads JSON lines.
+func decoded[T any](t *testing.T, lines []byte) (rows []T) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(lines))
+	for d.More() {
+		var row T
+		if err := d.Decode(&row); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }

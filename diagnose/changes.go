@@ -149,27 +149,35 @@ func standing(d *report.Device, c *report.Change, first bool) int {
 }
 
 // standingOfFailed is the same of a run that failed: what it goes through with comes first, of that the end of a growth
-// that holds most of the memory, and what asks for more hardware last. Of the rest, what costs nothing comes first.
+// that holds most of the memory, and what asks for more hardware last.
 func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
-	switch fits := c.Fits != nil && *c.Fits; {
-	case fits && grows(f) && 2*f.Leak.TotalBytes > d.Peaks.Allocated.Bytes: // what else helps only puts the failure off
+	const rest = 4
+	switch {
+	case c.Fits == nil || !*c.Fits:
+		return rest + standingOfRest(f, c, first)
+	case grows(f) && 2*f.Leak.TotalBytes > d.Peaks.Allocated.Bytes: // what else helps only puts the failure off
 		return 0
-	case fits && *c.FixID == "sharding":
+	case *c.FixID == "sharding":
 		return 3
-	case fits && first:
+	case first:
 		return 1
-	case fits:
-		return 2
-	case c.Fits == nil && c.Meets && !advice.Costs(*c.FixID):
-		return 4
-	case first, grows(f):
-		return 5
-	case isDefect(f):
-		return 6
-	case c.Fits == nil && *c.FixID != "sharding":
-		return 7
 	}
-	return 8
+	return 2
+}
+
+// standingOfRest ranks changes with which a run may fail again: what costs nothing first.
+func standingOfRest(f *report.Finding, c *report.Change, first bool) int {
+	switch {
+	case c.Meets && !advice.Costs(*c.FixID):
+		return 0
+	case first, grows(f):
+		return 1
+	case isDefect(f):
+		return 2
+	case c.Fits == nil && *c.FixID != "sharding":
+		return 3
+	}
+	return 4
 }
 
 // isDefect reports whether a finding is of a mistake in the program that is sure enough.

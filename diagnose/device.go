@@ -50,7 +50,7 @@ func (e *examination) device() report.Device {
 	dev.Findings = e.findings(&dev)
 	dev.Changes = changesOf(&dev, e.Scarce())
 	if e.options.Pictures {
-		dev.Pictures = pictures.Of(e.Pass, &dev)
+		dev.Pictures = pictures.Of(e.Pass, &dev, e.options.EveryBand)
 	}
 	return dev
 }
@@ -112,6 +112,7 @@ func onWindows(s *snapshot.Snapshot) bool {
 func (e *examination) moments(dev *report.Device) {
 	t := e.T
 	dev.AtPeak, dev.Sites = e.moment(t.Peaks.Allocated.Event, t.AtPeak)
+	dev.UserMetadata = e.MetadataAt(t.Peaks.Allocated.Event)
 	dev.AtEnd, dev.SitesAtEnd = e.moment(t.Device.Events.Len()-1, t.End)
 }
 

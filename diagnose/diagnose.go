@@ -32,7 +32,9 @@ type Options struct {
 	Names    func(*timeline.Timeline) classify.Options
 	Theory   *compare.Theory // nil: no comparison with a budget
 	Pictures bool            // also work out what the HTML page draws
-	At       *Asked          // a moment to look at besides the peak and the end; nil: none
+	// EveryBand has Pictures hold far more allocations one by one than a file should.
+	EveryBand bool
+	At        *Asked // a moment to look at besides the peak and the end; nil: none
 }
 
 // Run makes the Document of one run. Its recordings are decoded one after

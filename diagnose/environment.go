@@ -21,10 +21,23 @@ func (j *job) environment(doc *report.Document) (x report.Environment) {
 		}
 	}
 	x.GPU = cmp.Or(x.GPU, onlyGPU(doc))
+	monitored(doc, &x)
 	if doc.Ranks != nil && doc.Ranks.Sure {
 		x.WorldSize = doc.Ranks.World
 	}
 	return x
+}
+
+// monitored takes the versions that monitors print, where nothing else told them.
+func monitored(doc *report.Document, x *report.Environment) {
+	for i := range doc.Evidence.GPUs {
+		if g := &doc.Evidence.GPUs[i]; x.Driver == nil && g.Driver != "" {
+			x.Driver = &g.Driver
+			if x.CUDA == nil && g.CUDA != "" {
+				x.CUDA = &g.CUDA
+			}
+		}
+	}
 }
 
 // launched takes what the program's launcher or a tracker wrote down.

@@ -71,6 +71,8 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 	case full >= 0:
 		v.Severity, v.About.Finding = report.Warning, full
 		v.Text = "No request failed, but " + facts.LowerFirst(main.Findings[full].Title) + "; " + peaked(main, where)
+	case main.Input < len(doc.Inputs) && doc.Inputs[main.Input].Partial:
+		v.Severity, v.Text = report.Warning, "The file is cut off; up to there no request failed, and "+peaked(main, where)
 	default:
 		v.Text = "No failure recorded: " + peaked(main, where)
 	}
@@ -175,7 +177,7 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	case l.Kind == classify.RetainedGraph:
 		keeps := "its autograd graph is kept"
 		if len(l.Holders) > 0 {
-			keeps = "`" + l.Holders[0].Path + "` keeps its autograd graph"
+			keeps = l.Holders[0].Path + " keeps its autograd graph"
 		}
 		text += ": " + keeps + ", with all that was saved for backward. The last tensor of the graph is made" + at
 		if at == "" {
@@ -187,7 +189,7 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	}
 	text += ": " + what + " made" + at + " outlive it"
 	if len(l.Holders) > 0 {
-		text += ", held by `" + l.Holders[0].Path + "`"
+		text += ", held by " + l.Holders[0].Path
 	}
 	return text + fullAt(d, l)
 }
@@ -337,7 +339,7 @@ func piledUp(d *report.Device) string {
 		who, bytes := "tensors of all steps hold", f.Leak.TotalBytes
 		if len(f.Leak.Holders) > 0 {
 			if h := &f.Leak.Holders[0]; 2*(h.Bytes+h.GraphBytes) > d.AtPeak.AllocatedBytes {
-				who, bytes = "`"+h.Path+"` holds", h.Bytes+h.GraphBytes
+				who, bytes = h.Path+" holds", h.Bytes+h.GraphBytes
 			}
 		}
 		return fmt.Sprintf("%s %s of %s in use, more with every step", who, units.Size(bytes),

@@ -17,6 +17,32 @@ func sites(a, b *report.Device) []report.DiffSite {
 	operators := a.Stacks == "all" && b.Stacks == "all"
 	before, after := prepare(sitesOf(a), operators), prepare(sitesOf(b), operators)
 	out := []report.DiffSite{}
+	for _, p := range match(before, after) {
+		out = append(out, pair(before[p[0]].site, after[p[1]].site))
+	}
+	out = append(out, older(before, after, report.InAfter)...)
+	out = append(out, older(after, before, report.InBefore)...)
+	for i := range before {
+		if !before[i].taken {
+			out = append(out, pair(before[i].site, nil))
+		}
+	}
+	for i := range after {
+		if !after[i].taken {
+			out = append(out, pair(nil, after[i].site))
+		}
+	}
+	slices.SortStableFunc(out, func(x, y report.DiffSite) int {
+		return cmp.Or(-cmp.Compare(size(x.Change()), size(y.Change())), -cmp.Compare(x.AfterBytes, y.AfterBytes),
+			cmp.Compare(x.File, y.File),
+			cmp.Compare(x.Function, y.Function), cmp.Compare(x.Op, y.Op), compareLines(x.AfterLine, y.AfterLine),
+			compareLines(x.BeforeLine, y.BeforeLine))
+	})
+	return out
+}
+
+// match pairs candidates, by their indices.
+func match(before, after []candidate) (out [][2]int) {
 	for _, key := range []func(*report.Site) string{near, known, anywhere} {
 		groups := map[string]*[2][]int{}
 		var order []string
@@ -38,31 +64,41 @@ func sites(a, b *report.Device) []report.DiffSite {
 			byLine(before, g[0])
 			byLine(after, g[1])
 			for _, p := range align(lines(before, g[0]), lines(after, g[1])) {
-				x, y := &before[g[0][p[0]]], &after[g[1][p[1]]]
-				x.taken, y.taken = true, true
-				out = append(out, pair(x.site, y.site))
+				i, k := g[0][p[0]], g[1][p[1]]
+				before[i].taken, after[k].taken = true, true
+				out = append(out, [2]int{i, k})
 			}
 		}
 	}
-	out = append(out, older(before, after, report.InAfter)...)
-	out = append(out, older(after, before, report.InBefore)...)
-	for i := range before {
-		if !before[i].taken {
-			out = append(out, pair(before[i].site, nil))
-		}
-	}
-	for i := range after {
-		if !after[i].taken {
-			out = append(out, pair(nil, after[i].site))
-		}
-	}
-	slices.SortStableFunc(out, func(x, y report.DiffSite) int {
-		return cmp.Or(-cmp.Compare(size(x.Change()), size(y.Change())), -cmp.Compare(x.AfterBytes, y.AfterBytes),
-			cmp.Compare(x.File, y.File),
-			cmp.Compare(x.Function, y.Function), cmp.Compare(x.Op, y.Op), compareLines(x.AfterLine, y.AfterLine),
-			compareLines(x.BeforeLine, y.BeforeLine))
-	})
 	return out
+}
+
+// Pairs pairs lines of code of two recordings, whose functions may lie in other folders
+// and on other lines, by their indices.
+func Pairs(before, after []report.Site) [][2]int {
+	named := func(s report.Site) bool { return s.Op != "" }
+	operators := slices.ContainsFunc(before, named) == slices.ContainsFunc(after, named)
+	candidates := func(list []report.Site) []candidate {
+		list = slices.Clone(list)
+		for i := range list {
+			if !operators {
+				list[i].Op = ""
+			}
+		}
+		return prepare(list, true)
+	}
+	return match(candidates(before), candidates(after))
+}
+
+// Frames pairs lines of stacks in the same way.
+func Frames(before, after *report.Pictures) [][2]int {
+	lines := func(p *report.Pictures) (list []report.Site) {
+		for i := range p.Frames {
+			list = append(list, report.Site{Function: p.Frames[i].Function, File: p.Frames[i].File, Line: &p.Frames[i].Line})
+		}
+		return list
+	}
+	return Pairs(lines(before), lines(after))
 }
 
 // older pairs memory that one side, in, made before its recording began with the

@@ -18,9 +18,10 @@ type GPU struct {
 	LastTime      *Stamp    `json:"last_time"`
 	Processes     []Process `json:"processes"` // by pid
 
-	Tool        string `json:"-"` // that printed the readings, "" for nvidia-smi
-	BusID, UUID string `json:"-"`
-	Series      Series `json:"-"`
+	Tool         string `json:"-"` // that printed the readings, "" for nvidia-smi
+	Driver, CUDA string `json:"-"` // versions, "" where the monitor doesn't print them
+	BusID, UUID  string `json:"-"`
+	Series       Series `json:"-"`
 	// UnlistedBytes is the most that was in use while the table listed no process at all; 0: never.
 	UnlistedBytes int64      `json:"-"`
 	Instances     []Instance `json:"-"` // that MIG divided it into, by number

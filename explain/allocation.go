@@ -91,9 +91,7 @@ func (a *asking) recorded(x *Allocation, id timeline.AllocationID) {
 		x.UserMetadata = textOrNil(clip(s.String(e.MetadataOf(born))))
 		x.CompileContext = textOrNil(clip(s.String(e.CompileContextOf(born))))
 		x.BornMicros = micros(e, born)
-		if e.ForwardStack != nil {
-			x.ForwardStack, _ = a.stack(e.ForwardStack[born])
-		}
+		x.ForwardStack, _ = a.stack(e.ForwardStackOf(born))
 	}
 	if x.FreeEvent != nil {
 		x.FreedMicros = micros(e, *x.FreeEvent)

@@ -117,6 +117,16 @@ type Frame struct {
 	File     string `json:"file"`
 	Line     *int   `json:"line"`
 	Owner    string `json:"owner"` // user, library, compiled, torch or native
+	FX       *Node  `json:"fx"`    // that the line runs, where torch.fx wrote it
+}
+
+// Node is a node of a torch.fx graph, and the lines of the model's code that it stands for.
+type Node struct {
+	Op     string `json:"op"`
+	Name   string `json:"name"`
+	Target string `json:"target"`
+	Info   string `json:"info"`
+	Trace  string `json:"original_trace"`
 }
 
 // Neighbors is the segment that an allocation lies in at some moment.
@@ -177,6 +187,11 @@ type Event struct {
 	Stack      []Frame          `json:"stack"`
 	StackRest  int              `json:"stack_left_out"`
 	Around     []Entry          `json:"around"` // entries before and after it
+
+	UserMetadata     *string `json:"user_metadata"`
+	InternalMetadata *string `json:"internal_metadata"`
+	CompileContext   *string `json:"compile_context"`
+	ForwardStack     []Frame `json:"forward_stack"`
 }
 
 // Entry is an entry of the trace in a list.

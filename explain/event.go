@@ -23,6 +23,10 @@ func (a *asking) event(text string) error {
 		Stream: s.Streams[e.StreamOf(n)], Pool: poolText(s, e.PoolOf(n)), Around: []Entry{}}
 	x.Phase, x.Step = a.spot(n)
 	x.Stack, x.StackRest = a.stack(e.StackOf(n))
+	x.ForwardStack, _ = a.stack(e.ForwardStackOf(n))
+	x.UserMetadata = textOrNil(clip(s.String(e.MetadataOf(n))))
+	x.CompileContext = textOrNil(clip(s.String(e.CompileContextOf(n))))
+	x.InternalMetadata = textOrNil(clip(s.String(e.InternalOf(n))))
 	if id := a.T.Of[n]; id != timeline.NoAllocation {
 		x.Allocation = ptr(a.brief(id))
 	}

@@ -334,9 +334,11 @@ func heldBy(x *Leak) string {
 	steps := units.Plural(x.Steps, "step")
 	switch {
 	case x.Kind == classify.StaleOutputs: // assigned again and again: none of it is the end's
-		return fmt.Sprintf("up to %s of a step are held until the next has made the same, in %s", units.Bytes(x.TotalBytes), steps)
+		return fmt.Sprintf("up to %s of a step are held until the next has made the same, in %s", units.Bytes(x.TotalBytes),
+			steps)
 	case x.BytesPerStep != nil && *x.BytesPerStep > 0:
-		return fmt.Sprintf("%s are held in the end, %s for each of %s", units.Bytes(x.TotalBytes), units.Bytes(*x.BytesPerStep), steps)
+		return fmt.Sprintf("%s are held in the end, %s for each of %s", units.Bytes(x.TotalBytes),
+			units.Bytes(*x.BytesPerStep), steps)
 	}
 	return units.Bytes(x.TotalBytes) + " are held in the end"
 }

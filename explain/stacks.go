@@ -20,6 +20,9 @@ func (a *asking) frame(id snapshot.FrameID) Frame {
 	if line.Line > 0 {
 		f.Line = &line.Line
 	}
+	if n := a.View.FX(id); n != (frames.Node{}) {
+		f.FX = &Node{Op: clip(n.Op), Name: clip(n.Name), Target: clip(n.Target), Info: clip(n.Info), Trace: clip(n.Trace)}
+	}
 	return f
 }
 

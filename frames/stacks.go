@@ -11,6 +11,7 @@ package frames
 import (
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/traceline"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -106,6 +107,19 @@ func (v *View) Line(id snapshot.FrameID) Line {
 	return Line{v.s.String(f.Function), v.s.String(f.File), int(f.Line)}
 }
 
+// Node is the node of a torch.fx graph that a generated line runs; its fields are empty
+// for any other line.
+type Node struct {
+	Op, Name, Target, Info string
+	Trace                  string // lines of the traceback of the model's code
+}
+
+// FX is the node that a frame runs.
+func (v *View) FX(id snapshot.FrameID) Node {
+	f := v.s.FX[v.s.Frames[id].FX]
+	return Node{v.s.String(f.Op), v.s.String(f.Name), v.s.String(f.Target), v.s.String(f.Info), v.s.String(f.Trace)}
+}
+
 // User is the user's own lines of a stack, innermost first.
 func (v *View) User(id snapshot.StackID) []Line {
 	var lines []Line
@@ -139,15 +153,29 @@ func (v *View) site(frames []snapshot.FrameID) Site {
 		}
 	}
 	if inner >= 0 {
-		s.Line = v.Line(frames[inner])
+		s.Line = v.model(frames[inner])
 	}
 	if user >= 0 && user != inner {
-		s.CalledFrom = v.Line(frames[user])
+		s.CalledFrom = v.model(frames[user])
 	}
 	if s.Op = v.Op(frames); s.Op == "" && written {
 		s.Op = "torch.compile"
 	}
 	return s
+}
+
+// model is the line of the model that torch.fx generated a line for, the line itself
+// where it is no such line.
+func (v *View) model(id snapshot.FrameID) Line {
+	if v.s.Frames[id].FX != 0 {
+		trace := strings.TrimRight(v.FX(id).Trace, "\n")
+		if at := strings.LastIndex("\n"+trace, "\n  File \""); at >= 0 {
+			if file, line, function, ok := traceline.Read(trace[at:]); ok {
+				return Line{function, file, int(line)}
+			}
+		}
+	}
+	return v.Line(id)
 }
 
 // innermost is where each owner's first frame is, -1 for none.

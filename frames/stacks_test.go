@@ -124,3 +124,20 @@ func TestCompiled(t *testing.T) {
 		})
 	}
 }
+
+// A line that torch.fx generated is called what the model's line is.
+func TestLinesOfGraphs(t *testing.T) {
+	s, err := snapshot.Open("../testdata/said/said.pickle.gz", snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, lines := New(s), map[string]int{}
+	for i, a := range s.Devices[0].Events.Action {
+		if stack := s.Devices[0].Events.StackOf(i); a == snapshot.Alloc && stack != 0 && v.FX(s.Stack(stack)[0]) != (Node{}) {
+			lines[v.Site(stack).File]++
+		}
+	}
+	if len(lines) != 1 || lines["/home/user/said.py"] != 21 {
+		t.Errorf("made at %v, want 21 allocations by /home/user/said.py", lines)
+	}
+}

@@ -38,9 +38,10 @@ const digits = 4
 // Redactor gives pseudonyms and remembers them. Use one for all that goes into
 // one report. It is not for use from several goroutines.
 type Redactor struct {
-	key   []byte
-	names map[name]string
-	taken map[string]bool
+	Titles bool // what the user puts above an answer gets a pseudonym, too
+	key    []byte
+	names  map[name]string
+	taken  map[string]bool
 }
 
 // madeUp is a key for this run of the program.

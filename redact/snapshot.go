@@ -13,7 +13,8 @@ import (
 func (r *Redactor) Snapshot(s *snapshot.Snapshot) {
 	v := frames.New(s)
 	s.Rewrite(snapshot.Rewriter{
-		Frame:          func(id snapshot.FrameID) (string, string, string) { return r.frame(s, v, id) },
+		Frame:          func(id snapshot.FrameID) (string, string) { return r.frame(s, v, id) },
+		FX:             r.fx,
 		Annotation:     r.Annotation,
 		Metadata:       r.Metadata,
 		CompileContext: func(text string) string { return r.unless(compileContext, "context", text) },

@@ -9,19 +9,37 @@ import (
 )
 
 // frame gives a frame's function and file.
-func (r *Redactor) frame(s *snapshot.Snapshot, v *frames.View, id snapshot.FrameID) (function, file, fx string) {
+func (r *Redactor) frame(s *snapshot.Snapshot, v *frames.View, id snapshot.FrameID) (function, file string) {
 	f := &s.Frames[id]
 	from, path := s.String(f.Function), s.String(f.File)
 	if v.Language(id) == frames.Python {
 		file, known := r.file(path)
 		if known || commonFunction(from) {
-			return from, file, ""
+			return from, file
 		}
-		return r.name("fn", from), file, ""
+		return r.name("fn", from), file
 	}
-	function, file = r.native(from, path)
-	return function, file, ""
+	return r.native(from, path)
 }
+
+// fx keeps what kind of node of a torch.fx graph a frame runs; its notes and its code
+// are gone.
+func (r *Redactor) fx(fields [5]string) [5]string {
+	op, name, target := fields[0], fields[1], fields[2]
+	if op != "" && !nodeOps()[op] {
+		op = r.name("op", op)
+	}
+	if name != "" {
+		name = r.Metadata(name)
+	}
+	if target != "" {
+		target = r.Metadata(target)
+	}
+	return [5]string{op, name, target}
+}
+
+// nodeOps are the kinds of nodes of torch/fx/node.py.
+var nodeOps = wordSet("placeholder get_attr call_function call_module call_method output root")
 
 // native is a frame of compiled code.
 func (r *Redactor) native(function, file string) (string, string) {

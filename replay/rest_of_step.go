@@ -3,6 +3,8 @@ package replay
 import (
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/replay/passes"
 )
 
 // rest is what the step had yet to allocate after the request that failed, as a
@@ -36,6 +38,24 @@ func (w *whatIf) restAfter(o *Outcome) rest {
 	return rest{known: true}
 }
 
+// yetToMake is what a step had to make after the request that failed, with a change that a
+// trial meets it with: by the step before, or by the layers of the first pass; 0 where
+// nothing shows it.
+func (w *whatIf) yetToMake(r *Result, change string) int64 {
+	for i := range w.p.Timeline.OOMs {
+		o := &w.p.Timeline.OOMs[i]
+		if !r.Survived || o.Event != r.Until || w.classes == nil {
+			continue
+		}
+		bytes, inOptimizer := passes.StillToCome(w.classes, o)
+		if bytes <= o.Requested {
+			_, _, bytes = passes.LayersToCome(w.classes, o)
+		}
+		return int64(float64(max(0, bytes-o.Requested)) * max(0, Leaves(change, inOptimizer)))
+	}
+	return 0
+}
+
 // toCome is what a step still had to allocate after the request that failed,
 // where that is more than a scenario which meets it leaves; else 0.
 func (o *Outcome) toCome() int64 {
@@ -56,7 +76,7 @@ func Leaves(change string, inOptimizer bool) float64 {
 	case about == "sharding" && inOptimizer:
 		n, _ := strconv.ParseFloat(value, 64)
 		return 1 / n
-	case about == "batch" && !inOptimizer:
+	case (about == "batch" || about == "seq") && !inOptimizer:
 		part, _ := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
 		return part
 	case (about == "checkpointing" || about == "logits" || about == "use_cache") && !inOptimizer:

@@ -20,6 +20,8 @@ type Solved struct {
 	most     bool  // more than that may fit, but wasn't tried
 }
 
+var solvable = map[string]string{"batch": "batch", "seq": "sequence length"}
+
 // Bounds on the search.
 const (
 	solveParts = 64 // of the recorded size, where that isn't known
@@ -60,6 +62,7 @@ func (w *whatIf) solve() error {
 	}
 	low, high := int64(0), solveTimes*parts
 	var best *trial
+	var peak int64
 	var changes []change.Change
 	for low < high {
 		k := (low + high + 1) / 2
@@ -67,14 +70,15 @@ func (w *whatIf) solve() error {
 		if err != nil {
 			return fmt.Errorf("--solve %s: %w", what, err)
 		}
-		if x.result.OOM {
+		needs := x.result.FinalAllocated + w.yetToMake(&x.result, fmt.Sprintf("%s=x%g", what, float64(k)/float64(parts)))
+		if x.result.OOM || needs > s.most() {
 			high = k - 1
 		} else {
-			low, best, changes = k, x, done
+			low, best, changes, peak = k, x, done, max(x.result.PeakAllocated, needs)
 		}
 	}
 	if best == nil {
-		w.unsolved = fmt.Sprintf("No %s fits %s: without any, too much is in use.", what, units.Size(capacity))
+		w.unsolved = fmt.Sprintf("No %s fits %s: without any, too much is in use.", solvable[what], units.Size(capacity))
 		return nil
 	}
 	w.keep(best, changes...)
@@ -82,7 +86,7 @@ func (w *whatIf) solve() error {
 	if recorded > 0 {
 		value = float64(low)
 	}
-	w.Solved = &Solved{What: what, Value: value, PeakBytes: best.result.PeakAllocated, recorded: recorded,
+	w.Solved = &Solved{What: what, Value: value, PeakBytes: peak, recorded: recorded,
 		most: low == solveTimes*parts}
 	return nil
 }
@@ -121,7 +125,7 @@ func (w *whatIf) solvedText() string {
 	if x == nil {
 		return w.unsolved
 	}
-	name := map[string]string{"batch": "batch", "seq": "sequence length"}[x.What]
+	name := solvable[x.What]
 	size := fmt.Sprintf("%s × %.3g", name, x.Value)
 	if x.recorded > 0 {
 		size = fmt.Sprintf("%s %d → %.0f", name, x.recorded, x.Value)
@@ -148,10 +152,10 @@ func (w *whatIf) failsAt(o *Outcome, view *frames.View) {
 			if s.FirstEvent > *o.OOMEvent || *o.OOMEvent > s.LastEvent {
 				continue
 			}
-			o.FailedStep = ptr(s.Number)
+			o.FailedStep = new(s.Number)
 			for _, p := range s.Phases {
 				if p.FirstEvent <= *o.OOMEvent && *o.OOMEvent <= p.LastEvent {
-					o.FailedPhase = ptr(p.Phase.String())
+					o.FailedPhase = new(p.Phase.String())
 				}
 			}
 		}
@@ -173,7 +177,7 @@ func (w *whatIf) failsAt(o *Outcome, view *frames.View) {
 	}
 	o.FailedAt = &Place{Function: at.Function, File: at.File}
 	if at.Line > 0 {
-		o.FailedAt.Line = ptr(at.Line)
+		o.FailedAt.Line = new(at.Line)
 	}
 }
 

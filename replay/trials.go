@@ -111,23 +111,23 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 		DeviceCalls: r.DeviceCalls,
 		Complete:    r.Until == w.p.Timeline.Device.Events.Len()-1 && !r.Survived, Survived: r.Survived, LastEvent: r.Until}
 	if x.capacity > 0 {
-		o.CapacityBytes = ptr(x.capacity)
+		o.CapacityBytes = new(x.capacity)
 	}
 	if s.Usable > 0 {
-		o.UsableBytes = ptr(s.Usable)
+		o.UsableBytes = new(s.Usable)
 	}
 	if s.Allowed > 0 {
-		o.AllowedBytes = ptr(s.Allowed)
+		o.AllowedBytes = new(s.Allowed)
 	}
 	if most := s.most(); most > 0 && !r.OOM {
-		o.LeftBytes, o.leftThen = ptr(most-r.PeakAllocated), ptr(most-r.FinalAllocated)
+		o.LeftBytes, o.leftThen = new(most-r.PeakAllocated), new(most-r.FinalAllocated)
 	}
 	o.given = x.given
 	if r.OOM {
-		o.OOMEvent, o.Fits = ptr(r.OOMEvent), ptr(false)
+		o.OOMEvent, o.Fits = new(r.OOMEvent), new(false)
 		w.failsAt(&o, w.view)
 	} else if s.most() > 0 && !r.Survived {
-		o.Fits = ptr(true)
+		o.Fits = new(true)
 	}
 	for _, c := range changes {
 		o.Changes = append(o.Changes, c.Name)

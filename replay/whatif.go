@@ -139,9 +139,9 @@ func (p *Program) WhatIf(classes *classify.Classification, o Options) (*Document
 			units.Count(o.MaxEvents))), nil
 	}
 	check := p.Verify()
-	doc.MatchRate, doc.SegmentCallRate = ptr(check.Rate()), ptr(check.CallRate())
+	doc.MatchRate, doc.SegmentCallRate = new(check.Rate()), new(check.CallRate())
 	if check.First != "" {
-		doc.FirstMismatch = ptr(check.First)
+		doc.FirstMismatch = new(check.First)
 	}
 	doc.Notes = append(doc.Notes, p.Notes...)
 	w.notes(t)
@@ -194,8 +194,6 @@ type whatIf struct {
 	// peak reserved of the recorded settings with the first blocks packed; 0: there are none
 	repackedPeak int64
 }
-
-func ptr[T any](v T) *T { return &v }
 
 func (w *whatIf) parse() ([]allocator.Settings, []change.Change, error) {
 	var settings []allocator.Settings

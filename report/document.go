@@ -221,8 +221,11 @@ type Device struct {
 	Sites      []Site `json:"sites"` // alive at the allocated peak, most bytes first
 	SitesAtEnd []Site `json:"sites_at_end"`
 	// AtEvent is the moment that was asked for, nil where none was.
-	AtEvent      *Moment         `json:"at_event"`
-	SitesAtEvent []Site          `json:"sites_at_event"`
+	AtEvent      *Moment `json:"at_event"`
+	SitesAtEvent []Site  `json:"sites_at_event"`
+	// UserMetadata is what the program said of what is allocated at the peak, most
+	// bytes first; none where nobody said anything.
+	UserMetadata []UserMetadata  `json:"user_metadata"`
 	Segments     SegmentsSummary `json:"segments"`
 	Pools        []PoolSummary   `json:"pools"`
 
@@ -343,6 +346,20 @@ type HostMemory struct {
 	Used      int64 `json:"used_bytes"`
 	Events    int   `json:"events"`
 	PeakBytes int64 `json:"peak_allocated_bytes"`
+
+	PeakEvent   *int   `json:"peak_event"` // of its own trace; nil: before its first event
+	Allocations int    `json:"allocations"`
+	Sites       []Site `json:"sites"` // in use at the peak, most bytes first
+
+	Curve Curve `json:"-"` // for the page
+}
+
+// UserMetadata is what a program said of some of its allocations, by
+// torch.cuda.memory._set_memory_metadata.
+type UserMetadata struct {
+	Text   string `json:"user_metadata"`
+	Bytes  int64  `json:"bytes"`
+	Blocks int    `json:"blocks"`
 }
 
 // Step is one training step, or one call of an inference loop.

@@ -12,9 +12,23 @@ type Pictures struct {
 
 	// Bands are the allocations that are drawn one by one, by id.
 	Bands Bands
+	// Others are the events that no band tells of, by event: where bands are
+	// thinned out, only those of segments, failed requests and snapshots.
+	Others []Event
+	// Segments are what is reserved at the end, in the recording's order.
+	Segments []Segment
+	Streams  []string // what Stream indexes
+	Pools    []string // what Pool indexes; "" for the default pool
+	Actions  []string // what Event.Action indexes, in PyTorch's words
+	// Completions tells that a free of which only one event is known was completed
+	// by it, not requested.
+	Completions bool
 	// Rest is the sum of all others, nil when there are none.
 	Rest *Rest
+	// Moments are events at which Bands nevertheless hold every block.
+	Moments []int
 
+	Names      []string          // of Bands.Name: user metadata, labels, names of tensors; the first is ""
 	Kinds      []Kind            // what Bands.Kind indexes
 	Rules      map[string]string // of Kinds: one line on why each says what it says
 	Categories []string          // the categories of Kinds, [""] when nothing was classified
@@ -23,11 +37,10 @@ type Pictures struct {
 	Frames     []Frame
 	Nodes      []StackNode // index 0 is the root
 
-	// Curve is the allocated memory by category, at the instants of Moments.
+	// Curve is the allocated memory by category, at instants of the device's curve.
 	Curve  CategoryCurve
-	Spans  []Span   // what the program called its parts, by first event
-	Maps   []Layout // at the end, and at the moments that matter
-	Growth *Growth  // nil without steps
+	Spans  []Span  // what the program called its parts, by first event
+	Growth *Growth // nil without steps
 }
 
 // Bands are allocations as parallel columns.
@@ -35,14 +48,58 @@ type Bands struct {
 	ID    []uint32 // the allocation's id on its device; nil: its index
 	Older int      // how many of them are older than the recording
 	Born  []uint32 // event; meaningless for the older ones
-	Freed []uint32 // event at which the free was requested; NotFreed
-	Bytes []int64
+	Freed []uint32 // event at which the free was requested; NotFreed, FreedBefore
+	Bytes []int64  // of its block
 	Kind  []uint16
 	Stack []uint32 // index into Stacks
+	Name  []uint32 // index into Names; nil where nothing has a name
+	// Forward is where the forward operation of a backward allocation ran, as in Stack;
+	// nil where that wasn't recorded.
+	Forward []uint32
+	// What only the events and the map of segments need; nil where there are none.
+	Completed []uint32 // event at which the block was free again; NotFreed
+	Address   []uint64
+	Requested []int64 // bytes
+	Stream    []uint32
+	Pool      []uint32
+	FreeStack []uint32 // of the free, as in Stack
 }
 
-// NotFreed is the death of an allocation that outlives the recording.
-const NotFreed = ^uint32(0)
+// Alive tells whether a band is allocated right after an event; -1 asks for the
+// instant before the first.
+func (b *Bands) Alive(i, event int) bool {
+	if i >= b.Older && int(b.Born[i]) > event {
+		return false
+	}
+	freed := b.Freed[i]
+	return freed == NotFreed || freed != FreedBefore && int(freed) > event
+}
+
+// Deaths that are no event.
+const (
+	NotFreed    = ^uint32(0)     // the allocation outlives the recording
+	FreedBefore = ^uint32(0) - 1 // its free was requested before the first event
+)
+
+// Event is one that no band tells of.
+type Event struct {
+	Event        int
+	Action       int
+	Address      uint64
+	Bytes        int64
+	Stream, Pool uint32
+	Stack        uint32
+	Band         int // index into Bands, -1: none
+}
+
+// Segment is a piece of device memory that the allocator holds.
+type Segment struct {
+	Address      uint64
+	Bytes        int64
+	Stream, Pool uint32
+	Small        bool
+	Expandable   bool
+}
 
 // Kind is what an allocation is for, and how that is known.
 type Kind struct {
@@ -92,44 +149,10 @@ type Frame struct {
 	Function string `json:"function"`
 	File     string `json:"file"`
 	Line     int    `json:"line"`
-	Fold     bool   `json:"fold"` // machinery of torch, Python or C++ that few want to see
+	FX       string `json:"fx,omitempty"`   // node of a torch.fx graph that a generated line runs
+	Code     string `json:"code,omitempty"` // lines of the model that the node stands for
+	Fold     bool   `json:"fold"`           // machinery of torch, Python or C++ that few want to see
 }
-
-// Layout is how the memory lies at an instant.
-type Layout struct {
-	Name     string // "end", "peak", "oom"
-	Event    int
-	Segments []LayoutSegment
-}
-
-// LayoutSegment is a piece of device memory, by address.
-type LayoutSegment struct {
-	Address    uint64
-	Bytes      int64
-	Pool       string // "" for the default pool
-	Small      bool
-	Expandable bool
-	Blocks     []LayoutBlock
-}
-
-// LayoutBlock is a piece of a segment.
-type LayoutBlock struct {
-	Bytes      int64
-	State      BlockState
-	Allocation uint32 // id, when in use
-	Kind       uint16
-	Stack      uint32
-}
-
-// BlockState says who may use a block.
-type BlockState uint8
-
-// The states of a block.
-const (
-	BlockFree BlockState = iota
-	BlockUsed
-	BlockPending // its free was requested, but the device may still use it
-)
 
 // Growth is what was made within the loop and is alive after each step.
 type Growth struct {

@@ -1,9 +1,12 @@
 package run
 
 import (
+	"encoding/csv"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -56,6 +59,24 @@ func (m *monitor) stop() {
 			os.Remove(f.Name())
 		}
 	}
+}
+
+// driver is the version that the readings name, nil without any.
+func driver(dir string) *string {
+	f, err := os.Open(filepath.Join(dir, gpuFile))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	rows := csv.NewReader(io.LimitReader(f, 4096))
+	rows.TrimLeadingSpace = true
+	head, err := rows.Read()
+	row, err2 := rows.Read()
+	i := slices.Index(head, "driver_version")
+	if err != nil || err2 != nil || i < 0 || row[i] == "" {
+		return nil
+	}
+	return &row[i]
 }
 
 // hasRows reports whether there is more than a header in a file.

@@ -93,6 +93,7 @@ func (p *Program) Wait() *Result {
 	p.relay.stop()
 	p.gpus.stop()
 	r := &Result{Record: p.record}
+	p.record.Environment.Driver = driver(p.Dir)
 	found := processes(p.Dir)
 	p.record.fill(found)
 	r.Imported = len(found)
@@ -130,7 +131,9 @@ func (r *Result) Missing() string {
 			"  Python started with -I or -E ignores the environment: then pip install vramscope beside PyTorch.\n" +
 			"  Processes on other machines, of Ray or in containers need the variables of `vramscope run --print-env -o DIR`."
 	case len(r.Processes) == 0:
-		return "nothing was recorded: PyTorch was imported, and no process used CUDA"
+		return "nothing was recorded: PyTorch was imported, and no process used CUDA\n" +
+			"  python -c 'import torch; print(torch.cuda.is_available())' says whether PyTorch sees a GPU.\n" +
+			"  If so, the program doesn't move its model there."
 	}
 	return "nothing was recorded: " + explain(r.Processes)
 }

@@ -332,3 +332,27 @@ func TestLogIsBounded(t *testing.T) {
 		t.Errorf("%q and %q", first, last)
 	}
 }
+
+// TestMonitor has a program named nvidia-smi tell of the GPU and its driver, and stops it in the end.
+func TestMonitor(t *testing.T) {
+	bin := t.TempDir()
+	smi := "#!/bin/sh\ncase $1 in *gpu=*) echo 'timestamp, index, name, memory.used [MiB], memory.total [MiB], driver_version'\n" +
+		"echo '2026/01/01 00:00:00.000, 0, NVIDIA L4, 3000 MiB, 23034 MiB, 570.86.15';; esac\nexec sleep 60\n"
+	if err := os.WriteFile(filepath.Join(bin, "nvidia-smi"), []byte(smi), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	s, _ := files(t)
+	o := options(t, `while ! grep -q L4 "$VRAMSCOPE_RUN/gpu.csv"; do sleep 0.05; done`)
+	p, err := Start(o, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Wait()
+	if d := r.Environment.Driver; d == nil || *d != "570.86.15" {
+		t.Errorf("driver %v", d)
+	}
+	if _, err := os.Stat(filepath.Join(o.Dir, appsFile)); err == nil {
+		t.Error("a file without a reading is left")
+	}
+}

@@ -58,8 +58,9 @@ func (d *decoder) assemble(v value) (*Snapshot, error) {
 		d.setUnpairedAside(&s.Devices[i])
 	}
 	s.Era = d.era(func(key StringID) bool { _, ok := limits[key]; return ok })
+	err := d.readTracebacks()
 	d.report()
-	return s, nil
+	return s, err
 }
 
 // assembleLimits reads what the recorder says of its ring buffers, and gives the

@@ -31,8 +31,9 @@ func newDecoder(o Options) *decoder {
 	d := &decoder{partial: o.Partial}
 	d.total, d.limit, d.before = o.Size, o.MaxMemory, d.objects.beforeMore
 	d.strings, d.frames, d.actions = make(map[string]StringID, 1024), make(map[Frame]FrameID, 1024), map[StringID]Action{}
+	d.fxs = map[FX]FXID{{}: 0}
 	d.streams, d.pools, d.unknown = map[uint64]uint32{0: 0}, map[Pool]uint32{{}: 0}, map[[2]StringID]*Unknown{}
-	d.out = &Snapshot{Streams: []uint64{0}, Pools: []Pool{{}}, Cut: -1, stacks: newStackTable()}
+	d.out = &Snapshot{Streams: []uint64{0}, Pools: []Pool{{}}, FX: make([]FX, 1), Cut: -1, stacks: newStackTable()}
 	for i, s := range known {
 		d.strings[s] = StringID(i)
 		d.out.Strings = append(d.out.Strings, s)

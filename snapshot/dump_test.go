@@ -42,7 +42,7 @@ func dumpDevice(p func(string, ...any), s *snapshot.Snapshot, d *snapshot.Device
 			p("%s is", name)
 			for _, f := range s.Stack(id) {
 				x := s.Frames[f]
-				p("  %q %q:%d %q", s.String(x.Function), s.String(x.File), x.Line, s.String(x.FX))
+				p("  %q %q:%d %q", s.String(x.Function), s.String(x.File), x.Line, fxText(s, x.FX))
 			}
 		}
 		return name
@@ -85,4 +85,10 @@ func firstDifference(a, b string) string {
 		return ""
 	}
 	return fmt.Sprintf("%d and %d lines", len(x), len(y))
+}
+
+// fxText is what torch.fx says of a frame.
+func fxText(s *snapshot.Snapshot, id snapshot.FXID) string {
+	f := s.FX[id]
+	return strings.Join([]string{s.String(f.Op), s.String(f.Name), s.String(f.Target), s.String(f.Info), s.String(f.Trace)}, "|")
 }

@@ -117,11 +117,24 @@ func TestOptionalFields(t *testing.T) {
 				f := s.Stack(s.Devices[0].Events.ForwardStack[1])
 				return len(f) == 2 && s.String(s.Frames[f[1]].Function) == "b.py:2 g" && s.Devices[0].Events.ForwardStack[0] == 0
 			}},
+		"forward frames as Python writes tracebacks": {change: func(r *recorder.Recording) {
+			r.Traces[0][1].Forward = []string{"  File \"/a, b/train.py\", line 40, in main\n    step()\n", "  File \"/lib/loss.py\", line 7, in <lambda>\n"}
+		},
+			ok: func(s *snapshot.Snapshot) bool {
+				f := s.Stack(s.Devices[0].Events.ForwardStackOf(1))
+				if len(f) != 2 {
+					return false
+				}
+				inner, outer := s.Frames[f[0]], s.Frames[f[1]]
+				return s.String(inner.Function) == "<lambda>" && s.String(inner.File) == "/lib/loss.py" && inner.Line == 7 &&
+					s.String(outer.Function) == "main" && s.String(outer.File) == "/a, b/train.py" && outer.Line == 40 && inner.FX == 0
+			}},
 		"notes of torch.fx": {change: func(r *recorder.Recording) {
 			r.Traces[0][0].Stack.Frames[0].FX = []recorder.Item{item("fx_node_op", "call_function"), item("fx_node_name", "mul"), item("fx_original_trace", "File x")}
 		}, ok: func(s *snapshot.Snapshot) bool {
 			f := s.Frames[s.Stack(s.Devices[0].Events.StackOf(0))[0]]
-			return s.String(f.FX) == "fx_node_op=call_function fx_node_name=mul fx_original_trace=File x"
+			fx := s.FX[f.FX]
+			return s.String(fx.Op) == "call_function" && s.String(fx.Name) == "mul" && s.String(fx.Trace) == "File x" && fx.Target == 0
 		}},
 		"metadata": {change: func(r *recorder.Recording) {
 			r.Traces[0][1].Metadata, r.Traces[0][1].Internal = `{"layer": 3}`, "inner"

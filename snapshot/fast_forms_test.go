@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"github.com/vramscope/vramscope/internal/hashes"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -117,7 +118,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("seed %d: no form was learned", seed)
 		}
 		for _, s := range []*Snapshot{formed, plain} { // seeds of hashes
-			s.stacks.index = hashIndex{}
+			s.stacks.index = hashes.Index{}
 		}
 		if !reflect.DeepEqual(formed, plain) {
 			t.Errorf("seed %d: the rows differ", seed)

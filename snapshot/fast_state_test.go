@@ -190,7 +190,7 @@ func TestFramesAndAnnotations(t *testing.T) {
 func named(s *Snapshot, id StackID) (text string) {
 	for _, f := range s.Stack(id) {
 		x := s.Frames[f]
-		text += fmt.Sprintln(s.String(x.File), s.String(x.Function), x.Line, s.String(x.FX))
+		text += fmt.Sprintln(s.String(x.File), s.String(x.Function), x.Line, s.FX[x.FX].Op != 0)
 	}
 	return text
 }

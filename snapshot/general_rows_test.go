@@ -60,8 +60,9 @@ func (g *general) snapshot(root any) error {
 		d.setUnpairedAside(&d.out.Devices[i])
 	}
 	d.out.Era = d.era(func(key StringID) bool { _, ok := limits.values[key]; return ok })
+	err := d.readTracebacks()
 	d.report()
-	return nil
+	return err
 }
 
 // perDevice applies a scalar to every device, or a list by ordinal.
@@ -257,13 +258,13 @@ func (g *general) stack(v any) StackID {
 
 func (g *general) frame(r dictRow) Frame {
 	f := Frame{Function: g.text(r.values[sName]), File: g.text(r.values[sFilename]), Line: lineOf(g.value(r.values[sLine]))}
-	fx := ""
+	var fx [numFX]StringID
 	for key := sFXNodeOp; key <= sFXOriginalTrace; key++ {
 		if r.has(key) {
-			fx = addFX(fx, key, g.brief(r.values[key]))
+			fx[key-sFXNodeOp], _ = g.d.intern([]byte(g.brief(r.values[key])))
 		}
 	}
-	f.FX, _ = g.d.intern([]byte(fx))
+	f.FX, _ = g.d.fx(fxNotes(fx))
 	return f
 }
 

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"github.com/vramscope/vramscope/internal/hashes"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot/pickle"
 )
@@ -13,7 +14,7 @@ import (
 type rawStacks struct {
 	arena   []byte
 	list    []rawStack // index 0 is unused
-	index   hashIndex
+	index   hashes.Index
 	guesses [1 << 14]uint32 // by context, the list that followed
 	context uint64          // hash of the last four lists
 }
@@ -23,7 +24,7 @@ type rawStack struct {
 	id         StackID
 }
 
-func newRawStacks() *rawStacks { return &rawStacks{list: make([]rawStack, 1), index: newHashIndex()} }
+func newRawStacks() *rawStacks { return &rawStacks{list: make([]rawStack, 1), index: hashes.New()} }
 
 // slot is where the guess for the present context stands.
 func (r *rawStacks) slot() *uint32 {
@@ -48,9 +49,9 @@ func (r *rawStacks) guess(b []byte) (id StackID, n int) {
 
 // find is the stack whose list looks like raw, 0 when it was not seen yet.
 func (r *rawStacks) find(raw []byte) (id StackID, h uint64) {
-	h = r.index.hash(raw)
-	for slot := r.index.first(h); ; slot = r.index.next(slot) {
-		i, same := r.index.at(slot, h)
+	h = r.index.Hash(raw)
+	for slot := r.index.First(h); ; slot = r.index.Next(slot) {
+		i, same := r.index.At(slot, h)
 		if i == 0 {
 			return 0, h
 		}
@@ -67,7 +68,7 @@ func (r *rawStacks) add(raw []byte, h uint64, id StackID) {
 	r.arena = append(pages.Grown(r.arena, len(raw)), raw...)
 	r.list = append(pages.Grown(r.list, 1), rawStack{start: start, end: len(r.arena), id: id})
 	i := uint32(len(r.list) - 1)
-	r.index.insert(h, i)
+	r.index.Insert(h, i)
 	*r.slot() = i
 	r.saw(i)
 }

@@ -6,7 +6,9 @@ import "slices"
 // machine brought into a snapshot. Every field must be set.
 type Rewriter struct {
 	// Frame is asked for every frame while its old texts are still there.
-	Frame func(FrameID) (function, file, fx string)
+	Frame func(FrameID) (function, file string)
+
+	FX func(fields [5]string) [5]string // op, name, target, info, trace
 
 	Annotation     func(string) string // name of a record_function range
 	Metadata       func(string) string // user_metadata and internal_metadata
@@ -25,8 +27,13 @@ func (s *Snapshot) Rewrite(r Rewriter) {
 	n := newTexts()
 	for i := range s.Frames {
 		f := &s.Frames[i]
-		function, file, fx := r.Frame(FrameID(i))
-		f.Function, f.File, f.FX = n.id(function), n.id(file), n.id(fx)
+		function, file := r.Frame(FrameID(i))
+		f.Function, f.File = n.id(function), n.id(file)
+	}
+	for i := range s.FX {
+		f := &s.FX[i]
+		to := r.FX([5]string{s.Strings[f.Op], s.Strings[f.Name], s.Strings[f.Target], s.Strings[f.Info], s.Strings[f.Trace]})
+		*f = FX{n.id(to[0]), n.id(to[1]), n.id(to[2]), n.id(to[3]), n.id(to[4])}
 	}
 	annotation := n.column(s, r.Annotation)
 	for i := range s.Annotations {

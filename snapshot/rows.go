@@ -79,7 +79,7 @@ type row struct {
 	category          int32
 	deviceFree        int64 // plus one; 0: none
 	small, expandable bool
-	fx                StringID
+	fx                FXID
 	within            bool // it is a block that is read with its segment
 	list              bool // its blocks were read
 	first, count      int  // of its blocks, or of the uses that a block had

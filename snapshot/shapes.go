@@ -195,7 +195,7 @@ func (d *decoder) stackOf(v value) (StackID, error) {
 		switch x.kind() {
 		case kFrame:
 			frames = append(frames, FrameID(x.index()))
-		case kString: // forward_frames are plain text
+		case kString: // forward_frames are plain text, which readTracebacks reads
 			id, err := d.frame(Frame{Function: StringID(x.index())})
 			if err != nil {
 				return err
@@ -219,22 +219,21 @@ func (d *decoder) stackOf(v value) (StackID, error) {
 	return id, err
 }
 
-// fxOf is the notes of torch.fx on a frame as one text.
-func (d *decoder) fxOf(items []value) (StringID, error) {
-	var notes [numFX]value
-	var noted [numFX]bool
+// fxOf is what torch.fx notes on a frame.
+func (d *decoder) fxOf(items []value) (id FXID, err error) {
+	var notes [numFX]StringID
 	for i := 0; i < len(items); i += 2 {
 		if k := items[i]; k.kind() == kString && k.index() >= int(sFXNodeOp) && k.index() <= int(sFXOriginalTrace) {
-			notes[k.index()-int(sFXNodeOp)], noted[k.index()-int(sFXNodeOp)] = items[i+1], true
+			if notes[k.index()-int(sFXNodeOp)], err = d.intern([]byte(d.brief(items[i+1]))); err != nil {
+				return 0, err
+			}
 		}
 	}
-	fx := ""
-	for i, v := range notes {
-		if noted[i] {
-			fx = addFX(fx, sFXNodeOp+StringID(i), d.brief(v))
-		}
-	}
-	return d.intern([]byte(fx))
+	return d.fx(fxNotes(notes))
+}
+
+func fxNotes(notes [numFX]StringID) FX {
+	return FX{Op: notes[0], Name: notes[1], Target: notes[2], Info: notes[3], Trace: notes[4]}
 }
 
 // lineOf is a frame's line; an unknown one of a C++ frame is written as 2**64-1.
@@ -245,16 +244,7 @@ func lineOf(v value) int32 {
 	return 0
 }
 
-// numFX is how many notes of torch.fx a frame may have.
 const numFX = sFXOriginalTrace - sFXNodeOp + 1
-
-// addFX adds one of torch.fx's notes to those of a frame.
-func addFX(notes string, key StringID, note string) string {
-	if notes != "" {
-		notes += " "
-	}
-	return notes + known[key] + "=" + short(note)
-}
 
 // blockState is the state for the word in the file.
 func blockState(word StringID) (state BlockState, ok bool) {

@@ -30,7 +30,17 @@ type Frame struct {
 	Function StringID
 	File     StringID // "??" or empty for C++ frames without debug information
 	Line     int32
-	FX       StringID // torch.fx notes of the frame as "key=value" words; 0: none
+	FX       FXID // of a line that torch.fx generated; 0: of any other
+}
+
+// FXID names an interned FX.
+type FXID uint32
+
+// FX says which node of a torch.fx graph a generated line of code runs, and which
+// code of the model the node stands for.
+type FX struct {
+	Op, Name, Target, Info StringID
+	Trace                  StringID // fx_original_trace: lines of a traceback
 }
 
 // Action is what a trace entry records. Values from ActionOther on are names
@@ -70,7 +80,7 @@ type Events struct {
 	CompileContext []StringID // optional; "N/A" is stored as 0
 	Metadata       []StringID // user_metadata, optional
 	Internal       []StringID // internal_metadata, optional
-	ForwardStack   []StackID  // stack of the forward operation of a backward allocation, optional
+	ForwardStack   []StackID  // stack of the forward operation of a backward allocation, optional, in plain Python frames
 	Category       []int32    // index into Snapshot.CategoryNames plus one, optional
 }
 
@@ -92,8 +102,15 @@ func (e *Events) PoolOf(i int) uint32 { return at(e.Pool, i) }
 // MetadataOf is event i's user_metadata.
 func (e *Events) MetadataOf(i int) StringID { return at(e.Metadata, i) }
 
+// InternalOf is event i's internal_metadata.
+func (e *Events) InternalOf(i int) StringID { return at(e.Internal, i) }
+
 // CompileContextOf is event i's compile_context, 0 for "N/A" and none.
 func (e *Events) CompileContextOf(i int) StringID { return at(e.CompileContext, i) }
+
+// ForwardStackOf is the stack of the forward operation that event i's backward
+// allocation belongs to, 0 when none was recorded.
+func (e *Events) ForwardStackOf(i int) StackID { return at(e.ForwardStack, i) }
 
 func at[T any](column []T, i int) (zero T) {
 	if column == nil {
@@ -243,6 +260,7 @@ type Snapshot struct {
 
 	Strings []string // by StringID
 	Frames  []Frame  // by FrameID
+	FX      []FX     // by FXID
 	Streams []uint64 // raw cudaStream_t handles; index 0 is the default stream
 	Pools   []Pool   // index 0 is the default pool
 

@@ -17,6 +17,7 @@ type tables struct {
 	lastText   string // the last literal string and its id: recorders repeat them
 	lastID     StringID
 	frames     map[Frame]FrameID
+	fxs        map[FX]FXID
 	lastStream struct {
 		raw uint64
 		id  uint32
@@ -130,6 +131,19 @@ func (t *tables) frame(f Frame) (FrameID, error) {
 		id = FrameID(len(t.out.Frames))
 		t.out.Frames = append(t.out.Frames, f)
 		t.frames[f] = id
+	}
+	return id, nil
+}
+
+func (t *tables) fx(f FX) (FXID, error) {
+	id, ok := t.fxs[f]
+	if !ok {
+		if err := t.take(96); err != nil {
+			return 0, err
+		}
+		id = FXID(len(t.out.FX))
+		t.out.FX = append(t.out.FX, f)
+		t.fxs[f] = id
 	}
 	return id, nil
 }

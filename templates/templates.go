@@ -27,7 +27,7 @@ var PlainStyle string
 //go:embed index/index.tmpl
 var Index string
 
-//go:embed css/*.css js/*.js index/*.css index/*.js
+//go:embed css/*.css js/*.js index/*.css index/*.js view/*.css view/*.js compare/*.css compare/*.js
 var parts embed.FS
 
 //go:embed echarts/echarts.min.js
@@ -63,7 +63,40 @@ func Scripts() []string {
 
 // LightScript is the script of a report that draws nothing by the charting library.
 func LightScript() string {
-	return "(function () {\n'use strict';\n" + read("js/10-base.js") + read("js/15-page.js") + "page();\nready();\n})();\n"
+	return "(function () {\n'use strict';\n" + read("js/05-text.js") + read("js/10-base.js") + read("js/15-page.js") +
+		"page();\nready();\n})();\n"
+}
+
+// ServedScripts are the page's scripts where a server has its columns, and other pages.
+func ServedScripts() []string {
+	scripts := Scripts()
+	last := len(scripts) - 1
+	scripts[last] = served(scripts[last])
+	return scripts
+}
+
+// ServedScript is LightScript there.
+func ServedScript() string { return served(LightScript()) }
+
+// served puts a part in front: what stands at the end of a script runs at once.
+func served(script string) string {
+	return strings.Replace(script, "'use strict';\n", "'use strict';\n"+read("view/served.js"), 1)
+}
+
+// ServedStyle is what a served page adds to Style.
+func ServedStyle() string { return read("view/served.css") }
+
+// CompareStyle is what the page of a comparison adds to PlainStyle.
+func CompareStyle() string { return Colours() + read("compare/compare.css") }
+
+// CompareScript is that page's script.
+func CompareScript() string {
+	script := "(function () {\n'use strict';\n"
+	for _, part := range []string{"js/05-text.js", "js/10-base.js", "js/20-data.js", "js/26-cursor.js", "js/28-flame.js",
+		"js/40-raster.js", "compare/compare.js"} {
+		script += read(part)
+	}
+	return script + "})();\n"
 }
 
 // IndexStyle is what the page over many runs adds to Style.
@@ -71,7 +104,7 @@ func IndexStyle() string { return read("index/index.css") }
 
 // IndexScript is the script of the page over many runs.
 func IndexScript() string {
-	return "(function () {\n'use strict';\n" + read("js/10-base.js") + read("index/index.js") + "})();\n"
+	return "(function () {\n'use strict';\n" + read("js/05-text.js") + read("js/10-base.js") + read("index/index.js") + "})();\n"
 }
 
 func read(name string) string {

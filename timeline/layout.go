@@ -38,7 +38,7 @@ type Layout struct {
 func (t *Timeline) LayoutAt(event int) Layout {
 	var live []AllocationID
 	for id := range t.Born {
-		if t.occupies(AllocationID(id), event) {
+		if t.Occupies(AllocationID(id), event) {
 			live = append(live, AllocationID(id))
 		}
 	}

@@ -46,9 +46,9 @@ func (t *Timeline) BornSince(event int) AllocationID {
 	return AllocationID(len(t.older) + sort.Search(len(born), func(i int) bool { return int(born[i]) >= event }))
 }
 
-// occupies reports whether an allocation has its block right after an event: until
+// Occupies reports whether an allocation has its block right after an event: until
 // the free is completed.
-func (t *Timeline) occupies(id AllocationID, event int) bool {
+func (t *Timeline) Occupies(id AllocationID, event int) bool {
 	return t.BornAt(id) <= event && int64(t.Freed[id]) > int64(event)
 }
 

@@ -91,6 +91,18 @@ func isSegment(a snapshot.Action) bool {
 	return a >= snapshot.SegmentAlloc && a <= snapshot.SegmentUnmap
 }
 
+// FinalSegments are the segments at the dump, in the file's order and without
+// blocks; none where the file ends before them.
+func (t *Timeline) FinalSegments() []Segment {
+	spans := t.finalSpans()
+	out := make([]Segment, 0, len(spans))
+	for _, s := range spans {
+		out = append(out, Segment{Address: s.start, Bytes: int64(s.end - s.start), Stream: s.stream, Pool: s.pool, Small: s.small,
+			Expandable: s.expandable})
+	}
+	return out
+}
+
 // finalSpans are the segments at the dump, unsorted.
 func (t *Timeline) finalSpans() []span {
 	if t.unended() {

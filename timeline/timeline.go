@@ -165,6 +165,14 @@ func (t *Timeline) Stream(id AllocationID) uint32 {
 	return t.Device.Events.StreamOf(int(t.Born[id]))
 }
 
+// Pool is the index of an allocation's pool in the snapshot's Pools.
+func (t *Timeline) Pool(id AllocationID) uint32 {
+	if int(id) < len(t.older) {
+		return t.older[id].pool
+	}
+	return t.Device.Events.PoolOf(int(t.Born[id]))
+}
+
 // AliveAt reports whether an allocation counts as allocated right after an event;
 // NoEvent asks for the instant before the first.
 func (t *Timeline) AliveAt(id AllocationID, event int) bool {

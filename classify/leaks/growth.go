@@ -55,7 +55,7 @@ func (l *growth) survivors() []placed {
 		if died > ended {
 			died = timeline.Never
 		}
-		if died != timeline.Never && died <= l.last[next] || l.belongs(id) || l.coarse && lasting[l.c.Category[id]] {
+		if died != timeline.Never && died <= l.last[next] || l.belongs(id) {
 			continue
 		}
 		p := place{stack: l.t.Stack(id)}

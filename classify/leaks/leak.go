@@ -121,7 +121,7 @@ func onlyStep(c *meaning.Result, view *frames.View) []Leak {
 	if len(c.Steps) != 1 {
 		return nil
 	}
-	l := loopOf(c, view, c.Steps, false)
+	l := loopOf(c, view, c.Steps)
 	return l.judged(l.firstStepState())
 }
 
@@ -133,6 +133,9 @@ func (l *loop) judged(leaks []Leak) []Leak {
 	})
 	for i := range leaks {
 		leak := &leaks[i]
+		if leak.Kind == GrowingList && leak.File == "" && leak.Category == meaning.Gradients { // more than there are weights
+			leak.Category = meaning.Temporary
+		}
 		l.judge(leak)
 		leak.lastStep, leak.peak = l.steps[last].Number, max(l.steps[last].PeakAllocated, l.steps[max(last-1, 0)].PeakAllocated)
 	}
@@ -143,6 +146,9 @@ func (l *loop) judged(leaks []Leak) []Leak {
 func (l *loop) judge(leak *Leak) {
 	if leak.File == "" && (!l.trains && l.t.Older() > 0 || leak.Kind == GrowingList && l.mayBeLayers(leak.Allocations)) {
 		leak.Confidence = min(leak.Confidence, 0.8)
+	}
+	if leak.Kind == GrowingList && (leak.Function == "<listcomp>" || leak.Function == "<dictcomp>" || l.mayBeOneStep(leak.Steps)) {
+		leak.Confidence = min(leak.Confidence, 0.8) // a comprehension comes to an end, as a step does
 	}
 	leak.ForwardOnly, leak.Expandable = !l.trains, l.t.Expandable()
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9

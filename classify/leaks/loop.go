@@ -20,10 +20,9 @@ type loop struct {
 	view *frames.View
 	n    int
 
-	steps       []meaning.Step // the steps, or rounds
-	coarse      bool           // rounds
-	first, last []uint32       // events of each step; steps tile the loop, gaps belong to the step before
-	forward     []uint32       // first event of the step's first forward, Never without one
+	steps       []meaning.Step
+	first, last []uint32 // events of each step; steps tile the loop, gaps belong to the step before
+	forward     []uint32 // first event of the step's first forward, Never without one
 	forwardEnd  []uint32
 	backward    []uint32 // first event of the step's first backward, Never without one
 	trains      bool     // some step has a backward
@@ -38,21 +37,15 @@ type loop struct {
 
 // newLoop is nil when there are too few steps to compare.
 func newLoop(c *meaning.Result, view *frames.View) *loop {
-	steps, coarse := c.Steps, false
-	if len(steps) < 3 && (c.Timeline.Older() == 0 || view.Recorded(c.Timeline.Device) != "none") {
-		if r := rounds(steps); len(r) > len(steps) {
-			steps, coarse = r, true
-		}
-	}
-	if len(steps) < 2 {
+	if len(c.Steps) < 2 {
 		return nil
 	}
-	return loopOf(c, view, steps, coarse)
+	return loopOf(c, view, c.Steps)
 }
 
-func loopOf(c *meaning.Result, view *frames.View, steps []meaning.Step, coarse bool) *loop {
+func loopOf(c *meaning.Result, view *frames.View, steps []meaning.Step) *loop {
 	n := len(steps)
-	l := &loop{steps: steps, coarse: coarse, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]frames.Line{}}
+	l := &loop{steps: steps, c: c, t: c.Timeline, view: view, n: n, lines: map[snapshot.StackID][]frames.Line{}}
 	for k := range steps {
 		s := &steps[k]
 		last := uint32(max(s.LastEvent, s.FirstEvent))
@@ -87,91 +80,12 @@ func loopOf(c *meaning.Result, view *frames.View, steps []meaning.Step, coarse b
 // untrained reports whether the steps are passes that aren't trained on.
 func (l *loop) untrained() bool { return l.trained != nil }
 
-// perRequest reports whether caches are copied in every step several times for each
-// one that stays, as while the tokens of one request are made.
-func (l *loop) perRequest() bool {
-	const several = 3
-	copied, left := make([]int, l.n), make([]int, l.n)
-	for id, step := range l.all() {
-		if l.c.Category[id] != meaning.KVCache {
-			continue
-		}
-		if died := l.t.FreeRequested[id]; died != timeline.Never && died <= l.last[step] {
-			copied[step]++
-		} else {
-			left[step]++
-		}
-	}
-	requests := 0
-	for step, n := range left {
-		if n > 0 && copied[step] >= several*n {
-			requests++
-		}
-	}
-	return requests*2 > l.n
-}
-
-// mayBeLayers reports whether the steps may be the layers of one pass, which keeps
-// what each begins with: without stacks, where a request failed or the recording
-// ends in the middle of one, they make few blocks, in which nothing comes back,
-// and keep the same of each.
-func (l *loop) mayBeLayers(kept []timeline.AllocationID) bool {
-	const few, kinds = 128, 4
-	of := map[int64]bool{}
-	for _, id := range kept {
-		of[l.t.Requested(id)] = true
-	}
-	if len(of) == 0 || len(of) > kinds || l.n < 2 {
-		return false
-	}
-	for _, s := range l.steps {
-		if slices.ContainsFunc(s.Phases, func(p meaning.PhaseSpan) bool { return p.Phase == meaning.Optimizer }) {
-			return false
-		}
-	}
-	events := &l.t.Device.Events
-	broken := l.view.Recorded(l.t.Device) == "none" && (l.cut() || slices.Contains(events.Action[l.first[l.n-1]:], snapshot.OOM))
-	var allocs []int
-	var sizes []int64
-	for i := int(l.first[l.n/2]); broken && i <= int(l.last[l.n/2]); i++ {
-		if events.Action[i] == snapshot.Alloc {
-			allocs, sizes = append(allocs, i), append(sizes, events.Size[i])
-		}
-	}
-	return broken && len(allocs) <= few && len(phases.RecurringRuns(allocs, sizes)) < 3
-}
-
 // apart is the same loop for another goroutine: only what it has looked up is
 // its own.
 func (l *loop) apart() *loop {
 	other := *l
 	other.lines = map[snapshot.StackID][]frames.Line{}
 	return &other
-}
-
-// rounds cuts steps in which there are several backwards at the forwards that
-// follow one: gradients that are accumulated, or optimizer steps that left no
-// trace. What leaks does so in every round, too.
-func rounds(steps []meaning.Step) (r []meaning.Step) {
-	for _, s := range steps {
-		begun := meaning.Step{Number: len(r), FirstEvent: s.FirstEvent, LastEvent: s.LastEvent, PeakAllocated: s.PeakAllocated}
-		trained := false
-		for i, p := range s.Phases {
-			next := p.Phase == meaning.Forward || p.Phase == meaning.Data && i+1 < len(s.Phases) &&
-				s.Phases[i+1].Phase == meaning.Forward
-			if trained && next {
-				begun.LastEvent = p.FirstEvent - 1
-				r = append(r, begun)
-				begun = meaning.Step{Number: len(r), FirstEvent: p.FirstEvent, LastEvent: s.LastEvent,
-					PeakAllocated: s.PeakAllocated}
-				trained = false
-			}
-			trained = trained || p.Phase == meaning.Backward
-			begun.Phases = append(begun.Phases, p)
-		}
-		r = append(r, begun)
-	}
-	return r
 }
 
 // stepAt is the step of an event: -1 before the first, n after the last.
@@ -247,4 +161,62 @@ func (l *loop) peakAllocated() int64 {
 		peak = max(peak, l.steps[i].PeakAllocated)
 	}
 	return peak
+}
+
+// perRequest reports whether caches are copied in every step several times for each
+// one that stays, as while the tokens of one request are made.
+func (l *loop) perRequest() bool {
+	const several = 3
+	copied, left := make([]int, l.n), make([]int, l.n)
+	for id, step := range l.all() {
+		if l.c.Category[id] != meaning.KVCache {
+			continue
+		}
+		if died := l.t.FreeRequested[id]; died != timeline.Never && died <= l.last[step] {
+			copied[step]++
+		} else {
+			left[step]++
+		}
+	}
+	requests := 0
+	for step, n := range left {
+		if n > 0 && copied[step] >= several*n {
+			requests++
+		}
+	}
+	return requests*2 > l.n
+}
+
+// mayBeOneStep reports whether a few backward passes without an optimizer's step may be
+// the micro-batches of the first step.
+func (l *loop) mayBeOneStep(passes int) bool {
+	return l.trains && passes <= 3 && len(l.endsOf(meaning.Optimizer)) == 0
+}
+
+// mayBeLayers reports whether the steps may be the layers of one pass, which keeps
+// what each begins with: without stacks, where a request failed or the recording
+// ends in the middle of one, they make few blocks, in which nothing comes back,
+// and keep the same of each.
+func (l *loop) mayBeLayers(kept []timeline.AllocationID) bool {
+	const few, kinds = 128, 4
+	of := map[int64]bool{}
+	for _, id := range kept {
+		of[l.t.Requested(id)] = true
+	}
+	if len(of) == 0 || len(of) > kinds || l.n < 2 {
+		return false
+	}
+	if len(l.endsOf(meaning.Optimizer)) > 0 {
+		return false
+	}
+	events := &l.t.Device.Events
+	broken := l.view.Recorded(l.t.Device) == "none" && (l.cut() || slices.Contains(events.Action[l.first[l.n-1]:], snapshot.OOM))
+	var allocs []int
+	var sizes []int64
+	for i := int(l.first[l.n/2]); broken && i <= int(l.last[l.n/2]); i++ {
+		if events.Action[i] == snapshot.Alloc {
+			allocs, sizes = append(allocs, i), append(sizes, events.Size[i])
+		}
+	}
+	return broken && len(allocs) <= few && len(phases.RecurringRuns(allocs, sizes)) < 3
 }

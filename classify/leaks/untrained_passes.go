@@ -19,7 +19,7 @@ const maxUntrained = 64
 func untrainedLeaks(c *meaning.Result, view *frames.View) (all []Leak) {
 	trained := sync.OnceValue(func() map[frames.Line]bool { return trainedThrough(c, view) })
 	for _, steps := range c.Untrained[:min(len(c.Untrained), maxUntrained)] {
-		l := loopOf(c, view, steps, false)
+		l := loopOf(c, view, steps)
 		l.trained = trained
 		for _, leak := range (&growth{loop: l}).leftBehind() {
 			i := slices.IndexFunc(all, func(x Leak) bool {

@@ -3,6 +3,7 @@ package names
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/timeline"
@@ -165,7 +166,7 @@ func (m *matcher) best(ids []timeline.AllocationID, orders []order, parts int) (
 func (m *matcher) state(ids []timeline.AllocationID) {
 	orders := m.forwardOrders()
 	orders = append(orders, m.decayed(orders[0]))
-	two := []string{".exp_avg", ".exp_avg_sq"}
+	two := m.pair()
 	// Two per parameter fit one per parameter badly, and the other way round: the
 	// number of state tensors decides.
 	if 3*len(ids) > 4*len(m.tensors) {
@@ -178,4 +179,27 @@ func (m *matcher) state(ids []timeline.AllocationID) {
 		return
 	}
 	m.match(ids, orders, []string{".momentum"})
+}
+
+// pairs are what optimizers call two tensors of state that they keep of each weight, in
+// the order in which they make them (torch/optim).
+var pairs = map[string][]string{
+	"RMSprop":  {".square_avg", ".momentum_buffer"},
+	"Adadelta": {".square_avg", ".acc_delta"},
+	"Adamax":   {".exp_avg", ".exp_inf"},
+	"Rprop":    {".prev", ".step_size"},
+}
+
+// pair is what the program's optimizer calls them, as far as annotations name it; most
+// that keep two are Adam's kin.
+func (m *matcher) pair() []string {
+	s := m.c.Timeline.Snapshot
+	for _, n := range s.Annotations {
+		if _, step, ok := strings.Cut(s.String(n.Name), "Optimizer.step#"); ok {
+			if two := pairs[strings.TrimSuffix(step, ".step")]; two != nil {
+				return two
+			}
+		}
+	}
+	return []string{".exp_avg", ".exp_avg_sq"}
 }

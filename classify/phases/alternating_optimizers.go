@@ -1,12 +1,8 @@
 package phases
 
 import (
-	"slices"
-
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/timeline"
 )
 
 // period counts how many optimizers take turns within an iteration, by what is
@@ -57,8 +53,7 @@ func recurrence(numbers []int, part int) int {
 
 // oneOptimizer tells that what comes back every few steps is no other optimizer's
 // turn but, say, an evaluation: each step has its own backward pass, and most leave
-// as many bytes of gradients as the one before, or the same lines step; not where
-// lines differ, as those of two models of one size do.
+// as many bytes of gradients as the one before.
 func (a *Program) oneOptimizer(ends []int) bool {
 	const most = 3 // of five
 	grads, passes := make([]int64, len(ends)), make([]int64, len(ends))
@@ -93,50 +88,5 @@ func (a *Program) oneOptimizer(ends []int) bool {
 			same++
 		}
 	}
-	alike, differ := a.SteppingLines(ends)
-	return alike || !differ && total > 0 && same*5 >= total*most
-}
-
-// SteppingLines reports whether the program's own lines that call for the optimizer's
-// work are alike in all steps, or differ, as far as it makes anything.
-//
-// complexity: walks steps, events and frames at once
-func (a *Program) SteppingLines(ends []int) (alike, differ bool) {
-	if !a.Recorded.Allocs {
-		return false, false
-	}
-	s := a.Timeline.Snapshot
-	view := frames.New(s)
-	var lines []snapshot.FrameID
-	seen := 0
-	for k, e := range ends {
-		from := a.Loop
-		if k > 0 {
-			from = ends[k-1]
-		}
-		for i := e - 1; i >= from; i-- {
-			if a.Events.Action[i] != snapshot.Alloc || a.Phases[i] != meaning.Optimizer ||
-				a.Timeline.Of[i] == timeline.NoAllocation {
-				continue
-			}
-			var own []snapshot.FrameID
-			steps := false // else it clips, or looks at gradients
-			for _, f := range s.Stack(a.Events.StackOf(i)) {
-				steps = steps || s.String(s.Frames[f].Function) == "step"
-				if view.Owner(f) == frames.User {
-					own = append(own, f)
-				}
-			}
-			if len(own) == 0 || !steps {
-				continue
-			}
-			if seen > 0 && !slices.Equal(own, lines) {
-				return false, true
-			}
-			lines = own
-			seen++
-			break
-		}
-	}
-	return seen > 1 && seen*2 >= len(ends), false
+	return total > 0 && same*5 >= total*most
 }

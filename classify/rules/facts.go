@@ -11,8 +11,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// Facts are what rules share while they look at one device. Rules only read them, but for
-// the sites, which the first rule numbers that asks for them.
+// Facts are what rules share while they look at one device. Rules only read them.
 type Facts struct {
 	*phases.Program
 	SizeIndex
@@ -21,7 +20,6 @@ type Facts struct {
 	LogitsMarks
 	SavedMarks
 	Labels map[timeline.AllocationID]meaning.Category
-	Sites  SiteIndex
 }
 
 // SizeIndex counts allocations by requested bytes, as far as they look like weights, or
@@ -33,9 +31,7 @@ type SizeIndex struct {
 	GradientSize map[int64]int  // gradients that one step makes, on average
 	WholeStep    map[int64]int  // those of a whole step where two in a row make the most; nil: there are none
 
-	Resumed     map[timeline.AllocationID]meaning.Detail // moments that come from a checkpoint
-	Dataset     map[timeline.AllocationID]bool           // in training without stacks
-	BucketViews bool                                     // gradients are views of DDP's buckets
+	Resumed map[timeline.AllocationID]meaning.Detail // moments that come from a checkpoint
 }
 
 // RowIndex are rows of equal blocks, one or two for each layer: keys and values.
@@ -82,18 +78,4 @@ type Grown struct {
 	First, Last        int // births
 	MinFreed, MaxFreed int
 	Grows              bool
-}
-
-// SiteIndex are the sites of a recording in three resolutions, and who asks them.
-type SiteIndex struct {
-	Known                bool // the rest was worked out
-	Exact, Places, Sized Sites
-	Unsure               []timeline.AllocationID
-	Own                  map[timeline.AllocationID]bool // sites that are unsure every time
-}
-
-// Sites are the sites of all allocations.
-type Sites struct {
-	Of []int32 // by allocation
-	N  int     // how many there are
 }

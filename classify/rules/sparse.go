@@ -16,25 +16,3 @@ func (s *set) Add(id timeline.AllocationID) {
 	}
 	(*s)[id>>6] |= 1 << (id & 63)
 }
-
-// Sparse is something of a few allocations. Every allocation is asked for it, so
-// what has none is told by a bit.
-type Sparse[V any] struct {
-	here set
-	Of   map[timeline.AllocationID]V
-}
-
-func (s *Sparse[V]) Get(id timeline.AllocationID) (v V, ok bool) {
-	if !s.here.Has(id) {
-		return v, false
-	}
-	return s.Of[id], true
-}
-
-func (s *Sparse[V]) Put(id timeline.AllocationID, v V) {
-	if s.Of == nil {
-		s.Of = map[timeline.AllocationID]V{}
-	}
-	s.here.Add(id)
-	s.Of[id] = v
-}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,8 @@ type analyzeFlags struct {
 	source    string
 	at        string
 	step, top int
+	compare   bool
+	served    bool // a server has the page's columns: there may be more of them
 }
 
 func newAnalyze() *cobra.Command {
@@ -79,6 +82,7 @@ told by the files' names and contents.`,
 		flags.BoolVar(&f.allSteps, "all-steps", false, "in JSON, every step and every item of long lists; without it, what fits "+
 			"into 40 kB for each device")
 		f.above.flags(cmd, "the report")
+		flags.BoolVar(&f.compare, "compare", false, "compare two inputs, as diff does")
 		numberFlag(cmd, &f.top, "top", "show the `N` call sites that hold most")
 	})
 	grouped(cmd, "Gates", func() {
@@ -91,11 +95,17 @@ told by the files' names and contents.`,
 }
 
 func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
+	if f.compare {
+		return f.compared(cmd, args)
+	}
 	if err := f.out.check(); err != nil {
 		return err
 	}
 	if f.allSteps && !f.out.any("json", ".json") {
 		return errors.New("--all-steps is for JSON: --format json or -o FILE.json")
+	}
+	if f.redact && f.source != "" {
+		return errors.New("--source has no effect with --redact, which shows no line of code")
 	}
 	conditions, err := parseConditions(f.failOn)
 	if err != nil {
@@ -112,6 +122,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	formats.junit = func(w io.Writer, doc *report.Document) error {
 		return writeGate(w, "analyze", doc.Inputs[0].Path, doc.Verdict.Text, judged(conditions, doc))
 	}
+	if err := f.unused(cmd, doc); err != nil {
+		return err
+	}
 	if f.allSteps {
 		formats.json = report.JSON
 	}
@@ -119,6 +132,19 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 		return err
 	}
 	return gate(conditions, doc)
+}
+
+// unused gives an error for what is asked of recordings where there are none.
+func (f *analyzeFlags) unused(cmd *cobra.Command, doc *report.Document) error {
+	if slices.ContainsFunc(doc.Inputs, func(in report.Input) bool { return in.Kind == "snapshot" }) {
+		return nil
+	}
+	for _, name := range []string{"at", "step", "top"} {
+		if cmd.Flags().Changed(name) {
+			return fmt.Errorf("--%s has no effect: there is no recording", name)
+		}
+	}
+	return nil
 }
 
 // document reads the inputs and judges them.
@@ -131,7 +157,7 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		collectRarely(args)
 	}
 	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title}
-	if o.Notes, err = f.above.parse(); err != nil {
+	if o.Notes, err = f.above.parse(f.redact); err != nil {
 		return nil, err
 	}
 	if o.Capacity, err = capacityOf(f.gpu); err == nil {
@@ -140,10 +166,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err != nil {
 		return nil, err
 	}
-	o.Pictures = f.out.any("html", ".html")
-	undigested := !f.out.any("json", ".json") && !o.Pictures && !f.out.any("markdown", ".md") // text shows no digests
+	o.Pictures, o.EveryBand = f.served || f.out.any("html", ".html"), f.served
 	run, err := open.Files(args, open.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
-		Undigested: undigested})
+		Undigested: !o.Pictures && f.undigested()})
 	if err != nil {
 		return nil, err
 	}
@@ -169,13 +194,18 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	return doc, err
 }
 
+// undigested tells that nothing shows digests: text doesn't.
+func (f *analyzeFlags) undigested() bool {
+	return !f.out.any("json", ".json") && !f.out.any("markdown", ".md")
+}
+
 // hide redacts what was read, if that is asked for, and gives the command that makes the
 // report again.
 func (f *analyzeFlags) hide(cmd *cobra.Command, args []string, run *open.Run, o *diagnose.Options) []string {
 	if !f.redact {
 		return commandLine(cmd, args, nil)
 	}
-	r := newRedactor()
+	r := f.above.redactor()
 	f.names.redact(r)
 	run.Redact(r, o)
 	return commandLine(cmd, args, r)
@@ -255,15 +285,61 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 	if err := f.theory.setting(cmd); err != nil {
 		return nil, err
 	}
-	t := &compare.Theory{Setting: f.theory.s, Given: map[string]bool{}}
+	t := &compare.Theory{Given: map[string]bool{}}
 	cmd.Flags().Visit(func(flag *pflag.Flag) { t.Given[flag.Name] = true })
-	if f.theory.config == "" && f.theory.model == "" && f.theory.params == "" {
-		if t.Config = run.Config(); t.Config != nil {
-			return t, nil
-		}
+	none := f.theory.config == "" && f.theory.model == "" && f.theory.params == ""
+	if none {
+		t.Config = run.Config()
+	}
+	r := &f.theory.recipes
+	names, rs := run.Recipes()
+	for i := range rs {
+		r.files = append(r.files, recipeFile{names[i], rs[i]})
+	}
+	if none && t.Config == nil && len(rs) > 0 {
+		t.Config, _ = r.config() // one that can't be a model's describes none
+	}
+	if none && t.Config == nil {
 		return nil, idleSetting(cmd)
+	}
+	if err := f.told(cmd, t); err != nil {
+		return nil, err
+	}
+	t.Setting = f.theory.s
+	if none {
+		return t, nil
 	}
 	var err error
 	t.Config, _, err = f.theory.load(cmd.InOrStdin())
 	return t, err
+}
+
+// shown are what a recording shows better than a file that was written before it: the
+// longest sequence isn't the one that came.
+var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
+
+// told takes over what recipes among the inputs say, as far as the recording doesn't.
+func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
+	r := &f.theory.recipes
+	if len(r.files) == 0 {
+		return nil
+	}
+	before := f.theory.s
+	set, err := r.apply(cmd, &f.theory.s)
+	if err == nil {
+		_, err = budget.Compute(t.Config, f.theory.s)
+	}
+	if err != nil { // it was right for another program
+		f.theory.s = before
+		t.Told = append(t.Told, "the recipe isn't used: "+open.OneLine(err))
+		return nil
+	}
+	for _, name := range set {
+		if !slices.Contains(shown, name) && !(name == "checkpointing" && f.theory.s.Checkpointing == "none") {
+			t.Given[name] = true
+		}
+	}
+	r.plain = f.redact
+	t.Told = append(t.Told, r.said()...)
+	return nil
 }

@@ -245,8 +245,8 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	}
 	o := batch.Options{Tool: "vramscope " + versionString(), Title: f.above.title, GPU: f.gpu, Config: f.config, Model: f.model,
 		Labels: f.labels, Partial: f.partial,
-		Redact: f.redact, Standalone: f.alone, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")}
-	if o.Notes, err = f.above.parse(); err != nil {
+		Redact: f.redact, RedactTitle: f.above.hidden, Standalone: f.alone, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")}
+	if o.Notes, err = f.above.parse(f.redact); err != nil {
 		return nil, err
 	}
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -31,6 +32,7 @@ type budgetFlags struct {
 	noLadder, allLogits   bool
 	plan, precisionGiven  bool
 	redact                bool
+	recipes               recipes
 	s                     budget.Setting
 }
 
@@ -43,7 +45,8 @@ func newBudget() *cobra.Command {
 bytes by category in each phase, whether it fits, and what to change first.`,
 		Example: `  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
-  vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80`,
+  vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80
+  vramscope budget --recipe train.yaml --gpus 8 --gpu "H100 80GB"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return redactError(cmd, args, runBudget(cmd, &f))
@@ -61,6 +64,7 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 	fl.BoolVar(&f.plan, "plan", false,
 		"search precision, sharding, checkpointing and batch for what fits --gpu, on --gpus of them")
 	modelFlags(cmd, &f)
+	fl.StringArrayVar(&f.recipes.paths, "recipe", nil, recipeHelp)
 	settingFlags(cmd, &f)
 	return cmd
 }
@@ -95,6 +99,12 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.StringVar(&s.LoRADtype, "lora-dtype", "fp32", "the adapters' type: model or fp32 (PEFT's default)")
 	fl.Float64Var(&s.LoRADropout, "lora-dropout", 0, "dropout in front of the adapters")
 	fl.IntVar(&s.Zero, "zero", 0, "ZeRO stage, 0 to 3")
+	fl.Int64Var(&s.ReduceBucket, "reduce-bucket", 0,
+		"DeepSpeed's reduce_bucket_size, in `elements` (default 500,000,000; -1: auto)")
+	fl.Int64Var(&s.LiveParameters, "live-parameters", 0, "DeepSpeed's stage3_max_live_parameters (default 1,000,000,000)")
+	fl.Int64Var(&s.PrefetchBucket, "prefetch-bucket", 0,
+		"DeepSpeed's stage3_prefetch_bucket_size: -1 when it gathers nothing ahead")
+	fl.BoolVar(&s.OverlapComm, "overlap-comm", false, "DeepSpeed's overlap_comm: two buckets by turns")
 	fl.StringVar(&s.FSDP, "fsdp", "", "full or hybrid")
 	fl.Int64Var(&s.GPUs, "gpus", 0, "GPUs altogether (default: what --tp, --pp, --cp and --ep need)")
 	fl.Int64Var(&s.TP, "tp", 1, "tensor-parallel ranks")
@@ -135,7 +145,14 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	}
 	d := &budgetDocument{Tool: "vramscope " + versionString(), Title: f.above.title}
 	var err error
-	if d.Given, err = f.above.parse(); err != nil {
+	if d.Given, err = f.above.parse(f.redact); err != nil {
+		return err
+	}
+	if err := f.recipes.read(cmd.InOrStdin()); err != nil {
+		return err
+	}
+	given := cmd.Flags().Changed("precision")
+	if _, err := f.recipes.apply(cmd, &f.s); err != nil {
 		return err
 	}
 	c, notes, err := f.load(cmd.InOrStdin())
@@ -148,7 +165,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err := f.setting(cmd); err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("precision") { // what is asked for wins over what the files say
+	if given { // what is asked for wins over what the files say
 		c = c.Unpacked()
 	}
 	f.precisionGiven = cmd.Flags().Changed("precision")
@@ -156,13 +173,15 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		return err
 	}
 	if f.redact {
-		r := newRedactor()
+		r := f.above.redactor()
 		open.RedactAbove(r, &d.Title, d.Given)
 		for i := range notes {
 			notes[i] = r.Error(notes[i], besideCheckpoint(f.model))
 		}
 	}
-	d.Notes = slices.Insert(d.Notes, 0, notes...)
+	f.recipes.plain = f.redact
+	d.Recipes = f.recipes.documents()
+	d.Notes = slices.Insert(d.Notes, 0, append(f.recipes.said(), notes...)...)
 	return budgetFormats.write(cmd, &f.out, d)
 }
 
@@ -174,6 +193,10 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 		if s != "" {
 			given++
 		}
+	}
+	if given == 0 && len(f.recipes.files) > 0 {
+		c, err := f.recipes.model()
+		return c, nil, err
 	}
 	if given != 1 {
 		return nil, nil, fmt.Errorf("give the model: one of --config FILE, --model FILE or --params 8B")
@@ -240,8 +263,9 @@ func loadCheckpoint(path string) (*budget.Config, []string, error) {
 			return c, []string{fmt.Sprintf("%s and the checkpoint agree on %s parameters", beside,
 				units.Count(int(total)))}, nil
 		}
-		notes = append(notes, fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken",
-			beside, units.Count(int(n.Total)), units.Count(int(total))))
+		notes = append(notes,
+			fmt.Sprintf("%s describes %s parameters, the checkpoint has %s: the checkpoint's tensors are taken",
+				beside, units.Count(int(n.Total)), units.Count(int(total))))
 	case !errors.Is(err, fs.ErrNotExist):
 		notes = append(notes, "not used: "+open.OneLine(err))
 	}
@@ -395,6 +419,8 @@ type budgetDocument struct {
 	Tool  string        `json:"tool"`
 	Title string        `json:"title"`
 	Given []report.Note `json:"given"` // "notes" are the budget's
+
+	Recipes []recipe.Document `json:"recipes"`
 }
 
 var budgetFormats = formats[*budgetDocument]{

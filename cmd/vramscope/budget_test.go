@@ -360,7 +360,7 @@ func TestBudgetAbove(t *testing.T) {
 				t.Errorf("%s: no %q in\n%s", format, text, out)
 			}
 		}
-		out, errs, code = budgetRun(t, "--config", config, "--title", "Secret", "--note", "job=Secret", "--redact", "--format", format)
+		out, errs, code = budgetRun(t, "--config", config, "--title", "Secret", "--redact-title", "--note", "job=Secret", "--redact", "--format", format)
 		if code != exitFine || strings.Contains(out, "Secret") || !strings.Contains(strings.ReplaceAll(out, `\_`, "_"), "text_") {
 			t.Errorf("%s: %d %s\n%s", format, code, errs, out)
 		}

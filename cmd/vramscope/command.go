@@ -13,7 +13,7 @@ import (
 // presentation are flags that say where a report goes or how it looks, and what
 // stands above it.
 var presentation = []string{"format", "output", "title", "note", "quiet", "no-color", "max-memory", "fail-on", "redact",
-	"max-bytes", "all-steps"}
+	"redact-title", "max-bytes", "all-steps"}
 
 // pathFlags are flags whose values are files.
 var pathFlags = []string{"config", "model", "labels"}

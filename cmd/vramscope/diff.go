@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
@@ -14,6 +15,7 @@ import (
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/view"
 )
 
@@ -80,7 +82,7 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if len(f.labels) > 2 {
 		return fmt.Errorf("--labels %s: the first is for A, the second for B, and there is no third input", f.labels[2])
 	}
-	r := newRedactor() // one for both: what has one name has one pseudonym
+	r := f.above.redactor() // one for both: what has one name has one pseudonym
 	before, err := f.document(cmd, args, 0, r)
 	if err != nil {
 		return err
@@ -94,6 +96,7 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 		return err
 	}
 	formats := diffFormats
+	formats.html = comparisonPage(before, after)
 	formats.junit = func(w io.Writer, d *report.Diff) error {
 		return writeGate(w, "diff", d.After.Path, d.Verdict.Text, append(grown(growth, d), judged(conditions, after)...))
 	}
@@ -106,14 +109,45 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	return unjudged(conditions, after)
 }
 
+// compared is analyze --compare: what diff says of two inputs.
+func (f *analyzeFlags) compared(cmd *cobra.Command, args []string) error {
+	if len(args) != 2 {
+		return fmt.Errorf("--compare: two inputs, not %d", len(args))
+	}
+	var err error
+	known := newDiff().Flags()
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if flag.Name != "compare" && (known.Lookup(flag.Name) == nil || flag.Name == "labels") {
+			err = cmp.Or(err, fmt.Errorf("--%s has no effect with --compare", flag.Name))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return runDiff(cmd, args, &diffFlags{out: f.out, above: f.above, device: f.device, gpu: f.gpu, config: f.theory.config,
+		model: f.theory.model, partial: f.partial, redact: f.redact, failOn: f.failOn, maxMemory: f.maxMemory})
+}
+
+// comparisonPage writes a comparison with both recordings over time, where both have a history.
+func comparisonPage(before, after *report.Document) func(io.Writer, *report.Diff) error {
+	return func(w io.Writer, d *report.Diff) error {
+		a, b, sheet := before.Fullest(), after.Fullest(), view.Diff(d, view.Ticket)
+		if a.Pictures == nil || b.Pictures == nil || a.Events < 2 || b.Events < 2 {
+			return html.Sheet(w, sheet)
+		}
+		return html.Comparison(w, sheet, &html.Compared{Before: a, After: b, Names: [2]string{d.Before.Path, d.After.Path},
+			Steps: d.Steps, Sites: diff.Pairs(a.Pictures.Sites, b.Pictures.Sites), Frames: diff.Frames(a.Pictures, b.Pictures)})
+	}
+}
+
 // document reads and judges the first or second of the two.
 func (f *diffFlags) document(cmd *cobra.Command, args []string, which int, r *redact.Redactor) (*report.Document, error) {
 	limit, err := readingLimit(f.maxMemory)
 	if err != nil {
 		return nil, err
 	}
-	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title}
-	if o.Notes, err = f.above.parse(); err != nil {
+	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title, Pictures: f.out.any("html", ".html")}
+	if o.Notes, err = f.above.parse(f.redact); err != nil {
 		return nil, err
 	}
 	if o.Capacity, err = capacityOf(f.gpu); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"reflect"
 	"regexp"
@@ -88,5 +89,25 @@ func fieldsOf(t reflect.Type, into map[string]bool, seen map[reflect.Type]bool) 
 			}
 			fieldsOf(f.Type, into, seen)
 		}
+	}
+}
+
+// TestReadmeSample: what the README shows is what the recording that ships gives.
+func TestReadmeSample(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile("(?s)go run ./cmd/vramscope analyze (testdata/\\S+\\.pickle\\.gz)[^\n]*\n```\n\n```\n(.*?)```").
+		FindStringSubmatch(string(readme))
+	if command == nil {
+		t.Fatal("the README shows no sample")
+	}
+	var stdout, stderr bytes.Buffer
+	if code := run([]string{"analyze", "../../" + command[1]}, strings.NewReader(""), &stdout, &stderr); code != 0 {
+		t.Fatal(stderr.String())
+	}
+	if !strings.HasPrefix(stdout.String(), command[2]) {
+		t.Errorf("the README shows\n%s\nwhere it says\n%s", command[2], stdout.String())
 	}
 }

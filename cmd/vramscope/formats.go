@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/markdown"
@@ -119,6 +121,9 @@ func (o *outputFlags) check() error {
 	if !slices.Contains(words, o.format) {
 		return fmt.Errorf("--format %q: %s", o.format, anyOf(words))
 	}
+	if o.quiet && o.verbose {
+		return errors.New("-q and -v: give one of them")
+	}
 	if err := o.bound.check(o.format); err != nil {
 		return err
 	}
@@ -162,17 +167,29 @@ func ending(name string) string {
 
 // aboveFlags are what the user says of an answer, to stand above it.
 type aboveFlags struct {
-	title string
-	notes []string
+	title  string
+	notes  []string
+	hidden bool
 }
 
 func (a *aboveFlags) flags(cmd *cobra.Command, what string) {
 	cmd.Flags().StringVar(&a.title, "title", "", "a `TEXT` to stand above "+what)
 	cmd.Flags().StringArrayVar(&a.notes, "note", nil, "a fact to stand above "+what+", `KEY=VALUE` (repeatable)")
+	cmd.Flags().BoolVar(&a.hidden, "redact-title", false, "with --redact, a pseudonym for the title, too")
+}
+
+// redactor is one that hides as much of them as the flags ask for.
+func (a *aboveFlags) redactor() *redact.Redactor {
+	r := newRedactor()
+	r.Titles = a.hidden
+	return r
 }
 
 // parse reads KEY=VALUE.
-func (a *aboveFlags) parse() ([]report.Note, error) {
+func (a *aboveFlags) parse(redacted bool) ([]report.Note, error) {
+	if a.hidden && (!redacted || a.title == "") {
+		return nil, errors.New("--redact-title has no effect without --redact and --title")
+	}
 	var notes []report.Note
 	for _, n := range a.notes {
 		key, value, ok := strings.Cut(n, "=")

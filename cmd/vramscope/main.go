@@ -102,6 +102,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newMerge())
 	root.AddCommand(newExplain(), newMCP(), newSkill())
+	root.AddCommand(newView(), newPage())
 	offerValues(root)
 	return root
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // boundedCommands answer once and end. A batch keeps its runs within bounds one by one.
-var boundedCommands = []string{"analyze", "budget", "diff", "explain", "export", "whatif"}
+var boundedCommands = []string{"analyze", "budget", "diff", "explain", "export", "page", "whatif"}
 
 // leastMemory is what the program and a small recording take, in bytes: a lower limit is one
 // for what is read.

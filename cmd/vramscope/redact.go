@@ -13,7 +13,7 @@ import (
 	"github.com/vramscope/vramscope/store"
 )
 
-const redactHelp = "pseudonyms for paths, users' functions, annotations, titles and notes; VRAMSCOPE_REDACT_KEY makes them " +
+const redactHelp = "pseudonyms for paths, users' functions, annotations and notes; VRAMSCOPE_REDACT_KEY makes them " +
 	"your own"
 
 func newRedactor() *redact.Redactor { return redact.New(os.Getenv("VRAMSCOPE_REDACT_KEY")) }

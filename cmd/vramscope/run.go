@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -113,13 +114,17 @@ func printEnvironment(w io.Writer, o *vrun.Options) error {
 // tell says what was recorded, and the verdict.
 func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) {
 	shown := shorter(dir)
-	if why := r.Missing(); why != "" {
+	why := r.Missing()
+	if why != "" {
 		fmt.Fprintf(w, "vramscope: %s\n", why)
 	} else {
 		fmt.Fprintf(w, "vramscope: %s recorded into %s\n", processes(r.Recorded), shown)
 	}
 	for _, p := range r.Processes {
 		for _, n := range p.Notes {
+			if why != "" && strings.Contains(why, n) {
+				continue // said already
+			}
 			fmt.Fprintf(w, "vramscope: process %d: %s\n", p.PID, printable(errors.New(n)))
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
@@ -77,7 +80,8 @@ Each says what it takes for granted.`,
 	flags.StringArrayVar(&f.capacities, "capacity", nil, "a GPU of this `SIZE` to try, such as 40GiB (repeatable)")
 	flags.StringArrayVar(&f.changes, "change", nil, "a `CHANGE` to the program to try, such as optimizer=8bit (repeatable)")
 	f.names.flags(cmd)
-	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors")
+	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors, and by whose budget "+
+		"--solve counts a whole step")
 	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
 	flags.StringVar(&f.solve, "solve", "", "look for the largest `batch|seq` that fits the capacity; batch=24 says what the "+
 		"recorded one is")
@@ -152,7 +156,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 		return nil, err
 	}
 	doc := &whatifDocument{Tool: "vramscope " + versionString(), Title: f.above.title}
-	if doc.Given, err = f.above.parse(); err != nil {
+	if doc.Given, err = f.above.parse(f.redact); err != nil {
 		return nil, err
 	}
 	s, err := readSnapshot(cmd, name, f.maxMemory, f.partial)
@@ -170,7 +174,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 		return nil, err
 	}
 	if f.redact {
-		r := newRedactor()
+		r := f.above.redactor()
 		r.Snapshot(s)
 		f.names.redact(r)
 		open.RedactAbove(r, &doc.Title, doc.Given)
@@ -179,7 +183,7 @@ func (f *whatifFlags) document(cmd *cobra.Command, name string) (*whatifDocument
 	if err != nil {
 		return nil, err
 	}
-	doc.Document, err = replay.WhatIf(t, classify.New(t, f.names.options(t)), o)
+	doc.Document, err = solved(t, classify.New(t, f.names.options(t)), o, config)
 	return doc, err
 }
 
@@ -257,4 +261,43 @@ func (f *whatifFlags) timeline(s *snapshot.Snapshot, given bool) (*timeline.Time
 		best = timeline.New(s, &snapshot.Device{}) // an empty recording is no error
 	}
 	return best, nil
+}
+
+// solved replays, and refines what was to be solved by the model's budget where there is
+// one: a replay ends where the recording does, and can't change all programs.
+func solved(t *timeline.Timeline, c *classify.Classification, o replay.Options, config *budget.Config) (*replay.Document, error) {
+	doc, err := replay.WhatIf(t, c, o)
+	if o.Solve == "" || config == nil {
+		return doc, err
+	}
+	what := o.Solve
+	if err != nil {
+		unsolved := err
+		o.Solve = ""
+		if doc, err = replay.WhatIf(t, c, o); err != nil || len(doc.Scenarios) == 0 {
+			return nil, cmp.Or(err, unsolved)
+		}
+		if doc.Scenarios[0].UsableBytes == nil && len(o.Capacities) == 0 {
+			return nil, unsolved
+		}
+	}
+	gpu := budget.GPU{Context: cmp.Or(o.Outside, replay.Outside)}
+	switch {
+	case len(o.Capacities) > 0:
+		gpu.Capacity = o.Capacities[0]
+	case len(doc.Scenarios) > 0 && doc.Scenarios[0].UsableBytes != nil:
+		gpu.Capacity = *doc.Scenarios[0].UsableBytes + replay.Outside
+	default:
+		return doc, nil
+	}
+	answer, err := compare.Solve(t, c, config, what, gpu)
+	switch {
+	case err != nil:
+		doc.Notes = append(doc.Notes, "not refined by the model's budget: "+err.Error())
+	case doc.Solved == nil || len(t.OOMs) > 0:
+		doc.Verdict = answer + " " + doc.Verdict
+	default:
+		doc.Verdict += " " + answer
+	}
+	return doc, nil
 }

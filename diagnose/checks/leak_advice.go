@@ -39,8 +39,8 @@ func LeakAdvice(l *classify.Leak, holders ...report.Holder) advice.Advice {
 	}
 	stored, keep := "Find what stores the tensor of every step"+where+": a list, a dictionary, an attribute", "beyond the step"
 	if len(holders) > 0 {
-		stored = "`" + holders[0].Path + "` stores the tensor of every step" + where
-		keep = "in `" + holders[0].Path + "`"
+		stored = holders[0].Path + " stores the tensor of every step" + where
+		keep = "in " + holders[0].Path
 	}
 	return advice.Find(id).With("where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "stored", stored,
 		"keep", keep)

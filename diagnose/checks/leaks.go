@@ -157,7 +157,7 @@ func heldBy(holders []report.Holder) string {
 		} else if h.GraphBytes > 0 {
 			what += "; their graphs " + units.Bytes(h.GraphBytes)
 		}
-		out = append(out, fmt.Sprintf("`%s` (%s)", h.Path, what))
+		out = append(out, fmt.Sprintf("%s (%s)", h.Path, what))
 	}
 	if n := len(holders) - most; n > 0 {
 		out = append(out, fmt.Sprintf("%d more", n))

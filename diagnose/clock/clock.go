@@ -93,10 +93,10 @@ func stampCurve(dev *report.Device, times []int64) {
 // clockOf makes the report's entry; without a method nothing could be said.
 func clockOf(dev *report.Device, source int, what, method string, offset *float64, confidence float64,
 	reason string) report.Clock {
-	c := report.Clock{Source: source, What: what, Device: pointer(dev.Device), Reason: reason}
+	c := report.Clock{Source: source, What: what, Device: new(dev.Device), Reason: reason}
 	if method != "" {
 		c.Method, c.OffsetSeconds = &method, offset
-		c.Confidence = pointer(math.Round(100*confidence) / 100)
+		c.Confidence = new(math.Round(100*confidence) / 100)
 	}
 	return c
 }
@@ -133,7 +133,7 @@ func alignGPU(dev *report.Device, source int, g *evidence.GPU) {
 		m := matchLevels(dev.Curve.Reserved, readings.level)
 		c = clockOf(dev, source, "nvidia_smi", m.method, nil, m.confidence, m.reason)
 	}
-	c.GPU = pointer(g.GPU)
+	c.GPU = new(g.GPU)
 	dev.Clocks = append(dev.Clocks, c)
 }
 
@@ -141,7 +141,7 @@ func alignGPU(dev *report.Device, source int, g *evidence.GPU) {
 // it is known that they are of the same time.
 func besides(c *report.Clock, m *match) {
 	if m.method != "" && m.confidence >= sure && m.outside >= 0 {
-		c.OutsideBytes = pointer(int64(m.outside))
+		c.OutsideBytes = new(int64(m.outside))
 	}
 }
 
@@ -181,5 +181,3 @@ const (
 	quarter  = 15 * 60
 	farthest = 14 * time.Hour / time.Second
 )
-
-func pointer[T any](v T) *T { return &v }

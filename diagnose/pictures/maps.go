@@ -2,66 +2,12 @@ package pictures
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/timeline"
 )
-
-// maxLayoutBlocks bounds the blocks of one segment map.
-const maxLayoutBlocks = 200_000
-
-// layouts are where everything lies at the end, at the peak, and at the last
-// failed request.
-func (p *picture) layouts(dev *report.Device) {
-	end := p.out.Events - 1
-	moments := []report.Layout{{Name: "end", Event: end}}
-	if dev.AtPeak.Event != nil && *dev.AtPeak.Event != end {
-		moments = append(moments, report.Layout{Name: "peak", Event: *dev.AtPeak.Event})
-	}
-	if n := len(dev.OOMs); n > 0 {
-		moments = append(moments, report.Layout{Name: "oom", Event: dev.OOMs[n-1].Event})
-	}
-	for _, m := range moments {
-		l := p.T.LayoutAt(m.Event)
-		blocks := 0
-		for _, s := range l.Segments {
-			blocks += len(s.Blocks)
-		}
-		if blocks == 0 || blocks > maxLayoutBlocks {
-			continue
-		}
-		for _, s := range l.Segments {
-			m.Segments = append(m.Segments, p.segment(&s))
-		}
-		p.out.Maps = append(p.out.Maps, m)
-	}
-}
-
-func (p *picture) segment(s *timeline.Segment) report.LayoutSegment {
-	out := report.LayoutSegment{Address: s.Address, Bytes: s.Bytes, Small: s.Small, Expandable: s.Expandable,
-		Blocks: make([]report.LayoutBlock, 0, len(s.Blocks))}
-	if s.Pool != 0 {
-		id := p.T.Snapshot.Pools[s.Pool]
-		out.Pool = fmt.Sprintf("(%d, %d)", id[0], id[1])
-	}
-	for _, b := range s.Blocks {
-		block := report.LayoutBlock{Bytes: b.Bytes}
-		if b.Allocation != timeline.NoAllocation {
-			block.State = report.BlockUsed
-			if b.Pending {
-				block.State = report.BlockPending
-			}
-			block.Allocation, block.Kind = uint32(b.Allocation), p.kind(int(b.Allocation))
-			block.Stack = p.stacks.index(p.stackOf(int(b.Allocation)))
-		}
-		out.Blocks = append(out.Blocks, block)
-	}
-	return out
-}
 
 // maxSpans bounds the named ranges of a page; the longest stay.
 const maxSpans = 300

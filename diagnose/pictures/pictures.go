@@ -1,6 +1,6 @@
 // Package pictures works out what the HTML page draws of one device: bands of
-// allocations over the events, curves of categories, maps of segments, and the
-// stacks behind them, each within a bound that keeps the page small.
+// allocations over the events, the events themselves, curves of categories, and
+// the stacks behind them, each within a bound that keeps the page small.
 //
 // It knows the device's timeline and classes, and what the report says of the
 // device so far. It must not know other devices, evidence, or what is wrong with
@@ -23,7 +23,12 @@ import (
 const (
 	maxBands  = 500_000
 	keptBands = 300_000
+	// A page that a server has may draw more: what a browser takes for a second's work.
+	servedBands = 3_000_000
 )
+
+// maxMapBlocks bounds what a moment's map may add to them.
+const maxMapBlocks = 200_000
 
 // clockPoints is about how many times of events are kept.
 const clockPoints = 20_000
@@ -42,8 +47,11 @@ type picture struct {
 
 // Of fills what only the page draws of a device, in a few passes over its
 // allocations.
-func Of(look *facts.Pass, dev *report.Device) *report.Pictures {
+func Of(look *facts.Pass, dev *report.Device, served bool) *report.Pictures {
 	p := newPicture(look, dev)
+	if served {
+		p.limit, p.keep = servedBands, servedBands
+	}
 	p.draw(dev)
 	return p.out
 }
@@ -59,10 +67,10 @@ func newPicture(look *facts.Pass, dev *report.Device) *picture {
 
 func (p *picture) draw(dev *report.Device) {
 	p.clock()
-	kept := p.bands()
+	kept := p.bands(dev)
 	p.curves(dev, kept)
+	p.events(kept == nil)
 	p.spans()
-	p.layouts(dev)
 	p.growth(dev)
 	p.stacks.finish()
 }
@@ -136,30 +144,28 @@ func (p *picture) lifetime(id int) (born, died int) {
 	return born, died
 }
 
-// bands fills the columns and tells which allocations are in them; nil: all
-// that count.
-func (p *picture) bands() (kept []bool) {
+// bands fills the columns and tells which allocations are in them; nil: all.
+func (p *picture) bands(dev *report.Device) (kept []bool) {
 	t, b := p.T, &p.out.Bands
-	n := t.Len()
-	room := n
-	if n > p.limit {
+	room := t.Len()
+	if room > p.limit {
 		kept = p.largest(p.keep)
-		room = p.keep
+		p.keepMoments(dev, kept)
+		room = 0
+		for _, k := range kept {
+			if k {
+				room++
+			}
+		}
 		b.ID = make([]uint32, 0, room)
 	}
 	b.Born, b.Freed, b.Bytes = make([]uint32, 0, room), make([]uint32, 0, room), make([]int64, 0, room)
 	b.Kind, b.Stack = make([]uint16, 0, room), make([]uint32, 0, room)
-	for id := range n {
-		if kept != nil && !kept[id] || kept == nil && b.ID == nil && !p.counts(id) {
-			if kept == nil { // a gap: from here on ids differ from indices
-				b.ID = make([]uint32, len(b.Born), room)
-				for i := range b.ID {
-					b.ID[i] = uint32(i)
-				}
-			}
-			continue
-		}
-		if !p.counts(id) {
+	b.Completed, b.Address, b.Requested = make([]uint32, 0, room), make([]uint64, 0, room), make([]int64, 0, room)
+	b.Stream, b.Pool = make([]uint32, 0, room), make([]uint32, 0, room)
+	b.Name, b.Forward = p.named(room), column(t.Device.Events.ForwardStack != nil, room)
+	for id := range t.Len() {
+		if kept != nil && !kept[id] {
 			continue
 		}
 		if b.ID != nil {
@@ -168,13 +174,81 @@ func (p *picture) bands() (kept []bool) {
 		if t.Born[id] == timeline.Never {
 			b.Older++
 		}
+		a := timeline.AllocationID(id)
 		b.Born = append(b.Born, t.Born[id])
 		b.Freed = append(b.Freed, t.FreeRequested[id])
+		b.Completed = append(b.Completed, t.Freed[id])
 		b.Bytes = append(b.Bytes, max(0, t.Allocated[id]))
+		b.Requested = append(b.Requested, max(0, t.Requested(a)))
+		b.Address = append(b.Address, t.Address(a))
+		b.Stream, b.Pool = append(b.Stream, t.Stream(a)), append(b.Pool, t.Pool(a))
 		b.Kind = append(b.Kind, p.kind(id))
-		b.Stack = append(b.Stack, p.stacks.index(t.Stack(timeline.AllocationID(id))))
+		b.Stack = append(b.Stack, p.stacks.index(t.Stack(a)))
+		p.said(id)
 	}
 	return kept
+}
+
+// named is the column of names, nil where there are none.
+func (p *picture) named(room int) []uint32 {
+	c := p.Classes
+	if len(c.Names) == 0 || c.Name == nil {
+		return nil
+	}
+	for _, name := range c.Names {
+		p.out.Names = append(p.out.Names, shorten(name))
+	}
+	return column(true, room)
+}
+
+// column has room for so many, where there is anything to say.
+func column(there bool, room int) []uint32 {
+	if !there {
+		return nil
+	}
+	return make([]uint32, 0, room)
+}
+
+// said adds what an allocation is called, and its forward operation's stack.
+func (p *picture) said(id int) {
+	b := &p.out.Bands
+	if b.Name != nil {
+		b.Name = append(b.Name, p.Classes.Name[id])
+	}
+	if b.Forward != nil {
+		stack := snapshot.StackID(0)
+		if born := p.T.Born[id]; born != timeline.Never {
+			stack = p.T.Device.Events.ForwardStackOf(int(born))
+		}
+		b.Forward = append(b.Forward, p.stacks.bare(stack))
+	}
+}
+
+// keepMoments keeps what the map of segments needs at the moments that matter:
+// the end, the peak, and the last failed request.
+func (p *picture) keepMoments(dev *report.Device, kept []bool) {
+	moments := []int{p.out.Events - 1}
+	if dev.AtPeak.Event != nil {
+		moments = append(moments, *dev.AtPeak.Event)
+	}
+	if n := len(dev.OOMs); n > 0 {
+		moments = append(moments, dev.OOMs[n-1].Event)
+	}
+	for _, event := range moments {
+		var there []int
+		for id := range kept {
+			if p.T.Occupies(timeline.AllocationID(id), event) {
+				there = append(there, id)
+			}
+		}
+		if len(there) > maxMapBlocks {
+			continue
+		}
+		for _, id := range there {
+			kept[id] = true
+		}
+		p.out.Moments = append(p.out.Moments, event)
+	}
 }
 
 // largest marks the allocations with the most bytes × lifetime: by a histogram

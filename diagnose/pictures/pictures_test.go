@@ -42,7 +42,7 @@ var picturePrograms = map[string]recorder.Program{
 // bandsAt sums up the bands right after an event.
 func bandsAt(b *report.Bands, event int) (bytes int64) {
 	for i, n := range b.Bytes {
-		if (i < b.Older || int(b.Born[i]) <= event) && (b.Freed[i] == report.NotFreed || int(b.Freed[i]) > event) {
+		if b.Alive(i, event) {
 			bytes += n
 		}
 	}
@@ -55,7 +55,7 @@ func TestPicturesSumUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, look := range lookAt(t, program) {
 				d := look.Dev
-				p := Of(look, d)
+				p := Of(look, d, false)
 				for k, event := range p.Curve.Events {
 					var sum int64
 					for _, category := range p.Curve.Bytes {
@@ -66,16 +66,8 @@ func TestPicturesSumUp(t *testing.T) {
 							bandsAt(&p.Bands, event), want)
 					}
 				}
-				for _, m := range p.Maps {
-					for _, s := range m.Segments {
-						var sum int64
-						for _, b := range s.Blocks {
-							sum += b.Bytes
-						}
-						if sum != s.Bytes {
-							t.Errorf("map %s: blocks of %d bytes in a segment of %d", m.Name, sum, s.Bytes)
-						}
-					}
+				if len(p.Bands.Born) != look.T.Len() || p.Rest != nil {
+					t.Errorf("%d bands of %d allocations", len(p.Bands.Born), look.T.Len())
 				}
 			}
 		})
@@ -86,13 +78,13 @@ func TestPicturesSumUp(t *testing.T) {
 // up; both together are still everything.
 func TestPicturesThinnedOut(t *testing.T) {
 	look := lookAt(t, recorder.Program{Seed: 6, Events: 3000, Depth: 4})[0]
-	full := Of(look, look.Dev)
-	for _, keep := range []int{0, 1, 100, len(full.Bands.Born) - 1} {
+	full := Of(look, look.Dev, false)
+	for _, keep := range []int{0, 1, 100, len(full.Bands.Born) / 2} {
 		p := newPicture(look, look.Dev)
 		p.limit, p.keep = keep, keep
 		p.draw(look.Dev)
 		out := p.out
-		if n := len(out.Bands.Born); n != keep || out.Rest == nil || out.Rest.Allocations+n != len(full.Bands.Born) {
+		if n := len(out.Bands.Born); n < keep || out.Rest == nil || out.Rest.Allocations+n != len(full.Bands.Born) || len(out.Moments) == 0 {
 			t.Fatalf("keep %d: %d bands, rest %+v", keep, n, out.Rest)
 		}
 		for k, event := range out.Rest.Events {
@@ -132,5 +124,33 @@ func TestPicturesKeepTheLargest(t *testing.T) {
 	}
 	if n != 50 || most > least*(1+1.0/8) {
 		t.Errorf("kept %d; the largest left out is %g, the smallest kept %g", n, most, least)
+	}
+}
+
+// TestEventsAreTold takes the trace together again from bands and other events, as
+// the page does: each event must be what the recording says.
+func TestEventsAreTold(t *testing.T) {
+	for name, program := range picturePrograms {
+		t.Run(name, func(t *testing.T) {
+			for _, look := range lookAt(t, program) {
+				p := newPicture(look, look.Dev)
+				p.draw(look.Dev)
+				told, others := p.told(), 0
+				for _, o := range p.out.Others {
+					told[o.Event] = snapshot.Action(o.Action)
+					if a := told[o.Event]; a < snapshot.SegmentAlloc || a > snapshot.SnapshotTaken {
+						others++
+					}
+				}
+				for i, a := range look.T.Device.Events.Action {
+					if told[i] != a {
+						t.Fatalf("event %d is taken for %d instead of %d", i, told[i], a)
+					}
+				}
+				if others*100 > len(told) {
+					t.Errorf("%d of %d events had to be told one by one", others, len(told))
+				}
+			}
+		})
 	}
 }

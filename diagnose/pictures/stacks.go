@@ -2,7 +2,6 @@ package pictures
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/frames"
@@ -38,6 +37,16 @@ func (s *stackTable) index(id snapshot.StackID) uint32 {
 		s.used = append(s.used, id)
 		s.place[id] = uint32(len(s.used))
 		s.out.Stacks = append(s.out.Stacks, report.Stack{Site: s.site(id)})
+	}
+	return s.place[id] - 1
+}
+
+// bare is the number of a stack that need not have a call site: of a free.
+func (s *stackTable) bare(id snapshot.StackID) uint32 {
+	if s.place[id] == 0 {
+		s.used = append(s.used, id)
+		s.place[id] = uint32(len(s.used))
+		s.out.Stacks = append(s.out.Stacks, report.Stack{Site: -1})
 	}
 	return s.place[id] - 1
 }
@@ -98,21 +107,13 @@ func (s *stackTable) frame(known map[snapshot.FrameID]int, id snapshot.FrameID) 
 		n = len(s.out.Frames)
 		known[id] = n
 		line, owner := s.look.View.Line(id), s.look.View.Owner(id)
+		fx := s.look.View.FX(id)
 		s.out.Frames = append(s.out.Frames, report.Frame{Function: shorten(line.Function), File: shorten(line.File),
-			Line: line.Line,
-			Fold: owner >= frames.Compiled})
+			Line: line.Line, Fold: owner >= frames.Compiled, Code: shorten(strings.TrimSpace(fx.Trace)),
+			FX: shorten(strings.TrimSpace(fx.Op + " " + fx.Name))})
 	}
 	return n
 }
 
 // shorten cuts names that C++ templates have made longer than anyone reads.
-func shorten(name string) string {
-	if len(name) <= maxFrameText {
-		return name
-	}
-	cut := maxFrameText
-	for cut > 0 && !utf8.RuneStart(name[cut]) {
-		cut--
-	}
-	return strings.Clone(name[:cut]) + "…"
-}
+func shorten(name string) string { return facts.Clip(name, maxFrameText) }

@@ -123,11 +123,11 @@ func ImbalanceFindings(r *report.Ranks, devices []report.Device) {
 		for i := range r.Rows {
 			if row := &r.Rows[i]; row.Rank != nil && *row.Rank == x.Owner && row.Device == x.Device {
 				addFinding(&devices[row.Index], report.Finding{ID: "rank_imbalance", Severity: report.Warning, Confidence: 0.95,
-					SavesBytes: ptr(x.Bytes),
+					SavesBytes: new(x.Bytes),
 					Title: fmt.Sprintf("Other ranks hold %s on device %d, which is rank %d's; each has a CUDA context "+
 						"there besides", units.Bytes(x.Bytes), x.Device, x.Owner),
 					Evidence: []string{"ranks " + report.Spans(x.Ranks)},
-					Fix: ptr("Call torch.cuda.set_device(local_rank) before anything else, and load checkpoints with " +
+					Fix: new("Call torch.cuda.set_device(local_rank) before anything else, and load checkpoints with " +
 						"map_location: without them tensors go to device 0"),
 					Code: "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))\nstate = torch.load(path, " +
 						"map_location=\"cpu\")\n"})
@@ -163,9 +163,9 @@ func unevenFinding(r *report.Ranks, devices []report.Device, share int64) report
 		f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest "+
 			"moment")
 	}
-	f.Fix = ptr(usualBalance)
+	f.Fix = new(usualBalance)
 	if len(m.Categories) > 0 && balance[m.Categories[0].Category] != "" {
-		f.Fix = ptr(balance[m.Categories[0].Category])
+		f.Fix = new(balance[m.Categories[0].Category])
 	}
 	return f
 }

@@ -60,5 +60,3 @@ func Sure(n filename.Name) int {
 	}
 	return n.Rank
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -49,9 +49,9 @@ func (j *Job) dumps(t *report.Trend, p *Process) {
 			before := j.Recorded[p.dumps[k-1]]
 			switch {
 			case met && o.same:
-				x.Shared = ptr(min(o.shared, d.Events))
+				x.Shared = new(min(o.shared, d.Events))
 			case r.first > 0 && before.last > 0 && r.first > before.last:
-				x.Shared = ptr(0)
+				x.Shared = new(0)
 			}
 			x.NewProcess = r.Complete && !(met && o.same) && r.first > 0
 		}

@@ -45,7 +45,7 @@ func TestGrowth(t *testing.T) {
 			for _, d := range x.dumps {
 				bytes := d.mib << 20
 				trend.Dumps = append(trend.Dumps, report.Dump{AtEnd: bytes, OOMs: d.ooms, NewProcess: d.anew, Categories: map[string]int64{"activations": bytes}})
-				site := report.Site{Function: "cache.append", File: "/home/app/train.py", Line: ptr(7), Known: true, Bytes: bytes}
+				site := report.Site{Function: "cache.append", File: "/home/app/train.py", Line: new(7), Known: true, Bytes: bytes}
 				rows = append(rows, &Device{Dev: report.Device{SitesAtEnd: []report.Site{site}}})
 			}
 			text := (&Job{}).growth(trend, rows)

@@ -38,7 +38,8 @@ func (p *Parser) Finish() *Report {
 	r := &Report{Rows: p.rows, Unnamed: p.unnamed}
 	r.GPUs = m.sorted(r.tool())
 	for i := range r.GPUs {
-		r.GPUs[i].Partition = p.rocm.partition
+		g := &r.GPUs[i]
+		g.Partition, g.Driver, g.CUDA = p.rocm.partition, p.driver, p.cuda
 	}
 	return r
 }

@@ -82,7 +82,9 @@ type Parser struct {
 	dcgm    dcgmState
 	loose   looseState
 	unnamed int
-	below   int // rows without anything that names a GPU, below the last date line
+
+	driver, cuda string // versions, as the last table or listing says
+	below        int    // rows without anything that names a GPU, below the last date line
 }
 
 // Line takes one line without its line feed. The slice is not kept. It tells

@@ -362,3 +362,19 @@ func FuzzParser(f *testing.F) {
 		}
 	})
 }
+
+// TestVersions: the driver's version and CUDA's stand in the heads of the table and of -q.
+func TestVersions(t *testing.T) {
+	const table = "| NVIDIA-SMI 570.10    Driver Version: 570.10.2    CUDA Version: 12.8 |\n" +
+		"|   0  NVIDIA H100 80GB HBM3      On  | 00000000:18:00.0 Off |          0 |\n" +
+		"| N/A   31C    P0     70W /  700W |   1024MiB / 81559MiB |      0%      Default |\n"
+	const listing = "==============NVSMI LOG==============\n\nTimestamp : Wed Feb 26 01:50:18 2025\n" +
+		"Driver Version                            : 570.10.2\nCUDA Version                              : 12.8\n\n" +
+		"Attached GPUs                             : 1\nGPU 00000000:18:00.0\n    Product Name : NVIDIA H100\n" +
+		"    FB Memory Usage\n        Total : 81559 MiB\n        Used : 1024 MiB\n"
+	for name, text := range map[string]string{"table": table, "listing": listing} {
+		if g := parse(text).GPUs; len(g) != 1 || g[0].Driver != "570.10.2" || g[0].CUDA != "12.8" {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
+}

@@ -119,7 +119,13 @@ func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
 	case hasValue && string(key) == "Timestamp":
 		q.clock, _ = parseStamp(value)
 		return true
-	case hasValue && (string(key) == "Driver Version" || string(key) == "CUDA Version" || string(key) == "Attached GPUs"):
+	case hasValue && string(key) == "Driver Version":
+		p.driver = version(value)
+		return true
+	case hasValue && string(key) == "CUDA Version":
+		p.cuda = version(value)
+		return true
+	case hasValue && string(key) == "Attached GPUs":
 		return true
 	}
 	return q.foreign(p)

@@ -55,6 +55,7 @@ func (p *Parser) tableLine(line []byte) bool {
 	cells := line[bar:]
 	if form, ok := titleOf(cells); ok {
 		*t = tableState{form: form, section: gpuRows, prefixed: bar > 0, width: width(cells), clock: p.clock}
+		p.driver, p.cuda = versionAfter(cells, "Driver Version:"), versionAfter(cells, "CUDA Version:")
 		p.clock = evidence.Stamp{}
 		return true
 	}
@@ -75,6 +76,22 @@ func (p *Parser) tableLine(line []byte) bool {
 		return false
 	}
 	return t.keeps(cells, cells[0] != '+' && p.tableRow(cells), 0)
+}
+
+// versionAfter is a version behind its name in the head of a table, "" where there is none.
+func versionAfter(line []byte, name string) string {
+	_, rest, _ := bytes.Cut(line, []byte(name))
+	return version(bytes.TrimLeft(rest, " "))
+}
+
+// version is the one that a text begins with.
+func version(text []byte) string {
+	const longest = 20
+	n := 0
+	for n < min(len(text), longest) && (text[n] == '.' || text[n] >= '0' && text[n] <= '9') {
+		n++
+	}
+	return string(text[:n])
 }
 
 // keeps reports whether a line is the table's: a row that was understood, or one as

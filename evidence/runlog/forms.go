@@ -82,7 +82,9 @@ func (p *Parser) goingOn(line []byte) (in features) {
 	if p.records.open && (line[0] == '-' || line[0] == '=') {
 		in |= inRecord
 	}
-	if line[0] == 'K' {
+	switch c := line[0]; {
+	case len(line) < 32 && (c >= 0x80 || bytes.IndexByte([]byte("KGPTU"), c) >= 0), // a word of killedWords alone
+		c == '[' && len(line) > 3 && line[2] == ']' && line[3] != '[': // a shell's job
 		in |= mayBeKilled
 	}
 	if p.async > 0 {

@@ -124,13 +124,33 @@ func (p *Parser) hostFailed(f evidence.HostFailure, prefix []byte) {
 	p.report.HostFailures = append(p.report.HostFailures, f)
 }
 
+// killedWords are what shells print of such a program, in their users' languages
+// (glibc, strsignal), and zsh's.
+var killedWords = []string{"Killed", "killed", "Getötet", "Processus arrêté", "Terminado (killed)", "Ucciso", "Убито", "已杀死",
+	"強制終了"}
+
 // isKilled tells what a shell prints of a program that signal 9 ended: "Killed",
 // "run.sh: line 3: 12345 Killed                  python train.py",
-// "[1]    31241 killed     python train.py".
+// "[1]    31241 killed     python train.py", "[1]+  Killed                  python train.py".
 func isKilled(line []byte) bool {
-	if job, _, ok := bytes.Cut(line[:min(len(line), 64)], []byte(" killed  ")); ok && line[0] == '[' {
-		return len(bytes.Trim(job, "[]+- 0123456789")) == 0
+	line = line[:min(len(line), 200)]
+	for _, word := range killedWords {
+		at := bytes.Index(line, []byte(word))
+		if at < 0 {
+			continue
+		}
+		before, after := bytes.TrimSpace(line[:at]), line[at+len(word):]
+		if len(before) == 0 {
+			if word != "killed" && len(bytes.TrimSpace(after)) == 0 {
+				return true
+			}
+			continue
+		}
+		pid := bytes.TrimRight(before, "0123456789")
+		if bytes.HasPrefix(after, []byte("  ")) && (len(pid) < len(before) && bytes.HasSuffix(pid, []byte(": ")) ||
+			before[0] == '[' && len(bytes.Trim(before, "[]+- 0123456789")) == 0) {
+			return true
+		}
 	}
-	before, _, ok := bytes.Cut(line[:min(len(line), 200)], []byte(" Killed  "))
-	return ok && bytes.Contains(before, []byte(": line ")) || string(bytes.TrimSpace(line)) == "Killed"
+	return false
 }

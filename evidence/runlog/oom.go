@@ -143,7 +143,7 @@ func isMessage(line []byte, i int) bool {
 	// The message may be wrapped right here, before "Tried to allocate".
 	short := len(bytes.TrimSpace(after)) <= len(". Tried to allocat")
 	return named || short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#") &&
-		!beside(unspoken, bytes.ToLower(before[:max(0, bytes.LastIndex(before, []byte(backend)))]), bytes.HasSuffix)
+		!denied(bytes.ToLower(before[:max(0, bytes.LastIndex(before, []byte(backend)))]))
 }
 
 // goesOn tells that a sentence goes on behind the words, other than to say where.

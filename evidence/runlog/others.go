@@ -55,6 +55,7 @@ var otherMarks = []otherMark{
 	{words: "Error out of memory at line", by: "bitsandbytes"},
 	{words: "THCudaCheck FAIL", by: "THC"},
 	{words: "Runtime (out of memory)", by: "TensorRT"},
+	{words: "CUDA runtime error in ", with: ": out of memory", by: "TensorRT"},
 	{words: "CUDA_ERROR_OUT_OF_MEMORY", by: "CUDA", not: "failed to alloc"}, // TensorFlow asks for less then
 	{words: "cudaErrorMemoryAllocation", by: "CUDA", not: "Search for"},     // a hint of PyTorch's
 }

@@ -528,6 +528,8 @@ func TestSignals(t *testing.T) {
 		"Process finished with exit code 137 (interrupted by signal 9:SIGKILL)":                                                                                     1, "exit code 1370": 0, "      Exit Code:    137": 1,
 		"[1]    31241 killed     python train.py": 1, "[1]  + 31241 killed     python train.py": 1, "[3] was killed  by": 0, "zsh: killed     python train.py": 1,
 		"traceback : Signal 9 (SIGKILL) received by PID 46": 1, "Killed it.": 0, "| Killed  |": 0,
+		"[1]+  Killed                  python train.py": 1, "[1]+  Getötet                 python train.py": 1, "Getötet": 1, "Processus arrêté": 1,
+		"Terminado (killed)": 1, "已杀死": 1, "Убито": 1, "Getötet wurde": 0, "[1] step Killed  x": 0,
 	} {
 		if r := parse("step 1 loss 2.5\nstep 2 loss 2.4\n" + line); len(r.HostFailures) != want || r.Steps.Count != 2 || want > 0 && r.HostFailures[0].By != evidence.BySignal {
 			t.Errorf("%q: %+v", line, r.HostFailures)

@@ -16,7 +16,8 @@ var serverMarks = []struct{ text, name string }{
 	{"SGLangEngine", "sglang"}, {"text-generation-launcher", "TGI"}, {"text_generation_launcher", "TGI"},
 	{"[TensorRT-LLM]", "TensorRT-LLM"}, {"[TRT-LLM]", "TensorRT-LLM"},
 	{"llama_model_load", "llama.cpp"}, {"load_tensors: ", "llama.cpp"}, {"llama_context", "llama.cpp"},
-	{"Requested to load ", "ComfyUI"}, {"got prompt", "ComfyUI"}, {"ComfyUI", "ComfyUI"}, {"[Fooocus", "Fooocus"},
+	{"Requested to load ", "ComfyUI"}, {"got prompt", "ComfyUI"}, {"ComfyUI", "ComfyUI"},
+	{"!!! Exception during processing", "ComfyUI"}, {"[Fooocus", "Fooocus"},
 }
 
 // serverLine notes a server at its first mention.

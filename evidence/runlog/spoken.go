@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -41,38 +42,38 @@ var spokenMarks = []stopWord{
 	{"memory exhausted", "fatal: GPU memory exhausted"},
 }
 
-// unspoken are words before such a mark, in lower case, by which nothing failed: a
-// setting, a hint, program text, a failure that somebody keeps away.
-var unspoken = []stopWord{
-	{"not ", "the step does not OOM"},
-	{"not raise ", "(which does not raise OOM)"},
-	{"n't ", "with this it doesn't OOM"},
-	{"no ", "all ranks: no OOM"},
-	{"never ", "the small model never OOMs"},
-	{"without ", "it trains without OOM"},
-	{"avoid ", "use less of it to avoid OOM"},
-	{"prevent ", "a cap to prevent OOM"},
-	{"prevents ", "which prevents OOM"},
-	{"solves the ", "emptying the cache solves the OOM issue"},
-	{"fixes the ", "this fixes the OOM"},
-	{"against ", "a guard against OOM"},
-	{"may ", "a longer context may OOM"},
-	{"might ", "this might OOM"},
-	{"can ", "large images can OOM"},
-	{"could ", "it could OOM later"},
-	{"would ", "it would OOM"},
-	{"will ", "a batch of 8 will OOM"},
-	{"may cause ", "a high value may cause OOM"},
-	{"may lead to ", "a high value may lead to OOM"},
-	{"in case of ", "in case of OOM lower the batch"},
-	{"if ", "if OOM, lower the batch"},
-	{"if you get ", "if you get OOM lower the batch"},
-	{"if you encounter ", "If you encounter OOM lower the batch"},
-	{"about running ", "An article about running out of memory on a GPU."},
-	{"means ", "RESOURCE_EXHAUSTED means out of memory in JAX"},
-	{"risk of ", "the risk of OOM"},
-	{"reduce ", "to reduce OOM"},
-	{"handle ", "to handle OOM"},
+// denials are words of which none may stand shortly before such a mark: by them
+// nothing failed, or not yet. Those of modals do so unless "have" stands beside them.
+var (
+	denials = setOf("not no never without avoid avoids avoiding prevent prevents preventing against if about means what " +
+		"risk case solve solves solved fix fixes fixed fixing reduce reduces handle handles handling detect detects")
+	modals = setOf("may might can could would will")
+	// causes are those by which it failed all the same: "could not go on after OOM".
+	causes = setOf("after from because due")
+)
+
+func setOf(list string) map[string]bool {
+	set := map[string]bool{}
+	for _, w := range strings.Fields(list) {
+		set[w] = true
+	}
+	return set
+}
+
+// denied looks at the words before a mark, back to where its clause begins.
+func denied(before []byte) bool {
+	const near = 6
+	before = before[bytes.LastIndexAny(before, ".,;:!?()[]{}\"|>")+1:]
+	list := strings.Fields(strings.ReplaceAll(string(before), "`", " "))
+	denies, modal, have := false, false, false
+	for _, w := range list[max(0, len(list)-near):] {
+		if causes[w] {
+			return false
+		}
+		denies = denies || denials[w] || strings.HasSuffix(w, "n't")
+		modal, have = modal || modals[w], have || w == "have"
+	}
+	return denies || modal && !have
 }
 
 // afterSpoken are what follows such words where nothing failed.
@@ -81,6 +82,7 @@ var afterSpoken = []stopWord{
 	{": 0", "OOM: 0"}, {"_", "oom_retries 3"}, {"-", "oom-killer score"}, {"=", "oom=False"},
 	{`" in `, `if "out of memory" in str(e):`}, {"' in ", "if 'out of memory' in str(e):"},
 	{" killer", "the OOM killer is off"}, {" score", "oom score 300"}, {": none", "OOM: none"}, {": false", "oom: false"},
+	{" errors are ", "CUDA out of memory errors are common on small GPUs"},
 	{`":`, `{"oom": true, "rc": 1}`}, {"':", "{'oom': True}"}, // a field's name: what it says belongs to a table, not to a log
 }
 
@@ -134,6 +136,9 @@ func (p *Parser) seemsNew(line []byte) bool {
 
 // speaks looks for a mark that none of the stop words stands beside.
 func speaks(lower []byte) bool {
+	if bytes.HasPrefix(bytes.TrimLeft(lower, " "), []byte("--")) { // an option, and what it is for
+		return false
+	}
 	for _, w := range notSpoken {
 		if bytes.Contains(lower, []byte(w.word)) {
 			return false
@@ -147,8 +152,8 @@ func speaks(lower []byte) bool {
 			}
 			at += i
 			end := at + len(mark.word)
-			if isMark(mark.word, lower, at, end) && !beside(unspoken, lower[:at], bytes.HasSuffix) &&
-				!beside(afterSpoken, lower[end:], bytes.HasPrefix) {
+			if isMark(mark.word, lower, at, end) && !denied(lower[:at]) && !follows(lower[end:]) &&
+				!follows(lower[end+wordLength(lower[end:]):]) {
 				return true
 			}
 			rest, at = lower[end:], end
@@ -157,14 +162,10 @@ func speaks(lower []byte) bool {
 	return false
 }
 
-func beside(words []stopWord, text []byte, is func(text, word []byte) bool) bool {
-	text = bytes.ReplaceAll(text, []byte("`"), nil)
-	for _, w := range words {
-		if is(text, []byte(w.word)) {
-			return true
-		}
-	}
-	return false
+// follows tells what follows a mark where nothing failed.
+func follows(text []byte) bool {
+	text = bytes.ReplaceAll(text[:min(len(text), 32)], []byte("`"), nil)
+	return slices.ContainsFunc(afterSpoken, func(w stopWord) bool { return bytes.HasPrefix(text, []byte(w.word)) })
 }
 
 // isMark refuses "room", and oom within the name of a setting.

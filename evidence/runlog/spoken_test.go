@@ -14,16 +14,35 @@ func TestSpoken(t *testing.T) {
 			t.Errorf("%q: %+v", w.line, r.OOMs)
 		}
 	}
-	for _, words := range [][]stopWord{unspoken, afterSpoken, notSpoken} {
-		for _, w := range words {
+	for _, list := range [][]stopWord{afterSpoken, notSpoken} {
+		for _, w := range list {
 			if r := parse(w.line); !strings.Contains(strings.ToLower(w.line), w.word) || len(r.OOMs) > 0 {
 				t.Errorf("%q: %+v", w.line, r.OOMs)
 			}
 		}
 	}
 	for _, line := range []string{"the classroom has room for 30", "loss 2.1 zoom 3", "We ran out of time", "[pool] bloom filter",
-		"nccl_oom_check: true", "echo --oom"} {
+		"nccl_oom_check: true", "echo --oom", "the step does not OOM", "(which does not raise OOM)", "with this it doesn't OOM",
+		"all ranks: no OOM", "the small model never OOMs", "it trains without OOM", "use less of it to avoid OOM", "a cap to prevent OOM",
+		"emptying the cache solves the OOM issue", "this fixes the OOM", "Fixed an out-of-memory error in the loader", "a guard against OOM",
+		"a longer context may OOM", "large images can OOM", "it could OOM later", "it would OOM", "a batch of 8 will OOM",
+		"a high value may cause OOM", "a high value may lead to OOM", "in case of OOM lower the batch", "if OOM, lower the batch",
+		"lower it if you run into OOM", "If you encounter OOM lower the batch", "An article about running out of memory on a GPU.",
+		"RESOURCE_EXHAUSTED means out of memory in JAX", "the risk of OOM", "to reduce OOM", "to handle OOM", "ooms=0, train_wall=10",
+		"memory guard on, will reduce the batch size on OOM", "Batch size 64 did not run out of memory", "ooms: 0",
+		"what a CUDA out of memory error is", "  --skip-on-oom   skip a batch when the GPU runs out of memory"} {
 		if r := parse(line); len(r.OOMs) > 0 {
+			t.Errorf("%q: %+v", line, r.OOMs)
+		}
+	}
+}
+
+// TestSpokenAllTheSame: words that deny something else deny no failure.
+func TestSpokenAllTheSame(t *testing.T) {
+	for _, line := range []string{"the run could not go on after OOM", "worker 3 can't recover from OOM", "Training did not start due to OOM",
+		"The process may have run out of memory", "could not go on: out of memory", "it is not the data, we got OOM",
+		"the loader died. This may be because the system is out of memory", "ran OOM if that helps anybody", "No luck. OOM again"} {
+		if r := parse(line); len(r.OOMs)+len(r.HostFailures) != 1 {
 			t.Errorf("%q: %+v", line, r.OOMs)
 		}
 	}

@@ -1,7 +1,6 @@
 package tracker
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"slices"
@@ -12,13 +11,6 @@ import (
 
 // maxSaid bounds a text that a report shows: a command may be long.
 const maxSaid = 500
-
-// isLaunched tells the run.json of `vramscope run`. A batch writes another of that name.
-func isLaunched(_ string, head []byte) bool {
-	start := head[:min(len(head), 256)]
-	return firstByte(head) == '{' && bytes.Contains(start, []byte(`"vramscope.run/1"`)) &&
-		bytes.Contains(start, []byte(`"command"`))
-}
 
 // readLaunched takes where the program ran.
 func readLaunched(r *run, in io.Reader) error {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/sniff"
 )
 
 // Form is one kind of file that trackers write.
@@ -29,7 +30,8 @@ type Form struct {
 
 // Forms are all of them, in the order in which a file is offered.
 var Forms = []*Form{
-	{"run_record", "vramscope run", "`run.json` of `vramscope run`: where the program ran", isLaunched, readLaunched},
+	{"run_record", "vramscope run", "`run.json` of `vramscope run`: where the program ran",
+		func(_ string, head []byte) bool { return sniff.IsRunRecord(head) }, readLaunched},
 	{"trainer_state", "Trainer", "`trainer_state.json` of Transformers' Trainer", isTrainerState, readTrainerState},
 	{"trainer_results", "Trainer", "`all_results.json` and its kin", isResults, readResults},
 	{"tensorboard_events", "TensorBoard", "TensorBoard's event files", isEvents, readEvents},

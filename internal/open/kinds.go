@@ -113,6 +113,9 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 		return "", nil, unknown(in.Name, head, why)
 	}
 	head = bytes.Clone(head) // reading on writes over it
+	if r.recipeIn(in, head) {
+		return KindRecipe, nil, nil
+	}
 	kinds, found, err := read.Evidence(b, in.Name, len(r.Sources))
 	switch {
 	case err == nil:

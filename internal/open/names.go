@@ -249,9 +249,11 @@ func RedactHolders(x *redact.Redactor, holders func(*timeline.Timeline) ([]class
 	}
 }
 
-// RedactAbove does so with what the user puts above an answer.
+// RedactAbove does so with what the user puts above an answer; the title only if asked to.
 func RedactAbove(x *redact.Redactor, title *string, notes []report.Note) {
-	*title = x.Text(*title)
+	if x.Titles {
+		*title = x.Text(*title)
+	}
 	for i := range notes {
 		n := &notes[i]
 		n.Key, n.Value = x.Note(n.Key, n.Value)

@@ -37,6 +37,8 @@ type Run struct {
 	opened *recording       // the last one decoded
 	given  []string         // the paths of Sources before they were redacted
 	hidden *redact.Redactor // nil: they weren't
+
+	recipes []found
 }
 
 // Close lets go of the files. Digests that weren't asked for are waited for.
@@ -414,7 +416,8 @@ var errText = errors.New("text that is cut")
 
 // isEvidence tells sources from accessories.
 func isEvidence(s diagnose.Source) bool {
-	return s.Kind != KindConfig && s.Kind != KindCheckpoint && s.Kind != KindLabels && s.Kind != KindRunRecord
+	accessories := []string{KindConfig, KindCheckpoint, KindLabels, KindRunRecord, KindRecipe}
+	return !slices.Contains(accessories, s.Kind)
 }
 
 // check refuses a run of nothing but accessories.
@@ -426,7 +429,8 @@ func (r *Run) check() error {
 		return errors.New("nothing to analyse: give a snapshot, a log or a run's directory")
 	}
 	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint",
-		KindLabels: "a labels file", KindRunRecord: "what `vramscope run` says of a run"}[r.Sources[0].Kind]
+		KindLabels: "a labels file", KindRunRecord: "what `vramscope run` says of a run",
+		KindRecipe: "a framework's configuration"}[r.Sources[0].Kind]
 	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Err: ErrNothing, Cause: "is " + what +
 		": an analysis needs a recording beside it",
 		Advice: "Give the snapshot too; `vramscope record` prints how to make one."}

@@ -23,8 +23,8 @@ func IsReport(head []byte) bool {
 	case bytes.HasPrefix(start, []byte("<!doctype html")), bytes.HasPrefix(start, []byte("<html")):
 		return true
 	case bytes.HasPrefix(start, []byte("{")):
-		launched := bytes.Contains(start, []byte(`"vramscope.run/1"`)) && bytes.Contains(start, []byte(`"command"`))
-		return bytes.Contains(start, []byte(`"vramscope.`)) && !bytes.Contains(start, []byte(`"vramscope.labels/`)) && !launched
+		return bytes.Contains(start, []byte(`"vramscope.`)) && !bytes.Contains(start, []byte(`"vramscope.labels/`)) &&
+			!IsRunRecord(head)
 	}
 	for _, words := range ownTexts {
 		found := true
@@ -36,6 +36,13 @@ func IsReport(head []byte) bool {
 		}
 	}
 	return false
+}
+
+// IsRunRecord recognises the run.json of `vramscope run`. A batch writes another of that name.
+func IsRunRecord(head []byte) bool {
+	start := bytes.TrimLeft(head[:min(len(head), 256)], "\xef\xbb\xbf \t\r\n")
+	return bytes.HasPrefix(start, []byte("{")) && bytes.Contains(start, []byte(`"vramscope.run/1"`)) &&
+		bytes.Contains(start, []byte(`"command"`))
 }
 
 // firstLines is how many lines a report's title, notes and verdict may take.

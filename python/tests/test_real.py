@@ -7,12 +7,14 @@ PyTorch with a CUDA device, or something that passes for one: `env` on a machine
 from __future__ import annotations
 
 import os
+import pathlib
 import shlex
 import signal
 import subprocess
 from typing import List
 
 import pytest
+import vramscope
 from conftest import Done, Lab
 from vramscope._binary import find
 
@@ -188,3 +190,41 @@ def test_other_allocator(lab: Lab) -> None:
         pytest.skip("the device has no cudaMallocAsync")
     assert r.processes[0]["recording"] == "unavailable"
     assert "keeps no history" in r.stderr
+
+
+CALLBACKS = {
+    "transformers": """
+import vramscope
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+m = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=100, n_positions=64))
+ids = torch.zeros(32, dtype=torch.long)
+a = TrainingArguments("hf", max_steps=6, per_device_train_batch_size=2, report_to=[], save_strategy="no", disable_tqdm=True)
+Trainer(m, a, train_dataset=[{"input_ids": ids, "labels": ids}] * 16, callbacks=[vramscope.callbacks.HFTrainer("out", steps=4)]).train()
+""",
+    "lightning": """
+import lightning, vramscope
+class Module(lightning.LightningModule):
+    def __init__(self): super().__init__(); self.net = nn.Linear(64, 64); self.kept = []
+    def training_step(self, batch, i): loss = self.net(batch).pow(2).mean(); self.kept.append(loss); return loss
+    def configure_optimizers(self): return torch.optim.AdamW(self.parameters())
+data = torch.utils.data.DataLoader(torch.randn(64, 64), batch_size=8)
+lightning.Trainer(max_steps=6, accelerator="gpu", devices=1, logger=False, enable_checkpointing=False,
+                  callbacks=[vramscope.callbacks.Lightning("out", steps=4)]).fit(Module(), data)
+""",
+}
+
+
+@pytest.mark.parametrize("library", sorted(CALLBACKS))
+def test_callbacks(lab: Lab, library: str) -> None:
+    """They record the first steps of a training that isn't started by `vramscope run`."""
+    if subprocess.run([*REAL, "python", "-c", f"import {library}"], capture_output=True).returncode:
+        pytest.skip(f"no {library}")
+    path = lab.write("program.py", MODEL + CALLBACKS[library])
+    env = {**os.environ, "PYTHONPATH": str(pathlib.Path(vramscope.__file__).parents[1])}
+    done = subprocess.run([*REAL, "python", str(path)], capture_output=True, env=env, cwd=lab.folder, timeout=550)
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(list(lab.out.glob("*-step.pickle.gz"))) == len(list(lab.out.glob("*.pickle.gz"))) == 1
+    (device,) = vramscope.analyze(lab.out).devices
+    assert device["history"] == "complete" and len(device["steps"]) == 4
+    if library == "lightning":
+        assert any(h["path"].endswith(".kept") for h in device["holders"])

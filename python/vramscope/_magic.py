@@ -21,16 +21,21 @@ def vram(shell: Any, line: str, cell: str) -> Any:
 
     folder = line.strip() or os.path.join(tempfile.mkdtemp(prefix="vramscope-"), "cell")
     torch.cuda.init()
-    before = _live(torch)
+    before, made = _live(torch), _made(torch)
     with recording(folder) as recorder:
         result = shell.run_cell(cell)
     print(_left(torch, before, folder))
-    if not any(d["file"] for d in recorder.dumps):
-        return None
+    if _made(torch) == made and not recorder.ooms or not any(d["file"] for d in recorder.dumps):
+        return None  # the cell did nothing on the GPU
     report = analyze(folder)
     if not result.success:
         print(report)
     return report
+
+
+def _made(torch: Any) -> Any:
+    """How many allocations have been made."""
+    return torch.cuda.memory_stats().get("allocation.all.allocated")
 
 
 def _live(torch: Any) -> Dict[int, int]:

@@ -33,6 +33,7 @@ class _Steps:
     def step(self, number: int) -> None:
         if self.stack is not None and number >= self.steps:
             self.recorder.dump("step", {"step": number})
+            self.recorder.state = "finished"  # no second dump of the same moment
             self.end()
 
     def end(self) -> None:

@@ -154,6 +154,13 @@ func (b *tab) see(which string) {
 	eval[bool](b, `(document.querySelector('.device:not([hidden]) [data-see=%s]').click(), true)`, which)
 }
 
+// charts opens all that is folded, and waits for so many charts.
+func (b *tab) charts(n int) {
+	b.t.Helper()
+	eval[bool](b, `(document.querySelectorAll('details').forEach(d => { d.open = true; }), true)`)
+	b.until(fmt.Sprintf("document.querySelectorAll('.chart[data-drawn] canvas').length === %d", n))
+}
+
 // text is the text of an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()

@@ -2,9 +2,9 @@ package html
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/vramscope/vramscope/report"
@@ -12,7 +12,7 @@ import (
 
 // columnsVersion is that of the form that doc/page-columns.md describes, which
 // templates/js/20-data.js reads in the same order.
-const columnsVersion = 1
+const columnsVersion = 2
 
 // header is the part of a device's data that is JSON; the columns follow it.
 type header struct {
@@ -28,6 +28,8 @@ type header struct {
 	Categories []string          `json:"categories"`
 	Titles     []string          `json:"titles"`
 	PeakSites  []report.Site     `json:"peakSites,omitempty"` // where not every allocation is there to be summed up
+	Names      []string          `json:"names"`               // a column of them follows unless there are none
+	HasForward bool              `json:"hasForward"`          // a column of forward stacks follows
 	Kinds      []report.Kind     `json:"kinds"`
 	Rules      map[string]string `json:"rules"`
 	Sites      []report.Site     `json:"sites"`
@@ -36,19 +38,20 @@ type header struct {
 	Nodes      int               `json:"nodes"`
 	Rest       int               `json:"rest"` // allocations that are not drawn one by one
 	RestPoints int               `json:"restPoints"`
-	Maps       []headerMap       `json:"maps"`
+	HasEvents  bool              `json:"hasEvents"` // addresses, other events and segments follow
+	Addresses  int               `json:"addresses"`
+	Others     int               `json:"others"`
+	Segments   int               `json:"segments"`
+	Moments    []int             `json:"moments"`
+	Actions    []string          `json:"actions"`
+	Completes  bool              `json:"completes"` // a free's only event completes it
+	Streams    []string          `json:"streams"`
 	Pools      []string          `json:"pools"`
 	Spans      []report.Span     `json:"spans"`
 	Steps      []report.Step     `json:"steps"`
 	OOMs       []headerOOM       `json:"ooms"`
 	Peak       *int              `json:"peak"`
 	Capacity   *int64            `json:"capacity"`
-}
-
-type headerMap struct {
-	Name     string `json:"name"`
-	Event    int    `json:"event"`
-	Segments int    `json:"segments"`
 }
 
 type headerOOM struct {
@@ -64,12 +67,12 @@ const maxPeakSites = 1000
 const maxLaneSteps = 5000
 
 // pack writes a device's pictures: the length of the header, the header, and
-// the columns as variable-length integers, gzipped and in base64.
-func pack(d *report.Device) (string, error) {
+// the columns as variable-length integers, gzipped.
+func pack(d *report.Device) ([]byte, error) {
 	p := d.Pictures
 	h := header{Version: columnsVersion, Device: d.Device, Events: p.Events, Bands: len(p.Bands.Born), Older: p.Bands.Older,
 		HasIDs: p.Bands.ID != nil, TimeEvery: p.TimeEvery, Times: len(p.TimeUS), Categories: p.Categories, Kinds: p.Kinds,
-		Rules: p.Rules, Sites: p.Sites, Frames: p.Frames,
+		Rules: p.Rules, Sites: p.Sites, Frames: p.Frames, Names: list(p.Names), HasForward: p.Bands.Forward != nil,
 		Stacks: len(p.Stacks), Nodes: len(p.Nodes), Spans: p.Spans, Steps: d.Steps, Peak: d.AtPeak.Event,
 		Capacity: d.CapacityBytes}
 	if len(d.Steps) > maxLaneSteps {
@@ -88,25 +91,21 @@ func pack(d *report.Device) (string, error) {
 	for _, o := range d.OOMs {
 		h.OOMs = append(h.OOMs, headerOOM{o.Event, o.RequestedBytes})
 	}
-	pools := map[string]uint64{}
-	for _, m := range p.Maps {
-		h.Maps = append(h.Maps, headerMap{m.Name, m.Event, len(m.Segments)})
-		for _, s := range m.Segments {
-			if _, ok := pools[s.Pool]; !ok {
-				pools[s.Pool] = uint64(len(h.Pools))
-				h.Pools = append(h.Pools, s.Pool)
-			}
-		}
-	}
 	h.Categories, h.Titles, h.Kinds, h.Sites, h.Frames = list(h.Categories), list(h.Titles), list(h.Kinds), list(h.Sites),
 		list(h.Frames)
-	h.Maps, h.Pools, h.Spans, h.Steps, h.OOMs = list(h.Maps), list(h.Pools), list(h.Spans), list(h.Steps), list(h.OOMs)
+	h.Spans, h.Steps, h.OOMs = list(h.Spans), list(h.Steps), list(h.OOMs)
+	h.Moments, h.Actions, h.Streams, h.Pools = list(p.Moments), list(p.Actions), list(p.Streams), list(p.Pools)
 	if h.Rules == nil {
 		h.Rules = map[string]string{}
 	}
+	var addresses []uint64
+	if h.HasEvents = p.Bands.Address != nil; h.HasEvents {
+		addresses = slices.Compact(slices.Sorted(slices.Values(p.Bands.Address)))
+		h.Addresses, h.Others, h.Segments, h.Completes = len(addresses), len(p.Others), len(p.Segments), p.Completions
+	}
 	text, err := json.Marshal(&h)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	text = steady(text)
 	b := make([]byte, 0, len(text)+12*len(p.Bands.Born)+1024)
@@ -118,8 +117,9 @@ func pack(d *report.Device) (string, error) {
 	if p.Rest != nil {
 		b = appendRest(p.Rest, b)
 	}
-	for _, m := range p.Maps {
-		b = appendLayout(&m, b, pools)
+	if h.HasEvents {
+		b = appendPlaces(&p.Bands, addresses, b)
+		b = appendOthers(p, b)
 	}
 	return compress(b)
 }
@@ -132,21 +132,21 @@ func list[T any](s []T) []T {
 	return s
 }
 
-// compress is gzip in base64. A fast level: the page must take less time to
-// write than the recording took to read.
-func compress(b []byte) (string, error) {
+// compress is gzip. A fast level: the page must take less time to write than the
+// recording took to read.
+func compress(b []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed+1)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if _, err := w.Write(b); err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := w.Close(); err != nil {
-		return "", err
+		return nil, err
 	}
-	return base64.StdEncoding.EncodeToString(out.Bytes()), nil
+	return out.Bytes(), nil
 }
 
 // appendTo writes one column after the other; what changes little from one
@@ -166,8 +166,10 @@ func appendBands(c *report.Bands, b []byte) []byte {
 		switch {
 		case freed == report.NotFreed:
 			b = append(b, 0)
+		case freed == report.FreedBefore:
+			b = append(b, 1)
 		case i < c.Older:
-			b = binary.AppendUvarint(b, uint64(freed)+1)
+			b = binary.AppendUvarint(b, uint64(freed)+2)
 		default:
 			b = binary.AppendUvarint(b, uint64(freed-c.Born[i]))
 		}
@@ -178,8 +180,10 @@ func appendBands(c *report.Bands, b []byte) []byte {
 	for _, k := range c.Kind {
 		b = binary.AppendUvarint(b, uint64(k))
 	}
-	for _, s := range c.Stack {
-		b = binary.AppendUvarint(b, uint64(s))
+	for _, column := range [][]uint32{c.Stack, c.Name, c.Forward} {
+		for _, v := range column {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
 	}
 	return b
 }
@@ -233,14 +237,63 @@ func appendRest(r *report.Rest, b []byte) []byte {
 	return b
 }
 
-func appendLayout(m *report.Layout, b []byte, pools map[string]uint64) []byte {
-	end := uint64(0)
-	for i := range m.Segments {
-		s := &m.Segments[i]
-		b = binary.AppendUvarint(b, (s.Address-end)>>9) // the gap before it
-		end = s.Address + uint64(s.Bytes)
-		b = appendBytes(b, s.Bytes)
-		b = binary.AppendUvarint(b, pools[s.Pool])
+// appendPlaces writes where allocations lie and what only their events tell.
+func appendPlaces(c *report.Bands, addresses []uint64, b []byte) []byte {
+	index := make(map[uint64]uint64, len(addresses))
+	previous := uint64(0)
+	for i, a := range addresses {
+		index[a] = uint64(i)
+		b = appendAddress(b, a-previous)
+		previous = a
+	}
+	for _, a := range c.Address {
+		b = binary.AppendUvarint(b, index[a])
+	}
+	for i, n := range c.Requested { // as much as the block, mostly
+		b = binary.AppendVarint(b, c.Bytes[i]-n)
+	}
+	for i, completed := range c.Completed { // 0: never; else how long after its free was requested
+		switch freed := c.Freed[i]; {
+		case completed == report.NotFreed:
+			b = append(b, 0)
+		case freed == report.FreedBefore:
+			b = binary.AppendUvarint(b, uint64(completed)+2)
+		default:
+			b = binary.AppendUvarint(b, uint64(completed-freed)+1)
+		}
+	}
+	for _, column := range [][]uint32{c.Stream, c.Pool, c.FreeStack} {
+		for _, v := range column {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
+	}
+	return b
+}
+
+// appendAddress is appendBytes for addresses, which have 64 bits: a page counts
+// up to 2^53 of their units.
+func appendAddress(b []byte, n uint64) []byte {
+	if n%512 == 0 {
+		return binary.AppendUvarint(b, n/512<<1)
+	}
+	return binary.AppendUvarint(b, min(n, 1<<52)<<1|1)
+}
+
+func appendOthers(p *report.Pictures, b []byte) []byte {
+	previous := 0
+	for _, o := range p.Others {
+		b = binary.AppendUvarint(b, uint64(o.Event-previous))
+		previous = o.Event
+		b = append(b, byte(o.Action))
+		b = appendBytes(appendAddress(b, o.Address), o.Bytes)
+		for _, v := range []uint32{o.Stream, o.Pool, o.Stack, uint32(o.Band + 1)} {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
+	}
+	for _, s := range p.Segments {
+		b = appendBytes(appendAddress(b, s.Address), s.Bytes)
+		b = binary.AppendUvarint(b, uint64(s.Stream))
+		b = binary.AppendUvarint(b, uint64(s.Pool))
 		flags := byte(0)
 		if s.Small {
 			flags |= 1
@@ -249,16 +302,6 @@ func appendLayout(m *report.Layout, b []byte, pools map[string]uint64) []byte {
 			flags |= 2
 		}
 		b = append(b, flags)
-		b = binary.AppendUvarint(b, uint64(len(s.Blocks)))
-		for _, k := range s.Blocks {
-			b = append(b, byte(k.State))
-			b = appendBytes(b, k.Bytes)
-			if k.State != report.BlockFree {
-				b = binary.AppendUvarint(b, uint64(k.Allocation))
-				b = binary.AppendUvarint(b, uint64(k.Kind))
-				b = binary.AppendUvarint(b, uint64(k.Stack))
-			}
-		}
 	}
 	return b
 }

@@ -12,8 +12,11 @@ import (
 
 // evidencePlots draw what nvidia-smi and the logs saw over time.
 func evidencePlots(doc *report.Document) (out []*plot) {
+	if h := doc.Host; h != nil && len(h.Curve.Events) > 1 {
+		out = append(out, hostPlot(&h.Curve))
+	}
 	if doc.Evidence == nil {
-		return nil
+		return out
 	}
 	add := func(plots ...*plot) (any bool) {
 		for _, p := range plots {
@@ -30,6 +33,23 @@ func evidencePlots(doc *report.Document) (out []*plot) {
 		}
 	}
 	return out
+}
+
+// hostPlot is what is pinned of the host's memory, over the events of its own trace.
+func hostPlot(c *report.Curve) *plot {
+	line := func(name, color string, bytes []int64) curveOf {
+		l := curveOf{name: name, color: color}
+		for i, event := range c.Events {
+			at := float64(event)
+			if i > 0 { // a level lasts until the next one
+				l.points = append(l.points, [2]float64{at, float64(bytes[i-1])})
+			}
+			l.points = append(l.points, [2]float64{at, float64(bytes[i])})
+		}
+		return l
+	}
+	return newPlot("host", "Pinned host memory over the events of its trace: in use, and reserved.", "event", inBytes,
+		line("reserved", "c-cache", c.Reserved), line("in use", "c-weights", c.Allocated))
 }
 
 // reading is a sample with its place in the file.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/vramscope/vramscope/diagnose"
@@ -67,6 +68,7 @@ func synthetic(allocations int) *report.Document {
 	for i := range sizes {
 		sizes[i] = 512 * (1 + random.Int64N(1<<uint(1+random.IntN(14))))
 	}
+	var slots []uint32 // by slot of 16 MiB: when it is free again
 	for i := range allocations {
 		freed := report.NotFreed
 		if i%50 > 0 {
@@ -76,7 +78,18 @@ func synthetic(allocations int) *report.Document {
 		b.Born, b.Freed = append(b.Born, uint32(2*i)), append(b.Freed, freed)
 		b.Bytes = append(b.Bytes, sizes[random.IntN(len(sizes))])
 		b.Kind, b.Stack = append(b.Kind, uint16(i%2)), append(b.Stack, 1)
+		slot := slices.IndexFunc(slots, func(free uint32) bool { return free <= uint32(2*i) })
+		if slot < 0 {
+			slot, slots = len(slots), append(slots, 0)
+		}
+		slots[slot] = freed
+		b.Address = append(b.Address, 7<<44+uint64(slot)<<24)
+		b.Requested = append(b.Requested, b.Bytes[i]-random.Int64N(2)*100)
+		b.Completed, b.Stream, b.Pool, b.FreeStack = append(b.Completed, freed), append(b.Stream, 0), append(b.Pool, 0), append(b.FreeStack, 1)
 	}
+	p.Completions, p.Streams, p.Pools = true, []string{"0"}, []string{""}
+	p.Actions = []string{"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"}
+	p.Segments = []report.Segment{{Address: 7 << 44, Bytes: int64(len(slots)) << 24}}
 	d := report.Device{History: "complete", Stacks: "python", Events: events, Allocations: allocations, Pictures: p}
 	return &report.Document{Tool: "vramscope test", Inputs: []report.Input{{Path: "synthetic.pickle"}}, Devices: []report.Device{d}, Evidence: evidence.New()}
 }

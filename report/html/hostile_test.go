@@ -92,6 +92,15 @@ func TestHostileNamesNeverRun(t *testing.T) {
 		at := eval[point](b, `(r => ({X: r.left + r.width / 3, Y: r.top + r.height / 2}))(document.querySelector(%s).getBoundingClientRect())`, quoted(selector))
 		b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, at.X, at.Y), chromedp.MouseClickXY(at.X, at.Y))
 	}
+	// Every event with what is known of it, the flame graph, and searches for the names.
+	b.show("[data-role=events]", `vramscope[0].list.rows`)
+	eval[bool](b, `(l => { for (let k = 0; k < l.rows.length; k += 3) { l.scrollTo(k); l.go(k); } return true; })(vramscope[0].list)`)
+	for _, payload := range payloads {
+		eval[bool](b, `(vramscope[0].state.findText(%s), vramscope[0].flame.draw(), document.querySelectorAll('.flame button').forEach(x => vramscope[0].flame.describe(vramscope[0].flame.bars[+x.dataset.bar])), vramscope[0].state.findText(''), true)`, quoted(payload))
+	}
+	eval[bool](b, `(vramscope[0].flame.everything = true, vramscope[0].state.cursor.set(200), vramscope[0].flame.draw(), true)`)
+	b.show("[data-role=flame]", `document.querySelectorAll('.flame button').length > 3`)
+	eval[bool](b, `(document.querySelectorAll('.flame button')[2].dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: 300, clientY: 300})), document.querySelectorAll('.flame button')[2].click(), true)`)
 	b.do(chromedp.Click(chromedp.CSS("#copy")), chromedp.Click(chromedp.CSS("#theme")))
 	time.Sleep(300 * time.Millisecond)
 	if n := b.ran(); n > 0 {

@@ -35,6 +35,40 @@ func Beside(w io.Writer, doc *report.Document, folder string) (shares bool, err 
 	return v.Drawn(), v.write(w, folder)
 }
 
+// Served writes a document as a page of a server, which must have the columns of the
+// page's devices under the names that are given to store, each gzipped; the page
+// asks for those of a device when it is shown, in ranges.
+func Served(w io.Writer, doc *report.Document, store func(name string, columns []byte) error) error {
+	v, err := newPage(doc)
+	if err != nil {
+		return err
+	}
+	for i := range v.Devices {
+		d := &v.Devices[i]
+		if d.Data == nil {
+			continue
+		}
+		name := fmt.Sprintf("columns-%d", i)
+		if err := store(name, d.columns); err != nil {
+			return err
+		}
+		d.Data = servedColumns{name, len(d.columns)}
+	}
+	v.Style = template.CSS(templates.Style() + templates.ServedStyle())
+	scripts := inline(templates.ServedScript())
+	if v.Drawn() {
+		scripts = inline(templates.ServedScripts()...)
+	}
+	v.Policy = scripts.policy + "; connect-src 'self'"
+	return v.execute(w, scripts)
+}
+
+// servedColumns says which columns a page must ask for.
+type servedColumns struct {
+	Source string `json:"source"`
+	Bytes  int    `json:"bytes"`
+}
+
 func write(w io.Writer, doc *report.Document, folder string) error {
 	v, err := newPage(doc)
 	if err != nil {
@@ -53,6 +87,10 @@ func (v *page) write(w io.Writer, folder string) error {
 		scripts = c.full
 	}
 	v.Style, v.Policy = c.style, scripts.policy
+	return v.execute(w, scripts)
+}
+
+func (v *page) execute(w io.Writer, scripts scripts) error {
 	t, err := pageTemplate()
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func TestHTMLListsAreLists(t *testing.T) {
 }
 
 func TestHTMLSize(t *testing.T) {
-	for _, c := range []struct{ allocations, limit int }{{10_000, 1_200_000}, {500_000, 3_000_000}} {
+	for _, c := range []struct{ allocations, limit int }{{10_000, 1_200_000}, {50_000, 3_000_000}, {500_000, 8_000_000}} {
 		if n := len(written(t, synthetic(c.allocations))); n > c.limit {
 			t.Errorf("%d allocations make a page of %d bytes, more than %d", c.allocations, n, c.limit)
 		}

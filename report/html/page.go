@@ -1,7 +1,7 @@
 package html
 
 import (
-	"cmp"
+	"encoding/base64"
 	"fmt"
 	"html/template"
 	"path"
@@ -42,16 +42,18 @@ type deviceView struct {
 	Table   []report.Site // the first rows of the table, for those without scripts
 	More    int           // rows that only the script shows
 	Charts  []chart
-	Data    string // "" without pictures
-	Kinds   bool   // memory was told apart by category
+	Data    any  // the columns in base64, where a server has them, or nil without pictures
+	Kinds   bool // memory was told apart by category
 	Stacks  []stackView
-	Gaps    []string  // what the recording can't show
-	Maps    []mapView // moments of the segment map, what matters most first
+	Gaps    []string // what the recording can't show
+	Mapped  bool     // the page can say where everything lies at any event
 	Proof   proof
 	Budget  *report.Comparison
 	Trials  *report.Trials
 
 	CategoryRows []categoryRow
+
+	columns []byte // gzipped
 }
 
 // categoryRow is a category at the two moments that everybody asks for.
@@ -72,8 +74,14 @@ type chart struct {
 // tableRows is how many rows of the table stand in the page without a script.
 const tableRows = 25
 
+// longestName is how long a command may be that names a page, in bytes.
+const longestName = 80
+
 func newPage(doc *report.Document) (*page, error) {
 	v := &page{Document: doc, Name: doc.Title}
+	if c := doc.Environment.Command; v.Name == "" && c != nil && len(*c) <= longestName {
+		v.Name = *c
+	}
 	if v.Name == "" && len(doc.Inputs) > 0 {
 		v.Name = report.ShortFile(doc.Inputs[0].Path)
 		if folder := commonFolder(doc.Inputs); doc.Ranks != nil && folder != "" {
@@ -197,10 +205,6 @@ func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceVie
 // draw makes the pictures.
 func (v *deviceView) draw() (err error) {
 	d := v.Device
-	for i, m := range d.Pictures.Maps {
-		v.Maps = append(v.Maps, mapView{i, mapNames[m.Name]})
-	}
-	slices.SortFunc(v.Maps, func(a, b mapView) int { return cmp.Compare(b.Place, a.Place) })
 	v.Stacks = largestStacks(d)
 	if len(d.Pictures.Curve.Events) > 1 {
 		v.add("area", areaChart(d))
@@ -211,7 +215,10 @@ func (v *deviceView) draw() (err error) {
 	if d.Pictures.Growth != nil {
 		v.add("grown", growthChart(d))
 	}
-	v.Data, err = pack(d)
+	v.Mapped = len(d.Pictures.Segments) > 0 || len(d.Pictures.Bands.Address) > 0
+	if v.columns, err = pack(d); err == nil {
+		v.Data = base64.StdEncoding.EncodeToString(v.columns)
+	}
 	return err
 }
 
@@ -270,7 +277,7 @@ func gain(f *report.Finding) string {
 
 // Drawn reports whether anything needs the charting library.
 func (v *page) Drawn() bool {
-	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != "" })
+	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != nil })
 }
 
 // HasEvidence reports whether there is anything beside recordings to tell of.
@@ -298,6 +305,7 @@ func (v *page) sections() (out []section) {
 		add("changes"+d.Suffix, "Changes", len(d.Changes) > 0)
 		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0 && len(d.Changes) == 0)
 		add("memory"+d.Suffix, "Memory", d.HasMemory())
+		add("events"+d.Suffix, "Events", d.Data != "" && d.Mapped && d.Events > 1)
 		add("peak"+d.Suffix, "Call sites", true)
 		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0 && len(d.Changes) > 0)
 		add("budget"+d.Suffix, "Budget", d.Budget != nil)
@@ -316,11 +324,11 @@ func hasChart(charts []chart, id string) bool {
 }
 
 // HasMemory reports whether there is a curve to show.
-func (v *deviceView) HasMemory() bool { return v.HasChart("area") || v.Data != "" && v.Events > 1 }
+func (v *deviceView) HasMemory() bool { return v.HasChart("area") || v.Data != nil && v.Events > 1 }
 
 // HasSegments is about the map, pools and what pinned free memory.
 func (v *deviceView) HasSegments() bool {
-	return v.Segments.Count > 0 || len(v.Maps) > 0 || len(v.Pools) > 0 || v.Pinned()
+	return v.Segments.Count > 0 || v.Mapped || len(v.Pools) > 0 || v.Pinned()
 }
 
 // Pinned reports whether it is known what kept free memory from a failed request.
@@ -476,15 +484,6 @@ func gaps(d *report.Device) []string {
 	}
 	return out
 }
-
-// mapView is a moment of the segment map, by its place among the layouts.
-type mapView struct {
-	Place int
-	Name  string
-}
-
-// mapNames are the moments of segment maps in words.
-var mapNames = map[string]string{"end": "End", "peak": "Peak", "oom": "Failure"}
 
 // InputPath is the name of an input.
 func (v *page) InputPath(i int) string {

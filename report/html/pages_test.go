@@ -125,10 +125,8 @@ func TestOnePictureFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newTab(t, 1440, 900)
-	b.open(saved(t, bytes.Replace(page.Bytes(), []byte("this.choose(Math.max"), []byte("throw new Error('no map'); this.choose(Math.max"), 1)))
-	if n := eval[int](b, `document.querySelectorAll('.chart[data-drawn] canvas').length`); n != 5 {
-		t.Errorf("%d charts instead of 5", n)
-	}
+	b.open(saved(t, bytes.Replace(page.Bytes(), []byte("const ask = view(canvas, () => this.update())"), []byte("throw new Error('no map')"), 1)))
+	b.charts(5)
 	b.see("each")
 	b.do(chromedp.Click(chromedp.CSS("[data-role=chips] button")))
 	b.mu.Lock()
@@ -142,9 +140,7 @@ func TestOnePictureFails(t *testing.T) {
 func TestPageCharts(t *testing.T) {
 	b := newTab(t, 1440, 900)
 	b.open(saved(t, written(t, sample())))
-	if n := eval[int](b, `document.querySelectorAll('.chart[data-drawn] canvas').length`); n != 5 {
-		t.Errorf("%d charts instead of 5", n)
-	}
+	b.charts(5)
 	b.see("each")
 	for _, canvas := range []string{"canvas.timeline", "canvas.map", ".chart canvas"} {
 		if n := eval[int](b, `(() => { const c = document.querySelector(%s), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set();
@@ -195,11 +191,7 @@ func (b *tab) sum() string { return firstSize.FindString(b.text("[data-role=tabl
 // aliveAt sums up what is allocated right after an event.
 func aliveAt(p *report.Pictures, event int, category int) (bytes int64) {
 	for i, n := range p.Bands.Bytes {
-		born := int(p.Bands.Born[i])
-		if i < p.Bands.Older {
-			born = -1
-		}
-		if born <= event && (p.Bands.Freed[i] == report.NotFreed || int(p.Bands.Freed[i]) > event) && (category < 0 || p.Kinds[p.Bands.Kind[i]].Category == category) {
+		if p.Bands.Alive(i, event) && (category < 0 || p.Kinds[p.Bands.Kind[i]].Category == category) {
 			bytes += n
 		}
 	}
@@ -270,20 +262,21 @@ func TestTableFollows(t *testing.T) {
 	}
 
 	b.open(url)
-	word := d.Sites[0].Function
-	b.do(chromedp.SendKeys(chromedp.CSS("[data-role=search]"), word))
-	matching := 0
-	for _, s := range d.Sites {
-		from := ""
-		if s.CalledFrom != nil {
-			from = s.CalledFrom.Function + s.CalledFrom.File
-		}
-		if strings.Contains(strings.ToLower(s.Function+" "+s.File+" "+s.Op+" "+from), strings.ToLower(word)) {
-			matching++
+	type key struct{ site, category int }
+	word, matching := d.Sites[0].Function, map[key]bool{} // what the table has rows for
+	for i, stack := range p.Bands.Stack {
+		for n := p.Stacks[stack].Node; n > 0; n = p.Nodes[n].Parent {
+			if f := p.Frames[p.Nodes[n].Frame]; p.Bands.Alive(i, *d.AtPeak.Event) && strings.Contains(strings.ToLower(f.Function+" "+f.File), strings.ToLower(word)) {
+				matching[key{p.Stacks[stack].Site, p.Kinds[p.Bands.Kind[i]].Category}] = true
+			}
 		}
 	}
-	if got := eval[int](b, `document.querySelectorAll('table.sites tbody tr').length`); got != matching {
-		t.Errorf("%d rows with %q instead of %d", got, word, matching)
+	b.do(chromedp.SendKeys(chromedp.CSS("[data-filter=text]"), word))
+	b.until(`document.querySelector('[data-role=found]').textContent !== ''`)
+	eval[bool](b, `(document.querySelector('table.sites').scrollIntoView({behavior: 'instant'}), true)`)
+	b.until(fmt.Sprintf(`document.querySelectorAll('table.sites tbody tr').length === %d`, len(matching)))
+	if got := eval[int](b, `document.querySelectorAll('table.sites tbody tr').length`); got != len(matching) || got == 0 {
+		t.Errorf("%d rows with %q instead of %d", got, word, len(matching))
 	}
 	b.clean()
 }
@@ -292,7 +285,9 @@ func TestTableFollows(t *testing.T) {
 func TestMapPins(t *testing.T) {
 	b := newTab(t, 1440, 900)
 	b.open(saved(t, written(t, sample())))
-	at := eval[point](b, `(c => { c.scrollIntoView({block: 'center', behavior: 'instant'}); const r = c.getBoundingClientRect(); return {X: r.left + 75, Y: r.top + 4}; })(document.querySelector('canvas.map'))`)
+	eval[bool](b, `(document.querySelector('canvas.map').scrollIntoView({block: 'center', behavior: 'instant'}), true)`)
+	b.until(`document.querySelector('canvas.map').width > 400`)
+	at := eval[point](b, `(c => { const r = c.getBoundingClientRect(); return {X: r.left + 75, Y: r.top + 4}; })(document.querySelector('canvas.map'))`)
 	b.do(chromedp.MouseClickXY(at.X, at.Y))
 	b.until(`(r => r.top >= 0 && r.bottom <= innerHeight)(document.querySelector('[data-role=pin]').getBoundingClientRect())`)
 	if pin := b.text("[data-role=pin]"); !strings.HasPrefix(pin, "Allocation 0") {
@@ -360,7 +355,7 @@ func TestKeyboardAndLinks(t *testing.T) {
 			t.Errorf("pressing %s leaves the keyboard at %s", c[0], eval[string](b, `document.activeElement.outerHTML.slice(0, 80)`))
 		}
 	}
-	if n := eval[int](b, `Array.from(document.querySelectorAll('button, a, input, summary, canvas.timeline')).filter(e => e.tabIndex < 0).length`); n > 0 {
+	if n := eval[int](b, `Array.from(document.querySelectorAll('button, a, input, select, summary, canvas, [role=listbox]')).filter(e => e.tabIndex < 0 && !e.closest('.chart') && !e.matches('.flame button + button')).length`); n > 0 {
 		t.Errorf("%d controls can't be reached by keyboard", n)
 	}
 	if n := eval[int](b, `Array.from(document.querySelectorAll('canvas, .chart')).filter(e => !e.closest('.chart') && !e.getAttribute('aria-label')).length`); n > 0 {

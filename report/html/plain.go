@@ -30,10 +30,14 @@ func newPlainHead(title string) plainHead {
 
 // Sheet writes a sheet as one page that loads nothing and runs nothing.
 func Sheet(w io.Writer, s *view.Sheet) error {
-	return plainTemplate().Execute(shown{w}, struct {
-		*view.Sheet
-		Head plainHead
-	}{s, newPlainHead(cmp.Or(s.Title, s.Heading))})
+	return plainTemplate().Execute(shown{w}, plainPage{s, newPlainHead(cmp.Or(s.Title, s.Heading)), nil})
+}
+
+// plainPage is what the template of sheets sees.
+type plainPage struct {
+	*view.Sheet
+	Head     plainHead
+	Compared *compared // of a comparison that can be looked at moment by moment
 }
 
 var plainTemplate = sync.OnceValue(func() *template.Template {

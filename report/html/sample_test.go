@@ -39,7 +39,9 @@ func sample() *report.Document {
 		TimeUS: []int64{1_700_000_000_000_000, 1_700_000_000_300_000, 1_700_000_000_750_000}}
 	d.Pictures = &report.Pictures{Events: 8, TimeUS: []int64{1_700_000_000_000_000, 1_700_000_000_750_000}, TimeEvery: 7,
 		Bands: report.Bands{Older: 1, Born: []uint32{0, 0, 2}, Freed: []uint32{report.NotFreed, 6, report.NotFreed}, Bytes: []int64{gib(2), gib(2), gib(4)},
-			Kind: []uint16{0, 1, 1}, Stack: []uint32{0, 1, 1}},
+			Kind: []uint16{0, 1, 1}, Stack: []uint32{0, 1, 1},
+			Completed: []uint32{report.NotFreed, 7, report.NotFreed}, Address: []uint64{1 << 20, 1<<20 + 2<<30, 1<<20 + 4<<30}, Requested: []int64{gib(2), gib(2) - 100, gib(4)},
+			Stream: []uint32{0, 0, 0}, Pool: []uint32{0, 0, 0}, FreeStack: []uint32{0, 1, 0}},
 		Kinds: []report.Kind{{Category: 0, Signal: "life", Confidence: 80, Phase: "setup"}, {Category: 1, Detail: "logits_copy", Signal: "size", Confidence: 99, Phase: "forward"}},
 		// The order of pictures: what lives longest first.
 		Categories: []string{"weights", "logits"}, Sites: []report.Site{bare}, Stacks: []report.Stack{{Site: -1}, {Site: 0, Node: 2}},
@@ -47,10 +49,11 @@ func sample() *report.Document {
 		Nodes:  []report.StackNode{{Frame: -1, Parent: -1}, {Frame: 0, Parent: 0}, {Frame: 1, Parent: 1}},
 		Curve: report.CategoryCurve{Events: []int{-1, 0, 2, 6, 7}, Bytes: [][]int64{{gib(2), gib(2), gib(2), gib(2), gib(2)}, {0, gib(2), gib(6), gib(4), gib(4)}},
 			Reserved: []int64{gib(2), gib(4), gib(9), gib(9), gib(9)}},
-		Spans: []report.Span{{Name: "## forward ##", FirstEvent: 0, LastEvent: 3}},
-		Maps: []report.Layout{{Name: "end", Event: 7, Segments: []report.LayoutSegment{{Address: 1 << 20, Bytes: gib(8), Blocks: []report.LayoutBlock{{Bytes: gib(2), State: report.BlockUsed},
-			{Bytes: gib(2)}, {Bytes: gib(4), State: report.BlockUsed, Allocation: 2, Kind: 1, Stack: 1}}}, {Address: 1 << 40, Bytes: gib(1), Pool: "(0, 1)", Blocks: []report.LayoutBlock{{Bytes: gib(1)}}}}}},
-		Growth: &report.Growth{Steps: []int{0, 1}, Sites: []int{0, -1}, Bytes: [][]int64{{gib(6), gib(4)}, {0, 0}}},
+		Spans:    []report.Span{{Name: "## forward ##", FirstEvent: 0, LastEvent: 3}},
+		Segments: []report.Segment{{Address: 1 << 20, Bytes: gib(8)}, {Address: 1 << 40, Bytes: gib(1), Pool: 1}}, Pools: []string{"", "(0, 1)"}, Streams: []string{"0"},
+		Actions: []string{"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map", "segment_unmap", "oom"},
+		Others:  []report.Event{{Event: 1, Action: 3, Address: 1 << 40, Bytes: gib(1), Pool: 1, Band: -1}, {Event: 5, Action: 7, Bytes: gib(4), Stack: 1, Band: -1}},
+		Growth:  &report.Growth{Steps: []int{0, 1}, Sites: []int{0, -1}, Bytes: [][]int64{{gib(6), gib(4)}, {0, 0}}},
 	}
 	ev := evidence.New()
 	ev.GPUs = []evidence.GPU{{GPU: 0, Name: ptr("H100"), Source: 1, Samples: 5, TotalBytes: ptr(gib(80)), PeakUsedBytes: ptr(gib(70)), FirstTime: ptr(evidence.LocalStamp(1767225600e9)),

@@ -39,9 +39,7 @@ func TestShared(t *testing.T) {
 	whole := write("run/report.html", page.String())
 	write(html.ScriptName(), html.Script())
 	b.open(whole)
-	if n := eval[int](b, `document.querySelectorAll('.chart[data-drawn] canvas').length`); n != 5 {
-		t.Errorf("%d charts instead of 5", n)
-	}
+	b.charts(5)
 	if eval[bool](b, `document.querySelector('.lost').offsetHeight > 0`) {
 		t.Error("the page says that its script is missing")
 	}

@@ -26,8 +26,8 @@ func largestStacks(d *report.Device) []stackView {
 		peak = *d.AtPeak.Event
 	}
 	bytes := make([]int64, len(p.Stacks))
-	for i, born := range p.Bands.Born {
-		if (i < p.Bands.Older || int(born) <= peak) && (p.Bands.Freed[i] == report.NotFreed || int(p.Bands.Freed[i]) > peak) {
+	for i := range p.Bands.Born {
+		if p.Bands.Alive(i, peak) {
 			bytes[p.Bands.Stack[i]] += p.Bands.Bytes[i]
 		}
 	}

@@ -113,6 +113,7 @@ func (s *sheet) device(index int) {
 		s.failures(d)
 	}
 	s.held(d)
+	s.said(d)
 	s.variables(d)
 	if s.Edition == Terminal {
 		s.segments(d)
@@ -500,9 +501,29 @@ func (s *sheet) compared(t *Table, c *report.Compared, peak int64) {
 }
 
 func (s *sheet) host(h *report.HostMemory) {
-	if h != nil {
-		s.add(Part{Heading: "Pinned host memory", Lines: []string{fmt.Sprintf("%s reserved, %s in use, %s at its peak; %s",
-			units.Bytes(h.Bytes), units.Bytes(h.Used), units.Bytes(h.PeakBytes), units.Plural(h.Events, "event"))}})
+	if h == nil {
+		return
+	}
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), {Gap: 2}}}
+	for i := range h.Sites[:min(len(h.Sites), s.sites)] {
+		x := &h.Sites[i]
+		t.add(units.Bytes(x.Bytes), units.Count(x.Blocks)+"x", siteText(x))
+	}
+	s.add(Part{Heading: "Pinned host memory", Lines: []string{fmt.Sprintf("%s reserved, %s in use, %s at its peak; %s",
+		units.Bytes(h.Bytes), units.Bytes(h.Used), units.Bytes(h.PeakBytes), units.Plural(h.Events, "event"))}, Table: t})
+}
+
+// said is what the program called what is allocated at the peak.
+func (s *sheet) said(d *report.Device) {
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), figureColumn("", 7),
+		{Gap: 2}}}
+	for i := range d.UserMetadata[:min(len(d.UserMetadata), s.sites)] {
+		x := &d.UserMetadata[i]
+		t.add(units.Bytes(x.Bytes), units.Percent(x.Bytes, d.AtPeak.AllocatedBytes), units.Count(x.Blocks)+"x", Code(x.Text))
+	}
+	if len(t.Rows) > 0 {
+		s.add(Part{Level: 4, Heading: "User metadata of what is allocated at the peak"})
+		s.add(Part{Table: t})
 	}
 }
 

@@ -139,7 +139,18 @@ func aliveText(x *explain.Allocation) string {
 func (s *explained) stack(heading string, frames []explain.Frame, rest int) {
 	t := Table{NoHead: true, Columns: []Column{{Width: 9}, {Gap: 1}}}
 	for _, f := range frames {
-		t.add(f.Owner, Code(place(f.Function, f.File, f.Line)))
+		row := t.add(f.Owner, Code(place(f.Function, f.File, f.Line)))
+		if f.FX == nil {
+			continue
+		}
+		if node := list(f.FX.Op, f.FX.Name, f.FX.Target); node != "" {
+			row.Notes = append(row.Notes, Fact{"          ", "torch.fx node: " + node})
+		}
+		for _, line := range strings.Split(strings.TrimSpace(f.FX.Trace), "\n") {
+			if line = strings.TrimSpace(line); strings.Trim(line, "^~ ") != "" {
+				row.Notes = append(row.Notes, Fact{"          | ", line})
+			}
+		}
 	}
 	if len(t.Rows) > 0 {
 		s.add(Part{Heading: heading, Level: 4, Table: t, Rest: more(rest, "frame")})
@@ -264,7 +275,10 @@ func (s *explained) event(x *explain.Event) {
 		t.add(mark, units.Count(e.Event), Plain(e.Action), units.Bytes(e.Bytes), what+e.At)
 	}
 	s.add(Part{Heading: "Around it", Level: 4, Table: t})
+	s.facts("", []Fact{{"user metadata", text(x.UserMetadata)}, {"PyTorch's", text(x.InternalMetadata)},
+		{"compiled", text(x.CompileContext)}})
 	s.stack("Stack, innermost first", x.Stack, x.StackRest)
+	s.stack("Stack of the forward operation", x.ForwardStack, 0)
 }
 
 func (s *explained) address(x *explain.Address) {

@@ -84,4 +84,4 @@ function page() {
     timer = setTimeout(() => redraw('resize'), 60);
   }).observe(document.querySelector('main'));
 }
-const ready = () => root.setAttribute('data-ready', '1');
+const ready = () => { performance.mark('ready'); root.setAttribute('data-ready', '1'); };

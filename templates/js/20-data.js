@@ -4,6 +4,9 @@ function inflate(text) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).arrayBuffer().then(b => new Uint8Array(b));
 }
 
+const ALLOC = 0, FREE_REQUESTED = 1, FREE_COMPLETED = 2, SEGMENT_ALLOC = 3, SEGMENT_FREE = 4, SEGMENT_MAP = 5, SEGMENT_UNMAP = 6, OOM = 7;
+const UNTOLD = 255; // the event of an allocation that the page doesn't hold
+
 class Reader {
   constructor(bytes) { this.bytes = bytes; this.at = 0; }
   byte() { return this.bytes[this.at++]; }
@@ -27,20 +30,50 @@ class History {
     this.born = new Int32Array(n).fill(-1);
     for (let i = older, p = 0; i < n; i++) this.born[i] = p += r.number();
     this.died = new Int32Array(n);
-    for (let i = 0; i < n; i++) { const v = r.number(); this.died[i] = v === 0 ? this.events : i < older ? v - 1 : this.born[i] + v; }
+    for (let i = 0; i < n; i++) { const v = r.number(); this.died[i] = v === 0 ? this.events : i < older ? v - 2 : this.born[i] + v; }
     this.bytes = new Float64Array(n);
     for (let i = 0; i < n; i++) this.bytes[i] = r.size();
     this.kind = new Uint16Array(n);
     for (let i = 0; i < n; i++) this.kind[i] = r.number();
     this.stack = new Uint32Array(n);
     for (let i = 0; i < n; i++) this.stack[i] = r.number();
+    const column = there => there ? Uint32Array.from({length: n}, () => r.number()) : null;
+    h.names ||= [];
+    this.names = column(h.names.length);
+    this.forward = column(h.hasForward);
     this.times = new Float64Array(h.times);
     for (let i = 1, p = 0; i < h.times; i++) this.times[i] = p += r.signed();
     this.readStacks(r);
     this.readRest(r);
-    this.maps = h.maps.map(m => readMap(r, m, h.pools));
+    this.others = [];
+    this.segments = [];
+    if (h.hasEvents) this.readEvents(r);
     this.category = new Uint8Array(h.kinds.map(k => k.category));
     this.index();
+  }
+
+  // readEvents reads where allocations lie, what only their events tell, and all
+  // other events.
+  readEvents(r) {
+    const h = this.header, n = this.length, column = type => { const c = new type(n); for (let i = 0; i < n; i++) c[i] = r.number(); return c; };
+    this.addresses = new Float64Array(h.addresses);
+    for (let i = 0, p = 0; i < h.addresses; i++) this.addresses[i] = p += r.size();
+    this.place = column(Uint32Array); // index into addresses
+    this.requested = new Float64Array(n);
+    for (let i = 0; i < n; i++) this.requested[i] = this.bytes[i] - r.signed();
+    this.gone = new Int32Array(n); // when its free is completed
+    for (let i = 0; i < n; i++) { const v = r.number(); this.gone[i] = v === 0 ? this.events : this.died[i] + v - 1; }
+    this.stream = column(Uint16Array);
+    this.pool = column(Uint16Array);
+    this.freeStack = column(Uint32Array);
+    for (let i = 0, event = 0; i < h.others; i++) {
+      event += r.number();
+      this.others.push({event, action: r.byte(), address: r.size(), bytes: r.size(), stream: r.number(), pool: r.number(), stack: r.number(), of: r.number() - 1});
+    }
+    for (let i = 0; i < h.segments; i++) {
+      const address = r.size(), bytes = r.size(), stream = r.number(), pool = r.number(), flags = r.byte();
+      this.segments.push({address, bytes, stream, pool, small: !!(flags & 1), expandable: !!(flags & 2)});
+    }
   }
 
   readStacks(r) {
@@ -68,14 +101,27 @@ class History {
   }
 
   // index notes which allocation begins and which ends at each event; at an
-  // address that is given out again, both happen at once.
+  // address that is given out again, both happen at once. Then it tells what each
+  // event is: action, and of which allocation, -1 for none.
   index() {
-    this.begins = new Int32Array(this.events).fill(-1);
-    this.ends = new Int32Array(this.events).fill(-1);
+    const n = this.events, put = (column, event, v) => { if (event >= 0 && event < n) column[event] = v; };
+    this.begins = new Int32Array(n).fill(-1);
+    this.ends = new Int32Array(n).fill(-1);
     for (let i = 0; i < this.length; i++) {
-      if (this.born[i] >= 0) this.begins[this.born[i]] = i;
-      if (this.died[i] < this.events) this.ends[this.died[i]] = i;
+      put(this.begins, this.born[i], i);
+      put(this.ends, this.died[i], i);
     }
+    this.action = new Uint8Array(n).fill(UNTOLD);
+    this.of = new Int32Array(n).fill(-1);
+    if (!this.header.hasEvents) return;
+    const tell = (event, action, i) => { put(this.action, event, action); put(this.of, event, i); };
+    for (let i = 0; i < this.length; i++) {
+      tell(this.gone[i], FREE_COMPLETED, i);
+      if (this.gone[i] !== this.died[i] || !this.header.completes) tell(this.died[i], FREE_REQUESTED, i);
+    }
+    for (let i = this.header.older; i < this.length; i++) tell(this.born[i], ALLOC, i);
+    this.otherAt = new Map(this.others.map(o => [o.event, o]));
+    for (const o of this.others) tell(o.event, o.action, o.of);
   }
 
   alive(i, event) { return this.born[i] <= event && this.died[i] > event; }
@@ -106,6 +152,7 @@ class History {
     for (let n = this.nodeOfStack[stack]; n > 0; n = this.parentOf[n]) out.push(this.header.frames[this.frameOf[n]]);
     return out;
   }
+  nameOf(i) { return this.names ? this.header.names[this.names[i]] : ''; }
   siteOf(i) {
     const site = this.siteOfStack[this.stack[i]];
     return site >= 0 ? site : i < this.header.older ? -2 : -1;
@@ -114,22 +161,6 @@ class History {
     if (number >= 0) return this.header.sites[number];
     return {function: '', file: '', line: null, called_from: null, op: '', has_stack: false, before_recording: number === -2};
   }
-}
-
-function readMap(r, m, pools) {
-  const segments = [];
-  for (let i = 0, end = 0; i < m.segments; i++) {
-    const address = end + r.number() * 512, bytes = r.size(), pool = pools[r.number()], flags = r.byte(), n = r.number(), blocks = [];
-    end = address + bytes;
-    for (let k = 0, at = address; k < n; k++) {
-      const state = r.byte(), size = r.size(), b = {at, bytes: size, state};
-      if (state) { b.allocation = r.number(); b.kind = r.number(); b.stack = r.number(); }
-      blocks.push(b);
-      at += size;
-    }
-    segments.push({address, bytes, pool, small: !!(flags & 1), expandable: !!(flags & 2), blocks, used: blocks.reduce((s, b) => s + (b.state ? b.bytes : 0), 0)});
-  }
-  return {name: m.name, event: m.event, segments};
 }
 
 // siteName is a call site in a few words.

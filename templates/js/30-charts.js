@@ -89,7 +89,7 @@ function mountChart(place, option, prepare) {
   function build() {
     if (chart) chart.dispose();
     chart = null;
-    if (!place.clientWidth) return; // folded: it is drawn when that is opened
+    if (unseen(place)) return;
     chart = echarts.init(place, null, {renderer: 'canvas'});
     const o = JSON.parse(JSON.stringify(option));
     if (prepare) prepare(o, chart);
@@ -97,7 +97,7 @@ function mountChart(place, option, prepare) {
     place.setAttribute('data-drawn', '1');
   }
   build();
-  const scene = {place, build, resize: () => { if (!place.clientWidth) return; if (chart) chart.resize(); else build(); }, chart: () => chart};
+  const scene = {place, build, resize: () => { if (unseen(place)) return; if (chart) chart.resize(); else build(); }, chart: () => chart};
   scenes.push(scene);
   return scene;
 }

@@ -47,17 +47,19 @@ class Raster {
     return best;
   }
 
+  // sums is the place of what is too small: what a search dims comes after the rest.
+  sums(i, g) { return this.mask && !this.mask[i] ? g + this.groups : g; }
   insert(i) {
     const g = this.of[i];
     if (!this.shown[g]) return;
-    if (this.h.bytes[i] < this.limit) { this.small[g] += this.h.bytes[i]; this.smallCount[g]++; return; }
+    if (this.h.bytes[i] < this.limit) { this.small[this.sums(i, g)] += this.h.bytes[i]; return; }
     const end = this.h.length + g + 1, p = this.previous[end];
     this.next[p] = i; this.previous[i] = p; this.next[i] = end; this.previous[end] = i;
   }
   remove(i) {
     const g = this.of[i];
     if (!this.shown[g]) return;
-    if (this.h.bytes[i] < this.limit) { this.small[g] -= this.h.bytes[i]; this.smallCount[g]--; return; }
+    if (this.h.bytes[i] < this.limit) { this.small[this.sums(i, g)] -= this.h.bytes[i]; return; }
     const p = this.previous[i], q = this.next[i];
     this.next[p] = q; this.previous[q] = p;
   }
@@ -69,17 +71,18 @@ class Raster {
   // begin sets the state right before an event.
   begin(event) {
     const h = this.h, n = h.length, groups = this.groups;
-    this.small = new Float64Array(groups);
-    this.smallCount = new Int32Array(groups);
+    this.small = new Float64Array(2 * groups);
     for (let g = 0; g <= groups; g++) { this.next[n + g] = g < groups ? n + g + 1 : -1; this.previous[n + g] = g ? n + g - 1 : -1; }
     for (let i = 0; i < n; i++) if (h.born[i] < event && h.died[i] >= event) this.insert(i);
   }
 
   // draw fills pixels and ids (index of an allocation; -2 - group for what is
-  // summed up; -1 for nothing) for the events from v0 to v1.
-  draw(pixels, ids, W, H, v0, v1, top, colors, background, pinned, pinColor) {
+  // summed up; -1 for nothing) for the events from v0 to v1. What a mask leaves out
+  // has the colours from the fourth on, the rest is outlined.
+  draw(pixels, ids, W, H, v0, v1, top, colors, background, pinned, pinColor, mask) {
     const h = this.h, n = h.length, per = (v1 - v0) / W, scale = H / top, rest = h.rest;
     this.limit = top / H / 6;
+    this.mask = mask;
     pixels.fill(background);
     ids.fill(-1);
     let now = Math.max(0, Math.floor(v0)), k = -1;
@@ -101,14 +104,26 @@ class Raster {
       };
       for (let g = 0; g < this.groups; g++) {
         if (!this.shown[g]) continue;
-        let s = this.small[g];
-        if (k >= 0) rest.levels.forEach((column, c) => { if (this.restGroup[c] === g) s += column[k]; });
+        let s = this.small[g], dim = this.small[g + this.groups];
+        if (k >= 0) rest.levels.forEach((column, c) => { if (this.restGroup[c] !== g) return; if (mask) dim += column[k]; else s += column[k]; });
         if (s > 0.5) { sum += s; fill(colors[g][2], -2 - g); }
+        if (dim > 0.5) { sum += dim; fill(colors[g][5], -2 - g); }
         for (let i = this.next[n + g]; i < n; i = this.next[i]) {
           sum += h.bytes[i];
-          fill(i === pinned ? pinColor : colors[g][i & 1], i);
+          fill(i === pinned ? pinColor : colors[g][(mask && !mask[i] ? 3 : 0) + (i & 1)], i);
         }
       }
     }
+    if (mask) outline(pixels, ids, W, H, mask, pinColor);
+  }
+}
+
+// outline draws the edges of what a mask names, where there is room for them.
+function outline(pixels, ids, W, H, mask, color) {
+  for (let o = 2 * W; o < W * (H - 2); o++) {
+    const id = ids[o];
+    if (id < 0 || !mask[id]) continue;
+    const high = ids[o - 2 * W] === id || ids[o + 2 * W] === id, wide = ids[o - 3] === id || ids[o + 3] === id;
+    if (high && (ids[o - W] !== id || ids[o + W] !== id) || wide && (ids[o - 1] !== id || ids[o + 1] !== id)) pixels[o] = color;
   }
 }

@@ -7,10 +7,17 @@ class State {
     this.peak = h.peak === null ? -1 : h.peak;
     const failed = h.ooms[h.ooms.length - 1];
     this.start = failed ? {kind: 'oom', event: failed.event} : {kind: 'peak', event: this.peak}; // what the page opens at
-    this.moment = this.start;
-    this.pinned = -1;
+    this.cursor = new Cursor(history.events, this.start);
     this.listeners = [];
+    this.cursor.subscribe((what, byHand) => { this.changed(what); if (byHand) this.link(); });
     this.raster = new Raster(history);
+    this.cursor.fullest = (from, to) => this.raster.fullest(from, to);
+    this.range = {v0: 0, v1: Math.max(1, history.events)}; // of events that pictures show
+    this.finder = new Finder(history);
+    this.filter = {};
+    this.found = null; // what the search lets through, null: everything
+    this.cursor.subscribe(what => { if (what === 'moment' && this.filter.life === 'alive') this.search(this.filter); });
+    this.memory = h.hasEvents ? new Memory(history) : null;
     this.classified = h.categories.some((c, i) => c && c !== 'unknown' && history.category.length && h.kinds.some(k => k.category === i));
     this.nameSites();
     this.colorBy(this.classified ? 'category' : 'site');
@@ -57,29 +64,24 @@ class State {
     this.changed('moment');
   }
 
-  // go shows another moment: the peak, the end, the failure, an event or a range.
-  go(moment, byHand) {
-    this.moment = moment;
-    this.changed('moment');
+  // search marks what a filter lets through; it throws what is wrong with it.
+  search(filter, byHand) {
+    const found = this.finder.find(filter, this.moment.event);
+    this.filter = filter;
+    this.found = found.mask || filter.action ? found : null;
+    this.changed('found');
     if (byHand) this.link();
   }
-  first(byHand) { this.go(this.start, byHand); }
-  at(event, byHand) { this.go({kind: 'event', event: clamp(Math.round(event), 0, this.h.events - 1)}, byHand); }
-  range(a, b, byHand) {
-    a = clamp(Math.round(Math.min(a, b)), 0, this.h.events - 1);
-    b = clamp(Math.round(Math.max(a, b)), a, this.h.events - 1);
-    this.go({kind: 'range', from: a, to: b, event: this.raster.fullest(a, b)}, byHand);
-  }
-  pin(i, byHand) {
-    this.pinned = i;
-    this.changed('pin');
-    if (byHand) this.link();
-  }
+  get moment() { return this.cursor.moment; }
+  // chosen is the allocation that is pinned, or else that of the event.
+  chosen() { return this.pinned >= 0 ? this.pinned : this.moment.event >= 0 && this.moment.kind === 'event' ? this.h.of[this.moment.event] : -1; }
+  get pinned() { return this.cursor.pinned; }
+  first(byHand) { this.cursor.go(this.start, byHand); }
   link() {
-    const m = this.moment, words = [];
+    const words = [], moment = this.cursor.words();
     if (this.part.dataset.index !== '0') words.push('device=' + this.part.dataset.index);
-    if (m.kind === 'range') words.push('range=' + m.from + '-' + m.to);
-    else if (m.kind !== this.start.kind) words.push('at=' + m.event);
+    if (moment) words.push(moment);
+    if (this.filter.text) words.push('find=' + encodeURIComponent(this.filter.text));
     if (this.pinned >= 0) words.push('allocation=' + this.h.idOf(this.pinned));
     history.replaceState(null, '', words.length ? '#' + words.join('&') : location.pathname + location.search);
   }
@@ -94,9 +96,10 @@ class State {
       if (!r) rows.set(key, r = {site, category, blocks: 0, bytes: 0, growth: 0, stacks: new Map()});
       return r;
     };
-    if (m.kind === 'peak' && h.header.peakSites) return this.peakRows(h.header.peakSites);
+    const mask = this.found && this.found.mask;
+    if (m.kind === 'peak' && h.header.peakSites && !mask) return this.peakRows(h.header.peakSites);
     for (let i = 0; i < h.length; i++) {
-      if (!this.shown[this.of[i]]) continue;
+      if (!this.shown[this.of[i]] || mask && !mask[i]) continue;
       const here = h.alive(i, m.event), before = ranged && h.alive(i, m.from - 1), after = ranged && h.alive(i, m.to);
       if (!here && before === after) continue;
       const r = row(h.siteOf(i), h.category[h.kind[i]]);
@@ -104,7 +107,7 @@ class State {
       r.growth += (after ? h.bytes[i] : 0) - (before ? h.bytes[i] : 0);
     }
     const out = Array.from(rows.values(), r => this.finish(r, h.site(r.site)));
-    if (h.rest) h.header.categories.forEach((c, k) => {
+    if (h.rest && !mask) h.header.categories.forEach((c, k) => {
       const bytes = this.shown[this.restGroup[k]] ? h.restAt(m.event, k) : 0;
       if (bytes > 0) out.push(this.finish({site: -3, category: k, blocks: null, bytes, growth: 0, stacks: new Map()}, {function: 'small or short-lived allocations, not kept one by one', file: '', op: ''}));
     });
@@ -133,4 +136,14 @@ class State {
     r.name = siteName(s);
     return r;
   }
+}
+
+// view draws a place when it can be seen, and again when what it shows has changed.
+function view(place, draw) {
+  let due = true, seen = false, frame = 0;
+  const run = () => { if (due && !unseen(place)) { due = false; attempt(draw); } };
+  const ask = () => { due = true; if (seen && !frame) frame = requestAnimationFrame(() => { frame = 0; run(); }); };
+  new IntersectionObserver(entries => { seen = entries[entries.length - 1].isIntersecting; if (seen) run(); }, {rootMargin: '200px'}).observe(place);
+  scenes.push({place, build: () => { due = true; run(); }, resize: () => { due = true; run(); }});
+  return ask;
 }

@@ -7,16 +7,15 @@ class Timeline {
     this.h = state.h;
     this.canvas = canvas;
     this.g = canvas.getContext('2d');
-    this.v0 = 0;
-    this.v1 = Math.max(1, this.h.events);
+    this.view(0, this.h.events);
     this.drag = 'pan';
     this.lanes = this.findLanes();
     this.topMargin = 10 + LANE * this.lanes.length;
     this.frame = 0;
-    this.onView = null;
+    this.stale = true; // the pixels
     this.build();
-    scenes.push({place: canvas, build: () => this.build(), resize: () => { if (this.canvas.clientWidth !== Math.round(this.width || 0)) this.build(); }});
-    state.listeners.push(what => { this.later(); });
+    scenes.push({place: canvas, build: () => this.build(), resize: () => { if (this.canvas.clientWidth !== Math.round(this.width || 0)) this.build(); else this.draw(); }});
+    state.listeners.push(what => { if (what !== 'moment') this.stale = true; this.later(); });
     this.listen();
   }
 
@@ -52,17 +51,29 @@ class Timeline {
     this.image = this.g.createImageData(this.W, this.H);
     this.pixels = new Uint32Array(this.image.data.buffer);
     this.ids = new Int32Array(this.W * this.H);
+    this.stale = true;
     this.draw();
   }
   later() { if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.draw(); }); }
+  // All pictures of a device show the same range of events.
+  get v0() { return this.s.range.v0; }
+  get v1() { return this.s.range.v1; }
 
-  draw() {
-    if (!this.pixels) return;
-    const s = this.s, g = this.g, d = this.ratio, card = rgb(css('--card')), ink = abgr(rgb(css('--ink')));
-    const colors = s.groups.map(x => { const c = rgb(css(x.color)); return [abgr(c), abgr(mix(c, card, 0.18)), abgr(mix(c, card, 0.34))]; });
+  // fill draws the bands, and finds their scale.
+  fill(card, ink) {
+    const s = this.s;
+    const colors = s.groups.map(x => { const c = rgb(css(x.color)), dim = mix(c, card, 0.8); return [abgr(c), abgr(mix(c, card, 0.18)), abgr(mix(c, card, 0.34)), abgr(dim), abgr(mix(dim, card, 0.3)), abgr(mix(dim, card, 0.5))]; });
     const full = s.raster.fullest(Math.floor(this.v0), Math.ceil(this.v1) - 1);
     this.top = Math.max(1, s.raster.total[full] * 1.04); // of what is in view
-    s.raster.draw(this.pixels, this.ids, this.W, this.H, this.v0, this.v1, this.top, colors, abgr(card), s.pinned, ink);
+    s.raster.draw(this.pixels, this.ids, this.W, this.H, this.v0, this.v1, this.top, colors, abgr(card), s.pinned, abgr(ink), s.found && s.found.mask);
+  }
+  // tell is the text beside the pointer, where there is something.
+  tell(i, event) { return i === -1 ? null : describe(this.s, i, event); }
+
+  draw() {
+    if (!this.pixels || !this.canvas.clientWidth) return;
+    const g = this.g, d = this.ratio;
+    if (this.stale) { this.fill(rgb(css('--card')), rgb(css('--ink'))); this.stale = false; }
     g.setTransform(1, 0, 0, 1, 0, 0);
     g.clearRect(0, 0, this.canvas.width, this.canvas.height);
     g.putImageData(this.image, Math.round(LEFT * d), Math.round(this.topMargin * d));
@@ -139,12 +150,11 @@ class Timeline {
     }
   }
 
-  view(v0, v1, silent) {
+  view(v0, v1) {
     const n = Math.max(1, this.h.events), span = clamp(v1 - v0, Math.min(n, 20), n);
-    this.v0 = clamp(v0, 0, n - span);
-    this.v1 = this.v0 + span;
-    this.later();
-    if (!silent && this.onView) this.onView(this.v0, this.v1);
+    const a = clamp(v0, 0, n - span);
+    this.s.range = {v0: a, v1: a + span};
+    this.s.changed('view');
   }
   zoom(at, factor) { const span = (this.v1 - this.v0) * factor, c = this.v0 + (this.v1 - this.v0) * at; this.view(c - span * at, c - span * at + span); }
   // show moves the view so that an event can be seen.
@@ -155,6 +165,12 @@ class Timeline {
     return {x, px: Math.floor((x - LEFT) * this.ratio), py: Math.floor((y - this.topMargin) * this.ratio), event: Math.floor(this.v0 + (x - LEFT) / this.w * (this.v1 - this.v0))};
   }
   pick(p) { return p.px >= 0 && p.px < this.W && p.py >= 0 && p.py < this.H ? this.ids[p.py * this.W + p.px] : -1; }
+
+  // choose is a click: the event, and the allocation under the pointer.
+  choose(i, event) {
+    this.s.cursor.pin(i >= 0 ? i : -1);
+    this.s.cursor.set(event, true);
+  }
 
   listen() {
     const c = this.canvas;
@@ -181,20 +197,17 @@ class Timeline {
         }
         return;
       }
-      const i = this.pick(p);
-      if (i === -1) tip.hide(); else tip.show(e, describe(this.s, i, p.event));
+      const text = this.tell(this.pick(p), p.event);
+      if (text) tip.show(e, text); else tip.hide();
     });
     c.addEventListener('pointerup', e => {
       const was = held, p = this.point(e);
       held = null;
       this.brush = null;
       if (!was) return;
-      if (was.moved) { if (was.select) this.s.range(was.from.event, p.event, true); this.later(); return; }
+      if (was.moved) { if (was.select) this.s.cursor.range(was.from.event, p.event, true); this.later(); return; }
       if (p.px < 0 || p.px >= this.W) return;
-      const i = this.pick(p);
-      this.s.pinned = i >= 0 ? i : -1;
-      this.s.at(p.event, true);
-      this.s.changed('pin');
+      this.choose(this.pick(p), p.event);
     });
     c.addEventListener('pointercancel', () => { held = null; this.brush = null; this.later(); });
     c.addEventListener('pointerleave', () => tip.hide());
@@ -210,14 +223,14 @@ class Timeline {
       case '0': this.view(0, this.h.events); return true;
       case 'ArrowLeft': this.view(this.v0 - step, this.v1 - step); return true;
       case 'ArrowRight': this.view(this.v0 + step, this.v1 + step); return true;
-      case ',': case '.': this.s.at(m.event + (e.key === ',' ? -1 : 1), true); this.show(this.s.moment.event); return true;
+      case ',': case '.': this.s.cursor.set(m.event + (e.key === ',' ? -1 : 1), true); this.show(this.s.moment.event); return true;
       case 'Enter': {
         let best = -1;
         for (let i = 0; i < this.h.length; i++) if (this.s.shown[this.s.of[i]] && this.h.alive(i, m.event) && (best < 0 || this.h.bytes[i] > this.h.bytes[best])) best = i;
-        this.s.pin(best, true);
+        this.s.cursor.pin(best, true);
         return true;
       }
-      case 'Escape': this.s.pin(-1, true); return true;
+      case 'Escape': this.s.cursor.pin(-1, true); return true;
     }
     return false;
   }

@@ -19,12 +19,13 @@ function describe(state, i, event) {
   const k = h.header.kinds[h.kind[i]], s = h.site(h.siteOf(i));
   return box(pair(state.classified ? h.header.titles[k.category] + (k.detail ? ', ' + words(k.detail) : '') : 'Allocation', size(h.bytes[i]), css(state.groups[state.of[i]].color)),
     el('code', null, siteName(s)), s.op ? el('div', {class: 'muted'}, s.op) : '',
+    h.nameOf(i) ? el('div', null, h.nameOf(i)) : '',
     state.classified && h.header.rules?.[k.rule] ? el('div', {class: 'muted'}, h.header.rules[k.rule]) : '',
     el('div', {class: 'muted'}, 'allocation ' + h.idOf(i) + ', ' + life(h, i)));
 }
 
 const MACHINERY_LINES = 8;
-const frameLine = f => el('li', null, el('code', null, f.function), ' ', el('span', {class: 'muted'}, f.file + (f.line ? ':' + f.line : '')));
+const frameLine = f => el('li', null, el('code', null, f.function), ' ', el('span', {class: 'muted'}, f.file + (f.line ? ':' + f.line : '')), f.fx ? el('div', {class: 'muted'}, 'node ' + f.fx) : '', f.code ? el('pre', {class: 'model'}, f.code) : '');
 const frameList = frames => el('ol', {class: 'lines'}, frames.map(frameLine));
 
 // folded is a stack with its uninteresting lines put away.
@@ -44,6 +45,9 @@ function unfold(details, h) {
   return details;
 }
 
+// forwardOf is where the forward operation ran that a backward allocation belongs to.
+const forwardOf = (h, i) => h.forward && h.forward[i] ? el('div', null, el('h4', null, 'Stack of the forward operation'), folded(h, h.forward[i])) : '';
+
 // showPin fills the panel below the timeline.
 function showPin(state, panel) {
   const h = state.h, i = state.pinned;
@@ -54,10 +58,11 @@ function showPin(state, panel) {
   if (state.classified) row('Category', h.header.titles[k.category] + (k.detail ? ', ' + words(k.detail) : '') + (why(k) ? ' (' + why(k) + ')' : ''));
   if (state.classified && k.rule) row('Rule', k.rule + ': ' + (h.header.rules?.[k.rule] || ''));
   if (state.classified) row('Phase', words(k.phase || ''));
+  row('Name', h.nameOf(i));
   row('Life', life(h, i));
   row('Made by', siteName(s));
   row('Called from', s.called_from ? s.called_from.function + ' ' + placeOf(s.called_from.file, s.called_from.line) : '');
   row('Operation', s.op);
-  keepFocus(panel, el('b', null, 'Allocation ' + h.idOf(i)), ' ', el('button', {type: 'button', onclick: () => state.pin(-1, true)}, 'Unpin'), el('dl', null, rows), folded(h, h.stack[i]));
+  keepFocus(panel, el('b', null, 'Allocation ' + h.idOf(i)), ' ', el('button', {type: 'button', onclick: () => state.cursor.pin(-1, true)}, 'Unpin'), el('dl', null, rows), folded(h, h.stack[i]), forwardOf(h, i));
   say('Pinned allocation ' + h.idOf(i) + ', ' + size(h.bytes[i]) + ', ' + siteName(s));
 }

@@ -6,15 +6,15 @@ class Table {
     this.s = state;
     this.part = part;
     this.table = part.querySelector('table.sites');
-    this.search = part.querySelector('[data-role=search]');
     this.by = 'bytes';
     this.down = true;
     this.everything = false;
     if (!this.table) return;
     this.head();
-    if (this.search) this.search.addEventListener('input', () => this.fill());
-    state.listeners.push(what => { if (what !== 'pin') this.update(); });
+    state.listeners.push(what => { if (what !== 'pin' && what !== 'view') this.update(); });
+    this.ask = view(this.table, () => this.fill());
     this.update();
+    this.fill();
   }
 
   head() {
@@ -39,8 +39,8 @@ class Table {
     const more = this.part.querySelector('.more');
     if (more) more.remove();
     this.title();
-    this.fill();
-    if (this.tree) this.drawTree();
+    this.ask();
+    if (this.askTree) this.askTree();
   }
 
   title() {
@@ -49,23 +49,16 @@ class Table {
     const title = {peak: h.events ? 'Allocated at the peak' : 'Allocated when the snapshot was taken', end: 'Allocated at the end', oom: 'Allocated when the request failed', event: 'Allocated ' + where,
       range: 'Allocated between events ' + count(m.from || 0) + ' and ' + count(m.to || 0)}[m.kind];
     this.part.querySelector('[data-role=table-title]').textContent = title;
-    const hidden = s.shown.every((x, i) => x || !s.used[i]) ? '' : ' Filtered by the choice above the timeline.';
+    const hidden = (s.shown.every((x, i) => x || !s.used[i]) ? '' : ' Filtered by the choice above the timeline.') + (s.found && s.found.mask ? ' Only what the search finds.' : '');
     this.part.querySelector('[data-role=table-note]').textContent = size(this.sum) + (rest ? ': ' : ' in ') + plural(blocks, 'block') + (rest ? ' and ' + size(rest) + ' in smaller ones' : '') + (h.events ? ', ' + where : '') + (m.kind === 'range' ? ', the fullest of the range' : '') + '.' + hidden;
-    all('[data-moment]', this.part).forEach(b => b.setAttribute('aria-pressed', b.dataset.moment === m.kind));
-    const set = (role, v) => { const i = this.part.querySelector('[data-role=' + role + ']'); if (i && document.activeElement !== i) i.value = v; };
-    set('event', Math.max(0, m.event));
-    set('from', m.kind === 'range' ? m.from : '');
-    set('to', m.kind === 'range' ? m.to : '');
     say(title + ': ' + size(this.sum));
   }
 
   sorted() {
     const key = this.by === 'share' ? 'bytes' : this.by, sign = this.down ? -1 : 1;
-    const words = (this.search ? this.search.value : '').toLowerCase().split(/\s+/).filter(Boolean);
     const field = key === 'category' ? 'title' : key;
     return this.rows
       .filter(r => r.bytes !== 0 || r.growth !== 0)
-      .filter(r => { const text = [r.function, r.file, r.place, r.from, r.fromFile, r.op, r.title].join(' ').toLowerCase(); return words.every(w => text.includes(w)); })
       .sort((a, b) => { const x = a[field], y = b[field]; return sign * (typeof x === 'string' ? (x < y ? -1 : x > y ? 1 : 0) : (x || 0) - (y || 0)) || b.bytes - a.bytes; });
   }
 
@@ -131,5 +124,5 @@ class Table {
       itemStyle: {borderColor: card, borderWidth: 1, gapWidth: 1},
       levels: classified ? [{itemStyle: {borderWidth: 0, gapWidth: 4}, upperLabel: {show: false}}, {itemStyle: {borderWidth: 3, gapWidth: 2}}, {itemStyle: {gapWidth: 1}}] : [{itemStyle: {borderWidth: 0, gapWidth: 2}}]});
   }
-  drawTree() { const o = {series: [{}]}; this.prepareTree(o); this.tree.chart()?.setOption({series: [{data: o.series[0].data}]}); }
+  drawTree() { const o = {series: [{}]}; this.prepareTree(o); this.tree.chart()?.setOption({animation: false, series: [{data: o.series[0].data}]}); }
 }

@@ -15,23 +15,26 @@ function startDevice(index) {
   const part = document.querySelector('.device[data-index="' + index + '"]'), suffix = index ? '-d' + index : '';
   const d = devices[index] = {part, index};
   const data = json('data' + suffix), charts = startCharts(part);
-  d.ready = data === null ? Promise.resolve(startPlain(charts)) : inflate(data).then(bytes => start(d, new History(bytes), charts)).catch(e => console.error(e));
+  d.ready = data === null ? Promise.resolve(startPlain(charts)) : (typeof data === 'string' ? inflate(data) : download(data)).then(bytes => start(d, new History(bytes), charts)).catch(e => console.error(e));
   return d.ready;
 }
 function startPlain(charts) { for (const k in charts) attempt(() => mountChart(charts[k].place, charts[k].option)); }
 
 function start(d, h, charts) {
-  const part = d.part, {area, tree, ...plain} = charts, canvas = part.querySelector('canvas.timeline'), map = part.querySelector('canvas.map');
+  const part = d.part, {area, tree, ...plain} = charts, canvas = part.querySelector('canvas.timeline'), map = part.querySelector('canvas.map'), reserved = part.querySelector('canvas.reserved');
   startPlain(plain);
   const s = d.state = new State(h, part);
   d.timeline = canvas ? attempt(() => new Timeline(s, canvas)) : null;
   const table = d.table = new Table(s, part);
   if (area) attempt(() => startArea(d, area));
   d.see = which => see(d, which);
-  d.see(area ? 'category' : 'each');
-  if (tree) attempt(() => { table.tree = mountChart(tree.place, tree.option, o => table.prepareTree(o)); });
-  if (map && h.maps.length) attempt(() => { d.map = new SegmentMap(s, part, map); });
+  if (reserved && s.memory) attempt(() => { d.reserved = new Reserved(s, reserved); });
+  if (tree) attempt(() => { table.tree = mountChart(tree.place, tree.option, o => table.prepareTree(o)); table.askTree = view(tree.place, () => table.drawTree()); });
+  if (map && s.memory) attempt(() => { d.map = new SegmentMap(s, part, map); });
   attempt(() => controls(d));
+  attempt(() => startBar(d));
+  if (part.querySelector('[data-role=events]') && s.memory) attempt(() => { d.list = new EventList(s, part); });
+  if (part.querySelector('[data-role=flame]')) attempt(() => { d.flame = new Flame(s, part); });
   attempt(() => all('details.fold[data-stack]', part).forEach(x => unfold(x, h)));
 }
 
@@ -53,15 +56,15 @@ function ticksWithin(option, from, to) {
 
 function startArea(d, {place, option}) {
   const s = d.state, t = d.timeline;
+  let zooming = false;
   option.history = undefined;
   option.series[option.series.length - 1].markLine.data ||= []; // none: no peak, failure or capacity to mark
   const scene = mountChart(place, option, (o, chart) => {
     o.history = s.h;
     if (s.mode === 'category' && s.classified) o.legend.selected = Object.fromEntries(s.groups.map((g, i) => [g.name, s.shown[i]]));
-    mark(o, s);
     chart.getZr().on('click', e => {
       const at = [e.offsetX, e.offsetY];
-      if (chart.containPixel('grid', at)) s.at(chart.convertFromPixel('grid', at)[0], true);
+      if (chart.containPixel('grid', at)) s.cursor.set(chart.convertFromPixel('grid', at)[0], true);
     });
     if (!t) return;
     let last = '';
@@ -70,30 +73,32 @@ function startArea(d, {place, option}) {
       if (key === last) return;
       last = key;
       chart.setOption({yAxis: ticksWithin(option, z.startValue, z.endValue)});
-      t.view(z.startValue, z.endValue + 1, true);
+      zooming = true;
+      t.view(z.startValue, z.endValue + 1);
+      zooming = false;
     });
     chart.on('legendselectchanged', e => {
       const g = s.mode === 'category' ? s.groups.findIndex(x => x.name === e.name) : -1;
       if (g >= 0 && s.shown[g] !== e.selected[e.name]) s.toggle(g);
     });
   });
-  // mark draws the moment among the other marks.
-  function mark(o, state) {
-    const last = o.series[o.series.length - 1], m = state.moment;
-    if (m.kind !== 'peak' && m.kind !== 'oom') last.markLine.data.push({name: 'moment', xAxis: m.event, label: {formatter: '', position: 'end'}});
-  }
+  // The moment is a line above the chart: drawing the chart anew takes longer than a move may.
+  const line = el('div', {class: 'now', 'aria-hidden': 'true'});
+  place.after(line);
+  const point = () => {
+    const m = s.moment, chart = scene.chart(), x = chart ? chart.convertToPixel({xAxisIndex: 0}, m.event) : -1, inside = chart && m.kind !== 'peak' && m.kind !== 'oom' && chart.containPixel('grid', [x, 60]);
+    line.hidden = !inside;
+    if (inside) line.style.left = place.offsetLeft + x + 'px';
+  };
+  scenes.push({place, build: point, resize: point});
   s.listeners.push(what => {
-    if (what === 'moment') {
-      const o = JSON.parse(JSON.stringify(option)), n = o.series.length;
-      mark(o, s);
-      skinMarks(o.series[n - 1].markLine, css('--ink'), css('--mut'));
-      scene.chart()?.setOption({series: o.series.map((x, i) => i === n - 1 ? {markLine: x.markLine} : {})});
-    }
+    if (what === 'moment' || what === 'view') point();
     if (what === 'groups' && s.mode === 'category' && s.classified) {
       s.groups.forEach((g, i) => scene.chart()?.dispatchAction({type: s.shown[i] ? 'legendSelect' : 'legendUnSelect', name: g.name}));
     }
   });
-  if (t) t.onView = (a, b) => scene.chart()?.dispatchAction({type: 'dataZoom', startValue: a, endValue: b - 1});
+  d.zoomed = (a, b) => scene.chart()?.dispatchAction({type: 'dataZoom', startValue: a, endValue: b - 1});
+  s.listeners.push(what => { if (what === 'view' && d.area && !zooming && place.clientWidth) d.zoomed(s.range.v0, s.range.v1); });
   d.area = scene;
 }
 
@@ -102,7 +107,7 @@ function see(d, which) {
   all('[data-view]', d.part).forEach(p => { p.hidden = p.dataset.view !== which; });
   all('[data-see]', d.part).forEach(b => b.setAttribute('aria-pressed', String(b.dataset.see === which)));
   redraw('resize');
-  if (d.timeline && d.timeline.onView) d.timeline.onView(d.timeline.v0, d.timeline.v1);
+  if (d.zoomed && which === 'category') d.zoomed(d.state.range.v0, d.state.range.v1);
 }
 
 function chips(d) {
@@ -117,31 +122,14 @@ function controls(d) {
   const press = (selector, on) => all(selector, part).forEach(b => b.setAttribute('aria-pressed', on(b)));
   const paint = () => { chips(d); press('[data-color]', b => b.dataset.color === s.mode); };
   paint();
-  scenes.push({place: part, build: () => { chips(d); d.table.fill && d.table.table && d.table.fill(); }, resize: () => {}});
+  scenes.push({place: part, build: () => chips(d), resize: () => {}});
   s.listeners.push(what => { if (what === 'groups') paint(); if (what === 'pin' && pin) showPin(s, pin); });
   all('[data-color]', part).forEach(b => { b.hidden = b.dataset.color === 'category' && !s.classified; b.addEventListener('click', () => s.colorBy(b.dataset.color)); });
   all('[data-drag]', part).forEach(b => b.addEventListener('click', () => { t.drag = b.dataset.drag; press('[data-drag]', x => x === b); }));
   all('[data-role=reset]', part).forEach(b => b.addEventListener('click', () => { t.view(0, h.events); s.first(true); }));
   all('[data-see]', part).forEach(b => b.addEventListener('click', () => d.see(b.dataset.see)));
-  all('[data-moment]', part).forEach(b => b.addEventListener('click', () => go(s, b.dataset.moment)));
-  const input = role => part.querySelector('[data-role=' + role + ']');
-  if (input('event')) {
-    input('event').addEventListener('change', e => {
-      if (e.target.value === '') { e.target.value = Math.max(0, s.moment.event); return; }
-      s.at(+e.target.value, true);
-      if (t) t.show(s.moment.event);
-    });
-    const range = () => { if (input('from').value !== '' && input('to').value !== '') s.range(+input('from').value, +input('to').value, true); };
-    input('from').addEventListener('change', range);
-    input('to').addEventListener('change', range);
-  }
   const note = part.querySelector('[data-role=timeline-note]');
   if (note && h.rest) note.textContent += ' The ' + count(h.length) + ' allocations with most bytes × lifetime are drawn one by one, the ' + count(h.header.rest) + ' others as one band' + (s.classified ? ' per category' : '') + '.';
-}
-
-function go(s, kind) {
-  const ooms = s.h.header.ooms, last = s.h.events - 1;
-  s.go({kind, event: kind === 'peak' ? s.peak : kind === 'oom' ? ooms[ooms.length - 1].event : last}, true);
 }
 
 // ---- device, links, theme, printing
@@ -154,7 +142,7 @@ function showDevice(index) {
   return startDevice(index);
 }
 
-const SECTIONS = ['proof', 'changes', 'findings', 'memory', 'timeline', 'peak', 'budget', 'settings', 'segments', 'growth', 'stacks'];
+const SECTIONS = ['proof', 'changes', 'findings', 'memory', 'timeline', 'events', 'peak', 'budget', 'settings', 'segments', 'growth', 'stacks'];
 function followLink() {
   const hash = location.hash.slice(1);
   if (!hash.includes('=')) {
@@ -170,15 +158,14 @@ function followLink() {
   return showDevice(index).then(() => {
     const s = devices[index].state;
     if (!s || !s.h.events) return;
-    const range = /^(\d+)-(\d+)$/.exec(q.get('range') || '');
     let pinned = q.has('allocation') ? s.h.find(+q.get('allocation')) : -1;
-    if (range) s.range(+range[1], +range[2]);
-    else if (q.has('at')) {
-      s.at(+q.get('at') || 0);
+    s.cursor.follow(q);
+    if (q.get('find') && s.findText) s.findText(q.get('find'));
+    if (s.moment.kind === 'event') {
       const e = s.moment.event;
       if (pinned < 0) pinned = s.h.begins[e] >= 0 ? s.h.begins[e] : s.h.ends[e];
     }
-    s.pin(pinned);
+    s.cursor.pin(pinned);
     if (pinned >= 0) devices[index].see('each');
     const part = devices[index].part.querySelector(pinned >= 0 ? '[id^=memory]' : '[id^=peak]');
     if (part) part.scrollIntoView();

@@ -357,7 +357,8 @@ func hasLayers(a *rules.Facts, layers int, beside int64) bool {
 // findStatic finds caches of full length that are made once, in the first pass of
 // a program that only runs forward or of each of its requests: blocks of one size
 // in numbers that stay for the passes that follow. Beside a cache that grows, those
-// are what a decoder's layers keep of the encoder's result, one or two for each.
+// are what a decoder's layers keep of the encoder's result, or of a prefix that requests
+// have in common, one or two for each.
 //
 // complexity: each condition excludes something else that is made once and stays.
 func findStatic(a *rules.Facts) bool {
@@ -371,22 +372,24 @@ func findStatic(a *rules.Facts) bool {
 	found, grown := false, grownBlocks(a)
 	for k := range a.Steps { // each a pass, or a request
 		first, last := max(a.Loop, a.Steps[k].FirstEvent), a.Steps[k].LastEvent
-		bySize := map[int64][]timeline.AllocationID{}
+		bySize, products := map[int64][]timeline.AllocationID{}, map[int64]bool{} // and sizes that modules make
 		for i := first; i <= last; i++ {
 			n := a.Events.Size[i]
-			if a.Events.Action[i] != snapshot.Alloc || n < 1024 || a.Freed(a.Timeline.Of[i])-i < (last-first)/2 {
+			if a.Events.Action[i] != snapshot.Alloc || n < 1024 || a.WeightSize[n] > 0 ||
+				a.Freed(a.Timeline.Of[i])-i < (last-first)/2 {
 				continue
 			}
-			if e := a.Birth(a.Timeline.Of[i]); !a.Recorded.Allocs || e.Marks&frames.UserInner != 0 && e.Marks&frames.Weight == 0 {
+			if e := a.Birth(a.Timeline.Of[i]); e.Marks&frames.Weight == 0 {
 				bySize[n] = append(bySize[n], a.Timeline.Of[i])
+				products[n] = products[n] || a.Recorded.Allocs && e.Marks&frames.UserInner == 0
 			}
 		}
-		for _, ids := range bySize {
+		for n, ids := range bySize {
 			crossed := len(ids) >= pairs/2 && slices.ContainsFunc(grown, func(n int) bool {
 				return len(ids) == n ||
 					len(ids)*2 == n
 			})
-			if !crossed && (len(ids) < pairs || len(ids)%2 != 0 || len(a.Growing) > 0) {
+			if !crossed && (products[n] || len(ids) < pairs || len(ids)%2 != 0 || len(a.Growing) > 0) {
 				continue
 			}
 			gone, stay := a.Last, true

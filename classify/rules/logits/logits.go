@@ -137,51 +137,10 @@ func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
 		}
 	}
 	all := markBefore(a, at, p.First, size)
-	markAlike(a, p)
 	if !flat {
 		markOthers(a, p, size)
 	}
 	return all
-}
-
-// markAlike marks the logits of other chunks of the tokens: as large as those that
-// were found, made by the same lines, and no more than there are copies. A line
-// that calls all layers makes other sizes, too, or more.
-func markAlike(a *rules.Facts, p rules.Pass) {
-	var stack snapshot.StackID
-	var size int64
-	copies := 0
-	for i := p.First; i < p.End; i++ {
-		if a.Events.Action[i] != snapshot.Alloc {
-			continue
-		}
-		switch a.Logits[a.Timeline.Of[i]] {
-		case plain:
-			stack, size = a.Events.StackOf(i), a.Events.Size[i]
-		case meaning.LogitsCopy:
-			copies++
-		}
-	}
-	if stack == 0 {
-		return
-	}
-	var alike []timeline.AllocationID
-	for i := p.First; i < p.End; i++ {
-		id := a.Timeline.Of[i]
-		if a.Events.Action[i] != snapshot.Alloc || a.Events.StackOf(i) != stack || a.Birth(id).Marks&frames.Workspace != 0 ||
-			phases.CublasSize(a.Events.Size[i]) {
-			continue
-		}
-		if a.Events.Size[i] != size {
-			return
-		}
-		alike = append(alike, id)
-	}
-	if len(alike) <= copies {
-		for _, id := range alike {
-			a.Logits[id] = plain
-		}
-	}
 }
 
 // markBefore marks the logits and what was made of them before an event. It
@@ -396,14 +355,18 @@ var LogitsBySize = &rules.Rule{
 	ID: "logits",
 	Doc: `Logits, a copy of them, or their gradient, by size and place: what a loss is made of, tokens times
 vocabulary, at the end of a forward pass and at the beginning of the backward pass. Less sure where no frame names a
-loss and only the order of sizes speaks.`,
+loss and only the order of sizes speaks, or where, without stacks, it is merely far larger than
+all else that generation makes.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.Sizes, rules.Lives, rules.Marked},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			d := a.Logits[id]
-			if d == meaning.NoDetail {
+			switch {
+			case d == meaning.NoDetail && !a.Recorded.Allocs && a.Widest[id] && a.Phase[id] == meaning.Generate && !a.Kept[id]:
+				return rules.As(meaning.Logits, rules.Plausible+1)
+			case d == meaning.NoDetail:
 				return rules.Claim{}
 			}
 			if d == plain {

@@ -249,11 +249,6 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	}
 	const large = 64 << 10 // factors of moments have the sizes of biases
 	state := stateOfOne(a)
-	if whole != nil {
-		if _, turns := a.SteppingLines(a.RunEnds(meaning.Optimizer)); turns {
-			whole = nil // two optimizers whose models are of one size
-		}
-	}
 	for n, ids := range bySize {
 		g, half := a.GradientSize[n], a.GradientSize[n/2]
 		if n%2 != 0 {

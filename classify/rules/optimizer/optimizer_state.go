@@ -10,17 +10,28 @@ import (
 var StateByLife = &rules.Rule{
 	ID: "optimizer-state",
 	Doc: `Made in an optimizer's step and kept: its state, usually made in the first step. Scalars are step
-counters. Less sure without stacks where the step failed, or where it was made outside of every step that the
-recording names.`,
+counters. Less sure where other steps replace what has its size, and without stacks where the step failed, or where
+it was made outside of every step that the recording names.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Optimizer),
 	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		remade := map[int64]bool{} // sizes of what a step makes and the next one replaces
+		for i := range a.Category {
+			id := timeline.AllocationID(i)
+			if a.Phase[i] == meaning.Optimizer && a.Born(id) >= 0 {
+				if gone, made, next := stepsUntil(a, id); gone == next && gone != made && gone < len(a.Runs) {
+					remade[a.Timeline.Requested(id)] = true
+				}
+			}
+		}
 		return func(id timeline.AllocationID) rules.Claim {
 			b := a.Born(id)
 			switch {
 			case a.Timeline.Requested(id) <= phases.Scalar:
 				return rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Plausible)
+			case len(remade) > 0 && remade[a.Timeline.Requested(id)]:
+				return rules.As(meaning.OptimizerState, rules.Plausible)
 			case a.Recorded.Allocs:
 			case len(a.Windows) > 0 && a.Covered[b] == 0: // made outside of all steps that are named
 				return rules.As(meaning.OptimizerState, rules.Guess)

@@ -7,15 +7,20 @@ import (
 )
 
 var TemporaryInStep = &rules.Rule{
-	ID:     "temporary-in-step",
-	Doc:    `Made in an optimizer's step and gone before the next one.`,
+	ID: "temporary-in-step",
+	Doc: `Made in an optimizer's step and gone before the next one. Without stacks, what is as large as a weight and outlives
+the step's own work may be the program's copy of a gradient, by guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Optimizer),
 	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			if gone, made, next := stepsUntil(a, id); gone != made && gone >= next {
+			gone, made, next := stepsUntil(a, id)
+			switch {
+			case gone != made && gone >= next:
 				return rules.Claim{}
+			case gone != made && !a.Recorded.Allocs && rules.WeightSized(a, id):
+				return rules.As(meaning.Gradients, rules.Guess)
 			}
 			return rules.As(meaning.Temporary, rules.Strong)
 		}

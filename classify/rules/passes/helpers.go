@@ -6,9 +6,7 @@
 package passes
 
 import (
-	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -22,28 +20,4 @@ func beforeBackward(a *rules.Facts, id timeline.AllocationID) bool {
 	}
 	pass := a.BackwardAfter(a.Run(a.Born(id)))
 	return pass == nil || a.Freed(id) < pass.First
-}
-
-// copiesGradient is true of something as large as a weight that is made right after a
-// backward pass and stays until an optimizer has used it.
-func copiesGradient(a *rules.Facts, id timeline.AllocationID) bool {
-	b, f := a.Born(id), a.Freed(id)
-	r := a.Run(b)
-	next := int(a.NextOptimizer[r])
-	if !rules.WeightSized(a, id) || r == 0 || a.Runs[r-1].Phase != meaning.Backward || next == len(a.Runs) ||
-		f < a.Runs[next].First {
-		return false
-	}
-	if int(a.NextBackward[r]) > next {
-		return true
-	}
-	// Another backward follows: a copy to add to, if what it was made from goes next.
-	const soon = 16 // events
-	for i := b + 1; i < min(b+soon, a.Last) && a.Events.Action[i] != snapshot.Alloc; i++ {
-		if a.Events.Action[i] == snapshot.FreeRequested && a.Timeline.Of[i] != timeline.NoAllocation {
-			from, n := a.Timeline.Of[i], a.Timeline.Requested(id)
-			return a.Run(a.Born(from)) == r-1 && (a.Timeline.Requested(from) == n || a.Timeline.Requested(from)*2 == n)
-		}
-	}
-	return false
 }

@@ -27,8 +27,6 @@ func bucketClaim(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 	switch {
 	case !a.Outlives(id) && a.Freed(id)-a.Born(id) <= 1000:
 		return rules.Silence()
-	case a.BucketViews:
-		return rules.KindOf(meaning.Gradients, meaning.GradientBucket, rules.Likely)
 	}
 	return rules.KindOf(meaning.Communication, meaning.GradientBucket, rules.Strong)
 }

@@ -62,7 +62,7 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 		n := a.Timeline.Requested(id)
 		seen[n]++
 		weights, gradients := a.WeightSize[n], a.GradientSize[n]
-		if all || a.Trains && n >= large && gradients == 0 && weights == 1 && !a.Dataset[id] ||
+		if all || a.Trains && n >= large && gradients == 0 && weights == 1 ||
 			a.Trains && n > phases.Scalar && !a.StateSize[n] && weights == 2*gradients && seen[n] > gradients {
 			guessed[id] = true
 		}

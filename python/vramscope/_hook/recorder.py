@@ -419,7 +419,7 @@ class Recorder:
         taken = sum(d["bytes"] for d in self.dumps)
         limit = min(files.free_bytes(self.options.dir), self.options.disk - taken)
         if limit <= 0:
-            self.note(f"no dump ({why}): the disk is full, or this process' share of it")
+            self.note(f"no dump ({why}): the disk is full but for the 2 GiB that stay free, or this process' share of it is")
             return False
         snapshot = self.torch.cuda.memory._snapshot()
         if not snapshot.get("segments") and not any(snapshot.get("device_traces", ())):

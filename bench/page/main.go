@@ -1,0 +1,82 @@
+// Command page measures what a page takes in a headless Chromium, by the browser's
+// own clock: until it is ready, a move of the cursor, a search, and a frame of zooming,
+// each up to the picture after it.
+//
+//	go run ./bench/page report.html...
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// measure is the script.
+//
+//go:embed measure.js
+var measure string
+
+// untilReady is when the page was, in milliseconds.
+const untilReady = `new Promise(done => {
+	const look = () => {
+		const m = performance.getEntriesByName('ready')[0];
+		if (m) done(m.startTime); else setTimeout(look, 5);
+	};
+	look();
+})`
+
+func main() {
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: page REPORT.html...")
+		os.Exit(2)
+	}
+	for _, name := range os.Args[1:] {
+		if err := take(name); err != nil {
+			fmt.Fprintln(os.Stderr, "page:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+func take(name string) error {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return err
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	ctx, closeTab := chromedp.NewContext(ctx)
+	defer closeTab()
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.EmulateViewport(1440, 900)); err != nil {
+		return err
+	}
+	var readies []float64
+	for range 3 {
+		err := chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate("file://"+path))
+		if err != nil {
+			return err
+		}
+		ready, err := chromedp.Run(ctx, chromedp.Evaluate[float64](untilReady, chromedp.EvalAwaitPromise))
+		if err != nil {
+			return err
+		}
+		readies = append(readies, ready)
+	}
+	figures, err := chromedp.Run(ctx, chromedp.Evaluate[string](measure, chromedp.EvalAwaitPromise))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d bytes, ready after %.0f ms (of %.0f)\n%s\n", name, st.Size(), slices.Min(readies), readies,
+		figures)
+	return nil
+}

@@ -1,0 +1,112 @@
+package budget
+
+import "cmp"
+
+// What DeepSpeed has beside the model (deepspeed/runtime/zero): a bucket that gradients are
+// reduced in, and under ZeRO 3 as many gathered parameters as may live at once.
+
+// Defaults of a DeepSpeed configuration, in elements.
+const (
+	reduceBucket   = 500_000_000
+	liveParameters = 1_000_000_000
+	reuseDistance  = 1_000_000_000 // stage3_max_reuse_distance
+)
+
+// deepspeed says whether ZeRO is DeepSpeed's: Megatron has the word for its own optimizer.
+func (p *plan) deepspeed() bool { return p.Zero > 0 && p.dp > 1 && !p.Inference && !p.megatron() }
+
+// bucketElements is how large DeepSpeed's bucket for gradients is.
+func (p *plan) bucketElements() int64 {
+	if p.ReduceBucket < 0 { // "auto", as Transformers fills it in
+		return p.model.hidden * p.model.hidden
+	}
+	return cmp.Or(p.ReduceBucket, reduceBucket)
+}
+
+// buckets are communication buffers that live for the whole run, and what is gathered of the
+// parameters until the optimizer's step: DDP's flat copy of all gradients, or ZeRO 3's.
+// Experts that no other rank has are in none: nothing is added to their gradients.
+func (p *plan) buckets() (bucket, gathered int64) {
+	gradients, experts := p.gradientParts()
+	if p.expertDP > 1 {
+		gradients += experts
+	}
+	switch {
+	case p.dp < 2 || p.FSDP != "":
+		return 0, 0
+	case p.Zero == 0:
+		return gradients, 0
+	case !p.deepspeed():
+		return min(2*reduceBucket*p.width, 2*gradients), 0
+	case p.Zero == 3:
+		return p.bucketElements() * p.width, p.live() * p.width
+	case p.Offload == "optimizer":
+		return p.largest() * p.width, 0
+	}
+	return 0, 0
+}
+
+// live is how many elements ZeRO 3 has gathered at its peak: what backward needs again soon
+// isn't let go after forward, and from the second step on as much is gathered ahead as may
+// live at once.
+func (p *plan) live() int64 {
+	var n int64
+	for _, q := range p.model.params {
+		n += q.Elements()
+	}
+	again := int64(reuseDistance / 2) // there and back
+	if p.PrefetchBucket >= 0 {
+		again = max(again, cmp.Or(p.LiveParameters, liveParameters))
+	}
+	return min(n, again)
+}
+
+// largest is the largest parameter's elements: a buffer of that size is between gradients
+// and the host, where the optimizer lies there.
+func (p *plan) largest() (n int64) {
+	for _, q := range p.model.params {
+		n = max(n, q.Elements())
+	}
+	return n
+}
+
+// gradientsAhead are gradients whose memory is there before they are: ZeRO 3 has a buffer
+// for its part of them.
+func (p *plan) gradientsAhead() int64 {
+	if p.deepspeed() && p.Zero == 3 {
+		return p.gradients()
+	}
+	return 0
+}
+
+// intoBucket takes a gradient of n elements to those that are reduced together. Where it
+// doesn't fit any more, the others are reduced: as one more copy, made for that.
+func (m *machine) intoBucket(n int64) {
+	p := m.opts
+	size := p.bucketElements()
+	if m.bucket == nil {
+		copies := int64(1)
+		if p.OverlapComm {
+			copies = 2
+		}
+		m.bucket = m.alloc(copies*size*p.width, Communication)
+	}
+	if m.filled+n > size {
+		m.reduceBucket()
+	}
+	m.filled += n
+}
+
+func (m *machine) reduceBucket() {
+	m.pulse(m.filled*m.opts.width, Communication)
+	m.filled = 0
+}
+
+// emptyBucket ends a backward.
+func (m *machine) emptyBucket() {
+	if m.bucket != nil {
+		m.reduceBucket()
+		m.release(m.bucket)
+		m.bucket = nil
+	}
+}

@@ -1,0 +1,277 @@
+package recipe
+
+import (
+	"path"
+	"strconv"
+	"strings"
+)
+
+// What more than one field says together.
+
+// torchtuneModel is named by the function that builds the model.
+func torchtuneModel(v string, _ *fields) ([]Flag, bool) {
+	if !strings.HasPrefix(v, "torchtune.models.") {
+		return nil, false
+	}
+	name := v[strings.LastIndexByte(v, '.')+1:]
+	packed := strings.HasPrefix(name, "qlora_")
+	flags := []Flag{{modelFlag, strings.TrimPrefix(strings.TrimPrefix(name, "q"), "lora_")}}
+	if !packed && !strings.HasPrefix(name, "lora_") {
+		flags[0].Value = name
+	}
+	if packed {
+		flags = append(flags, Flag{"precision", "int4"})
+	}
+	return flags, true
+}
+
+// torchtuneTargets are the attention's layers that get adapters, and by two more fields
+// those of the feed-forward and the head.
+func torchtuneTargets(v string, f *fields) ([]Flag, bool) {
+	names := strings.Split(strings.ReplaceAll(v, "output_proj", "o_proj"), ",")
+	if f.yes("model.apply_lora_to_mlp") {
+		names = append(names, "gate_proj", "up_proj", "down_proj")
+	}
+	if f.yes("model.apply_lora_to_output") {
+		names = append(names, "lm_head")
+	}
+	return []Flag{{"lora-targets", strings.Join(names, ",")}}, v != ""
+}
+
+// fused makes the optimizer that another field names the fused one.
+func fused(v string, f *fields) ([]Flag, bool) {
+	if isYes(v) {
+		for _, field := range []string{"optimizer._component_", "optimizer.name"} {
+			if g, ok := optimizer(f.values[field], f); ok && g[0].Value == "adamw" {
+				return []Flag{{"optimizer", "adamw-fused"}}, true
+			}
+		}
+	}
+	return nil, true
+}
+
+// implementation is how an optimizer that another field names takes its step.
+func implementation(v string, f *fields) ([]Flag, bool) {
+	if name := f.values["optimizer.name"]; name != "" && !strings.HasPrefix(strings.ToLower(name), "adam") {
+		return nil, false
+	}
+	return choice("optimizer", map[string]string{"fused": "adamw-fused", "foreach": "adamw", "for-loop": "adamw-loop"})(v, f)
+}
+
+// joined is a model's name from two fields.
+func joined(names ...string) meaning {
+	return func(_ string, f *fields) ([]Flag, bool) {
+		var words []string
+		for _, n := range names {
+			words = append(words, f.values[n])
+		}
+		return []Flag{{modelFlag, strings.TrimSpace(strings.Join(words, " "))}}, true
+	}
+}
+
+// aboveOne sets a flag where there is more than one of something.
+func aboveOne(g Flag) meaning {
+	return func(v string, f *fields) ([]Flag, bool) {
+		n, err := strconv.Atoi(v)
+		if err == nil && n > 1 {
+			return []Flag{g}, true
+		}
+		return nil, err == nil
+	}
+}
+
+// tensorParallel is torchtitan's, which splits sequences along.
+func tensorParallel(v string, f *fields) ([]Flag, bool) {
+	flags, ok := number("tp")(v, f)
+	if ok && flags[0].Value != "1" {
+		flags = append(flags, Flag{"sequence-parallel", "true"})
+	}
+	return flags, ok
+}
+
+// titanCheckpointing is by mode, and within the selective one by operation or every Nth.
+func titanCheckpointing(_ string, f *fields) ([]Flag, bool) {
+	how := f.values["activation_checkpoint.mode"]
+	if how == "" || how == "selective" {
+		how = f.values["activation_checkpoint.selective_ac_option"]
+		if how == "" {
+			how = "op"
+		}
+	}
+	return []Flag{{"checkpointing", how}}, how == "op" || how == "none" || how == "full" || isNumber(how)
+}
+
+// titanPipeline divides the batch into micro-batches, and counts GPUs where the degrees
+// leave none open.
+func titanPipeline(f *fields, r *Recipe) {
+	degree := func(name string) int64 {
+		n, err := strconv.ParseInt(f.values["parallelism."+name], 10, 32)
+		if err != nil {
+			return 1
+		}
+		return n
+	}
+	batch, err := strconv.ParseInt(f.values["training.local_batch_size"], 10, 32)
+	if err != nil {
+		batch, err = strconv.ParseInt(f.values["training.batch_size"], 10, 32)
+	}
+	if pp := degree("pipeline_parallel_degree"); pp > 1 && err == nil && batch > 0 {
+		micro := max(degree("pipeline_parallel_microbatch_size"), 1)
+		r.implied(Flag{"batch", strconv.FormatInt(micro, 10)}, Flag{"micro-batches", strconv.FormatInt(max(batch/micro, 1),
+			10)})
+	}
+	n := int64(1)
+	for _, name := range []string{"data_parallel_shard_degree", "data_parallel_replicate_degree", "tensor_parallel_degree",
+		"pipeline_parallel_degree", "context_parallel_degree"} {
+		d := degree(name)
+		if d < 1 || d > 1<<20 || n > 1<<30 {
+			return // -1: as many as there are
+		}
+		n *= d
+	}
+	if _, ok := f.values["parallelism.data_parallel_shard_degree"]; ok {
+		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
+	}
+}
+
+// implied adds what several fields say together.
+func (r *Recipe) implied(flags ...Flag) { r.Fields = append(r.Fields, Field{Flags: flags}) }
+
+// factoryPrecision is that of LLaMA-Factory, which loads the model in 16 bits, and what it
+// trains of it in 32 unless it is told not to.
+func factoryPrecision(width string) meaning {
+	return func(v string, f *fields) ([]Flag, bool) {
+		if withAdapters(f) {
+			return when(Flag{"precision", width})(v, f)
+		}
+		return when(Flag{"precision", width + "-mixed"})(v, f)
+	}
+}
+
+// factoryDefaults are what LLaMA-Factory takes for fields that aren't there.
+func factoryDefaults(f *fields, r *Recipe) {
+	if !withAdapters(f) {
+		return
+	}
+	if !f.has("lora_rank") {
+		r.implied(Flag{"lora", "8"})
+	}
+}
+
+// otherModels are arguments of models that are made of other layers than are counted here.
+var otherModels = []string{"multi-latent-attention", "moe-layer-freq", "moe-shared-expert-intermediate-size",
+	"hybrid-override-pattern",
+	"experimental-attention-variant"}
+
+// megatronModel makes a model's configuration of Megatron's arguments.
+func megatronModel(f *fields, r *Recipe) {
+	for _, name := range otherModels {
+		if f.has(name) {
+			r.Shape, r.Model = nil, "with --"+name
+			return
+		}
+	}
+	shape := r.Shape
+	if shape["num_hidden_layers"] == nil || shape["hidden_size"] == nil {
+		r.Shape = nil
+		return
+	}
+	shape["model_type"] = "gpt2"
+	switch {
+	case f.yes("swiglu") && f.has("num-experts"):
+		shape["model_type"] = "mixtral"
+	case f.yes("swiglu"):
+		shape["model_type"] = "llama"
+	default:
+		shape["n_inner"] = shape["intermediate_size"]
+	}
+	if shape["num_key_value_heads"] == nil && shape["model_type"] != "gpt2" {
+		shape["num_key_value_heads"] = shape["num_attention_heads"]
+	}
+	if _, ok := shape["tie_word_embeddings"]; !ok {
+		shape["tie_word_embeddings"] = true
+	}
+	if shape["vocab_size"] == nil {
+		shape["vocab_size"] = 50304.0
+	}
+	megatronRanks(f, r)
+}
+
+// megatronRanks counts GPUs, and the micro-batches that each gets of the batch.
+func megatronRanks(f *fields, r *Recipe) {
+	count := func(name string) int64 {
+		n, err := strconv.ParseInt(f.values[name], 10, 32)
+		if err != nil || n < 1 {
+			return 0
+		}
+		return n
+	}
+	gpus := count("nproc-per-node") * max(count("nnodes"), 1)
+	if gpus > 0 {
+		r.implied(Flag{"gpus", strconv.FormatInt(gpus, 10)})
+	}
+	ways := max(count("tensor-model-parallel-size"), 1) * max(count("pipeline-model-parallel-size"), 1) *
+		max(count("context-parallel-size"), 1)
+	if global := count("global-batch-size"); gpus >= ways && global > 0 {
+		micro := max(global/(max(count("micro-batch-size"), 1)*(gpus/ways)), 1)
+		what := "accumulate"
+		if count("pipeline-model-parallel-size") > 1 {
+			what = "micro-batches"
+		}
+		r.implied(Flag{what, strconv.FormatInt(micro, 10)})
+	}
+	if f.has("num-layers-per-virtual-pipeline-stage") || f.has("num-virtual-stages-per-pipeline-rank") {
+		r.implied(Flag{"schedule", "interleaved"})
+	}
+}
+
+// servingByPieces is what engines do unasked: prompts of all requests go through the model in
+// pieces of so many tokens together. Experts are divided over the ranks that divide all else.
+func servingByPieces(f *fields, r *Recipe) {
+	count := func(other int64, names ...string) int64 {
+		for _, name := range names {
+			if n, err := strconv.ParseInt(f.values[name], 10, 32); err == nil && n > 0 {
+				return n
+			}
+		}
+		return other
+	}
+	tokens := count(8192, "max-num-batched-tokens", "chunked-prefill-size")
+	length := count(0, "max-model-len", "context-length")
+	if requests := count(1, "max-num-seqs", "max-running-requests"); length > 0 {
+		r.implied(Flag{"seq", strconv.FormatInt(min(max(tokens/requests, 1), length), 10)})
+	}
+	if tp, ok := number("ep")(f.values["tensor-parallel-size"], f); ok && f.yes("enable-expert-parallel") {
+		r.implied(tp...)
+	}
+}
+
+// bucket is a number of elements, or as many as Transformers makes of the hidden size.
+func bucket(flag string) meaning {
+	return func(v string, f *fields) ([]Flag, bool) {
+		if v == "auto" {
+			return []Flag{{flag, "-1"}}, true
+		}
+		return atLeastNone(flag)(v, f)
+	}
+}
+
+// prefetch is how much ZeRO 3 gathers ahead; what counts is whether it does.
+func prefetch(v string, f *fields) ([]Flag, bool) {
+	if v == "0" {
+		return []Flag{{"prefetch-bucket", "-1"}}, true
+	}
+	return number("")(v, f)
+}
+
+// Sibling is a configuration that lies where a recipe's model is a folder, "" where it
+// isn't one.
+func (r *Recipe) Sibling(file string) string {
+	switch {
+	case r.Model == "" || strings.Contains(r.Model, "://") || strings.ContainsRune(r.Model, 0):
+		return ""
+	case path.IsAbs(r.Model):
+		return path.Join(r.Model, "config.json")
+	}
+	return path.Join(path.Dir(file), r.Model, "config.json")
+}

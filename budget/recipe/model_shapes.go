@@ -1,0 +1,51 @@
+package recipe
+
+import (
+	_ "embed"
+	"encoding/json"
+	"maps"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+//go:embed models.json
+var modelsJSON []byte
+
+// known is a published model: its names, and its configuration.
+type known struct {
+	Name       string         `json:"name"`
+	Pattern    string         `json:"pattern"`
+	Parameters int64          `json:"parameters"`
+	Config     map[string]any `json:"config"`
+
+	re *regexp.Regexp
+}
+
+var models = sync.OnceValue(func() []known {
+	var ms []known
+	if err := json.Unmarshal(modelsJSON, &ms); err != nil {
+		panic("recipe: models.json: " + err.Error()) // a broken build, found by any test
+	}
+	for i := range ms {
+		ms[i].re = regexp.MustCompile(`(^|-)(` + ms[i].Pattern + `)(-|$)`)
+	}
+	return ms
+})
+
+// Config is the configuration of the model that a recipe describes, or names by a name that
+// published models have; called is the latter's usual name, "" where the recipe describes it.
+func (r *Recipe) Config() (fields map[string]any, called string) {
+	if r.Shape != nil {
+		return maps.Clone(r.Shape), ""
+	}
+	name := strings.ToLower(strings.TrimRight(r.Model, "/"))
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	name = strings.NewReplacer("_", "-", ".", "-", " ", "-").Replace(name)
+	for _, m := range models() {
+		if m.re.MatchString(name) {
+			return maps.Clone(m.Config), m.Name
+		}
+	}
+	return nil, ""
+}

@@ -1,0 +1,147 @@
+// Package recipe reads the file that a framework trains or serves by, and says which flags
+// of the budget mean the same, which fields say so, and which say nothing of memory.
+//
+//	r, err := recipe.Read("train.yaml", file)
+//	fmt.Println(r.Format, r.Model, r.Fields, r.Ignored)
+//
+// Nothing in a file is executed, and no other file is opened. Files are read in two steps:
+// a reader for each syntax makes a list of fields with their values (syntax_), a row of the
+// registry of formats tells whose file it is and what its fields mean (format_). To add a
+// format, write a row, and a file of it into testdata.
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Recipe is what a file says of a budget.
+type Recipe struct {
+	Format  string         // whose file it is: "torchtune recipe"
+	Fields  []Field        // those used, in the order of the file; behind them what the framework does unasked
+	Ignored []string       // those not used
+	Model   string         // a model's name or folder, "" where the file tells none
+	Shape   map[string]any // fields of a config.json, where the file describes the model; else nil
+}
+
+// Field is a field of a file, with the flags that mean the same.
+type Field struct {
+	Name  string // "" for what no field says, but the framework does
+	Value string
+	Flags []Flag
+}
+
+// Flag is a flag of the budget, without its dashes.
+type Flag struct{ Name, Value string }
+
+// Bounds of what is read; real files have some kilobytes and a hundred fields.
+const (
+	maxBytes  = 1 << 20
+	maxFields = 20_000
+	maxDepth  = 64
+	maxText   = 4096 // of a value
+)
+
+// ErrUnknown is for a file of no format that is known.
+var ErrUnknown = errors.New("no recipe of a known framework: known are " + strings.Join(Formats(), ", "))
+
+var (
+	errMany = fmt.Errorf("more than %d fields", maxFields)
+	errDeep = fmt.Errorf("deeper than %d levels", maxDepth)
+)
+
+// Candidate says whether a file may be a recipe by its name.
+func Candidate(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".toml", ".json", ".sh"}, strings.ToLower(path.Ext(name)))
+}
+
+// Read reads a file; its name's end tells the syntax, where there is one.
+func Read(name string, r io.Reader) (*Recipe, error) {
+	text, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxBytes {
+		return nil, fmt.Errorf("a recipe of more than %d MiB is none", maxBytes>>20)
+	}
+	var first error
+	for _, read := range syntaxes(name, text) {
+		fs, err := read(text)
+		if err == nil {
+			if f := formatOf(fs); f != nil {
+				return f.read(fs), nil
+			}
+		} else if first == nil {
+			first = err
+		}
+	}
+	if first == nil {
+		first = ErrUnknown
+	}
+	return nil, first
+}
+
+// Formats are the names of those that are read.
+func Formats() []string {
+	names := make([]string, len(formats))
+	for i := range formats {
+		names[i] = formats[i].name
+	}
+	return names
+}
+
+// fields are what a file has, in its order.
+type fields struct {
+	names  []string
+	values map[string]string
+}
+
+// add notes a field. Where a name comes twice the last one counts, as programs have it.
+func (f *fields) add(name, value string) error {
+	if len(f.names) >= maxFields {
+		return errMany
+	}
+	if f.values == nil {
+		f.values = map[string]string{}
+	}
+	if len(value) > maxText {
+		value = value[:maxText]
+	}
+	if _, ok := f.values[name]; !ok {
+		f.names = append(f.names, name)
+	}
+	f.values[name] = value
+	return nil
+}
+
+// has says whether there is a field, or one below it.
+func (f *fields) has(name string) bool {
+	if _, ok := f.values[name]; ok {
+		return true
+	}
+	return slices.ContainsFunc(f.names, func(n string) bool { return strings.HasPrefix(n, name+".") })
+}
+
+func (f *fields) yes(name string) bool { return isYes(f.values[name]) }
+
+// isYes tells what the syntaxes' words for true are.
+func isYes(v string) bool {
+	switch strings.ToLower(v) {
+	case "true", "yes", "on", "1":
+		return true
+	}
+	return false
+}
+
+// isSet tells a value from an empty one, and from those that leave the choice to others.
+func isSet(v string) bool {
+	switch strings.ToLower(v) {
+	case "", "null", "none", "~", "auto", "no", "false", "off":
+		return false
+	}
+	return true
+}

@@ -1,0 +1,244 @@
+package recipe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/budget"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// told is a recipe as golden files have it.
+func told(r *Recipe) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "format: %s\nmodel: %s\n", r.Format, r.Model)
+	if fields, called := r.Config(); fields != nil {
+		text, _ := json.Marshal(fields)
+		fmt.Fprintf(&b, "called: %s\nconfiguration: %s\n", called, text)
+	}
+	for _, f := range r.Fields {
+		fmt.Fprintf(&b, "%s: %s", f.Name, f.Value)
+		for _, g := range f.Flags {
+			fmt.Fprintf(&b, " --%s %s", g.Name, g.Value)
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "ignored: %s\n", strings.Join(r.Ignored, " "))
+	return b.String()
+}
+
+// TestGolden reads a file of each format.
+func TestGolden(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, ".md") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Read(path, bytes.NewReader(text))
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		seen[r.Format] = true
+		golden := filepath.Join("testdata/golden", filepath.Base(path)+".txt")
+		if *update {
+			if err := os.WriteFile(golden, []byte(told(r)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil || string(want) != told(r) {
+			t.Errorf("%s: %v\n%s", path, err, told(r))
+		}
+	}
+	for _, name := range Formats() {
+		if !seen[name] {
+			t.Errorf("no file of format %q in testdata", name)
+		}
+	}
+}
+
+// TestModels: the shapes of models that are known by name have the published numbers of
+// parameters, under the names that frameworks call them by.
+func TestModels(t *testing.T) {
+	for _, m := range models() {
+		text, err := json.Marshal(m.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := budget.ReadConfig(bytes.NewReader(text))
+		if err != nil {
+			t.Fatal(m.Name, err)
+		}
+		if n, err := budget.Count(c); err != nil || n.Total != m.Parameters {
+			t.Errorf("%s: %d parameters, %v, want %d", m.Name, n.Total, err, m.Parameters)
+		}
+	}
+	for name, want := range map[string]string{
+		"meta-llama/Llama-3.1-8B-Instruct": "Llama-3.1-8B", "llama3_1_8b": "Llama-3.1-8B", "llama3 70B": "Llama-3.1-70B",
+		"gpt2":                     "gpt2",
+		"meta-llama/Llama-2-7b-hf": "Llama-2-7B", "/models/Qwen2.5-0.5B-Instruct/": "Qwen2.5-0.5B",
+		"qwen2_5_7b_base":             "Qwen2.5-7B",
+		"unsloth/llama-3-8b-bnb-4bit": "Llama-3.1-8B", "mistralai/Mistral-7B-v0.1": "Mistral-7B-v0.1",
+		"gemma2_9b":               "Gemma-2-9B",
+		"deepseek-ai/DeepSeek-V3": "DeepSeek-V3", "microsoft/Phi-3-mini-4k-instruct": "Phi-3-mini",
+		"TinyLlama/TinyLlama-1.1B-Chat-v1.0": "TinyLlama-1.1B",
+		"me/my-own":                          "", "llama-3.2-11B-Vision": "", "Qwen3-30B": "", "gpt2-like": "",
+	} {
+		if _, called := (&Recipe{Model: name}).Config(); called != want {
+			t.Errorf("%s: taken as %q, want %q", name, called, want)
+		}
+	}
+}
+
+// TestMeanings are fields that depend on each other, and values that say nothing.
+func TestMeanings(t *testing.T) {
+	for _, tt := range []struct{ name, file, text, want string }{
+		{"every second layer", "a.toml",
+			"[model]\nname='llama3'\nflavor='8B'\n[training]\nseq_len=10\n[activation_checkpoint]\nmode='selective'\nselective_ac_option='2'",
+			"seq=10 checkpointing=2 framework=torchtitan precision=bf16-mixed optimizer=adamw-fused loss=default fsdp=full"},
+		{"a pipeline's micro-batches", "a.toml",
+			"[model]\nname='llama3'\nflavor='8B'\n[training]\nlocal_batch_size=8\n[parallelism]\npipeline_parallel_degree=4\ndata_parallel_shard_degree=-1\npipeline_parallel_schedule='Interleaved1F1B'",
+			"pp=4 schedule=interleaved framework=torchtitan precision=bf16-mixed optimizer=adamw-fused loss=default fsdp=full batch=1 micro-batches=8"},
+		{"packed weights", "a.yaml",
+			"model_name_or_path: a/b\nfinetuning_type: lora\nquantization_bit: 4\nbf16: true\nlora_rank: 4",
+			"precision=int4 lora=4 framework=transformers trainer=true checkpointing=full"},
+		{"full in 32 bits", "a.yaml",
+			"model_name_or_path: a/b\nfinetuning_type: full\nbf16: true\ndisable_gradient_checkpointing: true",
+			"precision=bf16-mixed checkpointing=none framework=transformers trainer=true"},
+		{"a merge in YAML", "a.yaml", "base: &b\n  lr: 1\nbase_model: x\nmicro_batch_size: 3\nother:\n  <<: *b",
+			"batch=3 framework=transformers trainer=true"},
+		{"arguments in a variable", "a.sh",
+			"ARGS=\"--num-layers 2 --hidden-size 64\"\nN=4\npretrain $ARGS --seq-length ${N:-1} --micro-batch-size ${M:-2}",
+			"seq=4 batch=2 framework=megatron optimizer=adamw-fused"},
+		{"unknown words", "a.json", `{"per_device_train_batch_size": "auto", "optim": "nonesuch", "bf16": "maybe"}`,
+			"framework=transformers trainer=true"},
+		{"a stage by a name", "a.json", `{"per_device_train_batch_size": 1, "deepspeed": "examples/ds_z3_offload_config.json"}`,
+			"batch=1 zero=3 offload=params framework=transformers trainer=true"},
+		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
+			"context=100 inference=true seq=100 precision=int4"},
+	} {
+		r, err := Read(tt.file, strings.NewReader(tt.text))
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		var words []string
+		for _, g := range r.Flags() {
+			words = append(words, g.Name+"="+g.Value)
+		}
+		if got := strings.Join(words, " "); got != tt.want {
+			t.Errorf("%s:\n%s\nwant\n%s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestTogether: what the Trainer is told and what DeepSpeed is told make one setting.
+func TestTogether(t *testing.T) {
+	var rs []*Recipe
+	for _, text := range []string{`{"per_device_train_batch_size": 2, "bf16": true}`, `{"zero_optimization": {"stage": 2}}`} {
+		r, err := Read("a.json", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rs = append(rs, r)
+	}
+	flags := Together(rs)
+	for _, want := range []Flag{{"batch", "2"}, {"zero", "2"}, {"precision", "bf16"}, {"master-weights", "true"}} {
+		if !slices.Contains(flags, want) {
+			t.Errorf("no %v in %v", want, flags)
+		}
+	}
+}
+
+// TestRefusals: what isn't a recipe, and what is one that nobody writes.
+func TestRefusals(t *testing.T) {
+	bomb := "a0: &a0 [x,x,x,x,x,x,x,x,x]\n"
+	for i := 1; i < 12; i++ {
+		bomb += fmt.Sprintf("a%d: &a%d [%s*a%d]\n", i, i, strings.Repeat(fmt.Sprintf("*a%d,", i-1), 8), i-1)
+	}
+	for _, tt := range []struct{ name, file, text, want string }{
+		{"aliases upon aliases", "a.yaml", bomb, "more than 20000 fields"},
+		{"an alias in itself", "a.yaml", "a: &a\n  b: *a\n", "line 2: deeper than 64 levels"},
+		{"depth in YAML", "a.yaml", strings.Repeat("[", 100) + strings.Repeat("]", 100), "deeper than 64"},
+		{"depth in JSON", "a.json", strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100), "deeper than 64"},
+		{"depth in TOML", "a.toml", "a = " + strings.Repeat("[", 100) + strings.Repeat("]", 100), "deeper than 64"},
+		{"many fields", "a.json", `{"a": [` + strings.Repeat(`{"b": {}},`, 10) + strings.Repeat(`{"b":1},`, 30_000) + `1]}`,
+			"more than 20000 fields"},
+		{"cut JSON", "a.json", `{"a": 1`, "offset 7: no JSON: unexpected EOF"},
+		{"no YAML", "a.yaml", "a: [", "no YAML: line 1"},
+		{"size", "a.yaml", strings.Repeat("#", maxBytes+1), "more than 1 MiB"},
+		{"another file", "a.yaml", "services:\n  web: nginx\n", "no recipe of a known framework"},
+		{"a run's own record", "run.json", `{"schema": "vramscope.run/1", "command": ["python", "train.py"], "model": "a"}`, "no recipe of a known framework"},
+		{"nothing", "a.yaml", "", "no recipe of a known framework"},
+		{"a program", "a.sh", "echo hello\nexit 1\n", "no recipe of a known framework"},
+	} {
+		r, err := Read(tt.file, strings.NewReader(tt.text))
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, %v, want %q", tt.name, r, err, tt.want)
+		}
+	}
+	if _, err := Read("a.yaml", strings.NewReader("a: 1")); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+}
+
+// fuzz reads whatever it is given as one syntax. What is read keeps the bounds.
+func fuzz(f *testing.F, end string) {
+	paths, err := filepath.Glob("testdata/*" + end)
+	if err != nil || len(paths) == 0 {
+		f.Fatal(paths, err)
+	}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := Read("fuzz"+end, bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		if n := len(r.Fields) + len(r.Ignored); n > maxFields+100 {
+			t.Errorf("%d fields", n)
+		}
+		for _, x := range r.Fields {
+			if len(x.Value) > maxText {
+				t.Errorf("a value of %d bytes", len(x.Value))
+			}
+		}
+		if fields, _ := r.Config(); fields != nil {
+			text, err := json.Marshal(fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err := budget.ReadConfig(bytes.NewReader(text)); err == nil {
+				_, _ = budget.Count(c)
+			}
+		}
+	})
+}
+
+func FuzzYAML(f *testing.F)      { fuzz(f, ".yaml") }
+func FuzzTOML(f *testing.F)      { fuzz(f, ".toml") }
+func FuzzJSON(f *testing.F)      { fuzz(f, ".json") }
+func FuzzArguments(f *testing.F) { fuzz(f, ".sh") }

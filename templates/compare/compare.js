@@ -1,0 +1,198 @@
+// ---- two recordings over time, side by side
+// stretches lie side by side in both: the time before the first step, then step by step,
+// and phase by phase where a step has the same phases in both; [from, to) of each side.
+function stretches(sides, steps, most) {
+  const byNumber = sides.map(h => new Map(h.header.steps.map((s, i) => [s.step, i])));
+  const step = (side, number) => number === null || number === undefined || !byNumber[side].has(number) ? -1 : byNumber[side].get(number);
+  const pairs = steps.map(p => [step(0, p[0]), step(1, p[1])]).filter(p => p[0] >= 0 || p[1] >= 0), out = [];
+  const range = (side, i) => { const list = sides[side].header.steps; return i < 0 ? null : [list[i].first_event, i + 1 < list.length ? list[i + 1].first_event : sides[side].events]; };
+  const add = (name, a, b) => { if (a && a[1] > a[0] || b && b[1] > b[0]) out.push({name, parts: [a, b]}); };
+  if (!pairs.length || pairs.length > most) return [{name: '', parts: [[0, sides[0].events], [0, sides[1].events]]}];
+  const first = side => { const i = pairs.map(p => p[side]).find(i => i >= 0); return i === undefined ? sides[side].events : sides[side].header.steps[i].first_event; };
+  add('before the first step', [0, first(0)], [0, first(1)]);
+  for (const p of pairs) {
+    const a = range(0, p[0]), b = range(1, p[1]), phases = [0, 1].map(side => p[side] < 0 ? [] : sides[side].header.steps[p[side]].phases || []);
+    const number = sides[p[0] >= 0 ? 0 : 1].header.steps[p[p[0] >= 0 ? 0 : 1]].step, same = a && b && phases[0].length > 0 && phases[0].length === phases[1].length && phases[0].every((x, i) => x.phase === phases[1][i].phase);
+    if (!same || pairs.length * phases[0].length > most) { add('step ' + number, a, b); continue; }
+    phases[0].forEach((x, i) => {
+      const cut = (side, range) => [i ? phases[side][i].first_event : range[0], i + 1 < phases[side].length ? phases[side][i + 1].first_event : range[1]];
+      add('step ' + number + ', ' + words(x.phase), cut(0, a), cut(1, b));
+    });
+  }
+  return out;
+}
+
+// place lays stretches out between 0 and 1, each as wide as its longer side.
+function place(list) {
+  const long = s => Math.max(1, ...s.parts.map(p => p ? p[1] - p[0] : 0)), all = list.reduce((n, s) => n + long(s), 0);
+  let x = 0;
+  for (const s of list) { s.x = x; x += long(s) / all; s.end = x; }
+  return list;
+}
+
+class Comparison {
+  constructor(sides, data, host) {
+    this.sides = sides;
+    this.data = data;
+    this.categories = [...new Set(sides.flatMap(h => h.header.categories))];
+    this.titles = this.categories.map(c => { for (const h of sides) { const i = h.header.categories.indexOf(c); if (i >= 0) return h.header.titles[i]; } return c; });
+    this.rasters = sides.map(h => {
+      const group = h.header.categories.map(c => this.categories.indexOf(c)), r = new Raster(h), of = new Uint8Array(h.length);
+      for (let i = 0; i < h.length; i++) of[i] = group[h.category[h.kind[i]]];
+      r.group(this.categories.length, of, group, this.categories.map(() => true));
+      return r;
+    });
+    this.top = 1.04 * Math.max(1, ...this.rasters.map(r => r.top));
+    this.list = place(stretches(sides, data.steps, 400));
+    this.pairOf = [new Map(data.sites.map((p, k) => [p[0], k])), new Map(data.sites.map((p, k) => [p[1], k]))];
+    this.frameOf = [new Map(data.frames.map((p, k) => [p[0], k])), new Map(data.frames.map((p, k) => [p[1], k]))];
+    this.build(host);
+    this.at(this.locate(1, sides[1].header.peak ?? 0));
+  }
+
+  // locate is where an event of one side lies, at is a place for both.
+  locate(side, event) {
+    for (const s of this.list) { const p = s.parts[side]; if (p && event >= p[0] && event < p[1]) return s.x + (s.end - s.x) * (event + 0.5 - p[0]) / (p[1] - p[0]); }
+    return event < 0 ? 0 : 1;
+  }
+  // eventAt is the event of a side at a place, -1 before its first; what a side lacks
+  // stands where it was before.
+  eventAt(side, x) {
+    let last = -1;
+    for (const s of this.list) {
+      const p = s.parts[side];
+      if (p && p[1] > p[0]) {
+        if (x < s.end) return clamp(Math.floor(p[0] + (p[1] - p[0]) * clamp((x - s.x) / (s.end - s.x), 0, 1)), p[0], p[1] - 1);
+        last = p[1] - 1;
+      } else if (x < s.end) return last;
+    }
+    return last;
+  }
+  stretchAt(x) { return this.list.find(s => x < s.end) || this.list[this.list.length - 1]; }
+
+  build(host) {
+    const button = (text, f) => el('button', {type: 'button', onclick: f}, text), names = ['before', 'after'];
+    this.canvases = [0, 1].map(side => el('canvas', {tabindex: '0', role: 'img', 'data-side': String(side), 'aria-label': names[side] + ': allocated memory by category over time, at most ' + short(this.rasters[side].top) + '; left and right arrow keys move the moment'}));
+    this.heads = [0, 1].map(() => el('span', {class: 'soft'}));
+    this.tables = el('div', {class: 'wide'});
+    this.flames = el('div', {class: 'flames'});
+    this.flameNote = el('p', {class: 'soft'});
+    host.append(el('h2', null, 'Both over time'), el('p', {class: 'soft'}, 'Aligned by step and phase, on one scale. A click or the arrow keys choose a moment in one; the other follows.'),
+      el('p', {class: 'keys'}, this.titles.map((t, i) => el('span', null, el('span', {class: 'dot', style: {background: 'var(--c-' + this.categories[i] + ')'}}), t))),
+      ...[0, 1].map(side => el('figure', null, el('figcaption', null, el('span', null, el('b', null, names[side]), ' ', this.data.names[side]), this.heads[side]), this.canvases[side])),
+      el('p', null, button('Peak before', () => this.at(this.locate(0, this.sides[0].header.peak ?? 0))), ' ', button('Peak after', () => this.at(this.locate(1, this.sides[1].header.peak ?? 0))), ' ', button('End', () => this.at(1 - 1e-9))),
+      el('h2', null, 'At that moment'), this.tables, el('h2', null, 'The difference as a flame graph'), this.flameNote, this.flames);
+    this.canvases.forEach((c, side) => {
+      c.addEventListener('click', e => { const r = c.getBoundingClientRect(); this.at((e.clientX - r.left) / r.width); });
+      c.addEventListener('keydown', e => {
+        const move = {ArrowLeft: -1, ArrowRight: 1, PageUp: -100, PageDown: 100}[e.key];
+        if (!move) return;
+        e.preventDefault();
+        this.at(this.locate(side, clamp(this.eventAt(side, this.x) + move, 0, this.sides[side].events - 1)));
+      });
+    });
+    new ResizeObserver(() => this.draw()).observe(host);
+    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
+  }
+
+  at(x) {
+    this.x = clamp(x, 0, 1 - 1e-9);
+    this.events = [0, 1].map(side => this.eventAt(side, this.x));
+    this.draw();
+    this.fill();
+    say(this.stretchAt(this.x).name + ': event ' + this.events.map(count).join(' and ') + ', ' + short(this.sums[1] - this.sums[0]) + ' more after than before');
+  }
+
+  // draw paints both timelines; the pixels stay until the width changes.
+  draw() {
+    const card = rgb(css('--ground')), ink = css('--ink'), ratio = window.devicePixelRatio || 1;
+    const colors = this.categories.map(c => { const v = rgb(css('--c-' + c) || '#888888'); return [abgr(v), abgr(mix(v, card, 0.18)), abgr(mix(v, card, 0.34)), abgr(v), abgr(v), abgr(v)]; });
+    this.canvases.forEach((canvas, side) => {
+      const W = Math.round(canvas.clientWidth * ratio), H = Math.round(canvas.clientHeight * ratio), key = [W, H, css('--ground')].join();
+      if (!W) return;
+      const c = canvas.getContext('2d');
+      if (canvas.key !== key) {
+        canvas.key = key;
+        canvas.width = W; canvas.height = H;
+        for (const s of this.list) {
+          const p = s.parts[side], x0 = Math.round(s.x * W), w = Math.round(s.end * W) - x0;
+          if (!p || p[1] <= p[0] || w < 1) continue;
+          const pixels = new Uint32Array(w * H), ids = new Int32Array(w * H);
+          this.rasters[side].draw(pixels, ids, w, H, p[0], p[1], this.top, colors, abgr(card), -1, 0, null);
+          c.putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), w, H), x0, 0);
+        }
+        canvas.picture = c.getImageData(0, 0, W, H);
+      }
+      c.putImageData(canvas.picture, 0, 0);
+      c.fillStyle = ink;
+      c.globalAlpha = 0.25;
+      for (const s of this.list) c.fillRect(Math.round(s.x * W), 0, 1, H);
+      c.globalAlpha = 1;
+      c.fillRect(Math.round(this.x * W), 0, Math.max(2, ratio), H);
+    });
+  }
+
+  // held sums up by category and by call site what is allocated on a side.
+  held(side) {
+    const h = this.sides[side], event = this.events[side], categories = new Float64Array(this.categories.length), sites = new Map();
+    for (let i = 0; i < h.length; i++) {
+      if (!h.alive(i, event)) continue;
+      categories[this.rasters[side].of[i]] += h.bytes[i];
+      const s = h.siteOf(i), pair = this.pairOf[side].get(s), key = pair !== undefined ? pair : s < 0 ? 'none' + s : side + '/' + s;
+      sites.set(key, (sites.get(key) || 0) + h.bytes[i]);
+    }
+    h.header.categories.forEach((c, k) => { categories[this.categories.indexOf(c)] += h.restAt(event, k); });
+    return {categories, sites};
+  }
+  siteText(key) {
+    const name = (side, i) => siteName(this.sides[side].site(i));
+    if (typeof key === 'string') return key.startsWith('none') ? siteName(this.sides[0].site(+key.slice(4))) : name(+key[0], +key.slice(2));
+    const [a, b] = this.data.sites[key], before = this.sides[0].site(a), after = this.sides[1].site(b);
+    return siteName(after) + (before.line !== after.line && before.line ? ' (was line ' + before.line + ')' : '');
+  }
+
+  fill() {
+    const rows = [], held = [this.held(0), this.held(1)];
+    this.sums = held.map(x => x.categories.reduce((n, v) => n + v, 0));
+    this.heads.forEach((place, side) => { place.textContent = this.stretchAt(this.x).name + ' · event ' + count(Math.max(0, this.events[side])) + ' · ' + size(this.sums[side]); });
+    const change = (x, y) => el('td', {class: 'n ' + (y > x ? 'more' : y < x ? 'less' : '')}, (y > x ? '+' : '') + size(y - x));
+    const row = (name, x, y) => el('tr', null, el('th', {scope: 'row'}, name), el('td', {class: 'n'}, size(x)), el('td', {class: 'n'}, size(y)), change(x, y));
+    const table = (name, body) => el('table', null, el('thead', null, el('tr', null, [name, 'Before', 'After', 'Change'].map((t, i) => el('th', {class: i ? 'n' : ''}, t)))), el('tbody', null, body));
+    this.categories.forEach((c, i) => { const [x, y] = held.map(h => h.categories[i]); if (x || y) rows.push([this.titles[i], x, y]); });
+    const sites = [...new Set(held.flatMap(x => [...x.sites.keys()]))].map(k => [k, ...held.map(x => x.sites.get(k) || 0)]).filter(r => r[1] !== r[2]).sort((p, q) => Math.abs(q[2] - q[1]) - Math.abs(p[2] - p[1]));
+    this.tables.replaceChildren(table('Category', [...rows.sort((p, q) => Math.abs(q[2] - q[1]) - Math.abs(p[2] - p[1])).map(r => row(...r)), row('Allocated', ...this.sums)]),
+      sites.length ? table('Call site', sites.slice(0, 25).map(r => row(el('code', null, this.siteText(r[0])), r[1], r[2]))) : el('p', null, 'Every call site holds the same in both.'),
+      sites.length > 25 ? el('p', {class: 'soft'}, plural(sites.length - 25, 'smaller change') + ' not listed.') : '');
+    this.fillFlames();
+  }
+
+  // fillFlames joins both trees of stacks: a bar is as wide as a line holds in both together.
+  fillFlames() {
+    const trees = this.sides.map((h, side) => flame(h, weigh(h, {kind: 'event', event: this.events[side]}, null, 'bytes'), false, false));
+    const join = (a, b) => {
+      const node = {frame: 0, of: [a, b], value: (a ? a.value : 0) + (b ? b.value : 0), children: new Map()}, found = new Map();
+      [a, b].forEach((t, side) => t && t.children.forEach(child => { const f = this.frameOf[side].get(child.frame), key = f !== undefined ? f : child.frame < 0 ? 'none' : side + '/' + child.frame, two = found.get(key) || [null, null]; two[side] = child; found.set(key, two); }));
+      let n = 0;
+      for (const two of found.values()) node.children.set(n++, join(...two));
+      return node;
+    };
+    const list = bars(join(...trees), 0.004, 2000), deep = list.reduce((n, x) => Math.max(n, x.depth), 0);
+    this.flameNote.textContent = 'A bar is as wide as what a line and all it called hold in both together, outermost line on top. Red holds more after, green less.';
+    this.flames.style.height = (deep + 1) * 19 + 'px';
+    this.flames.replaceChildren(...list.map(x => {
+      const [a, b] = x.node.of.map(t => t ? t.value : 0), side = x.node.of[1] ? 1 : 0, t = x.node.of[side], f = t.frame >= 0 ? this.sides[side].header.frames[t.frame] : null;
+      const text = f ? f.function + ' ' + placeOf(f.file, f.line) : x.depth ? 'no line' : 'everything', moved = x.node.of[0] && x.node.of[1] && f && this.sides[0].header.frames[x.node.of[0].frame].line !== f.line ? ' (was line ' + this.sides[0].header.frames[x.node.of[0].frame].line + ')' : '';
+      const bar = el('div', {class: b > a ? 'more' : b < a ? 'less' : 'same', style: {left: 100 * x.x + '%', width: 100 * x.w + '%', top: x.depth * 19 + 'px'}}, text);
+      bar.style.setProperty('--much', Math.round(90 * Math.min(1, Math.abs(b - a) / Math.max(1, a + b))) + '%');
+      bar.addEventListener('pointermove', e => tip.show(e, el('div', null, el('b', null, text + moved), el('div', null, size(a) + ' before, ' + size(b) + ' after, ' + (b >= a ? '+' : '') + size(b - a)))));
+      bar.addEventListener('pointerleave', () => tip.hide());
+      return bar;
+    }));
+  }
+}
+
+const data = json('compared');
+Promise.all(data.columns.map(c => inflate(c).then(bytes => new History(bytes)))).then(sides => {
+  window.vramscope = new Comparison(sides, data, byId('compare'));
+  root.setAttribute('data-ready', '1');
+}).catch(e => console.error(e));
