@@ -13,6 +13,7 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 	for i := range ev.GPUs {
 		g := &ev.GPUs[i]
 		pointed(g.Name, r.gpu)
+		g.Driver, g.CUDA = r.unless(released, "version", g.Driver), r.unless(released, "version", g.CUDA)
 		g.BusID, g.UUID = r.name("bus", g.BusID), r.name("uuid", g.UUID)
 		for k := range g.Processes {
 			pointed(g.Processes[k].Name, r.process)
@@ -64,7 +65,7 @@ func (r *Redactor) machine(m *evidence.Machine) {
 }
 
 // released are versions, perhaps of a build for some device.
-var released = pattern.Of(`^[0-9]+(\.[0-9]+)*((a|b|rc|\.dev|\.post|t)[0-9]*)?(\+((cu|rocm|xpu|cpu|git|nv)[0-9a-f.]*))?$`)
+var released = pattern.Of(`^$|^[0-9]+(\.[0-9]+)*((a|b|rc|\.dev|\.post|t)[0-9]*)?(\+((cu|rocm|xpu|cpu|git|nv)[0-9a-f.]*))?$`)
 
 // status are what libraries of vendors return.
 var status = pattern.Of(`^(CU|HIP|ROC|MU|ACL|MIOPEN)(BLAS|BLASLT|DNN|SPARSE|SOLVER|FFT|RAND)?_STATUS_ALLOC_FAILED$`)
