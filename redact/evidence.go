@@ -13,6 +13,7 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 	for i := range ev.GPUs {
 		g := &ev.GPUs[i]
 		pointed(g.Name, r.gpu)
+		g.Driver, g.CUDA = r.unless(released, "version", g.Driver), r.unless(released, "version", g.CUDA)
 		g.BusID, g.UUID = r.name("bus", g.BusID), r.name("uuid", g.UUID)
 		for k := range g.Processes {
 			pointed(g.Processes[k].Name, r.process)
@@ -64,28 +65,29 @@ func (r *Redactor) machine(m *evidence.Machine) {
 }
 
 // released are versions, perhaps of a build for some device.
-var released = pattern.Of(`^[0-9]+(\.[0-9]+)*((a|b|rc|\.dev|\.post|t)[0-9]*)?(\+((cu|rocm|xpu|cpu|git|nv)[0-9a-f.]*))?$`)
+var released = pattern.Of(`^$|^[0-9]+(\.[0-9]+)*((a|b|rc|\.dev|\.post|t)[0-9]*)?(\+((cu|rocm|xpu|cpu|git|nv)[0-9a-f.]*))?$`)
 
 // status are what libraries of vendors return.
 var status = pattern.Of(`^(CU|HIP|ROC|MU|ACL|MIOPEN)(BLAS|BLASLT|DNN|SPARSE|SOLVER|FFT|RAND)?_STATUS_ALLOC_FAILED$`)
 
 // precision are the names of types of numbers, as trainers say them.
 var precision = pattern.Of(`^(?i)(torch\.)?(bf16|fp16|fp32|tf32|fp8|float|half|double|bfloat16|` +
-	`float16|float32|float64|int8|int4|nf4|fp4|16|32|64|no|none|amp|o[0-3]|8bit|4bit)([-_ ]?(mixed|true|transformer-engine|e4m3|e5m2|hybrid))?$`)
+	`float16|float32|float64|int8|int4|nf4|fp4|16|32|64|no|none|amp|o[0-3]|` +
+	`8bit|4bit)([-_ ]?(mixed|true|transformer-engine|e4m3|e5m2|hybrid))?$`)
 
 // phaseWord are words for what trainers do between their readings of a GPU.
 var phaseWord = pattern.Of(`^(?i)(before|after|during|vllm|sglang|fsdp|megatron|offload|onload|reload|load|loading|save|` +
 	`saving|init|initialize|build|in|of|to|the|a|and|from|for|on|sharding|manager|update|updated|weights?|models?|actor|critic|` +
-	`ref|reference|reward|policy|rollout|generate|generation|sequences|optimizer|params?|parameters|gradients?|grads?|states?|` +
-	`dict|resume|wake|up|sleep|sync|cache|kv|empty|engine|worker|train|training|compute|log|probs?|step|backward|forward|checkpoint|` +
-	`cpu|gpu|memory|free|all|module|create|creation|setup|pause|clear|[0-9]+)$`)
+	`ref|reference|reward|policy|rollout|generate|generation|sequences|optimizer|params?|parameters|gradients?|grads?|` +
+	`states?|dict|resume|wake|up|sleep|sync|cache|kv|empty|engine|worker|train|training|compute|log|probs?|step|backward|` +
+	`forward|checkpoint|cpu|gpu|memory|free|all|module|create|creation|setup|pause|clear|[0-9]+)$`)
 
 var anyWord = pattern.Of(`[\pL\pN]+`)
 
 // optimizer are the names of optimizers that libraries have, however trainers write them.
-var optimizer = pattern.Of(`^(?i)((torch|optim|fused|deepspeed|paged|apex|bnb|hf|xla|npu|cpu|anyprecision|distributed|8bit|32bit|` +
-	`4bit|schedule[-_]?free|adamw?|sgd|adafactor|lion|muon|lamb|lomo|adalomo|galore|rmsprop|adagrad|adamax|nadam|radam|shampoo|` +
-	`soap|dion|sophia|grokadamw|came)[-_. ]*)+$`)
+var optimizer = pattern.Of(`^(?i)((torch|optim|fused|deepspeed|paged|apex|bnb|hf|xla|npu|cpu|anyprecision|distributed|8bit|` +
+	`32bit|4bit|schedule[-_]?free|adamw?|sgd|adafactor|lion|muon|lamb|lomo|adalomo|galore|rmsprop|adagrad|adamax|nadam|radam|` +
+	`shampoo|soap|dion|sophia|grokadamw|came)[-_. ]*)+$`)
 
 func pointed(s *string, rewrite func(string) string) {
 	if s != nil {

@@ -63,6 +63,21 @@ const (
 	aFrame = "}(\x8c\x04name\x8c\x01f\x8c\x08filename\x8c\x04a.py\x8c\x04lineK\x01u"
 )
 
+// A pipe beside a recording, under the name of what would be read along with it, is not waited for.
+func TestPipesBesideARecording(t *testing.T) {
+	for _, name := range []string{"labels.json", "holders.json"} {
+		folder := someRuns(t, usual[0])
+		if err := syscall.Mkfifo(filepath.Join(folder, "run0", "snapshot_all."+name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, input := range []string{filepath.Join(folder, "run0"), filepath.Join(folder, "run0", "snapshot_all.pickle.gz")} {
+			if o := vramscope(t, "analyze", input, "-q"); o.code != 0 {
+				t.Errorf("%s, %s: %d %s", name, input, o.code, o.errors)
+			}
+		}
+	}
+}
+
 // times is a text that comes so many times.
 type times struct {
 	n    int

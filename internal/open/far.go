@@ -149,11 +149,12 @@ func (t *text) Close() error {
 	return errors.Join(t.ReadCloser.Close(), t.in.Close())
 }
 
-// exists reports whether a file is there. That a store could not tell is noted.
+// exists reports whether a file is there that nobody has named: a pipe would be waited for. That
+// a store could not tell is noted.
 func (f files) exists(name string) bool {
 	if local, ok := store.Path(name); ok {
-		_, err := os.Stat(local)
-		return err == nil
+		st, err := os.Stat(local)
+		return err == nil && st.Mode().IsRegular()
 	}
 	_, err := f.Stat(f.ctx, name)
 	return err == nil || f.passing.note(inputError(err)) == nil
