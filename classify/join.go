@@ -6,6 +6,7 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/names"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/logits"
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -24,6 +25,7 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 	together.Do(func() { join(a, panel) }, a.Peaks)
 	askSiblings(a, o.Without)
 	findDetails(a)
+	logits.TellFailedLoss(a)
 	names.Find(a.Result, o.Tensors)
 }
 

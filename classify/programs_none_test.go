@@ -272,3 +272,58 @@ func TestResultsOfOneSize(t *testing.T) {
 		}
 	}
 }
+
+// TestFailureOverScores: the second request of a backward pass fails, in which the
+// gradient of the scores comes from that of their logarithm. Before a forward pass
+// is over nobody makes three numbers and then as much as they are of.
+func TestFailureOverScores(t *testing.T) {
+	const wide = 120 * mib
+	for _, c := range []struct {
+		name    string
+		numbers int
+		asked   int64
+		want    Phase
+	}{
+		{"the gradient of scores", 3, wide, Backward},
+		{"in 16 bits", 3, wide / 2, Backward},
+		{"a copy of scores before the loss", 0, wide, Forward},
+		{"something else", 3, 7 * mib, Forward},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStory(t, false)
+			for range 12 {
+				s.alloc(Weights, 12*mib)
+			}
+			var saved []int
+			for range 8 {
+				saved = append(saved, s.alloc(Activations, 5*mib))
+				s.free(s.alloc(Temporary, 3*mib))
+			}
+			saved = append(saved, s.alloc(Logits, wide))
+			for range c.numbers {
+				saved = append(saved, s.alloc(Temporary, 4))
+			}
+			first := s.alloc(Logits, wide)
+			s.fail(c.asked)
+			failed := len(s.events) - 1
+			s.free(first)
+			slices.Reverse(saved)
+			s.free(saved...)
+			k := New(s.timeline(), Options{})
+			said := Forward
+			for _, step := range k.Steps {
+				for _, p := range step.Phases {
+					if p.FirstEvent <= failed && failed <= p.LastEvent {
+						said = p.Phase
+					}
+				}
+			}
+			if said != c.want {
+				t.Errorf("the request failed in %v, want %v", said, c.want)
+			}
+			if c.want == Backward && (k.Category[first] != Logits || k.Detail[first] != LogitsGradient) {
+				t.Errorf("what was there of it is %v, %v", k.Category[first], k.Detail[first])
+			}
+		})
+	}
+}

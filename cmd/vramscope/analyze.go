@@ -15,6 +15,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/gates"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/view"
 )
@@ -86,7 +87,7 @@ told by the files' names and contents.`,
 		numberFlag(cmd, &f.top, "top", "show the `N` call sites that hold most")
 	})
 	grouped(cmd, "Gates", func() {
-		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+conditionHelp+" (repeatable)")
+		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+gates.Help+" (repeatable)")
 		f.out.gates(cmd)
 	})
 	grouped(cmd, modelGroup, func() { settingFlags(cmd, &f.theory) })
@@ -107,7 +108,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if f.redact && f.source != "" {
 		return errors.New("--source has no effect with --redact, which shows no line of code")
 	}
-	conditions, err := parseConditions(f.failOn)
+	conditions, err := gates.Parse(f.failOn)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/vramscope/vramscope/batch"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report/gates"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -103,7 +104,7 @@ func lock(ctx context.Context, cmd *cobra.Command, out *store.Place) (unlock fun
 
 func failOnFlag(cmd *cobra.Command, conditions *[]string) {
 	cmd.Flags().StringArrayVar(conditions, "fail-on", nil, "exit with 1 when `CONDITION` holds for any run: failed, "+
-		conditionHelp+" (repeatable)")
+		gates.Help+" (repeatable)")
 }
 
 // complexity: one branch for each part of a batch that can fail
@@ -366,7 +367,7 @@ func anyReport(reports batch.Reports) (bool, error) {
 
 // batchConditions are --fail-on's conditions on a report, and whether a run
 // without one is a condition, too.
-func batchConditions(texts []string) (conditions []condition, failed bool, err error) {
+func batchConditions(texts []string) (conditions []gates.Condition, failed bool, err error) {
 	var rest []string
 	for _, text := range texts {
 		if text == "failed" {
@@ -375,14 +376,14 @@ func batchConditions(texts []string) (conditions []condition, failed bool, err e
 			rest = append(rest, text)
 		}
 	}
-	conditions, err = parseConditions(rest, "failed")
+	conditions, err = gates.Parse(rest, "failed")
 	return conditions, failed, err
 }
 
 // checkAll gives an error that names the conditions that hold for any run, and
 // for how many. Where none holds, it gives one that names those that can't be judged of
 // any run; of others it says of how many they can't.
-func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Reports) error {
+func checkAll(w io.Writer, conditions []gates.Condition, failed bool, reports batch.Reports) error {
 	if len(conditions) == 0 && !failed {
 		return nil
 	}
@@ -398,11 +399,11 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 			continue
 		}
 		for _, c := range conditions {
-			if c.holds(r.Document) {
-				counts[c.text]++
-			} else if what := c.untold(r.Document); what != "" {
-				untold[c.text]++
-				why[c.text] = cmp.Or(why[c.text], what)
+			if c.Holds(r.Document) {
+				counts[c.Text]++
+			} else if what := c.Untold(r.Document); what != "" {
+				untold[c.Text]++
+				why[c.Text] = cmp.Or(why[c.Text], what)
 			}
 		}
 	}
@@ -423,7 +424,7 @@ func checkAll(w io.Writer, conditions []condition, failed bool, reports batch.Re
 }
 
 // outcome names the conditions that hold, else those of which no run tells.
-func outcome(conditions []condition, counts map[string]int, silent []string, all int) error {
+func outcome(conditions []gates.Condition, counts map[string]int, silent []string, all int) error {
 	var hold []string
 	for _, text := range append([]string{"failed"}, texts(conditions)...) {
 		if n := counts[text]; n > 0 {
@@ -440,10 +441,10 @@ func outcome(conditions []condition, counts map[string]int, silent []string, all
 	return nil
 }
 
-func texts(conditions []condition) []string {
+func texts(conditions []gates.Condition) []string {
 	var out []string
 	for _, c := range conditions {
-		out = append(out, c.text)
+		out = append(out, c.Text)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/gates"
 )
 
 // A program that a signal ends while it writes leaves nothing temporary, and
@@ -86,7 +87,7 @@ func TestWarnUntold(t *testing.T) {
 		d.Peaks.Reserved.Bytes = reserved
 		return d
 	}
-	conditions, err := parseConditions([]string{"reserved>95%"})
+	conditions, err := gates.Parse([]string{"reserved>95%"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestWarnUntold(t *testing.T) {
 		"exceeded by another": {[]report.Device{device(99, &size), device(50, nil)}, ""},
 	} {
 		got, want := "", ""
-		if err := unjudged(conditions, &report.Document{Devices: tt.devices}); err != nil {
+		if err := gates.Unjudged(conditions, &report.Document{Devices: tt.devices}); err != nil {
 			got = err.Error()
 		}
 		if tt.want != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/gates"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/view"
 )
@@ -60,7 +61,7 @@ and lie in another folder. A and B are files or the directories of runs.`,
 	flags.BoolVar(&f.redact, "redact", false, redactHelp)
 	flags.BoolVar(&f.partial, "partial", false, "use what a damaged file still holds")
 	flags.StringArrayVar(&f.failOn, "fail-on", nil,
-		"exit with 1 when `CONDITION` holds: grew>5% or grew>1GiB of the allocated peak, or of B "+conditionHelp+" (repeatable)")
+		"exit with 1 when `CONDITION` holds: grew>5% or grew>1GiB of the allocated peak, or of B "+gates.Help+" (repeatable)")
 	flags.StringVar(&f.maxMemory, "max-memory", "",
 		"refuse to use more memory than `SIZE` for each input (default: three quarters of the container's or machine's)")
 	return cmd
@@ -106,7 +107,7 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err := checkGrowth(growth, conditions, d, after); err != nil {
 		return err
 	}
-	return unjudged(conditions, after)
+	return gates.Unjudged(conditions, after)
 }
 
 // compared is analyze --compare: what diff says of two inputs.
@@ -193,7 +194,7 @@ type growthCondition struct {
 
 // parseGrowth takes out what only a comparison can tell; the rest is asked of
 // the second document.
-func parseGrowth(texts []string) ([]growthCondition, []condition, error) {
+func parseGrowth(texts []string) ([]growthCondition, []gates.Condition, error) {
 	var growth []growthCondition
 	var rest []string
 	for _, text := range texts {
@@ -203,7 +204,7 @@ func parseGrowth(texts []string) ([]growthCondition, []condition, error) {
 			continue
 		}
 		c := growthCondition{text: text}
-		if share, isShare, err := parseShare(limit); err != nil {
+		if share, isShare, err := gates.Share(limit); err != nil {
 			return nil, nil, fmt.Errorf("--fail-on %q: %w", text, err)
 		} else if isShare {
 			c.holds = func(d *report.Diff) bool {
@@ -211,7 +212,7 @@ func parseGrowth(texts []string) ([]growthCondition, []condition, error) {
 				return 100*float64(p.Change()) > share*float64(p.Before)
 			}
 		} else {
-			bytes, err := parseLimit(limit)
+			bytes, err := gates.Limit(limit)
 			if err != nil {
 				return nil, nil, fmt.Errorf("--fail-on %q: %w", text, err)
 			}
@@ -219,12 +220,12 @@ func parseGrowth(texts []string) ([]growthCondition, []condition, error) {
 		}
 		growth = append(growth, c)
 	}
-	conditions, err := parseConditions(rest, "grew>5%")
+	conditions, err := gates.Parse(rest, "grew>5%")
 	return growth, conditions, err
 }
 
 // checkGrowth gives an error that names the conditions that hold.
-func checkGrowth(growth []growthCondition, conditions []condition, d *report.Diff, after *report.Document) error {
+func checkGrowth(growth []growthCondition, conditions []gates.Condition, d *report.Diff, after *report.Document) error {
 	var hold []string
 	for _, c := range growth {
 		if c.holds(d) {
@@ -232,8 +233,8 @@ func checkGrowth(growth []growthCondition, conditions []condition, d *report.Dif
 		}
 	}
 	for _, c := range conditions {
-		if c.holds(after) {
-			hold = append(hold, c.text)
+		if c.Holds(after) {
+			hold = append(hold, c.Text)
 		}
 	}
 	if hold != nil {

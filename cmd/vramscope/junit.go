@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/gates"
 	"github.com/vramscope/vramscope/report/junit"
 )
 
@@ -27,10 +28,10 @@ func (o *outputFlags) checkGate(conditions int) error {
 }
 
 // judged are conditions as test cases.
-func judged(conditions []condition, doc *report.Document) (cases []junit.Case) {
+func judged(conditions []gates.Condition, doc *report.Document) (cases []junit.Case) {
 	for i := range conditions {
 		c := &conditions[i]
-		cases = append(cases, junit.Case{Name: c.text, Failed: c.holds(doc), Untold: c.untold(doc)})
+		cases = append(cases, junit.Case{Name: c.Text, Failed: c.Holds(doc), Untold: c.Untold(doc)})
 	}
 	return cases
 }
