@@ -100,7 +100,7 @@ class Comparison {
     this.events = [0, 1].map(side => this.eventAt(side, this.x));
     this.draw();
     this.fill();
-    say(this.stretchAt(this.x).name + ': event ' + this.events.map(count).join(' and ') + ', ' + short(this.sums[1] - this.sums[0]) + ' more after than before');
+    say(this.stretchAt(this.x).name + ': event ' + this.events.map(count).join(' and ') + ', ' + short(Math.abs(this.sums[1] - this.sums[0])) + (this.sums[1] < this.sums[0] ? ' less' : ' more') + ' after than before');
   }
 
   // draw paints both timelines; the pixels stay until the width changes.
