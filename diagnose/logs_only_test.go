@@ -73,6 +73,16 @@ func TestStepLogs(t *testing.T) {
 		{"slow from some step on", stepLog(60, func(i int) string {
 			return fmt.Sprintf("step %d loss 2.1 time %.2fs", i, 0.5+0.8*float64(min(1, i/40)))
 		}), "step_time_jump", "2.6 times slower at step 40"},
+		{"a bar's time with that of evaluations in it", stepLog(60, func(i int) string {
+			line := fmt.Sprintf("%3d%%|####  | %d/60 [00:%02d<00:30, %.2fs/it]", i*100/60, i, i, 0.5+0.8*float64(min(1, i/40)))
+			if i > 39 && i%4 == 0 {
+				line += "\n  0%|      | 1/200 [00:00<00:08, 24.00it/s]\n100%|######| 200/200 [00:08<00:00, 24.00it/s]"
+			}
+			return line
+		}), "", ""},
+		{"the same bar alone", stepLog(60, func(i int) string {
+			return fmt.Sprintf("%3d%%|####  | %d/60 [00:%02d<00:30, %.2fs/it]", i*100/60, i, i, 0.5+0.8*float64(min(1, i/40)))
+		}), "step_time_jump", "2.6 times slower"},
 		{"a slow first step", stepLog(60, func(i int) string {
 			return fmt.Sprintf("step %d loss 2.1 time %.2fs", i, 0.5+40*float64(max(0, 1-i)))
 		}), "", ""},

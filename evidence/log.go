@@ -89,6 +89,7 @@ type Steps struct {
 
 	Named        bool   `json:"-"` // MaxMemoryBytes is called allocated by the log
 	OnlyReserved bool   `json:"-"` // MaxMemoryBytes is the reserved figure: the log has no other
+	Interrupted  bool   `json:"-"` // another bar moved between steps, as an evaluation's: the bar's times have it in them
 	Curve        []Step `json:"-"` // at most 2048, evenly thinned
 	Again        []int  `json:"-"` // lines from which on the numbers begin again, as those of the next job in the same log do
 }

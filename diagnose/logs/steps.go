@@ -77,7 +77,7 @@ func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 	} else if j, ok := series.Jumped(allocated.values, expected); ok && j.Sharp {
 		w.stateMade(source, &allocated, j)
 	}
-	if j, ok := series.Jumped(seconds.values, slower); ok && !spilt {
+	if j, ok := series.Jumped(seconds.values, slower); ok && !spilt && !steps.Interrupted {
 		f := report.Finding{ID: "step_time_jump", Severity: report.Warning, Confidence: 0.8,
 			Title: fmt.Sprintf("Steps became %.1f times slower at step %d: %s each instead of %s", j.After/j.Before,
 				seconds.numbers[j.At], units.Duration(j.After), units.Duration(j.Before)),

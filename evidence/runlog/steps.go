@@ -328,6 +328,7 @@ func (s *stepState) finish() *evidence.Steps {
 	if b := s.bar(); b != nil {
 		curve := steps.Curve
 		steps = b.steps.steps()
+		steps.Interrupted = b.resumed
 		if s.main.hasMemory {
 			steps.Curve = numberBeside(curve)
 		}
