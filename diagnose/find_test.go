@@ -281,6 +281,29 @@ func TestSettingIsWorse(t *testing.T) {
 	}
 }
 
+// TestNoHalfWeightsBesideAnOptimizer: copies that autocast makes are told while an optimizer
+// is at work, too, but it needs the weights in fp32, and no change says otherwise.
+func TestNoHalfWeightsBesideAnOptimizer(t *testing.T) {
+	s, err := snapshot.Open("../testdata/scenarios/autocast_scaled__none.pickle.gz", snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := Run([]Source{{Path: "s", Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := doc.Devices[0]
+	i := slices.IndexFunc(d.Findings, func(f report.Finding) bool { return f.ID == "autocast_copies" })
+	if i < 0 || d.Findings[i].Fix != nil || d.Findings[i].Code != "" {
+		t.Errorf("the copies: %+v", d.Findings)
+	}
+	for _, c := range d.Changes {
+		if strings.Contains(c.Text, "bf16") {
+			t.Errorf("a change says %q", c.Text)
+		}
+	}
+}
+
 // TestFirstStepShortage: AdamW in fp32 needs 16 bytes for each parameter, whatever
 // part of its state was made when the first step failed.
 func TestFirstStepShortage(t *testing.T) {
