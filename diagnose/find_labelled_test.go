@@ -55,6 +55,7 @@ var scores = map[string]string{
 	"ddp__gpt2":                         "8,192 tokens x a vocabulary of 50,257 x",
 	"decode__hf_dynamic_cache":          "8,192 tokens x a vocabulary of 128,256 x",
 	"device_map__two_gpus":              "4,096 tokens x a vocabulary of 50,257 x",
+	"distill__cached_scores":            "2,048 tokens x a vocabulary of 32,000 x",
 	"ema__dict":                         "4,096 tokens x a vocabulary of 50,257 x",
 	"eval_no_nograd__gpt2":              "8,192 tokens x a vocabulary of 50,257 x",
 	"fp16_scaler__nanogpt":              "8,192 tokens x a vocabulary of 50,304 x",
@@ -128,6 +129,9 @@ func TestLabelledFindings(t *testing.T) {
 				checkVerdicts(t, doc, &p)
 				checkFindings(t, doc)
 				checkScores(t, doc, scores[name])
+				if variant == "all" {
+					checkFirstChange(t, name, doc)
+				}
 				if want := expected[name]; variant == "all" || variant == "named" {
 					ids := idsOf(doc)
 					for _, id := range want.must {
