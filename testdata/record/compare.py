@@ -37,7 +37,7 @@ def table(title, heads, rows):
 
 
 def off(said, measured):
-    return None if not measured or said is None else f"{100 * (said / measured - 1):+.2f} %"
+    return None if not measured or isinstance(measured, bool) or said is None else f"{100 * (said / measured - 1):+.2f} %"
 
 
 def category_share(tool, folder, variant, facts):
@@ -95,8 +95,11 @@ def main():
         if run["changed"] in runs and run["defects"]:
             replayed = tool.answer("whatif", snapshot, "--change", "leak=fixed")["scenarios"][-1]
             changes.append((name, "leak=fixed: peak allocated", replayed["peak_allocated_bytes"], runs[run["changed"]]["max_memory_allocated"]))
+        elif run["changed"] in runs:
+            changes.append((name, f"as {run['changed']}: fails", bool(tool.answer("whatif", snapshot, "--conf",
+                            runs[run["changed"]]["settings"])["scenarios"][-1]["oom"]), bool(runs[run["changed"]]["oom"])))
         for other, settings in ((f"{name}_expandable", "expandable_segments:True"), (f"{name}_split", "max_split_size_mb:64")):
-            if other in runs:
+            if other in runs and not run["oom"]:  # what comes after a failure isn't recorded
                 replayed = tool.answer("whatif", snapshot, "--conf", settings)["scenarios"][-1]
                 changes.append((name, f"{settings}: peak reserved", replayed["peak_reserved_bytes"], runs[other]["max_memory_reserved"]))
         if run["budget"]:

@@ -211,7 +211,7 @@ def convolutions(run):
         run.stepped(step)
 
 
-@program(defect=("retained_graph", "entropies.append(entropy)"), gib=8, changed="retained_graph_mended", expected="oom_true_shortage")
+@program(defect=("retained_graph", "entropies.append(entropy)"), changed="retained_graph_mended", expected="oom_true_shortage")
 def retained_graph(run):
     entropies = []
 
@@ -221,10 +221,10 @@ def retained_graph(run):
         run.retain(likely)
         entropies.append(entropy)
 
-    plain(run, steps=40, batch=2, keep=keep)
+    plain(run, steps=400, batch=8, keep=keep)
 
 
-@program(gib=8)
+@program()
 def retained_graph_mended(run):
     entropies = []
 
@@ -232,7 +232,7 @@ def retained_graph_mended(run):
         likely = logits.float().softmax(-1)
         entropies.append(-(likely * likely.log()).sum(-1).mean().detach())
 
-    plain(run, steps=40, batch=2, keep=keep)
+    plain(run, steps=12, batch=8, keep=keep)
 
 
 @program(defect=("growing_list", "history.append(logits)"))
@@ -254,31 +254,35 @@ def growing_list(run):
         run.stepped(step)
 
 
-@program(expected="oom_true_shortage", gib=8)
+def device_bytes():
+    return torch.cuda.get_device_properties(0).total_memory
+
+
+@program(expected="oom_true_shortage")
 def shortage(run):
-    plain(run, batch=64, length=1024)
+    plain(run, batch=device_bytes() >> 27, length=1024)  # scores alone take as much in 32 bits
 
 
 @program(expected="oom_memory_fraction")
 def memory_fraction(run):
-    torch.cuda.set_per_process_memory_fraction(min(1.0, 6 * 2**30 / torch.cuda.get_device_properties(0).total_memory))
+    torch.cuda.set_per_process_memory_fraction(min(1.0, 6 * 2**30 / device_bytes()))
     plain(run, batch=64, length=1024)
 
 
-@program(expected="oom_fragmentation", gib=10, changed="varying_lengths_expandable")
+@program(expected="oom_fragmentation", changed="varying_lengths_expandable")
 def varying_lengths(run):
     """Blocks of growing sizes, of which a half stays: what is free lies in pieces too small for the next."""
     kept = []
-    for step in range(72):
+    for step in range(96):
         run.at("data", step)
-        size = (150 + 2 * step) << 20
+        size = device_bytes() // 90 + (2 * step << 20)
         scratch = torch.empty(size, dtype=torch.uint8, device="cuda")
         kept.append(torch.empty(size // 2, dtype=torch.uint8, device="cuda"))
         del scratch
         print(f"step {step} reserved {torch.cuda.memory_reserved()}")
 
 
-@program(gib=10, environment={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
+@program(environment={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
 def varying_lengths_expandable(run):
     varying_lengths(run)
 
