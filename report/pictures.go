@@ -65,7 +65,7 @@ type Bands struct {
 	FreeStack []uint32 // of the free, as in Stack
 }
 
-// Alive tells whether a band is allocated right after an event; -1 asks for the
+// Alive reports whether a band is allocated right after an event; -1 asks for the
 // instant before the first.
 func (b *Bands) Alive(i, event int) bool {
 	if i >= b.Older && int(b.Born[i]) > event {

@@ -56,7 +56,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// local tells whether a request was meant for this server, by a page of its own or by none: a
+// local reports whether a request was meant for this server, by a page of its own or by none: a
 // name that another's server gave to this machine's address is not its name.
 func (s *Server) local(r *http.Request) bool {
 	hosts := []string{fmt.Sprintf("127.0.0.1:%d", s.Port()), fmt.Sprintf("localhost:%d", s.Port())}

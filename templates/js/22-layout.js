@@ -13,7 +13,7 @@ class Memory {
     this.cache = new Map();
   }
 
-  // whole tells whether every block is known right after an event.
+  // whole reports whether every block is known right after an event.
   whole(event) { return !this.h.rest || this.h.header.moments.includes(event); }
 
   // spans are the pieces of memory that were reserved right after an event: the
