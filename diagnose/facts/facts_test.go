@@ -84,3 +84,40 @@ func TestCopiesAreNoGraph(t *testing.T) {
 		t.Error("copies of weights are a graph")
 	}
 }
+
+// TestOptimizerInPieces: equal pieces of state are those of optimizers that were made again
+// where each is for the gradients of its step, not where there are none, as when a framework
+// lays its state out layer by layer, nor where they are small beside them.
+func TestOptimizerInPieces(t *testing.T) {
+	s, err := snapshot.Open("../../testdata/scenarios/optimizer_again__python.pickle.gz", snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := timeline.New(s, &s.Devices[0])
+	look := func(change func(*classify.Classification)) *Again {
+		c := classify.New(line, classify.Options{})
+		change(c)
+		return optimizersAgain(New(line, c, frames.New(s), &report.Device{}))
+	}
+	if x := look(func(*classify.Classification) {}); x == nil || len(x.Made) != 3 {
+		t.Fatalf("as recorded: %+v", x)
+	}
+	if x := look(func(c *classify.Classification) {
+		for i, category := range c.Category {
+			if category == classify.Gradients {
+				c.Category[i] = classify.Temporary
+			}
+		}
+	}); x != nil {
+		t.Errorf("without gradients: made %d times", len(x.Made))
+	}
+	if x := look(func(c *classify.Classification) {
+		for i, category := range c.Category {
+			if category != classify.OptimizerState {
+				c.Category[i] = classify.Gradients
+			}
+		}
+	}); x != nil {
+		t.Errorf("small beside the gradients: made %d times", len(x.Made))
+	}
+}

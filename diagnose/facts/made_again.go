@@ -225,13 +225,18 @@ func (p *Pass) alike(all []Generation) (out []Generation) {
 }
 
 // sameGradients reports whether as many gradients were made in the steps of all
-// generations: more layers that are trained bring their own state.
+// generations: more layers that are trained bring their own state. State that is made in
+// pieces before there is any gradient, or for a small part of them, is one optimizer's.
 func (p *Pass) sameGradients(all []Generation) bool {
 	made := map[int32]int64{}
 	for id := range p.Each(classify.Gradients) {
 		made[p.Classes.Step[id]] += p.T.Requested(id)
 	}
+	const least = 4 // moments in 8 bits take half of gradients in 32
 	first := made[p.Classes.Step[all[0].IDs[0]]]
+	if first == 0 || least*all[0].bytes < first {
+		return false
+	}
 	for _, g := range all[1:] {
 		if made[p.Classes.Step[g.IDs[0]]] != first {
 			return false
