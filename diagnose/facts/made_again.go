@@ -9,7 +9,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// Generation is what the same lines of a program made in one go.
+// Generation is what the same lines of a program made together.
 type Generation struct {
 	IDs   []timeline.AllocationID
 	first int // event
@@ -194,7 +194,7 @@ func (p *Pass) stateMade(from, to int) (bytes int64) {
 }
 
 // generations cuts what is alive of a category at the peak into what was made
-// in one go; apart reports whether two births, one after the other, were not.
+// together; apart reports whether two births, one after the other, were not.
 func (p *Pass) generations(category classify.Category, apart func(last, born int) bool) (out []Generation) {
 	last := 0
 	for id := range p.Each(category) {

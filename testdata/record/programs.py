@@ -40,6 +40,20 @@ def language_loss(run, model, ids, vocabulary=32000):
     return F.nll_loss(logarithms, ids[:, 1:].reshape(-1)), logits
 
 
+def learn(run, model, optimizer, loss, scaler=None):
+    """What follows the forward pass of a step."""
+    run.at("backward")
+    (scaler.scale(loss) if scaler else loss).backward()
+    run.after_backward(model)
+    run.at("optimizer")
+    scaler.step(optimizer) if scaler else optimizer.step()
+    if scaler:
+        scaler.update()
+    run.after_step(optimizer)
+    run.at("zero_grad")
+    optimizer.zero_grad()
+
+
 def train(run, model, optimizer, steps=4, batch=4, length=512, autocast=None, lengths=None, scaler=None, keep=None, compiled=None):
     """A training loop: data, forward, backward, optimizer, each step."""
     run.model(model, 32000)
@@ -56,16 +70,7 @@ def train(run, model, optimizer, steps=4, batch=4, length=512, autocast=None, le
         del logits
         if compiled is not None:
             run.graph(loss)
-        run.at("backward")
-        (scaler.scale(loss) if scaler else loss).backward()
-        run.after_backward(model)
-        run.at("optimizer")
-        scaler.step(optimizer) if scaler else optimizer.step()
-        if scaler:
-            scaler.update()
-        run.after_step(optimizer)
-        run.at("zero_grad")
-        optimizer.zero_grad()
+        learn(run, model, optimizer, loss, scaler)
         print(f"step {step} loss {loss.item():.4f} max_allocated {torch.cuda.max_memory_allocated()}")
         run.stepped(step)
     run.dump()
@@ -164,14 +169,7 @@ def transformers_loop(run, kind, autocast=None):
         with torch.autocast("cuda", torch.bfloat16, enabled=bool(autocast)), run.inside():
             out = model(ids, labels=ids)
         run.mark("logits", out.logits)
-        run.at("backward")
-        out.loss.backward()
-        run.after_backward(model)
-        run.at("optimizer")
-        optimizer.step()
-        run.after_step(optimizer)
-        run.at("zero_grad")
-        optimizer.zero_grad()
+        learn(run, model, optimizer, out.loss)
         run.stepped(step)
 
 
@@ -199,14 +197,7 @@ def convolutions(run):
             scores = model(x)
             run.logits(scores)
             loss = F.cross_entropy(scores, y)
-        run.at("backward")
-        loss.backward()
-        run.after_backward(model)
-        run.at("optimizer")
-        optimizer.step()
-        run.after_step(optimizer)
-        run.at("zero_grad")
-        optimizer.zero_grad()
+        learn(run, model, optimizer, loss)
         print(f"step {step} loss {loss.item():.4f}")
         run.stepped(step)
 
@@ -344,14 +335,7 @@ def side_stream(run):
         run.at("forward")
         with run.inside():
             loss, _ = language_loss(run, model, ids)
-        run.at("backward")
-        loss.backward()
-        run.after_backward(model)
-        run.at("optimizer")
-        optimizer.step()
-        run.after_step(optimizer)
-        run.at("zero_grad")
-        optimizer.zero_grad()
+        learn(run, model, optimizer, loss)
         run.stepped(step)
 
 
