@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -190,6 +191,16 @@ func TestMaxMemory(t *testing.T) {
 				t.Errorf("%d bytes allocated, %d allowed", n, limit)
 			}
 		})
+	}
+}
+
+// A table is there twice while it grows, which counts: 200,000 lists fit into the limit, but not
+// beside their smaller selves.
+func TestMaxMemoryOfGrowingTables(t *testing.T) {
+	file := "\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces](" + strings.Repeat("]", 200_000) + "eu."
+	_, err := snapshot.Decode(strings.NewReader(file), snapshot.Options{MaxMemory: 16 << 20})
+	if !errors.Is(err, snapshot.ErrMemory) {
+		t.Errorf("%v, want a word on the limit", err)
 	}
 }
 
