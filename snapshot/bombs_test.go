@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -201,6 +202,22 @@ func TestMaxMemoryOfGrowingTables(t *testing.T) {
 	_, err := snapshot.Decode(strings.NewReader(file), snapshot.Options{MaxMemory: 16 << 20})
 	if !errors.Is(err, snapshot.ErrMemory) {
 		t.Errorf("%v, want a word on the limit", err)
+	}
+}
+
+// Of allocator settings without end the first are kept, and it is told.
+func TestManySettings(t *testing.T) {
+	var pairs strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&pairs, "\x8c\x05k%04dK\x01", i)
+	}
+	file := "\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]\x8c\x12allocator_settings}(" + pairs.String() + "uu."
+	s, err := snapshot.Decode(strings.NewReader(file), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Settings) != 1000 || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "more than 1000 allocator_settings") {
+		t.Errorf("%d settings, damage %q", len(s.Settings), s.Damage)
 	}
 }
 
