@@ -45,10 +45,7 @@ func (m *machine) apply(x *value, l *linear) *value {
 	}
 	s := m.add(y, q)
 	m.drop(in, q, y)
-	if s.e > x.e && !m.mixed {
-		s = m.replace(s, m.cast(s, x.e))
-	}
-	return s
+	return m.replace(s, m.cast(s, y.e))
 }
 
 // plain is a linear layer without its adapter.
@@ -84,11 +81,15 @@ func (m *machine) weighted(x, y *value, l *linear) *value {
 	if !a.wide {
 		narrow = e
 	}
-	names := []*storage{m.alloc(l.in*l.in*a.a.weight.val.e, Temporary)} // identity
-	if narrow != a.a.weight.val.e {
-		names = append(names, m.alloc(l.in*l.in*narrow, Temporary))
+	identity := m.alloc(l.in*l.in*a.a.weight.val.e, Temporary)
+	names := []*storage{identity}
+	if narrow != a.a.weight.val.e { // its copy is what the graph holds
+		names[0] = m.alloc(l.in*l.in*narrow, Temporary)
 	}
 	names = append(names, m.alloc(l.in*a.a.out*narrow, Temporary), m.alloc(l.in*l.out*narrow, Temporary)) // update
+	if names[0] != identity {
+		m.release(identity)
+	}
 	if narrow != e {
 		names = append(names, m.alloc(l.in*l.out*e, Temporary))
 	}

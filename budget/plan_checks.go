@@ -53,7 +53,8 @@ func (s Setting) checkWords() error {
 	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
 		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
-		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
+		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter},
+		{"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
 		}
