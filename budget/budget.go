@@ -136,7 +136,7 @@ func (p *plan) gradients() int64 {
 func (p *plan) gradientParts() (dense, experts int64) {
 	for _, q := range p.trained().params {
 		switch n := q.Elements() * p.kept; {
-		case !q.trainable:
+		case !q.hasGradient():
 		case q.expert():
 			experts += n
 		default:
@@ -166,7 +166,7 @@ func (p *plan) optimizer() (state, temp int64) {
 		state += p.share(s, 1, experts)
 		temp = max(temp, p.share(t, 1, experts))
 	}
-	ts := optTensors(p.trained(), p.adapters)
+	ts := p.unevenTensors(optTensors(p.trained(), p.adapters))
 	if p.EP > 1 && p.shards(true) != p.shards(false) && (p.Zero > 0 || p.FSDP != "") {
 		add(slices.DeleteFunc(slices.Clone(ts), func(t optTensor) bool { return !t.expert }), true)
 		ts = slices.DeleteFunc(ts, func(t optTensor) bool { return t.expert })

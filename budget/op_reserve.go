@@ -14,6 +14,7 @@ const (
 	mainStream uint8 = iota
 	gatherStream
 	reduceStream
+	narrowStream // FSDP1's for this rank's part of what is gathered
 	numStreams
 )
 
@@ -106,7 +107,7 @@ func (p *plan) optimizerTensors() (state, temp []int64) {
 	}
 	ws, _ := p.workspaces()
 	row := optimizers[p.Optimizer]
-	ts := optTensors(p.trained(), p.adapters)
+	ts := p.unevenTensors(optTensors(p.trained(), p.adapters))
 	for _, t := range ts {
 		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, wp, ws, p.MasterWeights)
 		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))

@@ -336,7 +336,7 @@ var rungs = []rung{
 		func(s *Setting) bool { return strings.HasPrefix(s.Optimizer, "adam") && s.Optimizer != "adamw-8bit" },
 		func(s *Setting) { s.Optimizer, s.MasterWeights = "adamw-8bit", false }},
 	{"LoRA, rank 16", "--lora 16", "trains adapters only", func(s *Setting) bool { return s.LoRA == 0 },
-		func(s *Setting) { s.LoRA, s.Optimizer, s.MasterWeights = 16, "adamw", false }},
+		func(s *Setting) { s.LoRA, s.Freeze, s.Optimizer, s.MasterWeights = 16, 0, "adamw", false }},
 	{"4-bit base weights (QLoRA)", "--precision int4", "slower, a little noise in the base",
 		func(s *Setting) bool { return s.LoRA > 0 && (s.Precision == "bf16" || s.Precision == "fp16") },
 		func(s *Setting) { s.Precision = "int4" }},
