@@ -151,7 +151,7 @@ func (p *plan) gradients() int64 {
 func (p *plan) gradientParts() (dense, experts int64) {
 	for _, q := range p.everything() {
 		switch n := q.Elements() * p.betweenSteps(q); {
-		case !q.trainable:
+		case !q.hasGradient():
 		case q.expert():
 			experts += n
 		default:
@@ -176,7 +176,7 @@ func (p *plan) optimizer() (state, temp int64) {
 			temp = max(temp, p.share(t, 1, experts))
 		}
 	}
-	ts := p.optTensors(p.everything())
+	ts := p.unevenTensors(p.optTensors(p.everything()))
 	if p.EP > 1 && p.shards(true) != p.shards(false) && (p.Zero > 0 || p.FSDP != "") {
 		add(slices.DeleteFunc(slices.Clone(ts), func(t optTensor) bool { return !t.expert }), true)
 		ts = slices.DeleteFunc(ts, func(t optTensor) bool { return t.expert })

@@ -84,6 +84,25 @@ var adapterRuns = []struct {
 	{"LoRA, 4 bits, nested, checkpointed", llama4, Setting{LoRA: 16, Precision: "int4", Checkpointing: "full"}, 5242880, 3074841720},
 	{"DoRA, 4 bits", llama4, Setting{LoRA: 16, Adapter: "dora", Precision: "int4", PlainScales: true}, 5414912, 12032149600},
 	{"(IA)3, autocast", llama4, Setting{Adapter: "ia3", Precision: "bf16-mixed"}, 65536, 11623801448},
+	{"DoRA, autocast", llama4, Setting{LoRA: 16, Adapter: "dora", Precision: "bf16-mixed"}, 5414912, 14790550120},
+	{"LoRA, on q_proj, v_proj, saving embed_tokens, lm_head, autocast", llama4, Setting{LoRA: 16, Precision: "bf16-mixed", LoRATargets: "q_proj,v_proj", SaveModules: "embed_tokens,lm_head"}, 262995968, 14194279016},
+	{"LoRA, on q_proj, v_proj, embed_tokens, lm_head, autocast", llama4, Setting{LoRA: 64, Precision: "bf16-mixed", LoRATargets: "q_proj,v_proj,embed_tokens,lm_head"}, 8028160, 11149116008},
+	{"LoRA-FA, autocast", llama4, Setting{LoRA: 16, Adapter: "lora-fa", Precision: "bf16-mixed"}, 2752512, 10672685672},
+	{"LoRA, 16-bit adapters", llama4, Setting{LoRA: 16, LoRADtype: "model"}, 5242880, 7162569064},
+	{"DoRA, 16-bit adapters", llama4, Setting{LoRA: 16, Adapter: "dora", LoRADtype: "model"}, 5414912, 9983193448},
+	{"(IA)3, 16-bit adapters", llama4, Setting{Adapter: "ia3", LoRADtype: "model"}, 65536, 6926635368},
+	{"LoRA-FA, 16-bit adapters", llama4, Setting{LoRA: 16, Adapter: "lora-fa", LoRADtype: "model"}, 2752512, 6414410088},
+	{"LoRA, dropout", llama4, Setting{LoRA: 16, LoRADropout: 0.05}, 5242880, 9596838248},
+	{"LoRA-FA, dropout", llama4, Setting{LoRA: 16, Adapter: "lora-fa", LoRADropout: 0.05}, 2752512, 7026778472},
+	{"LoRA, on q_proj, embed_tokens, tied", with(llama4, "tie_word_embeddings", true), Setting{LoRA: 16, LoRATargets: "q_proj,embed_tokens"}, 1101824, 6477193576},
+	{"LoRA, on q_proj, v_proj, saving lm_head, tied", with(llama4, "tie_word_embeddings", true), Setting{LoRA: 16, LoRATargets: "q_proj,v_proj", SaveModules: "lm_head"}, 131923968, 7496278376},
+	{"LoRA, on q_proj, v_proj, saving embed_tokens, tied", with(llama4, "tie_word_embeddings", true), Setting{LoRA: 16, LoRATargets: "q_proj,v_proj", SaveModules: "embed_tokens"}, 131923968, 7529849192},
+	{"LoRA, on q_proj, v_proj, saving embed_tokens, lm_head, 16-bit adapters", llama4, Setting{LoRA: 16, LoRATargets: "q_proj,v_proj", SaveModules: "embed_tokens,lm_head", LoRADtype: "model"}, 262995968, 8203166056},
+	{"DoRA", llama4, Setting{LoRA: 16, Adapter: "dora"}, 5414912, 13286244704},
+	{"DoRA, on q_proj, v_proj", llama4, Setting{LoRA: 16, Adapter: "dora", LoRATargets: "q_proj,v_proj"}, 872448, 7442223464},
+	{"DoRA, checkpointed", llama4, Setting{LoRA: 16, Adapter: "dora", Checkpointing: "full"}, 5414912, 7080476960},
+	{"DoRA, dropout", llama4, Setting{LoRA: 16, Adapter: "dora", LoRADropout: 0.05}, 5414912, 18638176608},
+	{"DoRA, checkpointed, 32 layers", with(llama4, "num_hidden_layers", 32.0), Setting{LoRA: 16, Adapter: "dora", Checkpointing: "full"}, 43319296, 20689125664},
 }
 
 func TestAdapterRuns(t *testing.T) {
@@ -98,7 +117,11 @@ func TestAdapterRuns(t *testing.T) {
 			}
 			off := float64(b.PeakBytes)/float64(r.peak) - 1
 			t.Logf("peak %+.3f %%", 100*off)
-			if math.Abs(off) > 0.015 {
+			most := 0.015
+			if s.Adapter == "dora" && s.Checkpointing == "full" && c.Int("num_hidden_layers") == 4 {
+				most = 0.025 // gradients that wait for the block's second run are left out: no more than four, of one layer
+			}
+			if math.Abs(off) > most {
 				t.Errorf("peak %d, recorded %d: %+.2f %%", b.PeakBytes, r.peak, 100*off)
 			}
 			if b.Model.Trainable != r.trained {

@@ -82,6 +82,7 @@ func (r *run) collected() int64 {
 // load puts the weights on the device.
 func (r *run) load() {
 	m, p := r.m, r.p
+	r.flatten()
 	for _, q := range p.model.params {
 		n := q.Elements()
 		stored := p.stored(q)

@@ -14,6 +14,7 @@ const (
 	mainStream uint8 = iota
 	gatherStream
 	reduceStream
+	narrowStream // FSDP1's for this rank's part of what is gathered
 	numStreams
 )
 
@@ -102,7 +103,7 @@ func (p *plan) optimizerTensors() (state, temp []int64) {
 	}
 	ws, _ := p.workspaces()
 	row := optimizers[p.Optimizer]
-	ts := p.optTensors(p.everything())
+	ts := p.unevenTensors(p.optTensors(p.everything()))
 	for _, t := range ts {
 		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, ws, p.MasterWeights)
 		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))

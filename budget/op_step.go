@@ -356,6 +356,9 @@ func (r *run) checkpointed(i int, b *block, x *value, c context, run func(*value
 		defer func() { m.selective = false }()
 		return run(x)
 	}
+	if !x.needsGrad() && trains(b.params) { // its weights are reason enough to run it again
+		m.entry(x)
+	}
 	m.replay.op = how == "op"
 	return m.checkpoint(x, run, args...)
 }

@@ -23,6 +23,7 @@ var choices = map[string][]string{
 	"lora-dtype":    {"model", "fp32"},
 	"adapter":       {"lora", "rslora", "dora", "lora-fa", "ia3"},
 	"fsdp":          {"", "full", "hybrid"},
+	"reduce-dtype":  {"", "fp32", "bf16", "fp16"},
 	"allocator":     {"native", "expandable"},
 }
 
@@ -53,8 +54,8 @@ func (s Setting) checkWords() error {
 	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
 		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
-		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter},
-		{"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
+		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP},
+		{"reduce-dtype", s.ReduceDtype}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
 		}
@@ -120,6 +121,12 @@ func (s Setting) checkRanks() error {
 		return fmt.Errorf("--sequence-parallel splits what --tp leaves whole: add --tp N")
 	case s.SequenceParallel && s.Sequence/s.CP%s.TP != 0:
 		return fmt.Errorf("--seq %d cannot be divided over --tp %d", s.Sequence/s.CP, s.TP)
+	case s.FSDPVersion < 0 || s.FSDPVersion > 2:
+		return fmt.Errorf("--fsdp-version %d: 1 or 2", s.FSDPVersion)
+	case s.FSDP != "" && s.FSDPVersion == 1 && s.PP > 1:
+		return fmt.Errorf("--fsdp-version 1 goes without --pp: pipelines take --fsdp-version 2")
+	case s.Shards < 0 || s.Shards > 0 && dp%s.Shards != 0:
+		return fmt.Errorf("--fsdp-shards %d does not divide the %d GPUs that have the same weights", s.Shards, dp)
 	case s.Zero > 0 && s.FSDP != "":
 		return fmt.Errorf("--zero and --fsdp shard the same thing: give one of them")
 	case s.GPUs%(s.TP*s.PP*s.CP) != 0:
@@ -181,6 +188,9 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	}
 	mod, err := c.network()
 	if err != nil {
+		return nil, err
+	}
+	if err := s.freeze(mod); err != nil {
 		return nil, err
 	}
 	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
@@ -288,7 +298,7 @@ func (c *Config) network() (*model, error) {
 // giveBack keeps a network for the next budget unless it was divided or given
 // adapters.
 func (p *plan) giveBack(c *Config) {
-	if p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.model.config.spare == c.spare {
+	if p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && p.model.config.spare == c.spare {
 		c.spare.Store(p.model)
 	}
 }

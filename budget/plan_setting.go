@@ -99,6 +99,7 @@ type Setting struct {
 	Float8              bool   // products in 8 bits, as torchao makes them
 	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
 
+	Freeze      int64  // blocks from the first one on that, with what is before them, aren't trained
 	LoRA        int64  // rank, 0: full training
 	LoRATargets string // all, qv, or names with commas
 	LoRADtype   string // model, fp32
@@ -110,6 +111,11 @@ type Setting struct {
 
 	Zero           int    // ZeRO stage, 0-3
 	FSDP           string // full, hybrid
+	FSDPVersion    int    // 1: a unit's parameters are one flat tensor; 0 and 2: they stay what they are
+	Shards         int64  // ranks that share one copy of the model; 0: all of them, with hybrid those of a node
+	KeepGathered   bool   // gathered parameters stay from forward to backward
+	ReduceDtype    string // fp32 bf16 fp16: what FSDP reduces gradients in; empty: the wider of shards and compute type
+	FreeGathers    bool   // FSDP1 gathers ahead without limit
 	GPUs           int64  // altogether, 0: the fewest that the model can be divided over
 	TP, PP, EP, CP int64
 	Offload        string // none optimizer params
