@@ -16,14 +16,14 @@ func FindResumed(a *rules.Facts) {
 	const few = 8 // pairs
 	a.Resumed = map[timeline.AllocationID]meaning.Detail{}
 	var ids []timeline.AllocationID // what setup leaves
-	read := map[int64]int{}         // what a file brought that setup lets go, by size: weights that were copied
+	read := map[int64]int{}         // by size: when the last of what a file brought goes, as weights that are copied
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
 		switch n := a.Timeline.Requested(id); {
 		case a.Phase[id] != meaning.Setup || n <= phases.Scalar:
 		case a.Outlives(id) || a.PhaseAt(a.Freed(id)) != meaning.Setup:
 			ids = append(ids, id)
-		case a.Birth(id).Marks&frames.Stored != 0:
-			read[n]++
+		case isBrought(a, id) && a.Freed(id)-a.Born(id) > 16:
+			read[n] = max(read[n], a.Freed(id))
 		}
 	}
 	defer markSurplus(a, ids, read)
@@ -60,8 +60,12 @@ func FindResumed(a *rules.Facts) {
 // and brought by a file where stacks show that and no step is seen.
 func isPair(a *rules.Facts, ids []timeline.AllocationID) bool {
 	n := a.Timeline.Requested(ids[0])
-	brought := a.Trains || a.Updates || !a.Recorded.Allocs || a.Birth(ids[1]).Marks&frames.Stored != 0
-	return n == a.Timeline.Requested(ids[1]) && brought && !a.StateSize[n]
+	return n == a.Timeline.Requested(ids[1]) && !a.StateSize[n] && (a.Trains || a.Updates || isBrought(a, ids[1]))
+}
+
+// isBrought reports whether a file may have brought an allocation.
+func isBrought(a *rules.Facts, id timeline.AllocationID) bool {
+	return !a.Recorded.Allocs || a.Birth(id).Marks&frames.Stored != 0
 }
 
 // markMoments marks moments, and the counters that come before or between them.
@@ -78,7 +82,7 @@ func markMoments(a *rules.Facts, ids []timeline.AllocationID) {
 
 // markSurplus marks, in training whose optimizer makes no state, what setup leaves of the
 // sizes of gradients after as many weights: two for each are moments; one is, where a file
-// brought it together with weights that were copied.
+// brought it while weights of its were there to be copied.
 func markSurplus(a *rules.Facts, ids []timeline.AllocationID, read map[int64]int) {
 	seen := map[int64]int{}
 	for _, id := range ids {
@@ -87,7 +91,7 @@ func markSurplus(a *rules.Facts, ids []timeline.AllocationID, read map[int64]int
 		if seen[n]++; g == 0 || seen[n] <= g || a.StateSize[n] || a.Resumed[id] != meaning.NoDetail {
 			continue
 		}
-		if all == 3*g || all == 2*g && read[n] >= g && a.Birth(id).Marks&frames.Stored != 0 {
+		if all == 3*g || all == 2*g && read[n] > a.Born(id) && isBrought(a, id) {
 			a.Resumed[id] = [...]meaning.Detail{meaning.Moment2, meaning.Moment1}[(seen[n]-g)%2]
 		}
 	}
