@@ -14,7 +14,7 @@ import (
 // files and no step is seen, a file must have brought them.
 func FindResumed(a *rules.Facts) {
 	const few = 8 // pairs
-	a.Resumed = map[timeline.AllocationID]meaning.Detail{}
+	a.Beside = map[timeline.AllocationID]rules.Claim{}
 	var ids []timeline.AllocationID // what setup leaves
 	read := map[int64]int{}         // by size: when the last of what a file brought goes, as weights that are copied
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
@@ -26,6 +26,7 @@ func FindResumed(a *rules.Facts) {
 			read[n] = max(read[n], a.Freed(id))
 		}
 	}
+	defer markCopies(a, ids)
 	defer markSurplus(a, ids, read)
 	of := map[int64]int{} // by size
 	for _, id := range ids {
@@ -71,11 +72,11 @@ func isBrought(a *rules.Facts, id timeline.AllocationID) bool {
 // markMoments marks moments, and the counters that come before or between them.
 func markMoments(a *rules.Facts, ids []timeline.AllocationID) {
 	for i, id := range ids {
-		a.Resumed[id] = [...]meaning.Detail{meaning.Moment1, meaning.Moment2}[i%2]
+		markState(a, id, [...]meaning.Detail{meaning.Moment1, meaning.Moment2}[i%2])
 	}
 	for id := max(ids[0]-1, 0); id < ids[len(ids)-1]; id++ {
 		if a.Timeline.Requested(id) <= phases.Scalar && a.Phase[id] == meaning.Setup && a.Outlives(id) {
-			a.Resumed[id] = meaning.StepCounter
+			markState(a, id, meaning.StepCounter)
 		}
 	}
 }
@@ -88,11 +89,48 @@ func markSurplus(a *rules.Facts, ids []timeline.AllocationID, read map[int64]int
 	for _, id := range ids {
 		n := a.Timeline.Requested(id)
 		g, all := a.GradientSize[n], a.WeightSize[n]
-		if seen[n]++; g == 0 || seen[n] <= g || a.StateSize[n] || a.Resumed[id] != meaning.NoDetail {
+		if seen[n]++; g == 0 || seen[n] <= g || a.StateSize[n] || a.Beside[id].Sure > 0 {
 			continue
 		}
 		if all == 3*g || all == 2*g && read[n] > a.Born(id) && isBrought(a, id) {
-			a.Resumed[id] = [...]meaning.Detail{meaning.Moment2, meaning.Moment1}[(seen[n]-g)%2]
+			markState(a, id, [...]meaning.Detail{meaning.Moment2, meaning.Moment1}[(seen[n]-g)%2])
+		}
+	}
+}
+
+// markState marks an optimizer's state, for which only sizes speak where there are no stacks.
+func markState(a *rules.Facts, id timeline.AllocationID, d meaning.Detail) {
+	sure := uint8(rules.Likely)
+	if !a.Recorded.Allocs {
+		sure = rules.Plausible
+	}
+	a.Beside[id] = rules.KindOf(meaning.OptimizerState, d, sure)
+}
+
+// markCopies marks what has the sizes of weights in full precision where only those in half
+// precision have gradients, and what has that of a flat buffer of all weights: an
+// optimizer's copies, and before them what gradients are summed in, if there are two.
+func markCopies(a *rules.Facts, ids []timeline.AllocationID) {
+	flat, seen := map[int64]bool{}, map[int64]int{}
+	for id := range a.Packed {
+		flat[a.Timeline.Requested(id)] = true
+	}
+	trained := false // what an optimizer has state of
+	for n := range a.StateSize {
+		trained = trained || a.GradientSize[n] > 0
+	}
+	for _, id := range ids {
+		n := a.Timeline.Requested(id)
+		half := a.WeightSize[n/2] * int(1-n%2)
+		seen[n]++
+		switch own := a.StateSize[n] && a.GradientSize[n] == 0 && (!trained || a.GradientSize[n/2] > 0); {
+		case a.Beside[id].Sure > 0 || a.Packed[id]:
+		case own && a.WeightSize[n] <= half, own && a.WeightSize[n] == 2*half && seen[n] > half, flat[n/2] && n%2 == 0:
+			a.Beside[id] = rules.KindOf(meaning.OptimizerState, meaning.MasterWeights, rules.Plausible)
+		case own && a.WeightSize[n] == 2*half:
+			a.Beside[id] = rules.As(meaning.Gradients, rules.Plausible)
+		case flat[n]: // or a moment
+			a.Beside[id] = rules.As(meaning.Gradients, rules.Guess)
 		}
 	}
 }
