@@ -28,6 +28,13 @@ func WeightSized(a *Facts, id timeline.AllocationID) bool {
 	return n >= large && a.WeightSize[n] > 0
 }
 
+// HalfOfMatrix is true of what is half as large as a weight that is no bias.
+func HalfOfMatrix(a *Facts, id timeline.AllocationID) bool {
+	const large = 1 << 16 // bytes
+	n := a.Timeline.Requested(id)
+	return n >= large && a.WeightHalf[n]
+}
+
 // Row is the largest size that two are multiples of.
 func Row(n, size int64) int64 {
 	for size > 0 {
