@@ -15,7 +15,7 @@ kept, or a module holds it until it is made again, it is an activation; else a r
 	Needs:  []rules.Need{rules.Training, rules.Lives, rules.Releases},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			if beforeBackward(a, id) {
+			if rules.BeforeBackward(a, id) {
 				return rules.Claim{}
 			}
 			r := a.Run(a.Born(id))

@@ -20,7 +20,7 @@ validation: a batch or a result that the program holds until the next.`,
 		}
 		return func(id timeline.AllocationID) rules.Claim {
 			b, f := a.Born(id), a.Freed(id)
-			if beforeBackward(a, id) && (spans && spansStep(a, id, f-b) || f > a.UntrainedEnd(b)) {
+			if rules.BeforeBackward(a, id) && (spans && spansStep(a, id, f-b) || f > a.UntrainedEnd(b)) {
 				return rules.As(meaning.Temporary, rules.Plausible)
 			}
 			return rules.Claim{}
