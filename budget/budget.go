@@ -76,6 +76,9 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	if s, err = c.complete(s); err != nil {
 		return nil, err
 	}
+	if b := c.memo.budget(s); b != nil {
+		return b, nil
+	}
 	p, err := newPlan(c, s)
 	if err != nil {
 		return nil, err
@@ -93,6 +96,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	}
 	b.finish(p)
 	p.giveBack(c)
+	c.memo.keep(s, b)
 	return b, nil
 }
 

@@ -268,6 +268,7 @@ type plan struct {
 	logging  bool    // the machine's requests are kept
 	chunked  []*plan // a pipeline rank's pieces of the model
 	moved    []move  // and its schedule
+	rank     int64   // in the pipeline
 	all      *model  // parameters of all of its pieces
 }
 
