@@ -79,7 +79,9 @@ type parameter struct {
 	joined    bool // frozen, but in a flat tensor with others that are trained
 	packed    bool // quantised: unpacked for every use
 	listed    bool // a buffer that published counts have among the parameters
-	outside   bool // an adapter of a layer outside of the blocks
+	adapter   bool // hung on the model
+	outside   bool // on a layer outside of the blocks
+	copied    bool // a module that PEFT trains a copy of
 	val       *value
 }
 

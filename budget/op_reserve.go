@@ -106,15 +106,11 @@ func (p *plan) optimizerTensors() (state, temp []int64) {
 	if p.Offload != "none" || p.Optimizer == "none" {
 		return nil, nil
 	}
-	wp := p.kept
-	if len(p.adapters) > 0 {
-		wp = p.adapterWidth()
-	}
 	ws, _ := p.workspaces()
 	row := optimizers[p.Optimizer]
-	ts := p.unevenTensors(optTensors(p.trained(), p.adapters))
+	ts := p.unevenTensors(p.optTensors(p.everything()))
 	for _, t := range ts {
-		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, wp, ws, p.MasterWeights)
+		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, ws, p.MasterWeights)
 		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))
 		for range n {
 			state = append(state, s/n)

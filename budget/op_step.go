@@ -253,7 +253,7 @@ func (m *machine) seed(v *value) {
 func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
 	x, names := r.embeddings(mod, b, batch, seq)
-	if r.p.LoRA > 0 && r.p.recomputes() && m.grad { // enable_input_require_grads
+	if r.p.adapts() && r.p.recomputes() && m.grad { // enable_input_require_grads
 		m.entry(x)
 	}
 	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq},

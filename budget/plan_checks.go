@@ -21,6 +21,7 @@ var choices = map[string][]string{
 	"cache":         {"dynamic", "static", "none"},
 	"kv":            {"", "fp32", "bf16", "fp16", "fp8", "int8", "int4"},
 	"lora-dtype":    {"model", "fp32"},
+	"adapter":       {"lora", "rslora", "dora", "lora-fa", "ia3"},
 	"fsdp":          {"", "full", "hybrid"},
 	"reduce-dtype":  {"", "fp32", "bf16", "fp16"},
 	"allocator":     {"native", "expandable"},
@@ -38,7 +39,7 @@ var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
 
 // check refuses settings that cannot be.
 func (s Setting) check() error {
-	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkRanks, s.checkPrecision} {
+	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkRanks, s.checkPrecision, s.checkAdapters} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -53,7 +54,7 @@ func (s Setting) checkWords() error {
 	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
 		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
-		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"fsdp", s.FSDP},
+		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP},
 		{"reduce-dtype", s.ReduceDtype}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
@@ -152,16 +153,30 @@ func (s Setting) checkPrecision() error {
 	switch {
 	case s.Attention == "flash" && s.Precision == "fp32":
 		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
-	case quantised && !s.Inference && s.LoRA == 0:
+	case quantised && !s.Inference && !s.adapts():
 		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
-	case s.DoRA && s.LoRA == 0:
-		return fmt.Errorf("--dora is a kind of LoRA: add --lora RANK")
 	case s.Float8 && s.Precision != "bf16" && s.Precision != "bf16-mixed":
 		return fmt.Errorf("--float8 makes products of 16-bit numbers in 8 bits: take --precision bf16 or bf16-mixed")
 	case s.OptimizerInBackward && s.Accumulate > 1:
 		return fmt.Errorf("--optimizer-in-backward steps after each micro-batch: it goes without --accumulate")
-	case s.LoRA > 0 && s.Inference:
-		return fmt.Errorf("--lora is a way of training: leave --inference out, merged adapters cost nothing")
+	}
+	return nil
+}
+
+func (s Setting) checkAdapters() error {
+	switch {
+	case s.DoRA && s.LoRA == 0:
+		return fmt.Errorf("--dora is a kind of LoRA: add --lora RANK")
+	case s.DoRA && s.Adapter != "dora":
+		return fmt.Errorf("--dora and --adapter %s are two kinds of adapters: give one of them", s.Adapter)
+	case s.Adapter == "ia3" && s.LoRA > 0:
+		return fmt.Errorf("--adapter ia3 has no rank: leave --lora out")
+	case s.Adapter != "lora" && !s.adapts():
+		return fmt.Errorf("--adapter %s is a kind of LoRA: add --lora RANK", s.Adapter)
+	case s.SaveModules != "" && !s.adapts():
+		return fmt.Errorf("--modules-to-save names what is trained beside adapters: add --lora RANK")
+	case s.adapts() && s.Inference:
+		return fmt.Errorf("adapters are a way of training: leave --inference out, merged ones cost nothing")
 	}
 	return nil
 }
@@ -194,7 +209,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if mod.patch != nil {
 		p.Sequence = mod.patches
 	}
-	for _, f := range []func() error{p.stages, p.overflow, p.tensorParallel, p.addLoRA} {
+	for _, f := range []func() error{p.stages, p.overflow, p.tensorParallel, p.addAdapters} {
 		if err := f(); err != nil {
 			return nil, err
 		}
@@ -283,7 +298,7 @@ func (c *Config) network() (*model, error) {
 // giveBack keeps a network for the next budget unless it was divided or given
 // adapters.
 func (p *plan) giveBack(c *Config) {
-	if p.TP == 1 && p.EP == 1 && p.PP == 1 && p.LoRA == 0 && p.Freeze == 0 && p.model.config.spare == c.spare {
+	if p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && p.model.config.spare == c.spare {
 		c.spare.Store(p.model)
 	}
 }

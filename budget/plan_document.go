@@ -120,8 +120,9 @@ func (s Setting) words() map[string]any {
 		s.ActivationOffload, s.Float8
 	m["sequence_parallel"], m["micro_batches"], m["schedule"], m["framework"] = s.SequenceParallel, s.MicroBatches, s.Schedule,
 		s.Framework
-	if s.LoRA > 0 {
-		m["lora_targets"], m["lora_dtype"], m["dora"] = s.LoRATargets, s.LoRADtype, s.DoRA
+	if s.adapts() {
+		m["adapter"], m["modules_to_save"] = s.Adapter, s.SaveModules
+		m["lora_targets"], m["lora_dtype"], m["dora"] = s.LoRATargets, s.LoRADtype, s.Adapter == "dora"
 	}
 	return m
 }

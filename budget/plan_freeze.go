@@ -9,7 +9,7 @@ func (s Setting) freeze(mod *model) error {
 	switch {
 	case s.Freeze == 0:
 		return nil
-	case s.Inference || s.LoRA > 0:
+	case s.Inference || s.adapts():
 		return fmt.Errorf("--freeze is for training a part of the model: leave --inference and --lora out")
 	case mod.encoder != nil || mod.vision != nil:
 		return fmt.Errorf("--freeze %d: models of two stacks are not supported", s.Freeze)
@@ -53,7 +53,7 @@ func (p *plan) unevenTensors(ts []optTensor) []optTensor {
 		}
 	}
 	if k := p.shards(false); frozen > 0 {
-		ts = append(ts, optTensor{n: k*min(trained, parts(trained+frozen, k)) - trained})
+		ts = append(ts, optTensor{n: k*min(trained, parts(trained+frozen, k)) - trained, width: p.kept})
 	}
 	return ts
 }

@@ -104,7 +104,10 @@ type Setting struct {
 	LoRATargets string // all, qv, or names with commas
 	LoRADtype   string // model, fp32
 	LoRADropout float64
-	DoRA        bool
+	DoRA        bool   // another name for the adapter "dora"
+	Adapter     string // lora rslora dora lora-fa ia3, the last of which has no rank
+	SaveModules string // modules that are trained in full beside adapters, with commas
+	PlainScales bool   // of 4-bit weights: float32 scales, not 8-bit ones with scales of their own
 
 	Zero           int    // ZeRO stage, 0-3
 	FSDP           string // full, hybrid
@@ -151,6 +154,10 @@ func (s Setting) Defaults() Setting {
 	s.Loss = cmp.Or(s.Loss, "default")
 	s.LoRATargets = cmp.Or(s.LoRATargets, "all")
 	s.LoRADtype = cmp.Or(s.LoRADtype, "fp32")
+	if s.DoRA {
+		s.Adapter = cmp.Or(s.Adapter, "dora")
+	}
+	s.Adapter = cmp.Or(s.Adapter, "lora")
 	s.Offload = cmp.Or(s.Offload, "none")
 	s.Cache = cmp.Or(s.Cache, "dynamic")
 	s.Allocator = cmp.Or(s.Allocator, "native")
@@ -168,6 +175,9 @@ func (s Setting) Defaults() Setting {
 	s.Context = cmp.Or(s.Context, s.Sequence)
 	return s
 }
+
+// adapts says whether adapters are trained, beside which the model is frozen.
+func (s Setting) adapts() bool { return s.LoRA > 0 || s.Adapter == "ia3" }
 
 // suggested is the framework whose settings these are: words that only one of them has.
 func (s Setting) suggested() string {

@@ -161,7 +161,7 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 	case z.packs(q):
 		return z.bytes(q)
 	case p.quantised(q):
-		return quantisedBytes(p.Precision, q.Elements())
+		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales)
 	case q.val != nil:
 		return q.Elements() * min(q.val.e, max(p.width, p.wide))
 	}
@@ -545,11 +545,11 @@ func (p *plan) optimizerTemp(qs []*parameter) int64 {
 		return 0
 	}
 	ws, _ := p.workspaces()
-	wp := p.kept
-	if len(p.adapters) > 0 {
-		wp = p.adapterWidth()
+	var temp int64
+	for _, same := range byWidth(p.optTensors(qs)) {
+		_, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights)
+		temp = max(temp, t)
 	}
-	_, temp := optimizerBytes(p.Optimizer, optTensors(&model{params: qs}, nil), wp, ws, p.MasterWeights)
 	return temp
 }
 

@@ -137,6 +137,9 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.StringVar(&s.Framework, "framework", "",
 		"transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
+	fl.StringVar(&s.Adapter, "adapter", "", "lora rslora dora lora-fa, with --lora RANK; or ia3 (default \"lora\")")
+	fl.StringVar(&s.SaveModules, "modules-to-save", "", "module names with commas: trained in full beside adapters")
+	fl.BoolVar(&s.PlainScales, "plain-scales", false, "4-bit weights without nested (double) quantization of their scales")
 	fl.BoolVar(&s.SequenceParallel, "sequence-parallel", false, "what --tp leaves whole is split by tokens")
 	fl.Int64Var(&s.MicroBatches, "micro-batches", 0, "micro-batches of a pipeline's step (default as many as stages)")
 	fl.StringVar(&s.Schedule, "schedule", "1f1b", "of a pipeline: 1f1b interleaved gpipe zbv")
