@@ -16,7 +16,7 @@ that loads batches makes inputs.`,
 	Needs:  []rules.Need{rules.Training, rules.Lives, rules.Releases},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			if beforeBackward(a, id) {
+			if rules.BeforeBackward(a, id) {
 				return rules.Claim{}
 			}
 			r := a.Run(a.Born(id))

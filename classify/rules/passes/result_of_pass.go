@@ -24,7 +24,7 @@ validation: a result that the program holds until the next; without stacks, what
 			switch {
 			case spansIt && a.Timeline.Older() == 0 && b == a.Steps[a.Step[id]].FirstEvent:
 				return rules.As(meaning.Inputs, rules.Guess)
-			case beforeBackward(a, id) && (spansIt || f > a.UntrainedEnd(b)):
+			case rules.BeforeBackward(a, id) && (spansIt || f > a.UntrainedEnd(b)):
 				return rules.As(meaning.Temporary, rules.Plausible)
 			}
 			return rules.Claim{}
