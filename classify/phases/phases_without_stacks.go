@@ -158,8 +158,7 @@ func (a *Program) rhythmStart() int {
 	best, score, at := 0, 0, len(one)
 	stays := map[int64]bool{}
 	for _, i := range one {
-		const large = 1 << 16
-		stays[a.Events.Size[i]] = a.Events.Size[i] >= large && (stays[a.Events.Size[i]] || a.Outlives(a.Timeline.Of[i]))
+		stays[a.Events.Size[i]] = stays[a.Events.Size[i]] || a.Outlives(a.Timeline.Of[i])
 	}
 	limit := a.Roots[min(3, len(a.Roots)-1)].end // an iteration may have several backward passes
 	for k := len(one) - 1; k >= 0; k-- {
@@ -167,7 +166,7 @@ func (a *Program) rhythmStart() int {
 		case a.Unpacked[a.Timeline.Of[one[k]]]:
 			score--
 		case f-one[k] <= 16 || a.CastAway(a.Timeline.Of[one[k]]): // a helper, as there are in setup too
-		case f < a.Roots[0].first && stays[a.Events.Size[one[k]]]: // or a weight that was copied
+		case f < a.Roots[0].first && f-one[k] > 64 && stays[a.Events.Size[one[k]]]: // or a weight that was copied
 		case f <= limit:
 			score++
 		default:
