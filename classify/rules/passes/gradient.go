@@ -57,7 +57,9 @@ func findGradientCopies(a *rules.Facts) map[int64]map[timeline.AllocationID]bool
 			copies[n] = map[timeline.AllocationID]bool{}
 		}
 		copies[n][id] = true
-		found++
+		if first := there[n][len(there[n])-1-a.WeightSize[n]]; a.Run(a.Born(first)) == a.Run(a.Born(id)) { // else of another model
+			found++
+		}
 	}
 	if found < few || a.Timeline.Older() > 0 {
 		return nil
