@@ -10,7 +10,7 @@ import (
 
 func TestFactsOf(t *testing.T) {
 	ev := evidence.New()
-	ev.Parameters = []evidence.Parameters{{BatchSize: ptr(int64(8))}}
+	ev.Parameters = []evidence.Parameters{{BatchSize: new(int64(8))}}
 	doc := &report.Document{Evidence: ev, Notes: []report.Note{{Key: "lr", Value: " 1e-4 "}, {Key: "host", Value: "node7"}, {Key: "odd", Value: "NaN"}},
 		Budget: map[string]any{"setting": map[string]any{"batch": 4, "sequence": 2048}}}
 	want := []report.Fact{{Name: "batch size", Value: 8}, {Name: "sequence length", Value: 2048}, {Name: "lr", Value: 1e-4}}
@@ -24,7 +24,7 @@ func TestFactsOf(t *testing.T) {
 
 func TestBrief(t *testing.T) {
 	failed := failing("e/1", "aa", "do this", 50, 3<<30)
-	failed.Document.Devices[0].OOMs[0].Phase = ptr("first_optimizer_step")
+	failed.Document.Devices[0].OOMs[0].Phase = new("first_optimizer_step")
 	for want, c := range map[string]struct {
 		doc    *report.Document
 		status report.Status

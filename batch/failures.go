@@ -127,8 +127,7 @@ func (b *indexBuilder) groups() []report.OOMGroup {
 		f := b.failures[key]
 		f.settle()
 		if saves := f.saves[f.FixID]; len(saves) > 0 {
-			m := median(saves)
-			f.SavesBytes = &m
+			f.SavesBytes = new(median(saves))
 		}
 		out = append(out, f.OOMGroup)
 	}

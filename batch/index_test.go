@@ -65,13 +65,11 @@ func TestLeakTrend(t *testing.T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // failing is a report of a run that failed at a time.
 func failing(path, fingerprint, fix string, time, requested int64) *Report {
 	d := report.Device{History: "complete", FirstTime: &time, Peaks: report.Peaks{Allocated: report.Peak{Bytes: gib}},
-		OOMs:     []report.OOM{{Verdict: "fragmentation", Fingerprint: &fingerprint, RequestedBytes: requested, Site: &report.Site{Function: "f", File: "a/b.py", Line: ptr(7), Known: true}}},
-		Findings: []report.Finding{{ID: "oom_fragmentation", Fix: &fix, SavesBytes: ptr(requested / 2), Outcome: report.Outcome{FixID: &fix}}}}
+		OOMs:     []report.OOM{{Verdict: "fragmentation", Fingerprint: &fingerprint, RequestedBytes: requested, Site: &report.Site{Function: "f", File: "a/b.py", Line: new(7), Known: true}}},
+		Findings: []report.Finding{{ID: "oom_fragmentation", Fix: &fix, SavesBytes: new(requested / 2), Outcome: report.Outcome{FixID: &fix}}}}
 	return &Report{Entry: Entry{Path: path, Name: FolderName(path), Experiment: experimentOf(path)},
 		Document: &report.Document{Devices: []report.Device{d}, Verdict: report.Verdict{Severity: report.Critical}, Evidence: evidence.New()}}
 }
@@ -84,7 +82,7 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 	b.add(failing("e/4", "bb", "", 10, 5))
 	logged := failing("e/5", "", "", 10, 5)
 	logged.Document.Devices = nil
-	logged.Document.Evidence.OOMMessages = []evidence.OOMMessage{{RequestedBytes: ptr(int64(9)), UserFile: ptr("/home/x/train.py")}, {RequestedBytes: ptr(int64(9)), UserFile: ptr("/home/x/train.py")}}
+	logged.Document.Evidence.OOMMessages = []evidence.OOMMessage{{RequestedBytes: new(int64(9)), UserFile: new("/home/x/train.py")}, {RequestedBytes: new(int64(9)), UserFile: new("/home/x/train.py")}}
 	b.add(logged)
 	b.add(&Report{Entry: Entry{Path: "e/6", Name: "e__6", Experiment: "e", Error: "broken"}})
 	x := b.index()
@@ -99,7 +97,7 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 	var same indexBuilder
 	for i, words := range []string{"at a.py:1", "at a.py:2", "at a.py:2"} {
 		r := failing(fmt.Sprint("e/", i), "aa", words, 50, 10)
-		r.Document.Devices[0].Findings[0].FixID = ptr("checkpointing")
+		r.Document.Devices[0].Findings[0].FixID = new("checkpointing")
 		same.add(r)
 	}
 	if g := same.index().OOMs[0]; g.FixID != "checkpointing" || g.FixRuns != 3 || g.Fix != "at a.py:2" {

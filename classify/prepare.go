@@ -29,8 +29,10 @@ func prepare(p *phases.Program) (*rules.Facts, rules.Claims) {
 		func() {
 			together.Do(
 				func() { logits.FindHeads(a) },
-				func() { optimizer.FindResumed(a) },
-				func() { older.FindOlder(a) },
+				func() {
+					older.FindOlder(a)
+					optimizer.FindResumed(a)
+				},
 				func() { passes.FindRecomputed(a) })
 			claims.Begin(a, registry, func(r *rules.Rule) bool { return !r.Asks(rules.Marked) })
 		})

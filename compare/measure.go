@@ -37,8 +37,7 @@ func (o *observed) measure(r *Result, x extent) int {
 			}
 		}
 		if best.Requested > 0 {
-			bytes := best.Requested
-			y.PeakBytes, y.Categories = &bytes, o.categories(best.event)
+			y.PeakBytes, y.Categories = new(best.Requested), o.categories(best.event)
 		}
 		r.ByPhase = append(r.ByPhase, y)
 	}

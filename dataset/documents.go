@@ -141,8 +141,7 @@ func messageRow(run string, m *evidence.OOMMessage) *oomRow {
 		r.verdict = *m.Verdict
 	}
 	if m.AllocatedBytes != nil && m.ReservedUnallocatedBytes != nil {
-		reserved := *m.AllocatedBytes + *m.ReservedUnallocatedBytes
-		r.reserved = &reserved
+		r.reserved = new(*m.AllocatedBytes + *m.ReservedUnallocatedBytes)
 	}
 	if m.UserFunction != nil {
 		r.site.Function = *m.UserFunction

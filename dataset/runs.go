@@ -41,8 +41,7 @@ func (l *logged) read(ev *evidence.Evidence) {
 		}
 	}
 	for _, s := range ev.Steps { // that with the most comes first
-		n := int64(s.Count)
-		most(&l.loggedSteps, &n)
+		most(&l.loggedSteps, new(int64(s.Count)))
 		most(&l.loggedPeak, s.MaxMemoryBytes)
 		if l.stepSeconds == nil {
 			l.stepSeconds = s.MedianStepSeconds

@@ -63,8 +63,7 @@ func (t *Table) Schema() *arrow.Schema {
 		}
 		fields[i] = arrow.Field{Name: c.Name, Type: c.Type, Nullable: c.Null, Metadata: arrow.NewMetadata(keys, values)}
 	}
-	m := arrow.NewMetadata([]string{schemaKey, docKey}, []string{t.Version, t.Doc})
-	return arrow.NewSchema(fields, &m)
+	return arrow.NewSchema(fields, new(arrow.NewMetadata([]string{schemaKey, docKey}, []string{t.Version, t.Doc})))
 }
 
 // The types of columns. Texts that recur are dictionaries.

@@ -22,8 +22,7 @@ func (e *examination) compare(doc *report.Document) error {
 	table.Peak = report.Compared{Name: "peak", Budget: r.Expected.PeakBytes, Measured: &r.Measured.PeakBytes,
 		Reason: r.Expected.Note}
 	if whole := max(r.PeakBytes, r.FirstStep); r.Expected.Note != nil && whole > r.Expected.PeakBytes {
-		why := fmt.Sprintf("%s; the whole step takes %s by the budget", *r.Expected.Note, units.Bytes(whole))
-		table.Peak.Reason = &why
+		table.Peak.Reason = new(fmt.Sprintf("%s; the whole step takes %s by the budget", *r.Expected.Note, units.Bytes(whole)))
 	}
 	for _, p := range r.ByPhase {
 		table.Phases = append(table.Phases, report.Compared{Name: p.Phase, Budget: p.Budget, Measured: p.PeakBytes,

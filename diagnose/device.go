@@ -76,10 +76,10 @@ func actionsOf(t *timeline.Timeline) []report.KeyCount {
 func stamp(dev *report.Device, times []int64) {
 	for i, j := 0, len(times)-1; i < len(times); i, j = i+1, j-1 {
 		if dev.FirstTime == nil && times[i] > 0 {
-			dev.FirstTime = ptr(times[i])
+			dev.FirstTime = new(times[i])
 		}
 		if dev.LastTime == nil && times[j] > 0 {
-			dev.LastTime = ptr(times[j])
+			dev.LastTime = new(times[j])
 		}
 		if dev.FirstTime != nil && dev.LastTime != nil {
 			return
@@ -93,7 +93,7 @@ func (e *examination) capacity(dev *report.Device) {
 	given := e.options.Capacity
 	// Without a failure the driver may have put the rest into the host's memory.
 	if len(e.T.OOMs) > 0 && given > 0 && given < max(e.T.Capacity(), e.T.Peaks.Reserved.Bytes) {
-		dev.CapacityDisproved, given = ptr(given), 0
+		dev.CapacityDisproved, given = new(given), 0
 	}
 	number, _ := e.gpuNumber(dev)
 	sizes := oom.Sizes{Given: given, Recorded: e.T.Capacity(), Device: dev.Device, GPU: number,

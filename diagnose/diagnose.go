@@ -139,8 +139,6 @@ type examination struct {
 	messages map[int64]*evidence.OOMMessage // about failed requests, by what those asked of the driver
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // eventOf is an event for the report, nil for the instant before the first.
 func eventOf(event int) *int {
 	if event == timeline.NoEvent {

@@ -63,7 +63,7 @@ func (j *job) arrange(doc *report.Document) {
 			g := &doc.Ranks.Groups[k]
 			for _, i := range g.Rows {
 				if i != g.Shown {
-					doc.Devices[doc.Ranks.Rows[i].Index].Alike = ptr(doc.Ranks.Rows[g.Shown].Index)
+					doc.Devices[doc.Ranks.Rows[i].Index].Alike = new(doc.Ranks.Rows[g.Shown].Index)
 				}
 			}
 		}

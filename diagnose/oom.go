@@ -38,14 +38,14 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 			ReservedBytes: o.Reserved,
 			Verdict:       e.oomVerdict(o, dev), PinnedBy: []report.Pin{}}
 		if o.DeviceFree >= 0 {
-			x.DeviceFreeBytes = ptr(o.DeviceFree)
+			x.DeviceFreeBytes = new(o.DeviceFree)
 		}
 		if o.Largest >= 0 {
-			x.LargestFreeBlock = ptr(o.Largest)
+			x.LargestFreeBlock = new(o.Largest)
 		}
 		// else it may be the first pass
 		if phase, ok := e.phaseAt(o.Event); ok && !(phase == classify.Setup && dev.AtPeak.GuessedWeights) {
-			x.Phase = ptr(phase.String())
+			x.Phase = new(phase.String())
 		}
 		var print string
 		print, x.Site = prints.of(e, o, &x)
@@ -62,7 +62,7 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		listed[print] = len(out)
 		x.Fingerprint = &print
 		if s := e.Shortage(o); s.Usable > 0 {
-			x.MissingBytes = ptr(s.Missing)
+			x.MissingBytes = new(s.Missing)
 		}
 		if x.Verdict == report.Fragmentation && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
 			x.PinnedBy = e.pins(o.Event)
@@ -95,14 +95,14 @@ func (p prints) of(e *examination, o *timeline.OOM, x *report.OOM) (fingerprint 
 	if !ok {
 		y := *x
 		if o.Stack != 0 {
-			y.Site = ptr(facts.SiteOf(facts.SiteKey{Site: e.View.Site(o.Stack), Known: true}))
+			y.Site = new(facts.SiteOf(facts.SiteKey{Site: e.View.Site(o.Stack), Known: true}))
 			y.Site.Category = nil // what the request was for can't be known from what came of it
 		}
 		known = printed{fingerprintOf(&y), y.Site}
 		p[key] = known
 	}
 	if known.site != nil {
-		site = ptr(*known.site)
+		site = new(*known.site)
 	}
 	return known.fingerprint, site
 }
@@ -185,7 +185,7 @@ func (e *examination) pins(event int) []report.Pin {
 		})
 		slices.SortStableFunc(blocks, func(a, b timeline.Block) int { return cmp.Compare(a.Bytes, b.Bytes) })
 		for _, b := range blocks[:min(len(blocks), maxPins-len(out))] {
-			pin := report.Pin{Address: b.Address, Bytes: b.Bytes, Category: ptr(e.Classes.Category[b.Allocation].String())}
+			pin := report.Pin{Address: b.Address, Bytes: b.Bytes, Category: new(e.Classes.Category[b.Allocation].String())}
 			if stack := e.T.Stack(b.Allocation); stack != 0 {
 				site := e.View.Site(stack)
 				if pin.Function, pin.File, pin.Line = &site.Function, &site.File,

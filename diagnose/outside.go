@@ -166,7 +166,7 @@ func (e *examination) outsideFindings(dev *report.Device, others []report.Findin
 	for i := range others {
 		if others[i].ID == "oom_"+report.OtherProcess && len(o.Processes) > 0 {
 			p := &o.Processes[0]
-			others[i].Fix = ptr(fmt.Sprintf("Stop process %d%s (%s), or move to a free GPU", p.PID, oom.Named(p.Name),
+			others[i].Fix = new(fmt.Sprintf("Stop process %d%s (%s), or move to a free GPU", p.PID, oom.Named(p.Name),
 				units.Bytes(*p.PeakUsedBytes)))
 		}
 	}
@@ -179,14 +179,14 @@ func (e *examination) outsideFindings(dev *report.Device, others []report.Findin
 	}
 	switch large := max(oom.UsualContext, evidence.Or(dev.CapacityBytes, 0)/20); {
 	case o.Others >= large:
-		f.Severity, f.SavesBytes = report.Warning, ptr(o.Others)
-		f.Fix = ptr("Stop the other processes or give this one a GPU of its own (CUDA_VISIBLE_DEVICES)")
+		f.Severity, f.SavesBytes = report.Warning, new(o.Others)
+		f.Fix = new("Stop the other processes or give this one a GPU of its own (CUDA_VISIBLE_DEVICES)")
 	case o.Unaccounted >= large:
 		f.Severity = report.Warning
-		f.Fix = ptr("List the GPU's processes (nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv) while it " +
+		f.Fix = new("List the GPU's processes (nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv) while it " +
 			"runs: another process, NCCL's buffers or a library outside PyTorch holds it")
 	case o.Context >= large:
-		f.Fix = ptr("NCCL's buffers and loaded kernels grow with communicators and libraries: fewer process groups, " +
+		f.Fix = new("NCCL's buffers and loaded kernels grow with communicators and libraries: fewer process groups, " +
 			"NCCL_BUFFSIZE, CUDA_MODULE_LOADING=LAZY")
 	}
 	return []report.Finding{f}

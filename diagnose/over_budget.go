@@ -39,10 +39,10 @@ func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 	}
 	if first != nil {
 		f.Confidence = 0.85
-		f.Fix = ptr("Begin with " + first.Category + ": " + *first.Reason)
-		f.SavesBytes = ptr(first.Measured - first.Budget)
+		f.Fix = new("Begin with " + first.Category + ": " + *first.Reason)
+		f.SavesBytes = new(first.Measured - first.Budget)
 	} else {
-		f.Fix = ptr("See the table of call sites for what holds it, and check that batch, length and precision are what you " +
+		f.Fix = new("See the table of call sites for what holds it, and check that batch, length and precision are what you " +
 			"meant")
 	}
 	return f

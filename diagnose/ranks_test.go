@@ -409,7 +409,7 @@ func TestGPUOfRank(t *testing.T) {
 	gpus := func(used ...int64) *evidence.Evidence {
 		ev := evidence.New()
 		for i, n := range used {
-			ev.GPUs = append(ev.GPUs, evidence.GPU{GPU: i, PeakUsedBytes: ptr(n << 30), TotalBytes: ptr(int64(80+i) << 30), Processes: []evidence.Process{}})
+			ev.GPUs = append(ev.GPUs, evidence.GPU{GPU: i, PeakUsedBytes: new(n << 30), TotalBytes: new(int64(80+i) << 30), Processes: []evidence.Process{}})
 		}
 		return ev
 	}
@@ -450,7 +450,7 @@ func TestEvidenceOfRank(t *testing.T) {
 	} {
 		t.Run(x.recording+" "+x.log, func(t *testing.T) {
 			ev := evidence.New()
-			ev.OOMMessages = []evidence.OOMMessage{{Source: 1, CapacityBytes: ptr(int64(40) << 30)}}
+			ev.OOMMessages = []evidence.OOMMessage{{Source: 1, CapacityBytes: new(int64(40) << 30)}}
 			log := Source{Path: x.log, Kind: evidence.KindTrainingLog}
 			last := Source{Path: "attempt_0/1/stdout.log", Kind: evidence.KindTrainingLog} // shows that a machine has two
 			doc, err := Run([]Source{short(1, 0).dump(t, x.recording), log, last}, ev, Options{})
@@ -479,7 +479,7 @@ func TestMessagesOfRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []*int64{nil, ptr(int64(40) << 30)} {
+	for i, want := range []*int64{nil, new(int64(40) << 30)} {
 		if got := doc.Devices[i].CapacityBytes; fmt.Sprint(got == nil) != fmt.Sprint(want == nil) || got != nil && *got != *want {
 			t.Errorf("rank %d: capacity %v, want %v", i, got, want)
 		}

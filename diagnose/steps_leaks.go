@@ -30,8 +30,8 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		l := &c.Leaks()[i]
 		x := report.Leak{Kind: l.Kind, Defect: l.Defect, Suspected: l.Suspected, Sites: []report.LeakSite{},
 			Holders:      []report.Holder{},
-			Category:     ptr(l.Category.String()),
-			BytesPerStep: ptr(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}
+			Category:     new(l.Category.String()),
+			BytesPerStep: new(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}
 		if l.File != "" {
 			x.File, x.Line, x.Function = &l.File, facts.LineOf(l.Line), &l.Function
 		}

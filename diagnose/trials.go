@@ -66,8 +66,8 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	case len(f.Others) > 0:
 		f.Fix, f.Code, f.Outcome, f.Others = &f.Others[0].Text, f.Others[0].Code, f.Others[0].Outcome, f.Others[1:]
 	default:
-		f.Fix, f.FixID = ptr("Free or move the blocks that pin the segments: no allocator setting that was replayed meets "+
-			"the request"), ptr("pinned_segments")
+		f.Fix, f.FixID = new("Free or move the blocks that pin the segments: no allocator setting that was replayed meets "+
+			"the request"), new("pinned_segments")
 	}
 }
 
@@ -83,7 +83,7 @@ func (e *examination) carries(d *replay.Document, o *timeline.OOM, dev *report.D
 		case known && (left < 0 || e.firstState(o) > left):
 			continue // the step would have failed later
 		case facts.StepsAfter(dev, o.Event) > 0 || known && rest:
-			return x, ptr(true)
+			return x, new(true)
 		}
 		return x, nil
 	}
@@ -92,7 +92,7 @@ func (e *examination) carries(d *replay.Document, o *timeline.OOM, dev *report.D
 
 // settingChange is an allocator setting as a change.
 func settingChange(o *replay.Outcome, fits *bool, leaves string) report.Change {
-	return report.Change{Outcome: report.Outcome{FixID: &o.Settings, Fits: fits, Basis: ptr("replay")},
+	return report.Change{Outcome: report.Outcome{FixID: &o.Settings, Fits: fits, Basis: new("replay")},
 		Text: fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the failed request is met%s", o.Settings, leaves)}
 }
 

@@ -25,10 +25,10 @@ func (a *asking) allocation(text string) error {
 		AtPeak: a.T.AliveAt(id, a.T.Peaks.Allocated.Event), AtEnd: a.T.Outlives(id), HasStack: a.T.Stack(id) != 0,
 		FreedBeforeRecord: a.T.FreeRequested[id] == timeline.Before, ForwardStack: []Frame{}, FreedBy: []Frame{}}
 	if rule := a.Classes.Rule[id]; rule > 0 {
-		x.Rule, x.Reason = ptr(classify.RuleID(rule)), ptr(classify.RuleReason(rule))
+		x.Rule, x.Reason = new(classify.RuleID(rule)), new(classify.RuleReason(rule))
 	}
 	if a.Classes.Name != nil && a.Classes.Name[id] != 0 {
-		x.Name = ptr(clip(a.Classes.Names[a.Classes.Name[id]]))
+		x.Name = new(clip(a.Classes.Names[a.Classes.Name[id]]))
 	}
 	for i := range a.dev.OOMs {
 		if a.T.AliveAt(id, a.dev.OOMs[i].Event) && len(x.AtFailures) < maxFound {
@@ -81,7 +81,7 @@ func (a *asking) recorded(x *Allocation, id timeline.AllocationID) {
 	x.Stack, x.StackRest = a.stack(a.T.Stack(id))
 	if x.HasStack {
 		if site := a.siteOf(id); site.CalledFrom != nil {
-			x.CalledFrom = ptr(facts.PlaceText(site.CalledFrom))
+			x.CalledFrom = new(facts.PlaceText(site.CalledFrom))
 		}
 	}
 	x.Pool = poolText(s, 0)
@@ -165,8 +165,7 @@ func madeText(x *Brief) string {
 
 func (a *asking) afterAllocation(x *Allocation, id timeline.AllocationID) {
 	if x.HasStack {
-		site := a.siteOf(id)
-		a.nextSite(&site, "all that the line allocates")
+		a.nextSite(new(a.siteOf(id)), "all that the line allocates")
 	}
 	if x.Leak != nil {
 		a.next("leak", *x.Leak, "the leak that this allocation is part of")

@@ -28,7 +28,7 @@ func (a *asking) event(text string) error {
 	x.CompileContext = textOrNil(clip(s.String(e.CompileContextOf(n))))
 	x.InternalMetadata = textOrNil(clip(s.String(e.InternalOf(n))))
 	if id := a.T.Of[n]; id != timeline.NoAllocation {
-		x.Allocation = ptr(a.brief(id))
+		x.Allocation = new(a.brief(id))
 	}
 	for i := range a.dev.OOMs {
 		if a.dev.OOMs[i].Event == n {
@@ -56,11 +56,10 @@ func (a *asking) entry(event int) Entry {
 	e := &a.T.Device.Events
 	x := Entry{Event: event, Action: a.T.Snapshot.ActionName(e.Action[event]), Bytes: e.Size[event]}
 	if id := a.T.Of[event]; id != timeline.NoAllocation {
-		x.Allocation = ptr(int(id))
+		x.Allocation = new(int(id))
 	}
 	if stack := e.StackOf(event); stack != 0 {
-		site := short(facts.SiteOf(facts.SiteKey{Site: a.View.Site(stack), Known: true}))
-		x.At = at(&site)
+		x.At = at(new(short(facts.SiteOf(facts.SiteKey{Site: a.View.Site(stack), Known: true}))))
 	}
 	return x
 }

@@ -153,14 +153,12 @@ func clip(s string) string {
 	return s
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // eventOrNil is an event's index where there is one.
 func eventOrNil(event uint32) *int {
 	if event >= timeline.Before {
 		return nil
 	}
-	return ptr(int(event))
+	return new(int(event))
 }
 
 func textOrNil(s string) *string {
@@ -201,11 +199,10 @@ func at(s *report.Site) string {
 
 // brief is an allocation for a list.
 func (a *asking) brief(id timeline.AllocationID) Brief {
-	site := a.siteOf(id)
 	return Brief{Allocation: int(id), Address: a.T.Address(id), Requested: a.T.Requested(id), Allocated: a.T.Allocated[id],
 		Category: a.Classes.Category[id].String(), Confidence: float64(a.Classes.Confidence[id]) / 100,
 		AllocEvent: eventOrNil(a.T.Born[id]), FreeEvent: eventOrNil(a.T.FreeRequested[id]),
-		Phase: a.Classes.Phase[id].String(), Step: int(a.Classes.Step[id]), At: at(&site)}
+		Phase: a.Classes.Phase[id].String(), Step: int(a.Classes.Step[id]), At: at(new(a.siteOf(id)))}
 }
 
 // briefs are the largest of some allocations, and how many are left out.

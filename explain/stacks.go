@@ -116,14 +116,14 @@ func (a *asking) spot(event int) (phase *string, step *int) {
 		step = &s.Number
 		for _, p := range s.Phases {
 			if p.FirstEvent <= event && event <= p.LastEvent {
-				return ptr(p.Phase.String()), step
+				return new(p.Phase.String()), step
 			}
 		}
 		return nil, step
 	}
 	for _, p := range a.Classes.Before {
 		if p.FirstEvent <= event && event <= p.LastEvent {
-			return ptr(p.Phase.String()), nil
+			return new(p.Phase.String()), nil
 		}
 	}
 	return nil, nil

@@ -103,12 +103,10 @@ func (p *Program) Wait() *Result {
 		}
 		r.OutOfMemo = r.OutOfMemo || one.OOMs > 0
 	}
-	end := time.Now().Format(time.RFC3339Nano)
-	p.record.End = &end
+	p.record.End = new(time.Now().Format(time.RFC3339Nano))
 	r.Status, r.Signal = status(p.cmd.ProcessState)
 	if r.Signal != 0 {
-		name := nameOfSignal(r.Signal)
-		p.record.Signal = &name
+		p.record.Signal = new(nameOfSignal(r.Signal))
 	} else {
 		p.record.ExitCode = &r.Status
 	}

@@ -203,8 +203,7 @@ func resolve(git, head string) *string {
 		common = filepath.Join(git, strings.TrimSpace(string(text)))
 	}
 	if text, err := os.ReadFile(filepath.Join(common, filepath.FromSlash(ref))); err == nil {
-		commit := strings.TrimSpace(string(text))
-		return &commit
+		return new(strings.TrimSpace(string(text)))
 	}
 	packed, _ := os.ReadFile(filepath.Join(common, "packed-refs"))
 	for line := range strings.Lines(string(packed)) {

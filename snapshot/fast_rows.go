@@ -244,8 +244,7 @@ func (d *fast) fastBlocks(b []byte, p int, r *row) (end int) {
 			return p
 		}
 		for b[p] == pickle.EmptyDict {
-			block := row{within: true}
-			v, end := d.fastRow(p, &d.states, &block)
+			v, end := d.fastRow(p, &d.states, &row{within: true})
 			if end == 0 || v.kind() != kBlock {
 				return 0
 			}

@@ -98,5 +98,3 @@ func (c *Check) drafts(p *facts.Pass) []Draft {
 	}
 	return drafts
 }
-
-func ptr[T any](v T) *T { return &v }

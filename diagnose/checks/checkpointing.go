@@ -51,7 +51,7 @@ var checkpointingAbsent = Check{
 			d.Evidence = append(d.Evidence, "without stacks, recomputation is told by sizes only: a part may be checkpointed "+
 				"already")
 		}
-		d.Fix = ptr("Activation checkpointing, for about a third more compute; or a smaller batch with gradient accumulation")
+		d.Fix = new("Activation checkpointing, for about a third more compute; or a smaller batch with gradient accumulation")
 		return []Draft{d}
 	},
 }
@@ -73,7 +73,7 @@ var checkpointingIneffective = Check{
 			d.Title = fmt.Sprintf("Checkpointing saves little: what one part recomputes takes %s, %s of the peak",
 				units.Bytes(x.again), units.Percent(x.again, peak))
 			d.Evidence = []string{"a checkpointed part is made again as a whole: at its backward pass all of it is there"}
-			d.Fix = ptr("Checkpoint each block by itself instead of several together")
+			d.Fix = new("Checkpoint each block by itself instead of several together")
 		case facts.Share(x.kept, peak) >= activationShare && x.kept >= activationLeast:
 			d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak",
 				units.Bytes(x.kept), units.Percent(x.kept, peak))
@@ -82,7 +82,7 @@ var checkpointingIneffective = Check{
 			if s := facts.TopSite(p.Dev.Sites, classify.Activations); s != nil {
 				where = "the part that makes most of them, at " + s.Short()
 			}
-			d.Fix = ptr("Checkpoint " + where + ", too")
+			d.Fix = new("Checkpoint " + where + ", too")
 		default:
 			return nil
 		}

@@ -36,5 +36,5 @@ func findDamage(p *facts.Pass) []Draft {
 		all = append(all[:maxDamage:maxDamage], fmt.Sprintf("and %d more", len(all)-maxDamage))
 	}
 	return []Draft{{Finding: report.Finding{Severity: report.Warning, Title: title, Evidence: all, Confidence: 1,
-		Fix: ptr("Dump again if you can; take figures that touch the damaged parts with care")}}}
+		Fix: new("Dump again if you can; take figures that touch the damaged parts with care")}}}
 }

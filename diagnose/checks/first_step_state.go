@@ -18,7 +18,7 @@ var firstStepState = Check{
 		}
 		return leaksOf(p, classify.FirstStepState, func(d *Draft, l *classify.Leak) bool {
 			d.Change = "optimizer=8bit"
-			d.Fix = ptr(advice.Find("optimizer=8bit").With("optimizer", EightBit(l)).Text)
+			d.Fix = new(advice.Find("optimizer=8bit").With("optimizer", EightBit(l)).Text)
 			return true
 		})
 	},

@@ -68,7 +68,7 @@ func findGradientsUnused(p *facts.Pass) []Draft {
 	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(x.bytes))
 	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go "+
 		"and made anew", units.Plural(len(d.Spells), "gradient"), unusedSteps)}
-	d.Fix = ptr("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
+	d.Fix = new("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
 		"optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, " +
 		"which then saves no activations for them either")
 	d.Code = "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"

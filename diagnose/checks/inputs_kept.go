@@ -67,7 +67,7 @@ func findInputsKept(p *facts.Pass) []Draft {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s, %d of them from steps before", units.Plural(blocks, "block"),
 			blocks-before))
 	}
-	d.Fix = ptr(fix)
+	d.Fix = new(fix)
 	d.Code = "loader = DataLoader(dataset, batch_size=n, pin_memory=True)\nfor x, y in loader:\n    x, y = x.to(\"cuda\", " +
 		"non_blocking=True), y.to(\"cuda\", non_blocking=True)"
 	return []Draft{d}

@@ -31,6 +31,6 @@ func findCacheInTraining(p *facts.Pass) []Draft {
 	if p.Dev.Stacks == "none" {
 		d.Confidence = 0.7
 	}
-	d.Fix = ptr("use_cache=False when the model is called for training")
+	d.Fix = new("use_cache=False when the model is called for training")
 	return []Draft{d}
 }

@@ -60,11 +60,11 @@ func findLogitsDominate(p *facts.Pass) []Draft {
 // untrainedLogits advises passes that aren't trained on.
 func untrainedLogits(p *facts.Pass, d *Draft) {
 	if !p.Scored() {
-		d.Fix, d.FixID = ptr("Compute logits only for the positions that are read (logits_to_keep=1 when generating)"),
-			ptr("logits_to_keep")
+		d.Fix, d.FixID = new("Compute logits only for the positions that are read (logits_to_keep=1 when generating)"),
+			new("logits_to_keep")
 		return
 	}
-	d.Fix = ptr("Head and loss on a part of the tokens at a time")
+	d.Fix = new("Head and loss on a part of the tokens at a time")
 	d.Code = "loss = sum(cross_entropy(head(h), y, reduction=\"sum\") for h, y in zip(hidden.split(1024), " +
 		"labels.split(1024))) / labels.numel()"
 }
@@ -79,10 +79,10 @@ func chunkedLoss(p *facts.Pass, d *Draft, parts bool) {
 	} else if site != nil { // a library's model, which works out the loss, too
 		at = " in place of the loss at " + facts.UserLine(site)
 	}
-	d.Fix = ptr("Fused or chunked cross-entropy" + at)
+	d.Fix = new("Fused or chunked cross-entropy" + at)
 	if parts {
 		d.Evidence = append(d.Evidence, "a part of the tokens at a time already")
-		d.Fix = ptr("Smaller parts, or a kernel that needs no logits," + at)
+		d.Fix = new("Smaller parts, or a kernel that needs no logits," + at)
 	}
 	d.Code = "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all\n" +
 		"# or: the head and the sum of losses of 1,024 tokens at a time, made again in backward\n" +

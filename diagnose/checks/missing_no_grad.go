@@ -83,7 +83,7 @@ func graphsDropped(p *facts.Pass, x *facts.Graphs) Draft {
 	if !trains && p.Dev.Stacks == "none" && p.T.Older() > 0 { // caches of passes before the recording may go so, too
 		d.Severity, d.Confidence = report.Info, 0.5
 	}
-	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", where))
+	d.Fix = new(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", where))
 	return d
 }
 
@@ -99,7 +99,7 @@ func graphsKept(p *facts.Pass, l *report.Leak, found *classify.Leak) Draft {
 		at = "the call in " + facts.LineText(line)
 		d.happens("called in", line)
 	}
-	d.Fix = ptr(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", at))
+	d.Fix = new(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", at))
 	if !facts.Phases.Of(p).Trains {
 		*d.Fix += ". If these passes are trained on, call backward() after each instead of once for the sum of their losses"
 	}

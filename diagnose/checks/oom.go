@@ -35,7 +35,7 @@ var oomTrueShortage = Check{
 				d.Confidence = 0.3
 				d.Title = fmt.Sprintf("A request of %s failed; what was left on the device was not recorded", f.what())
 				d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
-				d.Fix = ptr("Give the GPU's size with --gpu, or the log with the error message")
+				d.Fix = new("Give the GPU's size with --gpu, or the log with the error message")
 				return
 			}
 			f.shortage(d)
@@ -59,11 +59,11 @@ var oomFragmentation = Check{
 			d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small",
 				f.what(), units.Bytes(max(0, f.lacked.Usable-f.recorded.Active)))
 			d.Evidence = append(d.Evidence, pinnedBy(p, f.recorded)...)
-			d.Fix, d.FixID = ptr("PYTORCH_CUDA_ALLOC_CONF="+advice.Expandable+", or allocate the largest tensors first"),
-				ptr(advice.Expandable)
+			d.Fix, d.FixID = new("PYTORCH_CUDA_ALLOC_CONF="+advice.Expandable+", or allocate the largest tensors first"),
+				new(advice.Expandable)
 			d.Others = tryRemedies(p, f.recorded, f.lacked)
 			if leak := LeakFirst(p, f.recorded); leak != "" {
-				d.Fix, d.FixID = ptr(leak), ptr("leak=fixed")
+				d.Fix, d.FixID = new(leak), new("leak=fixed")
 			}
 		}, report.Fragmentation)
 	},
@@ -86,8 +86,8 @@ var oomMemoryFraction = Check{
 				}
 			}
 			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
-			d.FixID, d.Fits, d.Basis = ptr(advice.RaiseFraction), ptr(true), ptr("figures")
-			d.Fix = ptr("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
+			d.FixID, d.Fits, d.Basis = new(advice.RaiseFraction), new(true), new("figures")
+			d.Fix = new("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
 				"PYTORCH_CUDA_ALLOC_CONF)")
 		}, report.MemoryFraction)
 	},
@@ -101,8 +101,8 @@ var oomOtherProcess = Check{
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", f.what())
-			d.FixID, d.Fits, d.Basis = ptr(advice.StopOthers), ptr(true), ptr("figures")
-			d.Fix = ptr("Find the other processes with nvidia-smi and stop them, or move to a free GPU")
+			d.FixID, d.Fits, d.Basis = new(advice.StopOthers), new(true), new("figures")
+			d.Fix = new("Find the other processes with nvidia-smi and stop them, or move to a free GPU")
 		}, report.OtherProcess)
 	},
 }
@@ -131,8 +131,8 @@ var oomPendingFree = Check{
 					units.Bytes(p.T.Allocated[id]), line, p.T.Snapshot.Streams[p.T.Stream(id)],
 					units.Count(int(p.T.FreeRequested[id]))))
 			}
-			d.FixID, d.Fits, d.Basis = ptr("wait_for_stream"), ptr(true), ptr("lives")
-			d.Fix = ptr("Let the other stream catch up before more is asked for (stream.synchronize(), or fewer batches " +
+			d.FixID, d.Fits, d.Basis = new("wait_for_stream"), new(true), new("lives")
+			d.Fix = new("Let the other stream catch up before more is asked for (stream.synchronize(), or fewer batches " +
 				"ahead), or drop record_stream where the streams wait for each other by events")
 			d.Code = "torch.cuda.current_stream().wait_stream(copy_stream)   # in the place of x.record_stream(...)"
 		}, report.PendingFree)
@@ -204,7 +204,7 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 	bytes := p.Dev.AtPeak.Categories[classify.Activations.String()]
 	trains := facts.Phases.Of(p).Trains || p.Dev.AtPeak.Categories[classify.OptimizerState.String()] > 0
 	if !trains && facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) >= 30 {
-		d.Fix = ptr(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of "+
+		d.Fix = new(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of "+
 			"activations then. Else: ", units.Bytes(bytes)) + facts.LowerFirst(*d.Fix))
 	}
 	retried(p, d, f.recorded)
@@ -274,7 +274,7 @@ func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
 	if l.File != nil {
 		at = " around the call in " + facts.LineText(lineOfLeak(l))
 	}
-	d.Fix = ptr("torch.no_grad()" + at + ": no backward pass uses the graphs that are kept")
+	d.Fix = new("torch.no_grad()" + at + ": no backward pass uses the graphs that are kept")
 	d.Without = "without the graphs,"
 	if kept.Untrained {
 		d.Spells = p.AfterUse(kept.Allocations)
@@ -304,7 +304,7 @@ func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
 	times := float64(inputs[k]) / float64(before)
 	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s "+
 		"at most %s", times, units.Bytes(inputs[k]), units.Plural(k, "step"), units.Bytes(before)))
-	d.Fix = ptr(*d.Fix + fmt.Sprintf(". Or bound the inputs: this step's are %.1f times as large as any before (truncate, "+
+	d.Fix = new(*d.Fix + fmt.Sprintf(". Or bound the inputs: this step's are %.1f times as large as any before (truncate, "+
 		"split, or group by length)", times))
 }
 
@@ -334,7 +334,7 @@ func retried(p *facts.Pass, d *Draft, o *timeline.OOM) {
 	failed := len(p.T.OOMs) - sort.Search(len(p.T.OOMs), func(i int) bool { return p.T.OOMs[i].Event > o.Event })
 	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made "+
 		"were still held then", units.Plural(failed, "more request"), units.Bytes(held)))
-	d.Fix = ptr("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try " +
+	d.Fix = new("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try " +
 		"again outside the except block, and keep str(error) instead of the error. Then: " + facts.LowerFirst(*d.Fix))
 }
 

@@ -35,18 +35,18 @@ var remedies = []struct {
 // where that can be, else by what the memory is for.
 func remedy(p *facts.Pass, d *Draft, o *timeline.OOM, s facts.Shortage) {
 	name, _ := facts.Largest(&p.Dev.AtPeak)
-	d.Fix, d.FixID = ptr(firstChange(name)), ptr("memory."+name)
+	d.Fix, d.FixID = new(firstChange(name)), new("memory."+name)
 	list := tryRemedies(p, o, s)
 	if len(list) == 0 {
 		return
 	}
 	best := list[0]
-	d.SavesBytes, d.Fix, d.Code, d.Outcome, d.Others = ptr(best.Saves()), &best.Text, best.Code, best.Outcome, list[1:]
+	d.SavesBytes, d.Fix, d.Code, d.Outcome, d.Others = new(best.Saves()), &best.Text, best.Code, best.Outcome, list[1:]
 	if best.At != nil {
 		d.At = best.At
 	}
 	if fits := best.Fits; fits != nil && !*fits {
-		d.Fix = ptr(best.Text + fmt.Sprintf("; not enough by itself, %s would still be missing. Besides: ",
+		d.Fix = new(best.Text + fmt.Sprintf("; not enough by itself, %s would still be missing. Besides: ",
 			units.Size(*best.PeakAfter-s.Usable)) + facts.LowerFirst(firstChange(name)))
 	}
 	var tried []string
@@ -60,7 +60,7 @@ func remedy(p *facts.Pass, d *Draft, o *timeline.OOM, s facts.Shortage) {
 // shows it, else the one that asks for most of such memory at the peak.
 func remedyChange(p *facts.Pass, change string) report.Change {
 	about, value, _ := strings.Cut(change, "=")
-	c := report.Change{Outcome: report.Outcome{FixID: ptr(change), Basis: ptr("replay")}}
+	c := report.Change{Outcome: report.Outcome{FixID: new(change), Basis: new("replay")}}
 	at := ""
 	for _, r := range remedies {
 		if r.change != change || len(r.about) != 1 || about == "optimizer" {
@@ -78,7 +78,7 @@ func remedyChange(p *facts.Pass, change string) report.Change {
 	id := change
 	switch about {
 	case "batch", "sharding":
-		id, c.FixID = about, ptr(about)
+		id, c.FixID = about, new(about)
 	}
 	a := advice.Find(id).With("at", at, "optimizer", eightBitOf(p), "value", strings.TrimPrefix(value, "x"))
 	c.Text, c.Code = a.Text, a.Code
@@ -193,9 +193,9 @@ func goesThrough(p *facts.Pass, o *timeline.OOM, s facts.Shortage, after int64) 
 	case s.Usable == 0:
 		return nil
 	case left < 0:
-		return ptr(false)
+		return new(false)
 	case s.Still > 0 || s.After > 0 || facts.Share(left, s.Usable) >= ample:
-		return ptr(true)
+		return new(true)
 	}
 	return nil
 }

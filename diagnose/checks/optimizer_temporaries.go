@@ -50,17 +50,17 @@ func findOptimizerLists(p *facts.Pass) []Draft {
 	switch {
 	case class != "":
 		d.Change = "optimizer=fused"
-		d.Fix = ptr("fused=True: one kernel updates the weights and needs no temporaries. Or " + loop)
+		d.Fix = new("fused=True: one kernel updates the weights and needs no temporaries. Or " + loop)
 		d.Code = "optimizer = torch.optim." + class + "(model.parameters(), lr=lr, fused=True)"
 	case kind == "": // no stacks
 		d.Change, d.Confidence = "optimizer=fused", 0.7
-		d.Fix = ptr("fused=True, which Adam, AdamW and SGD have: one kernel updates the weights and needs no temporaries. Or " +
+		d.Fix = new("fused=True, which Adam, AdamW and SGD have: one kernel updates the weights and needs no temporaries. Or " +
 			loop)
 	case kind == "own":
 		return nil
 	default:
 		d.Spells, d.Without = listsOfSteps(p), "with the temporaries of one weight at a time,"
-		d.Fix = ptr(loop)
+		d.Fix = new(loop)
 		if class := listOptimizers[kind]; class != "" {
 			d.Code = "optimizer = torch.optim." + class + "(model.parameters(), lr=lr, foreach=False)"
 		}

@@ -41,13 +41,13 @@ func findOwnTemporaries(p *facts.Pass) []Draft {
 		}
 	}
 	what := "What the program makes for itself takes"
-	d.Fix = ptr("Do it in smaller pieces, free each result before the next is made (del), or do it on the host")
+	d.Fix = new("Do it in smaller pieces, free each result before the next is made (del), or do it on the host")
 	if copied, used := copiesOfWeights(p, ids); copied*5 >= bytes*4 && len(ids) > 1 {
 		if used*2 > bytes { // weights that a pass runs with, as the inner steps of meta-learning make them
 			return nil
 		}
 		what = "Copies of weights and of their state take"
-		d.Fix = ptr("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them " +
+		d.Fix = new("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them " +
 			"on the GPU")
 		d.Code = "state = {name: t.detach().cpu() for name, t in model.state_dict().items()}"
 	}

@@ -44,7 +44,7 @@ func findPrivatePools(p *facts.Pass) []Draft {
 			units.Bytes(rest.Bytes), units.Bytes(rest.Used)))
 	}
 	if graphs && bytes-used >= 64<<20 && facts.Share(bytes-used, bytes) >= 10 {
-		d.Fix = ptr("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and " +
+		d.Fix = new("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and " +
 			"capture the largest batch first")
 	}
 	return []Draft{d}

@@ -44,11 +44,11 @@ func (d *Draft) weigh(p *facts.Pass) {
 		d.Fix, d.Code, d.FixID = nil, "", nil
 	}
 	if d.Fix != nil && d.FixID == nil {
-		d.FixID = ptr(cmp.Or(d.Change, d.Setting, d.ID))
+		d.FixID = new(cmp.Or(d.Change, d.Setting, d.ID))
 	}
 	if capacity := p.Dev.CapacityBytes; capacity != nil && d.FixID != nil && d.Fits == nil && d.PeakAfter != nil &&
 		len(p.Dev.OOMs) == 0 {
-		d.Fits = ptr(*d.PeakAfter <= *capacity)
+		d.Fits = new(*d.PeakAfter <= *capacity)
 	}
 }
 
@@ -61,7 +61,7 @@ func (d *Draft) saves(how, basis string, before, bytes int64) {
 	if d.Most > 0 {
 		bytes = min(bytes, d.Most)
 	}
-	d.SavesBytes = ptr(max(0, bytes))
+	d.SavesBytes = new(max(0, bytes))
 	d.falls(before, before-*d.SavesBytes, basis)
 	switch from, to := units.Bytes(before), units.Bytes(before-*d.SavesBytes); {
 	case from != to:
@@ -119,7 +119,7 @@ func settleSetting(p *facts.Pass, d *Draft) {
 		before := o.PeakReservedBytes + o.SavesBytes
 		d.falls(before, o.PeakReservedBytes, "replay")
 		d.Reserved = true
-		if d.SavesBytes = ptr(max(0, o.SavesBytes)); o.SavesBytes > 0 {
+		if d.SavesBytes = new(max(0, o.SavesBytes)); o.SavesBytes > 0 {
 			d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with %s, peak reserved memory falls from %s to %s", d.Setting,
 				units.Bytes(before), units.Bytes(o.PeakReservedBytes)))
 		} else {

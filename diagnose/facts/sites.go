@@ -127,8 +127,7 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 		if y.Largest > out[n].Largest {
 			out[n].Largest, out[n].Rule = y.Largest, nil
 			if y.Rule > 0 {
-				id := classify.RuleID(y.Rule)
-				out[n].Rule = &id
+				out[n].Rule = new(classify.RuleID(y.Rule))
 			}
 		}
 	}
@@ -154,8 +153,7 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 
 // SiteOf is a call site as a report has it.
 func SiteOf(k SiteKey) report.Site {
-	category := k.Category.String()
-	s := report.Site{Category: &category, Known: k.Known, Older: k.Older, Function: k.Site.Function,
+	s := report.Site{Category: new(k.Category.String()), Known: k.Known, Older: k.Older, Function: k.Site.Function,
 		File: k.Site.File, Op: k.Site.Op, Line: LineOf(k.Site.Line.Line)}
 	if k.Site.CalledFrom != (frames.Line{}) {
 		s.CalledFrom = PlaceOf(k.Site.CalledFrom)

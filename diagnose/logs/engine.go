@@ -31,13 +31,13 @@ func (w *witness) accounted(source int, log *evidence.Log) {
 	set := engineSettings[e.Name]
 	switch {
 	case e.CacheKnown && e.Cache <= 0:
-		f.Severity, f.Fix = report.Warning, ptr(makeRoom(e))
+		f.Severity, f.Fix = report.Warning, new(makeRoom(e))
 		f.Title = fmt.Sprintf("%s has nothing left for its key-value cache: %s", e.Name, engineParts(e))
 	case e.Preemptions > 0:
 		f.Severity = report.Warning
 		f.Title = fmt.Sprintf("%s preempted requests %s for want of key-value cache: %s", e.Name,
 			units.Times(int(e.Preemptions)), engineParts(e))
-		f.Fix = ptr(fmt.Sprintf("A higher %s if the GPU has room, fewer requests at once, a quantised cache, or more GPUs (%s)",
+		f.Fix = new(fmt.Sprintf("A higher %s if the GPU has room, fewer requests at once, a quantised cache, or more GPUs (%s)",
 			set.share, set.more))
 	}
 	w.add(f)

@@ -14,7 +14,7 @@ import (
 
 // failureFinding words what messages of one cause and line tell.
 func (w *witness) failureFinding(g *failures) report.Finding {
-	f := report.Finding{ID: "oom_" + g.Cause, Severity: report.Critical, Confidence: g.Confidence, Fix: ptr(g.Change()),
+	f := report.Finding{ID: "oom_" + g.Cause, Severity: report.Critical, Confidence: g.Confidence, Fix: new(g.Change()),
 		Title: g.title() + g.Why, Evidence: []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")}}
 	if g.Cause == report.WorkspaceFull {
 		f.ID, f.Title = g.Cause, strings.Replace(f.Title, "Out of memory", "Out of workspace", 1)
@@ -30,11 +30,11 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	}
 	if grew := w.grewBefore(g); grew != "" {
 		f.Title = g.title() + grew
-		f.Fix, f.FixID = ptr("Find what is kept from step to step; a smaller batch only puts the failure off. "+growthFix), nil
+		f.Fix, f.FixID = new("Find what is kept from step to step; a smaller batch only puts the failure off. "+growthFix), nil
 	}
 	if log := w.doc.Evidence.Log(g.source); log != nil && g.By == log.Engine.Name && log.Engine.CacheKnown &&
 		log.Engine.Cache <= 0 {
-		f.Fix = ptr(makeRoom(&log.Engine))
+		f.Fix = new(makeRoom(&log.Engine))
 	}
 	w.onGPU(g, &f)
 	w.maybeOwn(g, &f)
@@ -126,7 +126,7 @@ func (w *witness) onGPU(g *failures, f *report.Finding) {
 	if names, bytes := w.desktop(g); bytes > 0 {
 		say("other programs on that GPU, as nvidia-smi lists them: %s hold %s", names, units.Bytes(bytes))
 		if missing := g.Requested - g.Free - max(0, g.Cached); g.Requested > 0 && g.Free >= 0 && bytes >= missing {
-			f.Fix = ptr("Close " + names + ", or give the desktop another GPU: that alone makes the room that was missing. " +
+			f.Fix = new("Close " + names + ", or give the desktop another GPU: that alone makes the room that was missing. " +
 				"Else: " + *f.Fix)
 		}
 	}

@@ -173,7 +173,7 @@ func tell(f *oom.Failure) {
 	if f.Confidence >= sureVerdict || f.Cause == report.UnclearVerdict {
 		verdict = f.Cause
 	}
-	f.Verdict, f.Fix = &verdict, ptr(f.Change())
+	f.Verdict, f.Fix = &verdict, new(f.Change())
 }
 
 // counted tells of failures that nothing but PyTorch's own counter shows, as
@@ -201,7 +201,7 @@ func (w *witness) counted() {
 			"so the cause isn't known",
 			onGPU, units.Plural(int(*last.OOMs), "failed request"), printed),
 		Evidence: []string{w.at(last.Source, last.Line) + ": CUDA OOMs: " + units.Count(int(*last.OOMs))},
-		Fix:      ptr("Give the log with the message, too, or record a snapshot at the failure"), Code: how("oom")}
+		Fix:      new("Give the log with the message, too, or record a snapshot at the failure"), Code: how("oom")}
 	if last.PeakAllocatedBytes != nil && last.PeakReservedBytes != nil {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("peaks of %s allocated and %s reserved",
 			units.Bytes(*last.PeakAllocatedBytes), units.Bytes(*last.PeakReservedBytes)))

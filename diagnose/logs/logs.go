@@ -59,8 +59,6 @@ func Add(doc *report.Document, capacity int64, ranks map[int]int) {
 	})
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // how is the code of a recipe.
 func how(name string) string {
 	r, _ := record.Find(name)
@@ -106,7 +104,7 @@ func Verdict(doc *report.Document) (report.Verdict, bool) {
 		return report.Verdict{}, false
 	}
 	v := report.Verdict{Severity: report.Info, Text: "No failure found: " + firstFacts(facts),
-		Fix: ptr("Record a snapshot to see what the memory is for: `vramscope record` prints how")}
+		Fix: new("Record a snapshot to see what the memory is for: `vramscope record` prints how")}
 	damaged := 0
 	for _, in := range doc.Inputs {
 		if len(in.Damage) > 0 {

@@ -27,7 +27,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	if name, where := w.server(g); name != "" {
 		f.SavesBytes = nil // of a share, not all
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s is probably this run's own", where, who))
-		f.Fix = ptr(fmt.Sprintf("Give the %s server less of the GPU (%s), or a GPU of its own: %s is probably this run's "+
+		f.Fix = new(fmt.Sprintf("Give the %s server less of the GPU (%s), or a GPU of its own: %s is probably this run's "+
 			"server, no stranger", name, shareSettings[name], who))
 		return
 	}
@@ -39,7 +39,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	}
 	if why != "" {
 		f.SavesBytes = nil
-		f.Fix = ptr(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give "+
+		f.Fix = new(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give "+
 			"it less or another GPU; else stop it or move to a free GPU (%s)", who, why, g.Tools().Visible))
 	}
 }

@@ -44,7 +44,7 @@ func (w *witness) climbs(source int, what string, s *stepSeries) bool {
 		Evidence: []string{fmt.Sprintf("%s: %d rises of %s or about, and the same level in between", w.name(source), n,
 			units.Bytes(int64(c.Each))),
 			"sequences or images that get larger by a schedule look alike"},
-		Fix: ptr("Look what is kept each time: results of the evaluation, lists of losses or outputs, a new model, optimizer " +
+		Fix: new("Look what is kept each time: results of the evaluation, lists of losses or outputs, a new model, optimizer " +
 			"or data loader beside the old one. Record over such a rise to see it")}
 	if size := w.capacityOf(); size > int64(last) {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full after %s more", units.Bytes(size),

@@ -84,7 +84,7 @@ func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 			Evidence: []string{fmt.Sprintf("%s: %s of %s steps in the log are the slow ones, %s lost so far", w.name(source),
 				units.Count(stepsFrom(&seconds, j.At)), units.Count(steps.Count),
 				units.Duration((j.After-j.Before)*float64(stepsFrom(&seconds, j.At))))},
-			Fix: ptr("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries " +
+			Fix: new("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries " +
 				"of a full allocator or a slow data loader look alike in a log")}
 		if full, percent := w.brimful(); full {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi saw the GPU %.1f %% full: PyTorch may be freeing its "+

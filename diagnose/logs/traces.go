@@ -34,7 +34,7 @@ func (w *witness) traced(source int, t *evidence.Trace) {
 			Evidence: []string{fmt.Sprintf("%s: %s more over %s from ProfilerStep#%d on", w.name(source),
 				units.Bytes(int64(g.Total)), units.Plural(len(floors), "step"), first),
 				where(t, d)},
-			Fix: ptr("Record a snapshot of a few steps: it names the line that keeps the memory")})
+			Fix: new("Record a snapshot of a few steps: it names the line that keeps the memory")})
 	}
 }
 
@@ -47,7 +47,7 @@ func (w *witness) tracedFailure(source int, t *evidence.Trace) {
 	}
 	last := t.Failed[len(t.Failed)-1]
 	m := evidence.OOMMessage{RequestedBytes: &last.Bytes, AllocatedBytes: evidence.Known(last.TotalAllocated),
-		ReservedUnallocatedBytes: ptr(max(0, last.TotalReserved-last.TotalAllocated)), Backend: "CUDA"}
+		ReservedUnallocatedBytes: new(max(0, last.TotalReserved-last.TotalAllocated)), Backend: "CUDA"}
 	for _, d := range t.Devices {
 		if d.Type == last.Type && d.ID == last.Device {
 			m.CapacityBytes = evidence.Known(d.CapacityBytes)
@@ -62,7 +62,7 @@ func (w *witness) tracedFailure(source int, t *evidence.Trace) {
 			strings.ReplaceAll(g.Why, "the message", "the trace")),
 		Evidence: []string{fmt.Sprintf("%s: %s, the last with %s", w.name(source), units.Plural(len(t.Failed),
 			"[OutOfMemory] event"), g.Text())},
-		Fix: ptr(g.Change()), Code: how("oom")}
+		Fix: new(g.Change()), Code: how("oom")}
 	f.ID = "oom_" + g.Cause
 	w.add(f)
 }

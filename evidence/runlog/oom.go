@@ -349,8 +349,7 @@ func readMessage(m *evidence.OOMMessage, text []byte) {
 				m.Backend = word[1:]
 			}
 			if n, _, ok := figures.Integer(text[i+len(word):]); ok && n < 1024 {
-				gpu := int(n)
-				m.GPU = &gpu
+				m.GPU = new(int(n))
 				break
 			}
 		}

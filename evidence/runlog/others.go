@@ -198,8 +198,7 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 	for _, word := range [...]string{"device:GPU:", "onGPU", "ondevice"} {
 		if i := bytes.Index(text, []byte(word)); i >= 0 && m.GPU == nil {
 			if n, _, ok := figures.Integer(text[i+len(word):]); ok && n < 1024 {
-				gpu := int(n)
-				m.GPU = &gpu
+				m.GPU = new(int(n))
 			}
 		}
 	}

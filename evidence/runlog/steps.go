@@ -51,8 +51,7 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 	if len(s.pairs) == 0 || isCommand(line) {
 		return false
 	}
-	f := readFacts(s.pairs, line)
-	return s.judge(p, number, line, &f)
+	return s.judge(p, number, line, new(readFacts(s.pairs, line)))
 }
 
 func (s *stepState) begin() {

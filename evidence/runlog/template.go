@@ -119,9 +119,8 @@ func (p *Parser) Again(number int, line []byte) bool {
 	if !ok {
 		return false
 	}
-	f := readFacts(s.pairs, line)
 	s.unstamped = s.templates[0].unstamped
-	s.judge(p, number, line, &f)
+	s.judge(p, number, line, new(readFacts(s.pairs, line)))
 	s.unstamped = false
 	return true
 }

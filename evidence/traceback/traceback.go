@@ -185,8 +185,7 @@ func (t *Traces) Tell(m *evidence.OOMMessage, prefix []byte) {
 	// The trace is kept for a few lines: some runners print the message twice.
 	m.UserFunction, m.UserFile, m.Phase = evidence.Text(w.function), evidence.Text(w.file), evidence.Text(w.phase)
 	if m.OwnFile, m.OwnLine = w.own, w.ownLine; m.UserFile != nil && w.line > 0 {
-		line := w.line
-		m.UserLine = &line
+		m.UserLine = new(w.line)
 	}
 	if m.Scene = w.scene; w.code != "" {
 		m.Scene.Doing = w.code

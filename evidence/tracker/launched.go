@@ -47,8 +47,7 @@ func short(s *string) *string {
 		return nil
 	}
 	if len(*s) > maxSaid {
-		cut := strings.ToValidUTF8((*s)[:maxSaid], "") + "…"
-		return &cut
+		return new(strings.ToValidUTF8((*s)[:maxSaid], "") + "…")
 	}
 	return s
 }
@@ -69,6 +68,5 @@ func settingsOf(variables map[string]string) *string {
 			all = append(all, name+"="+variables[name])
 		}
 	}
-	text := strings.Join(all, " ")
-	return short(&text)
+	return short(new(strings.Join(all, " ")))
 }

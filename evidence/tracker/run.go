@@ -129,8 +129,7 @@ func (r *run) found() *Found {
 	f := &Found{}
 	if len(r.seconds) > 0 {
 		slices.Sort(r.seconds)
-		median := r.seconds[len(r.seconds)/2]
-		r.steps.MedianStepSeconds = &median
+		r.steps.MedianStepSeconds = new(r.seconds[len(r.seconds)/2])
 	}
 	r.steps.MaxMemoryBytes, r.steps.MaxReservedBytes = evidence.Known(r.memory), evidence.Known(r.reserved)
 	r.steps.Named = r.memory >= 0
@@ -280,8 +279,7 @@ func (r *run) parameter(name, value string) {
 	key := lower[strings.LastIndexAny(lower, "./")+1:]
 	number := func(to **int64) {
 		if v, err := strconv.ParseFloat(value, 64); err == nil && v >= 1 && v < 1<<40 && *to == nil {
-			n := int64(v)
-			*to = &n
+			*to = new(int64(v))
 		}
 	}
 	text := func(to **string) {

@@ -238,8 +238,7 @@ func nearest(name string) string {
 // nameSources reads the names of the sources added since there were so many.
 func (r *Run) nameSources(before int, name string) {
 	for i := before; i < len(r.Sources); i++ {
-		n := filename.Parse(name)
-		r.Sources[i].Name = &n
+		r.Sources[i].Name = new(filename.Parse(name))
 	}
 }
 
@@ -319,13 +318,12 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 		}
 		if isBroken(path, err) {
 			failed = append(failed, err)
-			n := filename.Parse(name)
 			kind := KindSnapshot
 			if errors.Is(err, errText) {
 				kind = evidence.KindTrainingLog
 			}
 			broken = append(broken, diagnose.Source{Path: path, Kind: kind, Failed: OneLine(err),
-				Unread: errors.Is(err, snapshot.ErrUnread), Name: &n})
+				Unread: errors.Is(err, snapshot.ErrUnread), Name: new(filename.Parse(name))})
 		} else {
 			rejected = append(rejected, err)
 		}

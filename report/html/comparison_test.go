@@ -38,7 +38,7 @@ func TestComparisonPage(t *testing.T) {
 	p := after.Fullest().Pictures
 	for i := range p.Sites {
 		if s := &p.Sites[i]; s.Line != nil {
-			s.Line = ptr(*s.Line + 7)
+			s.Line = new(*s.Line + 7)
 		}
 	}
 	for i := range p.Frames {

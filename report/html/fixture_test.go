@@ -58,7 +58,7 @@ func synthetic(allocations int) *report.Document {
 	random := rand.New(rand.NewPCG(1, 2))
 	events := 2 * allocations
 	p := &report.Pictures{Events: events, TimeEvery: max(1, events/20000), Kinds: []report.Kind{{Category: 0, Signal: "life", Confidence: 90}, {Category: 1}},
-		Categories: []string{"weights", "activations"}, Sites: []report.Site{{Function: "forward", File: "/app/model.py", Line: ptr(7), Known: true}},
+		Categories: []string{"weights", "activations"}, Sites: []report.Site{{Function: "forward", File: "/app/model.py", Line: new(7), Known: true}},
 		Stacks: []report.Stack{{Site: -1}, {Site: 0, Node: 1}}, Frames: []report.Frame{{Function: "forward", File: "/app/model.py", Line: 7}},
 		Nodes: []report.StackNode{{Frame: -1, Parent: -1}, {Frame: 0, Parent: 0}}}
 	for i := 0; i < events; i += p.TimeEvery {
@@ -93,8 +93,6 @@ func synthetic(allocations int) *report.Document {
 	d := report.Device{History: "complete", Stacks: "python", Events: events, Allocations: allocations, Pictures: p}
 	return &report.Document{Tool: "vramscope test", Inputs: []report.Input{{Path: "synthetic.pickle"}}, Devices: []report.Device{d}, Evidence: evidence.New()}
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // written is a document as a page.
 func written(t *testing.T, doc *report.Document) []byte {

@@ -53,10 +53,10 @@ func hostile(t *testing.T) *report.Document {
 	doc.Title, doc.Inputs[0].Path, doc.Tool = payloads[0], payloads[1], payloads[2]
 	for i, p := range payloads {
 		doc.Notes = append(doc.Notes, report.Note{Key: p, Value: payloads[(i+1)%len(payloads)]})
-		doc.Devices[0].Findings = append(doc.Devices[0].Findings, report.Finding{Severity: report.Info, Title: p, Evidence: []string{p}, Fix: ptr(p), Code: p, Confidence: 1})
+		doc.Devices[0].Findings = append(doc.Devices[0].Findings, report.Finding{Severity: report.Info, Title: p, Evidence: []string{p}, Fix: new(p), Code: p, Confidence: 1})
 		doc.Devices[0].Pictures.Spans = append(doc.Devices[0].Pictures.Spans, report.Span{Name: p, LastEvent: 50 * (i + 1)})
 	}
-	doc.Evidence.GPUs = []evidence.GPU{{Name: ptr(payloads[3]), Processes: []evidence.Process{{Name: ptr(payloads[4])}}}}
+	doc.Evidence.GPUs = []evidence.GPU{{Name: new(payloads[3]), Processes: []evidence.Process{{Name: new(payloads[4])}}}}
 	return doc
 }
 

@@ -200,8 +200,7 @@ func (v *indexView) data(r *report.IndexRow) rowData {
 		Devices: r.Devices, Capacity: r.Capacity, Allocated: r.Allocated, Reserved: r.Reserved, Parts: []int64{},
 		Leak: r.LeakBytes, Time: minute(r.Time), Brief: r.Brief, Effect: r.Effect, Failures: r.Failures}
 	if r.Time != nil {
-		ms := *r.Time / 1000
-		d.At = &ms
+		d.At = new(*r.Time / 1000)
 	}
 	for _, f := range r.Facts {
 		if at, ok := slices.BinarySearch(v.Axes, f.Name); ok {

@@ -18,22 +18,22 @@ func runsIndex(runs int, name func(int) string) *report.Index {
 		r := report.IndexRow{Path: name(i), Name: fmt.Sprintf("run-%d", i), Experiment: name(i % 3), Status: statuses[i%5], Text: "verdict of " + name(i), Brief: "brief of " + name(i)}
 		if r.Status != report.StatusFailed {
 			peak := int64(i+1) << 24
-			r.Allocated, r.Reserved, r.Time, r.Devices = &peak, ptr(peak+1<<20), ptr(int64(1.7e15)+int64(i)*3.6e9), 1+i%2
+			r.Allocated, r.Reserved, r.Time, r.Devices = &peak, new(peak+1<<20), new(int64(1.7e15)+int64(i)*3.6e9), 1+i%2
 			r.Categories = make([]int64, len(report.Categories))
 			r.Categories[0], r.Categories[3] = peak/3, peak-peak/3
 		}
 		r.Facts = []report.Fact{{Name: "batch size", Value: float64(1 + i%7)}, {Name: "the same", Value: 3}}
 		if i%2 == 0 {
-			r.Capacity = ptr(int64(80) << 30)
+			r.Capacity = new(int64(80) << 30)
 		}
 		switch r.Status {
 		case report.StatusOOM:
-			r.Failures, r.Fix, r.SavesBytes = []string{"feedface"}, ptr("fix of "+name(i)), ptr(int64(3)<<30)
+			r.Failures, r.Fix, r.SavesBytes = []string{"feedface"}, new("fix of "+name(i)), new(int64(3)<<30)
 			if i == 1 {
-				r.LeakBytes = ptr(int64(1)) // a leak until there was no more
+				r.LeakBytes = new(int64(1)) // a leak until there was no more
 			}
 		case report.StatusLeak:
-			r.LeakBytes = ptr(int64(i) << 10)
+			r.LeakBytes = new(int64(i) << 10)
 		}
 		x.Rows = append(x.Rows, r)
 		x.Figures.Runs++
@@ -42,9 +42,9 @@ func runsIndex(runs int, name func(int) string) *report.Index {
 		}
 	}
 	link := report.IndexLink{Path: name(1), Name: "run-1"}
-	x.OOMs = []report.OOMGroup{{Fingerprint: "feedface", Verdict: "true_shortage", Phase: "backward", Where: name(0), Runs: runs / 5, Requests: runs, First: ptr(int64(1.7e15)),
-		MinBytes: 1 << 20, MaxBytes: 1 << 30, Fix: "fix of " + name(1), FixRuns: 1, SavesBytes: ptr(int64(1) << 30), Examples: []report.IndexLink{link}}}
-	x.Regressions = []report.Regression{{Experiment: name(0), Before: 1 << 30, After: 3 << 30, OOM: true, Since: ptr(int64(1.7e15)), Last: link, First: link, Peaks: []int64{1 << 30, 3 << 30, 2 << 30}, Now: 2 << 30}}
+	x.OOMs = []report.OOMGroup{{Fingerprint: "feedface", Verdict: "true_shortage", Phase: "backward", Where: name(0), Runs: runs / 5, Requests: runs, First: new(int64(1.7e15)),
+		MinBytes: 1 << 20, MaxBytes: 1 << 30, Fix: "fix of " + name(1), FixRuns: 1, SavesBytes: new(int64(1) << 30), Examples: []report.IndexLink{link}}}
+	x.Regressions = []report.Regression{{Experiment: name(0), Before: 1 << 30, After: 3 << 30, OOM: true, Since: new(int64(1.7e15)), Last: link, First: link, Peaks: []int64{1 << 30, 3 << 30, 2 << 30}, Now: 2 << 30}}
 	x.Leaks = []report.LeakTrend{{Experiment: name(0), Rates: []int64{0, 5, 9}, Leaking: 2, Still: true, Latest: 9, Where: name(2), Kind: "growing_list", Link: link}}
 	x.Budgets = []report.BudgetGap{{Model: name(0), Setting: name(1), Runs: 2, Budget: 1 << 30, Measured: 2 << 30, Link: link}}
 	return x
@@ -217,13 +217,13 @@ func TestIndexHostileNames(t *testing.T) {
 
 func TestAdvice(t *testing.T) {
 	saves, other := int64(5), int64(7)
-	doc := &report.Document{Verdict: report.Verdict{Fix: ptr("the verdict's"), SavesBytes: &other}}
+	doc := &report.Document{Verdict: report.Verdict{Fix: new("the verdict's"), SavesBytes: &other}}
 	for name, c := range map[string]struct {
 		findings []report.Finding
 		fix      string
 		saves    int64
 	}{
-		"its finding":            {[]report.Finding{{ID: "oom_true_shortage"}, {ID: "oom_fragmentation", Fix: ptr("its own"), SavesBytes: &saves}}, "its own", 5},
+		"its finding":            {[]report.Finding{{ID: "oom_true_shortage"}, {ID: "oom_fragmentation", Fix: new("its own"), SavesBytes: &saves}}, "its own", 5},
 		"no finding":             {nil, "the verdict's", 7},
 		"a finding without more": {[]report.Finding{{ID: "oom_fragmentation", SavesBytes: &saves}}, "the verdict's", 7},
 	} {

@@ -42,7 +42,7 @@ func jobOf(ranks, kinds, dumps int, sure bool) *report.Document {
 		r.Shown = append(r.Shown, 1)
 		r.Imbalance = &report.Imbalance{Highest: 0, Usual: kinds / 2, Bytes: r.Rows[0].PeakAllocated - r.Rows[kinds/2].PeakAllocated,
 			Categories: []report.CategoryExcess{{Category: "activations", More: int64(kinds/2) << 26, Than: 1 << 30}},
-			Sites:      []report.SiteExcess{{Site: report.Site{Function: "forward", File: "/app/model.py", Line: ptr(7), Known: true}, More: 1 << 30}}}
+			Sites:      []report.SiteExcess{{Site: report.Site{Function: "forward", File: "/app/model.py", Line: new(7), Known: true}, More: 1 << 30}}}
 		r.FirstOOM = &report.FirstOOM{Row: 1, Failed: 3, NextUS: 1_500_000}
 	}
 	r.Missing = []int{ranks, ranks + 1, ranks + 2, ranks + 9}

@@ -8,30 +8,30 @@ import (
 // sample is a small document in which everything that a page can show is there.
 func sample() *report.Document {
 	gib := func(n float64) int64 { return int64(n * (1 << 30)) }
-	train := report.Site{Function: "training_step", File: "/app/train.py", Line: ptr(27), Op: "aten::mm", Category: ptr("logits"),
-		CalledFrom: &report.Place{Function: "main", File: "/app/main.py", Line: ptr(3)}, Bytes: gib(6), Blocks: 2, Largest: gib(4), Known: true}
-	old := report.Site{Category: ptr("weights"), Bytes: gib(2), Blocks: 1, Largest: gib(2), Older: true}
+	train := report.Site{Function: "training_step", File: "/app/train.py", Line: new(27), Op: "aten::mm", Category: new("logits"),
+		CalledFrom: &report.Place{Function: "main", File: "/app/main.py", Line: new(3)}, Bytes: gib(6), Blocks: 2, Largest: gib(4), Known: true}
+	old := report.Site{Category: new("weights"), Bytes: gib(2), Blocks: 1, Largest: gib(2), Older: true}
 	bare := train
 	bare.Category, bare.Bytes, bare.Blocks = nil, 0, 0
-	d := report.Device{CapacityBytes: ptr(gib(10)), CapacitySource: ptr("flag"), Events: 8, Allocations: 3, Older: 1, History: "late",
+	d := report.Device{CapacityBytes: new(gib(10)), CapacitySource: new("flag"), Events: 8, Allocations: 3, Older: 1, History: "late",
 		HistoryReason: "one block was allocated before the first event", Stacks: "all", Actions: []report.KeyCount{{Key: "alloc", Count: 2}},
-		FirstTime: ptr(int64(1_700_000_000_000_000)), LastTime: ptr(int64(1_700_000_000_750_000)),
-		Peaks: report.Peaks{Requested: report.Peak{Bytes: gib(8), Event: ptr(3)}, Allocated: report.Peak{Bytes: gib(8), Event: ptr(3)},
-			Active: report.Peak{Bytes: gib(8), Event: ptr(3)}, Reserved: report.Peak{Bytes: gib(9), Event: ptr(3)}},
-		AtPeak: report.Moment{Event: ptr(3), AllocatedBytes: gib(8), ReservedBytes: gib(9), CacheBytes: gib(1), Blocks: 3, Categories: map[string]int64{"weights": gib(2), "logits": gib(6)},
-			CUDAContext: ptr(gib(0.5)), OtherProcesses: ptr(gib(0.25)), Unaccounted: ptr(int64(0))},
-		AtEnd: report.Moment{Event: ptr(7), AllocatedBytes: gib(6), ReservedBytes: gib(9), CacheBytes: gib(3), Blocks: 2, Categories: map[string]int64{"weights": gib(2), "logits": gib(4)}},
+		FirstTime: new(int64(1_700_000_000_000_000)), LastTime: new(int64(1_700_000_000_750_000)),
+		Peaks: report.Peaks{Requested: report.Peak{Bytes: gib(8), Event: new(3)}, Allocated: report.Peak{Bytes: gib(8), Event: new(3)},
+			Active: report.Peak{Bytes: gib(8), Event: new(3)}, Reserved: report.Peak{Bytes: gib(9), Event: new(3)}},
+		AtPeak: report.Moment{Event: new(3), AllocatedBytes: gib(8), ReservedBytes: gib(9), CacheBytes: gib(1), Blocks: 3, Categories: map[string]int64{"weights": gib(2), "logits": gib(6)},
+			CUDAContext: new(gib(0.5)), OtherProcesses: new(gib(0.25)), Unaccounted: new(int64(0))},
+		AtEnd: report.Moment{Event: new(7), AllocatedBytes: gib(6), ReservedBytes: gib(9), CacheBytes: gib(3), Blocks: 2, Categories: map[string]int64{"weights": gib(2), "logits": gib(4)}},
 		Sites: []report.Site{train, old}, SitesAtEnd: []report.Site{train, old},
 		Segments: report.SegmentsSummary{Count: 2, Bytes: gib(9), FreeBytes: gib(3), LargestFree: gib(2), Empty: 1, EmptyBytes: gib(1), PinnedSegments: 1, PinnedFreeBytes: gib(2)},
 		Pools:    []report.PoolSummary{{Pool: "(1, 0)", Kind: "cuda_graph", Segments: 1, Bytes: gib(1), Used: gib(0.5)}},
 		Steps: []report.Step{{Step: 0, LastEvent: 3, Phases: []report.Phase{{Phase: "forward", LastEvent: 3}}},
 			{Step: 1, FirstEvent: 4, LastEvent: 7, Phases: []report.Phase{{Phase: "backward", FirstEvent: 4, LastEvent: 7}}}},
-		OOMs: []report.OOM{{Event: 5, RequestedBytes: gib(4), Verdict: "fragmentation", AllocatedBytes: gib(7), ReservedBytes: gib(9), DeviceFreeBytes: ptr(gib(0.5)),
-			LargestFreeBlock: ptr(gib(1)), Site: &train, PinnedBy: []report.Pin{{Address: 4096, Bytes: 512, Function: ptr("keep"), File: ptr("/app/keep.py"), Line: ptr(5)}}}},
-		Leaks: []report.Leak{{Kind: "growing_list", Defect: true, File: ptr("/app/train.py"), Line: ptr(30), Function: ptr("log"), BytesPerStep: ptr(gib(0.25)), Steps: 3,
-			TotalBytes: gib(1), Confidence: 0.95, Fix: "append a number", FullAtStep: ptr(12), Category: ptr("logits"), Sites: []report.LeakSite{{File: "/app/train.py", Line: ptr(30), Function: "log", Bytes: gib(1)}}}},
-		Findings: []report.Finding{{ID: "oom_fragmentation", Severity: report.Critical, Title: "A request failed", Evidence: []string{"4 GiB asked for"}, Fix: ptr("use expandable segments"),
-			SavesBytes: ptr(gib(1)), Confidence: 0.5, Code: "import os\nos.environ[\"A\"] = \"<b>\""}},
+		OOMs: []report.OOM{{Event: 5, RequestedBytes: gib(4), Verdict: "fragmentation", AllocatedBytes: gib(7), ReservedBytes: gib(9), DeviceFreeBytes: new(gib(0.5)),
+			LargestFreeBlock: new(gib(1)), Site: &train, PinnedBy: []report.Pin{{Address: 4096, Bytes: 512, Function: new("keep"), File: new("/app/keep.py"), Line: new(5)}}}},
+		Leaks: []report.Leak{{Kind: "growing_list", Defect: true, File: new("/app/train.py"), Line: new(30), Function: new("log"), BytesPerStep: new(gib(0.25)), Steps: 3,
+			TotalBytes: gib(1), Confidence: 0.95, Fix: "append a number", FullAtStep: new(12), Category: new("logits"), Sites: []report.LeakSite{{File: "/app/train.py", Line: new(30), Function: "log", Bytes: gib(1)}}}},
+		Findings: []report.Finding{{ID: "oom_fragmentation", Severity: report.Critical, Title: "A request failed", Evidence: []string{"4 GiB asked for"}, Fix: new("use expandable segments"),
+			SavesBytes: new(gib(1)), Confidence: 0.5, Code: "import os\nos.environ[\"A\"] = \"<b>\""}},
 		Damage: []string{"one event is odd"},
 	}
 	d.Curve = report.Curve{Events: []int{0, 3, 7}, Allocated: []int64{gib(2), gib(8), gib(6)}, Reserved: []int64{gib(2), gib(9), gib(9)},
@@ -56,25 +56,25 @@ func sample() *report.Document {
 		Growth:  &report.Growth{Steps: []int{0, 1}, Sites: []int{0, -1}, Bytes: [][]int64{{gib(6), gib(4)}, {0, 0}}},
 	}
 	ev := evidence.New()
-	ev.GPUs = []evidence.GPU{{GPU: 0, Name: ptr("H100"), Source: 1, Samples: 5, TotalBytes: ptr(gib(80)), PeakUsedBytes: ptr(gib(70)), FirstTime: ptr(evidence.LocalStamp(1767225600e9)),
-		LastTime: ptr(evidence.LocalStamp(1767225660e9)), Processes: []evidence.Process{{PID: 7, Name: ptr("python"), PeakUsedBytes: ptr(gib(9))}}}}
-	ev.OOMMessages = []evidence.OOMMessage{{Source: 1, Line: 40, RequestedBytes: ptr(gib(4)), UserFile: ptr("/app/train.py"), UserLine: ptr(27)}}
-	ev.MemorySummaries = []evidence.MemorySummary{{Source: 1, Line: 50, Device: ptr(0), AllocatedBytes: ptr(gib(1))}}
-	ev.Steps = []*evidence.Steps{{Source: 1, Count: 10, First: ptr(int64(0)), Last: ptr(int64(9)), MedianStepSeconds: ptr(0.5)}}
+	ev.GPUs = []evidence.GPU{{GPU: 0, Name: new("H100"), Source: 1, Samples: 5, TotalBytes: new(gib(80)), PeakUsedBytes: new(gib(70)), FirstTime: new(evidence.LocalStamp(1767225600e9)),
+		LastTime: new(evidence.LocalStamp(1767225660e9)), Processes: []evidence.Process{{PID: 7, Name: new("python"), PeakUsedBytes: new(gib(9))}}}}
+	ev.OOMMessages = []evidence.OOMMessage{{Source: 1, Line: 40, RequestedBytes: new(gib(4)), UserFile: new("/app/train.py"), UserLine: new(27)}}
+	ev.MemorySummaries = []evidence.MemorySummary{{Source: 1, Line: 50, Device: new(0), AllocatedBytes: new(gib(1))}}
+	ev.Steps = []*evidence.Steps{{Source: 1, Count: 10, First: new(int64(0)), Last: new(int64(9)), MedianStepSeconds: new(0.5)}}
 	ev.Traces = []evidence.Trace{{Source: 1, MemoryEvents: 12}}
 	return &report.Document{Schema: report.Schema, Title: "A run", Notes: []report.Note{{Key: "PyTorch", Value: "2.15"}}, Tool: "vramscope test",
-		Inputs: []report.Input{{Path: "oom.pickle", Kind: "snapshot", Bytes: 1234, SHA256: "abcd", Era: ptr(">=2.15"), Damage: []string{"a stray byte"},
+		Inputs: []report.Input{{Path: "oom.pickle", Kind: "snapshot", Bytes: 1234, SHA256: "abcd", Era: new(">=2.15"), Damage: []string{"a stray byte"},
 			Settings: []report.KeyValue{{Key: "expandable_segments", Value: "false"}}, Unknown: []report.Unknown{{Where: "event", Key: "new", Count: 3, Example: "1"}}},
 			{Path: "train.log", Kind: "training_log", Bytes: 99, SHA256: "ef01"}},
-		Verdict: report.Verdict{Severity: report.Critical, Text: "Out of memory: 4.00 GiB asked for", Fix: ptr("use expandable segments"), SavesBytes: ptr(gib(1))},
+		Verdict: report.Verdict{Severity: report.Critical, Text: "Out of memory: 4.00 GiB asked for", Fix: new("use expandable segments"), SavesBytes: new(gib(1))},
 		Command: []string{"vramscope", "analyze", "oom.pickle", "--title", "A run"},
-		Comparison: &report.Comparison{Model: "llama, 8 parameters", Inferred: []string{"batch 4"}, Peak: report.Compared{Name: "peak", Budget: gib(6), Measured: ptr(gib(8))},
-			Phases:     []report.Compared{{Name: "first_optimizer_step", Budget: gib(5), Reason: ptr("never reached")}},
-			Categories: []report.Compared{{Name: "logits", Budget: gib(4), Measured: ptr(gib(6)), Reason: ptr("two copies in float32")}}},
+		Comparison: &report.Comparison{Model: "llama, 8 parameters", Inferred: []string{"batch 4"}, Peak: report.Compared{Name: "peak", Budget: gib(6), Measured: new(gib(8))},
+			Phases:     []report.Compared{{Name: "first_optimizer_step", Budget: gib(5), Reason: new("never reached")}},
+			Categories: []report.Compared{{Name: "logits", Budget: gib(4), Measured: new(gib(6)), Reason: new("two copies in float32")}}},
 		Findings: []report.Finding{{ID: "shared_memory_spill", Severity: report.Warning, Title: "2.00 GiB more than the GPU has", Evidence: []string{"train.log reports 12 GiB"},
-			Fix: ptr("hold less"), SavesBytes: ptr(gib(2)), Confidence: 0.8}},
-		Clocks: []report.Clock{{Source: 1, What: "nvidia_smi", GPU: ptr(0), Device: ptr(0), Method: ptr("timestamps"), OffsetSeconds: ptr(-28800.0), Confidence: ptr(0.97),
-			OutsideBytes: ptr(gib(0.5)), Reason: "by time stamps", Track: []report.Instant{{MicrosUTC: 1_700_000_000_100_000, Bytes: gib(5)}, {MicrosUTC: 1_700_000_000_600_000, Bytes: gib(9.5)}}}},
+			Fix: new("hold less"), SavesBytes: new(gib(2)), Confidence: 0.8}},
+		Clocks: []report.Clock{{Source: 1, What: "nvidia_smi", GPU: new(0), Device: new(0), Method: new("timestamps"), OffsetSeconds: new(-28800.0), Confidence: new(0.97),
+			OutsideBytes: new(gib(0.5)), Reason: "by time stamps", Track: []report.Instant{{MicrosUTC: 1_700_000_000_100_000, Bytes: gib(5)}, {MicrosUTC: 1_700_000_000_600_000, Bytes: gib(9.5)}}}},
 		Devices: []report.Device{d}, Evidence: ev, Host: &report.HostMemory{Segments: 1, Bytes: gib(1), Used: gib(0.5), Events: 4, PeakBytes: gib(0.5)}}
 }
 

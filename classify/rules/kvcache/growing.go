@@ -379,7 +379,10 @@ func findStatic(a *rules.Facts) bool {
 	}
 	found, grown := false, grownBlocks(a)
 	for k := range a.Steps { // each a pass, or a request
-		first, last := max(a.Loop, a.Steps[k].FirstEvent), a.Steps[k].LastEvent
+		first, last := a.Steps[k].FirstEvent, a.Steps[k].LastEvent
+		if k == 0 {
+			first = a.Loop
+		}
 		bySize, products := map[int64][]timeline.AllocationID{}, map[int64]bool{} // and sizes that modules make
 		for i := first; i <= last; i++ {
 			n := a.Events.Size[i]
