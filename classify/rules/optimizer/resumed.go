@@ -97,7 +97,7 @@ func markSurplus(a *rules.Facts, ids []timeline.AllocationID, read map[int64]int
 		if seen[n]++; g == 0 || seen[n] <= g || a.StateSize[n] || a.Beside[id].Sure > 0 {
 			continue
 		}
-		if all == 3*g || all == 2*g && read[n] > a.Born(id) && isBrought(a, id) {
+		if isBrought(a, id) && (all == 3*g || all == 2*g && read[n] > a.Born(id)) {
 			markState(a, id, [...]meaning.Detail{meaning.Moment2, meaning.Moment1}[(seen[n]-g)%2])
 		}
 	}
