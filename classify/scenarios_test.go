@@ -94,7 +94,7 @@ func TestBySize(t *testing.T) {
 		{"dpo_pairs__none", 4 * 512 * 8000 * float, Logits, 4 * 3, 0},
 		{"dpo_pairs__none", 4 * 511 * 8000 * float, Logits, 4 * 6, 0},
 		{"autocast_square__none", 1024 * 2816 * half, AutocastCopies, 3 * 2 * 3, 57 + 99}, // as many tokens as layers are wide
-		{"sampled__none", 2 * 17 * 256 * float, KVCache, 2 * 4, 0}, // between two steps of training
+		{"sampled__none", 2 * 17 * 256 * float, KVCache, 2 * 4, 0},                        // between two steps of training
 		{"sampled__none", 2 * 21 * 256 * float, KVCache, 2 * 4, 0},
 	} {
 		c := scenario(t, test.name)
