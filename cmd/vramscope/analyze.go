@@ -303,9 +303,7 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 	if none && t.Config == nil {
 		return nil, idleSetting(cmd)
 	}
-	if err := f.told(cmd, t); err != nil {
-		return nil, err
-	}
+	f.told(cmd, t)
 	t.Setting = f.theory.s
 	if none {
 		return t, nil
@@ -320,10 +318,10 @@ func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.The
 var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
 
 // told takes over what recipes among the inputs say, as far as the recording doesn't.
-func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
+func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) {
 	r := &f.theory.recipes
 	if len(r.Files) == 0 {
-		return nil
+		return
 	}
 	before := f.theory.s
 	set, err := applyRecipes(cmd, r, &f.theory.s)
@@ -333,7 +331,7 @@ func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
 	if err != nil { // it was right for another program
 		f.theory.s = before
 		t.Told = append(t.Told, "the recipe isn't used: "+open.OneLine(err))
-		return nil
+		return
 	}
 	for _, name := range set {
 		if !slices.Contains(shown, name) && !(name == "checkpointing" && f.theory.s.Checkpointing == "none") {
@@ -342,5 +340,4 @@ func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
 	}
 	r.Plain = f.redact
 	t.Told = append(t.Told, r.Said()...)
-	return nil
 }
