@@ -39,10 +39,19 @@ type Result struct {
 // Build tells versions of the program apart. A panic becomes an error: one file
 // must not end the work on a thousand.
 func Analyze(ctx context.Context, run Run, build string, o Options) *Result {
+	r := failed(run, nil)
+	if err := r.analyze(ctx, run, build, o); err != nil {
+		return failed(run, err)
+	}
+	return r
+}
+
+// failed is the result of a run that can't be analysed, or hasn't been yet.
+func failed(run Run, err error) *Result {
 	r := &Result{Entry: Entry{Schema: entrySchema, Path: run.Path, Name: run.Name, Experiment: run.Experiment,
-		Inputs: len(run.Files)}}
-	if r.Err = r.analyze(ctx, run, build, o); r.Err != nil {
-		r.HTML, r.JSON, r.Fingerprint, r.Script, r.Error = nil, nil, "", "", open.OneLine(r.Err)
+		Inputs: len(run.Files)}, Err: err}
+	if err != nil {
+		r.Error = open.OneLine(err)
 	}
 	return r
 }

@@ -41,7 +41,7 @@ func Stored(ctx context.Context, out *store.Place, runs ...Run) Reports {
 				return
 			}
 		}
-		for r, err := range ahead(list, func(run Run) (*Report, error) { return readReport(ctx, out, run) }) {
+		for r, err := range reportsOf(ctx, list, func(Run) *store.Place { return out }) {
 			if err == nil && r == nil {
 				continue // text that said nothing
 			}
@@ -52,25 +52,47 @@ func Stored(ctx context.Context, out *store.Place, runs ...Run) Reports {
 	}
 }
 
-// readReport reads a run's entry and report, nil when it has none.
-func readReport(ctx context.Context, out *store.Place, run Run) (*Report, error) {
+// reportsOf are the reports of runs, each in a place; nil is one that isn't there.
+func reportsOf(ctx context.Context, runs []Run, place func(Run) *store.Place) Reports {
+	begin := func(run Run) (func() (*Report, error), error) { return reportOf(ctx, place(run), run), nil }
+	return func(yield func(*Report, error) bool) {
+		for finish := range ahead(runs, begin) {
+			if !yield(finish()) {
+				return
+			}
+		}
+	}
+}
+
+// reportOf reads a run's entry and report, nil when it has none. A large one is only read when
+// it is asked for: one at a time takes memory enough.
+func reportOf(ctx context.Context, out *store.Place, run Run) func() (*Report, error) {
+	const large = 1 << 20
 	e, err := readEntry(ctx, out, run.Name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	r := &Report{}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		r, err = nil, nil
+	case err == nil && e.Error != "":
+		r.Entry = *e
+	case err == nil:
+		r, err = readReport(ctx, out, e, large)
+		if errors.Is(err, errLarge) {
+			return func() (*Report, error) { return readReport(ctx, out, e, maxReport) }
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	if e.Error != "" {
-		return &Report{Entry: *e}, nil
-	}
-	text, err := readAll(ctx, out, in(run.Name, reportJSON))
+	return func() (*Report, error) { return r, err }
+}
+
+// readReport reads an entry's report of at most so many bytes.
+func readReport(ctx context.Context, out *store.Place, e *Entry, most int64) (*Report, error) {
+	text, err := readAll(ctx, out, in(e.Name, reportJSON), most)
 	if err != nil {
 		return nil, err
 	}
 	doc, err := decode(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", out.URL(in(run.Name, reportJSON)), err)
+		return nil, fmt.Errorf("%s: %w", out.URL(in(e.Name, reportJSON)), err)
 	}
 	return &Report{*e, doc}, nil
 }

@@ -51,7 +51,8 @@ func (b *indexBuilder) add(r *Report) {
 	}
 	doc := r.Document
 	if b.title == nil {
-		b.title = &doc.Title
+		title := doc.Title // a pointer into a document would keep all of it
+		b.title = &title
 	} else if *b.title != doc.Title {
 		b.title = new(string)
 	}
@@ -91,7 +92,8 @@ func effectOf(doc *report.Document) string {
 
 // device takes the figures of the run's fullest GPU.
 func (b *indexBuilder) device(row *report.IndexRow, p *point, d *report.Device) {
-	row.Capacity, row.Allocated, row.Reserved = d.CapacityBytes, &d.Peaks.Allocated.Bytes, &d.Peaks.Reserved.Bytes
+	allocated, reserved := d.Peaks.Allocated.Bytes, d.Peaks.Reserved.Bytes // not pointers into the document
+	row.Capacity, row.Allocated, row.Reserved = d.CapacityBytes, &allocated, &reserved
 	for _, c := range report.Categories {
 		row.Categories = append(row.Categories, d.AtPeak.Categories[c])
 	}

@@ -40,7 +40,7 @@ func Merge(ctx context.Context, parts []*store.Place, out *store.Place, tool str
 		return nil, err
 	}
 	reports := func(yield func(*Report, error) bool) {
-		for r, err := range ahead(runs, func(run Run) (*Report, error) { return readReport(ctx, from[run.Name], run) }) {
+		for r, err := range reportsOf(ctx, runs, func(run Run) *store.Place { return from[run.Name] }) {
 			if err == nil && r == nil {
 				err = fmt.Errorf("a run was removed from its part meanwhile")
 			}
@@ -92,7 +92,7 @@ func runsOfParts(ctx context.Context, parts []*store.Place) (runs []Run, from, s
 				}
 				continue
 			}
-			if !entry.whole(ctx, part) {
+			if !entry.whole(ctx, part, maxReport) {
 				return nil, nil, nil, fmt.Errorf("%s: isn't whole: run its shard again",
 					part.URL(path.Join(runsFolder, entry.Name)))
 			}
@@ -196,11 +196,11 @@ func sameFolder(a, b *store.Place) bool {
 // reason counts. Nor has one that was made without an input; its report does.
 func sameRun(ctx context.Context, a, b *store.Place, run string) bool {
 	same := func(file string) bool {
-		x, err := readAll(ctx, a, in(run, file))
+		x, err := readAll(ctx, a, in(run, file), maxReport)
 		if err != nil {
 			return false
 		}
-		y, err := readAll(ctx, b, in(run, file))
+		y, err := readAll(ctx, b, in(run, file), maxReport)
 		return err == nil && bytes.Equal(x, y)
 	}
 	e, err := readEntry(ctx, a, run)

@@ -100,7 +100,7 @@ func in(run, file string) string { return path.Join(runsFolder, run, file) }
 
 // readEntry reads the entry of the folder of that name below runs/.
 func readEntry(ctx context.Context, out *store.Place, name string) (*Entry, error) {
-	text, err := readAll(ctx, out, in(name, entryFile))
+	text, err := readAll(ctx, out, in(name, entryFile), maxEntry)
 	if err != nil {
 		return nil, err
 	}
@@ -124,19 +124,18 @@ const (
 	maxReport = 512 << 20
 )
 
+// errLarge is wrapped by the error about one of the results that is larger than was asked for.
+var errLarge = errors.New("bytes are too many for one")
+
 // readAll reads one of the results.
-func readAll(ctx context.Context, out *store.Place, name string) ([]byte, error) {
+func readAll(ctx context.Context, out *store.Place, name string, most int64) ([]byte, error) {
 	r, err := out.Read(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	most := int64(maxReport)
-	if path.Base(name) == entryFile {
-		most = maxEntry
-	}
 	if r.Size > most {
-		return nil, fmt.Errorf("%s: %d bytes are too many for one", out.URL(name), r.Size)
+		return nil, fmt.Errorf("%s: %d %w", out.URL(name), r.Size, errLarge)
 	}
 	text := make([]byte, r.Size)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -145,10 +144,13 @@ func readAll(ctx context.Context, out *store.Place, name string) ([]byte, error)
 	return text, nil
 }
 
-// whole reports whether an entry's report is there.
-func (e *Entry) whole(ctx context.Context, out *store.Place) bool {
+// whole reports whether an entry's report is there, and of at most so many bytes.
+func (e *Entry) whole(ctx context.Context, out *store.Place, most int64) bool {
 	for _, name := range []string{reportHTML, reportJSON} {
 		f, err := out.Stat(ctx, in(e.Name, name))
+		if name == reportJSON && f.Size > most {
+			return false
+		}
 		if (err == nil && f.Size > 0) != (e.Error == "") {
 			return false
 		}

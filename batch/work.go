@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -28,6 +29,8 @@ type Config struct {
 	MaxMemory int64
 	// Done is called when a run is done, by one goroutine at a time. May be nil.
 	Done func(Progress)
+	// Do does a run as Worker.Do does, but elsewhere; nil: this process does it.
+	Do func(context.Context, Run) (Progress, error)
 }
 
 // Progress is one run that is done.
@@ -48,6 +51,10 @@ func Work(ctx context.Context, runs []Run, c Config) error {
 		return err
 	}
 	w := NewWorker(c)
+	do := w.Do
+	if c.Do != nil {
+		do = c.Do
+	}
 	queue := make(chan Run)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -58,7 +65,7 @@ func Work(ctx context.Context, runs []Run, c Config) error {
 				if ctx.Err() != nil {
 					continue
 				}
-				if p, err := w.Do(ctx, run); err != nil {
+				if p, err := do(ctx, run); err != nil {
 					stop(err)
 				} else {
 					w.report(p)
@@ -120,7 +127,7 @@ func (w *Worker) report(p Progress) {
 func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
 	p := Progress{Run: run}
 	if old, err := readEntry(ctx, w.Out, run.Name); err == nil && old.Error == "" && old.Inputs == len(run.Files) &&
-		old.whole(ctx, w.Out) {
+		old.whole(ctx, w.Out, w.memory.longest()) {
 		sum, err := fingerprint(ctx, run, w.Build, w.Options, nil)
 		if err == nil && sum != "" && sum == old.Fingerprint {
 			w.Out.Sweep(path.Join(runsFolder, run.Name))
@@ -129,6 +136,16 @@ func (w *Worker) Do(ctx context.Context, run Run) (Progress, error) {
 		}
 	}
 	result, err := w.analyze(ctx, run)
+	return w.write(ctx, run, result, err)
+}
+
+// Refuse writes, instead, why there is no report of a run.
+func (w *Worker) Refuse(ctx context.Context, run Run, cause error) (Progress, error) {
+	return w.write(ctx, run, failed(run, w.Options.redacted(fmt.Errorf("%s: %w", run.Place, cause), run)), nil)
+}
+
+func (w *Worker) write(ctx context.Context, run Run, result *Result, err error) (Progress, error) {
+	p := Progress{Run: run}
 	switch {
 	case err != nil:
 		return p, err
@@ -152,6 +169,10 @@ func (w *Worker) analyze(ctx context.Context, run Run) (*Result, error) {
 		o.MaxMemory = w.memory.share(need)
 		r := Analyze(ctx, run, w.Build, o)
 		w.memory.Release(need)
+		if n := int64(len(r.JSON)); n > w.memory.longest() {
+			r = failed(run, w.Options.redacted(fmt.Errorf("%s: its report of %s is too long to be joined with others within "+
+				"--max-memory", run.Place, units.Size(n)), run))
+		}
 		if !errors.Is(r.Err, snapshot.ErrMemory) || need == w.memory.all {
 			return r, context.Cause(ctx)
 		}
@@ -173,6 +194,9 @@ func newMemory(limit int64) memory {
 	}
 	return memory{semaphore.NewWeighted(limit), limit}
 }
+
+// longest is how many bytes of a report are joined with others, which takes five times as much.
+func (m memory) longest() int64 { return min(m.all/8, maxReport) }
 
 func (m memory) clip(need int64) int64 { return min(need, m.all) }
 

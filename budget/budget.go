@@ -76,6 +76,9 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	if s, err = c.complete(s); err != nil {
 		return nil, err
 	}
+	if b := c.memo.budget(s); b != nil {
+		return b, nil
+	}
 	p, err := newPlan(c, s)
 	if err != nil {
 		return nil, err
@@ -93,6 +96,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	}
 	b.finish(p)
 	p.giveBack(c)
+	c.memo.keep(s, b)
 	return b, nil
 }
 
@@ -104,10 +108,12 @@ func (b *Budget) describe(c *Config, p *plan) {
 		b.Model.Layers += int64(len(m.encoder.blocks))
 	}
 	b.Model.Trainable = n.trainable
-	if p.LoRA > 0 {
+	if p.adapts() {
 		b.Model.Trainable = 0
-		for _, q := range p.adapters {
-			b.Model.Trainable += q.Elements()
+		for _, q := range p.everything() {
+			if q.trainable {
+				b.Model.Trainable += q.Elements()
+			}
 		}
 	}
 	if p.Inference {
@@ -123,6 +129,19 @@ func (p *plan) trained() *model {
 	return p.model
 }
 
+// everything is what this rank has of the model, and the adapters that hang on it.
+func (p *plan) everything() []*parameter {
+	return append(slices.Clone(p.trained().params), p.adapters...)
+}
+
+// betweenSteps is how wide a parameter, its gradient and its state are between steps.
+func (p *plan) betweenSteps(q *parameter) int64 {
+	if q.adapter {
+		return p.adapterWidth()
+	}
+	return p.kept
+}
+
 // gradients is what a rank holds of its gradients once they are reduced.
 func (p *plan) gradients() int64 {
 	if p.gradientsGo() {
@@ -134,17 +153,14 @@ func (p *plan) gradients() int64 {
 
 // gradientParts are the bytes of a full set of gradients on this rank.
 func (p *plan) gradientParts() (dense, experts int64) {
-	for _, q := range p.trained().params {
-		switch n := q.Elements() * p.kept; {
-		case !q.trainable:
+	for _, q := range p.everything() {
+		switch n := q.Elements() * p.betweenSteps(q); {
+		case !q.hasGradient():
 		case q.expert():
 			experts += n
 		default:
 			dense += n
 		}
-	}
-	for _, q := range p.adapters {
-		dense += q.Elements() * p.adapterWidth()
 	}
 	return dense, experts
 }
@@ -156,17 +172,15 @@ func (p *plan) optimizer() (state, temp int64) {
 	if p.Offload != "none" {
 		return 0, 0
 	}
-	wp := p.kept
-	if len(p.adapters) > 0 {
-		wp = p.adapterWidth()
-	}
 	ws, _ := p.workspaces()
 	add := func(ts []optTensor, experts bool) {
-		s, t := optimizerBytes(p.Optimizer, ts, wp, ws, p.MasterWeights)
-		state += p.share(s, 1, experts)
-		temp = max(temp, p.share(t, 1, experts))
+		for _, same := range byWidth(ts) {
+			s, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights)
+			state += p.share(s, 1, experts)
+			temp = max(temp, p.share(t, 1, experts))
+		}
 	}
-	ts := optTensors(p.trained(), p.adapters)
+	ts := p.unevenTensors(p.optTensors(p.everything()))
 	if p.EP > 1 && p.shards(true) != p.shards(false) && (p.Zero > 0 || p.FSDP != "") {
 		add(slices.DeleteFunc(slices.Clone(ts), func(t optTensor) bool { return !t.expert }), true)
 		ts = slices.DeleteFunc(ts, func(t optTensor) bool { return t.expert })
@@ -249,7 +263,7 @@ func (p *plan) simulate(kept bool, prepare func(*run)) *run { return p.simulateA
 func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 	r := newRun(p)
 	if kept {
-		for _, q := range append(append([]*parameter{}, p.model.params...), p.adapters...) {
+		for _, q := range append(slices.Clone(p.model.params), p.adapters...) {
 			if q.trainable {
 				r.m.held[q] = r.m.alloc(p.share(p.keptBytes(q), 2, q.expert()), Gradients)
 			}

@@ -82,9 +82,9 @@ func (z *quantization) bitsAndBytes(f *Config) {
 	z.linears = true
 	switch {
 	case f.Bool("load_in_4bit") && f.Bool("bnb_4bit_use_double_quant"):
-		z.bits, z.matrix = 4, func(rows, columns int64) int64 { return quantisedBytes("int4", rows*columns) }
+		z.bits, z.matrix = 4, func(rows, columns int64) int64 { return quantisedBytes("int4", rows*columns, false) }
 	case f.Bool("load_in_4bit"):
-		z.bits, z.matrix = 4, func(rows, columns int64) int64 { return (rows*columns+1)/2 + 4*((rows*columns+63)/64) }
+		z.bits, z.matrix = 4, func(rows, columns int64) int64 { return quantisedBytes("int4", rows*columns, true) }
 	case f.Bool("load_in_8bit"):
 		z.bits, z.matrix = 8, func(rows, columns int64) int64 { return rows*columns + 4*rows }
 	}
@@ -154,7 +154,7 @@ func (z *quantization) bytes(q *parameter) int64 {
 func (p *plan) packing() *quantization {
 	z := p.model.quant
 	if z == nil || z.matrix == nil && z.file == nil || p.Precision != "bf16" && p.Precision != "fp16" || !p.Inference &&
-		(p.LoRA == 0 || z.frozen) {
+		(!p.adapts() || z.frozen) {
 		return nil
 	}
 	return z

@@ -41,6 +41,9 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 	}
 	width := mod.embed.Shape[1]
 	x := r.unit(mod.embed, nil, func(*value) *value { return m.embedding(mod.embed, t, width, b.ids) })
+	if mod.embedAdapter != nil {
+		x = m.replace(x, m.embedAdapted(x, mod.embedAdapter, t, b.ids))
+	}
 	x = m.replace(x, m.scatterTokens(x))
 	if mod.scaled {
 		x = m.replace(x, m.scale(x))

@@ -59,39 +59,40 @@ const (
 
 // model is a network ready to be run by a machine.
 type model struct {
-	config     *Config
-	task       task
-	params     []*parameter
-	embed      *parameter // token embeddings, nil for vision
-	wordWidth  int64      // width of a token embedding
-	position   *parameter
-	types      *parameter
-	embedNorm  *norm
-	embedDrop  float64
-	projectIn  *linear
-	widen      *linear // from the width of the embeddings to the stream's
-	projectOut *linear
-	blocks     []*block
-	final      *norm
-	headParts  []headPart // what stands between the last norm and the logits
-	head       *linear    // nil for a backbone
-	tied       bool
-	hidden     int64
-	vocab      int64 // columns of the logits
-	softcap    bool
-	ropeDim    int64 // width of the cos and sin tables, 0 without
-	layers     int
-	encoder    *model // of an encoder-decoder
-	vision     *model
-	patches    int64 // positions an image becomes
-	directLoss bool  // the class calls CrossEntropyLoss on its own logits
-	scaled     bool  // embeddings are multiplied by a constant
-	scaleHead  bool
-	finalDrop  float64
-	wideLogits bool // logits are made float32 by the model itself (mamba)
-	plusBias   bool // a constant row is added to the logits (bart)
-	received   bool // a later pipeline stage: the stream comes from the one before
-	sends      bool // an earlier one: the stream goes to the one after
+	config       *Config
+	task         task
+	params       []*parameter
+	embed        *parameter // token embeddings, nil for vision
+	embedAdapter *adapter   // on them, nil without
+	wordWidth    int64      // width of a token embedding
+	position     *parameter
+	types        *parameter
+	embedNorm    *norm
+	embedDrop    float64
+	projectIn    *linear
+	widen        *linear // from the width of the embeddings to the stream's
+	projectOut   *linear
+	blocks       []*block
+	final        *norm
+	headParts    []headPart // what stands between the last norm and the logits
+	head         *linear    // nil for a backbone
+	tied         bool
+	hidden       int64
+	vocab        int64 // columns of the logits
+	softcap      bool
+	ropeDim      int64 // width of the cos and sin tables, 0 without
+	layers       int
+	encoder      *model // of an encoder-decoder
+	vision       *model
+	patches      int64 // positions an image becomes
+	directLoss   bool  // the class calls CrossEntropyLoss on its own logits
+	scaled       bool  // embeddings are multiplied by a constant
+	scaleHead    bool
+	finalDrop    float64
+	wideLogits   bool // logits are made float32 by the model itself (mamba)
+	plusBias     bool // a constant row is added to the logits (bart)
+	received     bool // a later pipeline stage: the stream comes from the one before
+	sends        bool // an earlier one: the stream goes to the one after
 	// buffers are bytes, and elements of the weights' width, that no file
 	// lists but every model of the family allocates.
 	buffers, wideBuffers float64

@@ -82,11 +82,15 @@ func (r *run) collected() int64 {
 // load puts the weights on the device.
 func (r *run) load() {
 	m, p := r.m, r.p
+	r.flatten()
 	for _, q := range p.model.params {
 		n := q.Elements()
 		stored := p.stored(q)
 		q.val = &value{st: m.alloc(stored, Weights), n: n, e: p.wide, leaf: q}
 		q.packed = p.quantised(q) || p.packing().packs(q) && p.packing().direct == ""
+		if q.copied {
+			m.alloc(stored, Weights)
+		}
 	}
 	for _, q := range p.adapters {
 		e := p.adapterWidth()
@@ -114,7 +118,7 @@ func (p *plan) keptBytes(q *parameter) int64 {
 // quantised says whether a weight is kept in 8 or 4 bits: the linear layers
 // in the blocks are, embeddings, head and norms are not.
 func (p *plan) quantised(q *parameter) bool {
-	return (p.Precision == "int8" || p.Precision == "int4") && len(q.Shape) > 1 &&
+	return (p.Precision == "int8" || p.Precision == "int4") && len(q.Shape) > 1 && !q.copied &&
 		q.Role != RoleEmbedding && q.Role != RoleHead && q.Role != RolePosition && q.Role != RoleRouter
 }
 
@@ -126,7 +130,7 @@ func (p *plan) stored(q *parameter) int64 {
 	if z := p.packing(); z.packs(q) {
 		b = z.bytes(q)
 	} else if p.quantised(q) {
-		b = quantisedBytes(p.Precision, n)
+		b = quantisedBytes(p.Precision, n, p.PlainScales)
 	}
 	if p.sharded() {
 		k := p.shards(q.expert())
@@ -139,11 +143,15 @@ func (p *plan) stored(q *parameter) int64 {
 }
 
 // quantisedBytes: int8 with a float32 scale per row of about 4,096, int4 as
-// NF4 in blocks of 64 with double quantisation, 0.515869 bytes per element.
-func quantisedBytes(precision string, n int64) int64 {
+// NF4 in blocks of 64 with a float32 scale each, 0.5625 bytes per element, or with double
+// quantisation 0.515869.
+func quantisedBytes(precision string, n int64, plain bool) int64 {
 	if precision == "int8" {
 		return n + n/1024
 	}
 	blocks := (n + 63) / 64
+	if plain {
+		return (n+1)/2 + 4*blocks
+	}
 	return (n+1)/2 + blocks + 4*((blocks+255)/256)
 }

@@ -76,9 +76,12 @@ type value struct {
 type parameter struct {
 	Tensor
 	trainable bool
+	joined    bool // frozen, but in a flat tensor with others that are trained
 	packed    bool // quantised: unpacked for every use
 	listed    bool // a buffer that published counts have among the parameters
-	outside   bool // an adapter of a layer outside of the blocks
+	adapter   bool // hung on the model
+	outside   bool // on a layer outside of the blocks
+	copied    bool // a module that PEFT trains a copy of
 	val       *value
 }
 
@@ -235,14 +238,17 @@ func (m *machine) drop(vs ...*value) {
 func (v *value) bytes() int64 { return v.n * v.e }
 
 func (v *value) needsGrad() bool {
-	return v != nil && (v.from != nil || v.leaf != nil && v.leaf.trainable)
+	return v != nil && (v.from != nil || v.leaf.hasGradient())
 }
+
+// hasGradient says whether backward makes one for the weight.
+func (p *parameter) hasGradient() bool { return p != nil && (p.trainable || p.joined) }
 
 // again is a second Python name for the same tensor.
 func (m *machine) again(v *value) *value { m.keep(v.st); return m.slabs.values.put(*v) }
 
 func (v *value) edge() edge {
-	if v.from == nil && v.leaf != nil && v.leaf.trainable {
+	if v.from == nil && v.leaf.hasGradient() {
 		return edge{leaf: v.leaf}
 	}
 	return edge{to: v.from, slot: v.slot}

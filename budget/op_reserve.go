@@ -14,6 +14,7 @@ const (
 	mainStream uint8 = iota
 	gatherStream
 	reduceStream
+	narrowStream // FSDP1's for this rank's part of what is gathered
 	numStreams
 )
 
@@ -30,7 +31,7 @@ func (p *plan) reserved(load, step []request) int64 {
 	for i := range pairs {
 		pairs[i].Stream = uint32(i)
 	}
-	v := &server{a: allocator.New(set, pairs, allocator.GPU{}, true), held: map[int64]allocator.BlockID{}}
+	v := &server{a: allocator.New(set, pairs, allocator.GPU{}, true)}
 	v.serve(load)
 	state, temp := p.optimizerTensors()
 	early := optimizers[p.Optimizer].early
@@ -45,10 +46,7 @@ func (p *plan) reserved(load, step []request) int64 {
 		}
 		v.drop(v.keep(temp))
 		for _, id := range born {
-			if b, ok := v.held[id]; ok {
-				v.a.Free(b)
-				delete(v.held, id)
-			}
+			v.free(id)
 		}
 		if i > 0 && v.a.PeakReserved == before {
 			break
@@ -60,7 +58,7 @@ func (p *plan) reserved(load, step []request) int64 {
 // server is an allocator with what it has given out.
 type server struct {
 	a    *allocator.Allocator
-	held map[int64]allocator.BlockID
+	held []allocator.BlockID // by storage, the block after its own; 0 where it has none
 }
 
 // serve meets requests, and says which storages they made.
@@ -68,16 +66,24 @@ func (v *server) serve(rs []request) (made []int64) {
 	for _, r := range rs {
 		switch {
 		case r.bytes > 0:
-			v.held[r.id] = v.a.Malloc(v.a.Request(r.bytes, uint16(r.stream)))
+			for int(r.id) >= len(v.held) {
+				v.held = append(v.held, 0)
+			}
+			v.held[r.id] = 1 + v.a.Malloc(v.a.Request(r.bytes, uint16(r.stream)))
 			made = append(made, r.id)
 		case r.bytes < 0:
-			if b, ok := v.held[r.id]; ok {
-				v.a.Free(b)
-				delete(v.held, r.id)
-			}
+			v.free(r.id)
 		}
 	}
 	return made
+}
+
+// free gives a storage's block back, where it has one.
+func (v *server) free(id int64) {
+	if int(id) < len(v.held) && v.held[id] > 0 {
+		v.a.Free(v.held[id] - 1)
+		v.held[id] = 0
+	}
 }
 
 func (v *server) keep(sizes []int64) (ids []allocator.BlockID) {
@@ -100,15 +106,11 @@ func (p *plan) optimizerTensors() (state, temp []int64) {
 	if p.Offload != "none" || p.Optimizer == "none" {
 		return nil, nil
 	}
-	wp := p.kept
-	if len(p.adapters) > 0 {
-		wp = p.adapterWidth()
-	}
 	ws, _ := p.workspaces()
 	row := optimizers[p.Optimizer]
-	ts := optTensors(p.trained(), p.adapters)
+	ts := p.unevenTensors(p.optTensors(p.everything()))
 	for _, t := range ts {
-		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, wp, ws, p.MasterWeights)
+		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, ws, p.MasterWeights)
 		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))
 		for range n {
 			state = append(state, s/n)

@@ -251,7 +251,7 @@ func (m *machine) seed(v *value) {
 func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
 	x, names := r.embeddings(mod, b, batch, seq)
-	if r.p.LoRA > 0 && r.p.recomputes() && m.grad { // enable_input_require_grads
+	if r.p.adapts() && r.p.recomputes() && m.grad { // enable_input_require_grads
 		m.entry(x)
 	}
 	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq},
@@ -355,6 +355,9 @@ func (r *run) checkpointed(i int, b *block, x *value, c context, run func(*value
 		m.selective = true
 		defer func() { m.selective = false }()
 		return run(x)
+	}
+	if !x.needsGrad() && trains(b.params) { // its weights are reason enough to run it again
+		m.entry(x)
 	}
 	m.replay.op = how == "op"
 	return m.checkpoint(x, run, args...)

@@ -28,5 +28,16 @@ func BenchmarkCompute(b *testing.B) {
 				}
 			}
 		})
+		stages := Setting{Batch: 4, Sequence: 8192, PP: 8, TP: 8, GPUs: 512, FSDP: "full", MicroBatches: 8, SequenceParallel: true,
+			Checkpointing: "full", Precision: "bf16-mixed"}
+		if m.name == "405B" {
+			b.Run(m.name+"/stages", func(b *testing.B) {
+				for b.Loop() {
+					if _, err := Fits(c, stages, GPUs()[10:14]); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
 	}
 }

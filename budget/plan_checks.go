@@ -21,7 +21,9 @@ var choices = map[string][]string{
 	"cache":         {"dynamic", "static", "none"},
 	"kv":            {"", "fp32", "bf16", "fp16", "fp8", "int8", "int4"},
 	"lora-dtype":    {"model", "fp32"},
+	"adapter":       {"lora", "rslora", "dora", "lora-fa", "ia3"},
 	"fsdp":          {"", "full", "hybrid"},
+	"reduce-dtype":  {"", "fp32", "bf16", "fp16"},
 	"allocator":     {"native", "expandable"},
 }
 
@@ -37,7 +39,7 @@ var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
 
 // check refuses settings that cannot be.
 func (s Setting) check() error {
-	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkRanks, s.checkPrecision} {
+	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkRanks, s.checkPrecision, s.checkAdapters} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -52,7 +54,8 @@ func (s Setting) checkWords() error {
 	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
 		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
-		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"fsdp", s.FSDP}, {"allocator", s.Allocator}} {
+		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP},
+		{"reduce-dtype", s.ReduceDtype}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
 		}
@@ -118,6 +121,12 @@ func (s Setting) checkRanks() error {
 		return fmt.Errorf("--sequence-parallel splits what --tp leaves whole: add --tp N")
 	case s.SequenceParallel && s.Sequence/s.CP%s.TP != 0:
 		return fmt.Errorf("--seq %d cannot be divided over --tp %d", s.Sequence/s.CP, s.TP)
+	case s.FSDPVersion < 0 || s.FSDPVersion > 2:
+		return fmt.Errorf("--fsdp-version %d: 1 or 2", s.FSDPVersion)
+	case s.FSDP != "" && s.FSDPVersion == 1 && s.PP > 1:
+		return fmt.Errorf("--fsdp-version 1 goes without --pp: pipelines take --fsdp-version 2")
+	case s.Shards < 0 || s.Shards > 0 && dp%s.Shards != 0:
+		return fmt.Errorf("--fsdp-shards %d does not divide the %d GPUs that have the same weights", s.Shards, dp)
 	case s.Zero > 0 && s.FSDP != "":
 		return fmt.Errorf("--zero and --fsdp shard the same thing: give one of them")
 	case s.GPUs%(s.TP*s.PP*s.CP) != 0:
@@ -144,16 +153,30 @@ func (s Setting) checkPrecision() error {
 	switch {
 	case s.Attention == "flash" && s.Precision == "fp32":
 		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
-	case quantised && !s.Inference && s.LoRA == 0:
+	case quantised && !s.Inference && !s.adapts():
 		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
-	case s.DoRA && s.LoRA == 0:
-		return fmt.Errorf("--dora is a kind of LoRA: add --lora RANK")
 	case s.Float8 && s.Precision != "bf16" && s.Precision != "bf16-mixed":
 		return fmt.Errorf("--float8 makes products of 16-bit numbers in 8 bits: take --precision bf16 or bf16-mixed")
 	case s.OptimizerInBackward && s.Accumulate > 1:
 		return fmt.Errorf("--optimizer-in-backward steps after each micro-batch: it goes without --accumulate")
-	case s.LoRA > 0 && s.Inference:
-		return fmt.Errorf("--lora is a way of training: leave --inference out, merged adapters cost nothing")
+	}
+	return nil
+}
+
+func (s Setting) checkAdapters() error {
+	switch {
+	case s.DoRA && s.LoRA == 0:
+		return fmt.Errorf("--dora is a kind of LoRA: add --lora RANK")
+	case s.DoRA && s.Adapter != "dora":
+		return fmt.Errorf("--dora and --adapter %s are two kinds of adapters: give one of them", s.Adapter)
+	case s.Adapter == "ia3" && s.LoRA > 0:
+		return fmt.Errorf("--adapter ia3 has no rank: leave --lora out")
+	case s.Adapter != "lora" && !s.adapts():
+		return fmt.Errorf("--adapter %s is a kind of LoRA: add --lora RANK", s.Adapter)
+	case s.SaveModules != "" && !s.adapts():
+		return fmt.Errorf("--modules-to-save names what is trained beside adapters: add --lora RANK")
+	case s.adapts() && s.Inference:
+		return fmt.Errorf("adapters are a way of training: leave --inference out, merged ones cost nothing")
 	}
 	return nil
 }
@@ -165,6 +188,9 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	}
 	mod, err := c.network()
 	if err != nil {
+		return nil, err
+	}
+	if err := s.freeze(mod); err != nil {
 		return nil, err
 	}
 	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
@@ -183,7 +209,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if mod.patch != nil {
 		p.Sequence = mod.patches
 	}
-	for _, f := range []func() error{p.stages, p.overflow, p.tensorParallel, p.addLoRA} {
+	for _, f := range []func() error{p.stages, p.overflow, p.tensorParallel, p.addAdapters} {
 		if err := f(); err != nil {
 			return nil, err
 		}
@@ -272,7 +298,7 @@ func (c *Config) network() (*model, error) {
 // giveBack keeps a network for the next budget unless it was divided or given
 // adapters.
 func (p *plan) giveBack(c *Config) {
-	if p.TP == 1 && p.EP == 1 && p.PP == 1 && p.LoRA == 0 && p.model.config.spare == c.spare {
+	if p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && p.model.config.spare == c.spare {
 		c.spare.Store(p.model)
 	}
 }

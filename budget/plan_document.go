@@ -1,5 +1,7 @@
 package budget
 
+import "cmp"
+
 // Document is what the command says about a setting: the budget and what
 // follows from it. Its JSON is the schema vramscope.budget/1.
 type Document struct {
@@ -106,13 +108,21 @@ func (s Setting) words() map[string]any {
 	m["optimizer"], m["checkpointing"], m["loss"], m["zero"], m["fsdp"] = s.Optimizer, s.Checkpointing, s.Loss, s.Zero, s.FSDP
 	m["accumulate"], m["keep_gradients"], m["use_cache"], m["drop_outputs"], m["master_weights"] = s.Accumulate, s.KeepGradients,
 		s.UseCache, s.DropOutputs, s.MasterWeights
+	if s.FSDP != "" {
+		m["fsdp_version"], m["fsdp_shards"], m["keep_gathered"], m["reduce_dtype"] = cmp.Or(s.FSDPVersion, 2), s.Shards,
+			s.KeepGathered, s.ReduceDtype
+	}
+	if s.Freeze > 0 {
+		m["freeze"] = s.Freeze
+	}
 	m["decoder_sequence"], m["lora"] = s.DecoderSeq, s.LoRA
 	m["compile"], m["optimizer_in_backward"], m["activation_offload"], m["float8"] = s.Compile, s.OptimizerInBackward,
 		s.ActivationOffload, s.Float8
 	m["sequence_parallel"], m["micro_batches"], m["schedule"], m["framework"] = s.SequenceParallel, s.MicroBatches, s.Schedule,
 		s.Framework
-	if s.LoRA > 0 {
-		m["lora_targets"], m["lora_dtype"], m["dora"] = s.LoRATargets, s.LoRADtype, s.DoRA
+	if s.adapts() {
+		m["adapter"], m["modules_to_save"] = s.Adapter, s.SaveModules
+		m["lora_targets"], m["lora_dtype"], m["dora"] = s.LoRATargets, s.LoRADtype, s.Adapter == "dora"
 	}
 	return m
 }

@@ -189,6 +189,7 @@ func (b *Budget) explain(p *plan) {
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)
 	}
+	p.noteFlatUnits(b)
 	for _, n := range notes {
 		if n.holds(p) {
 			b.note("%s", strings.ReplaceAll(n.text, "{offload}", p.Offload))
@@ -257,6 +258,17 @@ var notes = []struct {
 		return p.Inference && (p.Compile || p.Float8 || p.ActivationOffload || p.OptimizerInBackward)
 	},
 		"--compile, --float8, --activation-offload and --optimizer-in-backward are of training: they change nothing here"},
+	{func(p *plan) bool {
+		return p.FSDP == "" && (p.FSDPVersion == 1 || p.Shards > 0 || p.KeepGathered || p.ReduceDtype != "" || p.FreeGathers)
+	}, "--fsdp-version, --fsdp-shards, --keep-gathered, --reduce-dtype and --no-limit-all-gathers are of FSDP: without " +
+		"--fsdp they change nothing"},
+	{func(p *plan) bool { return p.FSDP != "" && p.FreeGathers && !p.flatUnits() },
+		"--no-limit-all-gathers is of --fsdp-version 1: FSDP2 has no such setting, and it changes nothing"},
+	{func(p *plan) bool { return p.FSDP == "hybrid" && p.shards(false) == p.dp },
+		"--fsdp hybrid is full here: all GPUs share one copy of the model"},
+	{func(p *plan) bool { return p.flatUnits() && len(p.adapters) > 0 },
+		"adapters are units of their own, as PEFT's fsdp_auto_wrap_policy makes them; in one unit with frozen weights, " +
+			"their gradients would be joined to a tensor as large as the whole unit"},
 	{func(p *plan) bool { return p.PP == 1 && (p.MicroBatches > 0 || p.Schedule != "1f1b") },
 		"--micro-batches and --schedule are of a pipeline: without --pp they change nothing"},
 	{func(p *plan) bool { return p.Schedule == "zbv" && p.PP > 1 },

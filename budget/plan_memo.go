@@ -1,6 +1,9 @@
 package budget
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // simulated is what a simulated step leaves behind.
 type simulated struct {
@@ -8,15 +11,48 @@ type simulated struct {
 }
 
 // memo keeps the last steps of a configuration: settings that differ in the
-// optimizer or the allocator alone have the same forward and backward.
+// optimizer or the allocator alone have the same forward and backward. The last
+// whole budget is kept, too: what fits and what would help start from it.
 type memo struct {
 	sync.Mutex
-	steps map[memoKey]simulated
+	steps  map[memoKey]simulated
+	last   *Budget
+	lastOf Setting
+}
+
+// budget is the last one, where it was of this setting.
+func (m *memo) budget(s Setting) *Budget {
+	if m == nil {
+		return nil
+	}
+	m.Lock()
+	defer m.Unlock()
+	if m.last == nil || m.lastOf != s {
+		return nil
+	}
+	return m.last.copy()
+}
+
+func (m *memo) keep(s Setting, b *Budget) {
+	if m == nil || s.reserve > 0 || s.fullest > 0 { // an estimate
+		return
+	}
+	m.Lock()
+	defer m.Unlock()
+	m.last, m.lastOf = b.copy(), s
+}
+
+// copy is one that its owner may change.
+func (b *Budget) copy() *Budget {
+	c := *b
+	c.Phases, c.Stages, c.Notes = slices.Clone(b.Phases), slices.Clone(b.Stages), slices.Clone(b.Notes)
+	return &c
 }
 
 type memoKey struct {
 	s    Setting
 	kept bool
+	rank int64 // of a pipeline
 }
 
 // memoSize bounds what is kept; a ladder has a dozen settings.
@@ -29,12 +65,12 @@ func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
 		return simulated{r.m.peaks, r.ends}
 	}
 	m := p.model.config.memo
-	if m == nil || prepare != nil || p.PP > 1 {
+	if m == nil || prepare != nil {
 		return work()
 	}
-	k := memoKey{p.Setting, kept}
-	k.s.MasterWeights, k.s.Allocator, k.s.reserve = false, "", 0
-	if !k.s.OptimizerInBackward && !k.s.Compile {
+	k := memoKey{p.Setting, kept, p.rank}
+	k.s.MasterWeights, k.s.Allocator, k.s.reserve, k.s.fullest = false, "", 0, 0
+	if !k.s.OptimizerInBackward && !k.s.Compile && !(p.PP > 1 && p.buffersAhead()) {
 		k.s.Optimizer = ""
 	}
 	if k.s.Offload == "optimizer" {

@@ -21,6 +21,7 @@ type optimizerRow struct {
 // optTensor is a trained tensor as an optimizer sees it.
 type optTensor struct {
 	n, rows, cols int64 // rows and cols 0 for a vector
+	width         int64 // bytes of an element
 	hidden        bool  // neither embedding nor head nor vector
 	expert        bool
 }
@@ -165,14 +166,14 @@ func muonTemp(ps []optTensor, wp, ws int64) int64 {
 	return peak
 }
 
-// optTensors are a model's trained tensors.
-func optTensors(mod *model, adapters []*parameter) []optTensor {
+// optTensors are those of some parameters that are trained.
+func (p *plan) optTensors(qs []*parameter) []optTensor {
 	var ps []optTensor
-	for _, q := range append(slices.Clone(mod.params), adapters...) {
+	for _, q := range qs {
 		if !q.trainable {
 			continue
 		}
-		t := optTensor{n: q.Elements(), expert: q.expert()}
+		t := optTensor{n: q.Elements(), width: p.betweenSteps(q), expert: q.expert()}
 		if k := len(q.Shape); k > 1 && !(q.Shape[k-1] == 1 && k == 2) {
 			t.cols = q.Shape[k-1]
 			t.rows = q.Shape[k-2]
@@ -183,15 +184,30 @@ func optTensors(mod *model, adapters []*parameter) []optTensor {
 	return ps
 }
 
+// byWidth are tensors in groups of one type, which take their steps one after the other.
+func byWidth(ts []optTensor) (groups [][]optTensor) {
+	for len(ts) > 0 {
+		same := func(t optTensor) bool { return t.width == ts[0].width }
+		other := slices.DeleteFunc(slices.Clone(ts), same)
+		groups = append(groups, slices.DeleteFunc(ts, func(t optTensor) bool { return !same(t) }))
+		ts = other
+	}
+	return groups
+}
+
 // optimizerBytes are the state and the step's temporaries of an optimizer
-// over tensors of wp bytes per element. With a float32 master copy the state
+// over tensors of one width. With a float32 master copy the state
 // is float32, the copy belongs to it, and the step casts the gradients.
-func optimizerBytes(name string, ps []optTensor, wp, ws int64, master bool) (state, temp int64) {
+func optimizerBytes(name string, ps []optTensor, ws int64, master bool) (state, temp int64) {
 	row := optimizers[name]
 	var n, big int64
 	for _, p := range ps {
 		n += p.n
 		big = max(big, p.n)
+	}
+	var wp int64
+	if len(ps) > 0 {
+		wp = ps[0].width
 	}
 	w := wp
 	if master {

@@ -15,7 +15,7 @@ func TestOptimizerState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ps := optTensors(m, nil)
+	ps := (&plan{}).optTensors(m.params)
 	for _, tt := range []struct {
 		name   string
 		width  int64
@@ -38,12 +38,15 @@ func TestOptimizerState(t *testing.T) {
 		{"apollo", 2, false, "12.30"},
 		{"apollo-mini", 2, false, "8.42"},
 	} {
-		state, _ := optimizerBytes(tt.name, ps, tt.width, 0, tt.master)
+		for i := range ps {
+			ps[i].width = tt.width
+		}
+		state, _ := optimizerBytes(tt.name, ps, 0, tt.master)
 		if got := fmt.Sprintf("%.2f", float64(state)/1e9); got != tt.want {
 			t.Errorf("%s on %d-byte weights: %s GB, want %s", tt.name, tt.width, got, tt.want)
 		}
 	}
-	if n := quantisedBytes("int4", 6979321856); n/1e7 != 360 { // the linear layers in NF4 with double quantisation
+	if n := quantisedBytes("int4", 6979321856, false); n/1e7 != 360 { // the linear layers in NF4 with double quantisation
 		t.Errorf("NF4: %d bytes, want 3.60 GB", n)
 	}
 }

@@ -162,6 +162,29 @@ func TestNoExpertsNoted(t *testing.T) {
 	}
 }
 
+// FSDP's settings that change nothing are said to, and what isn't in the figures is.
+func TestShardingNoted(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		s          Setting
+	}{
+		{"without FSDP", "without --fsdp they change nothing", Setting{GPUs: 8, KeepGathered: true}},
+		{"a limit that FSDP2 doesn't have", "FSDP2 has no such setting", Setting{GPUs: 8, FSDP: "full", FreeGathers: true}},
+		{"one node", "--fsdp hybrid is full here", Setting{GPUs: 8, FSDP: "hybrid"}},
+		{"no limit", "the gathered parameters and gradients of all units", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1, FreeGathers: true}},
+		{"a limit", "for 2 units", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1}},
+		{"adapters", "adapters are units of their own", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1, LoRA: 8}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.s.Sequence = 64
+			b, err := Compute(configOf(t, llama31), tt.s)
+			if err != nil || !strings.Contains(strings.Join(b.Notes, "\n"), tt.want) {
+				t.Errorf("%v, %v", b, err)
+			}
+		})
+	}
+}
+
 // What no scheme divides is said to stay whole.
 func TestUndividedIsNoted(t *testing.T) {
 	odd := map[string]any{"model_type": "clip", "projection_dim": 768.0, "text_config": clip["text_config"],
@@ -221,6 +244,13 @@ func TestDivisionsRefused(t *testing.T) {
 		{"more stages than layers", llama31, Setting{PP: 64, Inference: true}, "32 layers"},
 		{"groups of mixers", mamba2, Setting{TP: 16}, "8 groups"},
 		{"experts", mixtral8x7B, Setting{EP: 16}, "8 experts"},
+		{"flat units in stages", llama31, Setting{PP: 2, GPUs: 8, FSDP: "full", FSDPVersion: 1}, "goes without --pp"},
+		{"a third FSDP", llama31, Setting{GPUs: 8, FSDP: "full", FSDPVersion: 3}, "1 or 2"},
+		{"copies of a model", llama31, Setting{GPUs: 8, FSDP: "full", Shards: 3}, "does not divide the 8 GPUs"},
+		{"a type to reduce in", llama31, Setting{GPUs: 8, FSDP: "full", ReduceDtype: "fp8"}, "one of fp32 bf16 fp16"},
+		{"frozen blocks", llama31, Setting{Freeze: 33}, "32 blocks"},
+		{"frozen blocks under adapters", llama31, Setting{Freeze: 3, LoRA: 8}, "leave --inference and --lora out"},
+		{"frozen blocks of two stacks", clip, Setting{Freeze: 3}, "two stacks"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, err := Compute(configOf(t, tt.config), tt.s); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -144,7 +144,7 @@ func inFlight(ms []move) (most int64) {
 func (p *plan) rankOf(rank int64) *plan {
 	cs := p.chunks(rank)
 	q := *cs[0]
-	q.chunked, q.moved = cs, p.moves(rank)
+	q.chunked, q.moved, q.rank = cs, p.moves(rank), rank
 	if len(cs) == 1 {
 		return &q
 	}

@@ -99,14 +99,23 @@ type Setting struct {
 	Float8              bool   // products in 8 bits, as torchao makes them
 	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
 
+	Freeze      int64  // blocks from the first one on that, with what is before them, aren't trained
 	LoRA        int64  // rank, 0: full training
 	LoRATargets string // all, qv, or names with commas
 	LoRADtype   string // model, fp32
 	LoRADropout float64
-	DoRA        bool
+	DoRA        bool   // another name for the adapter "dora"
+	Adapter     string // lora rslora dora lora-fa ia3, the last of which has no rank
+	SaveModules string // modules that are trained in full beside adapters, with commas
+	PlainScales bool   // of 4-bit weights: float32 scales, not 8-bit ones with scales of their own
 
 	Zero           int    // ZeRO stage, 0-3
 	FSDP           string // full, hybrid
+	FSDPVersion    int    // 1: a unit's parameters are one flat tensor; 0 and 2: they stay what they are
+	Shards         int64  // ranks that share one copy of the model; 0: all of them, with hybrid those of a node
+	KeepGathered   bool   // gathered parameters stay from forward to backward
+	ReduceDtype    string // fp32 bf16 fp16: what FSDP reduces gradients in; empty: the wider of shards and compute type
+	FreeGathers    bool   // FSDP1 gathers ahead without limit
 	GPUs           int64  // altogether, 0: the fewest that the model can be divided over
 	TP, PP, EP, CP int64
 	Offload        string // none optimizer params
@@ -145,6 +154,10 @@ func (s Setting) Defaults() Setting {
 	s.Loss = cmp.Or(s.Loss, "default")
 	s.LoRATargets = cmp.Or(s.LoRATargets, "all")
 	s.LoRADtype = cmp.Or(s.LoRADtype, "fp32")
+	if s.DoRA {
+		s.Adapter = cmp.Or(s.Adapter, "dora")
+	}
+	s.Adapter = cmp.Or(s.Adapter, "lora")
 	s.Offload = cmp.Or(s.Offload, "none")
 	s.Cache = cmp.Or(s.Cache, "dynamic")
 	s.Allocator = cmp.Or(s.Allocator, "native")
@@ -162,6 +175,9 @@ func (s Setting) Defaults() Setting {
 	s.Context = cmp.Or(s.Context, s.Sequence)
 	return s
 }
+
+// adapts says whether adapters are trained, beside which the model is frozen.
+func (s Setting) adapts() bool { return s.LoRA > 0 || s.Adapter == "ia3" }
 
 // suggested is the framework whose settings these are: words that only one of them has.
 func (s Setting) suggested() string {
@@ -252,6 +268,7 @@ type plan struct {
 	logging  bool    // the machine's requests are kept
 	chunked  []*plan // a pipeline rank's pieces of the model
 	moved    []move  // and its schedule
+	rank     int64   // in the pipeline
 	all      *model  // parameters of all of its pieces
 }
 

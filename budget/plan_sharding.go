@@ -15,7 +15,10 @@ func (p *plan) sharded() bool { return (p.Zero == 3 || p.FSDP != "") && p.dp > 1
 // are on few of these already: theirs are the ranks that have the same ones.
 func (p *plan) shards(experts bool) int64 {
 	n := p.dp
-	if p.FSDP == "hybrid" {
+	switch {
+	case p.Shards > 0:
+		n = p.Shards
+	case p.FSDP == "hybrid":
 		n = min(p.dp, 8)
 	}
 	if experts && p.EP > 1 {
@@ -35,6 +38,7 @@ type group struct {
 	flat     *storage   // the all-gather's buffer, under way
 	whole    []*storage // gathered parameters
 	stays    bool       // gathered from forward to backward
+	idle     bool       // no gradient goes through it
 	gathered int64      // bytes of the flat buffer
 	calls    int        // in forward, of which backward has not gone through yet
 }
@@ -48,7 +52,9 @@ type sharding struct {
 	flat    *storage // of the last all-gather in forward, until the next one is awaited
 	reduce  *storage // of the last reduction, until the next one begins
 	waiting map[*parameter]*storage
-	summed  map[*parameter]*storage // over micro-batches that nobody has reduced yet
+	// offloaded are parts of gradients whose place is in host memory, but which FSDP1 keeps through the backward.
+	offloaded []*storage
+	summed    map[*parameter]*storage // over micro-batches that nobody has reduced yet
 }
 
 // groupOf is a block's group; nil is everything outside of blocks.
@@ -63,7 +69,7 @@ func (r *run) groupOf(b *block) *group {
 		if g := s.blocks[b]; g != nil {
 			return g
 		}
-		g := &group{params: append(slices.Clone(b.params), b.adapters...), stays: r.p.titan() && r.p.PP > 1}
+		g := &group{params: append(slices.Clone(b.params), b.adapters...), stays: r.p.staysGathered(false)}
 		s.blocks[b] = g
 		g.gathered = r.p.gatheredBytes(g.params)
 		return g
@@ -76,7 +82,7 @@ func (r *run) groupOf(b *block) *group {
 				maps.Copy(inside, paramsOf(mod.blocks))
 			}
 		}
-		s.root = &group{stays: !r.p.titan() || r.p.PP > 1}
+		s.root = &group{stays: r.p.staysGathered(true)}
 		for _, q := range r.mod.params {
 			if !inside[q] && !r.p.ownUnit(q) {
 				s.root.params = append(s.root.params, q)
@@ -90,6 +96,12 @@ func (r *run) groupOf(b *block) *group {
 		s.root.gathered = r.p.gatheredBytes(s.root.params)
 	}
 	return s.root
+}
+
+// staysGathered says whether a unit's parameters stay from forward to backward: the root's
+// do unless torchtitan says otherwise.
+func (p *plan) staysGathered(root bool) bool {
+	return p.KeepGathered || p.titan() && p.PP > 1 || root && (!p.titan() || p.flatUnits())
 }
 
 // ownUnits says whether embeddings and head are units of their own: torchtune's recipes for
@@ -149,7 +161,7 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 	case z.packs(q):
 		return z.bytes(q)
 	case p.quantised(q):
-		return quantisedBytes(p.Precision, q.Elements())
+		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales)
 	case q.val != nil:
 		return q.Elements() * min(q.val.e, max(p.width, p.wide))
 	}
@@ -160,14 +172,12 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 func (r *run) unshard(g *group, backward bool) {
 	m, s := r.m, r.shards
 	if g.whole == nil && g.gathered > 0 {
-		if g.flat == nil {
-			g.flat = r.allGather(g)
-		}
+		r.gatherAhead(g)
 		if !backward {
 			m.release(s.flat)
 			s.flat = nil
 		}
-		if r.p.Zero == 3 { // DeepSpeed's parameters are parts of the flat buffer
+		if r.p.Zero == 3 || r.p.flatUnits() { // parameters are parts of the flat buffer
 			g.whole = []*storage{g.flat}
 		} else {
 			for _, q := range g.params {
@@ -187,16 +197,30 @@ func (r *run) unshard(g *group, backward bool) {
 		g.calls--
 		return
 	}
-	if b := g.before; backward && b != nil && b.whole == nil && b.flat == nil {
-		b.flat = r.allGather(b)
+	if b := g.before; backward && b != nil && !(r.p.flatUnits() && b.idle) {
+		r.gatherAhead(b)
+	}
+}
+
+func (r *run) gatherAhead(g *group) {
+	if g.whole == nil && g.flat == nil {
+		g.flat = r.allGather(g)
 	}
 }
 
 // allGather begins one: this rank's part is made narrow, then all parts arrive.
 func (r *run) allGather(g *group) *storage {
 	m, p := r.m, r.p
+	own := parts(g.gathered, p.shards(false))
+	if p.flatUnits() && p.kept == p.width { // it is sent as it lies
+		own = 0
+	}
 	m.stream = gatherStream
-	part := m.alloc(parts(g.gathered, p.shards(false)), Communication)
+	if p.flatUnits() {
+		m.stream = narrowStream
+	}
+	part := m.alloc(own, Communication)
+	m.stream = gatherStream
 	flat := m.alloc(g.gathered, Communication)
 	m.release(part)
 	m.stream = mainStream
@@ -212,12 +236,13 @@ func (r *run) reshard(g *group) {
 // reduce hands a group's gradients to the ranks: each keeps its part.
 func (r *run) reduce(g *group) {
 	m, p, s := r.m, r.p, r.shards
-	e := p.width
-	if p.kept > p.wide { // float32 shards are reduced as such
-		e = p.kept
-	}
+	e := p.reducedWidth()
 	if p.PP > 1 && p.FSDP != "" && !r.last {
 		r.sumUp(g, e)
+		return
+	}
+	if p.flatUnits() {
+		r.reduceFlat(g, e)
 		return
 	}
 	r.reshard(g)
@@ -241,7 +266,7 @@ func (r *run) reduce(g *group) {
 	}
 	m.stream = reduceStream
 	for _, q := range mine {
-		part := m.alloc(parts(q.Elements()*e, p.shards(q.expert())), Gradients)
+		part := r.reducedPart(q.Elements(), e, q.expert())
 		if m.held[q] != nil || p.gradientsGo() || p.deepspeed() {
 			m.release(part)
 		} else {
@@ -287,7 +312,7 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 	}
 	m := r.m
 	g := r.groupOf(b)
-	g.stays = g.stays || r.p.titan() && b == r.mod.blocks[len(r.mod.blocks)-1]
+	g.stays = g.stays || r.p.titan() && !r.p.flatUnits() && b == r.mod.blocks[len(r.mod.blocks)-1]
 	if r.shards.last != g {
 		g.before, r.shards.last = r.shards.last, g
 	}
@@ -308,7 +333,7 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 
 // beforeBackward gathers a group as soon as the gradient of its result is there.
 func (r *run) beforeBackward(y *value, g *group) {
-	if r.m.grad && y.from != nil {
+	if g.idle = r.m.grad && y.from == nil; r.m.grad && y.from != nil {
 		in := *y
 		r.m.record([]*value{y}, []*value{&in}, nil, func(m *machine, gr []*storage) []*storage {
 			r.unshard(g, true)
@@ -326,6 +351,8 @@ func (r *run) finishSharding() {
 	for _, b := range r.mod.blocks {
 		if g := s.blocks[b]; g != nil {
 			r.reduce(g)
+			r.m.release(g.flat) // gathered ahead of a backward that didn't come
+			g.flat = nil
 		}
 	}
 	for _, q := range r.mod.params {
@@ -338,7 +365,8 @@ func (r *run) finishSharding() {
 	}
 	r.m.release(s.reduce)
 	r.m.release(s.flat)
-	s.reduce, s.flat = nil, nil
+	r.m.releaseAll(s.offloaded)
+	s.reduce, s.flat, s.offloaded = nil, nil, nil
 }
 
 // brought runs a block whose parameters lie in host memory and are copied for it.
@@ -517,11 +545,11 @@ func (p *plan) optimizerTemp(qs []*parameter) int64 {
 		return 0
 	}
 	ws, _ := p.workspaces()
-	wp := p.kept
-	if len(p.adapters) > 0 {
-		wp = p.adapterWidth()
+	var temp int64
+	for _, same := range byWidth(p.optTensors(qs)) {
+		_, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights)
+		temp = max(temp, t)
 	}
-	_, temp := optimizerBytes(p.Optimizer, optTensors(&model{params: qs}, nil), wp, ws, p.MasterWeights)
 	return temp
 }
 

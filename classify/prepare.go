@@ -18,7 +18,9 @@ func prepare(p *phases.Program) (*rules.Facts, rules.Claims) {
 	a.Kept = pages.Make[bool](len(a.Category))
 	rules.FindSizes(a)
 	together.Do(func() { kvcache.FindGrowth(a) }, func() { rules.FindSaved(a) }, func() { rules.FindRetained(a) })
-	kvcache.Generates(a)
+	if kvcache.Generates(a) && a.Trains { // in other runs
+		together.Do(func() { rules.FindSaved(a) }, func() { rules.FindRetained(a) })
+	}
 	a.Sharing = a.Communicates()
 	kvcache.FindKept(a)
 	claims := make(rules.Claims, len(registry))
@@ -27,8 +29,10 @@ func prepare(p *phases.Program) (*rules.Facts, rules.Claims) {
 		func() {
 			together.Do(
 				func() { logits.FindHeads(a) },
-				func() { optimizer.FindResumed(a) },
-				func() { older.FindOlder(a) },
+				func() {
+					older.FindOlder(a)
+					optimizer.FindResumed(a)
+				},
 				func() { passes.FindRecomputed(a) })
 			claims.Begin(a, registry, func(r *rules.Rule) bool { return !r.Asks(rules.Marked) })
 		})

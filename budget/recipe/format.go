@@ -170,6 +170,16 @@ func when(flags ...Flag) meaning {
 	}
 }
 
+// unless sets flags where a field says no.
+func unless(flags ...Flag) meaning {
+	return func(v string, _ *fields) ([]Flag, bool) {
+		if isYes(v) || isSet(v) || v == "" || strings.EqualFold(v, "null") {
+			return nil, isYes(v)
+		}
+		return flags, true
+	}
+}
+
 // choice is one of some words, whatever their case.
 func choice(flag string, words map[string]string) meaning {
 	return func(v string, _ *fields) ([]Flag, bool) {
@@ -254,7 +264,7 @@ func moduleList(v string, _ *fields) ([]Flag, bool) {
 	switch l := strings.ToLower(v); {
 	case l == "all" || l == "all-linear" || strings.HasPrefix(l, "all,"):
 		return []Flag{{"lora-targets", "all"}}, true
-	case v == "" || strings.ContainsAny(v, `*()|\[ `):
+	case !isSet(v) || strings.ContainsAny(v, `*()|\[ `):
 		return nil, false
 	}
 	return []Flag{{"lora-targets", v}}, true

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -155,6 +156,28 @@ func factoryDefaults(f *fields, r *Recipe) {
 	}
 	if !f.has("lora_rank") {
 		r.implied(Flag{"lora", "8"})
+	}
+}
+
+// peftKind is a kind of adapters that is counted here.
+var peftKind = found([]string{`^lora$`}, []string{`^ia3$`, "adapter", "ia3"})
+
+// isPEFT says whether a PEFT configuration is of one of some kinds.
+func isPEFT(kinds ...string) func(f *fields) bool {
+	return func(f *fields) bool { return slices.Contains(kinds, strings.ToLower(f.values["peft_type"])) }
+}
+
+// peftDefaults are the layers that PEFT takes where none are named: queries and values.
+func peftDefaults(f *fields, r *Recipe) {
+	if isPEFT("lora")(f) && !isSet(f.values["target_modules"]) {
+		r.implied(Flag{"lora-targets", "qv"})
+	}
+}
+
+// trlDefaults are those of TRL's ModelConfig, whose 4-bit weights have plain scales.
+func trlDefaults(f *fields, r *Recipe) {
+	if f.yes("load_in_4bit") && !f.has("use_bnb_nested_quant") {
+		r.implied(Flag{"plain-scales", "true"})
 	}
 }
 

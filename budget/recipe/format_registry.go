@@ -67,7 +67,9 @@ var formats = []format{
 			{"lora_r", number("lora")}, {"lora_target_modules",
 				only(func(f *fields) bool { return !f.yes("lora_target_linear") }, moduleList)},
 			{"lora_target_linear", when(Flag{"lora-targets", "all"})}, {"lora_dropout", share("lora-dropout")},
-			{"peft_use_dora", when(Flag{"dora", "true"})},
+			{"peft_use_dora", when(Flag{"dora", "true"})}, {"peft_use_rslora", when(Flag{"adapter", "rslora"})},
+			{"lora_modules_to_save", word("modules-to-save")},
+			{"bnb_config_kwargs.bnb_4bit_use_double_quant", unless(Flag{"plain-scales", "true"})},
 			{"load_in_4bit", when(Flag{"precision", "int4"})}, {"load_in_8bit", when(Flag{"precision", "int8"})},
 			{"bf16", only(unpacked, found([]string{`^(true|yes|full|auto)$`, "precision", "bf16"}, []string{`false`}))},
 			{"bfloat16", only(unpacked, when(Flag{"precision", "bf16"}))}, {"fp16", only(unpacked, when(Flag{"precision",
@@ -88,6 +90,17 @@ var formats = []format{
 		},
 	},
 	{
+		name: "PEFT adapter configuration", all: []string{"peft_type"}, any: []string{"base_model_name_or_path", "task_type",
+			"target_modules"},
+		settle: peftDefaults,
+		rows: []row{
+			{"peft_type", peftKind}, {"r", only(isPEFT("lora"), number("lora"))}, {"base_model_name_or_path", word(modelFlag)},
+			{"target_modules", only(isPEFT("lora", "ia3"), moduleList)}, {"modules_to_save", word("modules-to-save")},
+			{"lora_dropout", share("lora-dropout")}, {"use_dora", when(Flag{"dora", "true"})},
+			{"use_rslora", when(Flag{"adapter", "rslora"})},
+		},
+	},
+	{
 		name: "LLaMA-Factory configuration", all: []string{"model_name_or_path", "finetuning_type"},
 		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}, {"checkpointing", "full"}},
 		settle: factoryDefaults,
@@ -95,6 +108,8 @@ var formats = []format{
 			{"finetuning_type", found([]string{`^(lora|full)$`})}, {"cutoff_len", number("seq")},
 			{"lora_rank", number("lora")}, {"lora_target", moduleList},
 			{"quantization_bit", choice("precision", map[string]string{"4": "int4", "8": "int8"})},
+			{"double_quantization", unless(Flag{"plain-scales", "true"})},
+			{"use_rslora", when(Flag{"adapter", "rslora"})}, {"additional_target", word("modules-to-save")},
 			{"bf16", only(unpacked, factoryPrecision("bf16"))}, {"fp16", only(unpacked, factoryPrecision("fp16"))},
 			{"pure_bf16", when(Flag{"precision", "bf16"})},
 			{"flash_attn", attention}, {"disable_gradient_checkpointing", when(Flag{"checkpointing", "none"})},
@@ -103,7 +118,7 @@ var formats = []format{
 	},
 	{
 		name: "TrainingArguments", all: []string{"per_device_train_batch_size"},
-		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}},
+		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}}, settle: trlDefaults,
 		rows: append([]row{
 			{"bf16", when(Flag{"precision", "bf16-mixed"})}, {"fp16", when(Flag{"precision", "fp16-mixed"})},
 			{"torch_dtype", choice("precision", dtypes)}, {"dtype", choice("precision", dtypes)},
@@ -113,7 +128,9 @@ var formats = []format{
 				when(Flag{"loss", "fused"})},
 			{"load_in_4bit", when(Flag{"precision", "int4"})}, {"load_in_8bit", when(Flag{"precision", "int8"})},
 			{"lora_r", only(withAdapters, number("lora"))}, {"lora_target_modules", only(withAdapters, moduleList)},
-			{"use_peft", when()},
+			{"lora_modules_to_save", only(withAdapters, word("modules-to-save"))},
+			{"use_rslora", only(withAdapters, when(Flag{"adapter", "rslora"}))},
+			{"use_bnb_nested_quant", unless(Flag{"plain-scales", "true"})}, {"use_peft", when()},
 		}, trainerRows...),
 	},
 	{

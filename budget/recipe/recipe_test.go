@@ -132,6 +132,18 @@ func TestMeanings(t *testing.T) {
 			"framework=transformers trainer=true"},
 		{"a stage by a name", "a.json", `{"per_device_train_batch_size": 1, "deepspeed": "examples/ds_z3_offload_config.json"}`,
 			"batch=1 zero=3 offload=params framework=transformers trainer=true"},
+		{"axolotl's adapters", "a.yaml", "base_model: x\nadapter: qlora\nload_in_4bit: true\nlora_r: 8\nlora_modules_to_save: [embed_tokens, lm_head]\n" +
+			"peft_use_rslora: true\nbnb_config_kwargs:\n  bnb_4bit_use_double_quant: false",
+			"precision=int4 lora=8 modules-to-save=embed_tokens,lm_head adapter=rslora plain-scales=true framework=transformers trainer=true"},
+		{"LLaMA-Factory's adapters", "a.yaml",
+			"model_name_or_path: a/b\nfinetuning_type: lora\nquantization_bit: 4\ndouble_quantization: true\nadditional_target: lm_head\nuse_dora: true",
+			"precision=int4 modules-to-save=lm_head dora=true framework=transformers trainer=true checkpointing=full lora=8"},
+		{"TRL's packed weights", "a.json", `{"per_device_train_batch_size": 1, "use_peft": true, "lora_r": 4, "load_in_4bit": true}`,
+			"batch=1 lora=4 precision=int4 framework=transformers trainer=true plain-scales=true"},
+		{"(IA)3", "a.json", `{"peft_type": "IA3", "task_type": "CAUSAL_LM", "target_modules": null, "feedforward_modules": null}`, "adapter=ia3"},
+		{"PEFT's own choice of layers", "a.json", `{"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 8, "target_modules": null}`,
+			"lora=8 lora-targets=qv"},
+		{"another kind of PEFT", "a.json", `{"peft_type": "VERA", "task_type": "CAUSAL_LM", "r": 8}`, ""},
 		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
 			"context=100 inference=true seq=100 precision=int4"},
 	} {

@@ -1,6 +1,8 @@
 """One rank of a distributed training, for budget's tests: prints the peak of its third step and what is reserved by then.
 
   python distributed_rank.py --fsdp --checkpointing op              FSDP2 over 8 ranks
+  python distributed_rank.py --fsdp1 --keep-gathered                FSDP with flat parameters, as SHARD_GRAD_OP
+  python distributed_rank.py --world 32 --fsdp --replicate 4        shards over 8 ranks, in 4 replicas
   python distributed_rank.py --world 64 --tp 8 --fsdp               tensor parallelism with split sequences
   python distributed_rank.py --pp 4 --rank 0 --micro-batches 8      a stage of a 1F1B pipeline
   python distributed_rank.py --zero 3                               DeepSpeed's ZeRO
@@ -22,12 +24,13 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=32000, batch=2, seq=4096, world=8, tp=1, pp=1, rank=0,
-                          micro_batches=0, zero=0, reduce_bucket=0, prefetch=-1, live=-1, persist=-1, gather_bucket=0, steps=3).items():
+                          micro_batches=0, zero=0, replicate=1, frozen=0, reduce_bucket=0, prefetch=-1, live=-1, persist=-1, gather_bucket=0, steps=3).items():
     arguments.add_argument("--" + name.replace("_", "-"), type=int, default=default)
-for name in ("fsdp", "compile", "float8", "fused", "offload", "step-in-backward", "overlap", "offload-optimizer"):
+for name in ("fsdp", "fsdp1", "keep-gathered", "unlimited", "compile", "float8", "fused", "offload", "step-in-backward", "overlap", "offload-optimizer"):
     arguments.add_argument("--" + name, action="store_true")
 arguments.add_argument("--checkpointing", default="none", choices=["none", "full", "op"])
 arguments.add_argument("--precision", default="bf16-mixed", choices=["bf16", "bf16-mixed", "autocast"])
+arguments.add_argument("--reduce-dtype", default="fp32", choices=["fp32", "bf16"])
 arguments.add_argument("--schedule", default="1f1b", choices=["1f1b", "gpipe", "interleaved"])
 arguments.add_argument("--snapshot", help="write the recording here, too")
 o = arguments.parse_args()
@@ -163,13 +166,33 @@ def shard(m, mesh):
     from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
     how = {"mesh": mesh}
     if o.precision == "bf16-mixed":
-        how["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+        how["mp_policy"] = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduced())
     if o.offload:
         how["offload_policy"] = CPUOffloadPolicy()
     blocks = list(m.layers.values())
     for i, b in enumerate(blocks):
-        fully_shard(b, reshard_after_forward=i < len(blocks) - 1 and o.pp == 1, **how)
-    fully_shard(m, reshard_after_forward=o.pp == 1, **how)
+        fully_shard(b, reshard_after_forward=i < len(blocks) - 1 and o.pp == 1 and not o.keep_gathered, **how)
+    fully_shard(m, reshard_after_forward=o.pp == 1 and not o.keep_gathered, **how)
+
+
+def reduced():
+    return torch.float32 if o.reduce_dtype == "fp32" else torch.bfloat16
+
+
+def flatten(m, mesh):
+    """FSDP as it was first: each block's parameters in one, with what is outside of the blocks in another."""
+    from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel, MixedPrecision, ShardingStrategy
+    strategy = {(False, False): "FULL_SHARD", (True, False): "SHARD_GRAD_OP", (False, True): "HYBRID_SHARD",
+                (True, True): "_HYBRID_SHARD_ZERO2"}[o.keep_gathered, o.replicate > 1]
+    how = {"device_mesh": mesh, "sharding_strategy": ShardingStrategy[strategy], "use_orig_params": True,
+           "limit_all_gathers": not o.unlimited, "device_id": None if o.offload else 0,
+           "param_init_fn": lambda x: x.to_empty(device="cpu" if o.offload else "cuda", recurse=False),
+           "cpu_offload": CPUOffload(o.offload)}
+    if o.precision == "bf16-mixed":
+        how["mixed_precision"] = MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=reduced(), cast_root_forward_inputs=False)
+    for k, b in list(m.layers.items()):
+        m.layers.register_module(k, FullyShardedDataParallel(b, **how))
+    return FullyShardedDataParallel(m, **how)
 
 
 def built(m, mesh):
@@ -179,13 +202,18 @@ def built(m, mesh):
         convert_to_float8_training(m, module_filter_fn=lambda module, name: name != "output")
     if o.tp > 1:
         split(m, mesh["tp"])
+    for x in [m.tok_embeddings, *m.layers.values()][:o.frozen + 1] if o.frozen else []:
+        x.requires_grad_(False)
     if o.checkpointing != "none":
         checkpoint(m)
     if o.compile:
         for k, b in list(m.layers.items()):
             m.layers.register_module(k, torch.compile(b, fullgraph=True))
+    over = mesh["replicate", "dp"] if o.replicate > 1 else mesh["dp"]
+    if o.fsdp1:
+        return flatten(m, over)
     if o.fsdp:
-        shard(m, mesh["dp"])
+        shard(m, over)
     m.to_empty(device="cpu" if o.offload else "cuda")
     if o.offload:
         m.f = torch.ones(o.seq, o.dim // o.heads // 2, dtype=torch.complex64, device="cuda")
@@ -213,7 +241,7 @@ def batch():
 
 
 def optimizers(models):
-    ps = [p for m in models for p in m.parameters()]
+    ps = [p for m in models for p in m.parameters() if p.requires_grad]
     if not o.step_in_backward:
         return ps, torch.optim.AdamW(ps, fused=o.fused, foreach=not o.fused)
     each = {p: torch.optim.AdamW([p], fused=o.fused) for p in ps}
@@ -229,7 +257,7 @@ def optimizers(models):
 def clip_and_step(ps, opt):
     if opt is None:
         return
-    if not o.offload:
+    if not o.offload and not o.fsdp1:
         torch.nn.utils.clip_grad_norm_(ps, 1.0, foreach=True)
     opt.step()
     opt.zero_grad()
@@ -340,7 +368,8 @@ def main():
         zero()
     else:
         from torch.distributed.device_mesh import init_device_mesh
-        mesh = init_device_mesh("cuda", (o.pp, o.world // o.pp // o.tp, o.tp), mesh_dim_names=("pp", "dp", "tp"))
+        mesh = init_device_mesh("cuda", (o.pp, o.replicate, o.world // o.pp // o.tp // o.replicate, o.tp),
+                                mesh_dim_names=("pp", "replicate", "dp", "tp"))
         o.rank_in_pipeline = mesh.get_local_rank("pp")
         (pipeline if o.pp > 1 else train)(mesh)
     if o.snapshot:

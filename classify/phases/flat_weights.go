@@ -26,7 +26,9 @@ func (a *Program) findPacked() {
 		case a.Events.Action[i] == snapshot.Alloc:
 			if len(freed) >= few && i < setup {
 				for _, flat := range made[max(0, len(made)-recent):] {
-					a.pack(flat, freed, bytes, i)
+					if a.pack(flat, freed, bytes, i) {
+						break
+					}
 				}
 			}
 			for from := 0; len(freed)-from >= few && !a.Recorded.Allocs; {
@@ -47,20 +49,21 @@ func (a *Program) findPacked() {
 }
 
 // pack marks a flat buffer and what it was made of, if it is one at an event.
-func (a *Program) pack(flat timeline.AllocationID, parts []timeline.AllocationID, bytes int64, event int) {
+func (a *Program) pack(flat timeline.AllocationID, parts []timeline.AllocationID, bytes int64, event int) bool {
 	n := a.Timeline.Requested(flat)
 	if n < bytes || n-bytes > bytes/64 || a.Freed(flat) <= event { // padded for all ranks
-		return
+		return false
 	}
 	for _, id := range parts {
 		if a.Born(id) > a.Born(flat) {
-			return
+			return false
 		}
 	}
 	a.Packed[flat] = true
 	for _, id := range parts {
 		a.Unpacked[id] = true
 	}
+	return true
 }
 
 // isModel reports whether what is freed in the order of its birth are the weights of a

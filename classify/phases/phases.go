@@ -13,7 +13,8 @@ import (
 // phaseFinder finds the phases of a program's events from the hints at them.
 type phaseFinder struct {
 	*Program
-	hints []meaning.Hint // by event
+	hints   []meaning.Hint // by event
+	batches map[int64]bool // sizes of batches
 }
 
 // findPhases gives every event a phase: what stacks and annotations name, then
@@ -228,7 +229,7 @@ func (a phaseFinder) hintBatches() {
 	if !a.Recorded.Allocs {
 		return
 	}
-	a.loads = map[snapshot.StackID]bool{}
+	a.Loads = map[snapshot.StackID]bool{}
 	upTo := func(ps ...meaning.Phase) int {
 		i := a.Loop
 		for i < a.Last && (a.hints[i] == 0 || a.hints[i].Is(ps...)) {
@@ -252,10 +253,10 @@ func (a phaseFinder) hintBatches() {
 	}
 	for i := a.Loop; i < end; i++ {
 		if id := a.Events.StackOf(i); a.Events.Action[i] == snapshot.Alloc && a.Stacks[id].Marks&frames.UserInner != 0 {
-			a.loads[id] = true
+			a.Loads[id] = true
 		}
 	}
-	if len(a.loads) == 0 {
+	if len(a.Loads) == 0 {
 		if !modules && a.All&frames.InModule == 0 {
 			a.hintFits()
 		}
@@ -269,7 +270,7 @@ func (a phaseFinder) hintBatches() {
 		computing := trains && last.Is(meaning.Forward, meaning.Generate) && (modules || !back)
 		if a.hints[i] == 0 && a.Events.Action[i] == snapshot.Alloc && !computing {
 			switch {
-			case a.loads[a.Events.StackOf(i)]:
+			case a.Loads[a.Events.StackOf(i)]:
 				a.hints[i], back = meaning.HintOf(meaning.Data), false
 			case !modules:
 				last = meaning.HintOf(meaning.Forward)
@@ -382,7 +383,7 @@ func (a phaseFinder) fillData(out []meaning.Phase, i, j int) {
 		id := a.Timeline.Of[k]
 		e := a.Birth(id)
 		stays := a.Freed(id) > j && (!a.Outlives(id) || e.Marks&frames.UserInner != 0)
-		if stays && len(a.loads) == 0 || e.Marks&frames.Input != 0 {
+		if stays && len(a.Loads) == 0 || e.Marks&frames.Input != 0 {
 			first = k
 			break
 		}

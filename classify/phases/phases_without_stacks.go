@@ -79,9 +79,15 @@ func (a *Program) tickAfter(from, to int) (first, end int) {
 // hintForward divides the unknown events before a backward pass.
 func (a phaseFinder) hintForward(from, to, end int) {
 	batch := a.batchEnd(from, to, end)
-	lastEnd := a.Last
+	lastEnd, first := a.Last, false
 	if n := len(a.Roots); n > 0 {
-		lastEnd = a.Roots[n-1].first
+		lastEnd, first = a.Roots[n-1].first, a.Roots[0].first == to && !a.modelIsOlder()
+	}
+	goes := map[int64]bool{} // sizes of what is there now, and goes some day
+	for i := from; i < batch; i++ {
+		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && (first || !a.Outlives(a.Timeline.Of[i])) {
+			goes[n], a.batches[n] = true, true
+		}
 	}
 	kept := false
 	for i := from; i < to; i++ {
@@ -89,7 +95,8 @@ func (a phaseFinder) hintForward(from, to, end int) {
 			continue
 		}
 		if a.Events.Action[i] == snapshot.Alloc {
-			kept = a.Outlives(a.Timeline.Of[i]) && end < lastEnd // a batch goes some day
+			n := a.Events.Size[i] // of what has that of other batches one is kept, too, at the end of a queue
+			kept = a.Outlives(a.Timeline.Of[i]) && end < lastEnd && (goes[n] || !a.batches[n])
 		}
 		switch {
 		case i >= batch:
@@ -145,12 +152,17 @@ func (a *Program) rhythmStart() int {
 	}
 	one := a.allocsBefore(a.Roots[0].first, 0)
 	best, score, at := 0, 0, len(one)
+	stays := map[int64]bool{}
+	for _, i := range one {
+		stays[a.Events.Size[i]] = stays[a.Events.Size[i]] || a.Outlives(a.Timeline.Of[i])
+	}
 	limit := a.Roots[min(3, len(a.Roots)-1)].end // an iteration may have several backward passes
 	for k := len(one) - 1; k >= 0; k-- {
 		switch f := a.Freed(a.Timeline.Of[one[k]]); {
 		case a.Unpacked[a.Timeline.Of[one[k]]]:
 			score--
 		case f-one[k] <= 16 || a.CastAway(a.Timeline.Of[one[k]]): // a helper, as there are in setup too
+		case f < a.Roots[0].first && stays[a.Events.Size[one[k]]]: // or a weight that was copied
 		case f <= limit:
 			score++
 		default:
@@ -165,7 +177,8 @@ func (a *Program) rhythmStart() int {
 	}
 	if len(a.Roots) > 1 {
 		for _, i := range a.allocsBefore(a.Roots[1].first, a.Roots[0].end) {
-			if at == 0 || a.Freed(a.Timeline.Of[i]) <= a.Roots[1].end || a.Outlives(a.Timeline.Of[one[at-1]]) {
+			if at == 0 || a.Freed(a.Timeline.Of[i]) <= a.Roots[1].end ||
+				a.Outlives(a.Timeline.Of[one[at-1]]) && a.Events.Size[one[at-1]] != a.Events.Size[i] {
 				break
 			}
 			at--

@@ -30,7 +30,7 @@ type Program struct {
 	NextOptimizer    []int32                        // by run: the first optimizer run after it
 	Trains           bool                           // it has a backward pass
 	OOMs             []int                          // events of failed requests
-	loads            map[snapshot.StackID]bool      // the program's lines that load batches
+	Loads            map[snapshot.StackID]bool      // the program's lines that load batches
 	Packed, Unpacked map[timeline.AllocationID]bool // flat buffers of weights; what they were made of, and models that went
 	// layers of a pass that failed keep one block each, without stacks: what checkpointing does
 	Checkpoints bool
@@ -60,7 +60,7 @@ func Follow(t *timeline.Timeline, v *StackFacts) *Program {
 		}
 	}
 	a.ended = a.isOver()
-	phaseFinder{a, a.hints}.findPhases()
+	phaseFinder{a, a.hints, map[int64]bool{}}.findPhases()
 	a.findRuns()
 	together.Do(a.AssignPhases, a.findSteps, untrainedFinder{a}.find)
 	return a

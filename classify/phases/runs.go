@@ -19,6 +19,7 @@ type Run struct {
 // next backward pass is. Two passes with nothing of forward between them are two:
 // the second may be about the gradients of the first.
 func (a *Program) findRuns() {
+	a.Runs = nil
 	a.RunOf = pages.Make[int32](a.Last)
 	for i := 0; i < a.Last; {
 		p, j := a.Phases[i], i
@@ -47,6 +48,17 @@ func (a *Program) findRuns() {
 			a.NextBackward[r] = int32(r)
 		}
 		a.NextOptimizer[r] = int32(next)
+	}
+}
+
+// Rephase does anew what follows from the phases of events.
+func (a *Program) Rephase() {
+	a.findRuns()
+	a.AssignPhases()
+	for _, steps := range append(a.Untrained, a.Steps) {
+		for i := range steps {
+			steps[i].Phases = a.Spans(steps[i].FirstEvent, steps[i].LastEvent+1)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ type SizeIndex struct {
 	GradientSize map[int64]int  // gradients that one step makes, on average
 	WholeStep    map[int64]int  // those of a whole step where two in a row make the most; nil: there are none
 
-	Resumed map[timeline.AllocationID]meaning.Detail // moments that come from a checkpoint
+	Beside map[timeline.AllocationID]Claim // what setup leaves beside weights: moments from a checkpoint, and the like
 }
 
 // RowIndex are rows of equal blocks, one or two for each layer: keys and values.

@@ -20,12 +20,28 @@ func IsCut(a *Facts, pass *phases.Run) bool {
 	return pass.End >= a.Last || a.FailedBetween(pass.First-1, pass.End)
 }
 
+// BeforeBackward is true of what goes, if at all, before a backward pass could see it.
+func BeforeBackward(a *Facts, id timeline.AllocationID) bool {
+	if !a.Trains {
+		return true
+	}
+	pass := a.BackwardAfter(a.Run(a.Born(id)))
+	return pass == nil || a.Freed(id) < pass.First
+}
+
 // WeightSized is true of what is as large as a weight, and larger than what has a
 // weight's size by chance.
 func WeightSized(a *Facts, id timeline.AllocationID) bool {
 	const large = 1 << 16 // bytes
 	n := a.Timeline.Requested(id)
 	return n >= large && a.WeightSize[n] > 0
+}
+
+// HalfOfMatrix is true of what is half as large as a weight that is no bias.
+func HalfOfMatrix(a *Facts, id timeline.AllocationID) bool {
+	const large = 1 << 16 // bytes
+	n := a.Timeline.Requested(id)
+	return n >= large && a.WeightHalf[n]
 }
 
 // Row is the largest size that two are multiples of.
@@ -55,7 +71,8 @@ func Passes(a *Facts) []Pass {
 			cuts = append(cuts, steps[len(steps)-1].LastEvent+1)
 		}
 		for r := range a.Runs {
-			if a.Runs[r].Phase != meaning.Forward {
+			generated := a.Runs[r].Phase == meaning.Generate
+			if a.Runs[r].Phase != meaning.Forward && !generated {
 				continue
 			}
 			for first := a.Runs[r].First; first < a.Runs[r].End; {
@@ -63,7 +80,7 @@ func Passes(a *Facts) []Pass {
 				if i, _ := slices.BinarySearch(cuts, first+1); i < len(cuts) {
 					p.End = min(p.End, cuts[i])
 				}
-				if a.UntrainedAt(first) != nil {
+				if generated || a.UntrainedAt(first) != nil {
 					p.Backward = nil
 				}
 				out = append(out, p)

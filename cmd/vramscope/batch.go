@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -64,6 +65,11 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 			return redactError(cmd, args, runBatch(cmd, args, &f))
 		},
 	}
+	f.flags(cmd)
+	return cmd
+}
+
+func (f *batchFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	outputFlag(cmd, &f.output, "`FOLDER` or s3:// URL of the results")
 	flags.StringVar(&f.shard, "shard", "", "only part `I/N` of the runs, I from 0 to N-1: for job arrays; merge joins the parts")
@@ -84,7 +90,6 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 	flags.StringVar(&f.maxMemory, "max-memory", "",
 		"keep all runs at a time within `SIZE` (default: three quarters of the container's or machine's)")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
-	return cmd
 }
 
 // pruneFlag says what becomes of the runs of an earlier batch.
@@ -113,8 +118,19 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.work(cmd)
+	keyed := os.Getenv(keyVariable) != ""
+	if f.redact && !keyed {
+		os.Setenv(keyVariable, rand.Text()) // of this batch, in all of its processes
+	}
+	limit, err := f.bound(cmd)
 	if err != nil {
+		return err
+	}
+	c, err := f.work(cmd, limit)
+	if err != nil {
+		return err
+	}
+	if c.Build, err = batch.BuildOf(version); err != nil {
 		return err
 	}
 	index, count, err := parseShard(f.shard)
@@ -130,7 +146,7 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	}
 	c.Options.Stores = &stores
 	found, err := batch.Find(ctx, args, batch.FindOptions{Skip: f.output, Redact: f.redact,
-		Key: os.Getenv("VRAMSCOPE_REDACT_KEY"), Stores: &stores})
+		Key: os.Getenv(keyVariable), Stores: &stores})
 	if err != nil {
 		return interrupted(ctx, err)
 	}
@@ -146,12 +162,17 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 		return interrupted(ctx, err)
 	}
 	defer unlock()
-	if err := f.onceWithoutKey(ctx, c); err != nil {
-		return err
+	if f.redact && !keyed {
+		if err := f.onceWithoutKey(ctx, c); err != nil {
+			return err
+		}
 	}
 	say.begin(runs)
 	c.Done = say.done
+	processes := f.apart(cmd, args, limit, c)
+	c.Do = processes.Do
 	err = batch.Work(ctx, runs, *c)
+	processes.End()
 	say.end(err)
 	say.saySilent()
 	if err != nil {
@@ -177,9 +198,6 @@ func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 // onceWithoutKey refuses to go on with what was redacted with another key: nobody could tell
 // which runs are done.
 func (f *batchFlags) onceWithoutKey(ctx context.Context, c *batch.Config) error {
-	if !f.redact || c.Options.Key != "" {
-		return nil
-	}
 	if f.shard != "" {
 		return errors.New("--shard with --redact: set VRAMSCOPE_REDACT_KEY, the same for all shards: what has one name " +
 			"gets one pseudonym")
@@ -238,15 +256,23 @@ func reportsOf(ctx context.Context, out *store.Place, runs []batch.Run) batch.Re
 	return batch.Stored(ctx, out, runs...)
 }
 
-// work is how the flags want the batch to be done.
-func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
+// bound keeps this process within --max-memory, which it gives.
+func (f *batchFlags) bound(cmd *cobra.Command) (int64, error) {
 	limit, err := memoryLimit(f.maxMemory)
-	if err != nil {
-		return nil, err
+	if err == nil && limit > 0 {
+		debug.SetMemoryLimit(limit / 3 * 2)
+		go watchMemory(max(limit, leastMemory), cmd.ErrOrStderr(),
+			"more memory is needed for so many runs than --max-memory gives")
 	}
+	return limit, err
+}
+
+// work is how the flags want the batch to be done, with so many bytes of memory.
+func (f *batchFlags) work(cmd *cobra.Command, limit int64) (*batch.Config, error) {
+	var err error
 	o := batch.Options{Tool: "vramscope " + versionString(), Title: f.above.title, GPU: f.gpu, Config: f.config, Model: f.model,
 		Labels: f.labels, Partial: f.partial,
-		Redact: f.redact, RedactTitle: f.above.hidden, Standalone: f.alone, Key: os.Getenv("VRAMSCOPE_REDACT_KEY")}
+		Redact: f.redact, RedactTitle: f.above.hidden, Standalone: f.alone, Key: os.Getenv(keyVariable)}
 	if o.Notes, err = f.above.parse(f.redact); err != nil {
 		return nil, err
 	}
@@ -264,17 +290,7 @@ func (f *batchFlags) work(cmd *cobra.Command) (*batch.Config, error) {
 	if err := errors.Join(names.Labels(f.labels...), names.Tensors(f.model, config)); err != nil {
 		return nil, err
 	}
-	build, err := batch.BuildOf(version)
-	if err != nil {
-		return nil, err
-	}
-	if limit > 0 {
-		debug.SetMemoryLimit(limit / 10 * 9) // the collector works harder before the limit, and less far from it
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(400)
-		}
-	}
-	return &batch.Config{Build: build, Options: o, Workers: f.jobs, MaxMemory: limit / 10 * 9}, nil
+	return &batch.Config{Options: o, Workers: f.jobs, MaxMemory: limit - min(limit/2, leastMemory)}, nil
 }
 
 // untilSignal is a context that a signal ends; a second one ends the program at once.

@@ -191,7 +191,8 @@ func worst(out io.Writer, reports batch.Reports) error {
 		}
 		row.Text, _, _ = strings.Cut(units.Rounded(r.Document.Verdict.Text), ". ")
 		if d := r.Document.Fullest(); d != nil {
-			row.Allocated = &d.Peaks.Allocated.Bytes
+			allocated := d.Peaks.Allocated.Bytes
+			row.Allocated = &allocated
 		}
 		same, known := place[row.Text]
 		if !known {

@@ -103,7 +103,15 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.Int64Var(&s.PrefetchBucket, "prefetch-bucket", 0,
 		"DeepSpeed's stage3_prefetch_bucket_size: -1 when it gathers nothing ahead")
 	fl.BoolVar(&s.OverlapComm, "overlap-comm", false, "DeepSpeed's overlap_comm: two buckets by turns")
-	fl.StringVar(&s.FSDP, "fsdp", "", "full or hybrid")
+	fl.StringVar(&s.FSDP, "fsdp", "", "full, or hybrid: shards within a node, replicas over nodes")
+	fl.Int64Var(&s.Shards, "fsdp-shards", 0, "ranks that share one copy of the model (default all, with hybrid 8)")
+	fl.IntVar(&s.FSDPVersion, "fsdp-version", 2, "1: each unit's parameters are one flat tensor (FullyShardedDataParallel)")
+	fl.BoolVar(&s.KeepGathered, "keep-gathered", false,
+		"what FSDP gathers stays until backward: SHARD_GRAD_OP, reshard_after_forward=False")
+	fl.StringVar(&s.ReduceDtype, "reduce-dtype", "",
+		"what FSDP reduces gradients in: fp32 bf16 fp16 (default the wider of weights and compute type)")
+	fl.BoolVar(&s.FreeGathers, "no-limit-all-gathers", false, "FSDP1's limit_all_gathers=False")
+	fl.Int64Var(&s.Freeze, "freeze", 0, "embeddings and the first `N` blocks aren't trained")
 	fl.Int64Var(&s.GPUs, "gpus", 0, "GPUs altogether (default: what --tp, --pp, --cp and --ep need)")
 	fl.Int64Var(&s.TP, "tp", 1, "tensor-parallel ranks")
 	fl.Int64Var(&s.PP, "pp", 1, "pipeline stages")
@@ -129,6 +137,9 @@ func settingFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl.StringVar(&s.Framework, "framework", "",
 		"transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
+	fl.StringVar(&s.Adapter, "adapter", "", "lora rslora dora lora-fa, with --lora RANK; or ia3 (default \"lora\")")
+	fl.StringVar(&s.SaveModules, "modules-to-save", "", "module names with commas: trained in full beside adapters")
+	fl.BoolVar(&s.PlainScales, "plain-scales", false, "4-bit weights without nested (double) quantization of their scales")
 	fl.BoolVar(&s.SequenceParallel, "sequence-parallel", false, "what --tp leaves whole is split by tokens")
 	fl.Int64Var(&s.MicroBatches, "micro-batches", 0, "micro-batches of a pipeline's step (default as many as stages)")
 	fl.StringVar(&s.Schedule, "schedule", "1f1b", "of a pipeline: 1f1b interleaved gpipe zbv")

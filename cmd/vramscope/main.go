@@ -100,7 +100,7 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newRun(), newVersion())
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
-	root.AddCommand(newBatch(), newMerge())
+	root.AddCommand(newBatch(), newRuns(), newMerge())
 	root.AddCommand(newExplain(), newMCP(), newSkill())
 	root.AddCommand(newView(), newPage())
 	offerValues(root)

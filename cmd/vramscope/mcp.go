@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/internal/apart"
 	"github.com/vramscope/vramscope/internal/mcp"
 )
 
@@ -28,10 +28,7 @@ with bounded time, memory and answer.`,
   vramscope mcp --root runs --root configs --timeout 5m`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if o.Run, err = itself(); err != nil {
-				return err
-			}
+			o.Run = itself()
 			if _, err := memoryLimit(o.MaxMemory); err != nil {
 				return err
 			}
@@ -57,37 +54,24 @@ with bounded time, memory and answer.`,
 
 // itself runs this program with other arguments, without the environment: there is
 // nothing in it that a tool should use.
-func itself() (func(context.Context, []string) (mcp.Result, error), error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+func itself() func(context.Context, []string) (mcp.Result, error) {
 	return func(ctx context.Context, args []string) (mcp.Result, error) {
-		c := exec.CommandContext(ctx, program, args...)
-		c.Args[0] = os.Args[0]
+		c, err := thisProgram(ctx, args...)
+		if err != nil {
+			return mcp.Result{}, err
+		}
 		c.WaitDelay = time.Second
-		c.Env = []string{"VRAMSCOPE_REDACT_KEY=" + os.Getenv("VRAMSCOPE_REDACT_KEY")}
-		stdout, stderr := &capped{most: 1 << 20}, &capped{most: 8 << 10}
+		c.Env = []string{keyVariable + "=" + os.Getenv(keyVariable)}
+		stdout, stderr := &apart.Head{Most: 1 << 20}, &apart.Head{Most: 8 << 10}
 		c.Stdout, c.Stderr = stdout, stderr
-		err := c.Run()
+		err = c.Run()
 		r := mcp.Result{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: c.ProcessState.ExitCode()}
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && r.Code > 0 {
 			err = nil
 		}
 		return r, err
-	}, nil
-}
-
-// capped is a buffer that keeps the beginning.
-type capped struct {
-	bytes.Buffer
-	most int
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	c.Buffer.Write(p[:min(len(p), max(0, c.most-c.Len()))])
-	return len(p), nil
+	}
 }
 
 // reader and writer are standard input and output, which a server may close.

@@ -36,29 +36,33 @@ func boundMemory(cmd *cobra.Command) error {
 		return nil
 	}
 	limit, err := memoryLimit(flag.Value.String())
-	if err != nil || limit == 0 {
-		return err
+	if err == nil && limit > 0 {
+		keepWithin(limit, cmd.ErrOrStderr(), fmt.Sprintf("more than %s of memory are needed, which is the limit\n"+
+			"  Give more with --max-memory, or a part of the inputs.", units.Size(max(limit, leastMemory))))
 	}
+	return err
+}
+
+// keepWithin ends the process with a word when it takes more memory than a limit.
+func keepWithin(limit int64, stderr io.Writer, said string) {
 	limit = max(limit, leastMemory)
 	if before := debug.SetMemoryLimit(-1); before == math.MaxInt64 { // else GOMEMLIMIT says it
 		debug.SetMemoryLimit(limit - min(limit/2, leastMemory/2)) // the program itself is not the collector's
 	}
 	// A processor more than the work is spread over, so that the watch is never in its queue.
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
-	go watchMemory(limit, cmd.ErrOrStderr())
-	return nil
+	go watchMemory(limit, stderr, said)
 }
 
 // watchMemory looks now and then at what the process takes. Before it comes near the limit,
 // garbage is given back. Nothing is allocated between noticing and the end: whatever
 // allocates has to help the collector first, while the others take more.
-func watchMemory(limit int64, stderr io.Writer) {
+func watchMemory(limit int64, stderr io.Writer, message string) {
 	statm, err := os.Open("/proc/self/statm")
 	if err != nil {
 		return // it can't be told here; the collector keeps to the limit as well as it can
 	}
-	said := fmt.Appendf(nil, "vramscope: more than %s of memory are needed, which is the limit\n  Give more with "+
-		"--max-memory, or a part of the inputs.\n", units.Size(limit))
+	said := []byte("vramscope: " + message + "\n")
 	var collecting atomic.Bool
 	text := make([]byte, 128)
 	for pause := time.Millisecond; ; time.Sleep(pause) {
@@ -79,6 +83,16 @@ func watchMemory(limit int64, stderr io.Writer) {
 			}()
 		}
 	}
+}
+
+// heldMemory is what this process holds.
+func heldMemory() int64 {
+	statm, err := os.Open("/proc/self/statm")
+	if err != nil {
+		return 0
+	}
+	defer statm.Close()
+	return residentMemory(statm, make([]byte, 128))
 }
 
 // residentMemory is what the process holds of the machine's memory, in bytes, by the system's

@@ -11,8 +11,8 @@ import (
 	"github.com/vramscope/vramscope/internal/open"
 )
 
-const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, axolotl, LLaMA-Factory, accelerate, torchtitan, " +
-	"TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
+const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, axolotl, LLaMA-Factory, PEFT, accelerate, " +
+	"torchtitan, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
 
 // applyRecipes sets the flags that the user hasn't, and gives their names.
 func applyRecipes(cmd *cobra.Command, r *open.Recipes, s *budget.Setting) (set []string, err error) {

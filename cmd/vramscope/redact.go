@@ -16,7 +16,10 @@ import (
 const redactHelp = "pseudonyms for paths, users' functions, annotations and notes; VRAMSCOPE_REDACT_KEY makes them " +
 	"your own"
 
-func newRedactor() *redact.Redactor { return redact.New(os.Getenv("VRAMSCOPE_REDACT_KEY")) }
+// keyVariable is of the environment.
+const keyVariable = "VRAMSCOPE_REDACT_KEY"
+
+func newRedactor() *redact.Redactor { return redact.New(os.Getenv(keyVariable)) }
 
 // redactError takes the names of files that a command line names out of an
 // error's message, which may end in a log that others read.

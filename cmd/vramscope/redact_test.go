@@ -287,8 +287,10 @@ func TestRedactBatch(t *testing.T) {
 			args = append(args, "--redact")
 		}
 		var stdout, stderr bytes.Buffer
-		if code := run(args, nil, &stdout, &stderr); code != exitCondition {
-			t.Fatalf("exit %d: %s", code, stderr.String())
+		c := command(t.TempDir(), nil, filepath.Join(program(t), "vramscope"), args...)
+		c.Stdout, c.Stderr = &stdout, &stderr
+		if _ = c.Run(); c.ProcessState.ExitCode() != exitCondition {
+			t.Fatalf("%v: %s", c.ProcessState, stderr.String())
 		}
 		written, err := tree(out)
 		if err != nil || len(written) < 15 {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/vramscope/vramscope/internal/apart"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/view"
 )
@@ -95,24 +94,17 @@ func runView(ctx context.Context, cmd *cobra.Command, args []string, maxMemory s
 // maker makes pages by this program in a process of its own, within --max-memory: what it
 // took is given back with it, and no input ends the server.
 func maker(cmd *cobra.Command) func(context.Context, string, string, bool) error {
-	var flags []string
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if f.Name != "no-browser" {
-			flags = append(flags, "--"+f.Name+"="+f.Value.String())
-		}
-	})
+	flags := flagsGiven(cmd, "no-browser")
 	return func(ctx context.Context, input, folder string, uploaded bool) error {
-		program, err := os.Executable()
+		c, err := thisProgram(ctx, append(append([]string{"page", "--into", folder}, flags...), "--", input)...)
 		if err != nil {
 			return err
 		}
-		c := exec.CommandContext(ctx, program, append(append([]string{"page", "--into", folder}, flags...), "--", input)...)
-		c.Args[0] = os.Args[0]
 		c.WaitDelay = time.Second
 		if uploaded {
 			c.Dir = folder
 		}
-		said := &capped{most: 8 << 10}
+		said := &apart.Head{Most: 8 << 10}
 		c.Stderr = said
 		if err := c.Run(); err != nil {
 			return errors.New(cmp.Or(strings.TrimPrefix(string(bytes.TrimSpace(said.Bytes())), "vramscope: "), err.Error()))

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A few bytes that ask for much memory: no command takes more than --max-memory says. It
@@ -18,15 +21,7 @@ func TestMemoryStaysWithinTheLimit(t *testing.T) {
 	const limit = 128 << 20
 	dir := t.TempDir()
 	name := func(name string) string { return filepath.Join(dir, name) }
-	inputs := []string{name("references.pickle"), name("events.pickle"), name("nested.pickle"), name("devices.pickle"),
-		name("frames.pickle")}
-	const empty = "}(\x8c\x08segments]\x8c\x0ddevice_traces]("
-	written(t, inputs[0], "\x80\x04](N\x94", times{4_000_000, "h\x00"}, "e.")
-	written(t, inputs[1], "\x80\x04", empty, "](", times{1_000_000, "}"}, "eeu.")
-	written(t, inputs[2], "\x80\x04", times{1_000_000, "]"}, times{999_999, "a"}, ".")
-	written(t, inputs[3], "\x80\x04", empty, times{1024, "](" + strings.Repeat(event+"u", 60) + "e"}, "eu.")
-	written(t, inputs[4], "\x80\x04", empty, "](", event, "\x8c\x06frames](", times{1000, aFrame}, "e\x94u",
-		times{400_000, event + "\x8c\x06framesh\x00u"}, "eeu.")
+	inputs := hostile(t, dir)
 	archive := name("model.pt")
 	written(t, archive, "\x80\x02](", times{30_000_000, "N"}, "e.")
 	small := filepath.Join(recordings, usual[0], "snapshot_all.pickle.gz")
@@ -58,10 +53,111 @@ func TestMemoryStaysWithinTheLimit(t *testing.T) {
 	}
 }
 
+// hostile makes recordings of few bytes that ask for much memory.
+func hostile(t *testing.T, dir string) (inputs []string) {
+	t.Helper()
+	add := func(name string, texts ...any) {
+		inputs = append(inputs, filepath.Join(dir, name))
+		written(t, filepath.Join(dir, name), texts...)
+	}
+	const empty = "}(\x8c\x08segments]\x8c\x0ddevice_traces]("
+	add("references.pickle", "\x80\x04](N\x94", times{4_000_000, "h\x00"}, "e.")
+	add("events.pickle", "\x80\x04", empty, "](", times{1_000_000, "}"}, "eeu.")
+	add("nested.pickle", "\x80\x04", times{1_000_000, "]"}, times{999_999, "a"}, ".")
+	add("devices.pickle", "\x80\x04", empty, times{1024, "](" + strings.Repeat(event+"u", 60) + "e"}, "eu.")
+	add("frames.pickle", "\x80\x04", empty, "](", event, "\x8c\x06frames](", times{1000, aFrame}, "e\x94u",
+		times{400_000, event + "\x8c\x06framesh\x00u"}, "eeu.")
+	return inputs
+}
+
 const (
 	event  = "}(\x8c\x06action\x8c\x05alloc\x8c\x04addrM\x00\x10\x8c\x04sizeM\x00\x02"
 	aFrame = "}(\x8c\x04name\x8c\x01f\x8c\x08filename\x8c\x04a.py\x8c\x04lineK\x01u"
 )
+
+// A run that needs more memory is named and ends no batch, whose processes together keep to
+// --max-memory.
+func TestMemoryOfABatch(t *testing.T) {
+	const limit = 128 << 20
+	folder := someRuns(t, usual...)
+	batch := func(args ...string) (*exec.Cmd, string) {
+		out := filepath.Join(t.TempDir(), "out")
+		c := command(t, append([]string{"batch", "-o", out}, args...)...)
+		c.Dir = folder
+		return c, out
+	}
+	c, want := batch("run0", "run1", "run2", "run3")
+	finish(t, c)
+	if err := os.Mkdir(filepath.Join(folder, "hostile"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	inputs := hostile(t, filepath.Join(folder, "hostile"))
+	for _, jobs := range []string{"1", "4"} {
+		var o outcome
+		var out string
+		most := int64(2 * limit)
+		for try := 0; most > limit && try < 3; try++ { // on a busy machine it may be noticed late once
+			var c *exec.Cmd
+			c, out = batch(".", "--jobs", jobs, fmt.Sprintf("--max-memory=%d", limit))
+			most = 0
+			o = watched(t, c, func(held int64) { most = max(most, held) })
+		}
+		t.Logf("%s jobs: %d, %d MiB\n%s%s", jobs, o.code, most>>20, o.out, o.errors)
+		if most > limit || o.code != 0 {
+			t.Errorf("%s jobs: %d, took %d MiB of %d", jobs, o.code, most>>20, limit>>20)
+		}
+		got := contents(t, out)
+		for _, input := range inputs {
+			name := filepath.Base(input)
+			if name == "references.pickle" || name == "nested.pickle" { // no recordings, and passed over
+				continue
+			}
+			if _, ok := got["runs/hostile__"+name+"/report.json"]; !ok && strings.Count(o.errors, "hostile/"+name+": ") != 1 {
+				t.Errorf("%s jobs: %s isn't named", jobs, name)
+			}
+		}
+		for name, text := range contents(t, want) {
+			if strings.HasPrefix(name, "runs/") && got[name] != text {
+				t.Errorf("%s jobs: %s is another than it would be undisturbed", jobs, name)
+			}
+		}
+	}
+}
+
+// watched runs a command to its end, and tells now and then what it and the processes that it
+// started hold of the machine's memory, in bytes.
+func watched(t *testing.T, c *exec.Cmd, look func(held int64)) outcome {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			look(heldBelow(os.Getpid()))
+		}
+	}()
+	defer func() { close(over); <-done }()
+	return finish(t, c)
+}
+
+// heldBelow is what a process' children hold, and theirs.
+func heldBelow(pid int) (bytes int64) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		children, _ := os.ReadFile(list) // whoever has ended holds nothing
+		for _, child := range strings.Fields(string(children)) {
+			var all, pages int64
+			statm, _ := os.ReadFile("/proc/" + child + "/statm")
+			_, _ = fmt.Sscan(string(statm), &all, &pages)
+			number, _ := strconv.Atoi(child)
+			bytes += pages*int64(os.Getpagesize()) + heldBelow(number)
+		}
+	}
+	return bytes
+}
 
 // A pipe beside a recording, under the name of what would be read along with it, is not waited for.
 func TestPipesBesideARecording(t *testing.T) {

@@ -67,7 +67,7 @@ type found struct {
 	source int
 }
 
-// Recipes are those of the run's files, of one framework: what Transformers, Accelerate and
+// Recipes are those of the run's files, of one framework: what Transformers, PEFT, Accelerate and
 // DeepSpeed are told lies in several, any other framework's is the one of which most was
 // used. The others are noted as not used.
 func (r *Run) Recipes() (names []string, rs []*recipe.Recipe) {
@@ -89,5 +89,6 @@ func (r *Run) Recipes() (names []string, rs []*recipe.Recipe) {
 }
 
 func together(x found) bool {
-	return slices.Contains([]string{"TrainingArguments", "accelerate configuration", "DeepSpeed configuration"}, x.Format)
+	return slices.Contains([]string{"TrainingArguments", "accelerate configuration", "DeepSpeed configuration",
+		"PEFT adapter configuration"}, x.Format)
 }

@@ -51,6 +51,9 @@ func BudgetSetting(d *budget.Document) string {
 	if n, _ := s["lora"].(int64); n > 0 {
 		line += fmt.Sprintf(", LoRA rank %d on %v", n, s["lora_targets"])
 	}
+	if n, _ := s["freeze"].(int64); n > 0 {
+		line += fmt.Sprintf(", %d blocks frozen", n)
+	}
 	for _, k := range []string{"compile", "float8", "optimizer_in_backward", "activation_offload"} {
 		if s[k] == true {
 			line += ", " + strings.ReplaceAll(k, "_", " ")
@@ -80,7 +83,19 @@ func gpusText(s map[string]any) string {
 	if s["sequence_parallel"] == true {
 		line += ", sequences split over tensor-parallel ranks"
 	}
-	return line + suffix(" FSDP ", s["fsdp"])
+	if s["fsdp_version"] == 1 {
+		line += suffix(" FSDP1 ", s["fsdp"])
+	} else {
+		line += suffix(" FSDP ", s["fsdp"])
+	}
+	if k, _ := s["fsdp_shards"].(int64); k > 0 {
+		line += fmt.Sprintf(" over %d", k)
+	}
+	line += suffix(", reduced in ", s["reduce_dtype"])
+	if s["keep_gathered"] == true {
+		line += ", gathered until backward"
+	}
+	return line
 }
 
 func suffix(before string, v any) string {

@@ -26,16 +26,13 @@ import (
 // complexity: two loops over sizes, one that picks them and one that pairs them.
 func FindGrowth(a *rules.Facts) {
 	a.Growing, a.Chains = map[int64][]int{}, nil
-	fewest := 2
-	if !a.Trains {
-		fewest = 4 // keys and values of two layers: short spells are many
-	}
+	const fewest = 4 // keys and values of two layers: short spells are many
 	findReordered(a)
 	bySize := spells(a, fewest)
 	var sizes []*rules.Grown
 	for _, spells := range bySize {
 		for _, g := range spells {
-			if g.Count >= fewest && g.Size >= 1024 && (a.Trains || g.MinFreed > g.Last) {
+			if g.Count >= fewest && g.Size >= 1024 && g.MinFreed > g.Last {
 				sizes = append(sizes, g)
 			}
 		}
@@ -63,8 +60,8 @@ func FindGrowth(a *rules.Facts) {
 	}
 }
 
-// spells gathers what forward passes allocate by size. In training all of a
-// size are one spell: what is saved for backward rises and falls in every step.
+// spells gathers what forward passes allocate by size, but for what they save for
+// backward, which rises and falls in every step.
 // Of those with fewer blocks than that, a size keeps only the last.
 func spells(a *rules.Facts, fewest int) map[int64][]*rules.Grown {
 	bySize := map[int64][]*rules.Grown{}
@@ -72,7 +69,7 @@ func spells(a *rules.Facts, fewest int) map[int64][]*rules.Grown {
 	var room []rules.Grown
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if p := a.Phase[id]; p != meaning.Forward && p != meaning.Generate || a.Moved.Has(id) {
+		if p := a.Phase[id]; p != meaning.Forward && p != meaning.Generate || a.Moved.Has(id) || !rules.BeforeBackward(a, id) {
 			continue
 		}
 		n, b, f := a.Timeline.Requested(id), a.Born(id), goes(a, id)
@@ -84,7 +81,7 @@ func spells(a *rules.Facts, fewest int) map[int64][]*rules.Grown {
 				g = spells[len(spells)-1]
 			}
 		}
-		if over := g != nil && !a.Trains && b > g.MaxFreed; g == nil || over {
+		if over := g != nil && b > g.MaxFreed; g == nil || over {
 			if !over || g.Count >= fewest {
 				if len(room) == 0 {
 					room = make([]rules.Grown, 256)
@@ -106,7 +103,7 @@ func spells(a *rules.Facts, fewest int) map[int64][]*rules.Grown {
 // that the other goes. They may come one by one, or those of a layer or of all
 // layers at once, which go in the opposite order. Stacks say so where a library does it.
 func findReordered(a *rules.Facts) {
-	if a.Trains || a.Recorded.Allocs && a.All&frames.Cache != 0 {
+	if a.Recorded.Allocs && a.All&frames.Cache != 0 {
 		return
 	}
 	var made, gone []timeline.AllocationID // at once, without anything between
@@ -182,7 +179,7 @@ func followGrowth(a *rules.Facts, bySize map[int64][]*rules.Grown, g, h *rules.G
 		last := chain[len(chain)-1]
 		spells := bySize[last.Size+step]
 		i := sort.Search(len(spells), func(i int) bool { return spells[i].First > last.Last })
-		if i == len(spells) || !follows(last, spells[i]) || !a.Trains && chain[len(chain)-2].MaxFreed > spells[i].First {
+		if i == len(spells) || !follows(last, spells[i]) || chain[len(chain)-2].MaxFreed > spells[i].First {
 			break
 		}
 		chain = append(chain, spells[i])
@@ -200,12 +197,6 @@ func followGrowth(a *rules.Facts, bySize map[int64][]*rules.Grown, g, h *rules.G
 	}
 	a.Chains = append(a.Chains, chain)
 	// what the first one took the place of, among other things of its size
-	if a.Trains {
-		if before := g.Size - (h.Size - g.Size); len(bySize[before]) > 0 && len(a.Growing[before]) == 0 {
-			a.Growing[before] = append(a.Growing[before], g.First)
-		}
-		return
-	}
 	before := fusedBefore(a, g, h)
 	if n := 2*g.Size - h.Size; before == 0 && len(bySize[n]) > 0 {
 		before = n
@@ -246,13 +237,16 @@ func fusedBefore(a *rules.Facts, g, h *rules.Grown) int64 {
 func holds(block, keys int64) bool { return keys > 0 && block >= 3*keys && block%keys == 0 }
 
 // Generates turns loops that only run forward and keep a growing cache into
-// generation. Models fill a cache in training, too: a pass that keeps what backward
-// would need, and no cache grows, is the first of one that failed.
+// generation, and what a program that trains does while one grows. Models fill a cache in training, too: a pass that
+// keeps what backward would need, and no cache grows, is the first of one that failed. It reports whether a part became one.
 //
 // complexity: every way to tell a cache is a condition of one decision.
-func Generates(a *rules.Facts) {
-	if a.Trains || a.Saves && len(a.Growing) == 0 {
-		return
+func Generates(a *rules.Facts) bool {
+	if a.Trains {
+		return generatesWithin(a)
+	}
+	if a.Saves && len(a.Growing) == 0 {
+		return false
 	}
 	cached := findWindows(a) || findNamed(a) || findStatic(a) || len(a.Growing) > 0 || findPool(a) || findRequested(a)
 	for i := 0; i < len(a.Category) && !cached && a.All&frames.Cache != 0; i++ {
@@ -260,20 +254,34 @@ func Generates(a *rules.Facts) {
 		cached = a.Birth(id).Marks&frames.Cache != 0 && a.Phase[i] == meaning.Forward
 	}
 	if !cached {
-		return
+		return false
 	}
 	for i := a.Loop; i < a.Last; i++ {
 		if a.Phases[i] == meaning.Forward || a.Phases[i] == meaning.Data || a.Phases[i] == meaning.OtherPhase {
 			a.Phases[i] = meaning.Generate
 		}
 	}
-	for r := range a.Runs {
-		a.Runs[r].Phase = a.Phases[a.Runs[r].First]
+	a.Rephase()
+	return true
+}
+
+// generatesWithin turns into generation what a program that trains does from the pass over
+// a prompt until the cache that has grown since is gone.
+func generatesWithin(a *rules.Facts) bool {
+	done := 0
+	for _, chain := range a.Chains {
+		first, end := chain[0].First, chain[len(chain)-1].MaxFreed
+		for i := max(a.Runs[a.Run(first)].First, done); i < min(end, a.Last); i++ {
+			if a.Phases[i] == meaning.Forward || a.Phases[i] == meaning.OtherPhase {
+				a.Phases[i] = meaning.Generate
+			}
+		}
+		done = max(done, end)
 	}
-	a.AssignPhases()
-	for i := range a.Steps {
-		a.Steps[i].Phases = a.Spans(a.Steps[i].FirstEvent, a.Steps[i].LastEvent+1)
+	if done > 0 {
+		a.Rephase()
 	}
+	return done > 0
 }
 
 // findNamed finds caches that functions of the program's own make, going by their
@@ -371,7 +379,10 @@ func findStatic(a *rules.Facts) bool {
 	}
 	found, grown := false, grownBlocks(a)
 	for k := range a.Steps { // each a pass, or a request
-		first, last := max(a.Loop, a.Steps[k].FirstEvent), a.Steps[k].LastEvent
+		first, last := a.Steps[k].FirstEvent, a.Steps[k].LastEvent
+		if k == 0 {
+			first = a.Loop
+		}
 		bySize, products := map[int64][]timeline.AllocationID{}, map[int64]bool{} // and sizes that modules make
 		for i := first; i <= last; i++ {
 			n := a.Events.Size[i]

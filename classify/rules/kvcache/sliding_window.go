@@ -29,10 +29,10 @@ func findWindows(a *rules.Facts) (found bool) {
 	)
 	last := map[int64]*slid{} // by size
 	window := func(ids []timeline.AllocationID) {
-		if len(ids) < 2*pairs || len(ids)%2 != 0 || !paired(a, ids) {
+		n := a.Timeline.Requested(ids[0])
+		if len(ids) < 2*pairs || len(ids)%2 != 0 || a.WeightSize[n] > 0 || !paired(a, ids) {
 			return
 		}
-		n := a.Timeline.Requested(ids[0])
 		last[n] = windowAfter(a, last[n], slices.Clone(ids))
 		for w := last[n]; last[n].passes >= passes && w != nil && !a.Kept[w.ids[0]]; w = w.before {
 			found = true

@@ -10,63 +10,127 @@ import (
 
 // FindResumed finds the state that an optimizer has from a checkpoint, before its
 // first step: two moments of each weight's size, one right behind the other, after
-// the weights themselves. No model has its own weights like that. Where no step is
-// seen, a file must have brought them.
+// the weights themselves. No model has its own weights like that. Where stacks show
+// files and no step is seen, a file must have brought them.
 func FindResumed(a *rules.Facts) {
-	a.Resumed = map[timeline.AllocationID]meaning.Detail{}
-	if !a.Trains && !a.Updates && a.All&frames.Stored == 0 {
-		return
-	}
+	const few = 8 // pairs
+	a.Beside = map[timeline.AllocationID]rules.Claim{}
 	var ids []timeline.AllocationID // what setup leaves
+	read := map[int64]int{}         // by size: when the last of what a file brought goes, as weights that are copied
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		if a.Phase[id] == meaning.Setup && a.Timeline.Requested(id) > phases.Scalar &&
-			(a.Outlives(id) || a.PhaseAt(a.Freed(id)) != meaning.Setup) {
+		switch n := a.Timeline.Requested(id); {
+		case a.Phase[id] != meaning.Setup || n <= phases.Scalar:
+		case a.Outlives(id) || a.PhaseAt(a.Freed(id)) != meaning.Setup:
 			ids = append(ids, id)
+		case isBrought(a, id) && a.Freed(id)-a.Born(id) > 16:
+			read[n] = max(read[n], a.Freed(id))
 		}
 	}
-	for odd := range 2 {
-		of, counted := map[int64]int{}, 0 // by size, of the first ones
-		for from := odd; from+1 < len(ids); from += 2 {
-			end := from
-			for end+1 < len(ids) && a.Timeline.Requested(ids[end]) == a.Timeline.Requested(ids[end+1]) {
-				end += 2
+	defer markCopies(a, ids)
+	defer markSurplus(a, ids, read)
+	of := map[int64]int{} // by size
+	for _, id := range ids {
+		of[a.Timeline.Requested(id)]++
+	}
+	pairs := map[int64]int{}
+	for end := len(ids); end > 0; {
+		clear(pairs)
+		first := end
+		for first > 1 && isPair(a, ids[first-2:first]) {
+			n := a.Timeline.Requested(ids[first-1])
+			if of[n]-2*(pairs[n]+1) <= pairs[n] { // no more weights than these come before them
+				break
 			}
-			if end > from {
-				for ; counted < end; counted++ {
-					of[a.Timeline.Requested(ids[counted])]++
-				}
-				markMoments(a, ids[:end], from, of)
-				from = end
+			pairs[n]++
+			first -= 2
+		}
+		next := end - 1
+		if end-first >= 2*few {
+			next = first
+			if len(pairs) > 1 {
+				markMoments(a, ids[first:end])
 			}
+		}
+		for ; end > next; end-- {
+			of[a.Timeline.Requested(ids[end-1])]--
 		}
 	}
 }
 
-// markMoments marks the moments among allocations that come two by two from one on,
-// where that many weights come before them and an optimizer doesn't make them itself.
-// of counts them by size.
-func markMoments(a *rules.Facts, ids []timeline.AllocationID, from int, of map[int64]int) {
-	const few = 8 // pairs
-	pairs := map[int64]int{}
-	first := len(ids)
-	for first-2 >= from {
-		n := a.Timeline.Requested(ids[first-1])
-		brought := a.Birth(ids[first-1]).Marks&frames.Stored != 0
-		if a.StateSize[n] || !a.Trains && !a.Updates && !brought || of[n]-2*(pairs[n]+1) <= pairs[n] {
-			break
-		}
-		pairs[n]++
-		first -= 2
+// isPair reports whether two allocations may be moments that no step makes: of one size,
+// and brought by a file where stacks show that and no step is seen.
+func isPair(a *rules.Facts, ids []timeline.AllocationID) bool {
+	n := a.Timeline.Requested(ids[0])
+	return n == a.Timeline.Requested(ids[1]) && !a.StateSize[n] && (a.Trains || a.Updates || isBrought(a, ids[1]))
+}
+
+// isBrought reports whether a file may have brought an allocation.
+func isBrought(a *rules.Facts, id timeline.AllocationID) bool {
+	return !a.Recorded.Allocs || a.Birth(id).Marks&frames.Stored != 0
+}
+
+// markMoments marks moments, and the counters that come before or between them.
+func markMoments(a *rules.Facts, ids []timeline.AllocationID) {
+	for i, id := range ids {
+		markState(a, id, [...]meaning.Detail{meaning.Moment1, meaning.Moment2}[i%2])
 	}
-	if len(ids)-first < 2*few || len(pairs) < 2 {
-		return
-	}
-	for i := first; i < len(ids); i += 2 {
-		a.Resumed[ids[i]], a.Resumed[ids[i+1]] = meaning.Moment1, meaning.Moment2
-	}
-	for id := max(ids[first]-1, 0); id < ids[len(ids)-1]; id++ { // counters come before or between them
+	for id := max(ids[0]-1, 0); id < ids[len(ids)-1]; id++ {
 		if a.Timeline.Requested(id) <= phases.Scalar && a.Phase[id] == meaning.Setup && a.Outlives(id) {
-			a.Resumed[id] = meaning.StepCounter
+			markState(a, id, meaning.StepCounter)
+		}
+	}
+}
+
+// markSurplus marks, in training whose optimizer makes no state, what setup leaves of the
+// sizes of gradients after as many weights: two for each are moments; one is, where a file
+// brought it while weights of its were there to be copied.
+func markSurplus(a *rules.Facts, ids []timeline.AllocationID, read map[int64]int) {
+	seen := map[int64]int{}
+	for _, id := range ids {
+		n := a.Timeline.Requested(id)
+		g, all := a.GradientSize[n], a.WeightSize[n]
+		if seen[n]++; g == 0 || seen[n] <= g || a.StateSize[n] || a.Beside[id].Sure > 0 {
+			continue
+		}
+		if all == 3*g || all == 2*g && read[n] > a.Born(id) && isBrought(a, id) {
+			markState(a, id, [...]meaning.Detail{meaning.Moment2, meaning.Moment1}[(seen[n]-g)%2])
+		}
+	}
+}
+
+// markState marks an optimizer's state, for which only sizes speak where there are no stacks.
+func markState(a *rules.Facts, id timeline.AllocationID, d meaning.Detail) {
+	sure := uint8(rules.Likely)
+	if !a.Recorded.Allocs {
+		sure = rules.Plausible
+	}
+	a.Beside[id] = rules.KindOf(meaning.OptimizerState, d, sure)
+}
+
+// markCopies marks what has the sizes of weights in full precision where only those in half
+// precision have gradients, and what has that of a flat buffer of all weights: an
+// optimizer's copies, and before them what gradients are summed in, if there are two.
+func markCopies(a *rules.Facts, ids []timeline.AllocationID) {
+	flat, seen := map[int64]bool{}, map[int64]int{}
+	for id := range a.Packed {
+		flat[a.Timeline.Requested(id)] = true
+	}
+	trained := false // what an optimizer has state of
+	for n := range a.StateSize {
+		trained = trained || a.GradientSize[n] > 0
+	}
+	for _, id := range ids {
+		n := a.Timeline.Requested(id)
+		half := a.WeightSize[n/2] * int(1-n%2)
+		seen[n]++
+		switch own := a.StateSize[n] && a.GradientSize[n] == 0 && (!trained || a.GradientSize[n/2] > 0); {
+		case a.Beside[id].Sure > 0 || a.Packed[id]:
+		case own && a.WeightSize[n] <= half, own && a.WeightSize[n] == 2*half && seen[n] > half, flat[n/2] && n%2 == 0:
+			a.Beside[id] = rules.KindOf(meaning.OptimizerState, meaning.MasterWeights, rules.Plausible)
+		case own && a.WeightSize[n] == 2*half:
+			a.Beside[id] = rules.As(meaning.Gradients, rules.Plausible)
+		case flat[n]: // or a moment
+			a.Beside[id] = rules.As(meaning.Gradients, rules.Guess)
 		}
 	}
 }

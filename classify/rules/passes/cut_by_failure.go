@@ -18,7 +18,7 @@ the backward pass that would tell never came.`,
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if !beforeBackward(a, id) || !a.FailedBetween(a.Born(id), a.Freed(id)) {
+			if !rules.BeforeBackward(a, id) || !a.FailedBetween(a.Born(id), a.Freed(id)) {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.Activations, rules.Guess)

@@ -16,7 +16,7 @@ activation, by guess, or, in passes that keep no graph, a result that the progra
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
-			case a.Freed(id) < a.Last || !beforeBackward(a, id):
+			case a.Freed(id) < a.Last || !rules.BeforeBackward(a, id):
 				return rules.Claim{}
 			case a.UntrainedAt(a.Born(id)) != nil: // collected, in passes that keep no graph
 				return rules.As(meaning.Temporary, rules.Guess)

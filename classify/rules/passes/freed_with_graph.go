@@ -21,7 +21,7 @@ graph goes when nobody refers to it any more: saved activations. Less sure where
 		}
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
-			case !a.InBulk[id] || !beforeBackward(a, id):
+			case !a.InBulk[id] || !rules.BeforeBackward(a, id):
 			case a.Trains:
 				return rules.As(meaning.Activations, rules.Likely)
 			case !a.Saves:

@@ -5,19 +5,7 @@
 // of one phase are asked from the most special one to the most general.
 package passes
 
-import (
-	"github.com/vramscope/vramscope/classify/rules"
-	"github.com/vramscope/vramscope/timeline"
-)
+import "github.com/vramscope/vramscope/classify/rules"
 
 // byLifeAlone is how sure a life is that only one thing has, where no frame says so.
 const byLifeAlone = rules.Strong - 3
-
-// beforeBackward is true of what goes, if at all, before a backward pass could see it.
-func beforeBackward(a *rules.Facts, id timeline.AllocationID) bool {
-	if !a.Trains {
-		return true
-	}
-	pass := a.BackwardAfter(a.Run(a.Born(id)))
-	return pass == nil || a.Freed(id) < pass.First
-}

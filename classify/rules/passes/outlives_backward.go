@@ -9,16 +9,20 @@ import (
 var OutlivesBackward = &rules.Rule{
 	ID: "outlives-backward",
 	Doc: `Made in a forward pass and still there after its backward pass. Where the pass was cut off, its graph is
-kept, or a module holds it until it is made again, it is an activation; else a result. A guess either way.`,
+kept, or a module holds it until it is made again, it is an activation; else a result. A guess either way. A line
+that loads batches makes inputs.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Training, rules.Lives, rules.Releases},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			if beforeBackward(a, id) {
+			if rules.BeforeBackward(a, id) {
 				return rules.Claim{}
 			}
 			r := a.Run(a.Born(id))
+			if a.Loads[a.Timeline.Stack(id)] {
+				return rules.As(meaning.Inputs, rules.Plausible)
+			}
 			if rules.IsCut(a, a.BackwardAfter(r)) || a.Retained[r] || heldByModule(a, id) {
 				return rules.As(meaning.Activations, rules.Guess)
 			}

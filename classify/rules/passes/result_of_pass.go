@@ -9,7 +9,7 @@ import (
 var ResultOfPass = &rules.Rule{
 	ID: "result-of-pass",
 	Doc: `Made in a forward pass that nothing trains, and there for a good part of its step or beyond its
-validation: a batch or a result that the program holds until the next.`,
+validation: a result that the program holds until the next; without stacks, what a step begins with is a batch, by guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Lives},
@@ -20,7 +20,11 @@ validation: a batch or a result that the program holds until the next.`,
 		}
 		return func(id timeline.AllocationID) rules.Claim {
 			b, f := a.Born(id), a.Freed(id)
-			if beforeBackward(a, id) && (spans && spansStep(a, id, f-b) || f > a.UntrainedEnd(b)) {
+			spansIt := spans && spansStep(a, id, f-b)
+			switch {
+			case spansIt && a.Timeline.Older() == 0 && b == a.Steps[a.Step[id]].FirstEvent:
+				return rules.As(meaning.Inputs, rules.Guess)
+			case rules.BeforeBackward(a, id) && (spansIt || f > a.UntrainedEnd(b)):
 				return rules.As(meaning.Temporary, rules.Plausible)
 			}
 			return rules.Claim{}

@@ -18,7 +18,7 @@ goes with the end of the pass is temporary; compiled code doesn't tell a cast we
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			f := a.Freed(id)
-			if f >= a.Last || a.Phases[f] != meaning.Backward || beforeBackward(a, id) {
+			if f >= a.Last || a.Phases[f] != meaning.Backward || rules.BeforeBackward(a, id) {
 				return rules.Claim{}
 			}
 			n, end := a.Timeline.Requested(id), a.BackwardAfter(a.Run(a.Born(id))).End

@@ -16,7 +16,7 @@ run forward where it was there for a good part of the program.`,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
-			case !beforeBackward(a, id):
+			case !rules.BeforeBackward(a, id):
 				return rules.Claim{}
 			case !a.Trains && a.Freed(id) >= a.Stop && (a.Stop-a.Born(id))*4 > a.Stop:
 				return rules.As(meaning.Temporary, rules.Guess) // weights, or a graph

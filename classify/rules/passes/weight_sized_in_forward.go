@@ -15,7 +15,7 @@ temporary, or the copy of a gradient that an optimizer makes which nothing shows
 	Needs:  []rules.Need{rules.NoStacks, rules.Lives, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			if a.Freed(id)-a.Born(id) <= 64 || !rules.WeightSized(a, id) || !beforeBackward(a, id) {
+			if a.Freed(id)-a.Born(id) <= 64 || !rules.WeightSized(a, id) || !rules.BeforeBackward(a, id) {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.Temporary, rules.Guess)

@@ -10,7 +10,8 @@ import (
 var CastByFrames = &rules.Rule{
 	ID: "autocast-cast",
 	Doc: `Made by autocast's own cast, and half as large as a weight: the 16-bit copy that autocast keeps until
-its range ends. Activations are cast, too: a size of which each pass casts more than there are weights is theirs.`,
+its range ends. A layer casts its weight first, what it is applied to right after; and a size of which each pass casts more
+than there are weights is that of activations.`,
 	Signal: meaning.ByNativeStack,
 	Born:   rules.AnyTime,
 	Birth:  frames.Cast,
@@ -19,7 +20,7 @@ its range ends. Activations are cast, too: a size of which each pass casts more 
 		casts := castsPerPass(a)
 		return ofNative(a, func(id timeline.AllocationID) rules.Claim {
 			n := a.Timeline.Requested(id)
-			if !a.WeightHalf[n] || casts[n] > a.WeightSize[2*n]+a.WeightSize[2*n+1] {
+			if !a.WeightHalf[n] || followsWeight(a, id) || casts[n] > a.WeightSize[2*n]+a.WeightSize[2*n+1] {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.AutocastCopies, rules.Strong)
@@ -36,7 +37,7 @@ func castsPerPass(a *rules.Facts) map[int64]int {
 	all, least := map[cast]int{}, map[int64]int{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 && a.WeightHalf[n] {
+		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 && a.WeightHalf[n] && !followsWeight(a, id) {
 			all[cast{n, a.Run(a.Born(id))}]++
 		}
 	}
@@ -46,4 +47,9 @@ func castsPerPass(a *rules.Facts) map[int64]int {
 		}
 	}
 	return least
+}
+
+// followsWeight is true of the cast right after that of a matrix: a layer's input.
+func followsWeight(a *rules.Facts, id timeline.AllocationID) bool {
+	return id > 0 && a.Birth(id-1).Marks&frames.Cast != 0 && a.Born(id-1) >= a.Born(id)-1 && rules.HalfOfMatrix(a, id-1)
 }

@@ -19,7 +19,7 @@ no state, which may have come from that file.`,
 		return func(id timeline.AllocationID) rules.Claim {
 			e := a.Birth(id)
 			switch {
-			case a.Phase[id] != meaning.Setup || a.Resumed[id] != meaning.NoDetail:
+			case a.Phase[id] != meaning.Setup || a.Beside[id].Sure > 0:
 				return rules.Claim{}
 			case a.Outlives(id) || a.Run(a.Freed(id)) != a.Run(a.Born(id)):
 				if e.Marks&frames.Stored != 0 && a.Trains && len(a.StateSize) == 0 {

@@ -42,10 +42,10 @@ func findCopies(a *rules.Facts) []bool {
 	if a.Recorded.Native && a.All&frames.Inductor == 0 {
 		return a.Copies // frames name them
 	}
-	cast := map[int64]int{}
+	cast, used := map[int64]int{}, map[timeline.AllocationID]bool{}
 	for r := range a.Runs {
 		if p := &a.Runs[r]; p.Phase == meaning.Backward {
-			for n, count := range converted(a, p) {
+			for n, count := range converted(a, p, used) {
 				if rules.IsCut(a, p) { // it hasn't come to all of them
 					count = max(count, a.WeightSize[2*n])
 				}
@@ -57,17 +57,18 @@ func findCopies(a *rules.Facts) []bool {
 		return a.Copies
 	}
 	copies := slices.Clone(a.Copies)
+	places := map[int64][]timeline.AllocationID{} // of the copies, by size, counted from a pass's first allocation
 	for r := range a.Runs {
 		if a.Runs[r].Phase == meaning.Forward {
-			findCopiesIn(a, a.Runs[r], cast, copies)
+			findCopiesIn(a, a.Runs[r], cast, used, places, copies)
 		}
 	}
 	return copies
 }
 
 // converted counts by size the half-precision gradients of a backward pass that
-// were converted.
-func converted(a *rules.Facts, p *phases.Run) map[int64]int {
+// were converted, and marks the copies that they are of.
+func converted(a *rules.Facts, p *phases.Run, used map[timeline.AllocationID]bool) map[int64]int {
 	out := map[int64]int{}
 	for i := p.First; i < p.End; i++ {
 		if a.Events.Action[i] != snapshot.Alloc {
@@ -82,6 +83,9 @@ func converted(a *rules.Facts, p *phases.Run) map[int64]int {
 			if id := a.Timeline.Of[j]; a.Events.Action[j] == snapshot.FreeRequested && id != timeline.NoAllocation &&
 				a.Timeline.Requested(id) == n/2 && a.Born(id) > p.First && a.Born(id) < i {
 				out[n/2]++
+				if w := copyUsed(a, a.Born(id), i, p.First); w != timeline.NoAllocation {
+					used[w] = true
+				}
 				break
 			}
 		}
@@ -89,10 +93,56 @@ func converted(a *rules.Facts, p *phases.Run) map[int64]int {
 	return out
 }
 
+// copyUsed is the copy of a weight that a backward pass let go of between making a gradient
+// and converting it, and of two as large the one made right before the other: a layer
+// casts its weight, then what it is applied to, unless that was there before.
+func copyUsed(a *rules.Facts, made, converted, pass int) timeline.AllocationID {
+	found := timeline.NoAllocation
+	for i := converted - 1; i > made; i-- {
+		id := a.Timeline.Of[i]
+		if a.Events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation || a.Born(id) >= pass ||
+			a.Timeline.Requested(id) != a.Events.Size[made] {
+			continue
+		}
+		switch {
+		case found == timeline.NoAllocation:
+			found = id
+		case found == id+1, id == found+1:
+			return min(found, id)
+		default:
+			return max(found, id)
+		}
+	}
+	return found
+}
+
 // findCopiesIn marks as many allocations of a forward run as were converted
 // back, and as many again once these are all gone: several passes may follow each
-// other.
-func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, copies []bool) {
+// other. Where all were seen in use, they are those, and the places of such a pass
+// tell them in others.
+func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, used map[timeline.AllocationID]bool,
+	places map[int64][]timeline.AllocationID, copies []bool,
+) {
+	first, own := timeline.NoAllocation, map[int64][]timeline.AllocationID{}
+	for i := r.First; i < r.End; i++ {
+		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc {
+			if first == timeline.NoAllocation {
+				first = id
+			}
+			if used[id] {
+				own[a.Events.Size[i]] = append(own[a.Events.Size[i]], id-first)
+			}
+		}
+	}
+	settled := map[int64]bool{} // sizes of which it is known which they are
+	for n, count := range cast {
+		if len(own[n]) == count {
+			places[n] = own[n]
+		}
+		settled[n] = len(places[n]) > 0 && !slices.ContainsFunc(places[n], func(k timeline.AllocationID) bool {
+			return int(first+k) >= a.Timeline.Len() || a.Timeline.Requested(first+k) != n
+		})
+	}
 	left := maps.Clone(cast)
 	gone := -1 // when those that were found are; before any was
 	for i := r.First; i < r.End; i++ {
@@ -107,7 +157,8 @@ func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, copies []boo
 		if 0 <= gone && gone < i {
 			left, gone = maps.Clone(cast), -1
 		}
-		if left[n] > 0 {
+		known := settled[n] && f >= a.Born(first+places[n][0]) // else of a pass before
+		if known && slices.Contains(places[n], id-first) || !known && left[n] > 0 {
 			left[n]--
 			copies[id] = true
 			gone = max(gone, f)

@@ -23,20 +23,12 @@ no module being built, loaded or moved, and a guess where, without stacks, sizes
 				return rules.Claim{}
 			case a.Recorded.Allocs && a.Birth(id).Marks&(frames.Weight|frames.InModule) == 0:
 				return rules.As(meaning.Weights, rules.Plausible) // nothing in its stack builds or moves a module
-			case !a.Recorded.Allocs && isMaster(a, a.Timeline.Requested(id)):
-				return rules.KindOf(meaning.OptimizerState, meaning.MasterWeights, rules.Plausible)
 			case len(guessed) > 0 && guessed[id]:
 				return rules.As(meaning.Weights, rules.Guess)
 			}
 			return rules.As(meaning.Weights, rules.Likely)
 		}
 	},
-}
-
-// isMaster is true of twice the size of a weight that an optimizer makes state of though
-// no gradient has it: of copies in full precision.
-func isMaster(a *rules.Facts, n int64) bool {
-	return a.StateSize[n] && a.GradientSize[n] == 0 && n%2 == 0 && a.WeightSize[n/2] >= a.WeightSize[n] && a.GradientSize[n/2] > 0
 }
 
 // findGuessed marks, without stacks, what setup keeps and may be no weight: where a

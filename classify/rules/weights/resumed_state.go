@@ -8,20 +8,16 @@ import (
 
 var ResumedState = &rules.Rule{
 	ID: "resumed-state",
-	Doc: `One of two blocks of each weight's size that setup leaves behind the weights, in pairs: the moments that
-an optimizer has from a checkpoint.`,
+	Doc: `What setup leaves beside weights. Two blocks of each weight's size, in pairs, or one that a file brought with weights
+that were copied: the moments that an optimizer has from a checkpoint. Blocks twice as large as weights in half precision, or
+as the flat buffer of all: copies in full precision, and sums of gradients before them. Less sure without stacks.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Lives, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Resumed) == 0 {
+		if len(a.Beside) == 0 {
 			return nil
 		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if a.Resumed[id] == meaning.NoDetail {
-				return rules.Claim{}
-			}
-			return rules.KindOf(meaning.OptimizerState, a.Resumed[id], rules.Likely)
-		}
+		return func(id timeline.AllocationID) rules.Claim { return a.Beside[id] }
 	},
 }

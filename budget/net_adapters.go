@@ -1,0 +1,344 @@
+package budget
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// adapter is what is trained beside a layer: LoRA's pair of matrices, or (IA)3's vector.
+type adapter struct {
+	a, b *linear
+	wide bool // kept in float32 though the model is narrow
+
+	magnitude *parameter // DoRA's, nil without
+	vector    *parameter // (IA)3's, nil without
+	scalesIn  bool       // the vector scales what goes into the layer, not what comes out
+}
+
+// apply is a linear layer with whatever adapter stands on it.
+func (m *machine) apply(x *value, l *linear) *value {
+	a := l.adapter
+	switch {
+	case a == nil:
+		return m.plain(x, l)
+	case a.vector != nil && a.scalesIn:
+		in := m.cast(x, a.vector.val.e)
+		in = m.replace(in, m.rescaled(in, a.vector, x.e))
+		return m.replace(in, m.plain(in, l))
+	case a.vector != nil:
+		y := m.plain(x, l)
+		return m.replace(y, m.rescaled(y, a.vector, y.e))
+	}
+	y := m.plain(x, l)
+	wide := m.again(x)
+	if a.wide && !m.mixed {
+		wide = m.replace(wide, m.cast(wide, 4))
+	}
+	in := m.replace(wide, m.dropout(wide, m.opts.LoRADropout))
+	var q *value
+	if a.magnitude != nil {
+		q = m.weighted(in, y, l)
+	} else {
+		q = m.lowRank(in, a)
+	}
+	s := m.add(y, q)
+	m.drop(in, q, y)
+	return m.replace(s, m.cast(s, y.e))
+}
+
+// plain is a linear layer without its adapter.
+func (m *machine) plain(x *value, l *linear) *value {
+	if !l.separate || l.bias == nil {
+		return m.linear(x, l)
+	}
+	bare := *l
+	bare.bias = nil
+	y := m.linear(x, &bare)
+	return m.replace(y, m.addBias(y, l.bias.val))
+}
+
+// lowRank is both matrices of LoRA, one after the other, and their scale.
+func (m *machine) lowRank(x *value, a *adapter) *value {
+	p := m.linear(x, a.a)
+	q := m.replace(p, m.linear(p, a.b))
+	return m.replace(q, m.scale(q))
+}
+
+// rescaled is x times a vector, and then of width e.
+func (m *machine) rescaled(x *value, v *parameter, e int64) *value {
+	y := m.mul(x, v.val)
+	return m.replace(y, m.cast(y, e))
+}
+
+// weighted is DoRA as PEFT has it (tuners/lora/dora.py): the norm of every row of the
+// weight with its update, worked out from a product of the adapters with an identity,
+// scales both results. With dropout the layer's product is made again, of what is left.
+func (m *machine) weighted(x, y *value, l *linear) *value {
+	a, e := l.adapter, x.e
+	narrow := m.narrow(4)
+	if !a.wide {
+		narrow = e
+	}
+	identity := m.alloc(l.in*l.in*a.a.weight.val.e, Temporary)
+	names := []*storage{identity}
+	if narrow != a.a.weight.val.e { // its copy is what the graph holds
+		names[0] = m.alloc(l.in*l.in*narrow, Temporary)
+	}
+	names = append(names, m.alloc(l.in*a.a.out*narrow, Temporary), m.alloc(l.in*l.out*narrow, Temporary)) // update
+	if names[0] != identity {
+		m.release(identity)
+	}
+	if narrow != e {
+		names = append(names, m.alloc(l.in*l.out*e, Temporary))
+	}
+	weight := l.weight.val
+	if e != weight.e || l.weight.packed {
+		weight = &value{st: m.alloc(l.in*l.out*e, Temporary), n: l.in * l.out, e: e} // in the adapters' type
+		names = append(names, weight.st)
+	}
+	scaled := m.alloc(l.in*l.out*e, Temporary)
+	sum := m.alloc(l.in*l.out*e, Temporary)
+	m.releaseAll([]*storage{scaled, sum})
+	scale := m.tensor(l.out, e)
+	m.record([]*value{scale}, []*value{a.magnitude.val}, nil, func(m *machine, g []*storage) []*storage {
+		return []*storage{m.alloc(l.out*e, Gradients)}
+	})
+	q := m.linear(x, a.a)
+	q = m.replace(q, m.linear(q, a.b))
+	base := m.again(y)
+	if m.opts.LoRADropout > 0 {
+		bare := linear{in: l.in, out: l.out, weight: &parameter{Tensor: l.weight.Tensor, val: weight}}
+		base = m.replace(base, m.linear(x, &bare))
+	}
+	base = m.replace(base, m.mul(base, scale))
+	q = m.replace(q, m.mul(q, scale))
+	q = m.replace(q, m.scale(q))
+	q = m.replace(q, m.add(base, q))
+	m.drop(base, scale)
+	m.releaseAll(names)
+	return q
+}
+
+// embedAdapted adds what an adapter on the table of embeddings makes of the same tokens.
+func (m *machine) embedAdapted(x *value, a *adapter, t int64, ids *storage) *value {
+	table, r := a.a.weight.val, a.a.out
+	rows, bytes := table.n/r, table.bytes()
+	p := m.tensor(t*r, table.e)
+	m.record([]*value{p}, []*value{table}, []*storage{ids}, func(m *machine, g []*storage) []*storage {
+		turned := m.alloc(bytes, Temporary)
+		if t > 3072 { // the sorted kernel
+			m.pulse(4*r*(t/10+min(t, rows)), Temporary)
+		}
+		defer m.release(turned) // a gradient that lies otherwise than its parameter is copied
+		return []*storage{m.alloc(bytes, Gradients)}
+	})
+	q := m.replace(p, m.linear(p, a.b))
+	q = m.replace(q, m.scale(q))
+	y := m.replace(q, m.add(x, q))
+	return m.replace(y, m.cast(y, x.e))
+}
+
+// addBias is y + bias in the wider of the two types.
+func (m *machine) addBias(y, b *value) *value {
+	z := m.tensor(y.n, max(y.e, b.e))
+	rows, yb, ze := y.n/b.n, y.bytes(), z.e
+	needB := b.needsGrad()
+	m.record([]*value{z}, []*value{y, b}, nil, func(m *machine, g []*storage) []*storage {
+		r := []*storage{m.keep(g[0]), nil}
+		if yb != g[0].bytes {
+			m.release(r[0])
+			r[0] = m.alloc(yb, Temporary)
+		}
+		if needB {
+			m.pulse(staging(rows, b.n, ze), Temporary)
+			r[1] = m.alloc(b.bytes(), Gradients)
+		}
+		return r
+	})
+	return z
+}
+
+// addAdapters freezes the model, but for modules that are trained in full, and hangs
+// adapters on the layers that the setting names.
+//
+// complexity: a layer is named in several ways, and each name that is none is refused
+func (p *plan) addAdapters() error {
+	if !p.adapts() {
+		return nil
+	}
+	mod := p.model
+	for _, q := range mod.params {
+		q.trainable = false
+	}
+	if err := p.trainModules(); err != nil {
+		return err
+	}
+	blocks := mod.blocks
+	for _, e := range []*model{mod.encoder, mod.vision} {
+		if e != nil {
+			blocks = append(append([]*block{}, e.blocks...), blocks...)
+		}
+	}
+	wanted := p.targets()
+	found, names := map[string]bool{}, map[string]bool{}
+	if h := mod.head; h != nil {
+		names[headName] = true
+		if slices.Contains(wanted, headName) {
+			found[headName] = true
+			p.hang(h, nil)
+		}
+	}
+	if e := mod.embed; e != nil {
+		path := modulePath(e)
+		names[lastName(path)] = true
+		if p.Adapter != "ia3" && isTarget(path, wanted, found) {
+			mod.embedAdapter = p.pair(e, e.Shape[0], e.Shape[1], nil)
+		}
+	}
+	for _, b := range blocks {
+		b.adapters = nil
+		ls := b.linears()
+		if x, ok := b.ff.(*experts); ok && x.sharedGate != nil {
+			ls = append(ls, x.sharedGate)
+		}
+		for _, l := range ls {
+			path := modulePath(l.weight)
+			names[lastName(path)] = true
+			if wanted == nil || isTarget(path, wanted, found) {
+				p.hang(l, b)
+			}
+		}
+	}
+	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
+		if !found[t] && !p.someOfThem() {
+			return fmt.Errorf("--lora-targets: %q is none of this model's layers, which are %s", short(t),
+				strings.Join(slices.Sorted(maps.Keys(names)), " "))
+		}
+	}
+	if len(p.adapters) == 0 {
+		return fmt.Errorf("--lora-targets %s names none of this model's linear layers", short(p.LoRATargets))
+	}
+	return nil
+}
+
+// modulePath is the module that a parameter is of, as far as its name tells.
+func modulePath(q *parameter) string {
+	return strings.TrimSuffix(strings.TrimSuffix(q.Name, ".weight"), ".bias")
+}
+
+func lastName(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// hang puts an adapter on a layer of a block, or of none.
+func (p *plan) hang(l *linear, b *block) {
+	if p.Adapter != "ia3" {
+		l.adapter = p.pair(l.weight, l.in, l.out, b)
+		return
+	}
+	in := l.weight.Role == RoleMLP || l.weight.Role == RoleExpert
+	size := l.out
+	if in {
+		size = l.in
+	}
+	l.adapter = &adapter{vector: p.beside(l.weight, b, size), scalesIn: in}
+}
+
+// pair makes LoRA's two matrices for a layer, the first of which LoRA-FA freezes.
+func (p *plan) pair(q *parameter, in, out int64, b *block) *adapter {
+	r := p.LoRA
+	a := &adapter{a: &linear{in: in, out: r, weight: p.beside(q, b, r, in)},
+		b: &linear{in: r, out: out, weight: p.beside(q, b, out, r)}, wide: p.LoRADtype == "fp32" || p.mixed}
+	a.a.weight.trainable = p.Adapter != "lora-fa"
+	if p.Adapter == "dora" {
+		a.magnitude = p.beside(q, b, out)
+	}
+	return a
+}
+
+// beside makes a trained parameter of an adapter.
+func (p *plan) beside(of *parameter, b *block, shape ...int64) *parameter {
+	q := &parameter{Tensor: Tensor{Name: of.Name, Shape: shape, Role: of.Role}, trainable: true, adapter: true, outside: b == nil}
+	p.adapters = append(p.adapters, q)
+	if b != nil {
+		b.adapters = append(b.adapters, q)
+	}
+	return q
+}
+
+// trainModules trains copies of the modules that are to be saved with the adapters: the
+// originals stay (peft/utils/other.py, ModulesToSaveWrapper). A head that was tied to the
+// embeddings gets a weight of its own.
+func (p *plan) trainModules() error {
+	mod := p.model
+	for _, t := range names(p.SaveModules) {
+		if t == headName && mod.head != nil && mod.tied {
+			own := *mod.head.weight
+			own.Role, own.trainable = RoleHead, true
+			mod.head.weight, mod.tied = &own, false
+			mod.params = append(mod.params, &own)
+			continue
+		}
+		some := false
+		for _, q := range mod.params {
+			if isHead := mod.head != nil && q == mod.head.weight; strings.Contains("."+modulePath(q)+".", "."+t+".") ||
+				isHead && t == headName {
+				q.trainable, q.copied, some = true, true, true
+			}
+		}
+		if !some {
+			return fmt.Errorf("--modules-to-save: %q is none of this model's modules", short(t))
+		}
+	}
+	return nil
+}
+
+// headName is what the head is called in --lora-targets, whatever a family calls it.
+const headName = "lm_head"
+
+// isTarget tells a layer that is wanted, as PEFT matches names, and notes by which.
+func isTarget(path string, wanted []string, found map[string]bool) (hit bool) {
+	for _, t := range wanted {
+		if strings.HasSuffix("."+path, "."+t) {
+			hit, found[t] = true, true
+		}
+	}
+	return hit
+}
+
+// queriesAndValues are what families call the layers that "qv" means.
+var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "query_proj", "value_proj", "q", "v", "q_lin", "v_lin",
+	"c_attn", "query_key_value", "qkv_proj", "Wqkv"}
+
+// keysValuesAndDown are those that (IA)3 scales unless it is told others (peft/utils/constants.py).
+var keysValuesAndDown = []string{"k_proj", "v_proj", "down_proj", "key", "value", "k", "v", "wo", "output.dense", "c_attn",
+	"mlp.c_proj", "query_key_value", "dense_4h_to_h", "fc2", "w2"}
+
+// someOfThem says whether the targets are what families call some layers, of which a model has a few.
+func (p *plan) someOfThem() bool {
+	return p.LoRATargets == "qv" || p.LoRATargets == "all" && p.Adapter == "ia3"
+}
+
+// targets are the names of the layers that get an adapter, nil for all in the blocks.
+func (p *plan) targets() []string {
+	switch {
+	case p.LoRATargets == "all" && p.Adapter == "ia3":
+		return keysValuesAndDown
+	case p.LoRATargets == "all":
+		return nil
+	case p.LoRATargets == "qv":
+		return queriesAndValues
+	}
+	return names(p.LoRATargets)
+}
+
+// names are those of a list with commas.
+func names(list string) []string {
+	ts := []string{} // an empty list names none
+	for _, t := range strings.Split(list, ",") {
+		if t = strings.TrimSpace(t); t != "" {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}

@@ -1,0 +1,131 @@
+package budget
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
+
+// FSDP as it was first (torch/distributed/fsdp/_runtime_utils.py): a unit's parameters are
+// views of one flat tensor, which an all-gather fills; autograd joins their gradients to one
+// as large, which is widened for its reduction and gone after that.
+
+// flatUnits says whether FSDP is of that kind.
+func (p *plan) flatUnits() bool { return p.FSDP != "" && p.FSDPVersion == 1 && p.dp > 1 }
+
+// flatten puts each unit's parameters on the device as they are made, whole, and joins them:
+// a rank keeps its part of that, and the allocator what it took.
+func (r *run) flatten() {
+	m, p := r.m, r.p
+	if !p.flatUnits() || p.Offload == "params" {
+		return
+	}
+	unit := func(qs []*parameter) {
+		var whole []*storage
+		var n int64
+		for _, q := range qs {
+			whole = append(whole, m.alloc(q.Elements()*p.kept, Weights))
+			n += q.Elements() * p.kept
+		}
+		m.pulse(n, Weights)
+		m.releaseAll(whole)
+	}
+	for _, b := range r.mod.blocks {
+		unit(b.params)
+	}
+	inside := paramsOf(r.mod.blocks)
+	unit(slices.DeleteFunc(slices.Clone(r.mod.params), func(q *parameter) bool { return inside[q] }))
+}
+
+// reducedWidth is how wide gradients are while they are reduced.
+func (p *plan) reducedWidth() int64 {
+	switch {
+	case p.FSDP == "" || p.ReduceDtype == "":
+		return max(p.width, p.kept) // float32 shards are reduced as such
+	case p.ReduceDtype == "fp32":
+		return 4
+	}
+	return 2
+}
+
+// reducedPart is what this rank gets of n reduced elements, in the type of its shards.
+func (r *run) reducedPart(n, e int64, experts bool) *storage {
+	m, p := r.m, r.p
+	part := m.alloc(parts(n*e, p.shards(experts)), Gradients)
+	if e == p.kept || p.FSDP == "" {
+		return part
+	}
+	kept := m.alloc(parts(n*p.kept, p.shards(experts)), Gradients)
+	m.release(part)
+	return kept
+}
+
+// reduceFlat joins a unit's gradients and hands them to the ranks.
+func (r *run) reduceFlat(g *group, e int64) {
+	m, p, s := r.m, r.p, r.shards
+	mine := s.ready(g)
+	if len(mine) == 0 {
+		r.reshard(g)
+		return
+	}
+	var n int64
+	for _, q := range g.params {
+		if q.hasGradient() {
+			n += q.Elements()
+		}
+	}
+	m.stream = gatherStream // where the views of the flat tensor were made
+	joined := m.alloc(n*p.width, Gradients)
+	m.stream = mainStream
+	for _, q := range mine {
+		m.release(s.waiting[q])
+		delete(s.waiting, q)
+	}
+	r.reshard(g)
+	m.stream = reduceStream
+	var wide *storage
+	if e != p.width {
+		wide = m.alloc(n*e, Communication)
+	}
+	part := r.reducedPart(n, e, mine[0].expert())
+	m.release(wide)
+	m.release(joined)
+	switch {
+	case p.Offload == "params": // its copy in host memory is there at once, but only the last callback lets it go
+		s.offloaded = append(s.offloaded, part)
+	case m.held[mine[0]] != nil || p.gradientsGo():
+		m.release(part)
+	default:
+		m.held[mine[0]] = part
+	}
+	m.stream = mainStream
+	if p.OptimizerInBackward {
+		m.pulse(p.share(p.optimizerTemp(mine), 1, false), Temporary)
+	}
+}
+
+// unitsAhead is how many units FSDP1 lets the host be ahead of the GPU (_limiter_utils.py).
+const unitsAhead = 2
+
+// noteFlatUnits says what depends on how far the host is ahead of the GPU: memory that other
+// streams use is free again when the GPU is through with it.
+func (p *plan) noteFlatUnits(b *Budget) {
+	if !p.flatUnits() || p.Inference {
+		return
+	}
+	var one, all int64
+	for _, l := range p.model.blocks {
+		n := p.gatheredBytes(l.params)
+		if trains(l.params) { // its gradients, and these joined
+			n *= 3
+		}
+		one, all = max(one, n), all+n
+	}
+	if p.FreeGathers {
+		b.note("without a limit for all-gathers the host may be a whole step ahead of the GPU, which is not in the figures: it "+
+			"may take up to about %s more, the gathered parameters and gradients of all units", units.Bytes(all))
+		return
+	}
+	b.note("FSDP1's memory is free again when the GPU is through with it: where the host is far ahead, up to about %s more "+
+		"than said may be taken, for %d units", units.Bytes(unitsAhead*one), unitsAhead)
+}

@@ -1,0 +1,125 @@
+"""Trainings of adapters by PEFT, for budget's tests: prints the peak of the third step.
+
+  python adapter_step.py --rank 16 --targets all-linear            LoRA on every linear layer
+  python adapter_step.py --rank 16 --targets q_proj,lm_head,embed_tokens
+  python adapter_step.py --kind ia3                                (IA)3, the defaults of PEFT
+  python adapter_step.py --rank 16 --bits 4 --nested               QLoRA with nested quantization
+
+A device that keeps the books of an H100 80GB is enough. Transformers' Llama, PEFT, bitsandbytes and PyTorch's allocator run.
+"""
+import argparse
+import ctypes
+import os
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=32000, batch=2, seq=2048, rank=16, steps=3, bits=16).items():
+    arguments.add_argument("--" + name, type=int, default=default)
+for name in ("tied", "checkpointing", "fused", "nested", "narrow"):
+    arguments.add_argument("--" + name, action="store_true")
+arguments.add_argument("--kind", default="lora", choices=["none", "lora", "rslora", "dora", "lora-fa", "ia3"])
+arguments.add_argument("--targets", default="all-linear")
+arguments.add_argument("--save", default="")
+arguments.add_argument("--dropout", type=float, default=0.0)
+arguments.add_argument("--precision", default="bf16", choices=["bf16", "bf16-mixed", "fp32"])
+arguments.add_argument("--snapshot", help="write the recording here, too")
+arguments.add_argument("--print", action="store_true", help="what is trained")
+o = arguments.parse_args()
+
+
+def base():
+    dtype = torch.bfloat16 if o.precision == "bf16" else torch.float32
+    shape = LlamaConfig(vocab_size=o.vocab, hidden_size=o.dim, intermediate_size=o.ffn, num_hidden_layers=o.layers, num_attention_heads=o.heads,
+                        num_key_value_heads=o.kv, use_cache=False, tie_word_embeddings=o.tied)
+    with torch.device("meta"):
+        m = LlamaForCausalLM(shape)
+    m = m.to(dtype).to_empty(device="cpu" if o.bits == 4 else "cuda")
+    m.tie_weights()
+    if o.bits == 4:
+        m = packed(m)
+    for name, buffer in m.named_buffers():
+        assert buffer.device.type == "cuda", name
+    return m
+
+
+def packed(m):
+    import bitsandbytes as bnb
+    for b in m.model.layers:
+        for part in (b.self_attn, b.mlp):
+            for name, l in list(part.named_children()):
+                if isinstance(l, torch.nn.Linear):
+                    new = bnb.nn.Linear4bit(l.in_features, l.out_features, bias=False, compute_dtype=torch.bfloat16,
+                                            compress_statistics=o.nested, quant_type="nf4")
+                    new.weight = bnb.nn.Params4bit(l.weight.data, requires_grad=False, compress_statistics=o.nested, quant_type="nf4")
+                    setattr(part, name, new)
+    m.is_loaded_in_4bit = True
+    return m.to("cuda")
+
+
+def adapted(m):
+    import peft
+    targets = o.targets if o.targets == "all-linear" else o.targets.split(",")
+    save = o.save.split(",") if o.save else None
+    if o.kind == "none":
+        return m
+    if o.kind == "ia3":
+        how = {} if o.targets == "all-linear" else dict(target_modules=targets, feedforward_modules=[t for t in targets if t == "down_proj"])
+        c = peft.IA3Config(task_type="CAUSAL_LM", modules_to_save=save, **how)
+    else:
+        c = peft.LoraConfig(r=o.rank, target_modules=targets, modules_to_save=save, lora_dropout=o.dropout, use_rslora=o.kind == "rslora",
+                            use_dora=o.kind == "dora", task_type="CAUSAL_LM")
+    return peft.get_peft_model(m, c, autocast_adapter_dtype=not o.narrow)
+
+
+def told(step):
+    s = torch.cuda.memory_stats()
+    print(f"step {step}: peak {s['requested_bytes.all.peak']}, reserved {s['reserved_bytes.all.peak'] / 2**30:.3f} GiB", flush=True)
+    torch.cuda.reset_peak_memory_stats()
+
+
+def answer(bool_):
+    ctypes.CDLL(None).fakecuda_set_bool(bool_)
+
+
+def main():
+    if o.snapshot:
+        torch.cuda.memory._record_memory_history(max_entries=1_000_000, stacks="python")
+    torch.manual_seed(0)
+    m = base()
+    if o.checkpointing:
+        m.gradient_checkpointing_enable({"use_reentrant": False})
+        m.enable_input_require_grads()
+    m = adapted(m)
+    m.train()
+    trained = [(n, p) for n, p in m.named_parameters() if p.requires_grad]
+    print("trained", sum(p.numel() for _, p in trained), "loaded", torch.cuda.memory_stats()["requested_bytes.all.current"])
+    if o.print:
+        for n, p in trained:
+            print(n, tuple(p.shape), p.dtype)
+    ps = [p for _, p in trained]
+    if o.kind == "lora-fa":
+        from peft.optimizers import create_lorafa_optimizer
+        opt = create_lorafa_optimizer(m, r=o.rank, lora_alpha=o.rank, lr=1e-4)
+        print("trained", sum(p.numel() for p in m.parameters() if p.requires_grad))
+    else:
+        opt = torch.optim.AdamW(ps, fused=o.fused, foreach=not o.fused)
+    for step in range(o.steps):
+        x = torch.zeros(o.batch, o.seq, dtype=torch.long, device="cuda")
+        y = torch.zeros_like(x)
+        answer(1)  # to "may the mask be left out?"
+        with torch.autocast("cuda", torch.bfloat16, enabled=o.precision == "bf16-mixed"):
+            out = m(input_ids=x, labels=y)
+        answer(0)
+        out.loss.backward()
+        del out
+        opt.step()
+        opt.zero_grad()
+        told(step)
+    if o.snapshot:
+        torch.cuda.memory._dump_snapshot(o.snapshot)
+    os._exit(0)
+
+
+main()
