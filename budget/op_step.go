@@ -76,11 +76,13 @@ func (r *run) forward() *forward {
 		r.end(Forward)
 		r.rootDone(h)
 		loss = r.fusedLoss(h)
+		r.lossDone(loss)
 	default:
 		logits = r.logits(h)
 		r.rootDone(logits)
 		r.end(Forward)
 		loss = r.lossOf(logits, batch, false)
+		r.lossDone(loss)
 	}
 	m.drop(h)                                                  // the model's own name for it, until it returns
 	if p.Trainer && p.mixed && logits != nil && !r.mod.sends { // outputs are converted to float32 on return
@@ -328,7 +330,22 @@ func (r *run) rootDone(y *value) {
 	}
 	r.m.release(r.shards.flat)
 	r.shards.flat = nil
-	r.beforeBackward(y, g)
+	if !r.p.lossInside() {
+		r.beforeBackward(y, g)
+	}
+}
+
+// lossDone is where backward comes to a model first that works its loss out itself.
+func (r *run) lossDone(loss *value) {
+	if r.p.sharded() && r.p.lossInside() {
+		r.beforeBackward(loss, r.groupOf(nil))
+	}
+}
+
+// lossInside says whether the loss is among the model's results, as Transformers' is.
+func (p *plan) lossInside() bool {
+	theirs := p.Framework == "transformers" || p.Framework == "deepspeed"
+	return theirs && (p.Loss == "default" || p.Loss == "fused") && p.PP == 1
 }
 
 // layer runs one, checkpointed as the setting says.

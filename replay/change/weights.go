@@ -93,3 +93,18 @@ func (w *weights) vocabulary() int64 {
 	}
 	return w.embedding / w.vector
 }
+
+// layersAre says whether the matrices of a model's layers are those of n of them, and can't be of one less.
+func (w *weights) layersAre(n int) bool {
+	fewer := true
+	for bytes, count := range w.sizes {
+		if bytes <= 64*w.vector || count < n-1 { // vectors have many sizes, and what isn't a layer's occurs seldom
+			continue
+		}
+		if count%n != 0 {
+			return false
+		}
+		fewer = fewer && count%(n-1) == 0
+	}
+	return !fewer
+}
