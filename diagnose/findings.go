@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/diagnose/checks"
-	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -21,26 +21,13 @@ func (e *examination) findings(dev *report.Device) []report.Finding {
 // rank orders findings: the worst first; of equals what a defect of the program
 // is before what is by design, then what saves most.
 func rank(list []report.Finding) {
+	place := func(f *report.Finding) int {
+		if grows(f) {
+			return 2 * f.Severity.Place()
+		}
+		return 2*f.Severity.Place() + 1
+	}
 	slices.SortStableFunc(list, func(a, b report.Finding) int {
-		return cmp.Or(cmp.Compare(facts.Severities[a.Severity], facts.Severities[b.Severity]),
-			-compareBool(grows(&a), grows(&b)), cmp.Compare(saved(&b), saved(&a)))
+		return cmp.Or(cmp.Compare(place(&a), place(&b)), cmp.Compare(evidence.Or(b.SavesBytes, -1), evidence.Or(a.SavesBytes, -1)))
 	})
-}
-
-// saved is what a finding's fix saves, -1 where that isn't known.
-func saved(f *report.Finding) int64 {
-	if f.SavesBytes == nil {
-		return -1
-	}
-	return *f.SavesBytes
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
 }

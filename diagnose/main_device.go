@@ -46,7 +46,7 @@ func (j *job) arrange(doc *report.Document) {
 			place[x] = len(doc.Devices)
 			doc.Devices = append(doc.Devices, x.Dev)
 		}
-		if host := j.sources[r.Source].facts.host; host != nil {
+		if host := j.sources[r.Source].host; host != nil {
 			doc.Host = host
 		}
 	}
@@ -236,7 +236,7 @@ func worstVerdict(doc *report.Document, main *report.Device) (v report.Verdict, 
 	look := func(i int) {
 		one := *doc
 		one.Devices = doc.Devices[doc.Ranks.Rows[i].Index : doc.Ranks.Rows[i].Index+1]
-		if x := verdict(&one); v.Text == "" || facts.Severities[x.Severity] < facts.Severities[v.Severity] {
+		if x := verdict(&one); v.Text == "" || x.Severity.Place() < v.Severity.Place() {
 			v, row = x, i
 			if v.About != nil && v.About.Device >= 0 {
 				v.About.Device = doc.Ranks.Rows[i].Index

@@ -131,16 +131,9 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 
 // phaseAt is the phase that an event lies in.
 func (e *examination) phaseAt(event int) (classify.Phase, bool) {
-	for _, s := range e.Classes.Steps {
-		for _, p := range s.Phases {
-			if p.FirstEvent <= event && event <= p.LastEvent {
-				return p.Phase, true
-			}
-		}
-	}
-	for _, p := range e.Classes.Before {
-		if p.FirstEvent <= event && event <= p.LastEvent {
-			return p.Phase, true
+	for _, s := range facts.Phases.Of(e.Pass).Spans {
+		if s.FirstEvent <= event && event <= s.LastEvent {
+			return s.Phase, true
 		}
 	}
 	return 0, false

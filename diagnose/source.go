@@ -44,8 +44,9 @@ type Source struct {
 	// decompression. It is asked for last: it may still be being worked out.
 	Digest func() (sum string, bytes int64)
 
-	facts        *recordingFacts // once decoded
-	labelsFailed string          // why they, or the holders, couldn't be read
+	recorded     *report.Input // what the recording says of its file, once decoded
+	host         *report.HostMemory
+	labelsFailed string // why they, or the holders, couldn't be read
 }
 
 // isRecording reports whether there is, or could be, a snapshot.
@@ -60,8 +61,11 @@ func (s *Source) decode() (*snapshot.Snapshot, error) {
 			return nil, err
 		}
 	}
-	if s.facts == nil {
-		s.facts = factsOf(recording)
+	if s.recorded == nil {
+		s.recorded = inputOf(recording)
+		if recording.Host != nil {
+			s.host = facts.HostOf(recording, recording.Host)
+		}
 	}
 	return recording, nil
 }
@@ -73,64 +77,44 @@ func (s *Source) name() filename.Name {
 	return filename.Parse(s.Path)
 }
 
-// recordingFacts are what a report says of a snapshot's file.
-type recordingFacts struct {
-	era      string
-	cut      int64
-	events   int // of all devices
-	damage   []string
-	settings []report.KeyValue
-	unknown  []report.Unknown
-	host     *report.HostMemory
-}
-
-func factsOf(s *snapshot.Snapshot) *recordingFacts {
-	f := &recordingFacts{era: s.Era, cut: s.Cut, damage: s.Damage}
+// inputOf is what a report says of a recording's file.
+func inputOf(s *snapshot.Snapshot) *report.Input {
+	in := &report.Input{Era: &s.Era, Partial: s.Cut >= 0}
+	if in.Partial {
+		events := 0
+		for i := range s.Devices {
+			events += s.Devices[i].Events.Len()
+		}
+		in.Damage = append(in.Damage, facts.CutOff(s.Cut, events))
+	}
+	in.Damage = append(in.Damage, s.Damage...)
 	for _, x := range s.Settings {
-		f.settings = append(f.settings, report.KeyValue{Key: x.Key, Value: x.Value})
+		in.Settings = append(in.Settings, report.KeyValue{Key: x.Key, Value: x.Value})
 	}
 	for _, u := range s.Unknown {
-		f.unknown = append(f.unknown, report.Unknown{Where: u.Where, Key: u.Key, Count: u.Count, Example: u.Example})
+		in.Unknown = append(in.Unknown, report.Unknown{Where: u.Where, Key: u.Key, Count: u.Count, Example: u.Example})
 	}
-	for i := range s.Devices {
-		f.events += s.Devices[i].Events.Len()
-	}
-	if s.Host != nil {
-		f.host = facts.HostOf(s, s.Host)
-	}
-	return f
+	return in
 }
 
 // input is what the report says of the file.
 func (s *Source) input() report.Input {
 	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Damage: []string{}, Settings: []report.KeyValue{},
-		Unknown: []report.Unknown{}, Notes: []string{}}
-	if s.Failed != "" {
-		in.Damage = append(in.Damage, s.Failed)
+		Unknown: []report.Unknown{}, Notes: append([]string{}, s.Notes...), Partial: s.Cut != ""}
+	for _, why := range []string{s.Failed, s.Cut, s.labelsFailed} {
+		if why != "" {
+			in.Damage = append(in.Damage, why)
+		}
 	}
-	if s.Cut != "" {
-		in.Partial = true
-		in.Damage = append(in.Damage, s.Cut)
-	}
-	if s.labelsFailed != "" {
-		in.Damage = append(in.Damage, s.labelsFailed)
-	}
-	in.Notes = append(in.Notes, s.Notes...)
 	if s.Digest != nil {
 		in.SHA256, in.Bytes = s.Digest()
 	}
 	if s.Contains == nil {
 		in.Contains = []string{s.Kind}
 	}
-	if f := s.facts; f != nil {
-		in.Era = &f.era
-		if f.cut >= 0 {
-			in.Partial = true
-			in.Damage = append(in.Damage, facts.CutOff(f.cut, f.events))
-		}
-		in.Damage = append(in.Damage, f.damage...)
-		in.Settings = append(in.Settings, f.settings...)
-		in.Unknown = append(in.Unknown, f.unknown...)
+	if r := s.recorded; r != nil {
+		in.Era, in.Partial, in.Damage = r.Era, in.Partial || r.Partial, append(in.Damage, r.Damage...)
+		in.Settings, in.Unknown = append(in.Settings, r.Settings...), append(in.Unknown, r.Unknown...)
 	}
 	return in
 }

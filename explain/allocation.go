@@ -15,7 +15,7 @@ import (
 )
 
 func (a *asking) allocation(text string) error {
-	n, err := number(text, 0, a.T.Len(), "allocation")
+	n, err := number(text, a.T.Len(), "allocation")
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 
 func (a *asking) event(text string) error {
 	e := &a.T.Device.Events
-	n, err := number(text, 0, e.Len(), "event")
+	n, err := number(text, e.Len(), "event")
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *asking) largestSite(sites []report.Site, why string) {
 }
 
 func (a *asking) oom(text string) error {
-	n, err := number(text, 0, len(a.dev.OOMs), "failed request")
+	n, err := number(text, len(a.dev.OOMs), "failed request")
 	if err != nil {
 		return err
 	}

@@ -131,16 +131,16 @@ func (a *asking) once() {
 }
 
 // number reads an index below a bound.
-func number(text string, least, bound int, what string) (int, error) {
+func number(text string, bound int, what string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
 		return 0, fmt.Errorf("not a number")
 	}
 	switch {
-	case bound <= least:
+	case bound <= 0:
 		return 0, fmt.Errorf("the recording has no %s", what)
-	case n < least || n >= bound:
-		return 0, fmt.Errorf("%ss are numbered %d to %d", what, least, bound-1)
+	case n < 0 || n >= bound:
+		return 0, fmt.Errorf("%ss are numbered 0 to %d", what, bound-1)
 	}
 	return n, nil
 }

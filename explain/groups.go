@@ -295,7 +295,7 @@ func (a *asking) others() (ids []string) {
 }
 
 func (a *asking) leak(text string) error {
-	n, err := number(text, 0, len(a.dev.Leaks), "leak")
+	n, err := number(text, len(a.dev.Leaks), "leak")
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,6 @@ type op struct {
 type olderBlock struct {
 	slot    uint32
 	bytes   int64 // requested
-	block   int64 // its size in the recorded layout
 	pending bool
 	pair    uint16
 }
@@ -233,8 +232,7 @@ func (c *compiler) begin() {
 			}
 			slot := c.newSlot()
 			c.slot[b.Allocation] = slot
-			c.older = append(c.older, olderBlock{slot: slot, bytes: c.Timeline.Requested(b.Allocation), block: b.Bytes,
-				pending: b.Pending, pair: of})
+			c.older = append(c.older, olderBlock{slot: slot, bytes: c.Timeline.Requested(b.Allocation), pending: b.Pending, pair: of})
 		}
 	}
 }

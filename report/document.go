@@ -7,6 +7,8 @@
 package report
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/evidence"
 )
 
@@ -170,6 +172,9 @@ const (
 	Warning  Severity = "warning"
 	Critical Severity = "critical"
 )
+
+// Place is where a severity stands in a report, the worst first.
+func (s Severity) Place() int { return slices.Index([]Severity{Critical, Warning, Info}, s) }
 
 // Verdict is the report in one sentence.
 type Verdict struct {

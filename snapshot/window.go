@@ -110,8 +110,8 @@ func (w *window) fail(at int, format string, args ...any) error {
 	return &Error{Offset: w.base + int64(at), Cause: fmt.Sprintf(format, args...)}
 }
 
-func (w *window) shape(at int, format string, args ...any) error {
-	return &Error{Offset: w.base + int64(at), Cause: fmt.Sprintf(format, args...), Err: errShape}
+func (w *window) shape(at int, cause string) error {
+	return &Error{Offset: w.base + int64(at), Cause: cause, Err: errShape}
 }
 
 // end is where the file ends, once that is known.

@@ -118,7 +118,7 @@ func (f *explainFlags) document(cmd *cobra.Command, args []string, q explain.Que
 	if cmd.Flags().Changed("device") {
 		o.Device = &f.device
 	}
-	if err := f.named(args, run, &o); err != nil {
+	if err := f.named(run, &o); err != nil {
 		return nil, err
 	}
 	command := commandLine(cmd, args, nil)
@@ -152,7 +152,7 @@ func (f *explainFlags) document(cmd *cobra.Command, args []string, q explain.Que
 }
 
 // named takes what names allocations, and the model to compare with.
-func (f *explainFlags) named(args []string, run *open.Run, o *diagnose.Options) error {
+func (f *explainFlags) named(run *open.Run, o *diagnose.Options) error {
 	if err := f.names.read(nil); err != nil { // those beside recordings are paired with them
 		return err
 	}

@@ -20,7 +20,7 @@ var engineSettings = map[string]struct{ share, more, less string }{
 
 // accounted tells an engine's own account of the GPU, a line for each part, and
 // what would make room for its cache where it has none.
-func (w *witness) accounted(source int, log *evidence.Log) {
+func (w *witness) accounted(log *evidence.Log) {
 	e := &log.Engine
 	rows := account(e)
 	if len(rows) < 2 {

@@ -6,7 +6,6 @@
 package logs
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,17 +45,14 @@ func Add(doc *report.Document, capacity int64, ranks map[int]int) {
 			w.hostFailed(source, log)
 			w.logged(source, log.Steps, spilt)
 			w.pressed(source, log)
-			w.accounted(source, log)
+			w.accounted(log)
 		}
 		w.watched(doc.Evidence.GPUsOf(source))
 		if t := doc.Evidence.Trace(source); t != nil {
 			w.traced(source, t)
 		}
 	}
-	order := map[report.Severity]int{report.Critical: 0, report.Warning: 1, report.Info: 2}
-	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int {
-		return cmp.Compare(order[a.Severity], order[b.Severity])
-	})
+	slices.SortStableFunc(doc.Findings, func(a, b report.Finding) int { return a.Severity.Place() - b.Severity.Place() })
 }
 
 // how is the code of a recipe.

@@ -14,8 +14,8 @@ import (
 // spills looks for logs whose memory exceeds the GPU's, and for a GPU that is
 // full to the brim from the step on at which steps become slow.
 func (w *witness) spills() bool {
-	for _, f := range w.devicesFindings() {
-		if f.ID == "shared_memory_spill" {
+	for i := range w.doc.Devices {
+		if slices.ContainsFunc(w.doc.Devices[i].Findings, func(f report.Finding) bool { return f.ID == "shared_memory_spill" }) {
 			return true
 		}
 	}
@@ -47,14 +47,6 @@ func (w *witness) spills() bool {
 // MustFail tells of GPUs by whose names nothing spills.
 func MustFail(ev *evidence.Evidence) bool {
 	return !maySpill(ev) && slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.Name != nil })
-}
-
-func (w *witness) devicesFindings() []report.Finding {
-	var all []report.Finding
-	for i := range w.doc.Devices {
-		all = append(all, w.doc.Devices[i].Findings...)
-	}
-	return all
 }
 
 // maySpill tells a driver that puts what doesn't fit into the host's memory:

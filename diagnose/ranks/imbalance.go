@@ -183,7 +183,7 @@ func sameTime(a, b *report.Device) bool {
 // addFinding puts a finding where its severity belongs.
 func addFinding(d *report.Device, f report.Finding) {
 	at := slices.IndexFunc(d.Findings, func(x report.Finding) bool {
-		return facts.Severities[x.Severity] > facts.Severities[f.Severity]
+		return x.Severity.Place() > f.Severity.Place()
 	})
 	if at < 0 {
 		at = len(d.Findings)

@@ -46,8 +46,8 @@ type Device struct {
 	head, tail trail
 	alive      []held // at the end
 	older      []held // before the first event
-	// Times of its first and last failed request, 0: none or unknown.
-	firstFailed, lastFailed int64
+	// firstFailed is the time of its first failed request, 0: none or unknown.
+	firstFailed int64
 }
 
 // Few is up to how many recordings are remembered in full; more are in short.

@@ -56,10 +56,7 @@ func (r *Recording) Trace(t *timeline.Timeline, x *Device) {
 			r.last = max(r.last, *d.LastTime)
 		}
 		for _, o := range t.OOMs {
-			if at := events.TimeOf(o.Event); at > 0 {
-				x.firstFailed = cmp.Or(x.firstFailed, at)
-				x.lastFailed = at
-			}
+			x.firstFailed = cmp.Or(x.firstFailed, max(0, events.TimeOf(o.Event)))
 		}
 	}
 	last := n - 1

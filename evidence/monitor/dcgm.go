@@ -98,7 +98,7 @@ func (p *Parser) dcgmMetric(line []byte) bool {
 		return true
 	}
 	d := p.dcgmGauge(index)
-	bytesIn := bytesOf(&v, mib)
+	bytesIn := bytesOf(&v)
 	switch string(name) {
 	case "DCGM_FI_DEV_FB_USED":
 		if d.used != Unknown {

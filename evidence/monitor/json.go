@@ -80,12 +80,12 @@ func (p *Parser) gpustatReading(text []byte) bool {
 		}
 		u := p.byIndex(Gpustat, g.Index)
 		u.name, u.ids[1] = g.Name, g.UUID
-		u.read(evidence.Sample{At: at, UsedBytes: bytesOf(g.Used, mib), UtilizationPercent: figure(g.Utilization)},
-			bytesOf(g.Total, mib))
+		u.read(evidence.Sample{At: at, UsedBytes: bytesOf(g.Used), UtilizationPercent: figure(g.Utilization)},
+			bytesOf(g.Total))
 		p.rows[Gpustat]++
 		for _, one := range g.Processes {
 			if one.PID >= 0 {
-				u.process(at, one.PID, []byte(one.Command), bytesOf(one.Used, mib))
+				u.process(at, one.PID, []byte(one.Command), bytesOf(one.Used))
 			}
 		}
 	}
@@ -142,18 +142,18 @@ func (p *Parser) amdReading(text []byte) {
 		list = whole.List
 	}
 	for _, g := range list {
-		if used := bytesOf(g.Memory.Used.Value, mib); g.Index >= 0 && g.Index < 1024 && used != Unknown {
-			p.amdGPU(g.Index, evidence.Sample{UsedBytes: used, UtilizationPercent: -1}, bytesOf(g.Memory.Total.Value, mib))
+		if used := bytesOf(g.Memory.Used.Value); g.Index >= 0 && g.Index < 1024 && used != Unknown {
+			p.amdGPU(g.Index, evidence.Sample{UsedBytes: used, UtilizationPercent: -1}, bytesOf(g.Memory.Total.Value))
 		}
 	}
 }
 
-// bytesOf is a figure in bytes, Unknown where there is none that a GPU may have.
-func bytesOf(v *float64, unit float64) int64 {
-	if v == nil || !(*v >= 0 && *v*unit < maxBytes) {
+// bytesOf is a figure in MiB as bytes, Unknown where there is none that a GPU may have.
+func bytesOf(v *float64) int64 {
+	if v == nil || !(*v >= 0 && *v*mib < maxBytes) {
 		return Unknown
 	}
-	return int64(math.Round(*v * unit))
+	return int64(math.Round(*v * mib))
 }
 
 func figure(v *float64) float32 {

@@ -16,7 +16,6 @@ type queryState struct {
 	gpu      *unit
 	current  evidence.Sample
 	total    int64
-	seen     bool   // something was read for the current GPU
 	section  string // of the GPU, at four blanks
 	pid      int
 	name     []byte
@@ -114,7 +113,7 @@ func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
 		q.gpu = p.byBus(Query, bus, q.position)
 		q.position++
 		q.current = evidence.Sample{At: q.clock, UsedBytes: Unknown, UtilizationPercent: -1}
-		q.total, q.seen, q.section, q.idle = Unknown, true, "", 0
+		q.total, q.section, q.idle = Unknown, "", 0
 		return true
 	case hasValue && string(key) == "Timestamp":
 		q.clock, _ = parseStamp(value)

@@ -50,8 +50,8 @@ func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidenc
 		b = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), broken{err}), peekBytes)
 	}
 	var in io.Reader = b
-	if utf16 := detectUTF16(head); utf16 != 0 {
-		b = bufio.NewReaderSize(newUTF16(b, utf16), peekBytes)
+	if order, is := detectUTF16(head); is {
+		b = bufio.NewReaderSize(fromUTF16(b, order), peekBytes)
 		head, _ = b.Peek(peekBytes)
 		in = b
 	}

@@ -1,33 +1,24 @@
 package read
 
 import (
-	"bufio"
 	"io"
-	"unicode/utf16"
-	"unicode/utf8"
+
+	"golang.org/x/text/encoding/unicode"
 )
 
-// byteOrder is UTF-16's, 0 where the text is not UTF-16. PowerShell redirects
-// into little-endian UTF-16.
-type byteOrder uint8
-
-const (
-	littleEndian byteOrder = 1
-	bigEndian    byteOrder = 2
-)
-
-// detectUTF16 goes by the byte order mark, or by every other byte being zero.
+// detectUTF16 tells UTF-16, into which PowerShell redirects, and its byte order, by the
+// mark at its beginning or by every other byte being zero.
 //
 // complexity: the byte orders are told apart in one pass
-func detectUTF16(head []byte) byteOrder {
+func detectUTF16(head []byte) (order unicode.Endianness, is bool) {
 	if len(head) < 4 {
-		return 0
+		return unicode.LittleEndian, false
 	}
 	switch {
 	case head[0] == 0xff && head[1] == 0xfe:
-		return littleEndian
+		return unicode.LittleEndian, true
 	case head[0] == 0xfe && head[1] == 0xff:
-		return bigEndian
+		return unicode.BigEndian, true
 	}
 	if len(head) > 512 {
 		head = head[:512]
@@ -44,71 +35,14 @@ func detectUTF16(head []byte) byteOrder {
 	half := len(head) / 2
 	switch {
 	case zero[1]*10 >= half*9 && text[0]*10 >= half*9:
-		return littleEndian
+		return unicode.LittleEndian, true
 	case zero[0]*10 >= half*9 && text[1]*10 >= half*9:
-		return bigEndian
+		return unicode.BigEndian, true
 	}
-	return 0
+	return unicode.LittleEndian, false
 }
 
-// utf16Reader decodes to UTF-8.
-type utf16Reader struct {
-	in    *bufio.Reader
-	order byteOrder
-	rest  []byte // decoded and not yet handed out
-	buf   []byte
-	high  rune // first half of a surrogate pair
-	first bool
-}
-
-func newUTF16(in *bufio.Reader, order byteOrder) io.Reader {
-	return &utf16Reader{in: in, order: order, first: true}
-}
-
-func (u *utf16Reader) Read(p []byte) (int, error) {
-	if len(u.rest) == 0 {
-		if err := u.decode(); err != nil {
-			return 0, err
-		}
-	}
-	n := copy(p, u.rest)
-	u.rest = u.rest[n:]
-	return n, nil
-}
-
-// decode takes up to 16 KiB. A byte too many at the end is dropped.
-func (u *utf16Reader) decode() error {
-	u.buf = u.buf[:0]
-	for i := 0; i < 8<<10; i++ {
-		var pair [2]byte
-		if _, err := io.ReadFull(u.in, pair[:]); err != nil {
-			if len(u.buf) > 0 {
-				break
-			}
-			if err == io.ErrUnexpectedEOF { // ReadFull's own: of a container that is cut it is wrapped
-				err = io.EOF
-			}
-			return err
-		}
-		v := rune(pair[0]) | rune(pair[1])<<8
-		if u.order == bigEndian {
-			v = rune(pair[1]) | rune(pair[0])<<8
-		}
-		if u.first && v == 0xfeff {
-			u.first = false
-			continue
-		}
-		u.first = false
-		switch {
-		case v >= 0xd800 && v < 0xdc00:
-			u.high = v
-			continue
-		case v >= 0xdc00 && v < 0xe000:
-			v = utf16.DecodeRune(u.high, v)
-		}
-		u.high = 0
-		u.buf = utf8.AppendRune(u.buf, v)
-	}
-	u.rest = u.buf
-	return nil
+// fromUTF16 decodes to UTF-8.
+func fromUTF16(in io.Reader, order unicode.Endianness) io.Reader {
+	return unicode.UTF16(order, unicode.UseBOM).NewDecoder().Reader(in)
 }
