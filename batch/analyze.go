@@ -2,7 +2,6 @@ package batch
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget"
-	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
@@ -145,9 +143,7 @@ func (o *Options) diagnosis(in *open.Run) (*diagnose.Options, error) {
 			return nil, err
 		}
 	}
-	if config := cmp.Or(given, in.Config()); config != nil {
-		d.Theory = compare.Untold(config)
-	}
+	d.Theory = in.Theory(given, o.Redact)
 	var names open.Names
 	if err := names.Labels(o.Labels...); err != nil { // those beside recordings are found by load
 		return nil, err

@@ -90,9 +90,9 @@ func trackedRuns(files []candidate) map[string]map[string]bool {
 }
 
 // partFolder are folders that hold a part of a run.
-var partFolder = pattern.Of(`(?i)^(logs?|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|profil(e|es|er|ing)|` +
-	`traces?|dumps?|checkpoint[-_]([0-9]+|last|best)|wandb|((local|global)[-_]?)?(rank|node|gpu|device|worker|proc|process|` +
-	`host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
+var partFolder = pattern.Of(`(?i)^(logs?|configs?|conf|snapshots?|mem|memory|mem(ory)?[-_]?snapshots?|cuda[-_]?memory|` +
+	`profil(e|es|er|ing)|traces?|dumps?|checkpoint[-_]([0-9]+|last|best)|wandb|((local|global)[-_]?)?(rank|node|gpu|device|` +
+	`worker|proc|process|host|replica)[-_]?[0-9]+|(global[-_]?)?(iter|iteration|step|epoch)[-_]?[0-9]+([-_]exit)?)$`)
 
 var (
 	bareNumber    = pattern.Of(`^[0-9]+$`)

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/evidence/read"
 	"github.com/vramscope/vramscope/evidence/tracker"
 	"github.com/vramscope/vramscope/internal/pattern"
@@ -31,7 +32,7 @@ const (
 	kindPickle                    // a pickle of something else
 	kindTracked                   // a tracker's: all of a folder are of one run
 	kindText                      // a log, nvidia-smi output or a trace, perhaps
-	kindAccessory                 // a model's configuration or a labels file
+	kindAccessory                 // a model's configuration, a labels file or a framework's settings
 	kindSilent                    // a log, it seems, in which nothing known stands
 )
 
@@ -62,8 +63,10 @@ func kindOf(name string, head, tail []byte) fileKind {
 		return kindTracked
 	case sniff.IsBinary(plain), sniff.IsSafetensors(plain, 0), sniff.IsReport(plain), sniff.OtherFile(path.Base(name)):
 		return kindOther
-	case sniff.AccessoryOf(plain) != sniff.None:
+	case sniff.AccessoryOf(plain) != sniff.None, len(head) < sniff.HeadBytes && isRecipe(name, plain):
 		return kindAccessory
+	case sniff.CalledSettings(path.Base(name)):
+		return kindOther
 	case packed || sniff.IsUTF16(plain):
 		return kindText
 	case isEvidence(plain):
@@ -96,6 +99,15 @@ var telling = pattern.Of(`(?i)out of memory|nvidia-smi|nvsmi|memory\.(used|total
 func isEvidence(plain []byte) bool {
 	kinds, _, _ := read.Evidence(bytes.NewReader(plain), "", 0)
 	return len(kinds) > 0
+}
+
+// isRecipe says whether a file is a framework's own, which analyze reads.
+func isRecipe(name string, plain []byte) bool {
+	if !recipe.Candidate(name) || sniff.IsRunRecord(plain) {
+		return false
+	}
+	_, err := recipe.Read(name, bytes.NewReader(plain))
+	return err == nil
 }
 
 // uncompressed is the beginning of what a container holds, empty when that can't

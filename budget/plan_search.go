@@ -17,6 +17,7 @@ type Plan struct {
 	Traffic     int64   `json:"communicated_bytes_per_micro_batch"` // by one GPU
 	Cost        float64 `json:"relative_cost"`                      // time per token against the best plan, estimated
 	Setting     Setting `json:"-"`
+	way         int     // of training, a place in ways
 }
 
 // Figures for the ranking alone, of an H100: what its products and links reach in practice.
@@ -29,20 +30,32 @@ const (
 	largestPlan = 64 // sequences of a micro-batch
 )
 
-// ways are those of training, from all parameters in full to adapters on packed weights: the
-// first that fits anywhere is the one that plans are made of.
+// ways are those of training, from all parameters in full to adapters on packed weights:
+// plans of a later one stand behind those of an earlier one.
 var ways = []func(*Setting) bool{
 	func(*Setting) bool { return true },
 	func(s *Setting) bool {
 		s.Optimizer, s.Loss = "adamw-8bit", "chunked"
-		return s.LoRA == 0 && s.Precision == "bf16"
+		return !s.adapts() && s.Precision == "bf16"
 	},
 	func(s *Setting) bool {
 		s.Optimizer, s.Loss, s.OptimizerInBackward = "adamw-8bit", "chunked", true
-		return s.LoRA == 0 && s.GPUs == 1 && s.Precision == "bf16"
+		return !s.adapts() && s.GPUs == 1 && s.Accumulate <= 1 && s.Precision == "bf16"
 	},
-	func(s *Setting) bool { s.LoRA = 16; return s.Precision == "bf16" },
-	func(s *Setting) bool { s.LoRA, s.Precision = 16, "int4"; return true },
+	func(s *Setting) bool { s.adapt(); return s.Precision == "bf16" },
+	func(s *Setting) bool {
+		s.adapt()
+		packed := s.Precision == "bf16"
+		s.Precision = "int4"
+		return packed
+	},
+}
+
+// adapt trains adapters, those that are asked for already or LoRA's.
+func (s *Setting) adapt() {
+	if !s.adapts() {
+		s.LoRA, s.Freeze, s.MasterWeights = 16, 0, false
+	}
 }
 
 // Plans are the five best settings of a training that fit a device: precision, sharding,
@@ -57,7 +70,8 @@ func Plans(c *Config, s Setting, g GPU, precisions []string) ([]Plan, error) {
 		return nil, err
 	}
 	s.reserve = b.looseness()
-	for _, way := range ways {
+	var best []Plan
+	for i, way := range ways {
 		var plans []Plan
 		for _, precision := range precisions {
 			for _, t := range shardings(s) {
@@ -71,16 +85,20 @@ func Plans(c *Config, s Setting, g GPU, precisions []string) ([]Plan, error) {
 					}
 					t.Checkpointing = how
 					if p, ok := planOf(c, t, g); ok {
+						p.way = i
 						plans = append(plans, p)
 					}
 				}
 			}
 		}
-		if plans = bestPlans(plans); len(plans) > 0 {
-			return confirmed(c, plans, g), nil
+		if best = confirmed(c, best, byCost(plans), g); len(best) == plansShown {
+			break
 		}
 	}
-	return nil, nil
+	for i := len(best) - 1; i >= 0; i-- {
+		best[i].Cost /= best[0].Cost
+	}
+	return best, nil
 }
 
 // shardings divide a model over the setting's GPUs.
@@ -131,7 +149,7 @@ func (p *Plan) weigh(b *Budget) {
 	var far, near float64
 	if s.FSDP != "" { // gathered twice in 16 bits, reduced once in 32
 		far = 8 * float64(b.Model.Parameters) / float64(s.TP)
-		if s.LoRA > 0 {
+		if s.adapts() {
 			far /= 2
 		}
 	}
@@ -149,34 +167,37 @@ func (p *Plan) weigh(b *Budget) {
 	p.Flags, p.Framework = s.flags(), p.Setting.framework()
 }
 
-// bestPlans are the five that cost least.
-func bestPlans(ps []Plan) []Plan {
+// byCost sorts plans by the time that they take.
+func byCost(ps []Plan) []Plan {
 	slices.SortStableFunc(ps, func(a, b Plan) int {
 		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.TotalDevice, b.TotalDevice))
 	})
-	ps = ps[:min(len(ps), plansShown)]
-	for i := len(ps) - 1; i >= 0; i-- {
-		ps[i].Cost /= ps[0].Cost
-	}
 	return ps
 }
 
-// confirmed works plans out for themselves, and leaves out one whose requests the allocator
-// cannot meet after all.
-func confirmed(c *Config, ps []Plan, g GPU) (good []Plan) {
+// confirmed adds the best of some plans to those there are, as many as are shown, each worked
+// out for itself: where the allocator cannot meet its requests after all, with a smaller
+// micro-batch.
+func confirmed(c *Config, there, ps []Plan, g GPU) []Plan {
+	var good []Plan
 	for _, p := range ps {
+		if len(there)+len(good) == plansShown {
+			break
+		}
 		for p.Setting.reserve = 0; p.Setting.Batch > 0; p.Setting.Batch /= 2 {
 			b, err := Compute(c, p.Setting)
-			if err == nil && b.fits(g) {
-				cost := p.Cost
-				p.weigh(b)
-				p.Cost = cost
-				good = append(good, p)
-				break
+			if err != nil || !b.fits(g) {
+				continue
 			}
+			p.weigh(b)
+			same := func(q Plan) bool { return q.Flags == p.Flags }
+			if !slices.ContainsFunc(there, same) && !slices.ContainsFunc(good, same) {
+				good = append(good, p)
+			}
+			break
 		}
 	}
-	return good
+	return append(there, byCost(good)...)
 }
 
 // flags are a plan's, as the command takes them.
@@ -194,8 +215,31 @@ func (s Setting) flags() string {
 	if s.TP > 1 {
 		add("--tp %d --sequence-parallel", s.TP)
 	}
-	if s.LoRA > 0 {
-		add("--lora %d", s.LoRA)
+	for _, w := range []struct {
+		on    bool
+		words string
+		value any
+	}{
+		{s.LoRA > 0, "--lora %d", s.LoRA}, {s.adapts() && s.Adapter != "lora", "--adapter %s", s.Adapter},
+		{s.adapts() && s.LoRATargets != "all", "--lora-targets %s", s.LoRATargets},
+		{s.adapts() && s.LoRADtype != "fp32", "--lora-dtype %s", s.LoRADtype},
+		{s.LoRADropout > 0, "--lora-dropout %v", s.LoRADropout}, {s.SaveModules != "", "--modules-to-save %s", s.SaveModules},
+		{s.Accumulate > 1, "--accumulate %d", s.Accumulate}, {s.Attention != "sdpa", "--attention %s", s.Attention},
+		{s.Freeze > 0, "--freeze %d", s.Freeze}, {s.Offload != "none", "--offload %s", s.Offload},
+	} {
+		if w.on {
+			add(w.words, w.value)
+		}
+	}
+	for _, w := range []struct {
+		on    bool
+		words string
+	}{{s.Compile, "--compile"}, {s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
+		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"}, {s.Float8, "--float8"},
+		{s.ActivationOffload, "--activation-offload"}} {
+		if w.on {
+			add("%s", w.words)
+		}
 	}
 	if s.OptimizerInBackward {
 		add("--optimizer-in-backward")

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every plan fits, the best is first, and a model too large to train in full is given the
-// lightest way that fits.
+// Every plan fits, the best of each way is first, and a model too large to train in full is
+// given the lightest way that fits. Among them are what guides to memory promise.
 func TestPlans(t *testing.T) {
 	h100 := GPU{Name: "H100", Capacity: 79 * gib, Context: 614 * mib}
 	for _, tt := range []struct {
@@ -15,16 +15,24 @@ func TestPlans(t *testing.T) {
 		s    Setting
 		g    GPU
 		want string // in the best plan's flags
+		n    int    // of plans
 	}{
-		{"7B on 24 GB", with(llama8B, "vocab_size", 32000.0), Setting{Optimizer: "adamw-fused"}, GPU{Name: "24", Capacity: 23 * gib, Context: 460 * mib}, "--lora 16"},
-		{"8B on 8", llama8B, Setting{Optimizer: "adamw-fused", GPUs: 8, Sequence: 4096}, h100, "--fsdp full"},
-		{"70B on 8", llama70B, Setting{Optimizer: "adamw-fused", GPUs: 8, Sequence: 4096}, h100, "--tp"},
+		{"7B on 24 GB", with(llama8B, "vocab_size", 32000.0), Setting{Optimizer: "adamw-fused"}, GPU{Name: "24", Capacity: 23 * gib, Context: 460 * mib}, "--lora 16", 3},
+		{"8B on 8", llama8B, Setting{Optimizer: "adamw-fused", GPUs: 8, Sequence: 4096}, h100, "--fsdp full", 5},
+		{"70B on 8", llama70B, Setting{Optimizer: "adamw-fused", GPUs: 8, Sequence: 4096}, h100, "--tp", 5},
+		{"405B on 128", llama405B, Setting{Optimizer: "adamw-fused", GPUs: 128, Sequence: 8192, Framework: "megatron"}, h100, "--fsdp full --tp 4", 5},
+		{"8B on one", llama8B, Setting{Sequence: 512}, h100, "--precision bf16 --optimizer adamw --batch 2", 5},
+		{"1.5B on 12 GB", qwen15B, Setting{Sequence: 1024}, GPU{Name: "12", Capacity: 12282 * mib, Context: 300 * mib}, "--optimizer adamw-8bit", 5},
+		{"adapters that are asked for", llama8B, Setting{Sequence: 1024, LoRA: 64, Adapter: "dora"}, h100, "--lora 64 --adapter dora", 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := configOf(t, tt.c)
 			ps, err := Plans(c, tt.s, tt.g, []string{"bf16-mixed", "bf16"})
-			if err != nil || len(ps) == 0 || len(ps) > plansShown {
-				t.Fatalf("%d plans, %v", len(ps), err)
+			for _, p := range ps {
+				t.Logf("x%.2f %s", p.Cost, p.Flags)
+			}
+			if err != nil || len(ps) != tt.n {
+				t.Fatalf("%d plans, %v, want %d", len(ps), err, tt.n)
 			}
 			if !strings.Contains(ps[0].Flags, tt.want) {
 				t.Errorf("the best is %s, want %s", ps[0].Flags, tt.want)
@@ -34,7 +42,7 @@ func TestPlans(t *testing.T) {
 				if err != nil || !b.fits(tt.g) || b.TotalDevice() != p.TotalDevice {
 					t.Errorf("%s: %d bytes of %d, %v", p.Flags, p.TotalDevice, tt.g.Capacity, err)
 				}
-				if i > 0 && p.Cost < ps[i-1].Cost {
+				if i > 0 && (p.way < ps[i-1].way || p.way == ps[i-1].way && p.Cost < ps[i-1].Cost) {
 					t.Errorf("%s is better than the one before", p.Flags)
 				}
 			}
@@ -59,3 +67,10 @@ func TestPlanWords(t *testing.T) {
 		}
 	}
 }
+
+var (
+	llama405B = map[string]any{"model_type": "llama", "vocab_size": 128256.0, "hidden_size": 16384.0, "intermediate_size": 53248.0,
+		"num_hidden_layers": 126.0, "num_attention_heads": 128.0, "num_key_value_heads": 8.0}
+	qwen15B = map[string]any{"model_type": "qwen2", "vocab_size": 151936.0, "hidden_size": 1536.0, "intermediate_size": 8960.0,
+		"num_hidden_layers": 28.0, "num_attention_heads": 12.0, "num_key_value_heads": 2.0, "tie_word_embeddings": true}
+)

@@ -148,7 +148,7 @@ func caveats(before, after *report.Document, a, b *report.Device, sites []report
 			add("What %s recording doesn't show the making of is put beside sites of the other that have no counterpart and "+
 				"hold no more", strings.ToLower(which))
 		}
-		if n := len(d.OOMs); n > 0 {
+		if n := d.Failed(); n > 0 {
 			add("%s run has %s: its peak is what it had got to", which, units.Plural(n, "failed request"))
 		}
 	}
@@ -162,6 +162,9 @@ func caveats(before, after *report.Document, a, b *report.Device, sites []report
 		if n := len(doc.Devices); n > 1 {
 			add("Device %d is compared, the fullest of the %s input's %d", []*report.Device{a, b}[i].Device,
 				[...]string{"first", "second"}[i], n)
+		}
+		if text := doc.OmittedText(); text != "" {
+			add("Of the %s input: %s%s", [...]string{"first", "second"}[i], strings.ToLower(text[:1]), strings.TrimSuffix(text[1:], "."))
 		}
 	}
 	return out

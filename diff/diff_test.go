@@ -200,6 +200,22 @@ func TestMatchingWithoutOperators(t *testing.T) {
 	}
 }
 
+// What was cut off one of the documents is told, and the requests count that it doesn't list.
+func TestWhatIsLeftOut(t *testing.T) {
+	long := document(site("f", "/a/x.py", 1, 1))
+	long.Devices[0].OOMs, long.Devices[0].OOMsUntold = []report.OOM{{Repeats: 2}}, 40
+	long.Omitted = []report.Omitted{{List: "inputs[].damage", Items: 70}}
+	d, err := Compute(document(site("f", "/a/x.py", 1, 1)), long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"The second run has 43 failed requests: its peak is what it had got to",
+		"Of the second input: left out, as these lists are too long to be read: 70 of inputs[].damage"}
+	if !slices.Equal(d.Caveats, want) {
+		t.Errorf("%q\nwant %q", d.Caveats, want)
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	failed := document(site("f", "/a/x.py", 10, 200<<20))
 	failed.Devices[0].OOMs = []report.OOM{{}}

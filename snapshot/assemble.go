@@ -353,9 +353,14 @@ func (d *decoder) assembleAnnotations(v value) error {
 // roomForSetting counts the settings looked at: dictionaries that refer to
 // each other could otherwise be walked for ever.
 func (d *decoder) roomForSetting() bool {
-	d.flattened++
-	return d.flattened <= 1000
+	const most = 1000
+	if d.flattened++; d.flattened == most+1 {
+		d.note(manySettings)
+	}
+	return d.flattened <= most
 }
+
+const manySettings = "more than 1000 allocator_settings, of which the others are left out"
 
 const oddSettings = "allocator_settings that are no dictionary"
 

@@ -4,6 +4,8 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -190,6 +192,32 @@ func TestMaxMemory(t *testing.T) {
 				t.Errorf("%d bytes allocated, %d allowed", n, limit)
 			}
 		})
+	}
+}
+
+// A table is there twice while it grows, which counts: 200,000 lists fit into the limit, but not
+// beside their smaller selves.
+func TestMaxMemoryOfGrowingTables(t *testing.T) {
+	file := "\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces](" + strings.Repeat("]", 200_000) + "eu."
+	_, err := snapshot.Decode(strings.NewReader(file), snapshot.Options{MaxMemory: 16 << 20})
+	if !errors.Is(err, snapshot.ErrMemory) {
+		t.Errorf("%v, want a word on the limit", err)
+	}
+}
+
+// Of allocator settings without end the first are kept, and it is told.
+func TestManySettings(t *testing.T) {
+	var pairs strings.Builder
+	for i := range 1500 {
+		fmt.Fprintf(&pairs, "\x8c\x05k%04dK\x01", i)
+	}
+	file := "\x80\x04}(\x8c\x08segments]\x8c\x0ddevice_traces]\x8c\x12allocator_settings}(" + pairs.String() + "uu."
+	s, err := snapshot.Decode(strings.NewReader(file), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Settings) != 1000 || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "more than 1000 allocator_settings") {
+		t.Errorf("%d settings, damage %q", len(s.Settings), s.Damage)
 	}
 }
 

@@ -102,8 +102,19 @@ func (d *decoder) build(op byte, at int, items []value) error {
 	return err
 }
 
+// takeRow accounts for a row of a table, and for more bytes. A table that has to grow is there
+// twice meanwhile, larger by a quarter.
+func (o *objects) takeRow(row, more int64, filled, room int) error {
+	if filled == room {
+		if err := o.roomFor(row * int64(filled) / 4 * 5); err != nil {
+			return err
+		}
+	}
+	return o.take(row + more)
+}
+
 func (o *objects) pushList(kind value, items []value) error {
-	if err := o.take(listBytes + 8*int64(len(items))); err != nil {
+	if err := o.takeRow(listBytes, 8*int64(len(items)), len(o.lists), cap(o.lists)); err != nil {
 		return err
 	}
 	o.lists = append(o.lists, list{items: items})
@@ -112,7 +123,7 @@ func (o *objects) pushList(kind value, items []value) error {
 }
 
 func (o *objects) pushDict() error {
-	if err := o.take(dictBytes); err != nil {
+	if err := o.takeRow(dictBytes, 0, len(o.dicts), cap(o.dicts)); err != nil {
 		return err
 	}
 	o.dicts = append(o.dicts, dict{memo: -1})

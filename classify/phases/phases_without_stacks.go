@@ -83,10 +83,14 @@ func (a phaseFinder) hintForward(from, to, end int) {
 	if n := len(a.Roots); n > 0 {
 		lastEnd, first = a.Roots[n-1].first, a.Roots[0].first == to && !a.modelIsOlder()
 	}
-	goes := map[int64]bool{} // sizes of what is there now, and goes some day
+	goes := map[int64]int{} // by size: the last of what is made now and goes some day
 	for i := from; i < batch; i++ {
-		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && (first || !a.Outlives(a.Timeline.Of[i])) {
-			goes[n], a.batches[n] = true, true
+		n, id := a.Events.Size[i], a.Timeline.Of[i]
+		if a.Events.Action[i] != snapshot.Alloc || !first && a.Outlives(id) {
+			continue
+		}
+		if a.batches[n] = true; !a.Outlives(id) {
+			goes[n] = i
 		}
 	}
 	kept := false
@@ -95,8 +99,8 @@ func (a phaseFinder) hintForward(from, to, end int) {
 			continue
 		}
 		if a.Events.Action[i] == snapshot.Alloc {
-			n := a.Events.Size[i] // of what has that of other batches one is kept, too, at the end of a queue
-			kept = a.Outlives(a.Timeline.Of[i]) && end < lastEnd && (goes[n] || !a.batches[n])
+			n := a.Events.Size[i] // a batch is kept, too, that a queue has at its end
+			kept = a.Outlives(a.Timeline.Of[i]) && end < lastEnd && (i < goes[n] || !a.batches[n])
 		}
 		switch {
 		case i >= batch:
@@ -162,7 +166,7 @@ func (a *Program) rhythmStart() int {
 		case a.Unpacked[a.Timeline.Of[one[k]]]:
 			score--
 		case f-one[k] <= 16 || a.CastAway(a.Timeline.Of[one[k]]): // a helper, as there are in setup too
-		case f < a.Roots[0].first && stays[a.Events.Size[one[k]]]: // or a weight that was copied
+		case f < a.Roots[0].first && f-one[k] > 64 && stays[a.Events.Size[one[k]]]: // or a weight that was copied
 		case f <= limit:
 			score++
 		default:

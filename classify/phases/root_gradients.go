@@ -73,7 +73,7 @@ func (a rootGradients) find() []root {
 			}
 		}
 	}
-	roots := a.weighty(proportioned(a.gradual(a.cutShort(keepRoots(found)))))
+	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.keepRoots(found)))))
 	if r, ok := a.unfinished(alive, released, roots); ok {
 		roots = append(roots, r)
 	}
@@ -94,14 +94,14 @@ func (a *Program) stepsWithin(from, to int) bool {
 }
 
 // keepRoots keeps the innermost of intervals that release nearly the same, for
-// the loss lives around the root gradient, and the later of two that overlap,
-// for what forward saved goes early in backward.
-func keepRoots(found []root) []root {
+// the loss lives around the root gradient, or around those of all micro-batches, and
+// the later of two that overlap, for what forward saved goes early in backward.
+func (a rootGradients) keepRoots(found []root) []root {
 	sort.Slice(found, func(i, j int) bool { return found[i].first < found[j].first })
 	const look = 400 // how many later scalars are compared
 	var inner []root
 	for i, r := range found {
-		dominated := false
+		dominated, within, end := false, int64(0), 0 // what those release that follow each other within
 		for _, s := range found[i+1 : min(len(found), i+1+look)] {
 			if s.first >= r.end {
 				break
@@ -110,7 +110,11 @@ func keepRoots(found []root) []root {
 				dominated = true
 				break
 			}
+			if s.end <= r.end && s.first >= end {
+				within, end = within+s.released, s.end
+			}
 		}
+		dominated = dominated || within*4 >= r.released*3 && !a.mirrored(r, nil)
 		if !dominated {
 			inner = append(inner, r)
 		}

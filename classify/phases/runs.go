@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/classify/meaning"
@@ -55,7 +56,7 @@ func (a *Program) findRuns() {
 func (a *Program) Rephase() {
 	a.findRuns()
 	a.AssignPhases()
-	for _, steps := range append(a.Untrained, a.Steps) {
+	for _, steps := range append(slices.Clip(a.Untrained), a.Steps) {
 		for i := range steps {
 			steps[i].Phases = a.Spans(steps[i].FirstEvent, steps[i].LastEvent+1)
 		}

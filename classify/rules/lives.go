@@ -64,12 +64,13 @@ func Passes(a *Facts) []Pass {
 	var out []Pass
 	if a.Trains {
 		var cuts []int
-		for _, steps := range a.Untrained {
+		for _, steps := range slices.Concat(a.Waiting, a.Untrained) {
 			for i := range steps {
 				cuts = append(cuts, steps[i].FirstEvent)
 			}
 			cuts = append(cuts, steps[len(steps)-1].LastEvent+1)
 		}
+		slices.Sort(cuts)
 		for r := range a.Runs {
 			generated := a.Runs[r].Phase == meaning.Generate
 			if a.Runs[r].Phase != meaning.Forward && !generated {

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/internal/open"
@@ -90,7 +91,10 @@ told by the files' names and contents.`,
 		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+gates.Help+" (repeatable)")
 		f.out.gates(cmd)
 	})
-	grouped(cmd, modelGroup, func() { settingFlags(cmd, &f.theory) })
+	grouped(cmd, modelGroup, func() {
+		recipe.SettingFlags(cmd.Flags(), &f.theory.s)
+		allLogitsFlag(cmd, &f.theory)
+	})
 	groupHelp(cmd, "Reading", "Writing", "Gates", modelGroup)
 	return cmd
 }
@@ -280,67 +284,22 @@ func idleSetting(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// theoryOf is the model to compare with: the flags', or a config.json among
-// the inputs; nil without one.
+// theoryOf is the model to compare with: the flags', or one among the inputs; nil without
+// one.
 func (f *analyzeFlags) theoryOf(cmd *cobra.Command, run *open.Run) (*compare.Theory, error) {
 	if err := f.theory.setting(cmd); err != nil {
 		return nil, err
 	}
-	t := &compare.Theory{Given: map[string]bool{}}
-	cmd.Flags().Visit(func(flag *pflag.Flag) { t.Given[flag.Name] = true })
-	none := f.theory.config == "" && f.theory.model == "" && f.theory.params == ""
-	if none {
-		t.Config = run.Config()
-	}
-	r := &f.theory.recipes
-	names, rs := run.Recipes()
-	for i := range rs {
-		r.Files = append(r.Files, open.RecipeFile{Name: names[i], Recipe: rs[i]})
-	}
-	if none && t.Config == nil && len(rs) > 0 {
-		t.Config, _ = r.Config() // one that can't be a model's describes none
-	}
-	if none && t.Config == nil {
-		return nil, idleSetting(cmd)
-	}
-	if err := f.told(cmd, t); err != nil {
-		return nil, err
-	}
-	t.Setting = f.theory.s
-	if none {
-		return t, nil
-	}
-	var err error
-	t.Config, _, err = f.theory.load(cmd.InOrStdin())
-	return t, err
-}
-
-// shown are what a recording shows better than a file that was written before it: the
-// longest sequence isn't the one that came.
-var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
-
-// told takes over what recipes among the inputs say, as far as the recording doesn't.
-func (f *analyzeFlags) told(cmd *cobra.Command, t *compare.Theory) error {
-	r := &f.theory.recipes
-	if len(r.Files) == 0 {
-		return nil
-	}
-	before := f.theory.s
-	set, err := applyRecipes(cmd, r, &f.theory.s)
-	if err == nil {
-		_, err = budget.Compute(t.Config, f.theory.s)
-	}
-	if err != nil { // it was right for another program
-		f.theory.s = before
-		t.Told = append(t.Told, "the recipe isn't used: "+open.OneLine(err))
-		return nil
-	}
-	for _, name := range set {
-		if !slices.Contains(shown, name) && !(name == "checkpointing" && f.theory.s.Checkpointing == "none") {
-			t.Given[name] = true
+	var given *budget.Config
+	if f.theory.config != "" || f.theory.model != "" || f.theory.params != "" {
+		var err error
+		if given, _, err = f.theory.load(cmd.InOrStdin()); err != nil {
+			return nil, err
 		}
 	}
-	r.Plain = f.redact
-	t.Told = append(t.Told, r.Said()...)
-	return nil
+	t := run.TheoryBeside(cmd.Flags(), &f.theory.s, given, f.redact)
+	if t == nil {
+		return nil, idleSetting(cmd)
+	}
+	return t, nil
 }

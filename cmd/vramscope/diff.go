@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/diff"
 	"github.com/vramscope/vramscope/internal/open"
@@ -176,9 +175,7 @@ func (f *diffFlags) document(cmd *cobra.Command, args []string, which int, r *re
 		}
 	}
 	o.Names = names.Options
-	if config = cmp.Or(config, run.Config()); config != nil {
-		o.Theory = compare.Untold(config)
-	}
+	o.Theory = run.Theory(config, f.redact)
 	if f.redact {
 		names.Redact(r)
 		run.Redact(r, &o)

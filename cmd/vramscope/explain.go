@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/explain"
@@ -165,12 +164,7 @@ func (f *explainFlags) named(args []string, run *open.Run, o *diagnose.Options) 
 		return err
 	}
 	o.Names = f.names.options
-	if config == nil {
-		config = run.Config()
-	}
-	if config != nil {
-		o.Theory = compare.Untold(config)
-	}
+	o.Theory = run.Theory(config, f.redact)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 
 	"github.com/vramscope/vramscope/diagnose"
@@ -115,6 +116,9 @@ func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnos
 	head = bytes.Clone(head) // reading on writes over it
 	if r.recipeIn(in, head) {
 		return KindRecipe, nil, nil
+	}
+	if source.Optional && sniff.CalledSettings(path.Base(in.Name)) {
+		return "", nil, unknown(in.Name, head, why)
 	}
 	kinds, found, err := read.Evidence(b, in.Name, len(r.Sources))
 	switch {

@@ -293,6 +293,10 @@ func walk(root string, visit func(path string) error) error {
 	})
 }
 
+// settingsDepth is how far below a run's folder its settings lie: what is further down is
+// a program's.
+const settingsDepth = 2
+
 // leniently reads what it can of some files: those of no known kind are passed
 // over, those that are broken are noted as long as there are others. What is
 // below root in their paths may tell their ranks.
@@ -304,6 +308,9 @@ func (r *Run) leniently(where, root string, files iter.Seq[string], o Options) e
 		name := path
 		if below, err := filepath.Rel(root, path); err == nil {
 			name = filepath.ToSlash(below)
+		}
+		if sniff.CalledSettings(filepath.Base(path)) && strings.Count(name, "/") > settingsDepth {
+			continue
 		}
 		added := len(r.Sources)
 		in, err := r.files.input(path)

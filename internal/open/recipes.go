@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/pflag"
+
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/budget/recipe"
 )
@@ -101,6 +103,16 @@ func (r *Recipes) Model() (*budget.Config, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s names no model: give --config FILE, --model FILE or --params 8B", r.Files[0].Name)
+}
+
+// Apply sets the flags that the files mean and the user hasn't set, and gives their names.
+func (r *Recipes) Apply(fl *pflag.FlagSet, s *budget.Setting) ([]string, error) {
+	set, unsaid, err := recipe.Apply(fl, r.All(), s)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Files[0].Name, err)
+	}
+	r.Notes = append(r.Notes, unsaid...)
+	return set, nil
 }
 
 // Said is what became of the files.

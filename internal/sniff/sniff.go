@@ -35,9 +35,12 @@ func OtherFolder(base string) bool {
 var (
 	// otherName are files that people write or draw, and tables: a log or a message
 	// quoted in them is nobody's evidence.
-	otherName = pattern.Of(`\.(py|pyi|pyx|sh|bash|slurm|sbatch|c|cc|cpp|cu|cuh|h|hpp|go|rs|java|js|ts|sql|proto|patch|diff` +
-		`|md|rst|tex|html?|css|toml|ya?ml|cfg|ini|lock|pdf|png|jpg|svg|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|` +
+	otherName = pattern.Of(`\.(py|pyi|pyx|bash|slurm|sbatch|c|cc|cpp|cu|cuh|h|hpp|go|rs|java|js|ts|sql|proto|patch|diff` +
+		`|md|rst|tex|html?|css|cfg|ini|lock|pdf|png|jpg|svg|parquet|arrow)(\.(gz|zst|zip))?$|^(license|readme|` +
 		`requirements|makefile|dockerfile)`)
+	// settingsName are files that tell a program what to do: they are a run's as far as they
+	// are a framework's own.
+	settingsName = pattern.Of(`\.(sh|toml|ya?ml)(\.(gz|zst|zip))?$`)
 	// trackedNames are settings that trackers keep for a run.
 	trackedNames = []string{"config.yaml", "hparams.yaml"}
 
@@ -47,8 +50,12 @@ var (
 
 // OtherFile tells by its name a file that is none of a run's.
 func OtherFile(base string) bool {
-	return strings.HasPrefix(base, ".") || otherName().MatchString(strings.ToLower(base)) && !CalledRecording(base) &&
-		!slices.Contains(trackedNames, base)
+	return strings.HasPrefix(base, ".") || otherName().MatchString(strings.ToLower(base)) && !CalledRecording(base)
+}
+
+// CalledSettings tells by its name a file that is a run's only where it is a framework's.
+func CalledSettings(base string) bool {
+	return settingsName().MatchString(strings.ToLower(base)) && !slices.Contains(trackedNames, base)
 }
 
 // CalledRecording tells by its name that a file was to be a pickle.

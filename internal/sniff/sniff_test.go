@@ -56,15 +56,21 @@ func TestContent(t *testing.T) {
 // TestNames: what is not looked at.
 func TestNames(t *testing.T) {
 	for name, other := range map[string]bool{
-		"rank0/snapshot.pickle": false, "logs/train.log": false, "nvidia-smi.csv": false, "slurm-17": false, "trace.json.gz": false, "page": false,
+		"rank0/snapshot.pickle": false, "logs/train.log": false, "nvidia-smi.csv": false, "slurm-17": false, "trace.json.gz": false, "page": false, "run.sh": false, "conf.yml": false,
 		"readme.pickle": false, "Requirements_bert.pkl.gz": false, "runs/py/x": false,
-		"job.sbatch": true, "job.slurm": true, "run.sh": true, "train.py": true, "TRAIN.PY.GZ": true, "kernel.cuh": true, "Model.java": true, "fix.patch": true,
-		"paper.pdf": true, "curve.png": true, "table.parquet": true, "uv.lock": true, "conf.yml": true, "README": true, "Makefile": true, "LICENSE-MIT": true,
+		"job.sbatch": true, "job.slurm": true, "train.py": true, "TRAIN.PY.GZ": true, "kernel.cuh": true, "Model.java": true, "fix.patch": true,
+		"paper.pdf": true, "curve.png": true, "table.parquet": true, "uv.lock": true, "README": true, "Makefile": true, "LICENSE-MIT": true,
 		"Dockerfile.gpu": true, "requirements-dev.txt": true, ".snapshot.pickle": true,
 		".git/rank9.pickle": true, "a/__pycache__/x.pickle": true, "venv/lib/log.txt": true, "lib/dist-packages/log.txt": true, "a/node_modules/b/c.log": true,
 	} {
 		if Other(name) != other {
 			t.Errorf("%s: %t", name, !other)
+		}
+	}
+	for name, settings := range map[string]bool{"run.sh": true, "conf.yml": true, "Train.TOML": true, "a.yaml.gz": true, "config.yaml": false,
+		"hparams.yaml": false, "args.json": false, "yaml": false} {
+		if CalledSettings(name) != settings {
+			t.Errorf("%s: %t", name, !settings)
 		}
 	}
 	for name, recording := range map[string]bool{"a.pickle": true, "d/A.PKL": true, "a.pickle.zst": true, "a.pickle.log": false, "pickle": false, "a.pt": false} {

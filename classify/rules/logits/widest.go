@@ -60,42 +60,29 @@ func markWidestIn(a *rules.Facts, backward *phases.Run, least int64) {
 }
 
 // markEach marks, without stacks, the logits of a loss for each word or row: after several
-// requests of the largest size, which is a multiple of the number of words, nll_loss
-// runs. It makes two scalars.
+// requests of one size, which is a multiple of the number of words, nll_loss runs. It makes
+// two scalars.
 func markEach(a *rules.Facts, p rules.Pass) {
-	const several = 4
+	const several, large = 4, 1 << 16
 	if a.Recorded.Allocs || p.Backward == nil {
 		return
 	}
-	size, of := largest(a, p)
-	losses := 0
-	for _, id := range of {
-		if scalarsAfter(a, a.Born(id), p.End) {
-			losses++
+	losses := map[int64]int{}
+	for i := p.First; i < p.End; i++ {
+		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && n >= large && !a.IsWorkspaceBySize(a.Timeline.Of[i]) &&
+			scalarsAfter(a, i, p.End) {
+			losses[n]++
 		}
 	}
-	if losses < several || a.WeightSize[size] > 0 || !hasWords(a, size) {
-		return
+	for n, count := range losses {
+		if count < several || a.WeightSize[n] > 0 || !hasWords(a, n) {
+			delete(losses, n)
+		}
 	}
-	for i := p.First; i < p.Backward.End; i++ {
-		id := a.Timeline.Of[i]
-		if a.Events.Action[i] == snapshot.Alloc && a.Logits[id] == meaning.NoDetail && a.Events.Size[i] == size {
+	for i := p.First; i < p.Backward.End && len(losses) > 0; i++ {
+		id, n := a.Timeline.Of[i], a.Events.Size[i]
+		if a.Events.Action[i] == snapshot.Alloc && a.Logits[id] == meaning.NoDetail && losses[n] > 0 {
 			a.Logits[id], a.Doubtful[id] = meaning.LogitsCopy, rules.Plausible
 		}
 	}
-}
-
-// largest is the largest size that a pass asks for, and what has it.
-func largest(a *rules.Facts, p rules.Pass) (size int64, of []timeline.AllocationID) {
-	for i := p.First; i < p.End; i++ {
-		n, id := a.Events.Size[i], a.Timeline.Of[i]
-		if a.Events.Action[i] != snapshot.Alloc || n < size || a.IsWorkspaceBySize(id) {
-			continue
-		}
-		if n > size {
-			size, of = n, of[:0]
-		}
-		of = append(of, id)
-	}
-	return size, of
 }

@@ -19,8 +19,8 @@ show the layer's forward below the engine; without them, runs of sizes come back
 	Needs:  []rules.Need{rules.Lives, rules.Runs},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			f := a.Freed(id)
-			if f >= a.Runs[a.Run(a.Born(id))].End {
+			b, f := a.Born(id), a.Freed(id)
+			if f-b <= 2 || f >= a.Runs[a.Run(b)].End { // before anything could use it further
 				return rules.Claim{}
 			}
 			return recomputedClaim(a, id, f)

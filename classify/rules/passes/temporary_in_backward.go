@@ -8,14 +8,15 @@ import (
 
 var TemporaryInBackward = &rules.Rule{
 	ID: "temporary-in-backward",
-	Doc: `Made and freed within one backward pass. Less sure, without stacks, where forward keeps so little that the host may
+	Doc: `Made and freed within one backward pass, or freed by the next event but one. Less sure, without stacks, where forward keeps so little that the host may
 keep the rest: what is brought back lives as long.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
-			if a.Freed(id) >= a.Runs[a.Run(a.Born(id))].End {
+			b, f := a.Born(id), a.Freed(id)
+			if f-b > 2 && f >= a.Runs[a.Run(b)].End {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.Temporary, sureInBackward(a))

@@ -1,0 +1,48 @@
+package recipe
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vramscope/vramscope/budget"
+)
+
+// A plan's flags, typed again, make the same budget.
+func TestPlansAgain(t *testing.T) {
+	c, err := budget.ReadConfig(strings.NewReader(`{"model_type": "llama", "vocab_size": 32000, "num_hidden_layers": 8, "num_key_value_heads": 8}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := budget.FindGPU("24GiB")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []budget.Setting{
+		{}, {GPUs: 8, Framework: "torchtitan", Compile: true}, {LoRA: 8, LoRATargets: "q_proj,lm_head", LoRADropout: 0.1, SaveModules: "embed_tokens"},
+		{Adapter: "ia3"}, {LoRA: 8, DoRA: true, LoRADtype: "model"}, {Accumulate: 4, Padding: true, Attention: "eager", Trainer: true},
+		{Freeze: 4, MasterWeights: true}, {Offload: "optimizer", KeepGradients: true}, {LoRA: 4, Precision: "int4", PlainScales: true},
+	} {
+		precisions := []string{"bf16-mixed", "bf16"}
+		if s.Precision != "" {
+			precisions = []string{s.Precision}
+		}
+		s.Sequence = 512
+		plans, err := budget.Plans(c, s, g, precisions)
+		if err != nil || len(plans) == 0 {
+			t.Errorf("%+v: %d plans, %v", s, len(plans), err)
+		}
+		for _, p := range plans {
+			fl, again := pflag.NewFlagSet("", pflag.ContinueOnError), budget.Setting{}
+			SettingFlags(fl, &again)
+			if err := fl.Parse(strings.Fields(p.Flags)); err != nil {
+				t.Fatal(p.Flags, err)
+			}
+			b, err := budget.Compute(c, again)
+			if err != nil || b.TotalDevice() != p.TotalDevice {
+				t.Errorf("%s: %v, %d bytes, the plan says %d", p.Flags, err, b.TotalDevice(), p.TotalDevice)
+			}
+		}
+	}
+}

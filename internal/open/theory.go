@@ -1,0 +1,70 @@
+package open
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/recipe"
+	"github.com/vramscope/vramscope/compare"
+)
+
+// Theory is the model that the run is compared with where no flags tell a setting: the given
+// one, or what is among the run's files, with what recipes among them say; nil without one.
+func (r *Run) Theory(given *budget.Config, redact bool) *compare.Theory {
+	s := budget.Setting{LastLogit: true}
+	fl := pflag.NewFlagSet("setting", pflag.ContinueOnError)
+	recipe.SettingFlags(fl, &s)
+	return r.TheoryBeside(fl, &s, given, redact)
+}
+
+// TheoryBeside is the same beside flags of a setting.
+func (r *Run) TheoryBeside(fl *pflag.FlagSet, s *budget.Setting, given *budget.Config, redact bool) *compare.Theory {
+	t := &compare.Theory{Given: map[string]bool{}, Config: given}
+	fl.Visit(func(flag *pflag.Flag) { t.Given[flag.Name] = true })
+	if t.Config == nil {
+		t.Config = r.Config()
+	}
+	var files Recipes
+	names, rs := r.Recipes()
+	for i := range rs {
+		files.Files = append(files.Files, RecipeFile{Name: names[i], Recipe: rs[i]})
+	}
+	if t.Config == nil && len(rs) > 0 {
+		t.Config, _ = files.Config() // one that can't be a model's describes none
+	}
+	if t.Config == nil {
+		return nil
+	}
+	if len(rs) > 0 {
+		files.Plain = redact
+		files.told(fl, s, t)
+	}
+	t.Setting = *s
+	return t
+}
+
+// shown are what a recording shows better than a file that was written before it: the
+// longest sequence isn't the one that came.
+var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
+
+// told takes over what recipes among the inputs say, as far as the recording doesn't.
+func (r *Recipes) told(fl *pflag.FlagSet, s *budget.Setting, t *compare.Theory) {
+	before := *s
+	set, err := r.Apply(fl, s)
+	if err == nil {
+		_, err = budget.Compute(t.Config, *s)
+	}
+	if err != nil { // it was right for another program
+		*s = before
+		t.Told = append(t.Told, "the recipe isn't used: "+OneLine(err))
+		return
+	}
+	for _, name := range set {
+		if !slices.Contains(shown, name) && !(name == "checkpointing" && s.Checkpointing == "none") {
+			t.Given[name] = true
+		}
+	}
+	t.Told = append(t.Told, r.Said()...)
+}
