@@ -2,7 +2,10 @@ package budget
 
 import (
 	"cmp"
+	"fmt"
 	"math"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -119,6 +122,7 @@ func with(c map[string]any, field string, v any) map[string]any {
 }
 
 func TestShardedRuns(t *testing.T) {
+	var table strings.Builder
 	for _, r := range shardedRuns {
 		t.Run(r.name, func(t *testing.T) {
 			s := r.s
@@ -135,6 +139,7 @@ func TestShardedRuns(t *testing.T) {
 			}
 			peak, reserved := float64(b.PeakBytes)/float64(r.peak)-1, float64(b.Reserved)/(r.reserved*gib)-1
 			t.Logf("peak %+.2f %%, reserved %+.2f %%", 100*peak, 100*reserved)
+			fmt.Fprintf(&table, "| %s | %.2f | %.2f | %+.2f %% |\n", r.name, float64(r.peak)/gib, float64(b.PeakBytes)/gib, 100*peak)
 			if math.Abs(peak) > 0.02 {
 				t.Errorf("peak %d, recorded %d: %+.2f %%", b.PeakBytes, r.peak, 100*peak)
 			}
@@ -145,5 +150,17 @@ func TestShardedRuns(t *testing.T) {
 				t.Errorf("reserved %d, recorded %.3f GiB: %+.2f %%", b.Reserved, r.reserved, 100*reserved)
 			}
 		})
+	}
+	if strings.Count(table.String(), "\n") < len(shardedRuns) { // not all were asked for
+		return
+	}
+	const path = "testdata/recorded.md" // a part of doc/budget-accuracy.md
+	if *update {
+		if err := os.WriteFile(path, []byte(table.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if old, err := os.ReadFile(path); err != nil || string(old) != table.String() {
+		t.Errorf("%s is out of date (%v): run with -update", path, err)
 	}
 }

@@ -154,6 +154,14 @@ func TestExpertsNoted(t *testing.T) {
 	}
 }
 
+// Trained experts are taken as evenly loaded, and that is said.
+func TestEvenLoadNoted(t *testing.T) {
+	b, err := Compute(configOf(t, mixtral8x7B), Setting{GPUs: 8, EP: 8, Sequence: 64})
+	if err != nil || !strings.Contains(strings.Join(b.Notes, "\n"), "spread evenly over the experts") {
+		t.Errorf("%v, %v", b, err)
+	}
+}
+
 // Expert parallelism of a model without experts is said to divide nothing.
 func TestNoExpertsNoted(t *testing.T) {
 	b, err := Compute(configOf(t, llama31), Setting{GPUs: 8, EP: 8, Sequence: 64})
@@ -173,6 +181,8 @@ func TestShardingNoted(t *testing.T) {
 		{"one node", "--fsdp hybrid is full here", Setting{GPUs: 8, FSDP: "hybrid"}},
 		{"no limit", "the gathered parameters and gradients of all units", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1, FreeGathers: true}},
 		{"a limit", "for 2 units", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1}},
+		{"synchronous tensor parallelism", "enable_async_tp aren't counted", Setting{TP: 8, SequenceParallel: true}},
+		{"no CUDA graphs", "compiled without CUDA graphs", Setting{Compile: true}},
 		{"adapters", "adapters are units of their own", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1, LoRA: 8}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

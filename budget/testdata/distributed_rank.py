@@ -31,6 +31,7 @@ for name in ("fsdp", "fsdp1", "keep-gathered", "unlimited", "compile", "float8",
 arguments.add_argument("--checkpointing", default="none", choices=["none", "full", "op"])
 arguments.add_argument("--precision", default="bf16-mixed", choices=["bf16", "bf16-mixed", "autocast"])
 arguments.add_argument("--reduce-dtype", default="fp32", choices=["fp32", "bf16"])
+arguments.add_argument("--compile-mode", default="default", choices=["default", "reduce-overhead"])
 arguments.add_argument("--schedule", default="1f1b", choices=["1f1b", "gpipe", "interleaved"])
 arguments.add_argument("--snapshot", help="write the recording here, too")
 o = arguments.parse_args()
@@ -208,7 +209,7 @@ def built(m, mesh):
         checkpoint(m)
     if o.compile:
         for k, b in list(m.layers.items()):
-            m.layers.register_module(k, torch.compile(b, fullgraph=True))
+            m.layers.register_module(k, torch.compile(b, fullgraph=True, mode=o.compile_mode))
     over = mesh["replicate", "dp"] if o.replicate > 1 else mesh["dp"]
     if o.fsdp1:
         return flatten(m, over)
