@@ -33,7 +33,11 @@ var assumptions = []assumption{
 		}
 		return was != s.Framework
 	}},
-	{"framework", "torchtune", func(s *Setting) bool { was := s.Framework; s.Framework = "torchtune"; return was == "transformers" }},
+	{"framework", "torchtune", func(s *Setting) bool {
+		was := s.Framework
+		s.Framework = "torchtune"
+		return was == "transformers"
+	}},
 	{"drop-outputs", "", func(s *Setting) bool { was := s.DropOutputs; s.DropOutputs = true; return !was }},
 	{"padding", "", func(s *Setting) bool { was := s.Padding; s.Padding = true; return !was }},
 	{"master-weights", "", func(s *Setting) bool {
@@ -43,7 +47,11 @@ var assumptions = []assumption{
 	}},
 	{"keep-gradients", "", func(s *Setting) bool { was := s.KeepGradients; s.KeepGradients = true; return !was }},
 	{"trainer", "", func(s *Setting) bool { was := s.Trainer; s.Trainer = true; return !was }},
-	{"lora-dtype", "model", func(s *Setting) bool { was := s.LoRADtype; s.LoRADtype = "model"; return s.adapts() && was != "model" }},
+	{"lora-dtype", "model", func(s *Setting) bool {
+		was := s.LoRADtype
+		s.LoRADtype = "model"
+		return s.adapts() && was != "model"
+	}},
 	{"lora-dropout", "0.05", func(s *Setting) bool { was := s.LoRADropout; s.LoRADropout = 0.05; return s.LoRA > 0 && was == 0 }},
 	{"plain-scales", "", func(s *Setting) bool {
 		was := s.PlainScales
