@@ -28,6 +28,7 @@ func rank(list []report.Finding) {
 		return 2*f.Severity.Place() + 1
 	}
 	slices.SortStableFunc(list, func(a, b report.Finding) int {
-		return cmp.Or(cmp.Compare(place(&a), place(&b)), cmp.Compare(evidence.Or(b.SavesBytes, -1), evidence.Or(a.SavesBytes, -1)))
+		return cmp.Or(cmp.Compare(place(&a), place(&b)),
+			cmp.Compare(evidence.Or(b.SavesBytes, -1), evidence.Or(a.SavesBytes, -1)))
 	})
 }

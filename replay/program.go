@@ -232,7 +232,8 @@ func (c *compiler) begin() {
 			}
 			slot := c.newSlot()
 			c.slot[b.Allocation] = slot
-			c.older = append(c.older, olderBlock{slot: slot, bytes: c.Timeline.Requested(b.Allocation), pending: b.Pending, pair: of})
+			c.older = append(c.older, olderBlock{slot: slot, bytes: c.Timeline.Requested(b.Allocation),
+				pending: b.Pending, pair: of})
 		}
 	}
 }
