@@ -93,6 +93,9 @@ func TestBySize(t *testing.T) {
 		{"label_smoothing__python", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
 		{"dpo_pairs__none", 4 * 512 * 8000 * float, Logits, 4 * 3, 0},
 		{"dpo_pairs__none", 4 * 511 * 8000 * float, Logits, 4 * 6, 0},
+		{"autocast_square__none", 1024 * 2816 * half, AutocastCopies, 3 * 2 * 3, 57 + 99}, // as many tokens as layers are wide
+		{"sampled__none", 2 * 17 * 256 * float, KVCache, 2 * 4, 0},                        // between two steps of training
+		{"sampled__none", 2 * 21 * 256 * float, KVCache, 2 * 4, 0},
 	} {
 		c := scenario(t, test.name)
 		found, besides := 0, 0
@@ -112,11 +115,23 @@ func TestBySize(t *testing.T) {
 	}
 }
 
-// TestGenerated: nothing is trained where text is generated.
+// TestGenerated: nothing is trained where text is generated, and what is generated between
+// steps of training is no forward pass of theirs.
 func TestGenerated(t *testing.T) {
-	c := scenario(t, "generate__none")
-	if i := slices.Index(c.Phase, Backward); i >= 0 {
-		t.Errorf("allocation %d is of a backward pass", i)
+	for name, want := range map[string][2]int{"generate__none": {5099, 0}, "sampled__none": {774, 424}} {
+		c := scenario(t, name)
+		made := [2]int{}
+		for _, p := range c.Phase {
+			switch p {
+			case Generate:
+				made[0]++
+			case Backward:
+				made[1]++
+			}
+		}
+		if made != want {
+			t.Errorf("%s: %v made by generation and by backward passes: want %v", name, made, want)
+		}
 	}
 }
 

@@ -164,7 +164,7 @@ func caveats(before, after *report.Document, a, b *report.Device, sites []report
 				[...]string{"first", "second"}[i], n)
 		}
 		if text := doc.OmittedText(); text != "" {
-			add("Of the %s input: %s%s", [...]string{"first", "second"}[i], strings.ToLower(text[:1]), strings.TrimSuffix(text[1:], "."))
+			add("Of the %s input: l%s", [...]string{"first", "second"}[i], strings.Trim(text, "L."))
 		}
 	}
 	return out

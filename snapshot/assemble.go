@@ -353,14 +353,11 @@ func (d *decoder) assembleAnnotations(v value) error {
 // roomForSetting counts the settings looked at: dictionaries that refer to
 // each other could otherwise be walked for ever.
 func (d *decoder) roomForSetting() bool {
-	const most = 1000
-	if d.flattened++; d.flattened == most+1 {
-		d.note(manySettings)
+	if d.flattened++; d.flattened == 1001 {
+		d.note("more than 1000 allocator_settings, of which the others are left out")
 	}
-	return d.flattened <= most
+	return d.flattened <= 1000
 }
-
-const manySettings = "more than 1000 allocator_settings, of which the others are left out"
 
 const oddSettings = "allocator_settings that are no dictionary"
 

@@ -41,19 +41,17 @@ func (d *decoder) container(op byte, at int) error {
 		case pickle.Tuple:
 			return d.tuple(m)
 		case pickle.FrozenSet:
-			d.stack = d.stack[:m]
-			d.push(kOpaque)
+			d.stack = append(d.stack[:m], kOpaque)
 			return nil
 		}
 		items := d.stack[m:]
 		d.stack = d.stack[:m] // items stay readable until the next push
 		return d.build(op, at, items)
 	case pickle.Append, pickle.SetItem:
-		n := 1
+		m := len(d.stack) - 1
 		if op == pickle.SetItem {
-			n = 2
+			m--
 		}
-		m := len(d.stack) - n
 		if m-1 < d.floor() {
 			return d.fail(at, "%s with too few values on the stack", opNames[op])
 		}
@@ -75,42 +73,34 @@ func (d *decoder) container(op byte, at int) error {
 }
 
 var opNames = map[byte]string{pickle.Append: "APPEND", pickle.Appends: "APPENDS", pickle.SetItem: "SETITEM",
-	pickle.SetItems: "SETITEMS",
-	pickle.AddItems: "ADDITEMS"}
+	pickle.SetItems: "SETITEMS", pickle.AddItems: "ADDITEMS"}
 
 // build makes a list or dictionary of the values that protocol 0 puts on the
 // stack first.
 func (d *decoder) build(op byte, at int, items []value) error {
 	items = append([]value(nil), items...)
-	var err error
+	push, fill := d.pushDict, byte(pickle.SetItems)
 	if op == pickle.List {
-		err = d.pushList(kList, nil)
-	} else {
-		err = d.pushDict()
+		push, fill = func() error { return d.pushList(kList, nil) }, pickle.Appends
 	}
+	err := push()
 	if err != nil || len(items) == 0 {
 		return err
 	}
 	m := len(d.stack)
 	d.stack = append(d.stack, items...)
-	if op == pickle.List {
-		err = d.extend(pickle.Appends, at, d.stack[m-1], m)
-	} else {
-		err = d.extend(pickle.SetItems, at, d.stack[m-1], m)
-	}
+	err = d.extend(fill, at, d.stack[m-1], m)
 	d.stack = d.stack[:m]
 	return err
 }
 
-// takeRow accounts for a row of a table, and for more bytes. A table that has to grow is there
-// twice meanwhile, larger by a quarter.
+// takeRow accounts for a row of a table. One that grows, by a quarter, is there twice meanwhile.
 func (o *objects) takeRow(row, more int64, filled, room int) error {
-	if filled == room {
-		if err := o.roomFor(row * int64(filled) / 4 * 5); err != nil {
-			return err
-		}
+	err := o.take(row + more)
+	if err == nil && filled == room {
+		err = o.roomFor(row * int64(filled) / 4 * 5)
 	}
-	return o.take(row + more)
+	return err
 }
 
 func (o *objects) pushList(kind value, items []value) error {
@@ -123,25 +113,23 @@ func (o *objects) pushList(kind value, items []value) error {
 }
 
 func (o *objects) pushDict() error {
-	if err := o.takeRow(dictBytes, 0, len(o.dicts), cap(o.dicts)); err != nil {
-		return err
+	err := o.takeRow(dictBytes, 0, len(o.dicts), cap(o.dicts))
+	if err == nil {
+		o.dicts = append(o.dicts, dict{memo: -1})
+		o.push(newValue(kDict, uint64(len(o.dicts)-1)))
 	}
-	o.dicts = append(o.dicts, dict{memo: -1})
-	o.push(newValue(kDict, uint64(len(o.dicts)-1)))
-	return nil
+	return err
 }
 
 // tuple makes one of the values from m on; two small integers are a pool id.
 func (d *decoder) tuple(m int) error {
 	items := d.stack[m:]
 	if len(items) == 2 && items[0].kind() == kInt && items[1].kind() == kInt {
-		pool := d.pool(Pool{items[0].int(), items[1].int()})
-		d.stack = append(d.stack[:m], newValue(kPool, uint64(pool)))
+		d.stack = append(d.stack[:m], newValue(kPool, uint64(d.pool(Pool{items[0].int(), items[1].int()}))))
 		return nil
 	}
-	copied := append([]value(nil), items...)
 	d.stack = d.stack[:m]
-	return d.pushList(kTuple, copied)
+	return d.pushList(kTuple, append([]value(nil), items...))
 }
 
 // extend adds the values from m on to a list, a dictionary or a set.

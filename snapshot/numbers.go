@@ -92,9 +92,7 @@ func (d *decoder) float(op byte, at int) error {
 			return d.fail(at, "%.40q is no number", line)
 		}
 	}
-	if err := d.take(8); err != nil {
-		return err
-	}
+	d.used += 8 // as of an integer
 	d.floats = append(d.floats, f)
 	d.push(newValue(kFloat, uint64(len(d.floats)-1)))
 	return nil

@@ -1,6 +1,8 @@
 package phases
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -25,11 +27,7 @@ func (a *Program) findPacked() {
 			freed, bytes = append(freed, id), bytes+a.Timeline.Requested(id)
 		case a.Events.Action[i] == snapshot.Alloc:
 			if len(freed) >= few && i < setup {
-				for _, flat := range made[max(0, len(made)-recent):] {
-					if a.pack(flat, freed, bytes, i) {
-						break
-					}
-				}
+				a.pack(made[max(0, len(made)-recent):], freed, bytes, i)
 			}
 			for from := 0; len(freed)-from >= few && !a.Recorded.Allocs; {
 				end := from + 1
@@ -48,22 +46,21 @@ func (a *Program) findPacked() {
 	}
 }
 
-// pack marks a flat buffer and what it was made of, if it is one at an event.
-func (a *Program) pack(flat timeline.AllocationID, parts []timeline.AllocationID, bytes int64, event int) bool {
-	n := a.Timeline.Requested(flat)
-	if n < bytes || n-bytes > bytes/64 || a.Freed(flat) <= event { // padded for all ranks
-		return false
-	}
-	for _, id := range parts {
-		if a.Born(id) > a.Born(flat) {
-			return false
+// pack marks the first of some allocations that is a flat buffer at an event, and what it was
+// made of.
+func (a *Program) pack(made, parts []timeline.AllocationID, bytes int64, event int) {
+	for _, flat := range made {
+		n, padded := a.Timeline.Requested(flat), bytes/64 // for all ranks
+		if n < bytes || n-bytes > padded || a.Freed(flat) <= event ||
+			slices.ContainsFunc(parts, func(id timeline.AllocationID) bool { return a.Born(id) > a.Born(flat) }) {
+			continue
 		}
+		a.Packed[flat] = true
+		for _, id := range parts {
+			a.Unpacked[id] = true
+		}
+		return
 	}
-	a.Packed[flat] = true
-	for _, id := range parts {
-		a.Unpacked[id] = true
-	}
-	return true
 }
 
 // isModel reports whether what is freed in the order of its birth are the weights of a

@@ -83,16 +83,7 @@ func (a phaseFinder) hintForward(from, to, end int) {
 	if n := len(a.Roots); n > 0 {
 		lastEnd, first = a.Roots[n-1].first, a.Roots[0].first == to && !a.modelIsOlder()
 	}
-	goes := map[int64]int{} // by size: the last of what is made now and goes some day
-	for i := from; i < batch; i++ {
-		n, id := a.Events.Size[i], a.Timeline.Of[i]
-		if a.Events.Action[i] != snapshot.Alloc || !first && a.Outlives(id) {
-			continue
-		}
-		if a.batches[n] = true; !a.Outlives(id) {
-			goes[n] = i
-		}
-	}
+	goes := a.seeBatches(from, batch, first)
 	kept := false
 	for i := from; i < to; i++ {
 		if a.hints[i] != 0 {
@@ -111,6 +102,22 @@ func (a phaseFinder) hintForward(from, to, end int) {
 			a.hints[i] = meaning.HintOf(meaning.Data)
 		}
 	}
+}
+
+// seeBatches notes the sizes of batches, of the first one all, of others what goes some
+// day, and gives for each size the last that does.
+func (a phaseFinder) seeBatches(from, to int, first bool) map[int64]int {
+	goes := map[int64]int{}
+	for i := from; i < to; i++ {
+		n, id := a.Events.Size[i], a.Timeline.Of[i]
+		if a.Events.Action[i] != snapshot.Alloc || !first && a.Outlives(id) {
+			continue
+		}
+		if a.batches[n] = true; !a.Outlives(id) {
+			goes[n] = i
+		}
+	}
+	return goes
 }
 
 // batchEnd is where the batch has been loaded: what an iteration begins with and

@@ -28,7 +28,7 @@ type Program struct {
 	RunOf            []int32                        // by event
 	NextBackward     []int32                        // by run: the first backward pass at or after it
 	NextOptimizer    []int32                        // by run: the first optimizer run after it
-	Waiting          [][]meaning.Step               // forward passes that follow each other, and their backward passes come, or would have come, later
+	Waiting          [][]meaning.Step               // passes in a row whose backward passes come later, or would have
 	Trains           bool                           // it has a backward pass
 	OOMs             []int                          // events of failed requests
 	Loads            map[snapshot.StackID]bool      // the program's lines that load batches

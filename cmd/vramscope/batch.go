@@ -362,6 +362,7 @@ what one batch over all runs would have written.`,
 	outputFlag(cmd, &output, "`FOLDER` or s3:// URL of the results")
 	failOnFlag(cmd, &failOn)
 	pruneFlag(cmd, &prune, "that no part has")
+	maxMemoryFlag(cmd, new(string))
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing")
 	cobra.CheckErr(cmd.MarkFlagRequired("output"))
 	return cmd

@@ -27,6 +27,7 @@ type budgetFlags struct {
 	vocabulary            int64
 	noLadder, allLogits   bool
 	plan, precisionGiven  bool
+	given                 func(flag string) bool
 	redact                bool
 	recipePaths           []string
 	recipes               open.Recipes
@@ -113,7 +114,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if given { // what is asked for wins over what the files say
 		c = c.Unpacked()
 	}
-	f.precisionGiven = cmd.Flags().Changed("precision")
+	f.precisionGiven, f.given = cmd.Flags().Changed("precision"), cmd.Flags().Changed
 	if d.Document, err = f.answer(c); err != nil {
 		return err
 	}
@@ -235,6 +236,9 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	}
 	doc := budget.NewDocument(b)
 	doc.Solved, doc.Plans = solved, plans
+	if n := budget.Assumed(c, b, f.given); n != "" {
+		doc.Notes = append(doc.Notes, n)
+	}
 	if f.plan && len(plans) == 0 {
 		doc.Notes = append(doc.Notes, "--plan: nothing that was searched fits "+gs[0].Name)
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 )
 
-// boundedCommands answer once and end. A batch keeps its runs within bounds one by one.
-var boundedCommands = []string{"analyze", "budget", "diff", "explain", "export", "page", "whatif"}
+// boundedCommands answer once and end. A batch bounds each of its processes.
+var boundedCommands = []string{"analyze", "budget", "diff", "explain", "export", "merge", "page", "whatif"}
 
 // leastMemory is what the program and a small recording take, in bytes: a lower limit is one
 // for what is read.

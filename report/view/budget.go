@@ -223,10 +223,11 @@ func (s *sheet) plans(d *budget.Document) {
 		}
 	}
 	if len(lines) > 0 {
-		lines = append(lines, "The rest is about the first. Full training comes first, then 8-bit state, adapters, adapters on 4-bit weights; "+
-			"within each the fastest. Times are estimates for an H100, good for the order alone.")
+		lines = append(lines, "The rest is about the first. Full training comes first, then 8-bit state, adapters, "+
+			"adapters on 4-bit weights; within each the fastest. Times are estimates for an H100, good for the order alone.")
 		if p := d.Plans[0].Setting; p.Precision == "bf16" && p.LoRA == 0 && p.Adapter != "ia3" && !p.MasterWeights {
-			lines = append(lines, "--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps them in 32.")
+			lines = append(lines, "--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps "+
+				"them in 32.")
 		}
 		s.add(Part{Heading: "Plans", Level: 2, Text: lines, List: true})
 	}

@@ -62,6 +62,8 @@ func markWidestIn(a *rules.Facts, backward *phases.Run, least int64) {
 // markEach marks, without stacks, the logits of a loss for each word or row: after several
 // requests of one size, which is a multiple of the number of words, nll_loss runs. It makes
 // two scalars.
+//
+// complexity: three walks, and what a size must be to be that of logits.
 func markEach(a *rules.Facts, p rules.Pass) {
 	const several, large = 4, 1 << 16
 	if a.Recorded.Allocs || p.Backward == nil {

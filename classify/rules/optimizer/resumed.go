@@ -13,7 +13,6 @@ import (
 // the weights themselves. No model has its own weights like that. Where stacks show
 // files and no step is seen, a file must have brought them.
 func FindResumed(a *rules.Facts) {
-	const few = 8 // pairs
 	a.Beside = map[timeline.AllocationID]rules.Claim{}
 	var ids []timeline.AllocationID // what setup leaves
 	read := map[int64]int{}         // by size: when the last of what a file brought goes, as weights that are copied
@@ -26,8 +25,14 @@ func FindResumed(a *rules.Facts) {
 			read[n] = max(read[n], a.Freed(id))
 		}
 	}
-	defer markCopies(a, ids)
-	defer markSurplus(a, ids, read)
+	markPairs(a, ids)
+	markSurplus(a, ids, read)
+	markCopies(a, ids)
+}
+
+// markPairs marks moments that come two by two, after as many weights of their sizes.
+func markPairs(a *rules.Facts, ids []timeline.AllocationID) {
+	const few = 8         // pairs
 	of := map[int64]int{} // by size
 	for _, id := range ids {
 		of[a.Timeline.Requested(id)]++
@@ -92,7 +97,7 @@ func markSurplus(a *rules.Facts, ids []timeline.AllocationID, read map[int64]int
 		if seen[n]++; g == 0 || seen[n] <= g || a.StateSize[n] || a.Beside[id].Sure > 0 {
 			continue
 		}
-		if all == 3*g || all == 2*g && read[n] > a.Born(id) && isBrought(a, id) {
+		if isBrought(a, id) && (all == 3*g || all == 2*g && read[n] > a.Born(id)) {
 			markState(a, id, [...]meaning.Detail{meaning.Moment2, meaning.Moment1}[(seen[n]-g)%2])
 		}
 	}
@@ -110,6 +115,8 @@ func markState(a *rules.Facts, id timeline.AllocationID, d meaning.Detail) {
 // markCopies marks what has the sizes of weights in full precision where only those in half
 // precision have gradients, and what has that of a flat buffer of all weights: an
 // optimizer's copies, and before them what gradients are summed in, if there are two.
+//
+// complexity: a table of what a size may be.
 func markCopies(a *rules.Facts, ids []timeline.AllocationID) {
 	flat, seen := map[int64]bool{}, map[int64]int{}
 	for id := range a.Packed {

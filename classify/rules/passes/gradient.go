@@ -46,10 +46,11 @@ func findGradientCopies(a *rules.Facts) map[int64]map[timeline.AllocationID]bool
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		n := a.Timeline.Requested(id)
-		if a.Phase[id] != meaning.Backward || a.Born(id) < 0 || n <= phases.Scalar || a.WeightSize[n] == 0 || !rules.OutlivesPass(a, id) {
+		b := a.Born(id)
+		if a.Phase[id] != meaning.Backward || b < 0 || n <= phases.Scalar || a.WeightSize[n] == 0 || !rules.OutlivesPass(a, id) {
 			continue
 		}
-		there[n] = slices.DeleteFunc(there[n], func(old timeline.AllocationID) bool { return a.Freed(old) < a.Born(id) })
+		there[n] = slices.DeleteFunc(there[n], func(old timeline.AllocationID) bool { return a.Freed(old) < b })
 		if there[n] = append(there[n], id); len(there[n]) <= a.WeightSize[n] {
 			continue
 		}
@@ -57,7 +58,7 @@ func findGradientCopies(a *rules.Facts) map[int64]map[timeline.AllocationID]bool
 			copies[n] = map[timeline.AllocationID]bool{}
 		}
 		copies[n][id] = true
-		if first := there[n][len(there[n])-1-a.WeightSize[n]]; a.Run(a.Born(first)) == a.Run(a.Born(id)) { // else of another model
+		if first := there[n][len(there[n])-1-a.WeightSize[n]]; a.Run(a.Born(first)) == a.Run(b) { // else of another model
 			found++
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 var TemporaryInBackward = &rules.Rule{
 	ID: "temporary-in-backward",
-	Doc: `Made and freed within one backward pass, or freed by the next event but one. Less sure, without stacks, where forward keeps so little that the host may
-keep the rest: what is brought back lives as long.`,
+	Doc: `Made and freed within one backward pass, or freed by the next event but one. Less sure, without stacks, where
+forward keeps so little that the host may keep the rest: what is brought back lives as long.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{rules.Lives},

@@ -37,7 +37,8 @@ func castsPerPass(a *rules.Facts) map[int64]int {
 	all, least := map[cast]int{}, map[int64]int{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 && a.WeightHalf[n] && !followsWeight(a, id) {
+		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 &&
+			a.WeightHalf[n] && !followsWeight(a, id) {
 			all[cast{n, a.Run(a.Born(id))}]++
 		}
 	}

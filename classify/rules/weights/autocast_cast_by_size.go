@@ -120,6 +120,8 @@ func copyUsed(a *rules.Facts, made, converted, pass int) timeline.AllocationID {
 // back, and as many again once these are all gone: several passes may follow each
 // other. Where all were seen in use, they are those, and the places of such a pass
 // tell them in others.
+//
+// complexity: what is known of a pass, then one walk in which the rest is counted
 func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, used map[timeline.AllocationID]bool,
 	places map[int64][]timeline.AllocationID, copies []bool,
 ) {

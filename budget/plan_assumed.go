@@ -1,0 +1,110 @@
+package budget
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
+
+// assumption is what a setting takes for granted unless a flag says otherwise.
+type assumption struct {
+	flag, other string              // the flag, and what else it may say
+	vary        func(*Setting) bool // makes it so; false: it isn't assumed here
+}
+
+// assumptions are those that may move a training's figures.
+var assumptions = []assumption{
+	{"optimizer", "", func(s *Setting) bool {
+		_, ok := optimizers[s.Optimizer+"-fused"]
+		s.Optimizer += "-fused"
+		return ok
+	}},
+	{"attention", "eager", func(s *Setting) bool { was := s.Attention; s.Attention = "eager"; return was != "eager" }},
+	{"loss", "fused", func(s *Setting) bool { was := s.Loss; s.Loss = "fused"; return was == "default" }},
+	{"framework", "transformers", func(s *Setting) bool {
+		was := s.Framework
+		s.Framework = "transformers"
+		if was == "torchtitan" || was == "torchtune" {
+			s.DropOutputs = false
+		}
+		return was != s.Framework
+	}},
+	{"framework", "torchtune", func(s *Setting) bool { was := s.Framework; s.Framework = "torchtune"; return was == "transformers" }},
+	{"drop-outputs", "", func(s *Setting) bool { was := s.DropOutputs; s.DropOutputs = true; return !was }},
+	{"padding", "", func(s *Setting) bool { was := s.Padding; s.Padding = true; return !was }},
+	{"master-weights", "", func(s *Setting) bool {
+		was := s.MasterWeights
+		s.MasterWeights = true
+		return !was && !s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16")
+	}},
+	{"keep-gradients", "", func(s *Setting) bool { was := s.KeepGradients; s.KeepGradients = true; return !was }},
+	{"trainer", "", func(s *Setting) bool { was := s.Trainer; s.Trainer = true; return !was }},
+	{"lora-dtype", "model", func(s *Setting) bool { was := s.LoRADtype; s.LoRADtype = "model"; return s.adapts() && was != "model" }},
+	{"lora-dropout", "0.05", func(s *Setting) bool { was := s.LoRADropout; s.LoRADropout = 0.05; return s.LoRA > 0 && was == 0 }},
+	{"plain-scales", "", func(s *Setting) bool {
+		was := s.PlainScales
+		s.PlainScales = true
+		return s.Precision == "int4" && !was
+	}},
+	{"compile", "", func(s *Setting) bool { was := s.Compile; s.Compile = true; return !was }},
+	{"torch", "2.0", func(s *Setting) bool { was := s.Torch; s.Torch = "2.0"; return was == "" }},
+}
+
+// worthNaming is the part of the peak from which on an assumption is named.
+const worthNaming = 0.02
+
+// Assumed names what a training's budget takes for granted though it moves the peak by more
+// than 2 %, with what each would make of it, the largest first; "" without any. Flags that
+// are given are no assumptions.
+func Assumed(c *Config, b *Budget, given func(flag string) bool) string {
+	if b.Setting.Inference {
+		return ""
+	}
+	type moved struct {
+		text string
+		by   int64
+	}
+	var all []moved
+	for _, a := range assumptions {
+		s := b.Setting
+		if given(a.flag) || !a.vary(&s) {
+			continue
+		}
+		s.reserve, s.fullest = 1, b.fullest
+		x, err := Compute(c, s)
+		if err != nil {
+			continue
+		}
+		by := x.PeakBytes - b.PeakBytes
+		if math.Abs(float64(by)) <= worthNaming*float64(b.PeakBytes) {
+			continue
+		}
+		words := "--" + a.flag
+		switch {
+		case a.flag == "optimizer":
+			words += " " + s.Optimizer
+		case a.other != "":
+			words += " " + a.other
+		}
+		sign := "+"
+		if by < 0 {
+			sign = "-"
+		}
+		all = append(all, moved{fmt.Sprintf("%s (%s%s)", words, sign, units.Size(max(by, -by))), by})
+	}
+	slices.SortStableFunc(all, func(a, b moved) int {
+		return cmp.Compare(math.Abs(float64(b.by)), math.Abs(float64(a.by)))
+	})
+	words := make([]string, len(all))
+	for i, m := range all {
+		words[i] = m.text
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return "what no flag said, and would move the peak by more than 2 %: " + strings.Join(words, ", ")
+}
