@@ -54,7 +54,10 @@ type Result struct {
 	// Survived: a request that failed in the recording was met. What the
 	// program would have done next isn't recorded: the replay ends there.
 	Survived bool
-	Until    int // the last event that was replayed
+	// Pieces are bytes that no request as large as the one survived can have any more:
+	// they stay free beside blocks in use when the cache is given back.
+	Pieces int64
+	Until  int // the last event that was replayed
 }
 
 // run is a replay under way.
@@ -64,6 +67,7 @@ type run struct {
 	slots []allocator.BlockID
 	Result
 	allocated int64
+	survived  int64 // rounded bytes of the request that was met though it had failed
 }
 
 // Run replays the program. Its memory is proportional to the blocks in use at
@@ -163,6 +167,7 @@ func (r *run) play(s *Scenario, ops []op) {
 				r.allocated += a.Size(id)
 				r.PeakAllocated = max(r.PeakAllocated, r.allocated)
 				r.Survived, r.Until = true, int(o.event)
+				r.survived = r.a.Request(o.bytes, o.pair).Bytes
 				return
 			}
 			r.note(o)
@@ -203,5 +208,9 @@ func (r *run) finish() Result {
 	r.FinalAllocated, r.FinalReserved = r.allocated, r.a.Reserved
 	r.Segments, r.Mapped, r.Retries, r.DeviceCalls = r.a.Segments, r.a.Mapped(), r.a.Retries, r.a.Calls
 	r.Allocations += len(r.p.older)
+	if r.Survived {
+		r.a.EmptyCache()
+		r.Pieces = r.a.Pieces(r.survived)
+	}
 	return r.Result
 }

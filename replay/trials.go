@@ -120,7 +120,7 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 		o.AllowedBytes = new(s.Allowed)
 	}
 	if most := s.most(); most > 0 && !r.OOM {
-		o.LeftBytes, o.leftThen = new(most-r.PeakAllocated), new(most-r.FinalAllocated)
+		o.LeftBytes, o.leftThen = new(most-r.PeakAllocated), new(most-r.FinalAllocated-r.Pieces)
 	}
 	o.given = x.given
 	if r.OOM {

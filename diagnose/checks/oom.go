@@ -177,6 +177,11 @@ func (f *failure) shortage(d *Draft) {
 		}
 		d.Title = fmt.Sprintf("True shortage: %s still has to make %s, %s are missing", step, units.Bytes(s.Still),
 			units.Bytes(s.Missing))
+		if s.Missing == 0 {
+			d.Confidence = 0.7
+			d.Title = fmt.Sprintf("True shortage: %s still has to make %s, which would leave %s; no setting that was "+
+				"replayed carries it on", step, units.Bytes(s.Still), units.Bytes(s.Usable-s.Need(f.recorded)))
+		}
 		d.Evidence = append(d.Evidence, fmt.Sprintf("the step needs %s in all, of %s that PyTorch could have%s",
 			units.Bytes(s.Need(f.recorded)), units.Bytes(s.Usable), besides))
 	case s.Missing == 0:

@@ -64,7 +64,7 @@ func (p *Pass) StillToCome(o *timeline.OOM) int64 { return ToCome.Of(p)[o.Event]
 
 // InPieces reports whether a failed request, which what was free would have held in
 // one piece, failed for the pieces: the rest of its phase would have fitted, too, and
-// if settings were replayed, one of them meets it.
+// if settings were replayed, one of them meets it and carries the phase on.
 func (p *Pass) InPieces(o *timeline.OOM, capacity int64) bool {
 	const nearlyAll = 5 // percent that the request would have left: the rest needs more, unless a like step shows it
 	rest, left := ToCome.Of(p)[o.Event], capacity-o.Active
@@ -73,5 +73,8 @@ func (p *Pass) InPieces(o *timeline.OOM, capacity int64) bool {
 	}
 	tried := OtherSettings.Of(p)
 	return tried == nil || !tried.Scenarios[0].OOM || *tried.Scenarios[0].OOMEvent != o.Event ||
-		slices.ContainsFunc(tried.Scenarios, func(x replay.Outcome) bool { return x.Survived && !x.OOM })
+		slices.ContainsFunc(tried.Scenarios, func(x replay.Outcome) bool {
+			left, _, known := x.Spare()
+			return x.Survived && !x.OOM && (!known || left >= rest.Bytes-o.Requested)
+		})
 }

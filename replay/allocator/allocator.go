@@ -406,6 +406,21 @@ func (a *Allocator) Short(q Request) int64 {
 	return max(0, a.Reserved+a.SegmentFor(q.Bytes)-a.limit, a.Reserved+a.Needs(q.Bytes)-a.device.capacity)
 }
 
+// Pieces are the bytes of free blocks that are smaller than a request, in all. A block of its
+// size that is freed later may keep the pages at both of its ends: they count, too, where
+// pages are mapped and the request takes more than one.
+func (a *Allocator) Pieces(request int64) (bytes int64) {
+	if page := a.page(false); a.Expandable && request > page {
+		bytes += 2 * page
+	}
+	for i := range a.blocks {
+		if b := &a.blocks[i]; b.state == free && b.size < request {
+			bytes += b.size
+		}
+	}
+	return bytes
+}
+
 // Confine empties the cache where more is reserved than may be, and tells by how many
 // bytes it still is.
 func (a *Allocator) Confine() int64 {
