@@ -262,3 +262,28 @@ func TestRulesAreMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestRulesAreNoSurerThanRight: on average a rule is as often right, in blocks of the
+// labelled recordings, as it says that it is.
+func TestRulesAreNoSurerThanRight(t *testing.T) {
+	const few, rounding = 100, 1 // blocks, percent
+	known := map[string]string{
+		"collective":         "tensor parallel layers: what they gather is part of the model, and counts as activations there",
+		"temporary-in-setup": "whole weights that are there until each rank has its shard",
+	}
+	text, err := os.ReadFile("testdata/measured.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		var id string
+		var blocks int
+		var right, bytes, sure float64
+		if n, _ := fmt.Sscanf(line, "%s\t%d\t%f\t%f\t%f", &id, &blocks, &right, &bytes, &sure); n < 5 || blocks < few {
+			continue
+		}
+		if surer := sure > right+rounding; surer != (known[id] != "") {
+			t.Errorf("%s is right in %.1f %% of %d blocks, and %.0f %% sure", id, right, blocks, sure)
+		}
+	}
+}
