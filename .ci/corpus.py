@@ -26,23 +26,15 @@ TestCorpusManifest TestCorpusTraces TestCorpusExamples TestCorpusByEye TestTempl
 TestLabelledFindings TestFoundRecordings TestWhoseCode
 """.split()
 
-# Runs recorded after the figures in classify/testdata/accepted*.json were accepted: what is said of some is still wrong.
-# Their peaks and addresses must hold; their categories, leaks and findings count once a name is taken out here.
-NEW = set("""
-distill__cached_scores meta__maml_second_order pipeline__1f1b_rank1of4 tensor_parallel__dtensor_rank2of4
-""".split())
-JUDGING = {"classify", "diagnose"}
 
-
-def prepare(shared, folder, without):
+def prepare(shared, folder):
     """The corpus as tests know it: one folder of links."""
     os.makedirs(f"{folder}/labelled")
     for path in glob.glob(f"{shared}/corpus/*") + [f"{shared}/budget", f"{shared}/oracles"]:
         if os.path.basename(path) != "labelled":
             os.symlink(path, os.path.join(folder, os.path.basename(path)))
     for run in glob.glob(f"{shared}/corpus/labelled/*__*"):
-        if os.path.basename(run) not in without:
-            os.symlink(run, f"{folder}/labelled/{os.path.basename(run)}")
+        os.symlink(run, f"{folder}/labelled/{os.path.basename(run)}")
     return folder
 
 
@@ -85,12 +77,12 @@ def peaks(corpus, work):
     return failures + (not compared)
 
 
-def tests(corpus, judged):
+def tests(corpus):
     """How many packages fail on the corpus, and tests are missing."""
     files = subprocess.run(["git", "grep", "-l", "internal/testing/corpus\"", "--", "*_test.go"], check=True, capture_output=True, text=True).stdout
     failed, seen = 0, set()
     for package in sorted({os.path.dirname(name) for name in files.split()}):
-        env = dict(os.environ, VRAMSCOPE_CORPUS=judged if package.split("/")[0] in JUDGING else corpus)
+        env = dict(os.environ, VRAMSCOPE_CORPUS=corpus)
         p = subprocess.run(["go", "test", "-json", "-count=1", "-run", "^(" + "|".join(TESTS) + ")$", "./" + package], env=env, capture_output=True, text=True)
         events = [json.loads(line) for line in p.stdout.splitlines() if line.startswith("{")]
         seen |= {e["Test"] for e in events if e["Action"] in ("pass", "fail") and "Test" in e}
@@ -108,6 +100,5 @@ def tests(corpus, judged):
 
 with tempfile.TemporaryDirectory() as work:
     shared = os.path.abspath(sys.argv[1])
-    corpus = prepare(shared, f"{work}/corpus", set())
-    judged = prepare(shared, f"{work}/judged", NEW)
-    sys.exit(1 if peaks(corpus, work) + tests(corpus, judged) else 0)
+    corpus = prepare(shared, f"{work}/corpus")
+    sys.exit(1 if peaks(corpus, work) + tests(corpus) else 0)
