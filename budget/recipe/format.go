@@ -275,7 +275,12 @@ var stageInName = found([]string{`(zero|z|stage)_?-?3.*offload`, "zero", "3", "o
 	[]string{`(zero|z|stage)_?-?2.*offload`, "zero", "2", "offload", "optimizer"}, []string{`(zero|z|stage)_?-?3`, "zero", "3"},
 	[]string{`(zero|z|stage)_?-?2`, "zero", "2"}, []string{`(zero|z|stage)_?-?1`, "zero", "1"}, []string{`(zero|z|stage)_?-?0`})
 
+// resharded says whether FSDP2 lets go of a block between its passes; with FSDP1's words, too.
+var resharded = found([]string{`^(false|no|shard_grad_op|hybrid_shard_zero2)$`, "keep-gathered", "true"}, []string{`.`})
+
 // shardings are FSDP's strategies, as Transformers and Accelerate name them.
-var shardings = found([]string{`hybrid`, "fsdp", "hybrid"}, []string{`full_shard.*offload|offload.*full_shard`, "fsdp",
-	"full", "offload",
-	"params"}, []string{`full|^1$`, "fsdp", "full"}, []string{`shard_grad_op|^2$`, "zero", "2"}, []string{`no_shard|^3$`})
+var shardings = found([]string{`hybrid.*zero_?2|^5$`, "fsdp", "hybrid", "keep-gathered", "true"},
+	[]string{`hybrid|^4$`, "fsdp", "hybrid"},
+	[]string{`full_shard.*offload|offload.*full_shard`, "fsdp", "full", "offload", "params"},
+	[]string{`full|^1$`, "fsdp", "full"},
+	[]string{`shard_grad_op|^2$`, "fsdp", "full", "keep-gathered", "true"}, []string{`no_shard|^3$`})

@@ -80,8 +80,9 @@ var formats = []format{
 			{"torch_compile", when(Flag{"compile", "true"})}, {"deepspeed", stageInName}, {"fsdp", shardings},
 			{"fsdp_config.offload_params", when(Flag{"offload", "params"})},
 			{"fsdp_config.fsdp_offload_params", when(Flag{"offload", "params"})},
-			{"fsdp_config.fsdp_sharding_strategy", shardings}, {"fsdp_config.activation_checkpointing",
-				when(Flag{"checkpointing", "full"})},
+			{"fsdp_config.fsdp_sharding_strategy", shardings}, {"fsdp_version", number("fsdp-version")},
+			{"fsdp_config.fsdp_version", number("fsdp-version")}, {"fsdp_config.reshard_after_forward", resharded},
+			{"fsdp_config.activation_checkpointing", when(Flag{"checkpointing", "full"})},
 			{"liger_fused_linear_cross_entropy", when(Flag{"loss", "fused"})}, {"cut_cross_entropy", when(Flag{"loss",
 				"fused"})},
 			{"chunked_cross_entropy", when(Flag{"loss", "chunked"})},
@@ -141,7 +142,8 @@ var formats = []format{
 			{"mixed_precision", choice("precision", map[string]string{"bf16": "bf16-mixed", "fp16": "fp16-mixed",
 				"fp8": "fp8-mixed"})},
 			{"distributed_type", found([]string{`^fsdp$`, "fsdp", "full"}, []string{`deepspeed|multi_gpu|^no$`})},
-			{"fsdp_config.fsdp_sharding_strategy", shardings},
+			{"fsdp_config.fsdp_sharding_strategy", shardings}, {"fsdp_config.fsdp_version", number("fsdp-version")},
+			{"fsdp_config.fsdp_reshard_after_forward", resharded},
 			{"fsdp_config.fsdp_offload_params", when(Flag{"offload", "params"})},
 			{"fsdp_config.fsdp_activation_checkpointing", when(Flag{"checkpointing", "full"})},
 			{"parallelism_config.parallelism_config_tp_size", number("tp")},
@@ -227,7 +229,8 @@ var trainerRows = append([]row{
 	{"gradient_accumulation_steps", number("accumulate")}, {"optim", optimizer}, {"lora_dropout", only(withAdapters,
 		share("lora-dropout"))},
 	{"use_dora", only(withAdapters, when(Flag{"dora", "true"}))}, {"torch_compile", when(Flag{"compile", "true"})},
-	{"deepspeed", stageInName}, {"fsdp", shardings}, {"world_size", number("gpus")},
+	{"deepspeed", stageInName}, {"fsdp", shardings}, {"fsdp_config.version", number("fsdp-version")},
+	{"world_size", number("gpus")},
 }, deepspeedRows("deepspeed.")...)
 
 // deepspeedRows are the fields of a DeepSpeed configuration, below a name.
