@@ -12,9 +12,10 @@ import (
 
 var GradientByLife = &rules.Rule{
 	ID: "gradient",
-	Doc: `Made in a backward pass and there after it: the gradient of a weight. Less sure without stacks where no
-weight has its size, since nothing shows then where the pass begins; with them, what a hook makes of no weight's size is
-temporary. A guess where more outlive it than there are weights of the size: the others are copies that a hook keeps.`,
+	Doc: `Made in a backward pass and there after it: the gradient of a weight. Less sure where a weight of its size would have
+another precision, and without stacks where no weight has its size, since nothing shows then where the pass begins;
+with them, what a hook makes of no weight's size is temporary. A guess where more outlive it than there are weights of
+the size: the others are copies that a hook keeps.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{rules.Lives, rules.Sizes},
@@ -27,7 +28,9 @@ temporary. A guess where more outlive it than there are weights of the size: the
 				return rules.As(meaning.Temporary, rules.Guess)
 			case ok && !a.Recorded.Allocs:
 				return rules.As(meaning.Gradients, rules.Guess)
+			case a.Timeline.Older() > 0 || a.WeightSize[a.Timeline.Requested(id)] > 0:
 			case likeWeight(a, id):
+				return rules.As(meaning.Gradients, rules.Likely)
 			case !a.Recorded.Allocs: // or forward's
 				return rules.As(meaning.Gradients, rules.Plausible)
 			case user:
