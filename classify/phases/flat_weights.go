@@ -13,9 +13,8 @@ import (
 // weights of models that are dropped, as a teacher's are.
 func (a *Program) findPacked() {
 	const (
-		few    = 8       // weights
-		recent = 4       // allocations before the first of the frees
-		setup  = 1 << 16 // events
+		few    = 8 // weights
+		recent = 4 // allocations before the first of the frees
 	)
 	a.Packed, a.Unpacked = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
 	var made, freed []timeline.AllocationID // last; one after the other
@@ -26,7 +25,7 @@ func (a *Program) findPacked() {
 		case a.Events.Action[i] == snapshot.FreeRequested:
 			freed, bytes = append(freed, id), bytes+a.Timeline.Requested(id)
 		case a.Events.Action[i] == snapshot.Alloc:
-			if len(freed) >= few && i < setup {
+			if len(freed) >= few {
 				a.pack(made[max(0, len(made)-recent):], freed, bytes, i)
 			}
 			for from := 0; len(freed)-from >= few && !a.Recorded.Allocs; {

@@ -71,23 +71,17 @@ func suppose(hints []meaning.Hint, p meaning.Phase) {
 }
 
 // hintClosures leaves to optimizers that run forward and backward themselves
-// what comes after backward: up to the end of the step, or up to the next
-// zero_grad where that is what the closure begins with.
+// what comes after backward: up to the end of the step, and up to each zero_grad in it.
 func (a phaseFinder) hintClosures() {
-	const atOnce = 2 // events
 	for k, w := range a.Windows {
 		if !w.closure {
 			continue
 		}
-		ends, clears := []int{w.end}, false
+		ends := []int{w.end}
 		for _, x := range inside(a.Windows, k) {
 			if x.phase == meaning.ZeroGrad {
-				clears = clears || x.first <= w.first+atOnce
 				ends = append(ends, x.first)
 			}
-		}
-		if !clears {
-			ends = ends[:1]
 		}
 		for _, end := range ends {
 			rest := end
@@ -135,7 +129,7 @@ func (a phaseFinder) isPlain() bool {
 }
 
 // pastHelpers passes over torch's functions that a program's setup calls
-// itself, once, outside of any module, and makes them part of it.
+// itself, outside of any module, and makes them part of it.
 //
 // complexity: skips events of several kinds in one walk
 func (a phaseFinder) pastHelpers(first int) int {
@@ -146,13 +140,6 @@ func (a phaseFinder) pastHelpers(first int) int {
 	if first == a.Last || !helper(first) {
 		return first
 	}
-	last := make([]int32, len(a.Stacks)) // event at which each stack allocates for the last time
-	for i, action := range a.Events.Action {
-		if action == snapshot.Alloc {
-			last[a.Events.StackOf(i)] = int32(i)
-		}
-	}
-	const once = 64 // events
 	start := first
 	for i := first; i < a.Last; i++ {
 		if a.Events.Action[i] != snapshot.Alloc || a.hints[i] == 0 || a.hints[i] == meaning.HintOf(meaning.Setup) {
@@ -161,7 +148,7 @@ func (a phaseFinder) pastHelpers(first int) int {
 		if !a.hints[i].Is(meaning.Forward, meaning.Generate, meaning.Data) {
 			break // all of the only pass was such functions
 		}
-		if !helper(i) || int(last[a.Events.StackOf(i)]) > i+once {
+		if !helper(i) {
 			start = i
 			break
 		}

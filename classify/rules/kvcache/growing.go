@@ -293,7 +293,6 @@ func findNamed(a *rules.Facts) bool {
 	const (
 		pairs = 4
 		large = 1024
-		long  = 64 // events
 		kinds = 16 // of one model's caches, at most
 	)
 	if a.All&(frames.OwnCache|frames.AnyCache) == 0 {
@@ -326,7 +325,7 @@ func findNamed(a *rules.Facts) bool {
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		m, n := a.Birth(id).Marks, a.Timeline.Requested(id)
-		if m&(frames.OwnCache|frames.AnyCache) == 0 || n < large || !a.Outlives(id) && a.Freed(id)-a.Born(id) < long {
+		if m&(frames.OwnCache|frames.AnyCache) == 0 || n < large {
 			continue
 		}
 		if m&frames.OwnCache != 0 {
