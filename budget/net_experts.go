@@ -14,10 +14,11 @@ type experts struct {
 	act         activation
 	shared      feedForward
 	sharedGate  *linear
-	oss         bool  // clamped halves and x * sigmoid(a x)
-	local       int64 // expert-parallel ranks, 0 or 1 without
-	sharing     int64 // tensor-parallel ranks that have whole experts and share the tokens, 0 or 1 without
-	wideRouter  bool  // routes in float32 (deepseek)
+	oss         bool    // clamped halves and x * sigmoid(a x)
+	local       int64   // expert-parallel ranks, 0 or 1 without
+	load        float64 // tokens that come here, as a multiple of an even share, 0 or 1 without
+	sharing     int64   // tensor-parallel ranks that have whole experts and share the tokens, 0 or 1 without
+	wideRouter  bool    // routes in float32 (deepseek)
 }
 
 func (x *experts) linears() []*linear {
@@ -151,12 +152,14 @@ func (x *experts) forward(m *machine, in *value) *value {
 		shared = x.shared.forward(m, in)
 	}
 	weights := x.route(m, in, t)
+	here := s        // tokens of this rank's experts
 	if x.local > 1 { // tokens on their way to the ranks that have their experts, and back
-		m.pulse(4*s*x.h*m.width, Communication)
+		here = int64(float64(s) * max(x.load, 1))
+		m.pulse(2*(s+here)*x.h*m.width, Communication)
 	}
-	ids := []*storage{m.alloc(8*s, Temporary), m.alloc(8*s, Temporary)} // order and its inverse
-	g := m.gather(in, s*x.h, ids[0])
-	y := grouped(m, g, x.gateUp, s, 2*x.inner, ids[0])
+	ids := []*storage{m.alloc(8*here, Temporary), m.alloc(8*s, Temporary)} // order and its inverse
+	g := m.gather(in, here*x.h, ids[0])
+	y := grouped(m, g, x.gateUp, here, 2*x.inner, ids[0])
 	m.drop(g)
 	if x.upBias != nil {
 		y = m.replace(y, pickBias(m, y, x.upBias, ids[0]))
@@ -171,10 +174,13 @@ func (x *experts) forward(m *machine, in *value) *value {
 		z = m.replace(a, m.mul(a, p[1]))
 	}
 	m.drop(p...)
-	o := grouped(m, z, x.down, s, x.h, ids[0])
+	o := grouped(m, z, x.down, here, x.h, ids[0])
 	m.drop(z)
 	if x.downBias != nil {
 		o = m.replace(o, pickBias(m, o, x.downBias, ids[0]))
+	}
+	if here != s { // each token back to where it came from
+		o = m.replace(o, m.gather(o, s*x.h, ids[1]))
 	}
 	w := m.mul(o, weights)
 	back := m.replace(w, m.gather(w, s*x.h, ids[1]))

@@ -58,6 +58,7 @@ var assumptions = []assumption{
 		s.PlainScales = true
 		return s.Precision == "int4" && !was
 	}},
+	{"expert-load", "2", func(s *Setting) bool { was := s.ExpertLoad; s.ExpertLoad = 2; return s.EP > 1 && was <= 1 }},
 	{"compile", "", func(s *Setting) bool { was := s.Compile; s.Compile = true; return !was }},
 	{"torch", "2.0", func(s *Setting) bool { was := s.Torch; s.Torch = "2.0"; return was == "" }},
 }

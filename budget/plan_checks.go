@@ -99,6 +99,8 @@ func (s Setting) checkNumbers() error {
 		return fmt.Errorf("--new-tokens %d: zero or more", s.NewTokens)
 	case s.LoRA < 0 || s.LoRA > 1<<20:
 		return fmt.Errorf("--lora %d is no rank", s.LoRA)
+	case !(s.ExpertLoad >= 1 && s.ExpertLoad <= max(float64(s.EP), 2)):
+		return fmt.Errorf("--expert-load %v: from 1, an even share, to --ep, all tokens", s.ExpertLoad)
 	case !(s.LoRADropout >= 0 && s.LoRADropout < 1):
 		return fmt.Errorf("--lora-dropout %v: a probability below 1", s.LoRADropout)
 	case s.ReduceBucket < -1 || s.ReduceBucket > 1<<40:

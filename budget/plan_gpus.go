@@ -258,9 +258,15 @@ var notes = []struct {
 		return p.Inference && (p.Compile || p.Float8 || p.ActivationOffload || p.OptimizerInBackward)
 	},
 		"--compile, --float8, --activation-offload and --optimizer-in-backward are of training: they change nothing here"},
-	{func(p *plan) bool { return p.EP > 1 && p.whole.ByRole[RoleExpert] > 0 && !p.Inference },
-		"tokens are taken as spread evenly over the experts: a rank whose experts get twice as many takes twice as much for " +
-			"what goes through them, which isn't counted"},
+	{func(p *plan) bool {
+		return p.EP > 1 && p.ExpertLoad == 1 && p.whole.ByRole[RoleExpert] > 0 && !p.Inference
+	},
+		"tokens are taken as spread evenly over the experts: --expert-load says how many times an even share those of the " +
+			"fullest rank get"},
+	{func(p *plan) bool {
+		return p.ExpertLoad > 1 && (p.EP == 1 || p.whole.ByRole[RoleExpert] == 0 || p.Inference)
+	},
+		"--expert-load changes nothing without --ep, without experts, and in inference"},
 	{func(p *plan) bool { return p.Compile && !p.Inference },
 		"compiled without CUDA graphs: with mode reduce-overhead they have a pool of their own, and three recordings " +
 			"reserved 5 to 17 % more"},

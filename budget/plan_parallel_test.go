@@ -154,11 +154,32 @@ func TestExpertsNoted(t *testing.T) {
 	}
 }
 
-// Trained experts are taken as evenly loaded, and that is said.
-func TestEvenLoadNoted(t *testing.T) {
-	b, err := Compute(configOf(t, mixtral8x7B), Setting{GPUs: 8, EP: 8, Sequence: 64})
-	if err != nil || !strings.Contains(strings.Join(b.Notes, "\n"), "spread evenly over the experts") {
-		t.Errorf("%v, %v", b, err)
+// Trained experts are taken as evenly loaded, and that is said, with what twice the load takes.
+func TestExpertLoad(t *testing.T) {
+	compute := func(load float64) *Budget {
+		t.Helper()
+		b, err := Compute(configOf(t, mixtral8x7B), Setting{GPUs: 8, EP: 8, Sequence: 4096, ExpertLoad: load})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	even, twice := compute(1), compute(2)
+	if !strings.Contains(strings.Join(even.Notes, "\n"), "spread evenly over the experts: --expert-load") {
+		t.Errorf("no note about an even load: %q", even.Notes)
+	}
+	// What a layer keeps of each token and expert: what goes in, gate and up, their activation, the product, what comes out.
+	const share, kept = 2 * 4096, 4096 + 2*14336 + 2*14336 + 4096
+	got := twice.Categories[Activations] - even.Categories[Activations]
+	if want := int64(32 * share * kept * 2); got < want*9/10 || got > want*11/10 {
+		t.Errorf("twice the load takes %d bytes more, want about %d", got, want)
+	}
+	said := Assumed(configOf(t, mixtral8x7B), even, func(string) bool { return false })
+	if !strings.Contains(said, "--expert-load 2 (+") {
+		t.Errorf("twice the load isn't named in %q", said)
+	}
+	if _, err := Compute(configOf(t, mixtral8x7B), Setting{GPUs: 8, EP: 8, ExpertLoad: 9}); err == nil {
+		t.Error("more tokens than all were taken")
 	}
 }
 

@@ -225,7 +225,8 @@ func (s Setting) flags() string {
 		{s.adapts() && s.LoRADtype != "fp32", "--lora-dtype %s", s.LoRADtype},
 		{s.LoRADropout > 0, "--lora-dropout %v", s.LoRADropout}, {s.SaveModules != "", "--modules-to-save %s", s.SaveModules},
 		{s.Accumulate > 1, "--accumulate %d", s.Accumulate}, {s.Attention != "sdpa", "--attention %s", s.Attention},
-		{s.Freeze > 0, "--freeze %d", s.Freeze}, {s.Offload != "none", "--offload %s", s.Offload},
+		{s.ExpertLoad > 1, "--expert-load %g", s.ExpertLoad}, {s.Freeze > 0, "--freeze %d", s.Freeze},
+		{s.Offload != "none", "--offload %s", s.Offload},
 	} {
 		if w.on {
 			add(w.words, w.value)

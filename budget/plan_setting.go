@@ -99,10 +99,11 @@ type Setting struct {
 	Float8              bool   // products in 8 bits, as torchao makes them
 	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
 
-	Freeze      int64  // blocks from the first one on that, with what is before them, aren't trained
-	LoRA        int64  // rank, 0: full training
-	LoRATargets string // all, qv, or names with commas
-	LoRADtype   string // model, fp32
+	ExpertLoad  float64 // tokens that this rank's experts get, as a multiple of an even share; 0: 1
+	Freeze      int64   // blocks from the first one on that, with what is before them, aren't trained
+	LoRA        int64   // rank, 0: full training
+	LoRATargets string  // all, qv, or names with commas
+	LoRADtype   string  // model, fp32
 	LoRADropout float64
 	DoRA        bool   // another name for the adapter "dora"
 	Adapter     string // lora rslora dora lora-fa ia3, the last of which has no rank
@@ -169,6 +170,7 @@ func (s Setting) Defaults() Setting {
 	for _, n := range []*int64{&s.Batch, &s.Accumulate, &s.TP, &s.PP, &s.EP, &s.CP} {
 		*n = cmp.Or(*n, 1)
 	}
+	s.ExpertLoad = cmp.Or(s.ExpertLoad, 1)
 	s.GPUs = cmp.Or(s.GPUs, s.group())
 	s.Sequence = cmp.Or(s.Sequence, 1024)
 	s.DecoderSeq = cmp.Or(s.DecoderSeq, min(s.Sequence, 128))

@@ -24,7 +24,8 @@ func gcd(a, b int64) int64 {
 // routers and narrow latents whole.
 type cutter struct {
 	t       int64
-	ep, etp int64 // expert-parallel ranks, and those that an expert is cut over
+	ep, etp int64   // expert-parallel ranks, and those that an expert is cut over
+	load    float64 // of this rank's experts
 	done    map[*parameter]bool
 	err     error // the first
 }
@@ -35,7 +36,7 @@ func (p *plan) tensorParallel() error {
 		return nil
 	}
 	mod := p.model
-	c := &cutter{t: p.TP, ep: p.EP, etp: p.expertTP, done: map[*parameter]bool{}}
+	c := &cutter{t: p.TP, ep: p.EP, etp: p.expertTP, load: p.ExpertLoad, done: map[*parameter]bool{}}
 	blocks := mod.blocks
 	if mod.encoder != nil {
 		blocks = append(append([]*block{}, blocks...), mod.encoder.blocks...)
@@ -212,7 +213,7 @@ func (c *cutter) experts(f *experts) {
 	case f.inner%c.etp != 0:
 		c.fail("--tp %d does not divide the experts' inner size of %d", c.etp, f.inner)
 	}
-	f.local, f.sharing = c.ep, c.t/c.etp
+	f.local, f.sharing, f.load = c.ep, c.t/c.etp, c.load
 	inner := []int{1, 2, 1, -1} // the inner size's place in each
 	if f.oss {
 		inner[0], inner[1] = 2, 1

@@ -49,6 +49,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.Int64Var(&s.TP, "tp", 1, "tensor-parallel ranks")
 	fl.Int64Var(&s.PP, "pp", 1, "pipeline stages")
 	fl.Int64Var(&s.EP, "ep", 1, "expert-parallel ranks")
+	fl.Float64Var(&s.ExpertLoad, "expert-load", 1,
+		"with --ep, tokens that the experts of the fullest rank get, as a multiple of an even share")
 	fl.Int64Var(&s.CP, "cp", 1, "context-parallel ranks")
 	fl.StringVar(&s.Offload, "offload", "none", "none optimizer params")
 	fl.BoolVar(&s.MasterWeights, "master-weights", false, "a float32 copy of 16-bit weights, and float32 state")
