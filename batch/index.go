@@ -51,8 +51,7 @@ func (b *indexBuilder) add(r *Report) {
 	}
 	doc := r.Document
 	if b.title == nil {
-		title := doc.Title // a pointer into a document would keep all of it
-		b.title = &title
+		b.title = new(doc.Title) // a pointer into a document would keep all of it
 	} else if *b.title != doc.Title {
 		b.title = new(string)
 	}
@@ -92,8 +91,8 @@ func effectOf(doc *report.Document) string {
 
 // device takes the figures of the run's fullest GPU.
 func (b *indexBuilder) device(row *report.IndexRow, p *point, d *report.Device) {
-	allocated, reserved := d.Peaks.Allocated.Bytes, d.Peaks.Reserved.Bytes // not pointers into the document
-	row.Capacity, row.Allocated, row.Reserved = d.CapacityBytes, &allocated, &reserved
+	row.Capacity = d.CapacityBytes
+	row.Allocated, row.Reserved = new(d.Peaks.Allocated.Bytes), new(d.Peaks.Reserved.Bytes) // not pointers into the document
 	for _, c := range report.Categories {
 		row.Categories = append(row.Categories, d.AtPeak.Categories[c])
 	}

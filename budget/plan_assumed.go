@@ -16,6 +16,26 @@ type assumption struct {
 	vary        func(*Setting) bool // makes it so; false: it isn't assumed here
 }
 
+// turnOn makes so what is off.
+func turnOn(field func(*Setting) *bool) func(*Setting) bool {
+	return func(s *Setting) bool {
+		is := field(s)
+		was := *is
+		*is = true
+		return !was
+	}
+}
+
+// say gives a setting a word, in the place of what may be assumed.
+func say(field func(*Setting) *string, word string, assumed func(string) bool) func(*Setting) bool {
+	return func(s *Setting) bool {
+		is := field(s)
+		was := *is
+		*is = word
+		return assumed(was)
+	}
+}
+
 // assumptions are those that may move a training's figures.
 var assumptions = []assumption{
 	{"optimizer", "", func(s *Setting) bool {
@@ -23,8 +43,10 @@ var assumptions = []assumption{
 		s.Optimizer += "-fused"
 		return ok
 	}},
-	{"attention", "eager", func(s *Setting) bool { was := s.Attention; s.Attention = "eager"; return was != "eager" }},
-	{"loss", "fused", func(s *Setting) bool { was := s.Loss; s.Loss = "fused"; return was == "default" }},
+	{"attention", "eager", say(func(s *Setting) *string { return &s.Attention }, "eager",
+		func(was string) bool { return was != "eager" })},
+	{"loss", "fused", say(func(s *Setting) *string { return &s.Loss }, "fused",
+		func(was string) bool { return was == "default" })},
 	{"framework", "transformers", func(s *Setting) bool {
 		was := s.Framework
 		s.Framework = "transformers"
@@ -33,34 +55,39 @@ var assumptions = []assumption{
 		}
 		return was != s.Framework
 	}},
-	{"framework", "torchtune", func(s *Setting) bool {
-		was := s.Framework
-		s.Framework = "torchtune"
-		return was == "transformers"
-	}},
-	{"drop-outputs", "", func(s *Setting) bool { was := s.DropOutputs; s.DropOutputs = true; return !was }},
-	{"padding", "", func(s *Setting) bool { was := s.Padding; s.Padding = true; return !was }},
+	{"framework", "torchtune", say(func(s *Setting) *string { return &s.Framework }, "torchtune",
+		func(was string) bool { return was == "transformers" })},
+	{"drop-outputs", "", turnOn(func(s *Setting) *bool { return &s.DropOutputs })},
+	{"padding", "", turnOn(func(s *Setting) *bool { return &s.Padding })},
 	{"master-weights", "", func(s *Setting) bool {
 		was := s.MasterWeights
 		s.MasterWeights = true
 		return !was && !s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16")
 	}},
-	{"keep-gradients", "", func(s *Setting) bool { was := s.KeepGradients; s.KeepGradients = true; return !was }},
-	{"trainer", "", func(s *Setting) bool { was := s.Trainer; s.Trainer = true; return !was }},
+	{"keep-gradients", "", turnOn(func(s *Setting) *bool { return &s.KeepGradients })},
+	{"trainer", "", turnOn(func(s *Setting) *bool { return &s.Trainer })},
 	{"lora-dtype", "model", func(s *Setting) bool {
 		was := s.LoRADtype
 		s.LoRADtype = "model"
 		return s.adapts() && was != "model"
 	}},
-	{"lora-dropout", "0.05", func(s *Setting) bool { was := s.LoRADropout; s.LoRADropout = 0.05; return s.LoRA > 0 && was == 0 }},
+	{"lora-dropout", "0.05", func(s *Setting) bool {
+		was := s.LoRADropout
+		s.LoRADropout = 0.05
+		return s.LoRA > 0 && was == 0
+	}},
 	{"plain-scales", "", func(s *Setting) bool {
 		was := s.PlainScales
 		s.PlainScales = true
 		return s.Precision == "int4" && !was
 	}},
-	{"expert-load", "2", func(s *Setting) bool { was := s.ExpertLoad; s.ExpertLoad = 2; return s.EP > 1 && was <= 1 }},
-	{"compile", "", func(s *Setting) bool { was := s.Compile; s.Compile = true; return !was }},
-	{"torch", "2.0", func(s *Setting) bool { was := s.Torch; s.Torch = "2.0"; return was == "" }},
+	{"expert-load", "2", func(s *Setting) bool {
+		was := s.ExpertLoad
+		s.ExpertLoad = 2
+		return s.EP > 1 && was <= 1
+	}},
+	{"compile", "", turnOn(func(s *Setting) *bool { return &s.Compile })},
+	{"torch", "2.0", say(func(s *Setting) *string { return &s.Torch }, "2.0", func(was string) bool { return was == "" })},
 }
 
 // worthNaming is the part of the peak from which on an assumption is named.

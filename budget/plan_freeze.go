@@ -1,6 +1,9 @@
 package budget
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // freeze leaves the first blocks of a model, and what is before them, as they are.
 //
@@ -31,12 +34,7 @@ func (s Setting) freeze(mod *model) error {
 
 // trains says whether any of some weights is trained.
 func trains(qs []*parameter) bool {
-	for _, q := range qs {
-		if q.trainable {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(qs, func(q *parameter) bool { return q.trainable })
 }
 
 // unevenTensors adds to the optimizer's tensors what the fullest rank has more than its even

@@ -163,8 +163,8 @@ func caveats(before, after *report.Document, a, b *report.Device, sites []report
 			add("Device %d is compared, the fullest of the %s input's %d", []*report.Device{a, b}[i].Device,
 				[...]string{"first", "second"}[i], n)
 		}
-		if text := doc.OmittedText(); text != "" {
-			add("Of the %s input: l%s", [...]string{"first", "second"}[i], strings.Trim(text, "L."))
+		if text := doc.OmittedLists(); text != "" {
+			add("Of the %s input: left out, as these lists are too long to be read: %s", [...]string{"first", "second"}[i], text)
 		}
 	}
 	return out

@@ -67,17 +67,25 @@ func within(peak, want int64) float64 {
 	return math.Max(0.05*math.Abs(float64(want)), 0.001*float64(peak))
 }
 
+// recorded is a recording of a labelled run, of the corpus where it isn't shipped.
+func recorded(t *testing.T, run, variant string) *snapshot.Snapshot {
+	t.Helper()
+	name := filepath.Join(run, "snapshot_"+variant+".pickle.gz")
+	path := filepath.Join("../testdata/recordings", name)
+	if _, err := os.Stat(path); err != nil {
+		path = corpus.Path(t, "labelled/"+name)
+	}
+	s, err := snapshot.Open(path, snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func TestChangesAgainstBudget(t *testing.T) {
 	for _, run := range budgeted {
 		t.Run(run.run, func(t *testing.T) {
-			path := filepath.Join("../testdata/recordings", run.run, "snapshot_"+run.variant+".pickle.gz")
-			if _, err := os.Stat(path); err != nil {
-				path = corpus.Path(t, "labelled/"+run.run+"/snapshot_"+run.variant+".pickle.gz")
-			}
-			s, err := snapshot.Open(path, snapshot.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := recorded(t, run.run, run.variant)
 			c, err := budget.ReadConfig(strings.NewReader(run.config))
 			if err != nil {
 				t.Fatal(err)
@@ -160,14 +168,7 @@ func TestShardingAsMeasured(t *testing.T) {
 		{"llama1b_bf16_fused__hf_dataloader", "named", map[string]float64{"sharding=2": 3_060_459_520, "sharding=4": 4_914_181_120, "sharding=8": 5_841_041_920}},
 	} {
 		t.Run(run.name, func(t *testing.T) {
-			path := filepath.Join("../testdata/recordings", run.name, "snapshot_"+run.variant+".pickle.gz")
-			if _, err := os.Stat(path); err != nil {
-				path = corpus.Path(t, "labelled/"+run.name+"/snapshot_"+run.variant+".pickle.gz")
-			}
-			s, err := snapshot.Open(path, snapshot.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := recorded(t, run.name, run.variant)
 			tl := timeline.New(s, &s.Devices[0])
 			for name, want := range run.saved {
 				if got, _ := saves(t, tl, classify.New(tl, classify.Options{}), name); math.Abs(float64(got)/want-1) > 0.01 {

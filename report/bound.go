@@ -99,12 +99,17 @@ func shortened(s string) string {
 
 // OmittedText says in a sentence what lists lack, "" where nothing is gone.
 func (d *Document) OmittedText() string {
+	if lists := d.OmittedLists(); lists != "" {
+		return "Left out, as these lists are too long to be read: " + lists + "."
+	}
+	return ""
+}
+
+// OmittedLists says which lists lack how much, "" where nothing is gone.
+func (d *Document) OmittedLists() string {
 	var parts []string
 	for _, o := range d.Omitted {
 		parts = append(parts, units.Count(o.Items)+" of "+o.List)
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "Left out, as these lists are too long to be read: " + strings.Join(parts, ", ") + "."
+	return strings.Join(parts, ", ")
 }

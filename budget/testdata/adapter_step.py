@@ -8,11 +8,12 @@
 A device that keeps the books of an H100 80GB is enough. Transformers' Llama, PEFT, bitsandbytes and PyTorch's allocator run.
 """
 import argparse
-import ctypes
 import os
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from standin import answer, told
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=32000, batch=2, seq=2048, rank=16, steps=3, bits=16).items():
@@ -71,16 +72,6 @@ def adapted(m):
         c = peft.LoraConfig(r=o.rank, target_modules=targets, modules_to_save=save, lora_dropout=o.dropout, use_rslora=o.kind == "rslora",
                             use_dora=o.kind == "dora", task_type="CAUSAL_LM")
     return peft.get_peft_model(m, c, autocast_adapter_dtype=not o.narrow)
-
-
-def told(step):
-    s = torch.cuda.memory_stats()
-    print(f"step {step}: peak {s['requested_bytes.all.peak']}, reserved {s['reserved_bytes.all.peak'] / 2**30:.3f} GiB", flush=True)
-    torch.cuda.reset_peak_memory_stats()
-
-
-def answer(bool_):
-    ctypes.CDLL(None).fakecuda_set_bool(bool_)
 
 
 def main():

@@ -12,7 +12,6 @@ tensor parallelism, pipelining, compiler and allocator run, and DeepSpeed's own 
 writes it; with --zero, as Transformers does.
 """
 import argparse
-import ctypes
 import os
 from collections import defaultdict
 
@@ -21,6 +20,8 @@ import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from standin import answer, told
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=32000, batch=2, seq=4096, world=8, tp=1, pp=1, rank=0,
@@ -223,17 +224,6 @@ def built(m, mesh):
 
 def cross_entropy(logits, y):
     return F.cross_entropy(logits.flatten(0, 1).float(), y.flatten(0, 1))
-
-
-def told(step):
-    s = torch.cuda.memory_stats()
-    print(f"step {step}: peak {s['requested_bytes.all.peak']}, reserved {s['reserved_bytes.all.peak'] / 2**30:.3f} GiB", flush=True)
-    torch.cuda.reset_peak_memory_stats()
-
-
-def answer(bool_):
-    """What the device that computes nothing says when a truth value is read back from it."""
-    ctypes.CDLL(None).fakecuda_set_bool(bool_)
 
 
 def batch():

@@ -29,19 +29,20 @@ func BeforeBackward(a *Facts, id timeline.AllocationID) bool {
 	return pass == nil || a.Freed(id) < pass.First
 }
 
+// matrix is the least bytes of what no bias or norm has by chance.
+const matrix = 1 << 16
+
 // WeightSized is true of what is as large as a weight, and larger than what has a
 // weight's size by chance.
 func WeightSized(a *Facts, id timeline.AllocationID) bool {
-	const large = 1 << 16 // bytes
 	n := a.Timeline.Requested(id)
-	return n >= large && a.WeightSize[n] > 0
+	return n >= matrix && a.WeightSize[n] > 0
 }
 
 // HalfOfMatrix is true of what is half as large as a weight that is no bias.
 func HalfOfMatrix(a *Facts, id timeline.AllocationID) bool {
-	const large = 1 << 16 // bytes
 	n := a.Timeline.Requested(id)
-	return n >= large && a.WeightHalf[n]
+	return n >= matrix && a.WeightHalf[n]
 }
 
 // Row is the largest size that two are multiples of.

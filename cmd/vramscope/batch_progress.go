@@ -191,8 +191,7 @@ func worst(out io.Writer, reports batch.Reports) error {
 		}
 		row.Text, _, _ = strings.Cut(units.Rounded(r.Document.Verdict.Text), ". ")
 		if d := r.Document.Fullest(); d != nil {
-			allocated := d.Peaks.Allocated.Bytes
-			row.Allocated = &allocated
+			row.Allocated = new(d.Peaks.Allocated.Bytes)
 		}
 		same, known := place[row.Text]
 		if !known {

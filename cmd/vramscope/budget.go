@@ -68,6 +68,10 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 	return cmd
 }
 
+// recipeHelp is of --recipe.
+const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, axolotl, LLaMA-Factory, PEFT, accelerate, " +
+	"torchtitan, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
+
 // allLogitsFlag is the one flag of a setting that says the opposite of its field.
 func allLogitsFlag(cmd *cobra.Command, f *budgetFlags) {
 	cmd.Flags().BoolVar(&f.allLogits, "all-logits", false, "the prefill computes every token's logits, not the last one's only")

@@ -128,7 +128,10 @@ func markCopies(a *rules.Facts, ids []timeline.AllocationID) {
 	}
 	for _, id := range ids {
 		n := a.Timeline.Requested(id)
-		half := a.WeightSize[n/2] * int(1-n%2)
+		half := 0
+		if n%2 == 0 {
+			half = a.WeightSize[n/2]
+		}
 		seen[n]++
 		switch own := a.StateSize[n] && a.GradientSize[n] == 0 && (!trained || a.GradientSize[n/2] > 0); {
 		case a.Beside[id].Sure > 0 || a.Packed[id]:

@@ -22,14 +22,15 @@ the size: the others are copies that a hook keeps.`,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		copies := findGradientCopies(a)
 		return func(id timeline.AllocationID) rules.Claim {
+			n := a.Timeline.Requested(id)
 			user := a.Birth(id).Marks&frames.UserInner != 0 // the program's own code, in a hook
-			switch copied, ok := copies[a.Timeline.Requested(id)]; {
+			switch copied, ok := copies[n]; {
 			case ok && (user || copied[id] && !a.Recorded.Allocs):
 				return rules.As(meaning.Temporary, rules.Guess)
 			case ok && !a.Recorded.Allocs:
 				return rules.As(meaning.Gradients, rules.Guess)
-			case a.Timeline.Older() > 0 || a.WeightSize[a.Timeline.Requested(id)] > 0:
-			case likeWeight(a, id):
+			case a.Timeline.Older() > 0 || a.WeightSize[n] > 0: // not all weights are known, or one has its size
+			case n <= phases.Scalar || a.WeightSize[n/2] > 0 || a.WeightHalf[n]: // or in another precision
 				return rules.As(meaning.Gradients, rules.Likely)
 			case !a.Recorded.Allocs: // or forward's
 				return rules.As(meaning.Gradients, rules.Plausible)
@@ -69,11 +70,4 @@ func findGradientCopies(a *rules.Facts) map[int64]map[timeline.AllocationID]bool
 		return nil
 	}
 	return copies
-}
-
-// likeWeight is true of what is as large as a weight, in this precision or another, as
-// far as all weights are known.
-func likeWeight(a *rules.Facts, id timeline.AllocationID) bool {
-	n := a.Timeline.Requested(id)
-	return a.Timeline.Older() > 0 || n <= phases.Scalar || a.WeightSize[n] > 0 || a.WeightSize[n/2] > 0 || a.WeightHalf[n]
 }
