@@ -149,6 +149,20 @@ type Input struct {
 	Notes    []string   `json:"notes"` // how the input is used
 }
 
+// About is the input that a report is of: the first recording, else the first input; nil
+// without any. A model's or a framework's settings are there beside it.
+func (d *Document) About() *Input {
+	for i := range d.Inputs {
+		if d.Inputs[i].Kind == "snapshot" {
+			return &d.Inputs[i]
+		}
+	}
+	if len(d.Inputs) == 0 {
+		return nil
+	}
+	return &d.Inputs[0]
+}
+
 // KeyValue is one setting.
 type KeyValue struct {
 	Key   string `json:"key"`

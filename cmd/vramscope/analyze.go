@@ -125,7 +125,7 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	}
 	formats := documentFormats
 	formats.junit = func(w io.Writer, doc *report.Document) error {
-		return writeGate(w, "analyze", doc.Inputs[0].Path, doc.Verdict.Text, judged(conditions, doc))
+		return writeGate(w, "analyze", doc.About().Path, doc.Verdict.Text, judged(conditions, doc))
 	}
 	if err := f.unused(cmd, doc); err != nil {
 		return err

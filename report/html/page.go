@@ -82,8 +82,8 @@ func newPage(doc *report.Document) (*page, error) {
 	if c := doc.Environment.Command; v.Name == "" && c != nil && len(*c) <= longestName {
 		v.Name = *c
 	}
-	if v.Name == "" && len(doc.Inputs) > 0 {
-		v.Name = report.ShortFile(doc.Inputs[0].Path)
+	if in := doc.About(); v.Name == "" && in != nil {
+		v.Name = report.ShortFile(in.Path)
 		if folder := commonFolder(doc.Inputs); doc.Ranks != nil && folder != "" {
 			v.Name = folder // a job, of which the first input is any rank's
 		}
