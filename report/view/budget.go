@@ -51,6 +51,9 @@ func BudgetSetting(d *budget.Document) string {
 	if n, _ := s["lora"].(int64); n > 0 {
 		line += fmt.Sprintf(", LoRA rank %d on %v", n, s["lora_targets"])
 	}
+	if load, _ := s["expert_load"].(float64); load > 1 {
+		line += fmt.Sprintf(", experts with %g times an even share", load)
+	}
 	if n, _ := s["freeze"].(int64); n > 0 {
 		line += fmt.Sprintf(", %d blocks frozen", n)
 	}
