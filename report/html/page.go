@@ -267,14 +267,6 @@ func bare(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "("), ")")
 }
 
-// gain is what comes of a finding's change.
-func gain(f *report.Finding) string {
-	if f.Saves() > 0 {
-		return "peak " + units.Fall(*f.PeakBefore, *f.PeakAfter)
-	}
-	return bare(units.Rounded(view.Saves(f.SavesBytes)))
-}
-
 // Drawn reports whether anything needs the charting library.
 func (v *page) Drawn() bool {
 	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != nil })

@@ -387,7 +387,7 @@ func (s *sheet) findings(heading string, findings []report.Finding) {
 		x := Finding{Severity: f.Severity, Title: f.Title, Evidence: f.Evidence[:min(len(f.Evidence), s.evidence)],
 			Rest: more(len(f.Evidence)-s.evidence, "line")}
 		if f.Fix != nil {
-			x.Change = *f.Fix + Saves(f.SavesBytes)
+			x.Change = *f.Fix + Gain(f)
 		}
 		if !code[f.Code] {
 			x.Code, code[f.Code] = f.Code, true
