@@ -22,7 +22,7 @@ var trims = [...]trim{
 		inputs: 24, devices: 16},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
 		inputs: 20, devices: 8},
-	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8},
+	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8, inputs: 3},
 }
 
 // sheet is a document's sheet while it is made.
