@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -454,12 +453,7 @@ func duration(d *report.Device) string {
 	if d.FirstTime == nil || d.LastTime == nil || *d.LastTime < *d.FirstTime {
 		return ""
 	}
-	t := time.Duration(*d.LastTime-*d.FirstTime) * time.Microsecond
-	digits := time.Millisecond
-	if t > 10*time.Second {
-		digits = 100 * time.Millisecond
-	}
-	return ", over " + t.Round(digits).String()
+	return ", over " + units.Duration(float64(*d.LastTime-*d.FirstTime)/1e6)
 }
 
 // gaps says what the recording can't show, one line each.
