@@ -436,7 +436,7 @@ func TestAsked(t *testing.T) {
 	}
 	for log, want := range map[string]string{
 		oom("1.50 GiB") + oom("1.25 GiB") + oom("2.00 GiB"): "told 3 times in this log, with 1.25 GiB to 2.00 GiB asked for",
-		oom("1.50 GiB") + oom("1.50 GiB"):                   "told 2 times in this log",
+		oom("1.50 GiB") + oom("1.50 GiB"):                   "told twice in this log",
 	} {
 		if f := found(judged(t, input{name: "train.log", text: log}), "oom_true_shortage"); f == nil ||
 			!slices.Contains(f.Evidence, want) {

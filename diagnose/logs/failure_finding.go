@@ -175,7 +175,7 @@ func (g *failures) repeats(f *report.Finding) {
 		if g.least < g.most {
 			asked = fmt.Sprintf(", with %s to %s asked for", units.Bytes(g.least), units.Bytes(g.most))
 		}
-		say("told %s times in %s%s", units.Count(g.count), where, asked)
+		say("told %s in %s%s", units.Times(g.count), where, asked)
 	}
 	if g.wentOn && g.UpToStep >= 0 {
 		say("steps follow it in the log, up to step %d", g.UpToStep)

@@ -420,22 +420,7 @@ func (s *sheet) shortLogs(main int) {
 	if main >= 0 {
 		return
 	}
-	told := -1
-	if a := s.doc.Verdict.About; a != nil && a.Device < 0 {
-		told = max(a.Finding, 0)
-	}
-	var lines []string
-	for i := range s.doc.Findings {
-		f := &s.doc.Findings[i]
-		if i != told && (i > 0 || told < 0) {
-			lines = append(lines, units.Rounded(f.Title))
-		} else {
-			for _, e := range f.Evidence[:min(len(f.Evidence), shortAlso)] {
-				lines = append(lines, units.Rounded(e))
-			}
-		}
-	}
-	s.lines("SAID", lines, shortRows)
+	s.lines("SAID", s.beyond(), shortRows)
 	before := len(s.parts)
 	s.evidenceFacts()
 	for _, p := range s.parts[before:] {
@@ -446,6 +431,25 @@ func (s *sheet) shortLogs(main int) {
 			p.Lines[i] = units.Rounded(p.Lines[i])
 		}
 	}
+}
+
+// beyond is what logs, monitors and traces say beyond the verdict.
+func (s *sheet) beyond() (lines []string) {
+	told := -1
+	if a := s.doc.Verdict.About; a != nil && a.Device < 0 {
+		told = max(a.Finding, 0)
+	}
+	for i := range s.doc.Findings {
+		f := &s.doc.Findings[i]
+		if i != told && (i > 0 || told < 0) {
+			lines = append(lines, units.Rounded(f.Title))
+		} else {
+			for _, e := range f.Evidence[:min(len(f.Evidence), shortAlso)] {
+				lines = append(lines, units.Rounded(e))
+			}
+		}
+	}
+	return lines
 }
 
 // shortComparison is the budget beside what was measured: the peak, and where they differ.
