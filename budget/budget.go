@@ -253,6 +253,7 @@ func (p *plan) requests(kept bool, prepare func(*run)) (load, step []request) {
 	p.logging = true
 	r := p.simulate(kept, prepare)
 	p.logging = false
+	r.m.done()
 	return (*r.m.log)[:r.loaded], (*r.m.log)[r.loaded:]
 }
 
@@ -278,7 +279,9 @@ func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 	}
 	if p.keepsPackedInputs() && before == 0 {
 		r.trainStep()
-		return p.simulateAfter(kept, r.hoarded(), prepare)
+		hoarded := r.hoarded()
+		r.m.done()
+		return p.simulateAfter(kept, hoarded, prepare)
 	}
 	r.before = r.m.alloc(before, Activations)
 	r.trainStep()

@@ -21,7 +21,7 @@ type machine struct {
 	held    map[*parameter]*storage // .grad
 	cublas  int64                   // workspace of a plain matrix product
 	cublas1 int64                   // workspace of one with a bias epilogue
-	slabs   slabs
+	slabs   *slabs
 	opts    *plan
 	// transposed marks the next record's second input: its gradient arrives
 	// through a transposition.
@@ -123,6 +123,7 @@ func newMachine() *machine {
 		casts: map[*parameter]*value{},
 		accum: map[*parameter]*pending{},
 		held:  map[*parameter]*storage{},
+		slabs: usedSlabs.Get().(*slabs),
 	}
 }
 

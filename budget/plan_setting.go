@@ -143,7 +143,10 @@ type Setting struct {
 
 	encoder bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
 	reserve float64 // reserved over allocated, where it is known already
-	fullest int64   // of a pipeline\'s ranks, from 1 on; 0: not known
+	// everyMicroBatch runs those of a pipeline that are alike, too.
+	everyMicroBatch bool
+
+	fullest int64 // of a pipeline\'s ranks, from 1 on; 0: not known
 }
 
 // Defaults fills in what a plain training loop has.
