@@ -90,7 +90,7 @@ type Setting struct {
 	KeepGradients bool   // zero_grad(set_to_none=False)
 	UseCache      bool   // the model fills a KV cache while it trains
 	DropOutputs   bool   // outputs are dropped before backward
-	Trainer       bool   // autocast wraps the model as Accelerate does: outputs become float32
+	Trainer       bool   // Accelerate's way: outputs become float32, and FSDP reduces 16 bits once a step
 	MasterWeights bool
 
 	Compile             bool   // torch.compile on every block
@@ -143,7 +143,10 @@ type Setting struct {
 
 	encoder bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
 	reserve float64 // reserved over allocated, where it is known already
-	fullest int64   // of a pipeline\'s ranks, from 1 on; 0: not known
+	// everyMicroBatch runs those of a pipeline that are alike, too.
+	everyMicroBatch bool
+
+	fullest int64 // of a pipeline\'s ranks, from 1 on; 0: not known
 }
 
 // Defaults fills in what a plain training loop has.
