@@ -344,7 +344,9 @@ func cause(d *report.Device, o *report.OOM) string {
 }
 
 // peaksAfter reports whether more was in use after a failure than before it: the program went on.
-func peaksAfter(d *report.Device, o *report.OOM) bool { return d.AtPeak.Event != nil && *d.AtPeak.Event > o.Event }
+func peaksAfter(d *report.Device, o *report.OOM) bool {
+	return d.AtPeak.Event != nil && *d.AtPeak.Event > o.Event
+}
 
 // piledUp names the growth that most of the memory belongs to, "" where none does.
 func piledUp(d *report.Device) string {

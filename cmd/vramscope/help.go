@@ -59,7 +59,7 @@ func writeGroup(out io.Writer, cmd *cobra.Command, title string) {
 
 var (
 	tooMany  = regexp.MustCompile(`^(?:accepts|requires( at least)) (\d+) arg\(s\), (?:only )?received (\d+)$`)
-	noValue  = regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (strconv\.ParseInt|strconv\.ParseFloat|strconv\.ParseBool|time)`)
+	noValue  = regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (strconv\.(?:ParseInt|ParseFloat|ParseBool)|time)`)
 	required = regexp.MustCompile(`^required flag\(s\) "([a-z-]+)" not set$`)
 	noFlag   = regexp.MustCompile(`^unknown (?:shorthand )?flag: (.*)$`)
 	// noCommand is of the program itself; what follows may be what cobra thinks was meant.

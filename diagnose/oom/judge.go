@@ -239,15 +239,15 @@ func (f *Failure) limited(q *Request) {
 		units.Bytes(q.Size))
 }
 
-// crowded says what others hold.
+// crowded says what other processes hold.
 func (f *Failure) crowded(q *Request) {
 	f.Confidence, f.Saves = 0.9, q.Others
-	f.Why = fmt.Sprintf("other processes hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(q.Others),
-		units.Bytes(q.Size))
+	f.Why = fmt.Sprintf("other processes hold %s of the GPU's %s; without them the request would have fitted",
+		units.Bytes(q.Others), units.Bytes(q.Size))
 	if q.Missing <= 0 {
 		f.Confidence = 0.8
-		f.Why = fmt.Sprintf("PyTorch held only %s, other processes %s of the GPU's %s", units.Bytes(f.held()), units.Bytes(q.Others),
-			units.Bytes(q.Size))
+		f.Why = fmt.Sprintf("PyTorch held only %s, other processes %s of the GPU's %s", units.Bytes(f.held()),
+			units.Bytes(q.Others), units.Bytes(q.Size))
 	}
 }
 

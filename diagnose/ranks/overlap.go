@@ -103,24 +103,29 @@ func (j *Job) meet(r *Recording, s *snapshot.Snapshot) {
 		if r.Name.PID != 0 && r.Name.PID == other.Name.PID && r.Name.Stem == other.Name.Stem {
 			least = 1
 		}
-		for _, x := range other.Devices {
-			d := s.Device(x.Dev.Device)
-			if d == nil || d.Events.TimeUS == nil {
-				continue
-			}
-			if min(len(x.tail), d.Events.Len()) < least {
-				j.overlaps[[2]int{i, k}] = overlap{short: true}
-				continue
-			}
-			if at := find(&d.Events, x.tail, true, least); at >= 0 {
-				j.overlaps[[2]int{i, k}] = overlap{same: true, shared: at + 1}
-			} else if at := find(&d.Events, x.head, false, least); at >= 0 {
-				j.overlaps[[2]int{k, i}] = overlap{same: true, shared: d.Events.Len() - at}
-			} else {
-				j.overlaps[[2]int{i, k}] = overlap{}
-			}
-			break
+		j.compare(i, k, s, least)
+	}
+}
+
+// compare looks for the i-th recording in the k-th, by the first device that both have.
+func (j *Job) compare(i, k int, s *snapshot.Snapshot, least int) {
+	for _, x := range j.Recorded[i].Devices {
+		d := s.Device(x.Dev.Device)
+		if d == nil || d.Events.TimeUS == nil {
+			continue
 		}
+		if min(len(x.tail), d.Events.Len()) < least {
+			j.overlaps[[2]int{i, k}] = overlap{short: true}
+			continue
+		}
+		if at := find(&d.Events, x.tail, true, least); at >= 0 {
+			j.overlaps[[2]int{i, k}] = overlap{same: true, shared: at + 1}
+		} else if at := find(&d.Events, x.head, false, least); at >= 0 {
+			j.overlaps[[2]int{k, i}] = overlap{same: true, shared: d.Events.Len() - at}
+		} else {
+			j.overlaps[[2]int{i, k}] = overlap{}
+		}
+		return
 	}
 }
 
