@@ -108,7 +108,11 @@ func bars(d *report.Device, m *report.Moment, whole int64) Table {
 func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, when string) string {
 	head := when
 	if len(s.doc.Devices) > 1 {
-		head = strings.ToUpper(DeviceTitle(s.doc, index)) + " " + head
+		words, file, in := strings.Cut(DeviceTitle(s.doc, index), " in ")
+		if words = strings.ToUpper(words); in {
+			words += " IN " + file // a name stays as it is
+		}
+		head = words + " " + head
 	}
 	about := s.doc.Verdict.About
 	switch {
