@@ -200,6 +200,14 @@ func (f *Failure) spilt() string {
 		"and WSL do", units.Bytes(beyond))
 }
 
+// lacks says what was free, on the GPU and in the cache, and how much more was needed.
+func lacks(needs, missing int64) string {
+	if missing >= needs {
+		return "nothing was free"
+	}
+	return fmt.Sprintf("%s were free: %s short", units.Bytes(needs-missing), units.Bytes(missing))
+}
+
 // short says by how much a request was too large.
 func (f *Failure) short(q *Request) {
 	held, spilt := f.held(), f.spilt()
@@ -211,11 +219,11 @@ func (f *Failure) short(q *Request) {
 		f.Confidence = 0.9
 		f.Why = spilt
 		if q.Missing > 0 {
-			f.Why += fmt.Sprintf(", and all that was free is %s short of it", units.Bytes(q.Missing))
+			f.Why += "; " + lacks(q.Needs, q.Missing)
 		}
 	case q.Missing > 0:
 		f.Confidence = 0.9
-		f.Why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(q.Missing))
+		f.Why = lacks(q.Needs, q.Missing)
 		if f.PhaseName == "setup" && f.Scene.Doing == "" {
 			f.Why += ", with the rest of the model still to come"
 		}
