@@ -69,8 +69,8 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 }
 
 // recipeHelp is of --recipe.
-const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, litgpt, PEFT, " +
-	"accelerate, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
+const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, " +
+	"litgpt, PEFT, accelerate, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
 
 // allLogitsFlag is the one flag of a setting that says the opposite of its field.
 func allLogitsFlag(cmd *cobra.Command, f *budgetFlags) {
@@ -215,7 +215,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	if len(f.devices) > 0 && f.devices[0] != "all" {
 		f.s.GPU = f.devices[0]
 	}
-	plans, err := f.plans(c, gs)
+	plans, least, err := f.plans(c, gs)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +244,11 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		doc.Notes = append(doc.Notes, n)
 	}
 	if f.plan && len(plans) == 0 {
-		doc.Notes = append(doc.Notes, "--plan: nothing that was searched fits "+gs[0].Name)
+		note := "--plan: nothing that was searched fits " + gs[0].Name
+		if least != nil {
+			note += fmt.Sprintf("; %s takes the least, %s: %s", least.Way, units.Size(least.TotalDevice), least.Flags)
+		}
+		doc.Notes = append(doc.Notes, note)
 	}
 	fits, err := budget.Fits(c, f.s, gs)
 	if err != nil {
@@ -265,14 +269,17 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 }
 
 // plans answer --plan, nil without it.
-func (f *budgetFlags) plans(c *budget.Config, gs []budget.GPU) ([]budget.Plan, error) {
+func (f *budgetFlags) plans(c *budget.Config, gs []budget.GPU) (best []budget.Plan, least *budget.Plan, err error) {
 	switch {
 	case !f.plan:
-		return nil, nil
+		return nil, nil, nil
 	case len(f.devices) == 0:
-		return nil, fmt.Errorf("--plan needs a --gpu to fit")
-	case f.s.Inference || f.solve != "":
-		return nil, fmt.Errorf("--plan is of a training: leave --inference and --solve out")
+		return nil, nil, fmt.Errorf("--plan needs a --gpu to fit")
+	case f.s.Inference:
+		return nil, nil, fmt.Errorf("--plan is of a training; for serving, --solve batch says how many requests fit: with "+
+			"--precision bf16, int8 or int4, --tp %d and --context N", max(f.s.GPUs, f.s.TP, 1))
+	case f.solve != "":
+		return nil, nil, fmt.Errorf("--plan searches the batch, too: leave --solve out")
 	}
 	precisions := []string{"bf16-mixed", "bf16"}
 	if f.precisionGiven {
