@@ -148,13 +148,17 @@ func (p *plan) gradients() int64 {
 		return 0
 	}
 	dense, experts := p.gradientParts()
-	return p.share(dense, 2, false) + p.share(experts, 2, true)
+	from := 2
+	if p.gathersLate() {
+		from = 1
+	}
+	return p.share(dense, from, false) + p.share(experts, from, true)
 }
 
 // gradientParts are the bytes of a full set of gradients on this rank.
 func (p *plan) gradientParts() (dense, experts int64) {
 	for _, q := range p.everything() {
-		switch n := q.Elements() * p.betweenSteps(q); {
+		switch n := p.padded(q) * p.betweenSteps(q); {
 		case !q.hasGradient():
 		case q.expert():
 			experts += n
@@ -263,12 +267,18 @@ func (p *plan) simulate(kept bool, prepare func(*run)) *run { return p.simulateA
 // simulateAfter runs it while the last step's graph still holds some bytes.
 func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 	r := newRun(p)
-	if kept {
+	switch {
+	case kept && p.unsynced():
+		r.sumsBefore()
+	case kept:
 		for _, q := range append(slices.Clone(p.model.params), p.adapters...) {
 			if q.trainable {
 				r.m.held[q] = r.m.alloc(p.share(p.keptBytes(q), 2, q.expert()), Gradients)
 			}
 		}
+	}
+	if kept && p.gathersLate() {
+		r.m.openBucket()
 	}
 	r.m.peaks[Forward] = instant{}
 	if prepare != nil {

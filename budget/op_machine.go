@@ -38,6 +38,7 @@ type machine struct {
 	bucket     *storage                // that ZeRO 1 and 2 reduce gradients in
 	filled     int64                   // elements in it
 	waiting    map[*parameter]*storage // whole gradients that their group's reduction waits for
+	summed     map[*parameter]*storage // and sums of them over micro-batches that nobody has reduced yet
 	log        *[]request              // of every storage made and let go, nil: nobody asks
 }
 

@@ -233,7 +233,8 @@ func (p *plan) setWidths() {
 	}
 	p.kept = p.wide
 	if p.FSDP != "" && p.mixed && p.dp > 1 && !p.Inference {
-		p.mixed, p.wide = false, 2 // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+		p.wide = 2                                // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+		p.mixed = p.Trainer && p.FSDPVersion == 1 // Accelerate leaves autocast out with FSDP2
 	}
 }
 

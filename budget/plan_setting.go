@@ -90,7 +90,7 @@ type Setting struct {
 	KeepGradients bool   // zero_grad(set_to_none=False)
 	UseCache      bool   // the model fills a KV cache while it trains
 	DropOutputs   bool   // outputs are dropped before backward
-	Trainer       bool   // autocast wraps the model as Accelerate does: outputs become float32
+	Trainer       bool   // Accelerate's way: outputs become float32, and FSDP reduces 16 bits once a step
 	MasterWeights bool
 
 	Compile             bool   // torch.compile on every block

@@ -56,7 +56,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.BoolVar(&s.MasterWeights, "master-weights", false, "a float32 copy of 16-bit weights, and float32 state")
 	fl.BoolVar(&s.UseCache, "use-cache", false, "the model fills its KV cache while it trains")
 	fl.BoolVar(&s.DropOutputs, "drop-outputs", false, "outputs are dropped before backward")
-	fl.BoolVar(&s.Trainer, "trainer", false, "autocast wraps the model as Accelerate does: outputs become float32")
+	fl.BoolVar(&s.Trainer, "trainer", false,
+		"Accelerate's way: autocast makes outputs float32; FSDP reduces in the compute type, once a step")
 	fl.BoolVar(&s.Inference, "inference", false, "serve instead of train")
 	fl.Int64Var(&s.Context, "context", 0, "tokens in the decoder's cache while decoding (default --seq, of an encoder-decoder "+
 		"--decoder-seq)")
