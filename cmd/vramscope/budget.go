@@ -40,11 +40,17 @@ func newBudget() *cobra.Command {
 		Use:   "budget",
 		Short: "What a model should take: bytes by category and phase, from its configuration",
 		Long: `What a model should take, from its configuration and a training or serving setting:
-bytes by category in each phase, whether it fits, and what to change first.`,
+bytes by category in each phase, whether it fits, and what to change first.
+
+Give the model (--config, --model, --params, or --recipe with a framework's own file),
+the setting (--batch, --seq, --precision, --optimizer, --checkpointing, --lora, ...),
+how it lies on GPUs (--gpus with --fsdp or --zero, --tp, --pp, --ep, --cp), and a --gpu to fit.
+--solve finds the largest batch or sequence that fits, --plan the settings that do.`,
 		Example: `  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
   vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80
-  vramscope budget --recipe train.yaml --gpus 8 --gpu "H100 80GB"`,
+  vramscope budget --recipe train.yaml --gpus 8 --gpu "H100 80GB"
+  vramscope budget --params 70B --plan --gpu "H100 80GB" --gpus 8 --seq 4096`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return redactError(cmd, args, runBudget(cmd, &f))
