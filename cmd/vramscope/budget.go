@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -126,6 +127,9 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	}
 	f.precisionGiven, f.given = cmd.Flags().Changed("precision"), cmd.Flags().Changed
 	if d.Document, err = f.answer(c); err != nil {
+		if len(f.recipePaths) > 0 {
+			err = fmt.Errorf("the setting of %s: %w", strings.Join(f.recipePaths, " and "), err)
+		}
 		return err
 	}
 	if f.redact {
