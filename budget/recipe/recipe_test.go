@@ -177,6 +177,8 @@ func TestMeanings(t *testing.T) {
 			"batch=1 fsdp=hybrid tp=2 framework=transformers trainer=true fsdp-shards=4 gpus=16"},
 		{"eight bits by a name", "serve", "vllm serve a/b-FP8 --max-model-len 100", "context=100 inference=true seq=100 precision=int8"},
 		{"and trained", "a.yaml", "base_model: a/b-FP8\nmicro_batch_size: 1\nbf16: true", "batch=1 precision=bf16 framework=transformers trainer=true"},
+		{"a default that is switched off", "a.sh", "swift sft --model a/b --train_type full --gradient_checkpointing false",
+			"checkpointing=none framework=transformers trainer=true precision=bf16 batch=1"},
 		{"thousands", "serve", "vllm serve a/b --max-model-len 32K", "context=32768 inference=true seq=8192"},
 		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
 			"context=100 inference=true seq=100 precision=int4"},
