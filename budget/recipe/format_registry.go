@@ -273,7 +273,7 @@ var argumentRows = append([]row{
 	{"mixed_precision", autocast(choice("precision", map[string]string{"bf16": "bf16-mixed", "fp16": "fp16-mixed",
 		"fp8": "fp8-mixed"}))},
 	{"torch_dtype", unpacked(loaded)}, {"dtype", unpacked(loaded)},
-	{"gradient_checkpointing", when(Flag{"checkpointing", "full"})},
+	{"gradient_checkpointing", unsloth},
 	{"max_seq_length", number("seq")}, {"max_length", number("seq")}, {"model_max_length", number("seq")},
 	{"attn_implementation", attention}, {"use_liger_kernel", when(Flag{"loss", "fused"})}, {"use_liger",
 		when(Flag{"loss", "fused"})},
