@@ -33,6 +33,7 @@ type machine struct {
 	stream     uint8                   // that requests are made on
 	stash      int                     // how many saved tensors may be on their way to host memory, 0: none go there
 	leaving    []*storage              // those that are
+	over       *storage                // goes with the next node
 	hoard      []*storage              // inputs of packed products, which outlive the step
 	compiled   bool                    // torch.compile fuses what is between products
 	bucket     *storage                // that ZeRO 1 and 2 reduce gradients in
@@ -68,6 +69,7 @@ type value struct {
 	// byHead marks a layout in which heads come before tokens, so that
 	// attention's output has to be copied before the output projection.
 	byHead bool
+	fused  bool // made by a compiled kernel that backward's kernel makes again
 	// part is what of it is kept for backward, which makes it whole again; nil: all of it.
 	part *storage
 }
@@ -78,6 +80,7 @@ type parameter struct {
 	trainable bool
 	joined    bool // frozen, but in a flat tensor with others that are trained
 	packed    bool // quantised: unpacked for every use
+	eight     bool // of a product in 8 bits
 	listed    bool // a buffer that published counts have among the parameters
 	adapter   bool // hung on the model
 	outside   bool // on a layer outside of the blocks
@@ -417,6 +420,8 @@ func (m *machine) step(nd *node) {
 			gs[i], some = g.st, true
 		}
 	}
+	over := m.over
+	m.over = nil
 	var outs []*storage
 	if some {
 		back := make([]*storage, len(nd.away))
@@ -436,5 +441,6 @@ func (m *machine) step(nd *node) {
 	for i, s := range outs {
 		m.send(nd.in[i], s)
 	}
+	m.release(over)
 	nd.in = nil
 }
