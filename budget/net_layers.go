@@ -74,6 +74,7 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 		e = m.narrow(e)
 	}
 	y := m.tensor(in.n, e)
+	y.fused = m.compiled
 	b, size := in.bytes(), n.size
 	ins := []*value{in}
 	for _, q := range []*parameter{n.weight, n.bias} {

@@ -13,6 +13,7 @@ type eightBits struct {
 	scaled   bool  // a scale for each 32 elements, by kernels that nothing is fused with
 	compiled bool  // casts are fused, and operands needed twice are made once
 	wide     bool  // the weight's gradient is made in 16 bits
+	columns  bool  // the input in 8 bits is kept
 	forward  []*storage
 	saved    *storage // the weight in 8 bits, from forward to backward
 }
@@ -68,6 +69,17 @@ func (m *machine) eagerCast(n, e int64) *storage {
 	m.release(clamped)
 	m.release(scaled)
 	return y
+}
+
+// column is the input in 8 bits along its other dimension, which backward wants and a compiled
+// forward makes, once for all products of it.
+func (x *eightBits) column(in *storage) *storage {
+	x.columns = true
+	if s := in.column; s != nil && s.refs > 0 {
+		return x.m.keep(s)
+	}
+	in.column = x.cast(x.in)
+	return in.column
 }
 
 // keep saves the weight in 8 bits for a compiled block's backward, and lets the rest of what
@@ -134,7 +146,9 @@ func (x *eightBits) backward(t, out, xb, wb int64, wc Category, needX, needW boo
 		var g, in *storage
 		if !x.compiled && !x.wide {
 			cast(t * out)
-			cast(x.in)
+			if !x.columns {
+				cast(x.in)
+			}
 			g, in = again(t*out), again(x.in)
 		}
 		dw = m.alloc(wb, wc)

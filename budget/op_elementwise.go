@@ -85,10 +85,14 @@ func (m *machine) linear(x *value, l *linear) *value {
 	needX, needW := in.needsGrad(), w.needsGrad()
 	saved := []*storage{nil, nil}
 	var again int64
-	if eight != nil && eight.compiled && !eight.wide { // the input is made again in backward, from what the operation before has kept
-	} else if needW && in.part != nil {
+	switch {
+	case !needW, eight != nil && eight.compiled && !eight.wide: // made again in backward, of what the operation before has kept
+	case eight != nil && eight.scaled && m.compiled && in.fused:
+		saved[0] = eight.column(in.st)
+		defer m.release(saved[0])
+	case in.part != nil:
 		saved[0], again = in.part, in.bytes()
-	} else if needW {
+	default:
 		saved[0] = in.st
 	}
 	packed := l.weight.packed
@@ -109,7 +113,7 @@ func (m *machine) linear(x *value, l *linear) *value {
 	}
 	needB := b.needsGrad()
 	late := int64(0) // a weight's gradient comes after the kernel that makes its input again
-	if in.fused && m.replay.until > 0 && eight == nil {
+	if in.fused && m.replay.until > 0 && (eight == nil || eight.scaled) {
 		late = max(xb-wb, 0)
 	}
 	m.transposed = w.leaf != nil
@@ -117,6 +121,7 @@ func (m *machine) linear(x *value, l *linear) *value {
 		r := make([]*storage, len(ins))
 		if eight != nil {
 			r[0], r[1] = eight.backward(t, out, xb, wb, wc, needX, needW)
+			m.over = m.alloc(late, Temporary)
 			return r
 		}
 		dw := func() {

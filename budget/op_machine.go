@@ -21,7 +21,7 @@ type machine struct {
 	held    map[*parameter]*storage // .grad
 	cublas  int64                   // workspace of a plain matrix product
 	cublas1 int64                   // workspace of one with a bias epilogue
-	slabs   slabs
+	slabs   *slabs
 	opts    *plan
 	// transposed marks the next record's second input: its gradient arrives
 	// through a transposition.
@@ -39,6 +39,7 @@ type machine struct {
 	bucket     *storage                // that ZeRO 1 and 2 reduce gradients in
 	filled     int64                   // elements in it
 	waiting    map[*parameter]*storage // whole gradients that their group's reduction waits for
+	summed     map[*parameter]*storage // and sums of them over micro-batches that nobody has reduced yet
 	log        *[]request              // of every storage made and let go, nil: nobody asks
 }
 
@@ -55,6 +56,8 @@ type storage struct {
 	refs  int
 	cat   Category
 	born  int64 // how many were made before it
+	// column is the same in 8 bits along the other dimension, while that is kept.
+	column *storage
 }
 
 // value is a tensor: elements of some width in a storage, and the node that
@@ -126,6 +129,7 @@ func newMachine() *machine {
 		casts: map[*parameter]*value{},
 		accum: map[*parameter]*pending{},
 		held:  map[*parameter]*storage{},
+		slabs: usedSlabs.Get().(*slabs),
 	}
 }
 

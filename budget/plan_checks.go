@@ -158,7 +158,7 @@ func (s Setting) checkPrecision() error {
 		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
 	case quantised && !s.Inference && !s.adapts():
 		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
-	case s.Float8AllGather && s.Float8Recipe != "tensorwise":
+	case s.Float8AllGather && s.byRows():
 		return fmt.Errorf("--float8-all-gather goes with one scale for a tensor: leave --float8-recipe %s out", s.Float8Recipe)
 	case s.MXFP8 && s.Float8:
 		return fmt.Errorf("--mxfp8 and --float8 are two ways of products in 8 bits: give one of them")
@@ -259,7 +259,8 @@ func (p *plan) setWidths() {
 	}
 	p.kept = p.wide
 	if p.FSDP != "" && p.mixed && p.dp > 1 && !p.Inference {
-		p.mixed, p.wide = false, 2 // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+		p.wide = 2                                // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+		p.mixed = p.Trainer && p.FSDPVersion == 1 // Accelerate leaves autocast out with FSDP2
 	}
 }
 
@@ -326,7 +327,8 @@ func (c *Config) network() (*model, error) {
 // giveBack keeps a network for the next budget unless it was divided or given
 // adapters.
 func (p *plan) giveBack(c *Config) {
-	if p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && !p.Float8 && !p.MXFP8 && p.model.config.spare == c.spare {
+	as := p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && !p.Float8 && !p.MXFP8
+	if as && p.model.config.spare == c.spare {
 		c.spare.Store(p.model)
 	}
 }

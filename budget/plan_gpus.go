@@ -215,10 +215,10 @@ var notes = []struct {
 		"this family's scores are written out (eager attention) whatever the setting says"},
 	{func(p *plan) bool {
 		return !p.Inference && slices.ContainsFunc(p.model.blocks, func(b *block) bool {
-			return b.attn != nil && b.attn.window > 0 && b.attn.window < p.Sequence
+			return b.attn != nil && b.attn.window > 0 && b.attn.window <= p.Sequence
 		})
 	}, "layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in training, not less"},
-	{func(p *plan) bool { return p.Checkpointing == "full" && p.mixed && !p.Inference },
+	{func(p *plan) bool { return p.Checkpointing == "full" && p.mixed && p.wide == 4 && !p.Inference },
 		"checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included"},
 	{func(p *plan) bool { return p.model.vision != nil && p.model.task == taskCausal && !p.Inference },
 		"text only: an image adds the vision encoder's activations"},
@@ -268,7 +268,7 @@ var notes = []struct {
 	{func(p *plan) bool {
 		return p.Inference && (p.Compile || p.Float8 || p.MXFP8 || p.ActivationOffload || p.OptimizerInBackward)
 	},
-		"--compile, --float8, --mxfp8, --activation-offload and --optimizer-in-backward are of training: they change nothing here"},
+		"--compile, --float8, --mxfp8, --activation-offload and --optimizer-in-backward are of training and change nothing here"},
 	{func(p *plan) bool {
 		return p.EP > 1 && p.ExpertLoad == 1 && p.whole.ByRole[RoleExpert] > 0 && !p.Inference
 	},

@@ -90,7 +90,7 @@ type Setting struct {
 	KeepGradients bool   // zero_grad(set_to_none=False)
 	UseCache      bool   // the model fills a KV cache while it trains
 	DropOutputs   bool   // outputs are dropped before backward
-	Trainer       bool   // autocast wraps the model as Accelerate does: outputs become float32
+	Trainer       bool   // Accelerate's way: outputs become float32, and FSDP reduces 16 bits once a step
 	MasterWeights bool
 
 	Compile             bool   // torch.compile on every block
@@ -146,7 +146,10 @@ type Setting struct {
 
 	encoder bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
 	reserve float64 // reserved over allocated, where it is known already
-	fullest int64   // of a pipeline\'s ranks, from 1 on; 0: not known
+	// everyMicroBatch runs those of a pipeline that are alike, too.
+	everyMicroBatch bool
+
+	fullest int64 // of a pipeline\'s ranks, from 1 on; 0: not known
 }
 
 // Defaults fills in what a plain training loop has.
@@ -183,6 +186,9 @@ func (s Setting) Defaults() Setting {
 	s.Context = cmp.Or(s.Context, s.Sequence)
 	return s
 }
+
+// byRows says whether float8 has a scale for each row.
+func (s Setting) byRows() bool { return strings.HasPrefix(s.Float8Recipe, "rowwise") }
 
 // adapts says whether adapters are trained, beside which the model is frozen.
 func (s Setting) adapts() bool { return s.LoRA > 0 || s.Adapter == "ia3" }

@@ -101,7 +101,7 @@ func TestMessages(t *testing.T) {
 				"of which 1.08 GiB is free. Process 1209517 has 64.87 GiB memory in use. Process 1212465 has 13.29 GiB memory " +
 				"in use. Of the allocated memory 11.09 GiB is allocated by PyTorch, and 124.45 MiB is reserved by PyTorch but " +
 				"unallocated. If",
-			"oom_other_process", "others hold 64.88 GiB"},
+			"oom_other_process", "other processes hold 64.88 GiB"},
 		{"others, told by what is missing", "RuntimeError: CUDA out of memory. Tried to allocate 12.00 MiB (GPU 0; 7.76 GiB " +
 			"total capacity; 4.42 GiB already allocated; 51.25 MiB free; 4.49 GiB reserved in total by PyTorch) If reserved " +
 			"memory is >> allocated",
@@ -448,8 +448,8 @@ func TestAsked(t *testing.T) {
 // TestToolsOfTheMaker sends nobody with an AMD GPU to nvidia-smi.
 func TestToolsOfTheMaker(t *testing.T) {
 	for backend, want := range map[string]string{
-		"HIP":  "Find them with rocm-smi --showpids and stop them, or move to a free GPU (HIP_VISIBLE_DEVICES)",
-		"CUDA": "Find them with nvidia-smi and stop them, or move to a free GPU (CUDA_VISIBLE_DEVICES)",
+		"HIP":  "Find the other processes with rocm-smi --showpids and stop them, or move to a free GPU (HIP_VISIBLE_DEVICES)",
+		"CUDA": "Find the other processes with nvidia-smi and stop them, or move to a free GPU (CUDA_VISIBLE_DEVICES)",
 	} {
 		doc := judged(t, input{name: "train.log", text: "torch.OutOfMemoryError: " + backend +
 			" out of memory. Tried to allocate 978.00 MiB. GPU 0 has a total capacity of 15.98 GiB of which 630.00 MiB is " +

@@ -99,7 +99,11 @@ func atTheDump(d *report.Device, cut bool) string {
 func peaked(d *report.Device, where string) string {
 	allocated, reserved := d.Peaks.Allocated.Bytes, d.Peaks.Reserved.Bytes
 	text := fmt.Sprintf("memory peaked at %s allocated and %s reserved%s", units.Size(allocated), units.Size(reserved), where)
-	if d.CapacityBytes != nil {
+	switch {
+	case d.CapacityBytes == nil:
+	case reserved > *d.CapacityBytes:
+		text += ", more than the GPU's " + units.Size(*d.CapacityBytes)
+	default:
 		text += ", of " + units.Size(*d.CapacityBytes)
 	}
 	if d.Before() && facts.Share(reserved-allocated, reserved) >= facts.WasteLong {

@@ -56,7 +56,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.BoolVar(&s.MasterWeights, "master-weights", false, "a float32 copy of 16-bit weights, and float32 state")
 	fl.BoolVar(&s.UseCache, "use-cache", false, "the model fills its KV cache while it trains")
 	fl.BoolVar(&s.DropOutputs, "drop-outputs", false, "outputs are dropped before backward")
-	fl.BoolVar(&s.Trainer, "trainer", false, "autocast wraps the model as Accelerate does: outputs become float32")
+	fl.BoolVar(&s.Trainer, "trainer", false,
+		"Accelerate's way: autocast makes outputs float32; FSDP reduces in the compute type, once a step")
 	fl.BoolVar(&s.Inference, "inference", false, "serve instead of train")
 	fl.Int64Var(&s.Context, "context", 0, "tokens in the decoder's cache while decoding (default --seq, of an encoder-decoder "+
 		"--decoder-seq)")
@@ -84,6 +85,35 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.Allocator, "allocator", "native", "native expandable")
 }
 
+// namedBuckets says which DeepSpeed configuration a file names that isn't among the others.
+func namedBuckets(rs []*Recipe) []string {
+	for _, r := range rs {
+		if strings.HasPrefix(r.Format, "DeepSpeed") {
+			return nil
+		}
+	}
+	for _, r := range rs {
+		for _, x := range r.Fields {
+			if strings.Contains(x.Name, "deepspeed") && strings.HasSuffix(x.Value, ".json") {
+				return []string{"of " + Clipped(x.Value) + " the name alone is used: with --recipe it is read, too"}
+			}
+		}
+	}
+	return nil
+}
+
+// divided takes as many GPUs as a model lies on, where a file's own number can't be divided so.
+func divided(s *budget.Setting) []string {
+	need := s.TP * s.PP * s.CP
+	if need < 1 || s.GPUs%need == 0 {
+		return nil
+	}
+	said := s.GPUs
+	s.GPUs = need
+	return []string{fmt.Sprintf("the file's %d GPUs cannot be divided by --tp %d x --pp %d x --cp %d: "+
+		"counted on %d; give --gpus N", said, s.TP, s.PP, s.CP, need)}
+}
+
 // Apply sets the flags that recipes of one run mean and the user hasn't set, and gives their
 // names, and what the files leave open.
 func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []string, err error) {
@@ -97,6 +127,10 @@ func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []stri
 		}
 		flag.Changed = true
 		set = append(set, g.Name)
+	}
+	open = append(open, namedBuckets(rs)...)
+	if slices.Contains(set, "gpus") {
+		open = append(open, divided(s)...)
 	}
 	if ranks := s.GPUs / max(s.TP*s.PP, 1); ranks < 2 && (slices.Contains(set, "fsdp") || slices.Contains(set,
 		"zero") && s.Zero > 0) {

@@ -69,8 +69,8 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 }
 
 // recipeHelp is of --recipe.
-const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, axolotl, LLaMA-Factory, PEFT, accelerate, " +
-	"torchtitan, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
+const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, litgpt, PEFT, " +
+	"accelerate, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
 
 // allLogitsFlag is the one flag of a setting that says the opposite of its field.
 func allLogitsFlag(cmd *cobra.Command, f *budgetFlags) {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,6 +61,8 @@ var (
 	tooMany  = regexp.MustCompile(`^(?:accepts|requires at least) (\d+) arg\(s\), (?:only )?received (\d+)$`)
 	required = regexp.MustCompile(`^required flag\(s\) "([a-z-]+)" not set$`)
 	noFlag   = regexp.MustCompile(`^unknown (?:shorthand )?flag: (.*)$`)
+	// noCommand is of the program itself; what follows may be what cobra thinks was meant.
+	noCommand = regexp.MustCompile(`^unknown command "(.+)" for "vramscope"`)
 )
 
 // ownWords are an error of the library that reads command lines, in this program's words.
@@ -69,7 +72,9 @@ func ownWords(cmd *cobra.Command, err error) string {
 		return text
 	}
 	usage := "\n  " + cmd.UseLine()
-	switch {
+	switch m := noCommand.FindStringSubmatch(text); {
+	case m != nil && isThere(m[1]):
+		return fmt.Sprintf("%q is a file or folder, not a command\n  vramscope analyze %s", m[1], m[1])
 	case tooMany.MatchString(text):
 		m := tooMany.FindStringSubmatch(text)
 		return fmt.Sprintf("%s: takes %s of what it reads, %s given%s", cmd.Name(), m[1], m[2], usage)
@@ -80,4 +85,9 @@ func ownWords(cmd *cobra.Command, err error) string {
 			noFlag.FindStringSubmatch(text)[1], cmd.Name())
 	}
 	return text
+}
+
+func isThere(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }

@@ -242,11 +242,11 @@ func (f *Failure) limited(q *Request) {
 // crowded says what others hold.
 func (f *Failure) crowded(q *Request) {
 	f.Confidence, f.Saves = 0.9, q.Others
-	f.Why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(q.Others),
+	f.Why = fmt.Sprintf("other processes hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(q.Others),
 		units.Bytes(q.Size))
 	if q.Missing <= 0 {
 		f.Confidence = 0.8
-		f.Why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", units.Bytes(f.held()), units.Bytes(q.Others),
+		f.Why = fmt.Sprintf("PyTorch held only %s, other processes %s of the GPU's %s", units.Bytes(f.held()), units.Bytes(q.Others),
 			units.Bytes(q.Size))
 	}
 }
@@ -340,7 +340,7 @@ func (f *Failure) Change() string {
 		if list := f.Strangers(); len(list) > 0 {
 			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", Processes(list), to.Visible)
 		}
-		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
+		return fmt.Sprintf("Find the other processes with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
 	case report.Fragmentation:
 		also := ""
 		if change := changeDoing[f.Scene.Doing]; change != "" {

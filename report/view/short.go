@@ -436,7 +436,16 @@ func (s *sheet) shortLogs(main int) {
 		}
 	}
 	s.lines("SAID", lines, shortRows)
+	before := len(s.parts)
 	s.evidenceFacts()
+	for _, p := range s.parts[before:] {
+		for i := range p.Facts {
+			p.Facts[i].Text = units.Rounded(p.Facts[i].Text)
+		}
+		for i := range p.Lines {
+			p.Lines[i] = units.Rounded(p.Lines[i])
+		}
+	}
 }
 
 // shortComparison is the budget beside what was measured: the peak, and where they differ.
@@ -457,7 +466,7 @@ func (s *sheet) shortComparison(c *report.Comparison) {
 
 // more is how the recording was made, and how to see the rest.
 func (s *sheet) more(main int) {
-	text := ""
+	p := Part{Bare: true}
 	if main >= 0 {
 		d := &s.doc.Devices[main]
 		in := &s.doc.Inputs[d.Input]
@@ -465,9 +474,10 @@ func (s *sheet) more(main int) {
 		if t := s.doc.Environment.Torch; t != nil && *t >= "0" && *t < ":" { // a version, not what the file's form tells
 			torch = "torch " + *t
 		}
-		text = list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History])
+		p.Text = []string{list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History])}
 	}
-	s.add(Part{Bare: true, Text: []string{text, "more: -v   page: -o report.html   ticket: -o report.md"}})
+	p.Text = append(p.Text, "more: -v   page: -o report.html   ticket: -o report.md")
+	s.add(p)
 	var notes []string
 	for _, in := range s.doc.Inputs {
 		for _, x := range in.Damage {
