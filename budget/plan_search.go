@@ -329,7 +329,9 @@ func (s Setting) flags() string {
 		on    bool
 		words string
 	}{{s.Compile, "--compile"}, {s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
-		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"}, {s.Float8, "--float8"},
+		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"},
+		{s.Float8, "--float8"}, {s.Float8AllGather, "--float8-all-gather"}, {s.MXFP8, "--mxfp8"},
+		{s.Float8 && s.byRows(), "--float8-recipe " + s.Float8Recipe},
 		{s.ActivationOffload, "--activation-offload"}} {
 		if w.on {
 			add("%s", w.words)
