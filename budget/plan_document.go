@@ -121,6 +121,9 @@ func (s Setting) words() map[string]any {
 	m["decoder_sequence"], m["lora"] = s.DecoderSeq, s.LoRA
 	m["compile"], m["optimizer_in_backward"], m["activation_offload"], m["float8"] = s.Compile, s.OptimizerInBackward,
 		s.ActivationOffload, s.Float8
+	if s.CUDAGraphs {
+		m["cuda_graphs"] = true
+	}
 	m["sequence_parallel"], m["micro_batches"], m["schedule"], m["framework"] = s.SequenceParallel, s.MicroBatches, s.Schedule,
 		s.Framework
 	if s.adapts() {

@@ -200,6 +200,11 @@ func confirmed(c *Config, there, ps []Plan, g GPU) []Plan {
 	return append(there, byCost(good)...)
 }
 
+// namesFramework says whether the framework's name makes a difference.
+func (s Setting) namesFramework() bool {
+	return s.Framework != "" && (s.Framework != "transformers" || s.Compile && !s.unsaid)
+}
+
 // flags are a plan's, as the command takes them.
 func (s Setting) flags() string {
 	var fs []string
@@ -235,17 +240,15 @@ func (s Setting) flags() string {
 	for _, w := range []struct {
 		on    bool
 		words string
-	}{{s.Compile, "--compile"}, {s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
+	}{{s.Compile && !s.CUDAGraphs, "--compile"}, {s.CUDAGraphs, "--cuda-graphs"},
+		{s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
 		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"}, {s.Float8, "--float8"},
-		{s.ActivationOffload, "--activation-offload"}} {
+		{s.ActivationOffload, "--activation-offload"}, {s.OptimizerInBackward, "--optimizer-in-backward"}} {
 		if w.on {
 			add("%s", w.words)
 		}
 	}
-	if s.OptimizerInBackward {
-		add("--optimizer-in-backward")
-	}
-	if s.Framework != "" && s.Framework != "transformers" {
+	if s.namesFramework() {
 		add("--framework %s", s.Framework)
 	}
 	return strings.Join(fs, " ")

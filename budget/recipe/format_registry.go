@@ -77,7 +77,8 @@ var formats = []format{
 			{"optimizer", optimizer}, {"gradient_checkpointing", unsloth},
 			{"flash_attention", when(Flag{"attention", "flash"})}, {"sdp_attention", when(Flag{"attention", "sdpa"})},
 			{"eager_attention", when(Flag{"attention", "eager"})}, {"attention", attention}, {"attn_implementation", attention},
-			{"torch_compile", when(Flag{"compile", "true"})}, {"deepspeed", stageInName}, {"fsdp", shardings},
+			{"torch_compile", when(Flag{"compile", "true"})}, {"torch_compile_mode", compileMode},
+			{"deepspeed", stageInName}, {"fsdp", shardings},
 			{"fsdp_config.offload_params", when(Flag{"offload", "params"})},
 			{"fsdp_config.fsdp_offload_params", when(Flag{"offload", "params"})},
 			{"fsdp_config.fsdp_sharding_strategy", shardings}, {"fsdp_version", number("fsdp-version")},
@@ -149,6 +150,7 @@ var formats = []format{
 			{"parallelism_config.parallelism_config_tp_size", number("tp")},
 			{"parallelism_config.parallelism_config_cp_size", number("cp")},
 			{"dynamo_config.dynamo_backend", found([]string{`inductor`, "compile", "true"}, []string{`^no$`})},
+			{"dynamo_config.dynamo_mode", compileMode},
 			{"deepspeed_config.zero_stage", atLeastNone("zero")},
 			{"deepspeed_config.offload_optimizer_device", offloaded("optimizer")},
 			{"deepspeed_config.offload_param_device", offloaded("params")},
@@ -223,13 +225,18 @@ var formats = []format{
 	},
 }
 
+// compileMode is torch.compile's: two have CUDA graphs. Naming one turns it on.
+var compileMode = found([]string{`^(reduce-overhead|max-autotune)$`, "cuda-graphs", "true"},
+	[]string{`^(default|max-autotune-no-cudagraphs)$`, "compile", "true"})
+
 // trainerRows are fields of Transformers' TrainingArguments.
 var trainerRows = append([]row{
 	{"model_name_or_path", word(modelFlag)}, {"per_device_train_batch_size", number("batch")},
 	{"gradient_accumulation_steps", number("accumulate")}, {"optim", optimizer}, {"lora_dropout", only(withAdapters,
 		share("lora-dropout"))},
 	{"use_dora", only(withAdapters, when(Flag{"dora", "true"}))}, {"torch_compile", when(Flag{"compile", "true"})},
-	{"deepspeed", stageInName}, {"fsdp", shardings}, {"fsdp_config.version", number("fsdp-version")},
+	{"torch_compile_mode", compileMode}, {"deepspeed", stageInName}, {"fsdp", shardings},
+	{"fsdp_config.version", number("fsdp-version")},
 	{"world_size", number("gpus")},
 }, deepspeedRows("deepspeed.")...)
 
