@@ -291,7 +291,7 @@ func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage,
 			m.release(bias)
 			bias = m.alloc(s.batch*a.heads*s.queries*row*w, Temporary)
 		}
-	case a.alibi && s.mask != nil && m.width == m.wide && row == s.keys: // one mask for all layers
+	case s.mask != nil && (m.compiled || a.alibi && m.width == m.wide && row == s.keys): // one mask for all layers
 		bias = m.keep(s.mask)
 	case a.alibi:
 		bias = padded(a.heads)

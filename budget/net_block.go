@@ -57,6 +57,7 @@ func (b *block) forward(m *machine, x *value, c context) *value {
 		return b.sideBySide(m, x, c)
 	}
 	h := m.again(x)
+	h.sum = h.sum && m.opts.compiledWhole() // else it is given to what is compiled
 	if b.attn != nil || b.mixer != nil {
 		h = m.replace(h, b.part(m, h, b.attnIn, b.attnOut, func(v *value) *value {
 			if b.mixer != nil {
@@ -97,13 +98,28 @@ func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value)
 	if b.scaled {
 		y = m.replace(y, m.scale(y))
 	}
-	s := m.replace(y, m.add(x, y))
+	s := m.replace(y, m.toStream(x, y))
 	if b.postNorm {
 		n := out
 		if n == nil {
 			n = in
 		}
 		s = m.replace(s, n.forward(m, s))
+	}
+	return s
+}
+
+// toStream adds a part's result. Where that is narrower than a stream that the compiler has
+// not added up itself, the narrow one is kept for backward, in which the sum is made again.
+func (m *machine) toStream(x, y *value) *value {
+	s := m.add(x, y)
+	if !m.compiled {
+		return s
+	}
+	if s.sum = true; s.from != nil && y.e < x.e && !x.sum && !m.replay.discard {
+		s.remade = true
+		m.become(y.st, Activations)
+		s.from.saved = append(s.from.saved, m.keep(y.st))
 	}
 	return s
 }

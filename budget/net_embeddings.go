@@ -123,6 +123,10 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 	if r.p.Attention == "flash" && !at.alibi {
 		return nil
 	}
+	if m.compiled && !at.alibi && !at.bidirectional { // made whether or not it says more than "causal", and shared by all layers
+		c.self.masked, c.self.mask = true, m.alloc(batch*seq*seq*m.width, Temporary)
+		return []*storage{c.self.mask}
+	}
 	c.self.masked = r.p.Padding || at.masked
 	if at.alibi {
 		c.self.mask = m.alloc(batch*at.heads*seq*seq*m.wide, Temporary)

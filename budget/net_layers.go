@@ -82,7 +82,11 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 			ins = append(ins, q.val)
 		}
 	}
-	m.record([]*value{y}, ins, []*storage{in.st, stat}, func(m *machine, g []*storage) []*storage {
+	kept := in.st
+	if in.remade {
+		kept = nil
+	}
+	m.record([]*value{y}, ins, []*storage{kept, stat}, func(m *machine, g []*storage) []*storage {
 		r := make([]*storage, len(ins))
 		if in.needsGrad() {
 			r[0] = m.alloc(b, Temporary)
@@ -293,23 +297,33 @@ const (
 )
 
 func (m *machine) activate(x *value, a activation) *value {
-	switch a {
-	case actRelu, actTanh:
+	switch {
+	case a == actRelu, a == actTanh:
 		return m.unary(x, false, true)
-	case actQuickGelu:
+	case m.compiled: // one kernel, which keeps its input
+		return m.fusedActivation(x)
+	case a == actQuickGelu:
 		t := m.scale(x)
 		t = m.replace(t, m.unary(t, false, true))
 		return m.replace(t, m.mul(x, t))
-	case actReluSquared:
+	case a == actReluSquared:
 		r := m.unary(x, false, true)
 		return m.replace(r, m.power(r))
-	case actGeluNew:
+	case a == actGeluNew:
 		return geluNew(m, x)
-	case actBloomGelu:
+	case a == actBloomGelu:
 		return bloomGelu(m, x)
 	default:
 		return m.unary(x, true, false)
 	}
+}
+
+// fusedActivation keeps its input, and makes its gradient in the place of the result's.
+func (m *machine) fusedActivation(x *value) *value {
+	y := m.tensor(x.n, x.e)
+	y.remade = true
+	m.record([]*value{y}, []*value{x}, []*storage{x.st}, alias)
+	return y
 }
 
 // geluNew is 0.5 x (1 + tanh(c (x + 0.044715 x^3))) as Python evaluates it.

@@ -246,11 +246,26 @@ func (r *run) lossInOne(x *value, batch batchOf) *value {
 	m := r.m
 	stat := m.alloc(8*x.n/max(r.mod.vocab, 1), Temporary)
 	loss := m.tensor(1, 4)
-	m.unaryNode(loss, x, Logits, x.st, stat, batch.labels)
+	b, handedOut := x.bytes(), r.p.compiledWhole() && !r.mod.lossApart()
+	wide := handedOut && r.p.Trainer && r.p.mixed // in float32, so that these are nobody else's
+	m.record([]*value{loss}, []*value{x}, []*storage{x.st, stat, batch.labels}, func(m *machine, g []*storage) []*storage {
+		if handedOut { // logits are a result of the model, too, whose gradient is zeros
+			if wide {
+				defer m.release(m.handIn(4*x.n, Logits))
+				return []*storage{m.keep(x.st)} // in their place
+			}
+			defer m.release(m.handIn(b, Logits))
+		}
+		return []*storage{m.alloc(b, Logits)}
+	})
 	m.release(stat)
 	m.drop(x)
 	return loss
 }
+
+// lossApart says whether the compiler ends its graph in front of the loss: Transformers looks a
+// class's loss up by the end of its name, and warns where it finds none, as for GPT2LMHeadModel.
+func (mod *model) lossApart() bool { return mod.config.Type == "gpt2" && mod.task == taskCausal }
 
 // lossOfParts is cross entropy of logits that are divided over the vocabulary: DTensor
 // writes the log-softmax out (tensor/parallel/loss.py), Megatron-LM makes exponentials in

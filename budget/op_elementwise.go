@@ -108,28 +108,40 @@ func (m *machine) linear(x *value, l *linear) *value {
 	xb, wb, wc := in.bytes(), w.bytes(), m.weightGrad(w)
 	out, e := l.out, w.e
 	ins := []*value{in, w}
+	late := needW && m.compiled && !m.mixed && m.opts.compiledWhole() && m.opts.model.tied && l.weight == m.opts.model.embed
+	if late {
+		ins[1] = &value{}
+	}
 	if b != nil {
 		ins = append(ins, b)
 	}
 	needB := b.needsGrad()
-	late := int64(0) // a weight's gradient comes after the kernel that makes its input again
+	over := int64(0) // a weight's gradient comes after the kernel that makes its input again
 	if in.fused && m.replay.until > 0 && (eight == nil || eight.scaled) {
-		late = max(xb-wb, 0)
+		over = max(xb-wb, 0)
 	}
 	m.transposed = w.leaf != nil
+	var nd *node // of a compiled product, which lets its input go as soon as the weight's gradient is there
 	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
 		r := make([]*storage, len(ins))
 		if eight != nil {
 			r[0], r[1] = eight.backward(t, out, xb, wb, wc, needX, needW)
-			m.over = m.alloc(late, Temporary)
+			m.over = m.alloc(over, Temporary)
 			return r
 		}
 		dw := func() {
-			if needW {
+			switch {
+			case late: // one product with the embeddings' gradient added to it
+				m.late = append(m.late, m.keep(g[0]), m.keep(in.st))
+			case needW:
 				m.pulse(again, Communication)
 				r[1] = m.alloc(wb, wc)
 				m.pulse(m.cublas, Workspace)
-				m.over = m.alloc(late, Temporary)
+				m.over = m.alloc(over, Temporary)
+				if nd != nil && len(nd.saved) > 0 {
+					m.release(nd.saved[0])
+					nd.saved = nd.saved[1:]
+				}
 			}
 		}
 		if b == nil { // MmBackward: the weight first
@@ -152,6 +164,9 @@ func (m *machine) linear(x *value, l *linear) *value {
 		}
 		return r
 	})
+	if m.compiled && saved[0] != nil && m.stash == 0 {
+		nd = y.from
+	}
 	m.drop(in, w, b)
 	return y
 }
@@ -160,13 +175,33 @@ func (m *machine) linear(x *value, l *linear) *value {
 func (m *machine) embedding(p *parameter, t, h int64, ids *storage) *value {
 	y := m.tensor(t*h, p.val.e)
 	bytes, n := p.val.bytes(), p.val.n/h
+	compiled, wide := m.compiled, 4*p.val.n
 	m.record([]*value{y}, []*value{p.val}, []*storage{ids}, func(m *machine, g []*storage) []*storage {
+		if compiled {
+			return []*storage{m.tableGradient(bytes, wide)}
+		}
 		if t > 3072 { // the sorted kernel
 			defer m.pulse(4*h*(t/10+min(t, n)), Temporary)
 		}
 		return []*storage{m.alloc(bytes, Gradients)}
 	})
 	return y
+}
+
+// tableGradient is what compiled code makes for the embeddings: it adds up in float32.
+func (m *machine) tableGradient(bytes, wide int64) *storage {
+	var sum *storage
+	if wide > bytes {
+		sum = m.alloc(wide, Temporary)
+	}
+	r := m.alloc(bytes, Gradients)
+	m.release(sum)
+	if m.late != nil {
+		both := m.alloc(bytes, Gradients)
+		m.releaseAll(append(m.late, r))
+		r, m.late = both, nil
+	}
+	return r
 }
 
 // add is a + b; the sum has the wider type.

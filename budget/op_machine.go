@@ -40,6 +40,7 @@ type machine struct {
 	filled     int64                   // elements in it
 	waiting    map[*parameter]*storage // whole gradients that their group's reduction waits for
 	summed     map[*parameter]*storage // and sums of them over micro-batches that nobody has reduced yet
+	late       []*storage              // what a compiled head's gradient waits with for that of the embeddings
 	log        *[]request              // of every storage made and let go, nil: nobody asks
 }
 
@@ -75,6 +76,9 @@ type value struct {
 	fused  bool // made by a compiled kernel that backward's kernel makes again
 	// part is what of it is kept for backward, which makes it whole again; nil: all of it.
 	part *storage
+	// remade marks a compiled result that a kernel of backward works out again from what is
+	// kept anyway; sum one that was added to the stream.
+	remade, sum bool
 }
 
 // parameter is a weight the optimizer sees.
@@ -101,6 +105,8 @@ type node struct {
 	in    []edge
 	grads []gradient // one for each result; st is nil where none came
 	run   func(m *machine, g []*storage) []*storage
+	// compiled says that the operation was, and its backward is.
+	compiled bool
 }
 
 // edge says where the gradient of an input goes.
@@ -159,7 +165,11 @@ func (m *machine) alloc(bytes int64, c Category) *storage {
 	m.made++
 	m.mark()
 	if m.log != nil {
-		*m.log = append(*m.log, request{m.made, bytes, m.stream})
+		on := m.stream
+		if m.compiled && m.opts.CUDAGraphs {
+			on = graphPool
+		}
+		*m.log = append(*m.log, request{id: m.made, bytes: bytes, stream: on})
 	}
 	return m.slabs.storages.put(storage{bytes: bytes, refs: 1, cat: c, born: m.made})
 }
@@ -192,7 +202,7 @@ func (m *machine) release(s *storage) {
 		m.live -= s.bytes
 		m.cats[s.cat] -= s.bytes
 		if m.log != nil && s.born > 0 {
-			*m.log = append(*m.log, request{s.born, -1, m.stream})
+			*m.log = append(*m.log, request{id: s.born, bytes: -1, stream: m.stream})
 		}
 	}
 }
@@ -222,6 +232,22 @@ func (m *machine) pulse(bytes int64, c Category) {
 	if bytes > 0 {
 		m.release(m.alloc(bytes, c))
 	}
+}
+
+// handIn is what code outside makes for a compiled function to take. A CUDA graph works on a
+// copy of it in its own pool.
+func (m *machine) handIn(bytes int64, c Category) *storage {
+	if !m.opts.CUDAGraphs {
+		return m.alloc(bytes, c)
+	}
+	before := m.compile(false)
+	m.pulse(bytes, c)
+	m.compile(before)
+	s := m.alloc(bytes, c)
+	if m.log != nil {
+		(*m.log)[len(*m.log)-1].handed = true
+	}
+	return s
 }
 
 // tensor makes a value of n elements of e bytes.
@@ -279,7 +305,7 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 	if !need {
 		return
 	}
-	nd := m.slabs.nodes.put(node{run: run, grads: m.slabs.grads.take(len(outs))})
+	nd := m.slabs.nodes.put(node{run: run, grads: m.slabs.grads.take(len(outs)), compiled: m.compiled})
 	for i, v := range outs {
 		v.from, v.slot = nd, i
 	}
@@ -428,12 +454,14 @@ func (m *machine) step(nd *node) {
 	m.over = nil
 	var outs []*storage
 	if some {
+		before := m.compile(nd.compiled)
 		back := make([]*storage, len(nd.away))
 		for i, n := range nd.away {
 			back[i] = m.alloc(n, Activations)
 		}
 		outs = nd.run(m, gs)
 		m.releaseAll(back)
+		m.compile(before)
 	}
 	for _, s := range gs {
 		m.release(s)

@@ -6,6 +6,7 @@ import "github.com/vramscope/vramscope/replay/allocator"
 type request struct {
 	id, bytes int64
 	stream    uint8
+	handed    bool // to compiled code, whose first run takes it as it is
 }
 
 // streams are those that a step may take memory on: the one that computes, and those that
@@ -15,6 +16,7 @@ const (
 	gatherStream
 	reduceStream
 	narrowStream // FSDP1's for this rank's part of what is gathered
+	graphPool    // where what compiled code makes lies under CUDA graphs: a pool of their own
 	numStreams
 )
 
@@ -40,6 +42,7 @@ func (p *plan) reserved(load, step []request) int64 {
 			v.keep(state)
 		}
 		before := v.a.PeakReserved
+		v.early = i == 0
 		born := v.serve(step)
 		if i == 0 && !early {
 			v.keep(state)
@@ -57,8 +60,9 @@ func (p *plan) reserved(load, step []request) int64 {
 
 // server is an allocator with what it has given out.
 type server struct {
-	a    *allocator.Allocator
-	held []allocator.BlockID // by storage, the block after its own; 0 where it has none
+	a     *allocator.Allocator
+	held  []allocator.BlockID // by storage, the block after its own; 0 where it has none
+	early bool                // CUDA graphs aren't captured yet
 }
 
 // serve meets requests, and says which storages they made.
@@ -69,7 +73,11 @@ func (v *server) serve(rs []request) (made []int64) {
 			for int(r.id) >= len(v.held) {
 				v.held = append(v.held, 0)
 			}
-			v.held[r.id] = 1 + v.a.Malloc(v.a.Request(r.bytes, uint16(r.stream)))
+			on := r.stream
+			if v.early && r.handed {
+				on = mainStream
+			}
+			v.held[r.id] = 1 + v.a.Malloc(v.a.Request(r.bytes, uint16(on)))
 			made = append(made, r.id)
 		case r.bytes < 0:
 			v.free(r.id)

@@ -45,6 +45,7 @@ func (r *run) forward() *forward {
 	m.phase = Forward
 	batch := r.batch()
 	m.mixed = p.mixed
+	defer m.compile(m.compile(p.compiledWhole()))
 	if r.shards != nil {
 		r.shards.last = nil
 	}
@@ -235,6 +236,10 @@ func (r *run) network(b batchOf) *value {
 func (r *run) pooled(mod *model, x *value, batch int64) *value {
 	m := r.m
 	y := m.tensor(batch*mod.hidden, x.e)
+	if m.compiled { // what it is picked from makes its own gradient of one position's
+		m.record([]*value{y}, []*value{x}, nil, alias)
+		return y
+	}
 	m.unaryNode(y, x, Temporary)
 	return y
 }
@@ -253,6 +258,10 @@ func (m *machine) seed(v *value) {
 func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
 	x, names := r.embeddings(mod, b, batch, seq)
+	if m.compiled { // names are of no consequence
+		m.drop(names...)
+		names = nil
+	}
 	if r.p.adapts() && r.p.recomputes() && m.grad { // enable_input_require_grads
 		m.entry(x)
 	}
@@ -295,6 +304,9 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 		default:
 			m.drop(bias)
 		}
+	}
+	if m.compiled && r.p.recomputes() { // the last block's result is made again, too
+		x.remade = true
 	}
 	if mod.final != nil {
 		x = m.replace(x, mod.final.forward(m, x))
@@ -405,6 +417,10 @@ func (r *run) releaseMasks(masks []*storage, first map[bool]int) {
 		}
 	}
 	for i, s := range masks {
+		if m.compiled { // made again, too, where layers are
+			m.release(s)
+			continue
+		}
 		if at := kinds[i]; r.p.recomputes() && 0 < at && at < len(m.tape) {
 			m.tape[at].saved = append(m.tape[at].saved, s)
 		} else if r.p.recomputes() {

@@ -48,12 +48,12 @@ var assumptions = []assumption{
 	{"loss", "fused", say(func(s *Setting) *string { return &s.Loss }, "fused",
 		func(was string) bool { return was == "default" })},
 	{"framework", "transformers", func(s *Setting) bool {
-		was := s.Framework
-		s.Framework = "transformers"
+		was, whole := s.Framework, s.unsaid && s.Compile
+		s.Framework, s.unsaid = "transformers", false
 		if was == "torchtitan" || was == "torchtune" {
 			s.DropOutputs = false
 		}
-		return was != s.Framework
+		return was != s.Framework || whole
 	}},
 	{"framework", "torchtune", say(func(s *Setting) *string { return &s.Framework }, "torchtune",
 		func(was string) bool { return was == "transformers" })},

@@ -127,6 +127,9 @@ func (s Setting) words() map[string]any {
 	if s.MXFP8 {
 		m["mxfp8"] = true
 	}
+	if s.CUDAGraphs {
+		m["cuda_graphs"] = true
+	}
 	m["sequence_parallel"], m["micro_batches"], m["schedule"], m["framework"] = s.SequenceParallel, s.MicroBatches, s.Schedule,
 		s.Framework
 	if s.adapts() {

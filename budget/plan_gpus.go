@@ -266,9 +266,10 @@ var notes = []struct {
 	{func(p *plan) bool { return (p.Float8 || p.MXFP8) && p.whole.ByRole[RoleExpert] > 0 && !p.Inference },
 		"products of experts are counted in 16 bits: --float8 and --mxfp8 are taken for the other layers of a block"},
 	{func(p *plan) bool {
-		return p.Inference && (p.Compile || p.Float8 || p.MXFP8 || p.ActivationOffload || p.OptimizerInBackward)
+		return p.Inference && (p.Compile || p.CUDAGraphs || p.Float8 || p.MXFP8 || p.ActivationOffload || p.OptimizerInBackward)
 	},
-		"--compile, --float8, --mxfp8, --activation-offload and --optimizer-in-backward are of training and change nothing here"},
+		"--compile, --cuda-graphs, --float8, --mxfp8, --activation-offload and --optimizer-in-backward are of training: they " +
+			"change nothing here"},
 	{func(p *plan) bool {
 		return p.EP > 1 && p.ExpertLoad == 1 && p.whole.ByRole[RoleExpert] > 0 && !p.Inference
 	},
@@ -278,9 +279,21 @@ var notes = []struct {
 		return p.ExpertLoad > 1 && (p.EP == 1 || p.whole.ByRole[RoleExpert] == 0 || p.Inference)
 	},
 		"--expert-load changes nothing without --ep, without experts, and in inference"},
-	{func(p *plan) bool { return p.Compile && !p.Inference },
-		"compiled without CUDA graphs: with mode reduce-overhead they have a pool of their own, and three recordings " +
-			"reserved 5 to 17 % more"},
+	{func(p *plan) bool { return p.Compile && !p.CUDAGraphs && !p.Inference },
+		"compiled without CUDA graphs: for mode reduce-overhead or max-autotune give --cuda-graphs, whose pool takes more"},
+	{func(p *plan) bool { return p.Compile && p.Framework == "transformers" && p.unsaid && !p.Inference },
+		"compiled block by block: --framework transformers compiles the whole model with its loss, as its Trainer does"},
+	{func(p *plan) bool { return p.compiledWhole() },
+		"the model is compiled whole, with its loss, as Transformers' Trainer does it, and not block by block"},
+	{func(p *plan) bool { return p.CUDAGraphs && !p.Inference },
+		"the peak is that of the second step, which captures the CUDA graphs; later ones replay them, and PyTorch counts " +
+			"what these use as reserved, but not as allocated"},
+	{func(p *plan) bool { return p.CUDAGraphs && !p.Inference && p.Accumulate > 1 },
+		"PyTorch refuses to accumulate gradients that a CUDA graph has made, unless each .grad was there before it"},
+	{func(p *plan) bool {
+		return p.CUDAGraphs && !p.Inference && (p.sharded() || p.Zero > 0 || p.PP > 1 || p.TP > 1)
+	},
+		"CUDA graphs were recorded on one GPU only: with many, their pool isn't known to be as large as is said here"},
 	{func(p *plan) bool { return p.TP > 1 && p.titan() },
 		"tensor parallelism is taken as synchronous: the symmetric buffers of torchtitan's enable_async_tp aren't counted"},
 	{func(p *plan) bool {

@@ -204,6 +204,10 @@ func TestShardingNoted(t *testing.T) {
 		{"a limit", "for 2 units", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1}},
 		{"synchronous tensor parallelism", "enable_async_tp aren't counted", Setting{TP: 8, SequenceParallel: true}},
 		{"no CUDA graphs", "compiled without CUDA graphs", Setting{Compile: true}},
+		{"compiled by whom isn't said", "compiled block by block", Setting{Compile: true}},
+		{"Transformers' way to compile", "compiled whole", Setting{Compile: true, Framework: "transformers"}},
+		{"micro-batches of CUDA graphs", "refuses to accumulate gradients", Setting{CUDAGraphs: true, Accumulate: 2}},
+		{"CUDA graphs of many ranks", "recorded on one GPU only", Setting{CUDAGraphs: true, GPUs: 8, FSDP: "full"}},
 		{"adapters", "adapters are units of their own", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1, LoRA: 8}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -291,6 +291,11 @@ func confirmed(c *Config, ps []Plan, g GPU) []Plan {
 	return byCost(good)
 }
 
+// namesFramework says whether the framework's name makes a difference.
+func (s Setting) namesFramework() bool {
+	return s.Framework != "" && (s.Framework != "transformers" || s.Compile && !s.unsaid)
+}
+
 // flags are a plan's, as the command takes them.
 func (s Setting) flags() string {
 	var fs []string
@@ -328,19 +333,17 @@ func (s Setting) flags() string {
 	for _, w := range []struct {
 		on    bool
 		words string
-	}{{s.Compile, "--compile"}, {s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
+	}{{s.Compile && !s.CUDAGraphs, "--compile"}, {s.CUDAGraphs, "--cuda-graphs"},
+		{s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
 		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"},
 		{s.Float8, "--float8"}, {s.Float8AllGather, "--float8-all-gather"}, {s.MXFP8, "--mxfp8"},
 		{s.Float8 && s.byRows(), "--float8-recipe " + s.Float8Recipe},
-		{s.ActivationOffload, "--activation-offload"}} {
+		{s.ActivationOffload, "--activation-offload"}, {s.OptimizerInBackward, "--optimizer-in-backward"}} {
 		if w.on {
 			add("%s", w.words)
 		}
 	}
-	if s.OptimizerInBackward {
-		add("--optimizer-in-backward")
-	}
-	if s.Framework != "" && s.Framework != "transformers" {
+	if s.namesFramework() {
 		add("--framework %s", s.Framework)
 	}
 	return strings.Join(fs, " ")

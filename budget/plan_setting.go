@@ -93,7 +93,8 @@ type Setting struct {
 	Trainer       bool   // Accelerate's way: outputs become float32, and FSDP reduces 16 bits once a step
 	MasterWeights bool
 
-	Compile             bool   // torch.compile on every block
+	Compile             bool   // torch.compile on every block, or on the whole model where that is the framework's way
+	CUDAGraphs          bool   // compiled code is captured in CUDA graphs, which have a pool of their own
 	OptimizerInBackward bool   // a parameter's step comes as soon as its gradient is there
 	ActivationOffload   bool   // saved activations lie in host memory until backward
 	Float8              bool   // products in 8 bits, as torchao makes them
@@ -145,6 +146,7 @@ type Setting struct {
 	Allocator string // native, expandable
 	GPU       string // decides workspaces and context; empty: an H100
 
+	unsaid  bool    // nobody has named the framework
 	encoder bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
 	reserve float64 // reserved over allocated, where it is known already
 	// everyMicroBatch runs those of a pipeline that are alike, too.
@@ -173,7 +175,10 @@ func (s Setting) Defaults() Setting {
 	if s.Float8 = s.Float8 || s.Float8AllGather || s.Float8Recipe != ""; s.Float8 {
 		s.Float8Recipe = cmp.Or(s.Float8Recipe, "tensorwise")
 	}
-	s.Framework = cmp.Or(s.Framework, s.suggested())
+	if s.Framework == "" {
+		s.Framework, s.unsaid = s.suggested(), true
+	}
+	s.Compile = s.Compile || s.CUDAGraphs
 	if s.Framework == "torchtitan" || s.Framework == "torchtune" { // their loops delete the logits before backward
 		s.DropOutputs = true
 	}
@@ -293,7 +298,15 @@ func (p *plan) titan() bool { return p.Framework == "torchtitan" && !p.Inference
 // compiledLoss says whether the loss is compiled, too: torchtune's always is; torchtitan's
 // since 2025, when its optimizer became the fused one.
 func (p *plan) compiledLoss() bool {
-	return p.Compile && (p.Framework == "torchtune" || p.titan() && strings.HasSuffix(p.Optimizer, "-fused"))
+	return p.Compile && (p.Framework == "torchtune" || p.titan() && strings.HasSuffix(p.Optimizer, "-fused")) || p.compiledWhole()
+}
+
+// compiledWhole says whether the model is compiled as one, with its loss, as Transformers'
+// Trainer does it, which has to be named; what is gathered or sent in between breaks it into
+// pieces.
+func (p *plan) compiledWhole() bool {
+	alone := !p.sharded() && p.Zero == 0 && p.Offload == "none" && p.PP == 1 && p.TP == 1 && p.CP == 1
+	return p.Compile && p.Framework == "transformers" && !p.unsaid && !p.Inference && alone
 }
 
 // keepsPackedInputs says whether a product with packed weights keeps its input, though

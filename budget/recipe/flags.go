@@ -64,7 +64,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.Int64Var(&s.NewTokens, "new-tokens", 0, "tokens generated on top of the context")
 	fl.StringVar(&s.Cache, "cache", "dynamic", "dynamic static none")
 	fl.StringVar(&s.KV, "kv", "", "the cache's type: fp16 fp8 int8 int4 (default the model's)")
-	fl.BoolVar(&s.Compile, "compile", false, "torch.compile on every block")
+	fl.BoolVar(&s.Compile, "compile", false, "torch.compile on every block; with --framework transformers on the whole model")
+	fl.BoolVar(&s.CUDAGraphs, "cuda-graphs", false, "compiled with CUDA graphs: mode reduce-overhead or max-autotune")
 	fl.BoolVar(&s.OptimizerInBackward, "optimizer-in-backward", false,
 		"each parameter's step comes as soon as its gradient is there")
 	fl.BoolVar(&s.ActivationOffload, "activation-offload", false, "saved activations lie in host memory until backward")

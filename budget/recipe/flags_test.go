@@ -20,7 +20,7 @@ func TestPlansAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range []budget.Setting{
-		{}, {GPUs: 8, Framework: "torchtitan", Compile: true}, {LoRA: 8, LoRATargets: "q_proj,lm_head", LoRADropout: 0.1, SaveModules: "embed_tokens"},
+		{}, {GPUs: 8, Framework: "torchtitan", Compile: true}, {Framework: "transformers", CUDAGraphs: true}, {LoRA: 8, LoRATargets: "q_proj,lm_head", LoRADropout: 0.1, SaveModules: "embed_tokens"},
 		{Adapter: "ia3"}, {LoRA: 8, DoRA: true, LoRADtype: "model"}, {Accumulate: 4, Padding: true, Attention: "eager", Trainer: true},
 		{Freeze: 4, MasterWeights: true}, {Offload: "optimizer", KeepGradients: true}, {LoRA: 4, Precision: "int4", PlainScales: true},
 	} {

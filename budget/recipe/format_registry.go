@@ -88,7 +88,8 @@ var formats = []format{
 			{"eager_attention", when(Flag{"attention", "eager"})}, {"attention", attention}, {"attn_implementation", attention},
 			{"fp8", when(Flag{"float8", "true"})}, {"fp8_enable_fsdp_float8_all_gather",
 				only(func(f *fields) bool { return f.yes("fp8") }, when(Flag{"float8-all-gather", "true"}))},
-			{"torch_compile", when(Flag{"compile", "true"})}, {"deepspeed", stageInName}, {"fsdp", shardings},
+			{"torch_compile", when(Flag{"compile", "true"})}, {"torch_compile_mode", compileMode},
+			{"deepspeed", stageInName}, {"fsdp", shardings},
 			{"fsdp_config.offload_params", when(Flag{"offload", "params"})},
 			{"fsdp_config.fsdp_offload_params", when(Flag{"offload", "params"})},
 			{"fsdp_config.fsdp_sharding_strategy", shardings}, {"fsdp_config.sharding_strategy", shardings},
@@ -187,6 +188,7 @@ var formats = []format{
 			{"parallelism_config.parallelism_config_tp_size", number("tp")},
 			{"parallelism_config.parallelism_config_cp_size", number("cp")},
 			{"dynamo_config.dynamo_backend", found([]string{`inductor`, "compile", "true"}, []string{`^no$`})},
+			{"dynamo_config.dynamo_mode", compileMode},
 			{"deepspeed_config.zero_stage", atLeastNone("zero")},
 			{"deepspeed_config.offload_optimizer_device", offloaded("optimizer")},
 			{"deepspeed_config.offload_param_device", offloaded("params")},
@@ -259,11 +261,15 @@ var formats = []format{
 	},
 }
 
+// compileMode is torch.compile's: two have CUDA graphs. Naming one turns it on.
+var compileMode = found([]string{`^(reduce-overhead|max-autotune)$`, "cuda-graphs", "true"},
+	[]string{`^(default|max-autotune-no-cudagraphs)$`, "compile", "true"})
+
 // trainerRows are fields of Transformers' TrainingArguments.
 var trainerRows = append([]row{
 	{"model_name_or_path", word(modelFlag)}, {"per_device_train_batch_size", number("batch")},
 	{"gradient_accumulation_steps", number("accumulate")}, {"optim", optimizer}, {"lora_dropout", adapted(share("lora-dropout"))},
-	{"use_dora", adapted(when(Flag{"dora", "true"}))}, {"torch_compile", when(Flag{"compile", "true"})},
+	{"use_dora", adapted(when(Flag{"dora", "true"}))}, {"torch_compile", when(Flag{"compile", "true"})}, {"torch_compile_mode", compileMode},
 	{"deepspeed", stageInName}, {"fsdp", shardings}, {"fsdp_config.version", number("fsdp-version")},
 	{"world_size", number("gpus")}, {"num_processes", number("gpus")}, {"num_gpus", number("gpus")},
 	{"nproc_per_node", number("")},
