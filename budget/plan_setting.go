@@ -97,6 +97,9 @@ type Setting struct {
 	OptimizerInBackward bool   // a parameter's step comes as soon as its gradient is there
 	ActivationOffload   bool   // saved activations lie in host memory until backward
 	Float8              bool   // products in 8 bits, as torchao makes them
+	Float8AllGather     bool   // and FSDP gathers their weights in 8 bits
+	Float8Recipe        string // tensorwise rowwise rowwise_with_gw_hp: torchao's names for its scales
+	MXFP8               bool   // products in 8 bits with a scale for each 32 elements
 	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
 
 	ExpertLoad  float64 // tokens that this rank's experts get, as a multiple of an even share; 0: 1
@@ -166,6 +169,9 @@ func (s Setting) Defaults() Setting {
 	s.Cache = cmp.Or(s.Cache, "dynamic")
 	s.Allocator = cmp.Or(s.Allocator, "native")
 	s.Schedule = cmp.Or(s.Schedule, "1f1b")
+	if s.Float8 = s.Float8 || s.Float8AllGather || s.Float8Recipe != ""; s.Float8 {
+		s.Float8Recipe = cmp.Or(s.Float8Recipe, "tensorwise")
+	}
 	s.Framework = cmp.Or(s.Framework, s.suggested())
 	if s.Framework == "torchtitan" || s.Framework == "torchtune" { // their loops delete the logits before backward
 		s.DropOutputs = true
@@ -181,6 +187,9 @@ func (s Setting) Defaults() Setting {
 	return s
 }
 
+// byRows says whether float8 has a scale for each row.
+func (s Setting) byRows() bool { return strings.HasPrefix(s.Float8Recipe, "rowwise") }
+
 // adapts says whether adapters are trained, beside which the model is frozen.
 func (s Setting) adapts() bool { return s.LoRA > 0 || s.Adapter == "ia3" }
 
@@ -188,7 +197,7 @@ func (s Setting) adapts() bool { return s.LoRA > 0 || s.Adapter == "ia3" }
 func (s Setting) suggested() string {
 	switch {
 	case s.Inference:
-	case s.Checkpointing == "op" || s.Float8 || s.SequenceParallel:
+	case s.Checkpointing == "op" || s.Float8 || s.MXFP8 || s.SequenceParallel:
 		return "torchtitan"
 	case s.OptimizerInBackward || s.ActivationOffload || s.Compile && s.Loss == "chunked":
 		return "torchtune"

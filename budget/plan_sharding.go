@@ -175,6 +175,8 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 		return z.bytes(q)
 	case p.quantised(q):
 		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales)
+	case p.gathersEight(q):
+		return q.Elements()
 	case q.val != nil:
 		return p.padded(q) * min(q.val.e, max(p.width, p.wide))
 	}
@@ -232,7 +234,16 @@ func (r *run) allGather(g *group) *storage {
 	if p.flatUnits() {
 		m.stream = narrowStream
 	}
+	var eight []*storage
+	for _, q := range g.params { // this rank's part in 8 bits
+		if p.gathersEight(q) {
+			st := m.eagerCast(parts(q.Elements(), p.shards(false)), p.kept)
+			own -= st.bytes
+			eight = append(eight, st)
+		}
+	}
 	part := m.alloc(own, Communication)
+	defer m.releaseAll(eight)
 	m.stream = gatherStream
 	flat := m.alloc(g.gathered, Communication)
 	m.release(part)

@@ -68,7 +68,10 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.BoolVar(&s.OptimizerInBackward, "optimizer-in-backward", false,
 		"each parameter's step comes as soon as its gradient is there")
 	fl.BoolVar(&s.ActivationOffload, "activation-offload", false, "saved activations lie in host memory until backward")
-	fl.BoolVar(&s.Float8, "float8", false, "products in 8 bits (torchao's float8; MXFP8 isn't counted)")
+	fl.BoolVar(&s.Float8, "float8", false, "products in 8 bits (torchao's float8)")
+	fl.BoolVar(&s.Float8AllGather, "float8-all-gather", false, "products in 8 bits, and FSDP gathers their weights in 8 bits")
+	fl.StringVar(&s.Float8Recipe, "float8-recipe", "", "tensorwise rowwise rowwise_with_gw_hp (default \"tensorwise\")")
+	fl.BoolVar(&s.MXFP8, "mxfp8", false, "products in 8 bits with a scale for each 32 elements (torchao's MXFP8)")
 	fl.StringVar(&s.Framework, "framework", "",
 		"transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")

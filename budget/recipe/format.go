@@ -75,14 +75,20 @@ func (x *format) read(f *fields) *Recipe {
 		x.settle(f, r)
 	}
 	r.pairs(f)
-	if packed().MatchString(strings.ToLower(r.Model)) { // a type is what is computed in then
+	switch name := strings.ToLower(r.Model); { // a type is what is computed in then
+	case packed().MatchString(name):
 		r.implied(Flag{"precision", "int4"})
+	case eightBits().MatchString(name) && valueOf(r.Flags(), "inference") != "": // trainings take them unpacked
+		r.implied(Flag{"precision", "int8"})
 	}
 	return r
 }
 
 // packed tells by a model's name that its weights have four bits.
 var packed = pattern.Of(`(^|[-_.])(4bit|awq|gptq|int4|nf4|nvfp4|mxfp4|w4a16)`)
+
+// eightBits tells that they have eight.
+var eightBits = pattern.Of(`(^|[-_.])(fp8|int8|w8a8|8bit)`)
 
 // open says whether a peak may depend on a field that isn't understood: one that has a
 // meaning but not with this value, or one that is called like what takes memory.
@@ -108,9 +114,9 @@ var (
 		`batch_size|` +
 		`(seq|model|max|context)_?len|oft_|_r(ank)?$|adapter$|ema_|teacher|ref_model|reward_model|draft|speculative|` +
 		`vision_tower|num_images|image_size`)
-	takesNone = pattern.Of(`^train_batch_size$|_method$|_backend$|_scale|filter|policy|eval|kernel|load|save|state_dict|ckpt|` +
-		`checkpoint(er)?[._]|tokenizer|dataset|data_|beta|epsilon|eps$|wandb|profil|find_unused|logit|downcast|export|` +
-		`processes|workers|rampup|initial|seed|lr|learning`)
+	takesNone = pattern.Of(`^train_batch_size$|_method$|_backend$|_scale|filter|limit_all_gathers|parallel_plan|custom_sharded|` +
+		`policy|eval|kernel|load|save|state_dict|ckpt|checkpoint(er)?[._]|tokenizer|dataset|data_|beta|epsilon|eps$|wandb|` +
+		`profil|find_unused|logit|downcast|export|processes|workers|rampup|initial|seed|lr|learning`)
 )
 
 // pairs notes a training on preferences, of which a step on one sequence each is counted.
@@ -342,7 +348,9 @@ func layersLike(v string) ([]Flag, bool) {
 	var names []string
 	for _, layer := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
 		"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"} {
-		if re.MatchString("model.layers.0."+layer) || re.MatchString("model.language_model.layers.0."+layer) {
+		if slices.ContainsFunc([]string{"", "language_model.", "text_model."}, func(at string) bool {
+			return re.MatchString("model." + at + "layers.0." + layer)
+		}) {
 			names = append(names, layer[strings.IndexByte(layer, '.')+1:])
 		}
 	}

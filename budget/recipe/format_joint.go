@@ -121,6 +121,9 @@ func titanPipeline(f *fields, r *Recipe) {
 		r.implied(Flag{"batch", strconv.FormatInt(micro, 10)}, Flag{"micro-batches", strconv.FormatInt(max(batch/micro, 1),
 			10)})
 	}
+	if shards := degree("data_parallel_shard_degree"); degree("data_parallel_replicate_degree") > 1 && shards > 1 {
+		r.implied(Flag{"fsdp-shards", strconv.FormatInt(shards, 10)})
+	}
 	n := int64(1)
 	for _, name := range []string{"data_parallel_shard_degree", "data_parallel_replicate_degree", "tensor_parallel_degree",
 		"pipeline_parallel_degree", "context_parallel_degree"} {
@@ -172,6 +175,9 @@ func axolotlShards(f *fields, r *Recipe) {
 	ranks := count("dp_shard_size") * count("dp_replicate_size")
 	if (f.has("fsdp_config") || f.has("fsdp_version") || ranks > 1) && valueOf(r.Flags(), "fsdp") == "" {
 		r.implied(Flag{"fsdp", "full"})
+	}
+	if count("dp_replicate_size") > 1 {
+		r.implied(Flag{"fsdp-shards", strconv.FormatInt(count("dp_shard_size"), 10)})
 	}
 	if f.count("dp_shard_size") > 0 {
 		r.implied(Flag{"gpus", strconv.FormatInt(ranks*count("tensor_parallel_size")*count("context_parallel_size"), 10)})

@@ -29,7 +29,8 @@ var formats = []format{
 			{"enable_activation_checkpointing", when(Flag{"checkpointing", "full"})},
 			{"enable_activation_offloading", when(Flag{"activation-offload", "true"})},
 			{"ac_option", only(func(f *fields) bool { return f.values["ac_mode"] == "selective" }, word("checkpointing"))},
-			{"fsdp_cpu_offload", when(Flag{"offload", "params"})},
+			{"fsdp_cpu_offload", when(Flag{"offload", "params"})}, {"enable_fp8_training", when(Flag{"float8", "true"})},
+			{"fp8_recipe_name", only(func(f *fields) bool { return f.yes("enable_fp8_training") }, word("float8-recipe"))},
 			{"tensor_parallel_dim", number("tp")}, {"context_parallel_dim", number("cp")},
 		},
 	},
@@ -62,6 +63,8 @@ var formats = []format{
 			{"activation_checkpoint.mode", titanCheckpointing}, {"activation_checkpoint.selective_ac_option",
 				titanCheckpointing},
 			{"float8.enable_float8_linear", when(Flag{"float8", "true"})}, {"model.converters", float8},
+			{"float8.enable_fsdp_float8_all_gather", only(byTensor, when(Flag{"float8-all-gather", "true"}))},
+			{"float8.recipe_name", only(inFloat8, word("float8-recipe"))},
 		},
 	},
 	{
@@ -83,6 +86,8 @@ var formats = []format{
 			{"optimizer", optimizer}, {"gradient_checkpointing", unsloth}, {"torch_dtype", unpacked(choice("precision", dtypes))},
 			{"flash_attention", when(Flag{"attention", "flash"})}, {"sdp_attention", when(Flag{"attention", "sdpa"})},
 			{"eager_attention", when(Flag{"attention", "eager"})}, {"attention", attention}, {"attn_implementation", attention},
+			{"fp8", when(Flag{"float8", "true"})}, {"fp8_enable_fsdp_float8_all_gather",
+				only(func(f *fields) bool { return f.yes("fp8") }, when(Flag{"float8-all-gather", "true"}))},
 			{"torch_compile", when(Flag{"compile", "true"})}, {"deepspeed", stageInName}, {"fsdp", shardings},
 			{"fsdp_config.offload_params", when(Flag{"offload", "params"})},
 			{"fsdp_config.fsdp_offload_params", when(Flag{"offload", "params"})},
@@ -273,7 +278,7 @@ var argumentRows = append([]row{
 	{"mixed_precision", autocast(choice("precision", map[string]string{"bf16": "bf16-mixed", "fp16": "fp16-mixed",
 		"fp8": "fp8-mixed"}))},
 	{"torch_dtype", unpacked(loaded)}, {"dtype", unpacked(loaded)},
-	{"gradient_checkpointing", when(Flag{"checkpointing", "full"})},
+	{"gradient_checkpointing", unsloth},
 	{"max_seq_length", number("seq")}, {"max_length", number("seq")}, {"model_max_length", number("seq")},
 	{"attn_implementation", attention}, {"use_liger_kernel", when(Flag{"loss", "fused"})}, {"use_liger",
 		when(Flag{"loss", "fused"})},
@@ -321,10 +326,19 @@ var (
 	unsloth   = found([]string{`offload|unsloth`, "checkpointing", "offload"}, []string{`^(true|yes)$`, "checkpointing",
 		"full"},
 		[]string{`^(false|no)$`, "checkpointing", "none"})
-	float8 = found([]string{`float8`, "float8", "true"})
+	float8 = found([]string{`float8`, "float8", "true"}, []string{`(^|[^a-z])mx([^a-z]|$)`, "mxfp8", "true"})
 	served = found([]string{`^(bf16|bfloat16)$`, "precision", "bf16"}, []string{`^(fp16|float16|half)$`, "precision", "fp16"},
 		[]string{`^(fp32|float|float32)$`, "precision", "fp32"}, []string{`^auto$`})
 )
+
+// inFloat8 says whether torchtitan converts layers to float8, and byTensor with one scale for a tensor.
+func inFloat8(f *fields) bool {
+	return strings.Contains(f.values["model.converters"], "float8") || f.yes("float8.enable_float8_linear")
+}
+
+func byTensor(f *fields) bool {
+	return inFloat8(f) && !strings.HasPrefix(f.values["float8.recipe_name"], "rowwise")
+}
 
 // unpacked is a meaning that a type has where weights aren't packed. Elsewhere the type is
 // what is computed in alone.

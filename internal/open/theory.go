@@ -99,7 +99,8 @@ func (r *Run) describes(rs []*recipe.Recipe, c *budget.Config) {
 
 // shown are what a recording shows better than a file that was written before it: the
 // longest sequence isn't the one that came.
-var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
+var shown = []string{"batch", "seq", "context", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights",
+	"optimizer"}
 
 // told takes over what recipes among the inputs say, as far as the recording doesn't.
 func (r *Recipes) told(fl *pflag.FlagSet, s *budget.Setting, t *compare.Theory) {
@@ -113,6 +114,9 @@ func (r *Recipes) told(fl *pflag.FlagSet, s *budget.Setting, t *compare.Theory) 
 		*s = before
 		t.Told = append(t.Told, "the recipe isn't used: "+OneLine(err))
 		return
+	}
+	if slices.Contains(set, "context") { // the longest that is served isn't what came
+		s.Context = before.Context
 	}
 	for _, name := range set {
 		if !slices.Contains(shown, name) && !(name == "checkpointing" && s.Checkpointing == "none") {
