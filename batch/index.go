@@ -69,10 +69,13 @@ func (b *indexBuilder) add(r *Report) {
 	if l := growing(doc); l != nil {
 		p.leak, p.kind, p.where = *l.BytesPerStep, l.Kind, lineOf(l)
 	}
+	row.Failures = b.addFailures(r, row.Time)
 	if p.leak > 0 {
 		row.LeakBytes = &p.leak
+		if b.figures.Leaking++; len(row.Failures) > 0 {
+			b.figures.LeakingOOM++
+		}
 	}
-	row.Failures = b.addFailures(r, row.Time)
 	row.Status = statusOf(doc, len(row.Failures) > 0, p.leak > 0)
 	row.Brief, row.Facts = brief(doc, row.Status, &p), factsOf(doc)
 	b.count(row.Status)
@@ -109,8 +112,6 @@ func (b *indexBuilder) count(s report.Status) {
 	switch s {
 	case report.StatusOOM:
 		b.figures.OOM++
-	case report.StatusLeak:
-		b.figures.Leaking++
 	case report.StatusWarning:
 		b.figures.Warning++
 	case report.StatusFine:
@@ -138,6 +139,9 @@ func growing(doc *report.Document) (most *report.Leak) {
 func ranOut(doc *report.Document) bool {
 	return len(doc.OnlyLogged()) > 0 || slices.ContainsFunc(doc.Devices, func(d report.Device) bool { return len(d.OOMs) > 0 })
 }
+
+// Leaks reports whether the run leaks, whatever else it does.
+func (r *Report) Leaks() bool { return r.Document != nil && growing(r.Document) != nil }
 
 // Status is the worst thing that the report says.
 func (r *Report) Status() report.Status {

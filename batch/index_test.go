@@ -94,8 +94,8 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 		b.add(r)
 	}
 	x := b.index()
-	f := x.Figures // a run that leaks and fails counts once
-	if len(x.OOMs) != 3 || f.OOM != 6 || f.Failed != 1 || f.Leaking != 1 || f.Runs != 8 || f.OOM+f.Failed+f.Leaking+f.Warning+f.Fine != f.Runs {
+	f := x.Figures // a run that leaks and fails counts twice, and is told
+	if len(x.OOMs) != 3 || f.OOM != 6 || f.Failed != 1 || f.Leaking != 2 || f.LeakingOOM != 1 || f.Runs != 8 || f.OOM+f.Failed+f.Leaking+f.Warning+f.Fine != f.Runs+f.LeakingOOM {
 		t.Fatalf("%d failures, %+v", len(x.OOMs), f)
 	}
 	g := x.OOMs[0]

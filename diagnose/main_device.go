@@ -293,7 +293,8 @@ func (j *job) compare(doc, one *report.Document, e *examination, main int) error
 	in := &doc.Inputs[found]
 	if err := e.compare(one); err != nil {
 		// the error may quote the file
-		in.Notes = append(in.Notes, "not used: no budget can be worked out from it; "+j.sources[found].budgetCommand()+" says why")
+		in.Notes = append(in.Notes, "not used: no budget can be worked out from it; "+j.sources[found].budgetCommand()+
+			" says why")
 		return nil
 	}
 	if r, ok := one.Budget.(*compare.Result); ok && r.Foreign {

@@ -26,9 +26,10 @@ type Index struct {
 	Experiments int
 }
 
-// IndexFigures count over all runs, each of which has one status.
+// IndexFigures count over all runs.
 type IndexFigures struct {
 	Runs, Failed, OOM, Leaking, Warning, Fine int
+	LeakingOOM                                int // of those leaking and out of memory, both
 	FirstTime, LastTime                       *int64
 	PeakBytes                                 int64 // sum of the allocated peaks
 	CacheBytes                                int64 // reserved but free at those peaks

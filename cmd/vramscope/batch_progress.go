@@ -179,6 +179,7 @@ func (t *teller) summary(out io.Writer, removed, kept int, reports batch.Reports
 func worst(out io.Writer, reports batch.Reports) error {
 	const most = 3
 	counts := map[report.Status]int{}
+	both := 0                  // leak and are out of memory
 	var rows []report.IndexRow // one for each text, the fullest that says it
 	place := map[string]int{}  // a text's place in rows
 	var alike []int            // how many say it
@@ -187,6 +188,9 @@ func worst(out io.Writer, reports batch.Reports) error {
 			return err
 		}
 		row := report.IndexRow{Path: r.Path, Status: r.Status()}
+		if row.Status == report.StatusOOM && r.Leaks() {
+			both++
+		}
 		if counts[row.Status]++; r.Document == nil || row.Status == report.StatusFine {
 			continue
 		}
@@ -205,15 +209,7 @@ func worst(out io.Writer, reports batch.Reports) error {
 			rows[same] = row
 		}
 	}
-	var parts []string
-	for _, x := range []struct {
-		status report.Status
-		what   string
-	}{{report.StatusOOM, "out of memory"}, {report.StatusLeak, "leaking"}, {report.StatusWarning, "with other warnings"}} {
-		if n := counts[x.status]; n > 0 {
-			parts = append(parts, units.Count(n)+" "+x.what)
-		}
-	}
+	parts := tally(counts, both)
 	if len(parts) == 0 {
 		return nil
 	}
@@ -226,4 +222,21 @@ func worst(out io.Writer, reports batch.Reports) error {
 		fmt.Fprintln(out, view.Printable(line))
 	}
 	return nil
+}
+
+// tally counts runs in words; both are those that leak and are out of memory.
+func tally(counts map[report.Status]int, both int) (parts []string) {
+	leaking := "leaking"
+	if counts[report.StatusLeak] += both; both > 0 {
+		leaking = fmt.Sprintf("leaking (%s of them out of memory, too)", units.Count(both))
+	}
+	for _, x := range []struct {
+		status report.Status
+		what   string
+	}{{report.StatusOOM, "out of memory"}, {report.StatusLeak, leaking}, {report.StatusWarning, "with other warnings"}} {
+		if n := counts[x.status]; n > 0 {
+			parts = append(parts, units.Count(n)+" "+x.what)
+		}
+	}
+	return parts
 }
