@@ -83,7 +83,7 @@ var formats = []format{
 			{"fsdp_config.fsdp_sharding_strategy", shardings}, {"fsdp_version", number("fsdp-version")},
 			{"fsdp_config.fsdp_version", number("fsdp-version")}, {"fsdp_config.reshard_after_forward", resharded},
 			{"fsdp_config.activation_checkpointing", when(Flag{"checkpointing", "full"})},
-			{"liger_fused_linear_cross_entropy", when(Flag{"loss", "fused"})}, {"cut_cross_entropy", when(Flag{"loss",
+			{"liger_fused_linear_cross_entropy", when(Flag{"loss", "fused"})}, {"liger_rms_norm", when(Flag{"liger", "true"})}, {"cut_cross_entropy", when(Flag{"loss",
 				"fused"})},
 			{"chunked_cross_entropy", when(Flag{"loss", "chunked"})},
 			{"tensor_parallel_size", number("tp")}, {"context_parallel_size", number("cp")}, {"expert_parallel_size",
@@ -114,7 +114,7 @@ var formats = []format{
 			{"bf16", only(unpacked, factoryPrecision("bf16"))}, {"fp16", only(unpacked, factoryPrecision("fp16"))},
 			{"pure_bf16", when(Flag{"precision", "bf16"})},
 			{"flash_attn", attention}, {"disable_gradient_checkpointing", when(Flag{"checkpointing", "none"})},
-			{"use_unsloth_gc", when(Flag{"checkpointing", "offload"})}, {"enable_liger_kernel", when(Flag{"loss", "fused"})},
+			{"use_unsloth_gc", when(Flag{"checkpointing", "offload"})}, {"enable_liger_kernel", liger},
 		}, trainerRows...),
 	},
 	{
@@ -125,8 +125,7 @@ var formats = []format{
 			{"torch_dtype", choice("precision", dtypes)}, {"dtype", choice("precision", dtypes)},
 			{"gradient_checkpointing", when(Flag{"checkpointing", "full"})},
 			{"max_seq_length", number("seq")}, {"max_length", number("seq")}, {"model_max_length", number("seq")},
-			{"attn_implementation", attention}, {"use_liger_kernel", when(Flag{"loss", "fused"})}, {"use_liger",
-				when(Flag{"loss", "fused"})},
+			{"attn_implementation", attention}, {"use_liger_kernel", liger}, {"use_liger", liger},
 			{"load_in_4bit", when(Flag{"precision", "int4"})}, {"load_in_8bit", when(Flag{"precision", "int8"})},
 			{"lora_r", only(withAdapters, number("lora"))}, {"lora_target_modules", only(withAdapters, moduleList)},
 			{"lora_modules_to_save", only(withAdapters, word("modules-to-save"))},
@@ -228,6 +227,7 @@ var trainerRows = append([]row{
 	{"model_name_or_path", word(modelFlag)}, {"per_device_train_batch_size", number("batch")},
 	{"gradient_accumulation_steps", number("accumulate")}, {"optim", optimizer}, {"lora_dropout", only(withAdapters,
 		share("lora-dropout"))},
+	{"label_smoothing_factor", found([]string{`[1-9]`, "loss", "smoothed"}, []string{`^[0.]+$`})},
 	{"use_dora", only(withAdapters, when(Flag{"dora", "true"}))}, {"torch_compile", when(Flag{"compile", "true"})},
 	{"deepspeed", stageInName}, {"fsdp", shardings}, {"fsdp_config.version", number("fsdp-version")},
 	{"world_size", number("gpus")},
@@ -265,6 +265,7 @@ var (
 		"precision", "int8"})
 	schedule = found([]string{`interleaved`, "schedule", "interleaved"}, []string{`gpipe`, "schedule", "gpipe"},
 		[]string{`zbv|zerobubble`, "schedule", "zbv"}, []string{`1f1b`, "schedule", "1f1b"})
+	liger     = when(Flag{"liger", "true"}, Flag{"loss", "fused"})
 	recompute = choice("checkpointing", map[string]string{"selective": "selective", "full": "full"})
 	unsloth   = found([]string{`offload|unsloth`, "checkpointing", "offload"}, []string{`^(true|yes)$`, "checkpointing",
 		"full"},
