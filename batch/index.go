@@ -109,6 +109,8 @@ func (b *indexBuilder) count(s report.Status) {
 	switch s {
 	case report.StatusOOM:
 		b.figures.OOM++
+	case report.StatusLeak:
+		b.figures.Leaking++
 	case report.StatusWarning:
 		b.figures.Warning++
 	case report.StatusFine:
@@ -171,11 +173,6 @@ func (b *indexBuilder) index() *report.Index {
 		}
 		if l, ok := leakTrend(name, points); ok {
 			x.Leaks = append(x.Leaks, l)
-		}
-		for _, p := range points {
-			if p.leak > 0 {
-				x.Figures.Leaking++
-			}
 		}
 	}
 	slices.SortStableFunc(x.Regressions, func(a, b report.Regression) int {

@@ -85,12 +85,21 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 	logged.Document.Evidence.OOMMessages = []evidence.OOMMessage{{RequestedBytes: new(int64(9)), UserFile: new("/home/x/train.py")}, {RequestedBytes: new(int64(9)), UserFile: new("/home/x/train.py")}}
 	b.add(logged)
 	b.add(&Report{Entry: Entry{Path: "e/6", Name: "e__6", Experiment: "e", Error: "broken"}})
+	leak := []report.Leak{{Kind: "growing_list", Defect: true, BytesPerStep: new(int64(1))}}
+	for i, failed := range []bool{true, false} {
+		r := failing(fmt.Sprint("e/", 7+i), "aa", "do this", 50, 10)
+		if r.Document.Devices[0].Leaks = leak; !failed {
+			r.Document.Devices[0].OOMs = nil
+		}
+		b.add(r)
+	}
 	x := b.index()
-	if len(x.OOMs) != 3 || x.Figures.OOM != 5 || x.Figures.Failed != 1 || x.Figures.Runs != 6 {
-		t.Fatalf("%d failures, %+v", len(x.OOMs), x.Figures)
+	f := x.Figures // a run that leaks and fails counts once
+	if len(x.OOMs) != 3 || f.OOM != 6 || f.Failed != 1 || f.Leaking != 1 || f.Runs != 8 || f.OOM+f.Failed+f.Leaking+f.Warning+f.Fine != f.Runs {
+		t.Fatalf("%d failures, %+v", len(x.OOMs), f)
 	}
 	g := x.OOMs[0]
-	if g.Fingerprint != "aa" || g.Runs != 3 || g.Requests != 3 || *g.First != 20 || *g.Last != 90 || g.MinBytes != 10 || g.MaxBytes != 30 || g.Fix != "do this" || g.FixRuns != 2 || *g.SavesBytes != 5 || g.Where != "f a/b.py" {
+	if g.Fingerprint != "aa" || g.Runs != 4 || g.Requests != 4 || *g.First != 20 || *g.Last != 90 || g.MinBytes != 10 || g.MaxBytes != 30 || g.Fix != "do this" || g.FixRuns != 3 || *g.SavesBytes != 5 || g.Where != "f a/b.py" {
 		t.Errorf("%+v", g)
 	}
 	// One change in several words is one change.

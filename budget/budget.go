@@ -148,13 +148,17 @@ func (p *plan) gradients() int64 {
 		return 0
 	}
 	dense, experts := p.gradientParts()
-	return p.share(dense, 2, false) + p.share(experts, 2, true)
+	from := 2
+	if p.gathersLate() {
+		from = 1
+	}
+	return p.share(dense, from, false) + p.share(experts, from, true)
 }
 
 // gradientParts are the bytes of a full set of gradients on this rank.
 func (p *plan) gradientParts() (dense, experts int64) {
 	for _, q := range p.everything() {
-		switch n := q.Elements() * p.betweenSteps(q); {
+		switch n := p.padded(q) * p.betweenSteps(q); {
 		case !q.hasGradient():
 		case q.expert():
 			experts += n
@@ -253,6 +257,7 @@ func (p *plan) requests(kept bool, prepare func(*run)) (load, step []request) {
 	p.logging = true
 	r := p.simulate(kept, prepare)
 	p.logging = false
+	r.m.done()
 	return (*r.m.log)[:r.loaded], (*r.m.log)[r.loaded:]
 }
 
@@ -262,12 +267,18 @@ func (p *plan) simulate(kept bool, prepare func(*run)) *run { return p.simulateA
 // simulateAfter runs it while the last step's graph still holds some bytes.
 func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 	r := newRun(p)
-	if kept {
+	switch {
+	case kept && p.unsynced():
+		r.sumsBefore()
+	case kept:
 		for _, q := range append(slices.Clone(p.model.params), p.adapters...) {
 			if q.trainable {
 				r.m.held[q] = r.m.alloc(p.share(p.keptBytes(q), 2, q.expert()), Gradients)
 			}
 		}
+	}
+	if kept && p.gathersLate() {
+		r.m.openBucket()
 	}
 	r.m.peaks[Forward] = instant{}
 	if prepare != nil {
@@ -278,7 +289,9 @@ func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 	}
 	if p.keepsPackedInputs() && before == 0 {
 		r.trainStep()
-		return p.simulateAfter(kept, r.hoarded(), prepare)
+		hoarded := r.hoarded()
+		r.m.done()
+		return p.simulateAfter(kept, hoarded, prepare)
 	}
 	r.before = r.m.alloc(before, Activations)
 	r.trainStep()

@@ -39,6 +39,7 @@ var shardedRuns = []struct {
 	{"4 layers, FSDP over 8", llama4, Setting{FSDP: "full", GPUs: 8, Optimizer: "adamw-fused"}, 11331410180, 13.021},
 	{"4 layers, FSDP over 8, compiled", llama4, Setting{FSDP: "full", GPUs: 8, Compile: true}, 10391886084, 12.209},
 	{"4 layers, FSDP over 8, compiled, float8", llama4, Setting{FSDP: "full", GPUs: 8, Compile: true, Float8: true}, 8915491220, 11.111},
+	{"4 layers, FSDP over 8, full, compiled", llama4, Setting{FSDP: "full", GPUs: 8, Checkpointing: "full", Compile: true}, 6535067836, 8.486},
 	{"4 layers, FSDP over 8, full", llama4, Setting{FSDP: "full", GPUs: 8, Checkpointing: "full", Optimizer: "adamw-fused"}, 6652508348, 8.549},
 	{"4 layers, FSDP over 8, parameters in host memory", llama4, Setting{Precision: "bf16", FSDP: "full", GPUs: 8, Offload: "params", Optimizer: "adamw-fused"}, 9628467304, 11.090},
 	{"4 layers, FSDP over 8, TP 8 with split sequences", llama4, Setting{FSDP: "full", GPUs: 64, TP: 8, SequenceParallel: true, Optimizer: "adamw-fused"}, 2028849416, 2.570},
@@ -86,6 +87,32 @@ var shardedRuns = []struct {
 	{"4 layers, FSDP1 over 8, 512 tokens, 2 frozen", llama4, few(Setting{FSDP: "full", FSDPVersion: 1, Freeze: 2}), 4027848740, 7.779},
 	{"4 layers, FSDP over 8, 2 frozen", llama4, Setting{FSDP: "full", GPUs: 8, Optimizer: "adamw-fused", Freeze: 2}, 7808047240, 10.092},
 	{"4 layers, FSDP over 8, 512 tokens, 2 frozen", llama4, few(Setting{FSDP: "full", Freeze: 2}), 4265947224, 5.010},
+	{"4 layers, FSDP over 8, float8", llama4, float8(Setting{}), 11331410180, 14.428},
+	{"4 layers, FSDP over 8, float8, full", llama4, float8(Setting{Checkpointing: "full"}), 7482980556, 9.549},
+	{"4 layers, FSDP over 8, float8, op", llama4, float8(Setting{Checkpointing: "op"}), 8349624628, 10.834},
+	{"4 layers, FSDP over 8, 512 tokens, float8", llama4, few(float8(Setting{})), 5283211460, 6.098},
+	{"4 layers, FSDP over 8, float8 gathered", llama4, float8(Setting{Float8AllGather: true}), 11113306484, 13.934},
+	{"4 layers, FSDP over 8, float8 gathered, full", llama4, float8(Setting{Float8AllGather: true, Checkpointing: "full"}), 6988052820, 9.180},
+	{"4 layers, FSDP over 8, float8 gathered, op", llama4, float8(Setting{Float8AllGather: true, Checkpointing: "op"}), 7854696864, 10.465},
+	{"4 layers, FSDP over 8, 512 tokens, float8 gathered", llama4, few(float8(Setting{Float8AllGather: true})), 4492525892, 5.430},
+	{"4 layers, FSDP over 8, compiled, float8 gathered", llama4, float8(Setting{Float8AllGather: true, Compile: true}), 9402030564, 11.152},
+	{"4 layers, FSDP over 8, compiled, float8, full", llama4, float8(Setting{Compile: true, Checkpointing: "full"}), 6467959028, 8.613},
+	{"4 layers, FSDP over 8, compiled, float8 by rows", llama4, float8(Setting{Compile: true, Float8Recipe: "rowwise"}), 8915491076, 11.145},
+	{"4 layers, FSDP over 8, compiled, float8 by rows, full", llama4, float8(Setting{Compile: true, Float8Recipe: "rowwise", Checkpointing: "full"}), 6728120512, 8.600},
+	{"4 layers, FSDP over 8, compiled, float8 by rows, op", llama4, float8(Setting{Compile: true, Float8Recipe: "rowwise", Checkpointing: "op"}), 7351654640, 9.727},
+	{"4 layers, FSDP over 8, compiled, float8 by rows, gradients of weights in 16 bits", llama4, float8(Setting{Compile: true, Float8Recipe: "rowwise_with_gw_hp"}), 10391886084, 12.547},
+	{"4 layers, FSDP over 8, compiled, float8, op", llama4, float8(Setting{Compile: true, Checkpointing: "op"}), 7237507484, 9.756},
+	{"4 layers, FSDP over 8, mxfp8", llama4, mxfp8(Setting{}), 11331410180, 13.299},
+	{"4 layers, FSDP over 8, mxfp8, op", llama4, mxfp8(Setting{Checkpointing: "op"}), 7540910316, 10.213},
+	{"4 layers, FSDP over 8, mxfp8, full", llama4, mxfp8(Setting{Checkpointing: "full"}), 6674266300, 8.586},
+	{"4 layers, FSDP over 8, 512 tokens, mxfp8", llama4, few(mxfp8(Setting{})), 4948224188, 5.715},
+	{"4 layers, FSDP over 8, compiled, mxfp8", llama4, mxfp8(Setting{Compile: true}), 9676757252, 12.381},
+	{"4 layers, FSDP over 8, compiled, mxfp8, full", llama4, mxfp8(Setting{Compile: true, Checkpointing: "full"}), 6552893628, 8.688},
+	{"4 layers, FSDP over 8, 512 tokens, compiled, mxfp8", llama4, few(mxfp8(Setting{Compile: true})), 4908556452, 6.021},
+	{"4 layers, FSDP over 8, compiled, float8 gathered, full", llama4, float8(Setting{Float8AllGather: true, Compile: true, Checkpointing: "full"}), 5897533818, 8.262},
+	{"4 layers, FSDP over 8, compiled, float8 gathered, op", llama4, float8(Setting{Float8AllGather: true, Compile: true, Checkpointing: "op"}), 7019403756, 9.467},
+	{"4 layers, FSDP over 8, 512 tokens, compiled, float8", llama4, few(float8(Setting{Compile: true})), 4904744152, 5.955},
+	{"4 layers, FSDP over 8, 512 tokens, compiled, float8 gathered", llama4, few(float8(Setting{Float8AllGather: true, Compile: true})), 4468536676, 5.518},
 	{"4 layers, 16 bits, 2 frozen", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused", Freeze: 2}, 10774044808, 10.535},
 	{"4 layers, 16 bits, full, 512 tokens, 2 frozen", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused", Freeze: 2, Checkpointing: "full", Batch: 1, Sequence: 512}, 5727586392, 5.361},
 }
@@ -96,9 +123,28 @@ func zeRO(s Setting) Setting {
 	return s
 }
 
+// float8 is a setting of FSDP over 8 ranks with products in 8 bits.
+func float8(s Setting) Setting {
+	s.FSDP, s.GPUs, s.Float8 = "full", 8, true
+	if !s.Compile { // else the loss would be compiled, too
+		s.Optimizer = "adamw-fused"
+	}
+	return s
+}
+
+// mxfp8 is the same with a scale for each 32 elements.
+func mxfp8(s Setting) Setting {
+	s = float8(s)
+	s.Float8, s.MXFP8 = false, true
+	return s
+}
+
 // few is a setting of FSDP over 8 ranks with so few tokens that what is gathered and reduced decides the peak.
 func few(s Setting) Setting {
-	s.GPUs, s.Optimizer = cmp.Or(s.GPUs, 8), "adamw-fused"
+	s.GPUs = cmp.Or(s.GPUs, 8)
+	if !s.Compile {
+		s.Optimizer = "adamw-fused"
+	}
 	s.Checkpointing, s.Batch, s.Sequence = "full", 1, 512
 	return s
 }

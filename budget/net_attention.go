@@ -206,7 +206,7 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 //
 // complexity: what kernels keep depends on mask, type, heads and family at once
 func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
-	masked := s.masked || a.window > 0 && a.window < s.keys
+	masked := s.masked || a.window > 0 && a.window <= s.keys
 	if m.opts.Attention == "flash" { // its own kernels know windows and padding without a mask
 		masked = false
 	}

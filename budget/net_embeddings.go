@@ -128,7 +128,7 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 		c.self.mask = m.alloc(batch*at.heads*seq*seq*m.wide, Temporary)
 		return []*storage{c.self.mask}
 	}
-	if c.self.masked || window > 0 && window < seq {
+	if c.self.masked || window > 0 && window <= seq {
 		for i := range kinds {
 			if c.self.masked || i == 0 {
 				ms = append(ms, m.alloc(batch*seq*seq, Temporary))

@@ -228,7 +228,7 @@ func TestEncodersKeepNoCache(t *testing.T) {
 		want        bool
 	}{
 		{"bert", "BertModel", false}, {"bert", "BertForMaskedLM", false}, {"bert", "", false}, {"roberta", "RobertaModel", false}, {"distilbert", "DistilBertModel", false},
-		{"modernbert", "ModernBertModel", false}, {"vit", "ViTModel", false}, {"t5", "T5EncoderModel", false}, {"t5", "T5ForTokenClassification", false}, 
+		{"modernbert", "ModernBertModel", false}, {"vit", "ViTModel", false}, {"t5", "T5EncoderModel", false}, {"t5", "T5ForTokenClassification", false},
 		{"clip", "CLIPTextModel", false}, {"clip", "CLIPVisionModel", false},
 		{"t5", "T5ForConditionalGeneration", true}, {"llama", "LlamaModel", true}, {"gpt2", "GPT2LMHeadModel", true}, {"mamba", "MambaModel", true},
 	} {

@@ -8,6 +8,7 @@ type linear struct {
 	adapter *adapter // LoRA, nil without
 	// separate adds the bias in an operation of its own, in the wider type.
 	separate bool
+	late     bool // of a feed-forward, the last part of its block
 }
 
 // normKind says in which types a normalisation works and what it keeps.
@@ -73,6 +74,7 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 		e = m.narrow(e)
 	}
 	y := m.tensor(in.n, e)
+	y.fused = m.compiled
 	b, size := in.bytes(), n.size
 	ins := []*value{in}
 	for _, q := range []*parameter{n.weight, n.bias} {
@@ -367,7 +369,11 @@ type mlp struct {
 // fusedProduct is act(a) * b in one kernel: it keeps both, and makes both gradients at once, Liger's in their places.
 func (m *machine) fusedProduct(a, b *value) *value {
 	y := m.tensor(a.n, a.e)
+	y.fused = true
 	ab, bb := a.bytes(), b.bytes()
+	if m.opts.Float8Recipe == "rowwise" { // two reductions read the gradient, in float32
+		ab = 4 * a.n
+	}
 	as, bs := a.st, b.st
 	m.record([]*value{y}, []*value{a, b}, []*storage{as, bs}, func(m *machine, g []*storage) []*storage {
 		if m.liger() {

@@ -200,6 +200,9 @@ func (r *run) projected(h *value) *value {
 	y := m.apply(x, mod.head)
 	m.become(y.st, Logits)
 	m.drop(x)
+	if r.p.wholeLogits() && mod.languageModel() {
+		y = m.replace(y, m.allWords(y, y.n/mod.head.out*mod.vocab))
+	}
 	if mod.softcap {
 		y = m.replace(y, m.scale(y))
 		y = m.replace(y, m.unary(y, false, true))
@@ -219,6 +222,21 @@ func (r *run) projected(h *value) *value {
 		y = m.replace(y, m.scale(y))
 		m.become(y.st, Logits)
 	}
+	return y
+}
+
+// wholeLogits says whether each tensor-parallel rank has the logits of all words: Transformers'
+// plans gather the head's results (colwise_gather_output).
+func (p *plan) wholeLogits() bool { return p.TP > 1 && p.Framework == "transformers" && !p.Inference }
+
+// allWords are n logits, of which each rank has some: they arrive rank by rank, and are put
+// together for each token.
+func (m *machine) allWords(x *value, n int64) *value {
+	flat := m.alloc(n*x.e, Logits)
+	y := m.tensor(n, x.e)
+	m.release(flat)
+	m.unaryNode(y, x, Logits)
+	m.logit(y)
 	return y
 }
 
@@ -247,7 +265,8 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 		if s == "shifted" {
 			m.cached = append(m.cached, m.keep(x.st)) // the loop's own name for it
 		}
-	} else if s != "cross-entropy" && s != "logits-only" && s != "smoothed" && !r.mod.directLoss && r.mod.patch == nil && r.mod.task != taskBackbone {
+	} else if s != "cross-entropy" && s != "logits-only" && s != "smoothed" && !r.mod.directLoss && r.mod.patch == nil &&
+		r.mod.task != taskBackbone {
 		x = m.replace(x, m.cast(x, 4))
 		m.logit(x)
 	}
@@ -255,7 +274,7 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 		l := m.replace(x, m.mean(x))
 		return l
 	}
-	if r.p.TP > 1 && r.mod.languageModel() {
+	if r.p.TP > 1 && !r.p.wholeLogits() && r.mod.languageModel() {
 		return r.lossOfParts(x, batch)
 	}
 	s := m.unary(x, false, true) // log_softmax

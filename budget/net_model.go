@@ -117,7 +117,8 @@ func (m *model) generates() bool {
 // Transformers' decoders do, unless use_cache says not.
 func (m *model) fillsCache() bool {
 	a := m.first()
-	return a != nil && !a.bidirectional && !a.uncached && m.encoder == nil && m.vision == nil && (!m.config.has("use_cache") || m.config.Bool("use_cache"))
+	return a != nil && !a.bidirectional && !a.uncached && m.encoder == nil && m.vision == nil &&
+		(!m.config.has("use_cache") || m.config.Bool("use_cache"))
 }
 
 // headPart is one operation of a head: a projection, an activation or a norm.

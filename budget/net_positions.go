@@ -52,11 +52,11 @@ func (p *plan) withinPositions() error {
 }
 
 // longest is the longest sequence within room; learned positions bound it.
-func (c *Config) longest(unit, room int64, size func(int64) int64) int64 {
+func (c *Config) longest(unit, near, room int64, size func(int64) int64) int64 {
 	if n := c.Positions(); n > 0 {
 		if b := size(n); b >= 0 && b <= room {
 			return n
 		}
 	}
-	return largest(unit, limitSequence, room, size)
+	return largest(unit, near, limitSequence, room, size)
 }

@@ -75,9 +75,9 @@ func (m *machine) linear(x *value, l *linear) *value {
 		b = m.weight(l.bias)
 	}
 	t := x.n / l.in
-	small := m.inEightBits(in, w, l)
+	eight := m.inEightBits(in, w, l)
 	y := m.kept(t*l.out, w.e, true)
-	if b != nil {
+	if b != nil || eight != nil {
 		m.pulse(m.cublas1, Workspace)
 	} else {
 		m.pulse(m.cublas, Workspace)
@@ -85,11 +85,14 @@ func (m *machine) linear(x *value, l *linear) *value {
 	needX, needW := in.needsGrad(), w.needsGrad()
 	saved := []*storage{nil, nil}
 	var again int64
-	if small != nil { // made again in backward, from what the operation before has kept
-		m.releaseAll(small)
-	} else if needW && in.part != nil {
+	switch {
+	case !needW, eight != nil && eight.compiled && !eight.wide: // made again in backward, of what the operation before has kept
+	case eight != nil && eight.scaled && m.compiled && in.fused:
+		saved[0] = eight.column(in.st)
+		defer m.release(saved[0])
+	case in.part != nil:
 		saved[0], again = in.part, in.bytes()
-	} else if needW {
+	default:
 		saved[0] = in.st
 	}
 	packed := l.weight.packed
@@ -99,6 +102,9 @@ func (m *machine) linear(x *value, l *linear) *value {
 	if needX && !packed && !m.loose {
 		saved[1] = w.st
 	}
+	if eight != nil {
+		eight.keep()
+	}
 	xb, wb, wc := in.bytes(), w.bytes(), m.weightGrad(w)
 	out, e := l.out, w.e
 	ins := []*value{in, w}
@@ -106,18 +112,24 @@ func (m *machine) linear(x *value, l *linear) *value {
 		ins = append(ins, b)
 	}
 	needB := b.needsGrad()
+	late := int64(0) // a weight's gradient comes after the kernel that makes its input again
+	if in.fused && m.replay.until > 0 && (eight == nil || eight.scaled) {
+		late = max(xb-wb, 0)
+	}
 	m.transposed = w.leaf != nil
 	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
 		r := make([]*storage, len(ins))
-		if small != nil { // the gradient, the weight and the input in 8 bits
-			eight := []*storage{m.alloc(t*out, Temporary), m.alloc(wb/e, Temporary), m.alloc(xb/e, Temporary)}
-			defer m.releaseAll(eight)
+		if eight != nil {
+			r[0], r[1] = eight.backward(t, out, xb, wb, wc, needX, needW)
+			m.over = m.alloc(late, Temporary)
+			return r
 		}
 		dw := func() {
 			if needW {
 				m.pulse(again, Communication)
 				r[1] = m.alloc(wb, wc)
 				m.pulse(m.cublas, Workspace)
+				m.over = m.alloc(late, Temporary)
 			}
 		}
 		if b == nil { // MmBackward: the weight first
@@ -142,16 +154,6 @@ func (m *machine) linear(x *value, l *linear) *value {
 	})
 	m.drop(in, w, b)
 	return y
-}
-
-// inEightBits makes the 8-bit copies that a product of torchao's Float8Linear takes, of
-// its input and of its weight, nil where it takes none. Compiled ones alone are known. The
-// head stays in 16 bits, as do adapters.
-func (m *machine) inEightBits(in, w *value, l *linear) []*storage {
-	if !m.opts.Float8 || l.weight.Role == RoleHead || !m.compiled || !l.weight.trainable {
-		return nil
-	}
-	return []*storage{m.alloc(in.n, Temporary), m.alloc(w.n, Temporary)}
 }
 
 // embedding looks t rows of h up; idBytes is what the ids cost when they are saved.

@@ -112,10 +112,10 @@ func (p *plan) adapterWidth() int64 {
 
 // keptBytes is a parameter, or its gradient, between steps.
 func (p *plan) keptBytes(q *parameter) int64 {
-	if p.kept == p.wide {
+	if p.kept == p.wide && !p.sharded() {
 		return q.val.bytes()
 	}
-	return q.Elements() * p.kept
+	return p.padded(q) * p.betweenSteps(q)
 }
 
 // quantised says whether a weight is kept in 8 or 4 bits: the linear layers
@@ -129,7 +129,7 @@ func (p *plan) quantised(q *parameter) bool {
 // the CPU.
 func (p *plan) stored(q *parameter) int64 {
 	n := q.Elements()
-	b := n * p.kept
+	b := p.padded(q) * p.kept
 	if z := p.packing(); z.packs(q) {
 		b = z.bytes(q)
 	} else if p.quantised(q) {

@@ -21,7 +21,7 @@ type machine struct {
 	held    map[*parameter]*storage // .grad
 	cublas  int64                   // workspace of a plain matrix product
 	cublas1 int64                   // workspace of one with a bias epilogue
-	slabs   slabs
+	slabs   *slabs
 	opts    *plan
 	// transposed marks the next record's second input: its gradient arrives
 	// through a transposition.
@@ -33,11 +33,13 @@ type machine struct {
 	stream     uint8                   // that requests are made on
 	stash      int                     // how many saved tensors may be on their way to host memory, 0: none go there
 	leaving    []*storage              // those that are
+	over       *storage                // goes with the next node
 	hoard      []*storage              // inputs of packed products, which outlive the step
 	compiled   bool                    // torch.compile fuses what is between products
 	bucket     *storage                // that ZeRO 1 and 2 reduce gradients in
 	filled     int64                   // elements in it
 	waiting    map[*parameter]*storage // whole gradients that their group's reduction waits for
+	summed     map[*parameter]*storage // and sums of them over micro-batches that nobody has reduced yet
 	log        *[]request              // of every storage made and let go, nil: nobody asks
 }
 
@@ -54,6 +56,8 @@ type storage struct {
 	refs  int
 	cat   Category
 	born  int64 // how many were made before it
+	// column is the same in 8 bits along the other dimension, while that is kept.
+	column *storage
 }
 
 // value is a tensor: elements of some width in a storage, and the node that
@@ -68,6 +72,7 @@ type value struct {
 	// byHead marks a layout in which heads come before tokens, so that
 	// attention's output has to be copied before the output projection.
 	byHead bool
+	fused  bool // made by a compiled kernel that backward's kernel makes again
 	// part is what of it is kept for backward, which makes it whole again; nil: all of it.
 	part *storage
 }
@@ -78,6 +83,7 @@ type parameter struct {
 	trainable bool
 	joined    bool // frozen, but in a flat tensor with others that are trained
 	packed    bool // quantised: unpacked for every use
+	eight     bool // of a product in 8 bits
 	listed    bool // a buffer that published counts have among the parameters
 	adapter   bool // hung on the model
 	outside   bool // on a layer outside of the blocks
@@ -123,6 +129,7 @@ func newMachine() *machine {
 		casts: map[*parameter]*value{},
 		accum: map[*parameter]*pending{},
 		held:  map[*parameter]*storage{},
+		slabs: usedSlabs.Get().(*slabs),
 	}
 }
 
@@ -417,6 +424,8 @@ func (m *machine) step(nd *node) {
 			gs[i], some = g.st, true
 		}
 	}
+	over := m.over
+	m.over = nil
 	var outs []*storage
 	if some {
 		back := make([]*storage, len(nd.away))
@@ -436,5 +445,6 @@ func (m *machine) step(nd *node) {
 	for i, s := range outs {
 		m.send(nd.in[i], s)
 	}
+	m.release(over)
 	nd.in = nil
 }

@@ -126,9 +126,9 @@ func (r *run) backward(f *forward) {
 	m := r.m
 	m.phase = Backward
 	m.tape, m.accum = f.tape, f.accum
-	m.waiting = nil
+	m.waiting, m.summed = nil, nil
 	if r.shards != nil {
-		m.waiting = r.shards.waiting
+		m.waiting, m.summed = r.shards.waiting, r.shards.summed
 	}
 	m.seed(f.loss)
 	m.backward(0)

@@ -24,6 +24,7 @@ var choices = map[string][]string{
 	"adapter":       {"lora", "rslora", "dora", "lora-fa", "ia3"},
 	"fsdp":          {"", "full", "hybrid"},
 	"reduce-dtype":  {"", "fp32", "bf16", "fp16"},
+	"float8-recipe": {"", "tensorwise", "rowwise", "rowwise_with_gw_hp"},
 	"allocator":     {"native", "expandable"},
 }
 
@@ -55,7 +56,7 @@ func (s Setting) checkWords() error {
 		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
 		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP},
-		{"reduce-dtype", s.ReduceDtype}, {"allocator", s.Allocator}} {
+		{"reduce-dtype", s.ReduceDtype}, {"float8-recipe", s.Float8Recipe}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
 		}
@@ -159,6 +160,12 @@ func (s Setting) checkPrecision() error {
 		return fmt.Errorf("--attention flash has no float32 kernels: take sdpa, or a 16-bit precision")
 	case quantised && !s.Inference && !s.adapts():
 		return fmt.Errorf("--precision %s cannot be trained as it is: add --lora R (QLoRA) or --inference", s.Precision)
+	case s.Float8AllGather && s.byRows():
+		return fmt.Errorf("--float8-all-gather goes with one scale for a tensor: leave --float8-recipe %s out", s.Float8Recipe)
+	case s.MXFP8 && s.Float8:
+		return fmt.Errorf("--mxfp8 and --float8 are two ways of products in 8 bits: give one of them")
+	case s.MXFP8 && s.Precision != "bf16" && s.Precision != "bf16-mixed":
+		return fmt.Errorf("--mxfp8 makes products of 16-bit numbers in 8 bits: take --precision bf16 or bf16-mixed")
 	case s.Float8 && s.Precision != "bf16" && s.Precision != "bf16-mixed":
 		return fmt.Errorf("--float8 makes products of 16-bit numbers in 8 bits: take --precision bf16 or bf16-mixed")
 	case s.OptimizerInBackward && s.Accumulate > 1:
@@ -218,7 +225,26 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 			return nil, err
 		}
 	}
+	p.inEightBits()
 	return p, nil
+}
+
+// inEightBits marks the weights whose products are made in 8 bits: those of the blocks' layers
+// that are trained.
+func (p *plan) inEightBits() {
+	if !p.Float8 && !p.MXFP8 || p.Inference {
+		return
+	}
+	for _, b := range p.model.blocks {
+		for _, l := range b.linears() {
+			l.weight.eight = l.weight.trainable
+		}
+		if b.ff != nil {
+			for _, l := range b.ff.linears() {
+				l.late = true
+			}
+		}
+	}
 }
 
 // setWidths works out how wide parameters are where they are kept, seen by layers and
@@ -237,12 +263,17 @@ func (p *plan) setWidths() {
 		p.wide = 4
 	}
 	p.kept = p.wide
-	if p.Trainer && p.width == 2 && !p.Inference && p.Zero == 0 && p.FSDP == "" {
-		p.mixed = true // of 16-bit weights there is nothing to copy, but of what is wider
-	}
+	p.mixed = p.mixed || p.autocastsNarrow()
 	if p.FSDP != "" && p.mixed && p.dp > 1 && !p.Inference {
-		p.mixed, p.wide = false, 2 // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+		p.wide = 2                                // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
+		p.mixed = p.Trainer && p.FSDPVersion == 1 // Accelerate leaves autocast out with FSDP2
 	}
+}
+
+// autocastsNarrow says whether the Trainer's autocast is round 16-bit weights: of those there is
+// nothing to copy, but of what is wider.
+func (p *plan) autocastsNarrow() bool {
+	return p.Trainer && p.width == 2 && !p.Inference && p.Zero == 0 && p.FSDP == ""
 }
 
 // frozenPacked says whether adapters are trained on packed weights.
@@ -313,7 +344,8 @@ func (c *Config) network() (*model, error) {
 // giveBack keeps a network for the next budget unless it was divided or given
 // adapters.
 func (p *plan) giveBack(c *Config) {
-	if p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && p.model.config.spare == c.spare {
+	as := p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && !p.Float8 && !p.MXFP8
+	if as && p.model.config.spare == c.spare {
 		c.spare.Store(p.model)
 	}
 }

@@ -15,6 +15,10 @@ const (
 // deepspeed says whether ZeRO is DeepSpeed's: Megatron has the word for its own optimizer.
 func (p *plan) deepspeed() bool { return p.Zero > 0 && p.dp > 1 && !p.Inference && !p.megatron() }
 
+// gathersLate says whether gradients stay whole until a step's last backward is over: DeepSpeed's
+// ZeRO 1 has its bucket from the step's first one on, and fills it then.
+func (p *plan) gathersLate() bool { return p.deepspeed() && p.Zero == 1 }
+
 // bucketElements is how large DeepSpeed's bucket for gradients is.
 func (p *plan) bucketElements() int64 {
 	if p.ReduceBucket < 0 { // "auto", as Transformers fills it in
@@ -82,19 +86,23 @@ func (p *plan) gradientsAhead() int64 {
 // intoBucket takes a gradient of n elements to those that are reduced together. Where it
 // doesn't fit any more, the others are reduced: as one more copy, made for that.
 func (m *machine) intoBucket(n int64) {
-	p := m.opts
-	size := p.bucketElements()
-	if m.bucket == nil {
-		copies := int64(1)
-		if p.OverlapComm {
-			copies = 2
-		}
-		m.bucket = m.alloc(copies*size*p.width, Communication)
-	}
-	if m.filled+n > size {
+	m.openBucket()
+	if m.filled+n > m.opts.bucketElements() {
 		m.reduceBucket()
 	}
 	m.filled += n
+}
+
+// openBucket makes room for gradients, with a step's first one.
+func (m *machine) openBucket() {
+	if m.bucket != nil {
+		return
+	}
+	copies := int64(1)
+	if m.opts.OverlapComm {
+		copies = 2
+	}
+	m.bucket = m.alloc(copies*m.opts.bucketElements()*m.opts.width, Communication)
 }
 
 func (m *machine) reduceBucket() {
@@ -102,9 +110,18 @@ func (m *machine) reduceBucket() {
 	m.filled = 0
 }
 
-// emptyBucket ends a backward.
+// emptyBucket ends a backward. ZeRO 1 has reduced nothing until then, and each rank keeps its
+// part from then on.
 func (m *machine) emptyBucket() {
 	if m.bucket != nil {
+		if m.opts.gathersLate() {
+			for _, q := range m.opts.everything() {
+				if s := m.held[q]; s != nil {
+					m.release(s)
+					m.held[q] = m.alloc(parts(s.bytes, m.opts.shards(q.expert())), Gradients)
+				}
+			}
+		}
 		m.reduceBucket()
 		m.release(m.bucket)
 		m.bucket = nil

@@ -129,6 +129,12 @@ func (s Setting) words() map[string]any {
 	m["decoder_sequence"], m["lora"] = s.DecoderSeq, s.LoRA
 	m["compile"], m["optimizer_in_backward"], m["activation_offload"], m["float8"] = s.Compile, s.OptimizerInBackward,
 		s.ActivationOffload, s.Float8
+	if s.Float8 {
+		m["float8_recipe"], m["float8_all_gather"] = s.Float8Recipe, s.Float8AllGather
+	}
+	if s.MXFP8 {
+		m["mxfp8"] = true
+	}
 	m["sequence_parallel"], m["micro_batches"], m["schedule"], m["framework"] = s.SequenceParallel, s.MicroBatches, s.Schedule,
 		s.Framework
 	if s.adapts() {

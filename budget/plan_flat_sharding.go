@@ -41,6 +41,9 @@ func (r *run) flatten() {
 func (p *plan) reducedWidth() int64 {
 	switch {
 	case p.FSDP == "" || p.ReduceDtype == "":
+		if p.FSDP != "" && p.Trainer { // FullyShardedDataParallelPlugin.set_mixed_precision
+			return p.width
+		}
 		return max(p.width, p.kept) // float32 shards are reduced as such
 	case p.ReduceDtype == "fp32":
 		return 4
@@ -80,6 +83,11 @@ func (r *run) reduceFlat(g *group, e int64) {
 	for _, q := range mine {
 		m.release(s.waiting[q])
 		delete(s.waiting, q)
+	}
+	if sum := s.summed[mine[0]]; sum != nil { // added to it
+		m.release(joined)
+		joined = sum
+		delete(s.summed, mine[0])
 	}
 	r.reshard(g)
 	m.stream = reduceStream

@@ -215,10 +215,10 @@ var notes = []struct {
 		"this family's scores are written out (eager attention) whatever the setting says"},
 	{func(p *plan) bool {
 		return !p.Inference && slices.ContainsFunc(p.model.blocks, func(b *block) bool {
-			return b.attn != nil && b.attn.window > 0 && b.attn.window < p.Sequence
+			return b.attn != nil && b.attn.window > 0 && b.attn.window <= p.Sequence
 		})
 	}, "layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in training, not less"},
-	{func(p *plan) bool { return p.Checkpointing == "full" && p.mixed && !p.Inference },
+	{func(p *plan) bool { return p.Checkpointing == "full" && p.mixed && p.wide == 4 && !p.Inference },
 		"checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included"},
 	{func(p *plan) bool { return p.model.vision != nil && p.model.task == taskCausal && !p.Inference },
 		"text only: an image adds the vision encoder's activations"},
@@ -253,11 +253,22 @@ var notes = []struct {
 			func(b *block) bool { return b.attn != nil && !b.attn.eagerOnly })
 	}, "--checkpointing selective changes nothing for attention: a fused kernel keeps no scores to begin with"},
 	{func(p *plan) bool { return p.Float8 && !p.Compile && !p.Inference },
-		"--float8 without --compile changes nothing here: which copies torchao makes in eager mode isn't known"},
+		"--float8 without --compile: each cast to 8 bits is taken in the steps of eager mode, of which float32 copies are two"},
+	{func(p *plan) bool { return p.Float8AllGather && (p.FSDP == "" || p.flatUnits()) && !p.Inference },
+		"--float8-all-gather is of FSDP2: without --fsdp, and with --fsdp-version 1, it is --float8"},
 	{func(p *plan) bool {
-		return p.Inference && (p.Compile || p.Float8 || p.ActivationOffload || p.OptimizerInBackward)
+		return p.Float8AllGather && p.FSDP != "" && !p.flatUnits() && p.Compile && p.Checkpointing == "none"
 	},
-		"--compile, --float8, --activation-offload and --optimizer-in-backward are of training: they change nothing here"},
+		"PyTorch 2.15 keeps transposed 8-bit copies of the feed-forwards' gathered weights from forward to backward; " +
+			"--checkpointing op or full makes them in backward"},
+	{func(p *plan) bool { return p.MXFP8 && !p.Inference },
+		"MXFP8 is taken as torchao's kernels for compute capability 10.0 (B200) make it; emulated ones take more"},
+	{func(p *plan) bool { return (p.Float8 || p.MXFP8) && p.whole.ByRole[RoleExpert] > 0 && !p.Inference },
+		"products of experts are counted in 16 bits: --float8 and --mxfp8 are taken for the other layers of a block"},
+	{func(p *plan) bool {
+		return p.Inference && (p.Compile || p.Float8 || p.MXFP8 || p.ActivationOffload || p.OptimizerInBackward)
+	},
+		"--compile, --float8, --mxfp8, --activation-offload and --optimizer-in-backward are of training and change nothing here"},
 	{func(p *plan) bool {
 		return p.EP > 1 && p.ExpertLoad == 1 && p.whole.ByRole[RoleExpert] > 0 && !p.Inference
 	},

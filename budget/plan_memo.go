@@ -62,6 +62,7 @@ const memoSize = 64
 func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
 	work := func() simulated {
 		r := p.simulate(kept, prepare)
+		defer r.m.done()
 		return simulated{r.m.peaks, r.ends}
 	}
 	m := p.model.config.memo

@@ -173,7 +173,7 @@ func (p *plan) optTensors(qs []*parameter) []optTensor {
 		if !q.trainable {
 			continue
 		}
-		t := optTensor{n: q.Elements(), width: p.betweenSteps(q), expert: q.expert(),
+		t := optTensor{n: p.padded(q), width: p.betweenSteps(q), expert: q.expert(),
 			unpacked: p.Trainer && (q.Role == RoleEmbedding || q.Role == RolePosition)} // GlobalOptimManager's override
 		if k := len(q.Shape); k > 1 && !(q.Shape[k-1] == 1 && k == 2) {
 			t.cols = q.Shape[k-1]

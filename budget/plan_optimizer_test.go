@@ -53,7 +53,8 @@ func TestOptimizerState(t *testing.T) {
 }
 
 // Weights, gradients and state per rank in 16-bit training with float32
-// masters, as the ZeRO paper counts them.
+// masters, as the ZeRO paper counts them: but with stage 1 DeepSpeed lets most of the
+// gradients go before its step.
 func TestSharding(t *testing.T) {
 	c, err := newConfig(llama31)
 	if err != nil {
@@ -63,7 +64,7 @@ func TestSharding(t *testing.T) {
 		s    Setting
 		want string
 	}{
-		{Setting{}, "128.48"}, {Setting{Zero: 1}, "44.17"}, {Setting{Zero: 2}, "30.11"}, {Setting{Zero: 3}, "16.06"}, {Setting{FSDP: "full"}, "16.06"},
+		{Setting{}, "128.48"}, {Setting{Zero: 1}, "30.11"}, {Setting{Zero: 2}, "30.11"}, {Setting{Zero: 3}, "16.06"}, {Setting{FSDP: "full"}, "16.06"},
 	} {
 		s := tt.s
 		s.Sequence, s.GPUs, s.MasterWeights, s.Optimizer = 16, 8, true, "adamw-fused"

@@ -248,14 +248,25 @@ func (r *run) runStages() {
 			left[v.chunk]++
 		}
 	}
+	twins := p.twins()
 	for _, v := range p.moved {
 		c := r.parts[v.chunk]
 		k := key{v.chunk, v.micro}
-		if !v.back {
-			open[k] = c.forward()
+		if v.back {
+			left[v.chunk]--
+		}
+		if twins.has(v.micro) {
+			r.m.twin(&twins, v.back)
 			continue
 		}
-		left[v.chunk]--
+		if !v.back {
+			before := r.m.cats
+			open[k] = c.forward()
+			if v.micro == 1 {
+				twins.keep(before, r.m.cats)
+			}
+			continue
+		}
 		c.last = left[v.chunk] == 0
 		c.backward(open[k])
 		delete(open, k)
@@ -270,6 +281,53 @@ func (r *run) runStages() {
 			r.m.pulse(p.microBatches()*c.collected(), Logits)
 		}
 		r.m.releaseAll(c.outputs)
+	}
+}
+
+// twins are micro-batches that take what the one before them takes, at no moment that is
+// fuller than the same one of a micro-batch which is run: all but the first two, the last
+// before backward begins, and those after.
+type twins struct {
+	from, to int64      // the first one, and the one after the last
+	kept     Categories // by each of them, from its forward to its backward
+	held     []*storage
+}
+
+// twins are those of a rank's moves; none where they leave anything else behind, or where
+// every request is asked for.
+func (p *plan) twins() twins {
+	if p.everyMicroBatch || p.logging || p.Schedule != "1f1b" || p.keepsPackedInputs() || p.ActivationOffload || p.UseCache ||
+		p.Checkpointing == "offload" {
+		return twins{}
+	}
+	return twins{from: 2, to: inFlight(p.moved) - 1}
+}
+
+func (t *twins) has(micro int64) bool { return t.from <= micro && micro < t.to }
+
+// keep notes what a micro-batch's forward left; where that is less of anything, none is like it.
+func (t *twins) keep(before, after Categories) {
+	for c := range after {
+		if t.kept[c] = after[c] - before[c]; t.kept[c] < 0 {
+			t.to = 0
+		}
+	}
+}
+
+// twin is the forward or the backward of one.
+func (m *machine) twin(t *twins, back bool) {
+	n := 0
+	for c, bytes := range t.kept {
+		if bytes > 0 {
+			n++
+		}
+		if bytes > 0 && !back {
+			t.held = append(t.held, m.alloc(bytes, Category(c)))
+		}
+	}
+	if back {
+		m.releaseAll(t.held[len(t.held)-n:])
+		t.held = t.held[:len(t.held)-n]
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 // Plan is a setting that fits, and what it costs in time.
 type Plan struct {
+	Way         string  `json:"way"` // what is trained, and how much of it in full
 	Flags       string  `json:"flags"`
 	Framework   string  `json:"framework_flags"` // the same as the framework asked for has it
 	TotalDevice int64   `json:"total_device_bytes"`
@@ -25,31 +26,54 @@ const (
 	productRate = 400e12 // operations a second
 	nearLink    = 300e9  // bytes a second between the GPUs of a node
 	farLink     = 40e9   // and between nodes
+	hostLink    = 25e9   // and to host memory
 	nodeGPUs    = 8
 	plansShown  = 5
 	largestPlan = 64 // sequences of a micro-batch
 )
 
-// ways are those of training, from all parameters in full to adapters on packed weights:
-// plans of a later one stand behind those of an earlier one.
-var ways = []func(*Setting) bool{
-	func(*Setting) bool { return true },
-	func(s *Setting) bool {
-		s.Optimizer, s.Loss = "adamw-8bit", "chunked"
-		return !s.adapts() && s.Precision == "bf16"
-	},
-	func(s *Setting) bool {
-		s.Optimizer, s.Loss, s.OptimizerInBackward = "adamw-8bit", "chunked", true
-		return !s.adapts() && s.GPUs == 1 && s.Accumulate <= 1 && s.Precision == "bf16"
-	},
-	func(s *Setting) bool { s.adapt(); return s.Precision == "bf16" },
-	func(s *Setting) bool {
-		s.adapt()
-		packed := s.Precision == "bf16"
-		s.Precision = "int4"
-		return packed
-	},
+// way is one of training a model.
+type way struct {
+	name  string
+	take  func(*Setting) bool // false: not this setting's
+	shown int                 // plans of it, where there are others
+	tp    bool                // frameworks divide layers so
+	other bool                // shown though a way before it is as fast
 }
+
+// ways are from all parameters in full to adapters on packed weights: plans of a later one
+// stand behind those of an earlier one.
+var ways = []way{
+	{"full training", func(s *Setting) bool { return s.Precision != "bf16" || s.MasterWeights }, 3, true, false},
+	{"full training in 16 bits", func(s *Setting) bool { return s.Precision == "bf16" && !s.MasterWeights }, 2, true, false},
+	{"8-bit optimizer state", func(s *Setting) bool {
+		s.Optimizer, s.Loss = "adamw-8bit", "chunked"
+		return s.whole()
+	}, 2, false, false},
+	{"8-bit state, steps in backward", func(s *Setting) bool {
+		s.Optimizer, s.Loss, s.OptimizerInBackward = "adamw-8bit", "chunked", true
+		return s.whole() && s.GPUs == 1 && s.Accumulate <= 1
+	}, 2, false, false},
+	{"state in host memory", func(s *Setting) bool {
+		none := s.Offload == "none" || s.Offload == ""
+		s.Loss, s.Offload = "chunked", "params"
+		if s.GPUs == 1 {
+			s.Optimizer, s.Offload, s.OptimizerInBackward = "adamw-8bit", "optimizer", s.Accumulate <= 1
+		}
+		return s.whole() && none
+	}, 2, false, false},
+	{"adapters", func(s *Setting) bool { s.adapt(); return s.Precision == "bf16" }, 2, false, true},
+	{"adapters on 4-bit weights", func(s *Setting) bool { s.adapt(); return s.pack() }, 2, false, true},
+	{"adapters on 4-bit weights, fused loss", func(s *Setting) bool {
+		s.adapt()
+		free := s.Loss == "default" || s.Loss == ""
+		s.Loss = "fused"
+		return s.pack() && free
+	}, 2, false, false},
+}
+
+// whole says whether all parameters of 16 bits are trained.
+func (s *Setting) whole() bool { return !s.adapts() && s.Precision == "bf16" && !s.MasterWeights }
 
 // adapt trains adapters, those that are asked for already or LoRA's.
 func (s *Setting) adapt() {
@@ -58,47 +82,106 @@ func (s *Setting) adapt() {
 	}
 }
 
+// pack takes weights of four bits in the place of sixteen.
+func (s *Setting) pack() bool {
+	packed := s.Precision == "bf16"
+	s.Precision = "int4"
+	return packed
+}
+
+// has says whether the framework that is asked for can train so.
+func (s Setting) has() bool {
+	if s.Framework != "torchtitan" && s.Framework != "megatron" {
+		return true
+	}
+	return !s.adapts() && s.Optimizer != "adamw-8bit"
+}
+
 // Plans are the five best settings of a training that fit a device: precision, sharding,
-// checkpointing and micro-batch are searched, everything else is as the setting says.
-func Plans(c *Config, s Setting, g GPU, precisions []string) ([]Plan, error) {
+// checkpointing and micro-batch are searched, everything else is as the setting says. Where
+// none fits, least is the one that takes the least.
+func Plans(c *Config, s Setting, g GPU, precisions []string) (best []Plan, least *Plan, err error) {
 	full, err := c.complete(s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b, err := Compute(c, full)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.reserve = b.looseness()
-	var best []Plan
-	for i, way := range ways {
-		var plans []Plan
-		for _, precision := range precisions {
-			for _, t := range shardings(s) {
-				t.Precision = precision
-				if !way(&t) {
-					continue
-				}
-				for _, how := range []string{"none", "op", "full"} {
-					if how == "op" && s.Framework != "torchtitan" {
-						continue
-					}
-					t.Checkpointing = how
-					if p, ok := planOf(c, t, g); ok {
-						p.way = i
-						plans = append(plans, p)
-					}
-				}
-			}
-		}
-		if best = confirmed(c, best, byCost(plans), g); len(best) == plansShown {
+	switch { // what is trained beside frozen weights leaves them in 16 bits; Megatron-LM has copies in 32
+	case len(precisions) > 1 && s.adapts():
+		precisions = []string{"bf16"}
+	case len(precisions) > 1 && (s.Framework == "megatron" || s.Framework == "nemo"):
+		precisions, s.MasterWeights = []string{"bf16"}, true
+	}
+	v := search{c: c, g: g}
+	var more []Plan
+	for i, w := range ways {
+		plans := worth(v.plans(s, i, precisions), append(slices.Clone(best), more...), w.other)
+		n := min(len(plans), w.shown)
+		best, more = append(best, plans[:n]...), append(more, plans[n:]...)
+		if len(best) >= plansShown {
 			break
 		}
 	}
+	best = append(best[:min(len(best), plansShown)], more[:min(len(more), max(plansShown-len(best), 0))]...)
+	slices.SortStableFunc(best, func(a, b Plan) int { return cmp.Or(cmp.Compare(a.way, b.way), cmp.Compare(a.Cost, b.Cost)) })
 	for i := len(best) - 1; i >= 0; i-- {
 		best[i].Cost /= best[0].Cost
 	}
-	return best, nil
+	return best, v.least, nil
+}
+
+// worth are those of a way's plans that take less than twice the time of its best, and less
+// than every plan of a way before it, unless the way is another kind of training.
+func worth(plans, before []Plan, other bool) []Plan {
+	if len(plans) == 0 {
+		return nil
+	}
+	limit := 2 * plans[0].Cost
+	return slices.DeleteFunc(plans, func(p Plan) bool {
+		return p.Cost > limit || !other && slices.ContainsFunc(before, func(q Plan) bool { return q.Cost <= p.Cost })
+	})
+}
+
+// search is one for plans.
+type search struct {
+	c     *Config
+	g     GPU
+	least *Plan
+	way   string
+}
+
+// plans are those of a way that fit, the fastest first.
+//
+// complexity: each thing that is searched is a loop
+func (v *search) plans(s Setting, of int, precisions []string) []Plan {
+	var plans []Plan
+	w := ways[of]
+	for _, precision := range precisions {
+		for _, t := range shardings(s) {
+			t.Precision = precision
+			if !w.take(&t) || !t.has() || t.TP > 1 && (!w.tp || t.adapts()) && t.Framework != "nemo" {
+				continue
+			}
+			for _, how := range []string{"none", "op", "full"} {
+				if how == "op" && s.Framework != "torchtitan" {
+					continue
+				}
+				t.Checkpointing, v.way = how, w.name
+				if t.adapts() && w.tp {
+					v.way = "adapters"
+				}
+				if p, ok := v.plan(t); ok {
+					p.way, p.Way = of, v.way
+					plans = append(plans, p)
+				}
+			}
+		}
+	}
+	return confirmed(v.c, byCost(plans), v.g)
 }
 
 // shardings divide a model over the setting's GPUs.
@@ -122,13 +205,20 @@ func shardings(s Setting) (all []Setting) {
 	return all
 }
 
-// planOf is a setting with the largest micro-batch that fits.
-func planOf(c *Config, s Setting, g GPU) (p Plan, ok bool) {
+// plan is a setting with the largest micro-batch that fits.
+func (v *search) plan(s Setting) (p Plan, ok bool) {
 	var b *Budget
 	for n := int64(1); n <= largestPlan; n *= 2 {
 		s.Batch = n
-		x, err := Compute(c, s)
-		if err != nil || !x.fits(g) {
+		x, err := Compute(v.c, s)
+		if err != nil {
+			break
+		}
+		if !x.fits(v.g) {
+			if n == 1 && (v.least == nil || x.TotalDevice() < v.least.TotalDevice) {
+				v.least = &Plan{Setting: s, Way: v.way}
+				v.least.weigh(x)
+			}
 			break
 		}
 		b, p.Setting = x, s
@@ -157,6 +247,9 @@ func (p *Plan) weigh(b *Budget) {
 		near = 8 * 2 * tokens * float64(b.Model.Hidden*b.Model.Layers) * (1 + p.Recompute)
 	}
 	p.Traffic = int64(far + near)
+	if s.Offload == "params" { // brought twice, and gradients taken away
+		far += 6 * float64(b.Model.Parameters) / float64(max(s.GPUs, 1)) / hostLink * nearLink
+	}
 	link := nearLink
 	if s.GPUs > nodeGPUs {
 		link = farLink
@@ -175,13 +268,12 @@ func byCost(ps []Plan) []Plan {
 	return ps
 }
 
-// confirmed adds the best of some plans to those there are, as many as are shown, each worked
-// out for itself: where the allocator cannot meet its requests after all, with a smaller
-// micro-batch.
-func confirmed(c *Config, there, ps []Plan, g GPU) []Plan {
+// confirmed are the best of some plans, each worked out for itself: where the allocator
+// cannot meet its requests after all, with a smaller micro-batch.
+func confirmed(c *Config, ps []Plan, g GPU) []Plan {
 	var good []Plan
 	for _, p := range ps {
-		if len(there)+len(good) == plansShown {
+		if len(good) == plansShown {
 			break
 		}
 		for p.Setting.reserve = 0; p.Setting.Batch > 0; p.Setting.Batch /= 2 {
@@ -190,22 +282,20 @@ func confirmed(c *Config, there, ps []Plan, g GPU) []Plan {
 				continue
 			}
 			p.weigh(b)
-			same := func(q Plan) bool { return q.Flags == p.Flags }
-			if !slices.ContainsFunc(there, same) && !slices.ContainsFunc(good, same) {
+			if !slices.ContainsFunc(good, func(q Plan) bool { return q.Flags == p.Flags }) {
 				good = append(good, p)
 			}
 			break
 		}
 	}
-	return append(there, byCost(good)...)
+	return byCost(good)
 }
 
 // flags are a plan's, as the command takes them.
 func (s Setting) flags() string {
 	var fs []string
 	add := func(format string, args ...any) { fs = append(fs, fmt.Sprintf(format, args...)) }
-	add("--precision %s --optimizer %s --batch %d --seq %d --checkpointing %s --loss %s", s.Precision, s.Optimizer, s.Batch,
-		s.Sequence, s.Checkpointing, s.Loss)
+	add("--precision %s --batch %d --seq %d", s.Precision, s.Batch, s.Sequence)
 	if s.GPUs > 1 {
 		add("--gpus %d", s.GPUs)
 	}
@@ -220,7 +310,10 @@ func (s Setting) flags() string {
 		words string
 		value any
 	}{
-		{s.LoRA > 0, "--lora %d", s.LoRA}, {s.adapts() && s.Adapter != "lora", "--adapter %s", s.Adapter},
+		{s.Optimizer != "adamw", "--optimizer %s", s.Optimizer},
+		{s.Checkpointing != "none", "--checkpointing %s", s.Checkpointing},
+		{s.Loss != "default", "--loss %s", s.Loss}, {s.LoRA > 0, "--lora %d", s.LoRA},
+		{s.adapts() && s.Adapter != "lora", "--adapter %s", s.Adapter},
 		{s.adapts() && s.LoRATargets != "all", "--lora-targets %s", s.LoRATargets},
 		{s.adapts() && s.LoRADtype != "fp32", "--lora-dtype %s", s.LoRADtype},
 		{s.LoRADropout > 0, "--lora-dropout %v", s.LoRADropout}, {s.SaveModules != "", "--modules-to-save %s", s.SaveModules},
@@ -236,7 +329,9 @@ func (s Setting) flags() string {
 		on    bool
 		words string
 	}{{s.Compile, "--compile"}, {s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
-		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"}, {s.Float8, "--float8"},
+		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"},
+		{s.Float8, "--float8"}, {s.Float8AllGather, "--float8-all-gather"}, {s.MXFP8, "--mxfp8"},
+		{s.Float8 && s.byRows(), "--float8-recipe " + s.Float8Recipe},
 		{s.ActivationOffload, "--activation-offload"}} {
 		if w.on {
 			add("%s", w.words)

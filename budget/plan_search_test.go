@@ -17,17 +17,18 @@ func TestPlans(t *testing.T) {
 		want string // in the best plan's flags
 		n    int    // of plans
 	}{
-		{"7B on 24 GB", with(llama8B, "vocab_size", 32000.0), Setting{Optimizer: "adamw-fused"}, GPU{Name: "24", Capacity: 23 * gib, Context: 460 * mib}, "--lora 16", 3},
+		{"7B on 24 GB", with(llama8B, "vocab_size", 32000.0), Setting{Optimizer: "adamw-fused"}, GPU{Name: "24", Capacity: 23 * gib, Context: 460 * mib}, "--offload optimizer --optimizer-in-backward", 4},
 		{"8B on 8", llama8B, Setting{Optimizer: "adamw-fused", GPUs: 8, Sequence: 4096}, h100, "--fsdp full", 5},
 		{"70B on 8", llama70B, Setting{Optimizer: "adamw-fused", GPUs: 8, Sequence: 4096}, h100, "--tp", 5},
-		{"405B on 128", llama405B, Setting{Optimizer: "adamw-fused", GPUs: 128, Sequence: 8192, Framework: "megatron"}, h100, "--fsdp full --tp 4", 5},
-		{"8B on one", llama8B, Setting{Sequence: 512}, h100, "--precision bf16 --optimizer adamw --batch 2", 5},
+		{"405B on 128", llama405B, Setting{Optimizer: "adamw-fused", GPUs: 128, Sequence: 8192, Framework: "megatron"}, h100, "--fsdp full --tp 8 --sequence-parallel --optimizer adamw-fused --checkpointing full --master-weights", 1},
+		{"8B on one", llama8B, Setting{Sequence: 512}, h100, "--precision bf16 --batch 2", 5},
 		{"1.5B on 12 GB", qwen15B, Setting{Sequence: 1024}, GPU{Name: "12", Capacity: 12282 * mib, Context: 300 * mib}, "--optimizer adamw-8bit", 5},
+		{"32B on two of 24 GB", qwen32B, Setting{Sequence: 2048, GPUs: 2, LoRA: 16}, GPU{Name: "24", Capacity: 24080 * mib, Context: 460 * mib}, "--precision int4 --batch 1 --seq 2048 --gpus 2 --fsdp full --checkpointing full --loss fused", 1},
 		{"adapters that are asked for", llama8B, Setting{Sequence: 1024, LoRA: 64, Adapter: "dora"}, h100, "--lora 64 --adapter dora", 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := configOf(t, tt.c)
-			ps, err := Plans(c, tt.s, tt.g, []string{"bf16-mixed", "bf16"})
+			ps, _, err := Plans(c, tt.s, tt.g, []string{"bf16-mixed", "bf16"})
 			for _, p := range ps {
 				t.Logf("x%.2f %s", p.Cost, p.Flags)
 			}
@@ -47,6 +48,34 @@ func TestPlans(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Plans are distinct: no framework gets what it hasn't, none takes twice the time of another of its way, and a later
+// way is there for what it saves.
+func TestPlanWays(t *testing.T) {
+	h100 := GPU{Name: "H100", Capacity: 79 * gib, Context: 614 * mib}
+	for _, framework := range []string{"", "torchtitan", "torchtune", "megatron"} {
+		ps, _, err := Plans(configOf(t, llama70B), Setting{GPUs: 8, Sequence: 4096, Framework: framework}, h100, []string{"bf16-mixed", "bf16"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range ps {
+			s := p.Setting
+			if s.TP > 1 && (s.adapts() || s.Optimizer == "adamw-8bit") || (framework == "torchtitan" || framework == "megatron") &&
+				(s.adapts() || s.Optimizer == "adamw-8bit") {
+				t.Errorf("%s has no %s", framework, p.Flags)
+			}
+			for _, q := range ps[:i] {
+				if q.way == p.way && p.Cost > 2*q.Cost || q.Cost <= p.Cost && q.way < p.way && !ways[p.way].other {
+					t.Errorf("%s beside %s", p.Flags, q.Flags)
+				}
+			}
+		}
+	}
+	ps, least, err := Plans(configOf(t, llama70B), Setting{Sequence: 1024}, GPU{Name: "24", Capacity: 23 * gib}, []string{"bf16-mixed", "bf16"})
+	if err != nil || len(ps) > 0 || least == nil || !strings.Contains(least.Flags, "--precision int4 --batch 1") || least.TotalDevice < 23*gib {
+		t.Errorf("%d plans, the least %+v, %v", len(ps), least, err)
 	}
 }
 
@@ -71,6 +100,8 @@ func TestPlanWords(t *testing.T) {
 var (
 	llama405B = map[string]any{"model_type": "llama", "vocab_size": 128256.0, "hidden_size": 16384.0, "intermediate_size": 53248.0,
 		"num_hidden_layers": 126.0, "num_attention_heads": 128.0, "num_key_value_heads": 8.0}
+	qwen32B = map[string]any{"model_type": "qwen3", "vocab_size": 151936.0, "hidden_size": 5120.0, "intermediate_size": 25600.0,
+		"num_hidden_layers": 64.0, "num_attention_heads": 64.0, "num_key_value_heads": 8.0, "head_dim": 128.0}
 	qwen15B = map[string]any{"model_type": "qwen2", "vocab_size": 151936.0, "hidden_size": 1536.0, "intermediate_size": 8960.0,
 		"num_hidden_layers": 28.0, "num_attention_heads": 12.0, "num_key_value_heads": 2.0, "tie_word_embeddings": true}
 )

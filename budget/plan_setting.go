@@ -90,7 +90,7 @@ type Setting struct {
 	KeepGradients bool   // zero_grad(set_to_none=False)
 	UseCache      bool   // the model fills a KV cache while it trains
 	DropOutputs   bool   // outputs are dropped before backward
-	Trainer       bool   // autocast wraps the model as Accelerate does: outputs become float32
+	Trainer       bool   // Accelerate's way: outputs become float32, and FSDP reduces 16 bits once a step
 	MasterWeights bool
 
 	Compile             bool   // torch.compile on every block
@@ -98,6 +98,9 @@ type Setting struct {
 	ActivationOffload   bool   // saved activations lie in host memory until backward
 	Liger               bool   // Liger's kernels for norms, rotations and gated layers
 	Float8              bool   // products in 8 bits, as torchao makes them
+	Float8AllGather     bool   // and FSDP gathers their weights in 8 bits
+	Float8Recipe        string // tensorwise rowwise rowwise_with_gw_hp: torchao's names for its scales
+	MXFP8               bool   // products in 8 bits with a scale for each 32 elements
 	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
 
 	Copies      int64   // of the weights, which nobody trains: an average (EMA), a reference model (DPO)
@@ -146,7 +149,10 @@ type Setting struct {
 
 	encoder bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
 	reserve float64 // reserved over allocated, where it is known already
-	fullest int64   // of a pipeline\'s ranks, from 1 on; 0: not known
+	// everyMicroBatch runs those of a pipeline that are alike, too.
+	everyMicroBatch bool
+
+	fullest int64 // of a pipeline\'s ranks, from 1 on; 0: not known
 }
 
 // Defaults fills in what a plain training loop has.
@@ -166,6 +172,9 @@ func (s Setting) Defaults() Setting {
 	s.Cache = cmp.Or(s.Cache, "dynamic")
 	s.Allocator = cmp.Or(s.Allocator, "native")
 	s.Schedule = cmp.Or(s.Schedule, "1f1b")
+	if s.Float8 = s.Float8 || s.Float8AllGather || s.Float8Recipe != ""; s.Float8 {
+		s.Float8Recipe = cmp.Or(s.Float8Recipe, "tensorwise")
+	}
 	s.Framework = cmp.Or(s.Framework, s.suggested())
 	if s.Framework == "torchtitan" || s.Framework == "torchtune" { // their loops delete the logits before backward
 		s.DropOutputs = true
@@ -187,6 +196,9 @@ func (s Setting) Defaults() Setting {
 	return s
 }
 
+// byRows says whether float8 has a scale for each row.
+func (s Setting) byRows() bool { return strings.HasPrefix(s.Float8Recipe, "rowwise") }
+
 // adapts says whether adapters are trained, beside which the model is frozen.
 func (s Setting) adapts() bool { return s.LoRA > 0 || s.Adapter == "ia3" }
 
@@ -194,7 +206,7 @@ func (s Setting) adapts() bool { return s.LoRA > 0 || s.Adapter == "ia3" }
 func (s Setting) suggested() string {
 	switch {
 	case s.Inference:
-	case s.Checkpointing == "op" || s.Float8 || s.SequenceParallel:
+	case s.Checkpointing == "op" || s.Float8 || s.MXFP8 || s.SequenceParallel:
 		return "torchtitan"
 	case s.OptimizerInBackward || s.ActivationOffload || s.Compile && s.Loss == "chunked":
 		return "torchtune"

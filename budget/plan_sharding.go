@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -25,6 +26,18 @@ func (p *plan) shards(experts bool) int64 {
 		n = max(n*p.expertDP/p.dp, 1)
 	}
 	return n
+}
+
+// padded is how many elements of a parameter the ranks have together: FSDP2 gives each as many
+// of its rows as the first one has (_fsdp_param.py), so that 8 experts over 16 ranks take
+// twice as much. torchtitan divides these by columns then, as is taken of expert parallelism.
+func (p *plan) padded(q *parameter) int64 {
+	n := p.shards(q.expert())
+	if p.FSDP == "" || p.dp == 1 || p.flatUnits() || p.packing().packs(q) || len(q.Shape) == 0 || q.Shape[0] == 0 ||
+		q.expert() && (p.titan() || p.EP > 1) {
+		return q.Elements()
+	}
+	return q.Elements() / q.Shape[0] * parts(q.Shape[0], n) * n
 }
 
 // group is a set of parameters that are gathered and whose gradients are reduced
@@ -63,7 +76,7 @@ func (r *run) groupOf(b *block) *group {
 	if s == nil {
 		s = &sharding{blocks: map[*block]*group{}, ends: map[*parameter]*group{}, waiting: map[*parameter]*storage{},
 			summed: map[*parameter]*storage{}}
-		r.shards, r.m.waiting = s, s.waiting
+		r.shards, r.m.waiting, r.m.summed = s, s.waiting, s.summed
 	}
 	if b != nil {
 		if g := s.blocks[b]; g != nil {
@@ -162,10 +175,12 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 		return z.bytes(q)
 	case p.quantised(q):
 		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales)
+	case p.gathersEight(q):
+		return q.Elements()
 	case q.val != nil:
-		return q.Elements() * min(q.val.e, max(p.width, p.wide))
+		return p.padded(q) * min(q.val.e, max(p.width, p.wide))
 	}
-	return q.Elements() * p.width
+	return p.padded(q) * p.width
 }
 
 // unshard gathers a group, in backward with the next one ahead.
@@ -219,7 +234,16 @@ func (r *run) allGather(g *group) *storage {
 	if p.flatUnits() {
 		m.stream = narrowStream
 	}
+	var eight []*storage
+	for _, q := range g.params { // this rank's part in 8 bits
+		if p.gathersEight(q) {
+			st := m.eagerCast(parts(q.Elements(), p.shards(false)), p.kept)
+			own -= st.bytes
+			eight = append(eight, st)
+		}
+	}
 	part := m.alloc(own, Communication)
+	defer m.releaseAll(eight)
 	m.stream = gatherStream
 	flat := m.alloc(g.gathered, Communication)
 	m.release(part)
@@ -250,11 +274,12 @@ func (r *run) reduce(g *group) {
 	if len(mine) == 0 {
 		return
 	}
+	s.addUp(m, mine)
 	m.release(s.reduce)
 	if s.reduce = nil; !p.deepspeed() {
 		var n int64
 		for _, q := range mine {
-			n += q.Elements() * e
+			n += p.padded(q) * e
 		}
 		s.reduce = m.alloc(n, Communication)
 	}
@@ -266,7 +291,7 @@ func (r *run) reduce(g *group) {
 	}
 	m.stream = reduceStream
 	for _, q := range mine {
-		part := r.reducedPart(q.Elements(), e, q.expert())
+		part := r.reducedPart(p.padded(q), e, q.expert())
 		if m.held[q] != nil || p.gradientsGo() || p.deepspeed() {
 			m.release(part)
 		} else {
@@ -289,6 +314,16 @@ func (s *sharding) ready(g *group) (qs []*parameter) {
 	return qs
 }
 
+// addUp adds gradients to their sums, where there are any.
+func (s *sharding) addUp(m *machine, qs []*parameter) {
+	for _, q := range qs {
+		if s.summed[q] != nil && s.waiting[q] != nil {
+			m.release(s.waiting[q])
+			delete(s.waiting, q)
+		}
+	}
+}
+
 // sumUp adds a group's gradients to those of the micro-batches before, in the type that
 // they are reduced in, until a step's last one.
 func (r *run) sumUp(g *group, e int64) {
@@ -302,6 +337,37 @@ func (r *run) sumUp(g *group, e int64) {
 		}
 		m.release(s.waiting[q])
 		delete(s.waiting, q)
+	}
+}
+
+// unsynced says whether the micro-batches before a step's last one leave their gradients whole:
+// Accelerate, and the Trainer with it, runs them under FSDP's no_sync.
+func (p *plan) unsynced() bool {
+	return p.Trainer && p.FSDP != "" && p.dp > 1 && p.Accumulate > 1 && p.PP == 1
+}
+
+// sumsBefore makes the sums of whole gradients that such micro-batches leave to the last one.
+func (r *run) sumsBefore() {
+	groups := []*group{r.groupOf(nil)}
+	for _, b := range r.mod.blocks {
+		groups = append(groups, r.groupOf(b))
+	}
+	for _, g := range groups {
+		var first *parameter
+		var n int64
+		for _, q := range g.params {
+			switch {
+			case !q.hasGradient():
+			case r.p.flatUnits():
+				first = cmp.Or(first, q)
+				n += q.Elements()
+			default:
+				r.shards.summed[q] = r.m.alloc(q.Elements()*r.p.reducedWidth(), Gradients)
+			}
+		}
+		if first != nil {
+			r.shards.summed[first] = r.m.alloc(n*r.p.width, Gradients)
+		}
 	}
 }
 
@@ -500,10 +566,15 @@ func (p *plan) rootBytes() int64 {
 // reduceGradient hands a finished gradient to the ranks: with FSDP and ZeRO 3 it waits for
 // its group, with ZeRO 2 each keeps its part only. Gradients that go to host memory, or
 // whose optimizer step comes at once, stay nowhere.
+//
+// complexity: who reduces decides when
 func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 	switch {
 	case p == nil:
 		return false
+	case m.summed[q] != nil && p.reducedWidth() == p.width && !p.flatUnits(): // added in place
+		m.release(a.st)
+		return true
 	case m.waiting != nil:
 		if a.st.refs > 1 || a.st.cat != Gradients && m.waiting[q] == nil {
 			m.become(a.st, Gradients)
@@ -513,6 +584,9 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 		}
 		m.waiting[q] = a.st
 		return true
+	case p.gathersLate():
+		m.openBucket()
+		return false
 	case p.dp > 1 && p.Zero >= 2:
 		n := p.shards(q.expert())
 		if m.held[q] == nil && !p.gradientsGo() {

@@ -55,13 +55,17 @@ func (v *solver) at(batch, seq int64) *Budget {
 // largest finds the largest multiple of unit whose size is within room. Sizes
 // grow with n, nearly in a straight line, so the gap is closed by
 // interpolation; a size below zero is one that cannot be.
-func largest(unit, limit, room int64, size func(int64) int64) int64 {
+// near is one whose size is known, or unit.
+func largest(unit, near, limit, room int64, size func(int64) int64) int64 {
 	ok := func(b int64) bool { return b >= 0 && b <= room }
 	lo, a := unit, size(unit)
 	if !ok(a) {
 		return 0
 	}
 	hi := 2 * lo
+	if near > hi && near%unit == 0 {
+		hi = near
+	}
 	b := size(hi)
 	for ok(b) && hi < limit {
 		lo, a = hi, b
@@ -108,13 +112,13 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 	var fits []Fit
 	for _, g := range devices {
 		f := Fit{GPU: g, Fits: here.fits(g)}
-		f.MaxBatch = largest(1, limitBatch, g.Capacity, func(n int64) int64 { return v.at(n, s.Sequence).need(g) })
+		f.MaxBatch = largest(1, s.Batch, limitBatch, g.Capacity, func(n int64) int64 { return v.at(n, s.Sequence).need(g) })
 		unit := s.CP
 		if s.Sequence > 64 && s.CP == 1 {
 			unit = 64
 		}
 		if f.HasSequence = here.sequenceFree(); f.HasSequence {
-			f.MaxSequence = c.longest(unit, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
+			f.MaxSequence = c.longest(unit, s.Sequence, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
 		}
 		if s.Inference && here.CacheToken > 0 {
 			work := here.workingBytes() - here.WeightsBytes
@@ -207,9 +211,9 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 		case "gpus":
 			return unit * fewest(func(n int64) bool { b := need(n * unit); return b >= 0 && b <= g.Capacity })
 		case "seq":
-			return c.longest(unit, g.Capacity, need)
+			return c.longest(unit, unit, g.Capacity, need)
 		}
-		return largest(unit, limitBatch, g.Capacity, need)
+		return largest(unit, unit, limitBatch, g.Capacity, need)
 	}
 	if what != "gpus" {
 		s.fullest = b.fullest

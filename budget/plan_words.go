@@ -33,10 +33,22 @@ var (
 	ofShards    = func(s Setting) int64 { return s.GPUs / max(s.TP, 1) }
 	ofRank      = func(s Setting) int64 { return s.LoRA }
 	ofPrecision = func(s Setting) string { return s.Precision }
-	ofOptimizer = func(s Setting) string { return s.Optimizer }
-	ofRepeated  = func(s Setting) string { return s.Checkpointing }
-	ofSharding  = func(s Setting) string { return s.FSDP }
-	ofEarly     = func(s Setting) string {
+	ofOptimizer = func(s Setting) string {
+		if s.Offload == "optimizer" {
+			return "paged " + s.Optimizer
+		}
+		return s.Optimizer
+	}
+	ofLoss     = func(s Setting) string { return s.Loss }
+	ofOffload  = func(s Setting) string { return s.Offload }
+	ofRepeated = func(s Setting) string { return s.Checkpointing }
+	ofSharding = func(s Setting) string {
+		if s.FSDP != "" && s.Offload == "params" {
+			return s.FSDP + " offload"
+		}
+		return s.FSDP
+	}
+	ofEarly = func(s Setting) string {
 		if s.OptimizerInBackward {
 			return "yes"
 		}
@@ -49,19 +61,22 @@ var dialects = map[string]dialect{
 	"transformers": {
 		[]numberWords{{ofBatch, 0, "--per_device_train_batch_size %d"}, {ofSequence, 0, "--max_length %d"}, {ofTP, 1,
 			"(tp_size=%d)"},
-			{ofRank, 0, "--use_peft --lora_r %d"}},
+			{ofRank, 0, "--use_peft --lora_target_modules all-linear --lora_r %d"}},
 		[]choiceWords{{ofPrecision, map[string]string{"bf16-mixed": "--bf16", "bf16": "--dtype bfloat16",
 			"fp16-mixed": "--fp16",
-			"int4":       "--load_in_4bit"}},
+			"int4":       "--load_in_4bit --use_bnb_nested_quant"}},
 			{ofOptimizer, map[string]string{"adamw": "--optim adamw_torch", "adamw-fused": "--optim adamw_torch_fused",
-				"adamw-8bit": "--optim adamw_bnb_8bit"}},
+				"adamw-8bit": "--optim adamw_bnb_8bit", "paged adamw-8bit": "--optim paged_adamw_8bit"}},
+			{ofLoss, map[string]string{"fused": "--use_liger_kernel"}},
 			{ofRepeated, map[string]string{"full": "--gradient_checkpointing"}},
-			{ofSharding, map[string]string{"full": `--fsdp "full_shard auto_wrap"`}}},
+			{ofSharding, map[string]string{"full": `--fsdp "full_shard auto_wrap"`,
+				"full offload": `--fsdp "full_shard auto_wrap offload"`}}},
 	},
 	"torchtitan": {
 		[]numberWords{{ofBatch, 0, "--training.local_batch_size %d"}, {ofSequence, 0, "--training.seq_len %d"},
 			{ofShards, 1, "--parallelism.data_parallel_shard_degree %d"}, {ofTP, 1, "--parallelism.tensor_parallel_degree %d"}},
 		[]choiceWords{{ofPrecision, map[string]string{"bf16": "--training.dtype bfloat16"}},
+			{ofOffload, map[string]string{"params": "--training.enable_cpu_offload"}},
 			{ofOptimizer, map[string]string{"adamw": "--optimizer.implementation foreach",
 				"adamw-fused": "--optimizer.implementation fused"}},
 			{ofRepeated, map[string]string{"full": "--activation_checkpoint.mode full",
@@ -72,9 +87,12 @@ var dialects = map[string]dialect{
 		[]numberWords{{ofGPUs, 1, "--nproc_per_node %d"}, {ofBatch, 0, "batch_size=%d"}, {ofSequence, 0,
 			"tokenizer.max_seq_len=%d"},
 			{ofTP, 1, "tensor_parallel_dim=%d"}, {ofRank, 0, "model.lora_rank=%d"}},
-		[]choiceWords{{ofPrecision, map[string]string{"bf16": "dtype=bf16", "fp32": "dtype=fp32"}},
+		[]choiceWords{{ofPrecision, map[string]string{"bf16": "dtype=bf16", "fp32": "dtype=fp32",
+			"int4": "model.quantize_base=True"}},
 			{ofOptimizer, map[string]string{"adamw": "optimizer.fused=False", "adamw-fused": "optimizer.fused=True",
-				"adamw-8bit": "optimizer._component_=bitsandbytes.optim.AdamW8bit"}},
+				"adamw-8bit":       "optimizer._component_=bitsandbytes.optim.AdamW8bit",
+				"paged adamw-8bit": "optimizer._component_=bitsandbytes.optim.PagedAdamW8bit"}},
+			{ofOffload, map[string]string{"params": "fsdp_cpu_offload=True"}},
 			{ofRepeated, map[string]string{"full": "enable_activation_checkpointing=True",
 				"none": "enable_activation_checkpointing=False"}},
 			{ofEarly, map[string]string{"yes": "optimizer_in_bwd=True"}}},
@@ -84,7 +102,8 @@ var dialects = map[string]dialect{
 			"--train.max_seq_length %d"},
 			{ofRank, 0, "--lora_r %d"}},
 		[]choiceWords{{ofPrecision, map[string]string{"bf16": "--precision bf16-true", "bf16-mixed": "--precision bf16-mixed",
-			"int4": "--precision bf16-true --quantize bnb.nf4"}}},
+			"int4": "--precision bf16-true --quantize bnb.nf4-dq"}},
+			{ofOptimizer, map[string]string{"adamw-8bit": "--optimizer bitsandbytes.optim.AdamW8bit"}}},
 	},
 	"megatron": {
 		[]numberWords{{ofBatch, 0, "--micro-batch-size %d"}, {ofSequence, 0, "--seq-length %d"},

@@ -24,6 +24,8 @@ type Theory struct {
 	Setting budget.Setting
 	Given   map[string]bool // the setting's flags that the user gave
 	Told    []string        // where else the setting comes from, in words
+	By      string          // files that the setting comes from
+	Alone   *Theory         // what there is without those files
 }
 
 // Untold is the theory of a model of whose setting the user says nothing.
@@ -42,7 +44,8 @@ type Result struct {
 	ByPhase  []MeasuredPhase `json:"measured_phases"` // beside Document.Phases, the same order
 	Gaps     []Gap           `json:"gaps"`            // per category in the phase of the measured peak, largest first
 	// Foreign tells that there are weights and none that the model has.
-	Foreign bool `json:"-"`
+	Foreign bool   `json:"-"`
+	By      string `json:"-"` // files that the setting comes from
 }
 
 // Expected is the budget of the part of the run that can be compared: a steady
@@ -87,6 +90,11 @@ func Run(t *timeline.Timeline, c *classify.Classification, v *frames.View, theor
 	if err != nil {
 		return nil, err
 	}
+	if theory.Alone != nil && o.training && theory.Setting.Inference {
+		told := theory.By + " isn't used: it serves, and the recording trains"
+		theory = *theory.Alone
+		theory.Told = []string{told}
+	}
 	setting, weights, inferred := o.infer(theory)
 	config := theory.Config
 	if weights.unpacked() || theory.Given["precision"] {
@@ -98,7 +106,7 @@ func Run(t *timeline.Timeline, c *classify.Classification, v *frames.View, theor
 			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)
 	}
 	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, Inferred: append(slices.Clone(theory.Told),
-		inferred...), Foreign: weights.foreign()}
+		inferred...), Foreign: weights.foreign(), By: theory.By}
 	x := o.extent()
 	at := o.measure(r, x)
 	g := gaps{observed: o, r: r, x: x, at: at, weights: weights}

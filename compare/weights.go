@@ -19,8 +19,10 @@ type stored struct {
 	missing int     // tensors of the model that are not here
 }
 
-// foreign reports whether there are weights, and none that the model has.
-func (w stored) foreign() bool { return w.bytes > 0 && w.element == 0 }
+// foreign reports whether there are weights, and none that the model has, or few and others beside.
+func (w stored) foreign() bool {
+	return w.bytes > 0 && (w.element == 0 || w.part < 0.5 && 10*w.extra > w.bytes)
+}
 
 // unpacked reports whether most of the model is here as plain numbers, whatever
 // its configuration says of quantization: libraries unpack what a GPU has no

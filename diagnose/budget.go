@@ -19,6 +19,9 @@ func (e *examination) compare(doc *report.Document) error {
 	doc.Budget = r
 	table := &report.Comparison{Device: e.T.Device.Ordinal, Inferred: r.Inferred,
 		Model: fmt.Sprintf("%s, %s parameters", r.Model.Type, units.Count(int(r.Model.Parameters)))}
+	if r.By != "" {
+		table.Model += ", by " + r.By
+	}
 	table.Peak = report.Compared{Name: "peak", Budget: r.Expected.PeakBytes, Measured: &r.Measured.PeakBytes,
 		Reason: r.Expected.Note}
 	if whole := max(r.PeakBytes, r.FirstStep); r.Expected.Note != nil && whole > r.Expected.PeakBytes {

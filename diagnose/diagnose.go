@@ -123,8 +123,8 @@ func (j *job) noteUncompared(doc *report.Document) {
 	for i := range j.sources {
 		if t := j.options.Theory; t != nil && j.sources[i].Config != nil && j.sources[i].Config == t.Config {
 			in := &doc.Inputs[i]
-			in.Notes = append(in.Notes, "not used: only a recording is compared with it; `vramscope budget --config` works "+
-				"out what the model needs")
+			in.Notes = append(in.Notes, "not used: only a recording is compared with it; "+j.sources[i].budgetCommand()+
+				" works out what the model needs")
 		}
 	}
 }

@@ -462,7 +462,7 @@ func TestHostMemory(t *testing.T) {
 	if len(doc.Findings) != 1 || doc.Findings[0].ID != "host_out_of_memory" || doc.Findings[0].Severity != report.Critical ||
 		!strings.HasPrefix(doc.Verdict.Text, "Out of memory on the host, not on the GPU: 16.00 GiB of CPU memory asked for at "+
 			"u/train.py:12") ||
-		!strings.Contains(strings.Join(doc.Findings[0].Evidence, "; "), "told 2 times") {
+		!strings.Contains(strings.Join(doc.Findings[0].Evidence, "; "), "told twice") {
 		t.Errorf("%+v, %+v", doc.Verdict, doc.Findings)
 	}
 }
@@ -542,24 +542,24 @@ func TestLogsOfRanks(t *testing.T) {
 	}{
 		{"names", []input{log("logs/rank_0.log", oom(0)), log("logs/rank_1.log", fine), log("logs/rank_3.log", oom(0))},
 			" on 2 ranks, after step 7: ",
-			[]string{"told 2 times in 2 logs", "ranks 0, 3", "no failure in the logs of rank 1", "no log of rank 2 was given"},
+			[]string{"told twice in 2 logs", "ranks 0, 3", "no failure in the logs of rank 1", "no log of rank 2 was given"},
 			0},
 		{"torchrun", []input{log("l/none_x7/attempt_0/0/stderr.log", oom(0)), log("l/none_x7/attempt_0/1/stderr.log", oom(1)),
 			log("l/none_x7/attempt_0/2/stdout.log", fine)}, " on 2 ranks, after",
-			[]string{"told 2 times in 2 logs", "ranks 0, 1", "no failure in the logs of rank 2"}, 0},
+			[]string{"told twice in 2 logs", "ranks 0, 1", "no failure in the logs of rank 2"}, 0},
 		{"torchrun's second attempt", []input{log("l/none_x7/attempt_0/0/stderr.log", oom(0)),
 			log("l/none_x7/attempt_0/1/stderr.log", fine), log("l/none_x7/attempt_1/1/stderr.log", oom(1))}, " on 2 ranks, after",
-			[]string{"told 2 times in 2 logs", "ranks 0, 1"}, 0},
+			[]string{"told twice in 2 logs", "ranks 0, 1"}, 0},
 		{"one of torchrun's", []input{log("l/none_x7/attempt_0/3/stderr.log", oom(3))}, " on GPU 3, after", nil, -1},
 		{"two machines", []input{log("none_x7/attempt_0/0/stderr.log", oom(0)), log("none_x7/attempt_0/1/stderr.log", oom(1)),
 			log("none_y8/attempt_0/0/stderr.log", oom(0)), log("none_y8/attempt_0/1/stderr.log", oom(1))},
 			" on 2 GPUs, after", []string{"told 4 times in 4 logs", "GPUs 0, 1"}, -1},
 		{"machines that count for themselves", []input{log("node0/rank0.log", oom(0)), log("node1/rank0.log", oom(0))},
-			" on GPU 0, after", []string{"told 2 times in 2 logs"}, -1},
+			" on GPU 0, after", []string{"told twice in 2 logs"}, -1},
 		{"marked lines", []input{log("rank0.log", "[rank2]: "+strings.Split(oom(2), "\n")[4]+"\n")}, " on rank 2, GPU 2: ", nil,
 			2},
 		{"a copy", []input{log("train.log", oom(0)), log("wandb/run-20250312_100211-ab/files/output.log", "$ python train.py\n"+
-			oom(0))}, " on GPU 0, after", []string{"told 2 times in 2 logs"}, -1},
+			oom(0))}, " on GPU 0, after", []string{"told twice in 2 logs"}, -1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -273,8 +273,16 @@ func (j *job) goesOn(doc, one *report.Document) string {
 	return ""
 }
 
-// compare puts the budget beside the main device. A configuration that was only
-// found among the inputs is left out when it describes another model.
+// budgetCommand is what works out a budget from a model's configuration, or from a framework's file that names one.
+func (s *Source) budgetCommand() string {
+	if s.Kind == "recipe" {
+		return "`vramscope budget --recipe`"
+	}
+	return "`vramscope budget --config`"
+}
+
+// compare puts the budget beside the main device. A configuration or a framework's file that
+// was only found among the inputs is left out when it describes another model.
 func (j *job) compare(doc, one *report.Document, e *examination, main int) error {
 	found := slices.IndexFunc(j.sources, func(s Source) bool { return s.Config != nil && s.Config == j.options.Theory.Config })
 	if found < 0 {
@@ -285,7 +293,7 @@ func (j *job) compare(doc, one *report.Document, e *examination, main int) error
 	in := &doc.Inputs[found]
 	if err := e.compare(one); err != nil {
 		// the error may quote the file
-		in.Notes = append(in.Notes, "not used: no budget can be worked out from it; `vramscope budget --config` says why")
+		in.Notes = append(in.Notes, "not used: no budget can be worked out from it; "+j.sources[found].budgetCommand()+" says why")
 		return nil
 	}
 	if r, ok := one.Budget.(*compare.Result); ok && r.Foreign {
@@ -294,7 +302,11 @@ func (j *job) compare(doc, one *report.Document, e *examination, main int) error
 		d.Findings = slices.DeleteFunc(d.Findings, func(f report.Finding) bool { return f.ID == "over_budget" })
 		return nil
 	}
-	in.Notes = append(in.Notes, "the recording is compared with it")
+	if r, ok := one.Budget.(*compare.Result); ok && r.By == "" && j.options.Theory.By != "" {
+		in.Notes = append(in.Notes, "the recording is compared with its model alone: it serves, and the recording trains")
+	} else {
+		in.Notes = append(in.Notes, "the recording is compared with it")
+	}
 	j.takeBudget(doc, one, main)
 	return nil
 }

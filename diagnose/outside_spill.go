@@ -22,8 +22,16 @@ func (e *examination) spillFindings(dev *report.Device) []report.Finding {
 				break
 			}
 		}
-		return []report.Finding{logs.Spill(over, *dev.CapacityBytes,
-			fmt.Sprintf("PyTorch reserved %s", units.Bytes(dev.Peaks.Reserved.Bytes)), steps)}
+		f := logs.Spill(over, *dev.CapacityBytes, fmt.Sprintf("PyTorch reserved %s", units.Bytes(dev.Peaks.Reserved.Bytes)),
+			steps)
+		if *dev.CapacitySource == "flag" && !onWindows(e.T.Snapshot) { // somebody's word against the recording
+			f.Confidence, f.SavesBytes = 0.5, nil
+			f.Title = units.Bytes(over) + " more than the given GPU has: another GPU was recorded, or that lay in the " +
+				"host's memory (WSL)"
+			f.Fix = new(fmt.Sprintf("Ask whether it fits that GPU with `vramscope whatif SNAPSHOT --capacity %.4gGiB`",
+				float64(*dev.CapacityBytes)/(1<<30)))
+		}
+		return []report.Finding{f}
 	}
 	return nil
 }

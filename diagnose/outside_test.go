@@ -101,7 +101,7 @@ func TestMessages(t *testing.T) {
 				"of which 1.08 GiB is free. Process 1209517 has 64.87 GiB memory in use. Process 1212465 has 13.29 GiB memory " +
 				"in use. Of the allocated memory 11.09 GiB is allocated by PyTorch, and 124.45 MiB is reserved by PyTorch but " +
 				"unallocated. If",
-			"oom_other_process", "others hold 64.88 GiB"},
+			"oom_other_process", "other processes hold 64.88 GiB"},
 		{"others, told by what is missing", "RuntimeError: CUDA out of memory. Tried to allocate 12.00 MiB (GPU 0; 7.76 GiB " +
 			"total capacity; 4.42 GiB already allocated; 51.25 MiB free; 4.49 GiB reserved in total by PyTorch) If reserved " +
 			"memory is >> allocated",
@@ -111,7 +111,7 @@ func TestMessages(t *testing.T) {
 				"GiB of which 438.27 MiB is free. Process 3692507 has 616.00 MiB memory in use. Including non-PyTorch memory, " +
 				"this process has 177.19 GiB memory in use. Of the allocated memory 172.96 GiB is allocated by PyTorch, and " +
 				"320.19 MiB is reserved by PyTorch but unallocated. If",
-			"oom_true_shortage", "short of it"},
+			"oom_true_shortage", "758.46 MiB were free: 133.54 MiB short"},
 		{"more than any GPU has", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 5607.61 GiB. GPU 0 has " +
 			"a total capacity of 79.15 GiB of which 77.73 GiB is free. Including non-PyTorch memory, this process has 1.42 " +
 			"GiB memory in use. Of the allocated memory 884.81 MiB is allocated by PyTorch, and 15.19 MiB is reserved by " +
@@ -144,11 +144,11 @@ func TestMessages(t *testing.T) {
 			`"/b/c10/cuda/CUDACachingAllocator.cpp":1000, please report a bug`, "oom_true_shortage", "error in disguise"},
 		{"of a workspace", "RuntimeError: /x/allocator.h:49: Buffer overflow when allocating memory for tmp_v with size 536870912 " +
 			"and alignment 16, but only 134217728 bytes available in AlignedAllocator. Increase the workspace buffer size.",
-			"workspace_full", "512.00 MiB asked of it, 128.00 MiB in it"},
+			"workspace_full", "512.00 MiB asked for; a library's workspace of 128.00 MiB is full"},
 		{"of an allocator that sleeps", "cuda error: out of memory at /x/csrc/cumem_allocator.cpp:60", "oom_true_shortage",
 			"sleep-mode allocator"},
 		{"without first words", "Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity; 6.00 GiB already allocated; 1.00 " +
-			"GiB free; 6.00 GiB reserved in total by PyTorch)", "oom_true_shortage", "all that was free is 1.00 GiB short"},
+			"GiB free; 6.00 GiB reserved in total by PyTorch)", "oom_true_shortage", ": 1.00 GiB short"},
 		{"of an Intel GPU that it can't fit", "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 4.00 GiB. GPU 0 " +
 			"has a total capacity of 15.11 GiB. Of the allocated memory 12.50 GiB is allocated by PyTorch, and 512.00 MiB is " +
 			"reserved by PyTorch but unallocated. Please use `empty_cache`",
@@ -174,7 +174,7 @@ func TestMessages(t *testing.T) {
 			"Please try lowering `max_num_seqs`", "oom_true_shortage",
 			"warming up its sampler with as many requests as max_num_seqs"},
 		{"of attention in parts", "RuntimeError: Not enough memory, use lower resolution (max approx. 1024x1024). Need: 8.5GB " +
-			"free, Have:6.5GB free", "oom_true_shortage", "8.50 GiB asked for; all that was free is 2.00 GiB short of it"},
+			"free, Have:6.5GB free", "oom_true_shortage", "8.50 GiB asked for; 6.50 GiB were free: 2.00 GiB short"},
 		{"of accelerate", "RuntimeError: No executable batch size found, reached zero.", "oom_true_shortage",
 			"not even one sample fitted"},
 		{"of TGI", "ERROR warmup: text_generation_client: Server error: Not enough memory to handle 4145 prefill tokens. You " +
@@ -186,7 +186,7 @@ func TestMessages(t *testing.T) {
 		{"of cudaMallocAsync", "OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of " +
 			"memory)\nCurrently allocated : 12.20 GiB\nRequested : 1.50 GiB\nDevice limit : 16.00 GiB\nFree (according to " +
 			"CUDA): 512.00 MiB",
-			"oom_true_shortage", "all that was free is 1.00 GiB short of it"},
+			"oom_true_shortage", ": 1.00 GiB short"},
 		{"without figures", "torch.OutOfMemoryError: CUDA out of memory.", "oom_unclear", "the message has no figures"},
 		{"that only memory_stats() tells of", "{'allocated_bytes.all.peak': 8589934592, 'num_ooms': 2, " +
 			"'reserved_bytes.all.peak': 9663676416}", "oom_true_shortage",
@@ -196,7 +196,7 @@ func TestMessages(t *testing.T) {
 				"of which 1.06 GiB is free. Process 4012 has 78.07 GiB memory in use. Of the allocated memory 72.50 GiB is " +
 				"allocated by PyTorch, with 1.20 GiB allocated in private pools (e.g., CUDA Graphs), and 1.10 GiB is reserved " +
 				"by PyTorch but unallocated.",
-			"oom_true_shortage", "all that was free is 92.16 MiB short of it"},
+			"oom_true_shortage", "92.16 MiB short"},
 		{"where the driver puts what is too much into the host's memory",
 			"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 has a total capacity of 23.99 GiB " +
 				"of which 0 bytes is free. Of the allocated memory 30.21 GiB is allocated by PyTorch, and 1.02 GiB is " +
@@ -436,7 +436,7 @@ func TestAsked(t *testing.T) {
 	}
 	for log, want := range map[string]string{
 		oom("1.50 GiB") + oom("1.25 GiB") + oom("2.00 GiB"): "told 3 times in this log, with 1.25 GiB to 2.00 GiB asked for",
-		oom("1.50 GiB") + oom("1.50 GiB"):                   "told 2 times in this log",
+		oom("1.50 GiB") + oom("1.50 GiB"):                   "told twice in this log",
 	} {
 		if f := found(judged(t, input{name: "train.log", text: log}), "oom_true_shortage"); f == nil ||
 			!slices.Contains(f.Evidence, want) {
@@ -448,8 +448,8 @@ func TestAsked(t *testing.T) {
 // TestToolsOfTheMaker sends nobody with an AMD GPU to nvidia-smi.
 func TestToolsOfTheMaker(t *testing.T) {
 	for backend, want := range map[string]string{
-		"HIP":  "Find them with rocm-smi --showpids and stop them, or move to a free GPU (HIP_VISIBLE_DEVICES)",
-		"CUDA": "Find them with nvidia-smi and stop them, or move to a free GPU (CUDA_VISIBLE_DEVICES)",
+		"HIP":  "Find the other processes with rocm-smi --showpids and stop them, or move to a free GPU (HIP_VISIBLE_DEVICES)",
+		"CUDA": "Find the other processes with nvidia-smi and stop them, or move to a free GPU (CUDA_VISIBLE_DEVICES)",
 	} {
 		doc := judged(t, input{name: "train.log", text: "torch.OutOfMemoryError: " + backend +
 			" out of memory. Tried to allocate 978.00 MiB. GPU 0 has a total capacity of 15.98 GiB of which 630.00 MiB is " +
@@ -506,8 +506,8 @@ Traceback (most recent call last):
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 78.10 GiB memory in use. Of the allocated memory 77.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated. If reserved
 `
 	doc := judged(t, input{name: "train.log", text: log})
-	want := "Out of memory in the backward pass on GPU 3, after step 41: 2.00 GiB asked for at me/train.py:88; all that was " +
-		"free is 512.00 MiB short of it"
+	want := "Out of memory in the backward pass on GPU 3, after step 41: 2.00 GiB asked for at me/train.py:88; 1.50 GiB were " +
+		"free: 512.00 MiB short"
 	if doc.Verdict.Text != want {
 		t.Errorf("verdict\n%s\nwant\n%s", doc.Verdict.Text, want)
 	}

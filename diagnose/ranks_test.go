@@ -120,6 +120,7 @@ func TestRanksAreTold(t *testing.T) {
 		{"a tensor-parallel rank", map[string]program{"tp_rank_0.pickle": short(1, 0), "tp_rank_2.pickle": short(1, 3)}, []int{-1, -1}},
 		{"side by side", map[string]program{"mem_0.pickle": short(1, 0), "mem_1.pickle": short(2, 3), "mem_2.pickle": short(3, 5)}, []int{0, 1, 2}},
 		{"side by side, in step", map[string]program{"mem_0.pickle": short(1, 0), "mem_1.pickle": short(1, 12)}, []int{0, 1}},
+		{"too few events to tell", map[string]program{"mem_0.pickle": grown(3, 0, 0), "mem_1.pickle": grown(12, 0, 0)}, []int{-1, -1}},
 		{"one after the other", map[string]program{"mem_0.pickle": short(1, 0), "mem_1.pickle": short(2, hour)}, []int{-1, -1}},
 		{"numbers that are no ranks", map[string]program{"ctx_128.pickle": short(1, 0), "ctx_256.pickle": short(2, 3)}, []int{-1, -1}},
 		{"without a clock", map[string]program{"mem_0.pickle": timeless(short(1, 0)), "mem_1.pickle": timeless(short(2, 0))}, []int{-1, -1}},
@@ -178,6 +179,8 @@ func TestDumpsOfOneProcess(t *testing.T) {
 			[]string{"rank0_step9.pickle", "rank0_step10.pickle"}, []int{-1, -1}},
 		{"the failure's dump is the last", []string{"rank0_oom.pickle", "rank0_memory.pickle"}, []program{grown(1300, 0, 0), grown(900, 0, 0)}, "rank0_oom.pickle",
 			[]string{"rank0_memory.pickle", "rank0_oom.pickle"}, []int{-1, 900}},
+		{"few events, of one process by the names", []string{"pid9388-0-oom.pickle", "pid9388-1-exit.pickle"}, []program{grown(3, 0, 0), grown(12, 0, 0)}, "pid9388-1-exit.pickle",
+			[]string{"pid9388-0-oom.pickle", "pid9388-1-exit.pickle"}, []int{-1, 3}},
 		{"runs of one program, one after the other", []string{"bs_1.pickle", "bs_2.pickle"}, []program{grown(600, 0, 0), grown(600, 0, 9e9)}, "", nil, nil},
 		{"runs of one program, in numbered steps", []string{"step_1.pickle", "step_2.pickle"}, []program{grown(600, 0, 0), grown(600, 0, 9e9)}, "", nil, nil},
 	} {
@@ -508,5 +511,24 @@ func TestNotOneJob(t *testing.T) {
 	again := ofJob(t, Options{}, short(1, 0).dump(t, "rank0_step5.pickle"), short(2, hour).dump(t, "rank0_step9.pickle"))
 	if len(again.Devices) != 1 || len(again.Trend) != 1 || !again.Trend[0].Dumps[1].NewProcess || again.Trend[0].Grows != nil {
 		t.Errorf("a job that was started again: %+v", again.Trend)
+	}
+}
+
+// TestCaughtFailure: what was in use is that of the failure, also where a program that caught it peaks later.
+func TestCaughtFailure(t *testing.T) {
+	const gib = int64(1) << 30
+	doc := &report.Document{Devices: []report.Device{{
+		OOMs: []report.OOM{{Event: 5, RequestedBytes: 40 * gib, AllocatedBytes: 4 * gib, ReservedBytes: 4 * gib, DeviceFreeBytes: new(10 * gib),
+			Verdict: report.TrueShortage, MissingBytes: new(30 * gib)}},
+		AtPeak: report.Moment{Event: new(9), AllocatedBytes: 5 * gib, Categories: map[string]int64{"temporary": 5 * gib}},
+	}}}
+	for event, want := range map[int]string{
+		9: "Out of memory: 4 GiB were in use. 40 GiB asked for, 10 GiB were free: 30 GiB short. The program caught the error and went on, up to 5 GiB in use",
+		3: "Out of memory: temporary tensors hold 5 GiB of 5 GiB in use. 40 GiB asked for, 10 GiB were free: 30 GiB short",
+	} {
+		doc.Devices[0].AtPeak.Event = &event
+		if got := oomVerdict(doc, 0).Text; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

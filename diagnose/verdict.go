@@ -99,7 +99,11 @@ func atTheDump(d *report.Device, cut bool) string {
 func peaked(d *report.Device, where string) string {
 	allocated, reserved := d.Peaks.Allocated.Bytes, d.Peaks.Reserved.Bytes
 	text := fmt.Sprintf("memory peaked at %s allocated and %s reserved%s", units.Size(allocated), units.Size(reserved), where)
-	if d.CapacityBytes != nil {
+	switch {
+	case d.CapacityBytes == nil:
+	case reserved > *d.CapacityBytes:
+		text += ", more than the GPU's " + units.Size(*d.CapacityBytes)
+	default:
 		text += ", of " + units.Size(*d.CapacityBytes)
 	}
 	if d.Before() && facts.Share(reserved-allocated, reserved) >= facts.WasteLong {
@@ -242,8 +246,11 @@ func oomVerdict(doc *report.Document, device int) report.Verdict {
 		text += fmt.Sprintf(" on device %d", d.Device)
 	}
 	text += ": " + cause(d, &o)
-	if n := facts.StepsAfter(d, o.Event); n > 1 {
+	switch n := facts.StepsAfter(d, o.Event); {
+	case n > 1:
 		text += fmt.Sprintf(". The program caught the error and went on: %s without a failure follow", units.Plural(n, "step"))
+	case peaksAfter(d, &o):
+		text += fmt.Sprintf(". The program caught the error and went on, up to %s in use", units.Size(d.AtPeak.AllocatedBytes))
 	}
 	v := report.Verdict{Severity: report.Critical, Text: text, About: &report.About{Device: device, Finding: -1}}
 	if len(d.Findings) > 0 && d.Findings[0].Severity == report.Critical { // the worst stand first
@@ -297,6 +304,9 @@ func cause(d *report.Device, o *report.OOM) string {
 	if bytes > 0 && name != classify.Unknown.String() {
 		full = fmt.Sprintf("%s %s of %s in use", holding(name), units.Size(bytes), units.Size(d.AtPeak.AllocatedBytes))
 	}
+	if peaksAfter(d, o) {
+		full = units.Size(o.AllocatedBytes) + " were in use"
+	}
 	full = cmp.Or(piledUp(d), full)
 	short := o.MissingBytes != nil && *o.MissingBytes > 0
 	switch {
@@ -331,6 +341,11 @@ func cause(d *report.Device, o *report.OOM) string {
 		return full + ". " + asked
 	}
 	return fmt.Sprintf("%s. %s, %s", full, asked, freeWords(o))
+}
+
+// peaksAfter reports whether more was in use after a failure than before it: the program went on.
+func peaksAfter(d *report.Device, o *report.OOM) bool {
+	return d.AtPeak.Event != nil && *d.AtPeak.Event > o.Event
 }
 
 // piledUp names the growth that most of the memory belongs to, "" where none does.

@@ -201,7 +201,11 @@ func (w *whatIf) capacityText() string {
 		if plain == nil {
 			continue
 		}
-		text := units.Size(capacity) + ": " + plain.fitText()
+		size := units.Size(capacity)
+		if w.Solved != nil {
+			size += " as recorded" // not what was solved for
+		}
+		text := size + ": " + plain.fitText()
 		if plain.OOM && other != nil {
 			text += "; with " + strings.Join(other.whatElse(w.Scenarios[0].Settings), " and ") + " it fits"
 		}

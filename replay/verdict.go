@@ -21,15 +21,19 @@ func (w *whatIf) judge() {
 
 func (w *whatIf) compare() {
 	first := &w.Scenarios[0]
-	best := -1 // the best settings by themselves on the recorded device
-	for i := 1; i < len(w.Scenarios); i++ {
-		o := &w.Scenarios[i]
-		if len(o.Changes) > 0 || !sameCapacity(o, first) {
-			continue
-		}
-		if best < 0 {
+	best, changed := -1, -1 // the best on the recorded device: settings by themselves, and with changes
+	for i := len(w.Scenarios) - 1; i > 0; i-- {
+		switch o := &w.Scenarios[i]; {
+		case !sameCapacity(o, first):
+		case len(o.Changes) > 0:
+			changed = i
+		default:
 			best = i
 		}
+	}
+	what := "The recorded settings are the best of those tried"
+	if best < 0 {
+		best, what = changed, "No change that was tried lowers the peak"
 	}
 	switch {
 	case first.OOM:
@@ -37,8 +41,7 @@ func (w *whatIf) compare() {
 	case best < 0:
 		w.Verdict = fmt.Sprintf("The recorded run peaks at %s reserved.", units.Bytes(first.PeakReservedBytes))
 	case w.Scenarios[best].OOM || w.Scenarios[best].SavesBytes <= 0:
-		w.Verdict = fmt.Sprintf("The recorded settings are the best of those tried: peak reserved %s.",
-			units.Bytes(first.PeakReservedBytes))
+		w.Verdict = fmt.Sprintf("%s: %s reserved.", what, units.Bytes(first.PeakReservedBytes))
 	default:
 		o := &w.Scenarios[best]
 		w.Verdict = fmt.Sprintf("%s lowers peak reserved memory from %s to %s (%s).", o.Name, units.Bytes(o.PeakReservedBytes+

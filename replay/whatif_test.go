@@ -102,6 +102,18 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// Who asks for changes alone is told what they do.
+func TestVerdictOnChanges(t *testing.T) {
+	for change, want := range map[string]string{
+		"checkpointing=full": "checkpointing=full lowers peak reserved memory from 10.21 GiB to 6.28 GiB",
+		"batch=x2":           "No change that was tried lowers the peak: 10.21 GiB reserved.",
+	} {
+		if doc := tried(t, "gpt2_fp32_adamw__hf_loop/snapshot_roundup4", Options{Changes: []string{change}}); !strings.Contains(doc.Verdict, want) {
+			t.Errorf("%s: %q, want %q", change, doc.Verdict, want)
+		}
+	}
+}
+
 func TestRecordingsThatCantBeReplayed(t *testing.T) {
 	s := open(t, filepath.Join(shipped, "mlp_regression__script/snapshot_stopped.pickle.gz"))
 	doc, err := WhatIf(timeline.New(s, &s.Devices[0]), nil, Options{})

@@ -26,7 +26,7 @@ type Index struct {
 	Experiments int
 }
 
-// IndexFigures count over all runs.
+// IndexFigures count over all runs, each of which has one status.
 type IndexFigures struct {
 	Runs, Failed, OOM, Leaking, Warning, Fine int
 	FirstTime, LastTime                       *int64

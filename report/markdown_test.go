@@ -65,7 +65,8 @@ func fullDocument() *report.Document {
 			AtPeak: moment, Sites: []report.Site{site, library, {Bytes: 512, Blocks: 1, Older: true, Category: to("unknown")}},
 			OOMs: []report.OOM{{Event: 1300, RequestedBytes: 2 << 30, Verdict: "true_shortage", Phase: to("backward"), AllocatedBytes: 4 << 30, ReservedBytes: 5 << 30, DeviceFreeBytes: to(int64(1 << 20)), Site: &site},
 				{Event: 1400, RequestedBytes: 1 << 20, Verdict: "unknown", AllocatedBytes: 1, ReservedBytes: 2}},
-			Findings: []report.Finding{{ID: "logits_dominate", Severity: report.Critical, Title: "The logits fill the GPU", Evidence: []string{"3.00 GiB of 4.00 GiB", "two", "three", "four"}, Fix: to("Chunked cross-entropy"), SavesBytes: to(int64(2 << 30))},
+			Findings: []report.Finding{{ID: "logits_dominate", Severity: report.Critical, Title: "The logits fill the GPU", Evidence: []string{"3.00 GiB of 4.00 GiB", "two", "three", "four"}, Fix: to("Chunked cross-entropy at train.py:27: it fits"), SavesBytes: to(int64(2 << 30)),
+				Code: "loss = sum(\n    losses)", Outcome: report.Outcome{PeakBefore: to(int64(5 << 30)), PeakAfter: to(int64(3 << 30))}},
 				{ID: "recording_late", Severity: report.Info, Title: "Recording began late"}},
 			Leaks: []report.Leak{{Kind: "growing_list", Defect: true, File: to("/srv/run/train.py"), Line: to(9), Function: to("step"), Category: to("activations"), BytesPerStep: to(int64(72 << 20)), Steps: 8, TotalBytes: 576 << 20, Confidence: 0.97},
 				{Kind: "retained_graph", Defect: true, Suspected: true, Steps: 2, TotalBytes: 1 << 20, Confidence: 0.5}, {Kind: "first_step_state", Steps: 1, TotalBytes: 5, Confidence: 1}},
@@ -96,7 +97,7 @@ func TestMarkdownGolden(t *testing.T) {
 var hostile = []string{
 	"a|b", `a\|b`, `a\`, "a`b", "``a|", "|", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "<!-- gone", "&lt;b&gt;", "&#64;octocat",
 	"@octocat", "x@octocat.example", "#123", "acme/secret#7", "GH-12", "see https://example.com/x", "www.example.com", "![x](https://example.com/p.png)",
-	"[x](javascript:alert(1))", "*bold* _it_ ~~gone~~", "$$\\int$$", "line\n\n# heading\n- list", "- list", "1. list", "> quote", "```\nfence", "a1b2c3d4e5", ":tada:",
+	"[x](javascript:alert(1))", "*bold* _it_ ~~gone~~", "$$\\int$$", "line\n\n# heading\n- list", "- list", "1. list", "> quote", "```\nfence", "a1b2c3d4e5", ":tada:", "a.py:100: x", ":+1:",
 	"\u202egnp.exe", "</code></td></table>", "    indented", "# heading", "---", "===", "mailto:a@b.example", "\x1b[31mred",
 }
 

@@ -59,8 +59,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.BoolVar(&s.MasterWeights, "master-weights", false, "a float32 copy of 16-bit weights, and float32 state")
 	fl.BoolVar(&s.UseCache, "use-cache", false, "the model fills its KV cache while it trains")
 	fl.BoolVar(&s.DropOutputs, "drop-outputs", false, "outputs are dropped before backward")
-	fl.BoolVar(&s.Trainer, "trainer", false, "Hugging Face's Trainer: outputs become float32 and go before backward (a loop over "+
-		"Accelerate that keeps them: --drop-outputs=false)")
+	fl.BoolVar(&s.Trainer, "trainer", false, "Hugging Face's Trainer: outputs become float32 and go before backward (a loop of "+
+		"Accelerate's that keeps them: --drop-outputs=false); FSDP reduces in the compute type, once a step")
 	fl.BoolVar(&s.Inference, "inference", false, "serve instead of train")
 	fl.Int64Var(&s.Context, "context", 0, "tokens in the decoder's cache while decoding (default --seq, of an encoder-decoder "+
 		"--decoder-seq)")
@@ -72,7 +72,10 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.BoolVar(&s.OptimizerInBackward, "optimizer-in-backward", false,
 		"each parameter's step comes as soon as its gradient is there")
 	fl.BoolVar(&s.ActivationOffload, "activation-offload", false, "saved activations lie in host memory until backward")
-	fl.BoolVar(&s.Float8, "float8", false, "products in 8 bits (torchao's float8; MXFP8 isn't counted)")
+	fl.BoolVar(&s.Float8, "float8", false, "products in 8 bits (torchao's float8)")
+	fl.BoolVar(&s.Float8AllGather, "float8-all-gather", false, "products in 8 bits, and FSDP gathers their weights in 8 bits")
+	fl.StringVar(&s.Float8Recipe, "float8-recipe", "", "tensorwise rowwise rowwise_with_gw_hp (default \"tensorwise\")")
+	fl.BoolVar(&s.MXFP8, "mxfp8", false, "products in 8 bits with a scale for each 32 elements (torchao's MXFP8)")
 	fl.StringVar(&s.Framework, "framework", "",
 		"transformers trl torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
@@ -86,6 +89,43 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.Schedule, "schedule", "1f1b", "of a pipeline: 1f1b interleaved gpipe zbv")
 	fl.StringVar(&s.Torch, "torch", "", "PyTorch's `VERSION` (default the newest known)")
 	fl.StringVar(&s.Allocator, "allocator", "native", "native expandable")
+}
+
+// namedBuckets says which DeepSpeed configuration a file names that isn't among the others.
+func namedBuckets(rs []*Recipe) []string {
+	for _, r := range rs {
+		if strings.HasPrefix(r.Format, "DeepSpeed") {
+			return nil
+		}
+	}
+	for _, r := range rs {
+		for _, x := range r.Fields {
+			if strings.Contains(x.Name, "deepspeed") && strings.HasSuffix(x.Value, ".json") {
+				return []string{"of " + Clipped(x.Value) + " the name alone is used: with --recipe it is read, too"}
+			}
+		}
+	}
+	return nil
+}
+
+// divided takes as many GPUs as a model lies on, where a file's own number can't be divided so.
+func divided(s *budget.Setting) []string {
+	need := s.TP * s.PP * s.CP
+	if need < 1 || s.GPUs%need == 0 {
+		return nil
+	}
+	said := s.GPUs
+	s.GPUs = need
+	return []string{fmt.Sprintf("the file's %d GPUs cannot be divided by --tp %d x --pp %d x --cp %d: "+
+		"counted on %d; give --gpus N", said, s.TP, s.PP, s.CP, need)}
+}
+
+// trainersOutputs lets outputs go before backward, as the Trainer does, whose training_step has the
+// loss alone, unless the user says otherwise.
+func trainersOutputs(fl *pflag.FlagSet, s *budget.Setting) {
+	if s.Trainer && !fl.Changed("drop-outputs") {
+		s.DropOutputs = true
+	}
 }
 
 // Apply sets the flags that recipes of one run mean and the user hasn't set, and gives their
@@ -102,8 +142,10 @@ func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []stri
 		flag.Changed = true
 		set = append(set, g.Name)
 	}
-	if s.Trainer && !fl.Changed("drop-outputs") { // Trainer.training_step has the loss alone
-		s.DropOutputs = true
+	trainersOutputs(fl, s)
+	open = append(open, namedBuckets(rs)...)
+	if slices.Contains(set, "gpus") {
+		open = append(open, divided(s)...)
 	}
 	if ranks := s.GPUs / max(s.TP*s.PP, 1); ranks < 2 && (slices.Contains(set, "fsdp") || slices.Contains(set,
 		"zero") && s.Zero > 0) {

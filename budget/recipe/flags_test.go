@@ -29,7 +29,7 @@ func TestPlansAgain(t *testing.T) {
 			precisions = []string{s.Precision}
 		}
 		s.Sequence = 512
-		plans, err := budget.Plans(c, s, g, precisions)
+		plans, _, err := budget.Plans(c, s, g, precisions)
 		if err != nil || len(plans) == 0 {
 			t.Errorf("%+v: %d plans, %v", s, len(plans), err)
 		}

@@ -55,6 +55,9 @@ func (x *format) read(f *fields) *Recipe {
 		flags, ok := x.meaningOf(name, f)
 		if !ok {
 			r.Ignored = append(r.Ignored, name)
+			if x.open(name, f.values[name]) {
+				r.Open = append(r.Open, name+" "+f.values[name])
+			}
 			continue
 		}
 		flags = r.model(flags)
@@ -71,14 +74,60 @@ func (x *format) read(f *fields) *Recipe {
 	if x.settle != nil {
 		x.settle(f, r)
 	}
-	if packed().MatchString(strings.ToLower(r.Model)) && !set["precision"] {
+	r.pairs(f)
+	switch name := strings.ToLower(r.Model); { // a type is what is computed in then
+	case packed().MatchString(name):
 		r.implied(Flag{"precision", "int4"})
+	case eightBits().MatchString(name) && valueOf(r.Flags(), "inference") != "": // trainings take them unpacked
+		r.implied(Flag{"precision", "int8"})
 	}
 	return r
 }
 
 // packed tells by a model's name that its weights have four bits.
-var packed = pattern.Of(`(^|[-_])(4bit|awq|gptq|int4|nf4)`)
+var packed = pattern.Of(`(^|[-_.])(4bit|awq|gptq|int4|nf4|nvfp4|mxfp4|w4a16)`)
+
+// eightBits tells that they have eight.
+var eightBits = pattern.Of(`(^|[-_.])(fp8|int8|w8a8|8bit)`)
+
+// open says whether a peak may depend on a field that isn't understood: one that has a
+// meaning but not with this value, or one that is called like what takes memory.
+func (x *format) open(name, v string) bool {
+	if isNo(v) || v == "-1" {
+		return false
+	}
+	for i := range x.rows {
+		if x.rows[i].field == name {
+			return true
+		}
+	}
+	if v == "1" {
+		return false
+	}
+	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	return takesMemory().MatchString(name) && !takesNone().MatchString(name)
+}
+
+var (
+	takesMemory = pattern.Of(`quantiz|partition_activ|frozen|all_gather|async_t|_bits?$|[48]bit|offload|shard|parallel|` +
+		`recompute|checkpointing$|badam|lisa_n|adam|fp8|float8|fp4|dtype|precision|compile|freez|trainable|num_generations|` +
+		`batch_size|` +
+		`(seq|model|max|context)_?len|oft_|_r(ank)?$|adapter$|ema_|teacher|ref_model|reward_model|draft|speculative|` +
+		`vision_tower|num_images|image_size`)
+	takesNone = pattern.Of(`^train_batch_size$|_method$|_backend$|_scale|filter|limit_all_gathers|parallel_plan|custom_sharded|` +
+		`policy|eval|kernel|load|save|state_dict|ckpt|checkpoint(er)?[._]|tokenizer|dataset|data_|beta|epsilon|eps$|wandb|` +
+		`profil|find_unused|logit|downcast|export|processes|workers|rampup|initial|seed|lr|learning`)
+)
+
+// pairs notes a training on preferences, of which a step on one sequence each is counted.
+func (r *Recipe) pairs(f *fields) {
+	if f.has("max_prompt_length") && !f.has("num_generations") || slices.ContainsFunc([]string{"rl", "stage", "rlhf_type"},
+		func(name string) bool { return ofPairs().MatchString(f.values[name]) }) {
+		r.Open = append(r.Open, "preference pairs: twice the sequences, a reference model")
+	}
+}
+
+var ofPairs = pattern.Of(`^(dpo|ipo|kto|orpo|simpo|cpo)`)
 
 func (x *format) meaningOf(name string, f *fields) ([]Flag, bool) {
 	for i := range x.rows {
@@ -129,13 +178,28 @@ func (r *Recipe) Flags() []Flag {
 // number is a whole number above zero.
 func number(flag string) meaning {
 	return func(v string, _ *fields) ([]Flag, bool) {
-		n, err := strconv.ParseFloat(strings.ReplaceAll(v, "_", ""), 64)
-		if err != nil || n < 1 || n > 1<<40 || n != float64(int64(n)) {
+		n := whole(v)
+		if n == 0 {
 			return nil, false
 		}
-		return []Flag{{flag, strconv.FormatInt(int64(n), 10)}}, true
+		return []Flag{{flag, strconv.FormatInt(n, 10)}}, true
 	}
 }
+
+// whole is a whole number above zero, in the ways in which files write one; else 0.
+func whole(v string) int64 {
+	unit := thousands[v[max(len(v)-1, 0):]]
+	if unit > 0 { // vLLM's: 32K
+		v = v[:len(v)-1]
+	}
+	n, err := strconv.ParseFloat(strings.ReplaceAll(v, "_", ""), 64)
+	if n *= max(unit, 1); err != nil || !(n >= 1 && n <= 1<<40) || n != float64(int64(n)) {
+		return 0
+	}
+	return int64(n)
+}
+
+var thousands = map[string]float64{"k": 1000, "K": 1 << 10, "m": 1e6, "M": 1 << 20}
 
 // atLeastNone is a whole number, of which zero is one.
 func atLeastNone(flag string) meaning {
@@ -166,9 +230,12 @@ func when(flags ...Flag) meaning {
 		if isYes(v) {
 			return flags, true
 		}
-		return nil, v != ""
+		return nil, v != "" && isNo(v)
 	}
 }
+
+// anyValue takes note of a field that others' meanings look at.
+func anyValue(v string, _ *fields) ([]Flag, bool) { return nil, v != "" }
 
 // unless sets flags where a field says no.
 func unless(flags ...Flag) meaning {
@@ -241,8 +308,8 @@ var optimizer = found(
 	[]string{`lion.*8|paged_lion_8`, "optimizer", "lion-8bit"},
 	[]string{`adamw?_torch_fused|adamw_fused|fusedadam`, "optimizer", "adamw-fused"},
 	[]string{`adamw_apex_fused|adamw_hf|adamw_torch$|^adamw?$|optim\.adamw?$|cpuadam`, "optimizer", "adamw"},
-	[]string{`pagedadamw32|paged_adamw(_32bit)?$`, "optimizer", "adamw"},
-	[]string{`adafactor`, "optimizer", "adafactor-hf"},
+	[]string{`pagedadamw(32.*)?$|paged_adamw(_32bit)?$`, "optimizer", "adamw"},
+	[]string{`adam_?mini`, "optimizer", "adam-mini"}, []string{`adafactor`, "optimizer", "adafactor-hf"},
 	[]string{`lion`, "optimizer", "lion"}, []string{`apollo_adamw`, "optimizer", "apollo"},
 	[]string{`galore`, "optimizer", "galore"}, []string{`muon`, "optimizer", "muon-adamw"},
 	[]string{`adagrad`, "optimizer", "adagrad"}, []string{`rmsprop`, "optimizer", "rmsprop"}, []string{`lamb`, "optimizer",
@@ -264,14 +331,36 @@ func moduleList(v string, _ *fields) ([]Flag, bool) {
 	switch l := strings.ToLower(v); {
 	case l == "all" || l == "all-linear" || strings.HasPrefix(l, "all,"):
 		return []Flag{{"lora-targets", "all"}}, true
-	case !isSet(v) || strings.ContainsAny(v, `*()|\[ `):
+	case !isSet(v):
 		return nil, false
+	case strings.ContainsAny(v, `*()|\[ `):
+		return layersLike(v)
 	}
 	return []Flag{{"lora-targets", v}}, true
 }
 
+// layersLike are the usual layers that an expression fits, as PEFT reads it: over a whole name.
+func layersLike(v string) ([]Flag, bool) {
+	re, err := regexp.Compile("^(?:" + v + ")$")
+	if err != nil {
+		return nil, false
+	}
+	var names []string
+	for _, layer := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
+		"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"} {
+		if slices.ContainsFunc([]string{"", "language_model.", "text_model."}, func(at string) bool {
+			return re.MatchString("model." + at + "layers.0." + layer)
+		}) {
+			names = append(names, layer[strings.IndexByte(layer, '.')+1:])
+		}
+	}
+	return []Flag{{"lora-targets", strings.Join(names, ",")}}, len(names) > 0
+}
+
 // stageInName reads ZeRO's stage from the name of a DeepSpeed configuration.
-var stageInName = found([]string{`(zero|z|stage)_?-?3.*offload`, "zero", "3", "offload", "params"},
+var stageInName = found([]string{`(zero|z|stage)_?-?3_?no_?offload`, "zero", "3"},
+	[]string{`(zero|z|stage)_?-?2_?no_?offload`, "zero", "2"},
+	[]string{`(zero|z|stage)_?-?3.*offload`, "zero", "3", "offload", "params"},
 	[]string{`(zero|z|stage)_?-?2.*offload`, "zero", "2", "offload", "optimizer"}, []string{`(zero|z|stage)_?-?3`, "zero", "3"},
 	[]string{`(zero|z|stage)_?-?2`, "zero", "2"}, []string{`(zero|z|stage)_?-?1`, "zero", "1"}, []string{`(zero|z|stage)_?-?0`})
 

@@ -121,6 +121,9 @@ func titanPipeline(f *fields, r *Recipe) {
 		r.implied(Flag{"batch", strconv.FormatInt(micro, 10)}, Flag{"micro-batches", strconv.FormatInt(max(batch/micro, 1),
 			10)})
 	}
+	if shards := degree("data_parallel_shard_degree"); degree("data_parallel_replicate_degree") > 1 && shards > 1 {
+		r.implied(Flag{"fsdp-shards", strconv.FormatInt(shards, 10)})
+	}
 	n := int64(1)
 	for _, name := range []string{"data_parallel_shard_degree", "data_parallel_replicate_degree", "tensor_parallel_degree",
 		"pipeline_parallel_degree", "context_parallel_degree"} {
@@ -159,6 +162,106 @@ func factoryDefaults(f *fields, r *Recipe) {
 	}
 }
 
+// torchtuneAlone: which recipe a file is for, its name tells alone.
+func torchtuneAlone(f *fields, r *Recipe) {
+	if strings.Contains(f.file, "single_device") {
+		r.implied(Flag{"gpus", "1"})
+	}
+}
+
+// axolotlShards: FSDP2 is named by its configuration alone, and the ranks by what they divide.
+func axolotlShards(f *fields, r *Recipe) {
+	count := func(name string) int64 { return max(f.count(name), 1) }
+	ranks := count("dp_shard_size") * count("dp_replicate_size")
+	if (f.has("fsdp_config") || f.has("fsdp_version") || ranks > 1) && valueOf(r.Flags(), "fsdp") == "" {
+		r.implied(Flag{"fsdp", "full"})
+	}
+	if count("dp_replicate_size") > 1 {
+		r.implied(Flag{"fsdp-shards", strconv.FormatInt(count("dp_shard_size"), 10)})
+	}
+	if f.count("dp_shard_size") > 0 {
+		r.implied(Flag{"gpus", strconv.FormatInt(ranks*count("tensor_parallel_size")*count("context_parallel_size"), 10)})
+	}
+}
+
+// axolotlTargets are the layers with adapters, where another field doesn't take all.
+func axolotlTargets(v string, f *fields) ([]Flag, bool) {
+	if f.yes("lora_target_linear") {
+		return nil, true
+	}
+	return moduleList(v, f)
+}
+
+// compiledModel is torchtitan's compiler, which may be for the loss alone.
+func compiledModel(v string, f *fields) ([]Flag, bool) {
+	if f.has("compile.components") && !strings.Contains(f.values["compile.components"], "model") {
+		return nil, true
+	}
+	return when(Flag{"compile", "true"})(v, f)
+}
+
+// litgptModel is a name; beside it a model may be described field by field, and then is no published one.
+func litgptModel(v string, f *fields) ([]Flag, bool) {
+	if f.has("model.n_embd") {
+		v += " with fields of its own"
+	}
+	return []Flag{{modelFlag, v}}, v != ""
+}
+
+// litgptTargets are the layers that get adapters, one field for each kind.
+func litgptTargets(_ string, f *fields) ([]Flag, bool) {
+	var names []string
+	for _, x := range []struct{ field, unsaid, layers string }{{"lora_query", "true", "q_proj"}, {"lora_key", "", "k_proj"},
+		{"lora_value", "true", "v_proj"}, {"lora_projection", "", "o_proj"}, {"lora_mlp", "", "gate_proj,up_proj,down_proj"},
+		{"lora_head", "", "lm_head"}} {
+		v, ok := f.values[x.field]
+		if !ok {
+			v = x.unsaid
+		}
+		if isYes(v) {
+			names = append(names, x.layers)
+		}
+	}
+	return []Flag{{"lora-targets", strings.Join(names, ",")}}, len(names) > 0
+}
+
+// litgptRanks: on several devices litgpt shards, and fine-tunes with checkpointing.
+func litgptRanks(f *fields, r *Recipe) {
+	n := f.count("devices") * max(f.count("num_nodes"), 1)
+	if n > 0 {
+		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
+	}
+	if n != 1 {
+		r.implied(Flag{"fsdp", "full"}, Flag{"fsdp-version", "1"})
+		if f.has("checkpoint_dir") {
+			r.implied(Flag{"checkpointing", "full"})
+		}
+	}
+	if global := f.count("train.global_batch_size"); n > 0 && global > 0 {
+		r.implied(Flag{"accumulate", strconv.FormatInt(max(global/(n*max(f.count("train.micro_batch_size"), 1)), 1), 10)})
+	}
+}
+
+// count is a field's whole number above zero, else 0.
+func (f *fields) count(name string) int64 { return min(whole(f.values[name]), 1<<31) }
+
+// swiftDefaults are what ms-swift takes for fields that aren't there.
+func swiftDefaults(f *fields, r *Recipe) {
+	trlDefaults(f, r)
+	if !f.has("per_device_train_batch_size") {
+		r.implied(Flag{"batch", "1"})
+	}
+	factoryDefaults(f, r)
+}
+
+// splitSequences is Megatron's sequence parallelism, which tensor parallelism alone has.
+func splitSequences(v string, f *fields) ([]Flag, bool) {
+	if f.count("tensor-model-parallel-size") > 1 {
+		return when(Flag{"sequence-parallel", "true"})(v, f)
+	}
+	return nil, true
+}
+
 // peftKind is a kind of adapters that is counted here.
 var peftKind = found([]string{`^lora$`}, []string{`^ia3$`, "adapter", "ia3"})
 
@@ -178,6 +281,9 @@ func peftDefaults(f *fields, r *Recipe) {
 func trlDefaults(f *fields, r *Recipe) {
 	if f.yes("load_in_4bit") && !f.has("use_bnb_nested_quant") {
 		r.implied(Flag{"plain-scales", "true"})
+	}
+	if n := f.count("nproc_per_node") * max(f.count("nnodes"), 1); n > 0 {
+		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
 	}
 }
 
@@ -222,13 +328,7 @@ func megatronModel(f *fields, r *Recipe) {
 
 // megatronRanks counts GPUs, and the micro-batches that each gets of the batch.
 func megatronRanks(f *fields, r *Recipe) {
-	count := func(name string) int64 {
-		n, err := strconv.ParseInt(f.values[name], 10, 32)
-		if err != nil || n < 1 {
-			return 0
-		}
-		return n
-	}
+	count := f.count
 	gpus := count("nproc-per-node") * max(count("nnodes"), 1)
 	if gpus > 0 {
 		r.implied(Flag{"gpus", strconv.FormatInt(gpus, 10)})
@@ -253,7 +353,7 @@ func megatronRanks(f *fields, r *Recipe) {
 func servingByPieces(f *fields, r *Recipe) {
 	count := func(other int64, names ...string) int64 {
 		for _, name := range names {
-			if n, err := strconv.ParseInt(f.values[name], 10, 32); err == nil && n > 0 {
+			if n := f.count(name); n > 0 {
 				return n
 			}
 		}
@@ -261,8 +361,19 @@ func servingByPieces(f *fields, r *Recipe) {
 	}
 	tokens := count(8192, "max-num-batched-tokens", "chunked-prefill-size")
 	length := count(0, "max-model-len", "context-length")
-	if requests := count(1, "max-num-seqs", "max-running-requests"); length > 0 {
-		r.implied(Flag{"seq", strconv.FormatInt(min(max(tokens/requests, 1), length), 10)})
+	requests, longest := count(1, "max-num-seqs", "max-running-requests"), length
+	if length == 0 {
+		longest = 1024
+		r.implied(Flag{"context", "1024"})
+	}
+	r.implied(Flag{"seq", strconv.FormatInt(min(max(tokens/requests, 1), longest), 10)})
+	for _, name := range []string{"gpu-memory-utilization", "mem-fraction-static"} {
+		if v, ok := f.values[name]; ok {
+			r.Open = append(r.Open, name+" "+v+": taken at the start, used or not")
+		}
+	}
+	if length == 0 {
+		r.Open = append(r.Open, "how long requests are: 1,024 tokens, else --context N")
 	}
 	if tp, ok := number("ep")(f.values["tensor-parallel-size"], f); ok && f.yes("enable-expert-parallel") {
 		r.implied(tp...)

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 //go:embed models.json
@@ -32,6 +34,20 @@ var models = sync.OnceValue(func() []known {
 	}
 	return ms
 })
+
+// SizeInName is a model's size as its name tells it, else an example of one.
+func SizeInName(name string) string {
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	if m := sizeInName().FindStringSubmatch(name); m != nil && !ofExperts().MatchString(name) {
+		return strings.ReplaceAll(m[2], "_", ".") + strings.ToUpper(m[3])
+	}
+	return "8B"
+}
+
+// ofExperts tells names that count the parameters of some experts only: 17B-16E.
+var ofExperts = pattern.Of(`\d[bB]-\d+[eE]`)
+
+var sizeInName = pattern.Of(`(^|[-_ ])(\d{1,4}(?:[._]\d{1,2})?)([bBmM])([-_. ]|$)`)
 
 // Config is the configuration of the model that a recipe describes, or names by a name that
 // published models have; called is the latter's usual name, "" where the recipe describes it.

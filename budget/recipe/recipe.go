@@ -17,6 +17,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // Recipe is what a file says of a budget.
@@ -24,6 +26,7 @@ type Recipe struct {
 	Format  string         // whose file it is: "torchtune recipe"
 	Fields  []Field        // those used, in the order of the file; behind them what the framework does unasked
 	Ignored []string       // those not used
+	Open    []string       // of those, with their values, the ones that a peak may depend on
 	Model   string         // a model's name or folder, "" where the file tells none
 	Shape   map[string]any // fields of a config.json, where the file describes the model; else nil
 }
@@ -72,6 +75,7 @@ func Read(name string, r io.Reader) (*Recipe, error) {
 	for _, read := range syntaxes(name, text) {
 		fs, err := read(text)
 		if err == nil {
+			fs.file = path.Base(name)
 			if f := formatOf(fs); f != nil {
 				return f.read(fs), nil
 			}
@@ -81,9 +85,14 @@ func Read(name string, r io.Reader) (*Recipe, error) {
 	}
 	if first == nil {
 		first = ErrUnknown
+		if named := namesRecipe().FindString(string(text)); named != "" && strings.EqualFold(path.Ext(name), ".sh") {
+			first = fmt.Errorf("%w; the script names %s, which may be one", ErrUnknown, Clipped(named))
+		}
 	}
 	return nil, first
 }
+
+var namesRecipe = pattern.Of(`[\w./-]{1,200}\.(ya?ml|toml|json)\b`)
 
 // Formats are the names of those that are read.
 func Formats() []string {
@@ -98,6 +107,7 @@ func Formats() []string {
 type fields struct {
 	names  []string
 	values map[string]string
+	file   string // its name
 }
 
 // add notes a field. Where a name comes twice the last one counts, as programs have it.
@@ -145,3 +155,6 @@ func isSet(v string) bool {
 	}
 	return true
 }
+
+// isNo tells what says no, or leaves something at its default.
+func isNo(v string) bool { return v == "0" || !isSet(v) && !strings.EqualFold(v, "auto") }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/vramscope/vramscope/budget"
 )
 
@@ -32,7 +34,7 @@ func told(r *Recipe) string {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "ignored: %s\n", strings.Join(r.Ignored, " "))
+	fmt.Fprintf(&b, "ignored: %s\nopen: %s\n", strings.Join(r.Ignored, " "), strings.Join(r.Open, "; "))
 	return b.String()
 }
 
@@ -152,6 +154,32 @@ func TestMeanings(t *testing.T) {
 		{"PEFT's own choice of layers", "a.json", `{"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 8, "target_modules": null}`,
 			"lora=8 lora-targets=qv"},
 		{"another kind of PEFT", "a.json", `{"peft_type": "VERA", "task_type": "CAUSAL_LM", "r": 8}`, ""},
+		{"no adapter is named", "a.yaml", "base_model: x\nadapter:\nlora_r: 8\nmicro_batch_size: 1", "batch=1 framework=transformers trainer=true"},
+		{"layers by an expression", "a.yaml", "base_model: x\nadapter: lora\nlora_r: 8\nlora_target_modules: 'model.layers.[\\d]+.(mlp|self_attn).(q|down)_proj'",
+			"lora=8 lora-targets=q_proj,down_proj framework=transformers trainer=true"},
+		{"FSDP2 by its configuration", "a.yaml", "base_model: x\nmicro_batch_size: 1\nfsdp_version: 2\nfsdp_config:\n  offload_params: true",
+			"batch=1 fsdp-version=2 offload=params framework=transformers trainer=true fsdp=full"},
+		{"four bits by a name, computed in 16", "a.yaml", "model_name_or_path: a/b-GPTQ\nfinetuning_type: lora\nbf16: true",
+			"framework=transformers trainer=true checkpointing=full lora=8 precision=int4"},
+		{"loaded in 16 bits", "a.yaml", "per_device_train_batch_size: 1\nbf16: true\ntorch_dtype: bfloat16", "batch=1 precision=bf16 framework=transformers trainer=true"},
+		{"packed whatever is computed in", "a.yaml", "per_device_train_batch_size: 1\nload_in_4bit: true\nbf16: true\nuse_peft: true\nlora_r: 4",
+			"batch=1 precision=int4 lora=4 framework=transformers trainer=true plain-scales=true"},
+		{"another optimizer by a switch", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: full\nuse_apollo: true\napollo_layerwise: true",
+			"optimizer=apollo optimizer-in-backward=true framework=transformers trainer=true checkpointing=full"},
+		{"compiled loss alone", "a.toml", "[model]\nname='llama3'\nflavor='8B'\n[training]\nseq_len=10\n[compile]\nenable=true\ncomponents=['loss']",
+			"seq=10 framework=torchtitan precision=bf16-mixed optimizer=adamw-fused loss=default fsdp=full"},
+		{"a value of another field", "a.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\nlength: 512\ntokenizer:\n  _component_: x\n  max_seq_len: ${length}",
+			"seq=512 framework=torchtune lora-dtype=model fsdp=full"},
+		{"one device by the recipe's name", "8B_full_single_device.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\noptimizer:\n  _component_: bitsandbytes.optim.PagedAdamW",
+			"optimizer=adamw framework=torchtune lora-dtype=model fsdp=full gpus=1"},
+		{"many requests of unknown length", "serve", "vllm serve a/b --max-num-seqs 512 --gpu-memory-utilization 0.9", "batch=512 inference=true context=1024 seq=16"},
+		{"replicas of shards", "a.yaml", "base_model: x\nmicro_batch_size: 1\ndp_shard_size: 4\ndp_replicate_size: 2\ntensor_parallel_size: 2",
+			"batch=1 fsdp=hybrid tp=2 framework=transformers trainer=true fsdp-shards=4 gpus=16"},
+		{"eight bits by a name", "serve", "vllm serve a/b-FP8 --max-model-len 100", "context=100 inference=true seq=100 precision=int8"},
+		{"and trained", "a.yaml", "base_model: a/b-FP8\nmicro_batch_size: 1\nbf16: true", "batch=1 precision=bf16 framework=transformers trainer=true"},
+		{"a default that is switched off", "a.sh", "swift sft --model a/b --train_type full --gradient_checkpointing false",
+			"checkpointing=none framework=transformers trainer=true precision=bf16 batch=1"},
+		{"thousands", "serve", "vllm serve a/b --max-model-len 32K", "context=32768 inference=true seq=8192"},
 		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
 			"context=100 inference=true seq=100 precision=int4"},
 	} {
@@ -170,6 +198,34 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
+// TestOpen: what isn't counted though a peak may depend on it is told apart from what is passed over.
+func TestOpen(t *testing.T) {
+	for _, tt := range []struct{ file, text, want string }{
+		{"a.json", `{"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}, "train_batch_size": "auto", "steps_per_print": 10}`, "bf16.enabled auto"},
+		{"a.yaml", "base_model: x\nmicro_batch_size: 1\nrl: grpo\ntrl:\n  num_generations: 8\nlearning_rate: 1e-5", "rl grpo; trl.num_generations 8"},
+		{"a.yaml", "model_name_or_path: a/b\nfinetuning_type: oft\nstage: dpo\nplot_loss: true",
+			"finetuning_type oft; stage dpo; preference pairs: twice the sequences, a reference model"},
+		{"a.toml", "[model]\nname='llama3'\nflavor='8B'\n[parallelism]\nenable_async_tensor_parallel=true\nexpert_tensor_parallel_degree=1\n[checkpoint]\ninterval=5",
+			"parallelism.enable_async_tensor_parallel true"},
+		{"a.sh", "for tp in 2 4; do\nvllm serve a/b --tensor-parallel-size ${tp} --max-model-len 100 --port 8000\ndone", "tensor-parallel-size ${tp}"},
+		{"a.yaml", "base_model: x\nmicro_batch_size: 1\nload_in_8bit: false\nbf16: auto\nexpert_parallel_size: 1", ""},
+	} {
+		r, err := Read(tt.file, strings.NewReader(tt.text))
+		if err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+			continue
+		}
+		if got := strings.Join(r.Open, "; "); got != tt.want {
+			t.Errorf("%s:\n%s\nwant\n%s", tt.text, got, tt.want)
+		}
+		for _, x := range r.Open {
+			if n := len([]rune(x)); n > clippedRunes {
+				t.Errorf("%q is cut where it is told: %d", x, n)
+			}
+		}
+	}
+}
+
 // TestTogether: what the Trainer is told and what DeepSpeed is told make one setting.
 func TestTogether(t *testing.T) {
 	var rs []*Recipe
@@ -184,6 +240,50 @@ func TestTogether(t *testing.T) {
 	for _, want := range []Flag{{"batch", "2"}, {"zero", "2"}, {"precision", "bf16"}, {"master-weights", "true"}} {
 		if !slices.Contains(flags, want) {
 			t.Errorf("no %v in %v", want, flags)
+		}
+	}
+}
+
+// TestApply: what a file leaves open, and what can't be as it says.
+func TestApply(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		texts []string
+		gpus  int64
+		open  string
+	}{
+		{"more ranks than GPUs", []string{"pretrain --num-layers 8 --hidden-size 64 --num-attention-heads 8 --seq-length 32 " +
+			"--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 --nproc_per_node 8"}, 16,
+			"the file's 8 GPUs cannot be divided by --tp 4 x --pp 4 x --cp 1: counted on 16; give --gpus N"},
+		{"a configuration that is named", []string{`{"per_device_train_batch_size": 1, "deepspeed": "conf/zero3.json", "max_length": 8, "world_size": 2}`},
+			2, "of conf/zero3.json the name alone is used: with --recipe it is read, too"},
+		{"and read", []string{`{"per_device_train_batch_size": 1, "deepspeed": "conf/zero3.json", "max_length": 8, "world_size": 2}`,
+			`{"zero_optimization": {"stage": 3}}`}, 2, ""},
+	} {
+		var rs []*Recipe
+		for _, text := range tt.texts {
+			r, err := Read("", strings.NewReader(text))
+			if err != nil {
+				t.Fatal(tt.name, err)
+			}
+			rs = append(rs, r)
+		}
+		var s budget.Setting
+		fl := pflag.NewFlagSet("", pflag.ContinueOnError)
+		SettingFlags(fl, &s)
+		_, open, err := Apply(fl, rs, &s)
+		if got := strings.Join(open, "; "); err != nil || s.GPUs != tt.gpus || got != tt.open {
+			t.Errorf("%s: %v, %d GPUs, %q", tt.name, err, s.GPUs, got)
+		}
+	}
+}
+
+// TestSizeInName: an error suggests the size that a name tells, and none of some experts only.
+func TestSizeInName(t *testing.T) {
+	for name, want := range map[string]string{"tencent/Hunyuan-0.5B-Instruct": "0.5B", "me/model_7b_chat": "7B", "a/Falcon-H1-1.5B": "1.5B",
+		"x/SmolVLM-500M": "500M", "meta-llama/Llama-4-Scout-17B-16E": "8B", "me/own": "8B", "": "8B"} {
+		if got := SizeInName(name); got != want {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }
@@ -209,6 +309,8 @@ func TestRefusals(t *testing.T) {
 		{"a run's own record", "run.json", `{"schema": "vramscope.run/1", "command": ["python", "train.py"], "model": "a"}`, "no recipe of a known framework"},
 		{"nothing", "a.yaml", "", "no recipe of a known framework"},
 		{"a program", "a.sh", "echo hello\nexit 1\n", "no recipe of a known framework"},
+		{"a program that names one", "a.sh", "torchrun train.py --config conf/a.yaml\n", "the script names conf/a.yaml, which may be one"},
+		{"containers upon containers", "a.yaml", strings.Repeat("- ", 100) + "image: x", "deeper than 64"},
 	} {
 		r, err := Read(tt.file, strings.NewReader(tt.text))
 		if err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -28,6 +28,9 @@ func (r *Recipe) Said(name string, plain bool) []string {
 	if len(implied) > 0 {
 		said = append(said, "implied by it: "+strings.Join(implied, " "))
 	}
+	if len(r.Open) > 0 {
+		said = append(said, "not counted of it, though the peak may depend on it: "+someOf(r.Open))
+	}
 	if len(r.Ignored) > 0 {
 		said = append(said, "not used of it: "+someOf(r.Ignored))
 	}
@@ -78,6 +81,7 @@ type Document struct {
 	Model   string          `json:"model"`
 	Fields  []FieldDocument `json:"fields"`
 	Ignored []string        `json:"ignored"`
+	Open    []string        `json:"open"` // of those ignored, with their values, what a peak may depend on
 }
 
 // FieldDocument is a field with the flags that mean the same; name is empty for what
@@ -91,10 +95,11 @@ type FieldDocument struct {
 // Document is the recipe as JSON has it; a plain one has the flags alone.
 func (r *Recipe) Document(name string, plain bool) Document {
 	if plain {
-		return Document{Format: r.Format, Fields: []FieldDocument{{Flags: typed(r.Flags())}}, Ignored: []string{}}
+		return Document{Format: r.Format, Fields: []FieldDocument{{Flags: typed(r.Flags())}}, Ignored: []string{},
+			Open: []string{}}
 	}
 	d := Document{File: name, Format: r.Format, Model: r.Model, Fields: []FieldDocument{}, Ignored: append([]string{},
-		r.Ignored...)}
+		r.Ignored...), Open: append([]string{}, r.Open...)}
 	for _, x := range r.Fields {
 		d.Fields = append(d.Fields, FieldDocument{x.Name, x.Value, typed(x.Flags)})
 	}

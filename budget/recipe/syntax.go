@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,18 +21,18 @@ type reader func(text []byte) (*fields, error)
 func syntaxes(name string, text []byte) []reader {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml":
-		return []reader{readYAML}
+		return []reader{readYAML, readContainers, underscored(readContainers)}
 	case ".toml":
 		return []reader{readTOML}
 	case ".json":
 		return []reader{readJSON}
 	case ".sh":
-		return []reader{readArguments}
+		return []reader{readArguments, underscored(readArguments)}
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return []reader{readJSON}
 	}
-	return []reader{readArguments, readTOML, readYAML}
+	return []reader{readArguments, underscored(readArguments), readTOML, readYAML}
 }
 
 // readYAML reads the first document. Aliases are followed as often as they stand there,
@@ -49,7 +50,128 @@ func readYAML(text []byte) (*fields, error) {
 	if err := w.node("", &doc, 0); err != nil {
 		return nil, err
 	}
+	w.interpolate()
 	return w.fields, nil
+}
+
+// interpolate puts other fields' values in the place of ${name}, as OmegaConf does. One
+// that stands for another is followed once more.
+func (f *fields) interpolate() {
+	for range 2 {
+		for name, v := range f.values {
+			if inner, ok := strings.CutPrefix(v, "${"); ok {
+				if to, ok := f.values[strings.TrimSuffix(inner, "}")]; ok && strings.HasSuffix(v, "}") {
+					f.values[name] = to
+				}
+			}
+		}
+	}
+}
+
+// readContainers reads the commands of containers: of a Kubernetes manifest's, or of
+// Docker Compose's services. An image of an engine stands for the command that it begins with.
+func readContainers(text []byte) (*fields, error) {
+	a := arguments{fields: &fields{}, vars: map[string]string{}}
+	left := maxFields
+	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var doc yaml.Node
+		if err := d.Decode(&doc); err != nil {
+			break // the YAML's own error is told by its reader
+		}
+		if err := a.containers(&doc, &left, 0); err != nil {
+			return nil, err
+		}
+	}
+	return a.fields, nil
+}
+
+// containers goes through a document; left is how many nodes may still be looked at.
+func (a *arguments) containers(n *yaml.Node, left *int, depth int) error {
+	if *left--; *left < 0 {
+		return errMany
+	}
+	if depth > maxDepth {
+		return fmt.Errorf("line %d: %w", n.Line, errDeep)
+	}
+	parts := map[string]*yaml.Node{}
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		parts[n.Content[i].Value] = n.Content[i+1]
+	}
+	if image := parts["image"]; image != nil && (parts["command"] != nil || parts["args"] != nil) {
+		return a.container(image.Value, parts)
+	}
+	for _, x := range n.Content {
+		if err := a.containers(x, left, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *arguments) container(image string, parts map[string]*yaml.Node) error {
+	if env := parts["env"]; env != nil {
+		for _, x := range env.Content {
+			if x.Kind == yaml.MappingNode && len(x.Content) >= 4 && x.Content[0].Value == "name" {
+				a.vars[x.Content[1].Value] = x.Content[3].Value
+			}
+		}
+	}
+	var words []string
+	for _, part := range []string{"entrypoint", "command", "args"} {
+		words = append(words, commandWords(parts[part])...)
+	}
+	if len(words) > 0 && strings.Contains(image, "vllm") && !slices.Contains(words, "vllm") {
+		if !strings.HasPrefix(words[0], "-") && words[0] != "serve" {
+			words = append([]string{"serve"}, words...)
+		}
+		words = append([]string{"vllm"}, words...)
+	}
+	a.begins = true
+	for i, w := range words {
+		words[i] = kubernetesVariable.ReplaceAllString(w, "${$1}")
+	}
+	if err := a.words(append(words, "\n"), 0); err != nil {
+		return err
+	}
+	return nil
+}
+
+// commandWords are a command's: of one text, or a list of words some of which a shell is to read.
+func commandWords(n *yaml.Node) (words []string) {
+	if n == nil {
+		return nil
+	}
+	if n.Kind == yaml.ScalarNode {
+		return shellWords(n.Value)
+	}
+	for _, x := range n.Content {
+		if strings.ContainsAny(x.Value, " \n") {
+			words = append(words, shellWords(x.Value)...)
+		} else if x.Value != "" {
+			words = append(words, x.Value)
+		}
+	}
+	return words
+}
+
+// kubernetesVariable is how manifests write variables.
+var kubernetesVariable = regexp.MustCompile(`\$\((\w+)\)`)
+
+// underscored reads options under the names that Python's programs have for them.
+func underscored(read reader) reader {
+	return func(text []byte) (*fields, error) {
+		dashed, err := read(text)
+		if err != nil {
+			return nil, err
+		}
+		f := &fields{}
+		for _, name := range dashed.names {
+			if err := f.add(strings.ReplaceAll(name, "-", "_"), dashed.values[name]); err != nil {
+				return nil, err
+			}
+		}
+		return f, nil
+	}
 }
 
 // yamlWalk lists a document's fields; left is how many nodes may still be looked at.
@@ -272,7 +394,13 @@ func readArguments(text []byte) (*fields, error) {
 	if err := a.words(shellWords(string(text)), 0); err != nil {
 		return nil, err
 	}
-	return a.fields, a.value("true")
+	if err := a.value("true"); err != nil {
+		return nil, err
+	}
+	if n := a.vars["NPROC_PER_NODE"]; n != "" && !a.has("nproc-per-node") { // ms-swift takes it from there
+		return a.fields, a.add("nproc-per-node", n)
+	}
+	return a.fields, nil
 }
 
 // arguments are those of a script's commands, so far.

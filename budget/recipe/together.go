@@ -18,7 +18,8 @@ func Together(rs []*Recipe) []Flag {
 		}
 	}
 	if zero := valueOf(all, "zero"); zero != "" && zero != "0" {
-		if width, mixed := strings.CutSuffix(valueOf(all, "precision"), "-mixed"); mixed {
+		width, mixed := strings.CutSuffix(valueOf(all, "precision"), "-mixed")
+		if mixed || (width == "bf16" || width == "fp16") && valueOf(all, "lora") == "" {
 			set(Flag{"precision", width})
 			set(Flag{"master-weights", "true"})
 		}

@@ -27,13 +27,15 @@ arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argpars
 for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=32000, batch=2, seq=4096, world=8, tp=1, pp=1, rank=0,
                           micro_batches=0, zero=0, replicate=1, frozen=0, reduce_bucket=0, prefetch=-1, live=-1, persist=-1, gather_bucket=0, steps=3).items():
     arguments.add_argument("--" + name.replace("_", "-"), type=int, default=default)
-for name in ("fsdp", "fsdp1", "keep-gathered", "unlimited", "compile", "float8", "fused", "offload", "step-in-backward", "overlap", "offload-optimizer"):
+for name in ("fsdp", "fsdp1", "keep-gathered", "unlimited", "compile", "float8", "fused", "offload", "step-in-backward", "overlap", "offload-optimizer",
+             "float8-all-gather", "precompute", "mxfp8", "emulated"):
     arguments.add_argument("--" + name, action="store_true")
 arguments.add_argument("--checkpointing", default="none", choices=["none", "full", "op"])
 arguments.add_argument("--precision", default="bf16-mixed", choices=["bf16", "bf16-mixed", "autocast"])
 arguments.add_argument("--reduce-dtype", default="fp32", choices=["fp32", "bf16"])
 arguments.add_argument("--compile-mode", default="default", choices=["default", "reduce-overhead"])
 arguments.add_argument("--schedule", default="1f1b", choices=["1f1b", "gpipe", "interleaved"])
+arguments.add_argument("--float8-recipe", default="tensorwise", choices=["tensorwise", "rowwise", "rowwise_with_gw_hp"])
 arguments.add_argument("--snapshot", help="write the recording here, too")
 o = arguments.parse_args()
 
@@ -200,8 +202,11 @@ def flatten(m, mesh):
 def built(m, mesh):
     """A piece of the model, made ready in torchtitan's order, on the device."""
     if o.float8:
-        from torchao.float8 import convert_to_float8_training
-        convert_to_float8_training(m, module_filter_fn=lambda module, name: name != "output")
+        from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+        how = Float8LinearConfig(enable_fsdp_float8_all_gather=True) if o.float8_all_gather else Float8LinearConfig.from_recipe_name(o.float8_recipe)
+        convert_to_float8_training(m, config=how, module_filter_fn=lambda module, name: name != "output")
+    if o.mxfp8:
+        convert_to_mxfp8(m)
     if o.tp > 1:
         split(m, mesh["tp"])
     for x in [m.tok_embeddings, *m.layers.values()][:o.frozen + 1] if o.frozen else []:
@@ -220,6 +225,24 @@ def built(m, mesh):
     if o.offload:
         m.f = torch.ones(o.seq, o.dim // o.heads // 2, dtype=torch.complex64, device="cuda")
     return m
+
+
+def convert_to_mxfp8(m):
+    """As torchtitan's converter, whose kernels want an sm100 device; torchao's wheel has one of them for another Python."""
+    from torchao.prototype.moe_training.mxfp8_linear import MXFP8Linear
+    from torchao.prototype.mx_formats import kernels
+    from torchao.quantization.quantize_.common.kernel_preference import KernelPreference
+    if not o.emulated and not torch._C._dispatch_has_kernel_for_dispatch_key("torchao::mxfp8_quantize", "CUDA"):
+        torch.library.impl("torchao::mxfp8_quantize", "CUDA")(kernels._fake_mxfp8_quantize)
+    how = {"kernel_preference": KernelPreference.EMULATED} if o.emulated else {}
+    for b in m.layers.values():
+        for part in (b.attention, b.feed_forward):
+            for name, l in list(part.named_children()):
+                if isinstance(l, nn.Linear):
+                    with torch.device("meta"):
+                        new = MXFP8Linear(l.in_features, l.out_features, bias=False, **how)
+                    new.weight = l.weight
+                    setattr(part, name, new)
 
 
 def cross_entropy(logits, y):
@@ -270,6 +293,9 @@ def train(mesh):
             del logits
             loss.backward()
         clip_and_step(ps, opt)
+        if o.precompute:
+            from torchao.float8 import precompute_float8_dynamic_scale_for_fsdp
+            precompute_float8_dynamic_scale_for_fsdp(m)
         told(step)
 
 

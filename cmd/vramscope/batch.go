@@ -427,7 +427,8 @@ func checkAll(w io.Writer, conditions []gates.Condition, failed bool, reports ba
 	var silent []string
 	for _, text := range texts(conditions) {
 		if n := untold[text]; n > 0 {
-			fmt.Fprintf(w, "vramscope: --fail-on %s can't be judged of %d of %d runs: %s\n", text, n, all, why[text])
+			fmt.Fprintf(w, "vramscope: --fail-on %s can't be judged of %s of %s: %s\n", text, units.Count(n),
+				units.Plural(all, "run"), why[text])
 			delete(untold, text)
 			if n == all {
 				silent = append(silent, text)
@@ -445,7 +446,7 @@ func outcome(conditions []gates.Condition, counts map[string]int, silent []strin
 	var hold []string
 	for _, text := range append([]string{"failed"}, texts(conditions)...) {
 		if n := counts[text]; n > 0 {
-			hold = append(hold, fmt.Sprintf("%s (%d of %d runs)", text, n, all))
+			hold = append(hold, fmt.Sprintf("%s (%s of %s)", text, units.Count(n), units.Plural(all, "run")))
 			delete(counts, text)
 		}
 	}

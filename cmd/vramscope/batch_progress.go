@@ -163,10 +163,11 @@ func (t *teller) summary(out io.Writer, removed, kept int, reports batch.Reports
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{t.skipped, "unchanged since the last time"}, {t.failed, "failed"}, {len(t.silent), "with nothing known in it passed over"},
+	}{{t.skipped, "of them unchanged since the last time"}, {t.failed, "failed"},
+		{len(t.silent), "with nothing known in it passed over"},
 		{removed, "no longer there and removed"}, {kept, "of earlier batches kept (--prune removes them)"}} {
 		if x.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
+			parts = append(parts, units.Count(x.n)+" "+x.what)
 		}
 	}
 	fmt.Fprintf(out, "%s: %s/index.html\n", strings.Join(parts, ", "), strings.TrimSuffix(store.Show(t.flags.output), "/"))

@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,11 +41,17 @@ func newBudget() *cobra.Command {
 		Use:   "budget",
 		Short: "What a model should take: bytes by category and phase, from its configuration",
 		Long: `What a model should take, from its configuration and a training or serving setting:
-bytes by category in each phase, whether it fits, and what to change first.`,
+bytes by category in each phase, whether it fits, and what to change first.
+
+Give the model (--config, --model, --params, or --recipe with a framework's own file),
+the setting (--batch, --seq, --precision, --optimizer, --checkpointing, --lora, ...),
+how it lies on GPUs (--gpus with --fsdp or --zero, --tp, --pp, --ep, --cp), and a --gpu to fit.
+--solve finds the largest batch or sequence that fits, --plan the settings that do.`,
 		Example: `  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
   vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80
-  vramscope budget --recipe train.yaml --gpus 8 --gpu "H100 80GB"`,
+  vramscope budget --recipe train.yaml --gpus 8 --gpu "H100 80GB"
+  vramscope budget --params 70B --plan --gpu "H100 80GB" --gpus 8 --seq 4096`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return redactError(cmd, args, runBudget(cmd, &f))
@@ -69,8 +76,8 @@ bytes by category in each phase, whether it fits, and what to change first.`,
 }
 
 // recipeHelp is of --recipe.
-const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, axolotl, LLaMA-Factory, PEFT, accelerate, " +
-	"torchtitan, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
+const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, " +
+	"litgpt, PEFT, accelerate, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
 
 // allLogitsFlag is the one flag of a setting that says the opposite of its field.
 func allLogitsFlag(cmd *cobra.Command, f *budgetFlags) {
@@ -120,6 +127,9 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	}
 	f.precisionGiven, f.given = cmd.Flags().Changed("precision"), cmd.Flags().Changed
 	if d.Document, err = f.answer(c); err != nil {
+		if len(f.recipePaths) > 0 {
+			err = fmt.Errorf("the setting of %s: %w", strings.Join(f.recipePaths, " and "), err)
+		}
 		return err
 	}
 	if f.redact {
@@ -215,7 +225,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	if len(f.devices) > 0 && f.devices[0] != "all" {
 		f.s.GPU = f.devices[0]
 	}
-	plans, err := f.plans(c, gs)
+	plans, least, err := f.plans(c, gs)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +254,11 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		doc.Notes = append(doc.Notes, n)
 	}
 	if f.plan && len(plans) == 0 {
-		doc.Notes = append(doc.Notes, "--plan: nothing that was searched fits "+gs[0].Name)
+		note := "--plan: nothing that was searched fits " + gs[0].Name
+		if least != nil {
+			note += fmt.Sprintf("; %s takes the least, %s: %s", least.Way, units.Size(least.TotalDevice), least.Flags)
+		}
+		doc.Notes = append(doc.Notes, note)
 	}
 	fits, err := budget.Fits(c, f.s, gs)
 	if err != nil {
@@ -265,14 +279,17 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 }
 
 // plans answer --plan, nil without it.
-func (f *budgetFlags) plans(c *budget.Config, gs []budget.GPU) ([]budget.Plan, error) {
+func (f *budgetFlags) plans(c *budget.Config, gs []budget.GPU) (best []budget.Plan, least *budget.Plan, err error) {
 	switch {
 	case !f.plan:
-		return nil, nil
+		return nil, nil, nil
 	case len(f.devices) == 0:
-		return nil, fmt.Errorf("--plan needs a --gpu to fit")
-	case f.s.Inference || f.solve != "":
-		return nil, fmt.Errorf("--plan is of a training: leave --inference and --solve out")
+		return nil, nil, fmt.Errorf("--plan needs a --gpu to fit")
+	case f.s.Inference:
+		return nil, nil, fmt.Errorf("--plan is of a training; for serving, --solve batch says how many requests fit: with "+
+			"--precision bf16, int8 or int4, --tp %d and --context N", max(f.s.GPUs, f.s.TP, 1))
+	case f.solve != "":
+		return nil, nil, fmt.Errorf("--plan searches the batch, too: leave --solve out")
 	}
 	precisions := []string{"bf16-mixed", "bf16"}
 	if f.precisionGiven {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -31,12 +32,17 @@ func memoryLimit(flag string) (int64, error) {
 	if flag == "" {
 		return batch.MachineMemory() / 4 * 3, nil
 	}
-	n, err := units.Parse(flag)
+	return sizeOf("--max-memory", flag)
+}
+
+// sizeOf is a flag's size of memory, in bytes. A small one lacks its unit.
+func sizeOf(flag, text string) (int64, error) {
+	n, err := units.Parse(text)
 	if err != nil {
-		return 0, fmt.Errorf("--max-memory: %w", err)
+		return 0, fmt.Errorf("%s: %w", flag, err)
 	}
 	if n < 1<<20 {
-		return 0, fmt.Errorf("--max-memory %s: less than 1 MiB; give a unit, as in 8GiB", flag)
+		return 0, fmt.Errorf("%s %s: less than 1 MiB; give a unit, as in 8GiB", flag, text)
 	}
 	return n, nil
 }
@@ -173,6 +179,9 @@ func stage(name string, write func(io.Writer) error) (staged, error) {
 	}
 	f, err := store.Beside(name, ".")
 	if err != nil {
+		if path := new(fs.PathError); errors.As(err, &path) {
+			err = path.Err // of a name that nobody gave
+		}
 		return staged{}, fmt.Errorf("%s: can't be written: %w", name, err)
 	}
 	over := removeOnSignal(f.Name())

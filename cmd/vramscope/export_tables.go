@@ -68,6 +68,10 @@ func (f *exportFlags) tables(cmd *cobra.Command) ([]*dataset.Table, error) {
 		}
 		return []*dataset.Table{t}, nil
 	}
+	if f.table == "" {
+		return nil, fmt.Errorf("export: --table is missing: %s\n  A whole recording wants --format or a name: -o FILE.pb.gz, "+
+			"FILE.pftrace or FILE.speedscope.json", tableHelp())
+	}
 	return nil, fmt.Errorf("--table %q: %s", f.table, tableHelp())
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,9 +58,12 @@ func writeGroup(out io.Writer, cmd *cobra.Command, title string) {
 }
 
 var (
-	tooMany  = regexp.MustCompile(`^(?:accepts|requires at least) (\d+) arg\(s\), (?:only )?received (\d+)$`)
+	tooMany  = regexp.MustCompile(`^(?:accepts|requires( at least)) (\d+) arg\(s\), (?:only )?received (\d+)$`)
+	noValue  = regexp.MustCompile(`^invalid argument (".*") for "(.*)" flag: (strconv\.(?:ParseInt|ParseFloat|ParseBool)|time)`)
 	required = regexp.MustCompile(`^required flag\(s\) "([a-z-]+)" not set$`)
 	noFlag   = regexp.MustCompile(`^unknown (?:shorthand )?flag: (.*)$`)
+	// noCommand is of the program itself; what follows may be what cobra thinks was meant.
+	noCommand = regexp.MustCompile(`^unknown command "(.+)" for "vramscope"`)
 )
 
 // ownWords are an error of the library that reads command lines, in this program's words.
@@ -69,10 +73,16 @@ func ownWords(cmd *cobra.Command, err error) string {
 		return text
 	}
 	usage := "\n  " + cmd.UseLine()
-	switch {
+	switch m := noCommand.FindStringSubmatch(text); {
+	case m != nil && isThere(m[1]):
+		return fmt.Sprintf("%q is a file or folder, not a command\n  vramscope analyze %s", m[1], m[1])
 	case tooMany.MatchString(text):
 		m := tooMany.FindStringSubmatch(text)
-		return fmt.Sprintf("%s: takes %s of what it reads, %s given%s", cmd.Name(), m[1], m[2], usage)
+		return fmt.Sprintf("%s: inputs to give:%s %s; given: %s%s", cmd.Name(), m[1], m[2], m[3], usage)
+	case noValue.MatchString(text):
+		m := noValue.FindStringSubmatch(text)
+		return fmt.Sprintf("%s: %s is not %s", m[2], m[1], map[string]string{"strconv.ParseInt": "a whole number",
+			"strconv.ParseFloat": "a number", "strconv.ParseBool": "true or false", "time": "a time such as 30s or 2m"}[m[3]])
 	case required.MatchString(text):
 		return fmt.Sprintf("%s: --%s is missing%s", cmd.Name(), required.FindStringSubmatch(text)[1], usage)
 	case noFlag.MatchString(text):
@@ -80,4 +90,9 @@ func ownWords(cmd *cobra.Command, err error) string {
 			noFlag.FindStringSubmatch(text)[1], cmd.Name())
 	}
 	return text
+}
+
+func isThere(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }

@@ -75,9 +75,9 @@ when and by whom. What the flags leave open was decided with these rows in view,
 not how far off it is for others.
 
 - One GPU, plain PyTorch and Transformers: within 0.5 % of what was measured (` + "`budget/measured_test.go`" + `).
-- One rank of FSDP1, FSDP2, HSDP, tensor parallelism with split sequences, pipelines, DeepSpeed's ZeRO 1 to 3, compiled, float8,
-  frozen and checkpointed per operation: the settings at the end, recorded with PyTorch's own allocator, the peak within 0.4 %, four
-  within 1.9 % (` + "`budget/distributed_test.go`" + `; ` + "`budget/testdata/distributed_rank.py`" + ` records them). Not among them is ZeRO 3 with few
+- One rank of FSDP1, FSDP2, HSDP, tensor parallelism with split sequences, pipelines, DeepSpeed's ZeRO 1 to 3, compiled, float8, MXFP8,
+  frozen and checkpointed per operation: the settings at the end, recorded with PyTorch's own allocator, the peak within 0.4 %, eight
+  within 1.5 % (` + "`budget/distributed_test.go`" + `; ` + "`budget/testdata/distributed_rank.py`" + ` records them). Not among them is ZeRO 3 with few
   tokens: with 512 it was 5 % less than is said, because not all that may be gathered was at once. With as few, DeepSpeed reserves a
   quarter more. FSDP1 was recorded with a GPU that is never behind the host; one that was a whole step behind held 3.0 GB more with its
   limit of all-gathers, of 4 and of 16 blocks of 218 million parameters; without, the 16 took another 20 GB in the first step.

@@ -13,7 +13,6 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/internal/open"
-	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/replay/change"
@@ -192,9 +191,7 @@ func (f *whatifFlags) options() (replay.Options, error) {
 	var err error
 	size := func(flag, text string) (n int64) {
 		if text != "" && err == nil {
-			if n, err = units.Parse(text); err != nil {
-				err = fmt.Errorf("%s: %w", flag, err)
-			}
+			n, err = sizeOf(flag, text)
 		}
 		return n
 	}

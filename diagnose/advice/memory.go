@@ -41,7 +41,7 @@ var changes = []Advice{
 		Code: "optimizer = bitsandbytes.optim.{optimizer}(model.parameters(), lr=lr)"},
 	{ID: "sharding", For: Training, Text: "Shard weights, gradients and optimizer state over {value} GPUs (FSDP, ZeRO-3)",
 		Code: "for block in model.layers: fully_shard(block)\nfully_shard(model)            # torch.distributed.fsdp"},
-	{ID: "batch", For: Training | Evaluation, Text: "A batch {value} times as large, with gradients accumulated"},
+	{ID: "batch", For: Training | Evaluation, Text: "A batch {value} times as large, in training with gradients accumulated"},
 }
 
 // Costs reports whether a change costs compute, accuracy or hardware; others cost nothing.

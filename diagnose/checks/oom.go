@@ -100,7 +100,7 @@ var oomOtherProcess = Check{
 	Needs: []facts.Need{facts.ToCome},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
-			d.Title = fmt.Sprintf("A request of %s failed because others hold memory on the same GPU", f.what())
+			d.Title = fmt.Sprintf("A request of %s failed because other processes hold memory on the same GPU", f.what())
 			d.FixID, d.Fits, d.Basis = new(advice.StopOthers), new(true), new("figures")
 			d.Fix = new("Find the other processes with nvidia-smi and stop them, or move to a free GPU")
 		}, report.OtherProcess)

@@ -114,14 +114,17 @@ func (w *witness) onGPU(g *failures, f *report.Finding) {
 		}
 	}
 	if o, ok := g.Outside(); ok && o.Context > 0 && o.Others >= 0 {
-		say("outside PyTorch's allocator: %s CUDA context and libraries, %s others", units.Bytes(o.Context),
-			units.Bytes(o.Others))
+		text := fmt.Sprintf("outside PyTorch's allocator: %s CUDA context and libraries", units.Bytes(o.Context))
+		if o.Others > 0 {
+			text += fmt.Sprintf(", %s other processes", units.Bytes(o.Others))
+		}
+		say("%s", text)
 	}
 	if took := w.ofServer(g); took != "" {
 		say("%s", took)
 	}
 	if list := g.Strangers(); len(list) > 0 {
-		say("others on the same GPU: %s", oom.Processes(list))
+		say("other processes on the same GPU: %s", oom.Processes(list))
 	}
 	if names, bytes := w.desktop(g); bytes > 0 {
 		say("other programs on that GPU, as nvidia-smi lists them: %s hold %s", names, units.Bytes(bytes))
@@ -172,7 +175,7 @@ func (g *failures) repeats(f *report.Finding) {
 		if g.least < g.most {
 			asked = fmt.Sprintf(", with %s to %s asked for", units.Bytes(g.least), units.Bytes(g.most))
 		}
-		say("told %s times in %s%s", units.Count(g.count), where, asked)
+		say("told %s in %s%s", units.Times(g.count), where, asked)
 	}
 	if g.wentOn && g.UpToStep >= 0 {
 		say("steps follow it in the log, up to step %d", g.UpToStep)

@@ -51,7 +51,7 @@ func (w *witness) hostFailed(source int, log *evidence.Log) {
 		}
 	}
 	if same > 1 {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("told %s times in this log", units.Count(same)))
+		f.Evidence = append(f.Evidence, "told "+units.Times(same)+" in this log")
 	}
 	w.add(f)
 }

@@ -23,7 +23,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	if g.Cause != report.OtherProcess || g.By != "" {
 		return
 	}
-	who := cmp.Or(oom.Processes(g.Strangers()), "what others hold")
+	who := cmp.Or(oom.Processes(g.Strangers()), "what other processes hold")
 	if name, where := w.server(g); name != "" {
 		f.SavesBytes = nil // of a share, not all
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s is probably this run's own", where, who))

@@ -200,6 +200,14 @@ func (f *Failure) spilt() string {
 		"and WSL do", units.Bytes(beyond))
 }
 
+// lacks says what was free, on the GPU and in the cache, and how much more was needed.
+func lacks(needs, missing int64) string {
+	if missing >= needs {
+		return "nothing was free"
+	}
+	return fmt.Sprintf("%s were free: %s short", units.Bytes(needs-missing), units.Bytes(missing))
+}
+
 // short says by how much a request was too large.
 func (f *Failure) short(q *Request) {
 	held, spilt := f.held(), f.spilt()
@@ -211,11 +219,11 @@ func (f *Failure) short(q *Request) {
 		f.Confidence = 0.9
 		f.Why = spilt
 		if q.Missing > 0 {
-			f.Why += fmt.Sprintf(", and all that was free is %s short of it", units.Bytes(q.Missing))
+			f.Why += "; " + lacks(q.Needs, q.Missing)
 		}
 	case q.Missing > 0:
 		f.Confidence = 0.9
-		f.Why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(q.Missing))
+		f.Why = lacks(q.Needs, q.Missing)
 		if f.PhaseName == "setup" && f.Scene.Doing == "" {
 			f.Why += ", with the rest of the model still to come"
 		}
@@ -239,15 +247,15 @@ func (f *Failure) limited(q *Request) {
 		units.Bytes(q.Size))
 }
 
-// crowded says what others hold.
+// crowded says what other processes hold.
 func (f *Failure) crowded(q *Request) {
 	f.Confidence, f.Saves = 0.9, q.Others
-	f.Why = fmt.Sprintf("others hold %s of the GPU's %s; without them the request would have fitted", units.Bytes(q.Others),
-		units.Bytes(q.Size))
+	f.Why = fmt.Sprintf("other processes hold %s of the GPU's %s; without them the request would have fitted",
+		units.Bytes(q.Others), units.Bytes(q.Size))
 	if q.Missing <= 0 {
 		f.Confidence = 0.8
-		f.Why = fmt.Sprintf("PyTorch held only %s, others %s of the GPU's %s", units.Bytes(f.held()), units.Bytes(q.Others),
-			units.Bytes(q.Size))
+		f.Why = fmt.Sprintf("PyTorch held only %s, other processes %s of the GPU's %s", units.Bytes(f.held()),
+			units.Bytes(q.Others), units.Bytes(q.Size))
 	}
 }
 
@@ -340,7 +348,7 @@ func (f *Failure) Change() string {
 		if list := f.Strangers(); len(list) > 0 {
 			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", Processes(list), to.Visible)
 		}
-		return fmt.Sprintf("Find them with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
+		return fmt.Sprintf("Find the other processes with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
 	case report.Fragmentation:
 		also := ""
 		if change := changeDoing[f.Scene.Doing]; change != "" {

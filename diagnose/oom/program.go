@@ -82,7 +82,7 @@ func (f *Failure) ofProgram(o program) {
 		o.why = cmp.Or(o.why, "Paddle's allocator got no more from the driver")
 		if r >= 0 && free >= 0 && free < r {
 			f.Cause, f.Confidence = report.TrueShortage, 0.8
-			o.why = fmt.Sprintf("all that was free is %s short of it", units.Bytes(r-free))
+			o.why = lacks(r, r-free)
 		}
 	case o.why == "":
 		f.Why = "the driver itself refused, so PyTorch's allocator had not been asked"
@@ -120,7 +120,7 @@ func (f *Failure) ofWorkspace() {
 	f.Cause, f.Confidence = report.WorkspaceFull, 0.95
 	f.Why = "a library's workspace is full, not the GPU"
 	if f.Requested >= 0 && f.Allowed >= 0 {
-		f.Why += fmt.Sprintf(": %s asked of it, %s in it", units.Bytes(f.Requested), units.Bytes(f.Allowed))
+		f.Why = fmt.Sprintf("a library's workspace of %s is full, not the GPU", units.Bytes(f.Allowed))
 	}
 	f.Remedy = "Make the workspace larger (FlashInfer's workspace buffer: FLASHINFER_WORKSPACE_BUFFER_SIZE or " +
 		"VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE in vLLM, SGLANG_FLASHINFER_WORKSPACE_SIZE in sglang), or let a pass work on " +

@@ -88,6 +88,7 @@ func trailOf(e *snapshot.Events, from, to int) trail {
 // overlap is how two recordings lie in each other.
 type overlap struct {
 	same   bool // of one process
+	short  bool // too short to tell
 	shared int  // events that both have, on their first common device
 }
 
@@ -98,20 +99,33 @@ func (j *Job) meet(r *Recording, s *snapshot.Snapshot) {
 		if r.first == 0 || other.first == 0 || other.last < r.first || r.last < other.first || knownApart(r.Name, other.Name) {
 			continue
 		}
-		for _, x := range other.Devices {
-			d := s.Device(x.Dev.Device)
-			if d == nil || d.Events.TimeUS == nil || len(x.tail) < trailLeast || d.Events.Len() < trailLeast {
-				continue
-			}
-			if at := find(&d.Events, x.tail, true); at >= 0 {
-				j.overlaps[[2]int{i, k}] = overlap{true, at + 1}
-			} else if at := find(&d.Events, x.head, false); at >= 0 {
-				j.overlaps[[2]int{k, i}] = overlap{true, d.Events.Len() - at}
-			} else {
-				j.overlaps[[2]int{min(i, k), max(i, k)}] = overlap{}
-			}
-			break
+		least := trailLeast
+		if r.Name.PID != 0 && r.Name.PID == other.Name.PID && r.Name.Stem == other.Name.Stem {
+			least = 1
 		}
+		j.compare(i, k, s, least)
+	}
+}
+
+// compare looks for the i-th recording in the k-th, by the first device that both have.
+func (j *Job) compare(i, k int, s *snapshot.Snapshot, least int) {
+	for _, x := range j.Recorded[i].Devices {
+		d := s.Device(x.Dev.Device)
+		if d == nil || d.Events.TimeUS == nil {
+			continue
+		}
+		if min(len(x.tail), d.Events.Len()) < least {
+			j.overlaps[[2]int{i, k}] = overlap{short: true}
+			continue
+		}
+		if at := find(&d.Events, x.tail, true, least); at >= 0 {
+			j.overlaps[[2]int{i, k}] = overlap{same: true, shared: at + 1}
+		} else if at := find(&d.Events, x.head, false, least); at >= 0 {
+			j.overlaps[[2]int{k, i}] = overlap{same: true, shared: d.Events.Len() - at}
+		} else {
+			j.overlaps[[2]int{i, k}] = overlap{}
+		}
+		return
 	}
 }
 
@@ -122,7 +136,7 @@ func knownApart(a, b filename.Name) bool {
 
 // find gives the place of a trail's last event (fromEnd) or first one among
 // other events; -1: it isn't there.
-func find(e *snapshot.Events, t trail, fromEnd bool) int {
+func find(e *snapshot.Events, t trail, fromEnd bool, least int) int {
 	at := 0
 	if fromEnd {
 		at = len(t) - 1
@@ -130,7 +144,7 @@ func find(e *snapshot.Events, t trail, fromEnd bool) int {
 	n := e.Len()
 	for i := sort.Search(n, func(i int) bool { return e.TimeUS[i] >= t[at].time-trailWithin }); i < n &&
 		e.TimeUS[i] <= t[at].time+trailWithin; i++ {
-		if matches(e, i, t, fromEnd) {
+		if matches(e, i, t, fromEnd, least) {
 			return i
 		}
 	}
@@ -138,7 +152,7 @@ func find(e *snapshot.Events, t trail, fromEnd bool) int {
 }
 
 // matches compares a trail with the events that lead up to i, or from there on.
-func matches(e *snapshot.Events, i int, t trail, fromEnd bool) bool {
+func matches(e *snapshot.Events, i int, t trail, fromEnd bool, least int) bool {
 	step, at := 1, 0
 	if fromEnd {
 		step, at = -1, len(t)-1
@@ -153,7 +167,7 @@ func matches(e *snapshot.Events, i int, t trail, fromEnd bool) bool {
 		}
 		compared++
 	}
-	return compared >= trailLeast
+	return compared >= least
 }
 
 // survives reports whether what was in use at the end of one recording is what a

@@ -214,7 +214,9 @@ func (t *teller) together(family []int) bool {
 		return false
 	}
 	for k, i := range family {
-		if slices.ContainsFunc(family[:k], func(other int) bool { return t.j.sameProcess(other, i) }) {
+		if slices.ContainsFunc(family[:k], func(other int) bool {
+			return t.j.sameProcess(other, i) || t.j.overlaps[[2]int{other, i}].short
+		}) {
 			return false
 		}
 	}
@@ -228,7 +230,7 @@ func (j *Job) sameProcess(a, b int) bool {
 
 // apart reports whether two recordings of the same time have no events in common.
 func (j *Job) apart(a, b int) bool {
-	_, one := j.overlaps[[2]int{a, b}]
-	_, other := j.overlaps[[2]int{b, a}]
-	return (one || other) && !j.sameProcess(a, b)
+	one, found := j.overlaps[[2]int{a, b}]
+	other, back := j.overlaps[[2]int{b, a}]
+	return (found && !one.short || back && !other.short) && !j.sameProcess(a, b)
 }

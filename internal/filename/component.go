@@ -16,6 +16,7 @@ type component struct {
 	tokens []token
 
 	rank, local, node, world int
+	pid                      int
 	doubtful                 bool
 	order                    []int64
 	time                     int64 // microseconds since the Unix epoch, 0: none
@@ -95,6 +96,11 @@ func (p *component) word(i int) {
 		p.node, t.taken, n.taken = int(n.value), true, true
 	case t.text == "world" && small:
 		p.world, n.taken = int(n.value), true
+	case t.text == "pid":
+		p.pid = int(n.value)
+		if i+2 < len(p.tokens) && p.tokens[i+2].number { // as in the names of this program's recorder, that of the dump
+			p.order, p.tokens[i+2].taken = append(p.order, p.tokens[i+2].value), true
+		}
 	case stepWords[t.text]:
 		p.order = append(p.order, n.value)
 		t.taken, n.taken = true, true

@@ -27,6 +27,7 @@ type Name struct {
 	Local int // on its machine, or the GPU's number there
 	Node  int
 	World int // the number of ranks, 0 when not said
+	PID   int // of the process, 0 when not said
 	// Doubtful marks a Rank that may be something else: lora_rank16, resnet_r50.
 	Doubtful bool
 	// Order tells later dumps from earlier ones: steps, then a time in
@@ -87,7 +88,7 @@ func (n *Name) take(p *component) {
 	if p.node >= 0 {
 		n.Node = p.node
 	}
-	n.World = cmp.Or(p.world, n.World)
+	n.World, n.PID = cmp.Or(p.world, n.World), cmp.Or(p.pid, n.PID)
 	n.Order = append(n.Order, p.order...)
 	if p.time > 0 {
 		n.Order = append(n.Order, p.time)

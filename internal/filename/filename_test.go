@@ -49,6 +49,8 @@ func TestParse(t *testing.T) {
 		{"gpu_memory_snapshot-adam.pickle", none, none, none, 0, false, false, nil, "gpu_memory_snapshot_adam"},
 		{"rank99999999999999999999.pickle", none, none, none, 0, false, false, nil, "rank_99999999999999999999"},
 		{"snapshot_3.pickle", none, none, none, 0, false, false, nil, "snapshot_3"},
+		{"pid9388-1-exit.pickle.gz", none, none, none, 0, false, true, []int64{1}, "pid_9388"},
+		{"rank3-pid9388-0-oom.pickle.gz", 3, none, none, 0, false, true, []int64{0}, "pid_9388"},
 		{`C:\runs\rank2\snapshot.pickle`, 2, none, none, 0, false, false, nil, "c/runs/snapshot"},
 		{"", none, none, none, 0, false, false, nil, ""},
 	} {

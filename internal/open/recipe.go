@@ -78,7 +78,7 @@ func (r *Run) Recipes() (names []string, rs []*recipe.Recipe) {
 		}
 	}
 	for i, x := range r.recipes {
-		if i != best && !(together(x) && together(r.recipes[best])) {
+		if i != best && !together(x.Format, r.recipes[best].Format) {
 			s := &r.Sources[x.source]
 			s.Notes = append(s.Notes, "not used: "+r.Sources[r.recipes[best].source].Path+" says more of the run")
 			continue
@@ -88,7 +88,15 @@ func (r *Run) Recipes() (names []string, rs []*recipe.Recipe) {
 	return names, rs
 }
 
-func together(x found) bool {
-	return slices.Contains([]string{"TrainingArguments", "accelerate configuration", "DeepSpeed configuration",
-		"PEFT adapter configuration"}, x.Format)
+// together says whether one run is told in files of two formats: a trainer's, and those
+// of what the trainer is built on.
+func together(x, y string) bool {
+	trainer := func(f string) bool {
+		return slices.Contains([]string{"TrainingArguments", "axolotl configuration", "LLaMA-Factory configuration",
+			"ms-swift arguments"}, f)
+	}
+	beside := func(f string) bool {
+		return slices.Contains([]string{"accelerate configuration", "DeepSpeed configuration", "PEFT adapter configuration"}, f)
+	}
+	return x == y && (trainer(x) || beside(x)) || beside(x) && (beside(y) || trainer(y)) || trainer(x) && beside(y)
 }

@@ -97,9 +97,8 @@ func (r *Recipes) Model() (*budget.Config, error) {
 	}
 	for _, f := range r.Files {
 		if f.Model != "" {
-			return nil,
-				fmt.Errorf("%s: the shape of its model %q isn't known: give --config FILE, --model FILE or --params 8B", f.Name,
-					recipe.Clipped(f.Model))
+			return nil, fmt.Errorf("%s: the shape of its model %q isn't known: give --config FILE, --model FILE or --params %s",
+				f.Name, recipe.Clipped(f.Model), recipe.SizeInName(f.Model))
 		}
 	}
 	return nil, fmt.Errorf("%s names no model: give --config FILE, --model FILE or --params 8B", r.Files[0].Name)

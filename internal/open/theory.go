@@ -1,7 +1,10 @@
 package open
 
 import (
+	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -29,10 +32,16 @@ func (r *Run) TheoryBeside(fl *pflag.FlagSet, s *budget.Setting, given *budget.C
 	var files Recipes
 	names, rs := r.Recipes()
 	for i := range rs {
+		if of := otherModel(rs[i], t.Config); of != "" {
+			r.noteRecipe(rs[i], "not used: it is for "+of)
+			continue
+		}
 		files.Files = append(files.Files, RecipeFile{Name: names[i], Recipe: rs[i]})
 	}
+	rs = files.All()
 	if t.Config == nil && len(rs) > 0 {
 		t.Config, _ = files.Config() // one that can't be a model's describes none
+		r.describes(rs, t.Config)
 	}
 	if t.Config == nil {
 		return nil
@@ -45,13 +54,58 @@ func (r *Run) TheoryBeside(fl *pflag.FlagSet, s *budget.Setting, given *budget.C
 	return t
 }
 
+// otherModel is the published model that a recipe names, where it isn't the configuration's.
+func otherModel(x *recipe.Recipe, c *budget.Config) string {
+	one := Recipes{Files: []RecipeFile{{Recipe: x}}}
+	_, called := x.Config()
+	named, err := one.Config()
+	if c == nil || called == "" || named == nil || err != nil {
+		return ""
+	}
+	a, err := budget.Count(c)
+	b, other := budget.Count(named)
+	if err != nil || other != nil || 20*max(a.Total-b.Total, b.Total-a.Total) < b.Total { // vocabularies differ a little
+		return ""
+	}
+	return called
+}
+
+func (r *Run) noteRecipe(of *recipe.Recipe, note string) {
+	for _, x := range r.recipes {
+		if x.Recipe == of {
+			s := &r.Sources[x.source]
+			s.Notes = append(s.Notes, note)
+		}
+	}
+}
+
+// describes notes which recipe the model is of, or that none tells one.
+func (r *Run) describes(rs []*recipe.Recipe, c *budget.Config) {
+	for _, x := range r.recipes {
+		s := &r.Sources[x.source]
+		if !slices.Contains(rs, x.Recipe) {
+			continue
+		}
+		if c == nil {
+			s.Notes = append(s.Notes, "not compared: which model it is for no file tells; --config FILE does")
+			continue
+		}
+		if fields, _ := x.Recipe.Config(); fields != nil {
+			s.Config = c
+			return
+		}
+	}
+}
+
 // shown are what a recording shows better than a file that was written before it: the
 // longest sequence isn't the one that came.
-var shown = []string{"batch", "seq", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights", "optimizer"}
+var shown = []string{"batch", "seq", "context", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights",
+	"optimizer"}
 
 // told takes over what recipes among the inputs say, as far as the recording doesn't.
 func (r *Recipes) told(fl *pflag.FlagSet, s *budget.Setting, t *compare.Theory) {
 	before := *s
+	alone := &compare.Theory{Config: t.Config, Setting: before, Given: maps.Clone(t.Given)}
 	set, err := r.Apply(fl, s)
 	if err == nil {
 		_, err = budget.Compute(t.Config, *s)
@@ -61,10 +115,21 @@ func (r *Recipes) told(fl *pflag.FlagSet, s *budget.Setting, t *compare.Theory) 
 		t.Told = append(t.Told, "the recipe isn't used: "+OneLine(err))
 		return
 	}
+	if slices.Contains(set, "context") { // the longest that is served isn't what came
+		s.Context = before.Context
+	}
 	for _, name := range set {
 		if !slices.Contains(shown, name) && !(name == "checkpointing" && s.Checkpointing == "none") {
 			t.Given[name] = true
 		}
 	}
 	t.Told = append(t.Told, r.Said()...)
+	t.Alone, t.By = alone, "a recipe"
+	if !r.Plain {
+		var names []string
+		for _, f := range r.Files {
+			names = append(names, path.Base(f.Name))
+		}
+		t.By = strings.Join(names, " and ")
+	}
 }

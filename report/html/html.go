@@ -173,7 +173,7 @@ var functions = template.FuncMap{
 	"size":     units.Size,
 	"rounded":  units.Rounded,
 	"effect":   func(c *report.Change, failed bool) string { return bare(view.Effect(c, failed)) },
-	"gain":     gain,
+	"gain":     func(f *report.Finding) string { return bare(view.Gain(f)) },
 	"cache":    cache,
 	"count":    units.Count,
 	"json":     embed,

@@ -110,7 +110,7 @@ func newIndexView(x *report.Index) *indexView {
 	v.Tiles = []tile{
 		{figure{"Runs", units.Count(f.Runs), runsNote(x)}, "", true},
 		{figure{"Out of memory", units.Count(f.OOM), kindsOfOOM(len(x.OOMs))}, report.StatusOOM, f.OOM > 0},
-		{figure{"Leaking", units.Count(f.Leaking), "grow from step to step"}, report.StatusLeak, f.Leaking > 0},
+		{figure{"Leaking", units.Count(f.Leaking), "grow from step to step, and didn't fail"}, report.StatusLeak, f.Leaking > 0},
 		{figure{"Warnings", units.Count(f.Warning), "something to look at"}, report.StatusWarning, f.Warning > 0},
 		{figure{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report",
 			false: "the table says why"}[f.Failed == 0]}, report.StatusFailed, f.Failed > 0},

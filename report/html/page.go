@@ -7,7 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -267,14 +266,6 @@ func bare(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "("), ")")
 }
 
-// gain is what comes of a finding's change.
-func gain(f *report.Finding) string {
-	if f.Saves() > 0 {
-		return "peak " + units.Fall(*f.PeakBefore, *f.PeakAfter)
-	}
-	return bare(units.Rounded(view.Saves(f.SavesBytes)))
-}
-
 // Drawn reports whether anything needs the charting library.
 func (v *page) Drawn() bool {
 	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != nil })
@@ -462,12 +453,7 @@ func duration(d *report.Device) string {
 	if d.FirstTime == nil || d.LastTime == nil || *d.LastTime < *d.FirstTime {
 		return ""
 	}
-	t := time.Duration(*d.LastTime-*d.FirstTime) * time.Microsecond
-	digits := time.Millisecond
-	if t > 10*time.Second {
-		digits = 100 * time.Millisecond
-	}
-	return ", over " + t.Round(digits).String()
+	return ", over " + units.Duration(float64(*d.LastTime-*d.FirstTime)/1e6)
 }
 
 // gaps says what the recording can't show, one line each.

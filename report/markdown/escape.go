@@ -17,7 +17,7 @@ var (
 	signs = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "~", `\~`, "[", `\[`, "]", `\]`, "|", `\|`, "&",
 		"&amp;", "<", "&lt;", ">", "&gt;", "#", `\#`, "!", `\!`)
 	reference = pattern.Of(`(@)([A-Za-z0-9])|(\\#|GH-|gh-)([0-9])|((?i:https?|ftp|mailto|xmpp))(:)|((?i:www))(\.)|` +
-		`(:)([a-z0-9+-]*:)`)
+		`(:)([a-z][a-z0-9+-]*:|[+-]1:|100:|1234:)`) // no emoji is named by another number, so that "train.py:27:" stays
 	commit = pattern.Of(`\b[0-9a-f]{7}[0-9a-f]{0,33}\b`)
 	space  = pattern.Of(`\s+`)
 )

@@ -79,11 +79,7 @@ func (m *writer) part(p *view.Part) {
 		m.line("\n%s %s", strings.Repeat("#", p.Level), prose(p.Heading))
 	}
 	if p.Command != "" {
-		lines := strings.Split(p.Command, "\n")
-		for i := range lines {
-			lines[i] = view.Printable(lines[i])
-		}
-		m.fenced(map[bool]string{false: "sh", true: "python"}[p.Python], strings.Join(lines, "\n"))
+		m.fenced(map[bool]string{false: "sh", true: "python"}[p.Python], p.Command)
 	}
 	if p.List && len(p.Text) > 0 {
 		m.line("")
@@ -157,7 +153,7 @@ func (m *writer) findings(findings []view.Finding) {
 			m.line("  - Change: %s", prose(f.Change))
 		}
 		if f.Code != "" {
-			m.fenced("python", view.Printable(f.Code))
+			m.fenced("python", f.Code)
 		}
 	}
 }
@@ -167,6 +163,10 @@ var severities = map[report.Severity]string{report.Critical: "critical", report.
 
 // fenced writes a block of code that its text can't end.
 func (m *writer) fenced(language, text string) {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = view.Printable(lines[i])
+	}
 	fence := strings.Repeat("`", max(3, longestRun(text)+1))
-	m.line("\n%s%s\n%s\n%s", fence, language, text, fence)
+	m.line("\n%s%s\n%s\n%s", fence, language, strings.Join(lines, "\n"), fence)
 }

@@ -215,19 +215,22 @@ func TopThree(m map[string]int64) string {
 func (s *sheet) plans(d *budget.Document) {
 	var lines []string
 	for i, p := range d.Plans {
-		line := fmt.Sprintf("%d: %s on the device, time per token x%.2f, micro-batch %d, %.0f %% recomputed", i+1,
-			units.Bytes(p.TotalDevice), p.Cost, p.Batch, 100*p.Recompute)
-		if p.Traffic > 0 {
-			line += fmt.Sprintf(", %s communicated for each", units.Bytes(p.Traffic))
+		line := fmt.Sprintf("%d: %s: %s of a GPU, micro-batch %d, time per token x%.2f", i+1, p.Way, units.Size(p.TotalDevice),
+			p.Batch, p.Cost)
+		if p.Recompute > 0 {
+			line += fmt.Sprintf(", %.0f %% recomputed", 100*p.Recompute)
 		}
-		lines = append(lines, line+": "+p.Flags)
+		if p.Traffic > 0 {
+			line += fmt.Sprintf(", %s sent per micro-batch", units.Size(p.Traffic))
+		}
+		lines = append(lines, line, p.Flags)
 		if name, _ := d.Setting["framework"].(string); p.Framework != "" {
-			lines = append(lines, fmt.Sprintf("%d as %s takes it: %s", i+1, name, p.Framework))
+			lines = append(lines, fmt.Sprintf("as %s takes it: %s", name, p.Framework))
 		}
 	}
 	if len(lines) > 0 {
-		lines = append(lines, "The rest is about the first. Full training comes first, then 8-bit state, adapters, "+
-			"adapters on 4-bit weights; within each the fastest. Times are estimates for an H100, good for the order alone.")
+		lines = append(lines, "The rest is about plan 1. What trains most in full comes first, within that the "+
+			"fastest. Times are estimates for an H100, good for the order alone.")
 		if p := d.Plans[0].Setting; p.Precision == "bf16" && p.LoRA == 0 && p.Adapter != "ia3" && !p.MasterWeights {
 			lines = append(lines, "--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps "+
 				"them in 32.")

@@ -22,7 +22,7 @@ var trims = [...]trim{
 		inputs: 24, devices: 16},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
 		inputs: 20, devices: 8},
-	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8},
+	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8, inputs: 3},
 }
 
 // sheet is a document's sheet while it is made.
@@ -387,7 +387,7 @@ func (s *sheet) findings(heading string, findings []report.Finding) {
 		x := Finding{Severity: f.Severity, Title: f.Title, Evidence: f.Evidence[:min(len(f.Evidence), s.evidence)],
 			Rest: more(len(f.Evidence)-s.evidence, "line")}
 		if f.Fix != nil {
-			x.Change = *f.Fix + Saves(f.SavesBytes)
+			x.Change = *f.Fix + Gain(f)
 		}
 		if !code[f.Code] {
 			x.Code, code[f.Code] = f.Code, true

@@ -291,7 +291,7 @@ func (s *explained) finding(x *explain.Finding) {
 		f := &x.Found[i]
 		p := Finding{Severity: f.Severity, Title: f.Title, Evidence: f.Evidence, Code: f.Code}
 		if f.Fix != nil {
-			p.Change = *f.Fix + Saves(f.SavesBytes)
+			p.Change = *f.Fix + Gain(f)
 		}
 		s.add(Part{Bare: true, Findings: []Finding{p}})
 	}

@@ -108,7 +108,11 @@ func bars(d *report.Device, m *report.Moment, whole int64) Table {
 func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, when string) string {
 	head := when
 	if len(s.doc.Devices) > 1 {
-		head = strings.ToUpper(DeviceTitle(s.doc, index)) + " " + head
+		words, file, in := strings.Cut(DeviceTitle(s.doc, index), " in ")
+		if words = strings.ToUpper(words); in {
+			words += " IN " + file // a name stays as it is
+		}
+		head = words + " " + head
 	}
 	about := s.doc.Verdict.About
 	switch {
@@ -420,11 +424,25 @@ func (s *sheet) shortLogs(main int) {
 	if main >= 0 {
 		return
 	}
+	s.lines("SAID", s.beyond(), shortRows)
+	before := len(s.parts)
+	s.evidenceFacts()
+	for _, p := range s.parts[before:] {
+		for i := range p.Facts {
+			p.Facts[i].Text = units.Rounded(p.Facts[i].Text)
+		}
+		for i := range p.Lines {
+			p.Lines[i] = units.Rounded(p.Lines[i])
+		}
+	}
+}
+
+// beyond is what logs, monitors and traces say beyond the verdict.
+func (s *sheet) beyond() (lines []string) {
 	told := -1
 	if a := s.doc.Verdict.About; a != nil && a.Device < 0 {
 		told = max(a.Finding, 0)
 	}
-	var lines []string
 	for i := range s.doc.Findings {
 		f := &s.doc.Findings[i]
 		if i != told && (i > 0 || told < 0) {
@@ -435,8 +453,7 @@ func (s *sheet) shortLogs(main int) {
 			}
 		}
 	}
-	s.lines("SAID", lines, shortRows)
-	s.evidenceFacts()
+	return lines
 }
 
 // shortComparison is the budget beside what was measured: the peak, and where they differ.
@@ -457,7 +474,7 @@ func (s *sheet) shortComparison(c *report.Comparison) {
 
 // more is how the recording was made, and how to see the rest.
 func (s *sheet) more(main int) {
-	text := ""
+	p := Part{Bare: true}
 	if main >= 0 {
 		d := &s.doc.Devices[main]
 		in := &s.doc.Inputs[d.Input]
@@ -465,9 +482,10 @@ func (s *sheet) more(main int) {
 		if t := s.doc.Environment.Torch; t != nil && *t >= "0" && *t < ":" { // a version, not what the file's form tells
 			torch = "torch " + *t
 		}
-		text = list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History])
+		p.Text = []string{list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History])}
 	}
-	s.add(Part{Bare: true, Text: []string{text, "more: -v   page: -o report.html   ticket: -o report.md"}})
+	p.Text = append(p.Text, "more: -v   page: -o report.html   ticket: -o report.md")
+	s.add(p)
 	var notes []string
 	for _, in := range s.doc.Inputs {
 		for _, x := range in.Damage {

@@ -13,6 +13,9 @@ import (
 func (s *sheet) ticket() {
 	main := s.main(Shown(s.doc))
 	if main < 0 {
+		if lines := s.beyond(); len(lines) > 0 {
+			s.add(Part{List: true, Text: lines[:min(len(lines), shortRows)]})
+		}
 		s.environment(nil)
 		return
 	}

@@ -36,6 +36,15 @@ func Saves(bytes *int64) string {
 	return " (saves " + units.Bytes(*bytes) + ")"
 }
 
+// Gain is what comes of a finding's change, in brackets: what it makes of a peak where that is
+// known, else what it saves.
+func Gain(f *report.Finding) string {
+	if f.Saves() > 0 {
+		return Effect(&report.Change{Outcome: f.Outcome}, false)
+	}
+	return units.Rounded(Saves(f.SavesBytes))
+}
+
 // VerdictEffect is what comes of the verdict's change.
 func VerdictEffect(v *report.Verdict) string {
 	if v.Best == nil {
