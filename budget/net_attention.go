@@ -233,6 +233,9 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	t := s.batch * s.queries
 	y := m.kept(t*a.heads*a.dv, w, false)
 	y.byHead = q.byHead && flash // the other kernel writes token by token
+	if m.opts.CP > 1 && !m.opts.megatron() && !m.opts.Inference {
+		y.byHead = true // PyTorch's ring attention merges what it gets from each rank (_attention.py)
+	}
 	stat := m.kept(a.heads*t, 4, false)
 	lse := stat.st
 	qb, kb, vb := cq.bytes(), ck.bytes(), cv.bytes()

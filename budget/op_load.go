@@ -35,8 +35,8 @@ func newRun(p *plan) *run {
 // the end, with what was received for it.
 func (r *run) received() {
 	p := r.p
-	n := p.microBatches()
 	for i, c := range r.parts {
+		n := p.microBatches()
 		if p.buffersAhead() {
 			if c.mod.received {
 				r.m.alloc(n*c.boundary(), Communication)
@@ -45,20 +45,17 @@ func (r *run) received() {
 				r.m.alloc((n-1)*c.boundary(), Communication)
 			}
 		}
-		if c.mod.sends || !p.collectsOutputs() {
-			continue
-		}
 		for _, v := range p.moved {
 			if v.chunk == int64(i) && !v.back {
 				n--
 			}
 		}
-		for range n { // as many storages as there are micro-batches
-			r.m.alloc(c.collected(), Logits)
+		if !c.mod.sends && p.collectsOutputs() {
+			for range n { // as many storages as there are micro-batches
+				r.m.alloc(c.collected(), Logits)
+			}
 		}
-		if c.mod.received && !p.buffersAhead() {
-			r.m.alloc(max(n, 0)*c.boundary(), Communication)
-		}
+		r.m.alloc(max(n, 0)*int64(c.keptBoundaries())*c.boundary(), Communication)
 	}
 }
 

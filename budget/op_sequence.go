@@ -28,9 +28,12 @@ func (m *machine) scatterTokens(x *value) *value {
 		return m.again(x)
 	}
 	b := x.bytes()
-	y := m.slabs.values.put(value{n: x.n / m.opts.TP, e: x.e})
-	m.replay.tensors++
-	y.st = m.scattered(b, y.bytes())
+	var ordered *storage
+	if m.opts.Batch > 1 {
+		ordered = m.alloc(b, Communication)
+	}
+	y := m.kept(x.n/m.opts.TP, x.e, false)
+	m.release(ordered)
 	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
 		whole := m.collected(b, 1)
 		return []*storage{whole.st}

@@ -58,7 +58,7 @@ func (r *run) forward() *forward {
 		r.rootDone(h)
 		r.end(Forward)
 		loss = m.again(h)
-		if p.buffersAhead() {
+		if p.buffersAhead() || p.waitsLast() {
 			logits = m.again(h)
 		} else { // only its place in the graph stays
 			m.drop(loss)

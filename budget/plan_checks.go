@@ -112,6 +112,8 @@ func (s Setting) checkNumbers() error {
 		return fmt.Errorf("--live-parameters %d: zero or more", s.LiveParameters)
 	case s.MicroBatches < 0 || s.MicroBatches > 1<<20:
 		return fmt.Errorf("--micro-batches %d: at least 1", s.MicroBatches)
+	case s.StagesPerRank < 0 || s.StagesPerRank > 1<<20 || s.StagesPerRank > 0 && s.Schedule != "interleaved":
+		return fmt.Errorf("--stages-per-rank %d: at least 1, with --schedule interleaved", s.StagesPerRank)
 	case s.Zero < 0 || s.Zero > 3:
 		return fmt.Errorf("--zero %d: a stage from 0 to 3", s.Zero)
 	}
@@ -290,8 +292,8 @@ func (p *plan) stages() error {
 		return fmt.Errorf("--pp %d: pipeline stages of encoder-decoder models are not supported", p.PP)
 	case p.model.task == taskContrast:
 		return fmt.Errorf("--pp %d: pipeline stages of models with two encoders are not supported", p.PP)
-	case int64(n) < p.PP:
-		return fmt.Errorf("--pp %d: the model's %d layers cannot be divided into as many stages", p.PP, n)
+	case p.StagesPerRank > int64(n) || int64(n) < p.PP*p.StagesPerRank || int64(n) < p.PP:
+		return fmt.Errorf("--pp %d: the model's %d layers cannot be divided into as many stages", p.PP*max(p.StagesPerRank, 1), n)
 	}
 	return nil
 }

@@ -297,7 +297,8 @@ var notes = []struct {
 	{func(p *plan) bool { return p.PP == 1 && (p.MicroBatches > 0 || p.Schedule != "1f1b") },
 		"--micro-batches and --schedule are of a pipeline: without --pp they change nothing"},
 	{func(p *plan) bool { return p.Schedule == "zbv" && p.PP > 1 },
-		"zbv is taken as if a backward were one piece: what only gradients of weights wait for is let go early"},
+		"zbv is taken as if a backward were one piece: what only gradients of weights wait for is let go early, which was " +
+			"recorded as a sixth of the last rank's peak and nothing of the first's"},
 	{func(p *plan) bool { return p.UseCache && !p.Inference },
 		"use_cache=True in training: keys and values stay for as long as the outputs do"},
 }

@@ -17,7 +17,10 @@ type Stage struct {
 
 // chunksPerRank is how many pieces of the model a rank of a schedule has.
 func (s Setting) chunksPerRank() int64 {
-	if s.Schedule == "interleaved" || s.Schedule == "zbv" {
+	switch s.Schedule {
+	case "interleaved":
+		return cmp.Or(s.StagesPerRank, 2)
+	case "zbv":
 		return 2
 	}
 	return 1
@@ -45,11 +48,11 @@ func (p *plan) chunks(rank int64) []*plan {
 	per := p.chunksPerRank()
 	n := p.PP * per
 	at := []int64{rank}
-	switch {
-	case per == 2 && p.Schedule == "zbv":
-		at = append(at, n-1-rank)
-	case per == 2:
-		at = append(at, p.PP+rank)
+	for i := int64(1); i < per; i++ {
+		at = append(at, i*p.PP+rank)
+	}
+	if p.Schedule == "zbv" {
+		at[1] = n - 1 - rank
 	}
 	var cs []*plan
 	all, before := p.model.blocks, int64(0)
@@ -79,12 +82,12 @@ func (s Setting) moves(rank int64) []move {
 	m, per := s.microBatches(), s.chunksPerRank()
 	ahead := min(m, s.PP-rank)
 	switch s.Schedule {
+	case "zbv":
+		return s.zeroBubble(rank)
 	case "gpipe":
 		ahead = m
 	case "interleaved": // torch.distributed.pipelining: as many as the ranks behind wait for, twice
 		ahead = min(m*per, (per-1)*s.PP+1+2*(s.PP-1-rank))
-	case "zbv":
-		ahead = min(m*per, 2*s.PP-rank)
 	}
 	total := min(m, ahead+2) * per
 	step := func(k int64, back bool) move { // groups of as many micro-batches as ranks go through a chunk
@@ -111,6 +114,46 @@ func (s Setting) moves(rank int64) []move {
 			ms = append(ms, step(f, false))
 			f++
 		}
+	}
+	return ms
+}
+
+// zeroBubble are a rank's moves under zbv (torch.distributed.pipelining's ScheduleZBVZeroBubble).
+func (s Setting) zeroBubble(rank int64) (ms []move) {
+	m := min(s.microBatches(), 2*s.PP+2)
+	var n [2][2]int64 // forwards and backwards of each chunk
+	step := func(chunk int64, back bool) {
+		k := &n[chunk][0]
+		if back {
+			k = &n[chunk][1]
+		}
+		if *k < m {
+			ms = append(ms, move{chunk: chunk, micro: *k, back: back})
+		}
+		*k++
+	}
+	for range 2*(s.PP-rank) - 1 {
+		step(0, false)
+	}
+	for range rank {
+		step(1, false)
+		step(0, false)
+	}
+	for range s.PP - rank {
+		step(1, false)
+		step(1, true)
+	}
+	for most := max(2*s.PP-1, m); n[1][0] < n[0][0] || n[0][0] < most; {
+		if n[0][0] < most {
+			step(0, false)
+		}
+		step(0, true)
+		step(1, false)
+		step(1, true)
+	}
+	for n[0][1] < m || n[1][1] < m {
+		step(0, true)
+		step(1, true)
 	}
 	return ms
 }
@@ -249,6 +292,7 @@ func (r *run) runStages() {
 		}
 	}
 	twins := p.twins()
+	var kept []*storage
 	for _, v := range p.moved {
 		c := r.parts[v.chunk]
 		k := key{v.chunk, v.micro}
@@ -270,10 +314,14 @@ func (r *run) runStages() {
 		c.last = left[v.chunk] == 0
 		c.backward(open[k])
 		delete(open, k)
+		for range c.keptBoundaries() {
+			kept = append(kept, r.m.alloc(c.boundary(), Communication))
+		}
 	}
 	for _, c := range r.parts {
 		c.finishSharding()
 	}
+	r.m.releaseAll(kept)
 	r.ends[Forward], r.ends[Loss] = r.parts[0].ends[Forward], r.parts[0].ends[Loss]
 	r.end(Backward)
 	for _, c := range r.parts { // the schedule hands all outputs out, as one
@@ -329,6 +377,28 @@ func (m *machine) twin(t *twins, back bool) {
 		m.releaseAll(t.held[len(t.held)-n:])
 		t.held = t.held[:len(t.held)-n]
 	}
+}
+
+// waitsLast says whether what a rank sends stays until it has to be through: PyTorch's schedules
+// of several stages a rank wait for a result when its backward comes, and for gradients when
+// the step is over (schedules.py, _PipelineScheduleRuntime).
+func (p *plan) waitsLast() bool { return p.PP > 1 && p.chunksPerRank() > 1 && !p.megatron() }
+
+// keptBoundaries is how many tensors as large as what goes between stages a micro-batch leaves
+// until the step is over: of the last stage what it was given, with the graph of its result;
+// and the gradient that is on its way back.
+func (r *run) keptBoundaries() (n int) {
+	p := r.p
+	if !r.mod.received || p.buffersAhead() {
+		return 0
+	}
+	if !r.mod.sends && p.collectsOutputs() {
+		n++
+	}
+	if p.waitsLast() {
+		n++
+	}
+	return n
 }
 
 // boundary is what goes from one stage to the next, in bytes.

@@ -135,6 +135,7 @@ type Setting struct {
 	SequenceParallel bool   // what tensor parallelism leaves whole is split by tokens
 	MicroBatches     int64  // of a pipeline's step; 0: as many as stages
 	Schedule         string // of a pipeline: 1f1b interleaved gpipe zbv
+	StagesPerRank    int64  // of an interleaved pipeline; 0: 2
 
 	Inference bool
 	Context   int64 // tokens in a decoder's cache while decoding, the sequence (in an encoder-decoder the target sequence) if 0
