@@ -86,7 +86,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 		"with packed weights, the others are float32: PEFT's prepare_model_for_kbit_training")
 	fl.BoolVar(&s.SequenceParallel, "sequence-parallel", false, "what --tp leaves whole is split by tokens")
 	fl.Int64Var(&s.MicroBatches, "micro-batches", 0, "micro-batches of a pipeline's step (default as many as stages)")
-	fl.Int64Var(&s.StagesPerRank, "stages-per-rank", 0, "pieces of the model that each rank of an interleaved pipeline has (default 2)")
+	fl.Int64Var(&s.StagesPerRank, "stages-per-rank", 0,
+		"pieces of the model that each rank of an interleaved pipeline has (default 2)")
 	fl.StringVar(&s.Schedule, "schedule", "1f1b", "of a pipeline: 1f1b interleaved gpipe zbv")
 	fl.StringVar(&s.Torch, "torch", "", "PyTorch's `VERSION` (default the newest known)")
 	fl.StringVar(&s.Allocator, "allocator", "native", "native expandable")
