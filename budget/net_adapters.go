@@ -33,7 +33,7 @@ func (m *machine) apply(x *value, l *linear) *value {
 	}
 	y := m.plain(x, l)
 	wide := m.again(x)
-	if a.wide && !m.mixed {
+	if a.wide {
 		wide = m.replace(wide, m.cast(wide, 4))
 	}
 	in := m.replace(wide, m.dropout(wide, m.opts.LoRADropout))
@@ -51,7 +51,11 @@ func (m *machine) apply(x *value, l *linear) *value {
 // plain is a linear layer without its adapter.
 func (m *machine) plain(x *value, l *linear) *value {
 	if !l.separate || l.bias == nil {
-		return m.linear(x, l)
+		y := m.linear(x, l)
+		if l.weight.packed { // bitsandbytes gives its input's type back
+			y = m.replace(y, m.cast(y, x.e))
+		}
+		return y
 	}
 	bare := *l
 	bare.bias = nil

@@ -228,7 +228,7 @@ func TestEncodersKeepNoCache(t *testing.T) {
 		want        bool
 	}{
 		{"bert", "BertModel", false}, {"bert", "BertForMaskedLM", false}, {"bert", "", false}, {"roberta", "RobertaModel", false}, {"distilbert", "DistilBertModel", false},
-		{"modernbert", "ModernBertModel", false}, {"vit", "ViTModel", false}, {"t5", "T5EncoderModel", false}, {"t5", "T5ForTokenClassification", false}, {"llama", "LlamaForSequenceClassification", false},
+		{"modernbert", "ModernBertModel", false}, {"vit", "ViTModel", false}, {"t5", "T5EncoderModel", false}, {"t5", "T5ForTokenClassification", false},
 		{"clip", "CLIPTextModel", false}, {"clip", "CLIPVisionModel", false},
 		{"t5", "T5ForConditionalGeneration", true}, {"llama", "LlamaModel", true}, {"gpt2", "GPT2LMHeadModel", true}, {"mamba", "MambaModel", true},
 	} {
@@ -254,6 +254,23 @@ func TestEncodersKeepNoCache(t *testing.T) {
 				t.Errorf("decodes: %v, cache %d, per token %d, setting %q", got, cache, b.CacheToken, b.Setting.Cache)
 			}
 		})
+	}
+}
+
+// A decoder with a classifier hands the cache of its one pass back, unless its file says not.
+func TestClassifierFillsCache(t *testing.T) {
+	for use, want := range map[bool]int64{true: 67108864, false: 0} {
+		c, err := newConfig(map[string]any{"model_type": "llama", "architectures": []any{"LlamaForSequenceClassification"}, "use_cache": use})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Compute(c, Setting{Inference: true, Batch: 2, Sequence: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Phase(Prefill).Categories[KVCache]; got != want || b.Phase(Decode) != nil || b.CacheToken != 0 {
+			t.Errorf("use_cache %v: a cache of %d, want %d; decodes: %v", use, got, want, b.Phase(Decode) != nil)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ type norm struct {
 }
 
 func (n *norm) forward(m *machine, x *value) *value {
-	if m.compiled || m.opts.titan() && n.kind == rmsNormKind {
+	if m.compiled || (m.opts.titan() || m.liger()) && n.kind == rmsNormKind {
 		return n.oneKernel(m, x)
 	}
 	switch n.kind {
@@ -88,7 +88,11 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 	}
 	m.record([]*value{y}, ins, []*storage{kept, stat}, func(m *machine, g []*storage) []*storage {
 		r := make([]*storage, len(ins))
-		if in.needsGrad() {
+		switch {
+		case !in.needsGrad():
+		case m.liger(): // in the place of the output's
+			r[0] = m.keep(g[0])
+		default:
 			r[0] = m.alloc(b, Temporary)
 		}
 		for i := 1; i < len(ins); i++ {
@@ -102,6 +106,9 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 	m.drop(in)
 	return y
 }
+
+// liger says whether Liger's kernels run, which write gradients over what they are made of.
+func (m *machine) liger() bool { return m.opts.Liger && !m.opts.Inference && !m.compiled }
 
 // inverse is rsqrt(mean of squares + eps): one number per row, kept.
 func (m *machine) inverse(x *value, rows int64) *value {
@@ -169,6 +176,11 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 	if m.compiled {
 		y := m.tensor(x.n, m.narrow(x.e))
 		m.unaryNode(y, x, Temporary, tables...)
+		return y
+	}
+	if m.liger() && r.kind == ropeFull {
+		y := m.again(x)
+		m.record([]*value{y}, []*value{x}, nil, alias)
 		return y
 	}
 	part := x.n
@@ -368,7 +380,7 @@ type mlp struct {
 	inner, drop    float64 // dropout after the activation, after down
 }
 
-// fusedProduct is a compiled act(a) * b: it keeps both, and makes both gradients at once.
+// fusedProduct is act(a) * b in one kernel: it keeps both, and makes both gradients at once, Liger's in their places.
 func (m *machine) fusedProduct(a, b *value) *value {
 	y := m.tensor(a.n, a.e)
 	y.fused = true
@@ -376,7 +388,11 @@ func (m *machine) fusedProduct(a, b *value) *value {
 	if m.opts.Float8Recipe == "rowwise" { // two reductions read the gradient, in float32
 		ab = 4 * a.n
 	}
-	m.record([]*value{y}, []*value{a, b}, []*storage{a.st, b.st}, func(m *machine, g []*storage) []*storage {
+	as, bs := a.st, b.st
+	m.record([]*value{y}, []*value{a, b}, []*storage{as, bs}, func(m *machine, g []*storage) []*storage {
+		if m.liger() {
+			return []*storage{m.keep(as), m.keep(bs)}
+		}
 		return []*storage{m.alloc(ab, Temporary), m.alloc(bb, Temporary)}
 	})
 	return y
@@ -400,7 +416,7 @@ func (f *mlp) forward(m *machine, x *value) *value {
 		m.drop(a, p[0], p[1], gu)
 	case f.gate != nil:
 		a := m.apply(x, f.gate)
-		if m.compiled {
+		if m.compiled || m.liger() {
 			u := m.apply(x, f.up)
 			y = m.fusedProduct(a, u)
 			m.drop(a, u)

@@ -18,6 +18,9 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 	if r.p.Framework == "torchtune" {
 		return r.outputsInPieces(h, batch, outputPieces)
 	}
+	if r.p.Framework == "trl" {
+		return r.inTiles(h)
+	}
 	m.phase = Loss
 	for left := t; left > 0 && len(sizes) < 1<<16; left -= chunkTokens {
 		sizes = append(sizes, min(left, chunkTokens)*r.mod.wordWidth)
@@ -39,6 +42,46 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 	}
 	m.drop(pieces...)
 	return total
+}
+
+// tileTokens and tileWords are the sides of TRL's tiles of logits.
+const (
+	tileTokens = 4096
+	tileWords  = 32768
+)
+
+// inTiles is TRL's loss (trl/kernels/chunked_logprob.py): a tile of logits at a time, made again in
+// backward, which sums the gradients of the stream and of the head up in float32.
+func (r *run) inTiles(h *value) *value {
+	m, mod := r.m, r.mod
+	m.phase = Loss
+	in := m.copyOf(h)
+	w := mod.head.weight.val
+	t := in.n / mod.wordWidth
+	tile := min(t, tileTokens) * tileWords * m.narrow(w.e)
+	stats := m.alloc(8*4*t, Temporary)
+	m.pulse(tile+m.cublas, Logits)
+	m.release(stats)
+	loss := m.tensor(1, 4)
+	m.record([]*value{loss}, []*value{in, w}, []*storage{in.st, w.st}, func(m *machine, g []*storage) []*storage {
+		made := make([]*storage, 2)
+		for i, v := range []*value{in, w} {
+			if v.needsGrad() {
+				made[i] = m.alloc(4*v.n, Temporary)
+			}
+		}
+		logits := m.alloc(tile, Logits)
+		m.pulse(m.cublas, Workspace)
+		for i, v := range []*value{in, w} {
+			if made[i] != nil {
+				made[i] = m.fit(made[i], v.bytes(), Gradients)
+			}
+		}
+		m.release(logits)
+		return made
+	})
+	m.drop(in)
+	return loss
 }
 
 // outputPieces is into how many the outputs of torchtune's models are cut, litgptPiece how
@@ -216,7 +259,13 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	if unnamed { // nobody else holds the logits
 		m.drop(logits)
 	}
-	if !r.mod.directLoss && r.mod.patch == nil && r.p.Loss != "cross-entropy" && r.p.Loss != "logits-only" &&
+	if s := r.p.Loss; s == "shifted" || s == "smoothed" && r.mod.task == taskCausal {
+		x = m.replace(x, m.scale(x)) // a copy without the last position
+		m.logit(x)
+		if s == "shifted" {
+			m.cached = append(m.cached, m.keep(x.st)) // the loop's own name for it
+		}
+	} else if s != "cross-entropy" && s != "logits-only" && s != "smoothed" && !r.mod.directLoss && r.mod.patch == nil &&
 		r.mod.task != taskBackbone {
 		x = m.replace(x, m.cast(x, 4))
 		m.logit(x)
@@ -230,6 +279,12 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	}
 	s := m.unary(x, false, true) // log_softmax
 	m.logit(s)
+	if r.p.Loss == "smoothed" { // all of its negative is summed up, too
+		n := m.scale(s)
+		m.logit(n)
+		m.drop(x)
+		return m.replace(n, m.replace(s, m.pickedAndSummed(n, batch.labels)))
+	}
 	m.drop(x)
 	w := m.wideUnderAutocast(s) // nll_loss is a float32 operation
 	m.logit(w)
@@ -237,6 +292,18 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	loss := m.tensor(1, 4)
 	m.unaryNode(loss, w, Logits, w.st, batch.labels)
 	m.drop(w)
+	return loss
+}
+
+// pickedAndSummed is the elements that labels pick, and the sum of all, as one loss.
+func (m *machine) pickedAndSummed(x *value, labels *storage) *value {
+	b := x.bytes()
+	loss := m.tensor(1, 4)
+	m.record([]*value{loss}, []*value{x}, []*storage{labels}, func(m *machine, g []*storage) []*storage {
+		picked := m.alloc(b, Logits)
+		defer m.release(picked)
+		return []*storage{m.alloc(b, Logits)} // with what is spread of the sum
+	})
 	return loss
 }
 

@@ -113,6 +113,14 @@ func (m *model) generates() bool {
 	return m.patch == nil && (a == nil || !a.bidirectional && !a.uncached)
 }
 
+// fillsCache says whether a model hands keys and values back, whatever its head does with them:
+// Transformers' decoders do, unless use_cache says not.
+func (m *model) fillsCache() bool {
+	a := m.first()
+	return a != nil && !a.bidirectional && !a.uncached && m.encoder == nil && m.vision == nil &&
+		(!m.config.has("use_cache") || m.config.Bool("use_cache"))
+}
+
 // headPart is one operation of a head: a projection, an activation or a norm.
 type headPart struct {
 	lin  *linear

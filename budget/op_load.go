@@ -88,6 +88,9 @@ func (r *run) load() {
 		if q.copied {
 			m.alloc(stored, Weights)
 		}
+		for range p.Copies {
+			m.alloc(stored, Weights)
+		}
 	}
 	for _, q := range p.adapters {
 		e := p.adapterWidth()

@@ -82,17 +82,19 @@ func (r *run) forward() *forward {
 		logits = r.logits(h)
 		r.rootDone(logits)
 		r.end(Forward)
+		if p.Loss == "smoothed" { // by the Trainer, once the model has returned
+			m.drop(h)
+			m.leaveAutocast()
+			h, logits = nil, r.returned(logits)
+		}
 		loss = r.lossOf(logits, batch, false)
 		r.lossDone(loss)
 	}
-	m.drop(h)                                                  // the model's own name for it, until it returns
-	if p.Trainer && p.mixed && logits != nil && !r.mod.sends { // outputs are converted to float32 on return
-		f := m.cast(logits, 4)
-		m.logit(f)
-		m.drop(logits)
-		logits = f
-	}
+	m.drop(h) // the model's own name for it, until it returns
 	m.leaveAutocast()
+	if logits != nil && !r.mod.sends {
+		logits = r.returned(logits)
+	}
 	switch {
 	case r.mod.sends:
 	case p.collectsOutputs() && logits != nil: // the schedule does it
@@ -108,6 +110,16 @@ func (r *run) forward() *forward {
 	f := &forward{batch: batch, logits: logits, loss: loss, tape: m.tape, accum: m.accum}
 	m.tape, m.accum = nil, nil
 	return f
+}
+
+// returned are the outputs as the program gets them: in float32, where Accelerate converts them.
+func (r *run) returned(logits *value) *value {
+	if !r.p.Trainer || !r.p.mixed || logits.e == 4 {
+		return logits
+	}
+	f := r.m.cast(logits, 4)
+	r.m.logit(f)
+	return r.m.replace(logits, f)
 }
 
 // backward goes back through what went forward.
@@ -267,12 +279,18 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 	}
 	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq},
 		memory: memory}
-	tables := m.tables(seq, mod.ropeDim)
+	positions := seq
+	if r.p.Inference && r.p.LastLogit && r.mod.generates() { // generate() numbers the tokens of each sequence
+		positions *= batch
+	}
+	tables := m.tables(positions, mod.ropeDim)
 	masks := r.masks(mod, &c, batch, seq)
 	r.addBiases(mod, &c, seq, memorySeq)
 	start := x
-	if d := mod.deberta; d != nil {
+	if mod.bidirectional() && r.mod.encoder == nil { // the model's own name for what its encoder is given
 		names = append(names, m.again(x))
+	}
+	if d := mod.deberta; d != nil {
 		if d.distances != nil {
 			c.self.bias = d.table(m)
 		}
@@ -356,7 +374,7 @@ func (r *run) lossDone(loss *value) {
 
 // lossInside says whether the loss is among the model's results, as Transformers' is.
 func (p *plan) lossInside() bool {
-	theirs := p.Framework == "transformers" || p.Framework == "deepspeed"
+	theirs := p.Framework == "transformers" || p.Framework == "trl" || p.Framework == "deepspeed"
 	return theirs && (p.Loss == "default" || p.Loss == "fused") && p.PP == 1
 }
 

@@ -47,6 +47,8 @@ var assumptions = []assumption{
 		func(was string) bool { return was != "eager" })},
 	{"loss", "fused", say(func(s *Setting) *string { return &s.Loss }, "fused",
 		func(was string) bool { return was == "default" })},
+	{"loss", "shifted", say(func(s *Setting) *string { return &s.Loss }, "shifted",
+		func(was string) bool { return was == "cross-entropy" })},
 	{"framework", "transformers", func(s *Setting) bool {
 		was, whole := s.Framework, s.unsaid && s.Compile
 		s.Framework, s.unsaid = "transformers", false
@@ -65,7 +67,11 @@ var assumptions = []assumption{
 		return !was && !s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16")
 	}},
 	{"keep-gradients", "", turnOn(func(s *Setting) *bool { return &s.KeepGradients })},
-	{"trainer", "", turnOn(func(s *Setting) *bool { return &s.Trainer })},
+	{"trainer", "", func(s *Setting) bool {
+		was := s.Trainer
+		s.Trainer, s.DropOutputs = true, true
+		return !was
+	}},
 	{"lora-dtype", "model", func(s *Setting) bool {
 		was := s.LoRADtype
 		s.LoRADtype = "model"
@@ -79,6 +85,11 @@ var assumptions = []assumption{
 	{"plain-scales", "", func(s *Setting) bool {
 		was := s.PlainScales
 		s.PlainScales = true
+		return s.Precision == "int4" && !was
+	}},
+	{"prepare-kbit", "", func(s *Setting) bool {
+		was := s.PrepareKbit
+		s.PrepareKbit = true
 		return s.Precision == "int4" && !was
 	}},
 	{"expert-load", "2", func(s *Setting) bool {

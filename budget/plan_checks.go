@@ -14,9 +14,9 @@ var choices = map[string][]string{
 	"precision":     {"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "int8", "int4"},
 	"checkpointing": {"none", "selective", "op", "full", "offload", "or N for every Nth block"},
 	"schedule":      {"1f1b", "interleaved", "gpipe", "zbv"},
-	"framework":     {"transformers", "torchtune", "torchtitan", "litgpt", "megatron", "nemo", "deepspeed"},
+	"framework":     {"transformers", "torchtune", "torchtitan", "litgpt", "megatron", "nemo", "deepspeed", "trl"},
 	"attention":     {"eager", "sdpa", "flash"},
-	"loss":          {"default", "logits-only", "cross-entropy", "chunked", "fused"},
+	"loss":          {"default", "logits-only", "cross-entropy", "chunked", "fused", "shifted", "smoothed"},
 	"offload":       {"none", "optimizer", "params"},
 	"cache":         {"dynamic", "static", "none"},
 	"kv":            {"", "fp32", "bf16", "fp16", "fp8", "int8", "int4"},
@@ -98,6 +98,8 @@ func (s Setting) checkNumbers() error {
 		return fmt.Errorf("--torch %q: a version, such as 2.8", short(s.Torch))
 	case s.NewTokens < 0 || s.NewTokens > 1<<40:
 		return fmt.Errorf("--new-tokens %d: zero or more", s.NewTokens)
+	case s.Copies < 0 || s.Copies > 64:
+		return fmt.Errorf("--copies %d: 0 to 64", s.Copies)
 	case s.LoRA < 0 || s.LoRA > 1<<20:
 		return fmt.Errorf("--lora %d is no rank", s.LoRA)
 	case !(s.ExpertLoad >= 1 && s.ExpertLoad <= max(float64(s.EP), 2)):
@@ -259,11 +261,26 @@ func (p *plan) setWidths() {
 	if p.Inference && p.Precision == "fp8-mixed" {
 		p.mixed, p.wide = false, 2
 	}
+	if p.PrepareKbit && p.frozenPacked() {
+		p.wide = 4
+	}
 	p.kept = p.wide
+	p.mixed = p.mixed || p.autocastsNarrow()
 	if p.FSDP != "" && p.mixed && p.dp > 1 && !p.Inference {
 		p.wide = 2                                // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
 		p.mixed = p.Trainer && p.FSDPVersion == 1 // Accelerate leaves autocast out with FSDP2
 	}
+}
+
+// autocastsNarrow says whether the Trainer's autocast is round 16-bit weights: of those there is
+// nothing to copy, but of what is wider.
+func (p *plan) autocastsNarrow() bool {
+	return p.Trainer && p.width == 2 && !p.Inference && p.Zero == 0 && p.FSDP == ""
+}
+
+// frozenPacked says whether adapters are trained on packed weights.
+func (p *plan) frozenPacked() bool {
+	return p.adapts() && (p.Precision == "int8" || p.Precision == "int4" || p.packing() != nil)
 }
 
 // stages refuses a pipeline that the model cannot be divided into.

@@ -115,6 +115,14 @@ func (s Setting) words() map[string]any {
 	if s.ExpertLoad > 1 {
 		m["expert_load"] = s.ExpertLoad
 	}
+	for name, on := range map[string]bool{"liger": s.Liger, "prepare_kbit": s.PrepareKbit} {
+		if on {
+			m[name] = on
+		}
+	}
+	if s.Copies > 0 {
+		m["copies"] = s.Copies
+	}
 	if s.Freeze > 0 {
 		m["freeze"] = s.Freeze
 	}

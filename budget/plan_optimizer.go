@@ -23,6 +23,7 @@ type optTensor struct {
 	n, rows, cols int64 // rows and cols 0 for a vector
 	width         int64 // bytes of an element
 	hidden        bool  // neither embedding nor head nor vector
+	unpacked      bool  // an 8-bit optimizer keeps its state in 32 bits
 	expert        bool
 }
 
@@ -71,8 +72,7 @@ var optimizers = map[string]optimizerRow{
 		return 2 * wp * p.n
 	}, tempOf: muonTemp},
 	"adamw-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 2) },
-		note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits; with the Hugging Face Trainer embeddings stay in " +
-			"32 bits too"},
+		note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --trainer those of embeddings, too"},
 	"lion-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 1) }},
 	"adam-mini": {stateOf: func(p optTensor, wp int64) int64 {
 		if p.rows > 0 {
@@ -80,7 +80,7 @@ var optimizers = map[string]optimizerRow{
 		}
 		return wp * (p.n + 1)
 	}, big: 2},
-	"galore":      {stateOf: galore(128), wide: 4, big: 2},
+	"galore":      {stateOf: galore(128), big: 2},
 	"apollo":      {stateOf: apollo(256), wide: 4, big: 2},
 	"apollo-mini": {stateOf: apollo(1), wide: 4, big: 2},
 	"none":        {},
@@ -100,7 +100,7 @@ func factored(p optTensor, wp int64) int64 {
 // eightBit is bitsandbytes' state: a byte per element and moment, and a
 // float32 scale per 256 of them.
 func eightBit(p optTensor, moments int64) int64 {
-	if p.n < 4096 {
+	if p.n < 4096 || p.unpacked {
 		return 4 * moments * p.n
 	}
 	return moments * (p.n + 4*((p.n+255)/256))
@@ -173,7 +173,8 @@ func (p *plan) optTensors(qs []*parameter) []optTensor {
 		if !q.trainable {
 			continue
 		}
-		t := optTensor{n: p.padded(q), width: p.betweenSteps(q), expert: q.expert()}
+		t := optTensor{n: p.padded(q), width: p.betweenSteps(q), expert: q.expert(),
+			unpacked: p.Trainer && (q.Role == RoleEmbedding || q.Role == RolePosition)} // GlobalOptimManager's override
 		if k := len(q.Shape); k > 1 && !(q.Shape[k-1] == 1 && k == 2) {
 			t.cols = q.Shape[k-1]
 			t.rows = q.Shape[k-2]

@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/internal/units"
+
 // kvBytes is the width of one element of the cache, with what its scales add:
 // int8 a float32 per head and token, int4 two bf16 numbers per 64 elements.
 func (p *plan) kvBytes(elements, head int64) int64 {
@@ -107,7 +109,8 @@ func (p *plan) headWidth() int64 {
 
 // serve fills in prefill and decode.
 func (p *plan) serve(b *Budget) {
-	if !p.model.generates() {
+	once := !p.model.generates() // all tokens at once, and none after them
+	if once && !p.model.fillsCache() {
 		p.Cache = "none"
 		b.Setting.Cache = p.Cache
 	}
@@ -146,12 +149,20 @@ func (p *plan) serve(b *Budget) {
 	pre := m.peaks[Prefill]
 	b.Phases = append(b.Phases, PhaseBytes{Phase: Load, Peak: load.bytes, End: load.bytes, Categories: load.cats},
 		PhaseBytes{Phase: Prefill, Peak: pre.bytes, End: r.ends[Prefill].bytes, Categories: pre.cats})
+	outputs := logits.bytes()
+	for _, s := range m.cached {
+		outputs += s.bytes
+	}
 	m.drop(logits)
-	if p.Cache != "none" {
+	if p.Cache != "none" && !once {
 		p.decode(b, load, total)
 	}
-	b.serving(p)
 	b.peak()
+	if !once {
+		b.serving(p)
+	} else if outputs > b.PeakBytes/50 {
+		b.note("a loop that still holds the last batch's outputs while the next batch runs needs %s more", units.Size(outputs))
+	}
 }
 
 // decode is one token on a full context: a dynamic cache copies a layer's

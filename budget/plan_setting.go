@@ -97,12 +97,14 @@ type Setting struct {
 	CUDAGraphs          bool   // compiled code is captured in CUDA graphs, which have a pool of their own
 	OptimizerInBackward bool   // a parameter's step comes as soon as its gradient is there
 	ActivationOffload   bool   // saved activations lie in host memory until backward
+	Liger               bool   // Liger's kernels for norms, rotations and gated layers
 	Float8              bool   // products in 8 bits, as torchao makes them
 	Float8AllGather     bool   // and FSDP gathers their weights in 8 bits
 	Float8Recipe        string // tensorwise rowwise rowwise_with_gw_hp: torchao's names for its scales
 	MXFP8               bool   // products in 8 bits with a scale for each 32 elements
 	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
 
+	Copies      int64   // of the weights, which nobody trains: an average (EMA), a reference model (DPO)
 	ExpertLoad  float64 // tokens that this rank's experts get, as a multiple of an even share; 0: 1
 	Freeze      int64   // blocks from the first one on that, with what is before them, aren't trained
 	LoRA        int64   // rank, 0: full training
@@ -112,6 +114,7 @@ type Setting struct {
 	DoRA        bool   // another name for the adapter "dora"
 	Adapter     string // lora rslora dora lora-fa ia3, the last of which has no rank
 	SaveModules string // modules that are trained in full beside adapters, with commas
+	PrepareKbit bool   // what isn't packed is float32 (PEFT's prepare_model_for_kbit_training)
 	PlainScales bool   // of 4-bit weights: float32 scales, not 8-bit ones with scales of their own
 
 	Zero           int    // ZeRO stage, 0-3
@@ -181,6 +184,12 @@ func (s Setting) Defaults() Setting {
 	s.Compile = s.Compile || s.CUDAGraphs
 	if s.Framework == "torchtitan" || s.Framework == "torchtune" { // their loops delete the logits before backward
 		s.DropOutputs = true
+	}
+	if s.Framework == "trl" && !s.Inference { // its trainers are the Trainer's children
+		s.DropOutputs, s.Trainer = true, true
+		if s.Loss == "default" {
+			s.Loss = "chunked"
+		}
 	}
 	for _, n := range []*int64{&s.Batch, &s.Accumulate, &s.TP, &s.PP, &s.EP, &s.CP} {
 		*n = cmp.Or(*n, 1)

@@ -22,7 +22,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.Checkpointing, "checkpointing", "none", "none selective op full offload, or N: every Nth block")
 	fl.StringVar(&s.Attention, "attention", "sdpa", "eager sdpa flash")
 	fl.BoolVar(&s.Padding, "padding", false, "batches carry a real padding mask")
-	fl.StringVar(&s.Loss, "loss", "default", "default logits-only cross-entropy chunked fused")
+	fl.StringVar(&s.Loss, "loss", "default", "default logits-only cross-entropy chunked fused; "+
+		"shifted: of logits[..., :-1, :].contiguous(); smoothed: by the Trainer's label smoothing")
 	fl.Int64Var(&s.Accumulate, "accumulate", 1, "micro-batches per step")
 	fl.BoolVar(&s.KeepGradients, "keep-gradients", false, "zero_grad(set_to_none=False)")
 	fl.Int64Var(&s.LoRA, "lora", 0, "train LoRA adapters of this `RANK`")
@@ -44,6 +45,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.ReduceDtype, "reduce-dtype", "",
 		"what FSDP reduces gradients in: fp32 bf16 fp16 (default the wider of weights and compute type)")
 	fl.BoolVar(&s.FreeGathers, "no-limit-all-gathers", false, "FSDP1's limit_all_gathers=False")
+	fl.Int64Var(&s.Copies, "copies", 0,
+		"whole copies of the weights beside the model, like an average of them (EMA) or a reference model (DPO)")
 	fl.Int64Var(&s.Freeze, "freeze", 0, "embeddings and the first `N` blocks aren't trained")
 	fl.Int64Var(&s.GPUs, "gpus", 0, "GPUs altogether (default: what --tp, --pp, --cp and --ep need)")
 	fl.Int64Var(&s.TP, "tp", 1, "tensor-parallel ranks")
@@ -56,8 +59,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.BoolVar(&s.MasterWeights, "master-weights", false, "a float32 copy of 16-bit weights, and float32 state")
 	fl.BoolVar(&s.UseCache, "use-cache", false, "the model fills its KV cache while it trains")
 	fl.BoolVar(&s.DropOutputs, "drop-outputs", false, "outputs are dropped before backward")
-	fl.BoolVar(&s.Trainer, "trainer", false,
-		"Accelerate's way: autocast makes outputs float32; FSDP reduces in the compute type, once a step")
+	fl.BoolVar(&s.Trainer, "trainer", false, "Hugging Face's Trainer: outputs become float32 and go before backward (a loop of "+
+		"Accelerate's that keeps them: --drop-outputs=false); FSDP reduces in the compute type, once a step")
 	fl.BoolVar(&s.Inference, "inference", false, "serve instead of train")
 	fl.Int64Var(&s.Context, "context", 0, "tokens in the decoder's cache while decoding (default --seq, of an encoder-decoder "+
 		"--decoder-seq)")
@@ -66,6 +69,7 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.KV, "kv", "", "the cache's type: fp16 fp8 int8 int4 (default the model's)")
 	fl.BoolVar(&s.Compile, "compile", false, "torch.compile on every block; with --framework transformers on the whole model")
 	fl.BoolVar(&s.CUDAGraphs, "cuda-graphs", false, "compiled with CUDA graphs: mode reduce-overhead or max-autotune")
+	fl.BoolVar(&s.Liger, "liger", false, "Liger's kernels for norms, rotations and gated layers (its loss is --loss fused)")
 	fl.BoolVar(&s.OptimizerInBackward, "optimizer-in-backward", false,
 		"each parameter's step comes as soon as its gradient is there")
 	fl.BoolVar(&s.ActivationOffload, "activation-offload", false, "saved activations lie in host memory until backward")
@@ -74,14 +78,17 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.Float8Recipe, "float8-recipe", "", "tensorwise rowwise rowwise_with_gw_hp (default \"tensorwise\")")
 	fl.BoolVar(&s.MXFP8, "mxfp8", false, "products in 8 bits with a scale for each 32 elements (torchao's MXFP8)")
 	fl.StringVar(&s.Framework, "framework", "",
-		"transformers torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
+		"transformers trl torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
 	fl.StringVar(&s.Adapter, "adapter", "", "lora rslora dora lora-fa, with --lora RANK; or ia3 (default \"lora\")")
 	fl.StringVar(&s.SaveModules, "modules-to-save", "", "module names with commas: trained in full beside adapters")
 	fl.BoolVar(&s.PlainScales, "plain-scales", false, "4-bit weights without nested (double) quantization of their scales")
+	fl.BoolVar(&s.PrepareKbit, "prepare-kbit", false,
+		"with packed weights, the others are float32: PEFT's prepare_model_for_kbit_training")
 	fl.BoolVar(&s.SequenceParallel, "sequence-parallel", false, "what --tp leaves whole is split by tokens")
 	fl.Int64Var(&s.MicroBatches, "micro-batches", 0, "micro-batches of a pipeline's step (default as many as stages)")
-	fl.Int64Var(&s.StagesPerRank, "stages-per-rank", 0, "pieces of the model that each rank of an interleaved pipeline has (default 2)")
+	fl.Int64Var(&s.StagesPerRank, "stages-per-rank", 0,
+		"pieces of the model that each rank of an interleaved pipeline has (default 2)")
 	fl.StringVar(&s.Schedule, "schedule", "1f1b", "of a pipeline: 1f1b interleaved gpipe zbv")
 	fl.StringVar(&s.Torch, "torch", "", "PyTorch's `VERSION` (default the newest known)")
 	fl.StringVar(&s.Allocator, "allocator", "native", "native expandable")
@@ -116,6 +123,14 @@ func divided(s *budget.Setting) []string {
 		"counted on %d; give --gpus N", said, s.TP, s.PP, s.CP, need)}
 }
 
+// trainersOutputs lets outputs go before backward, as the Trainer does, whose training_step has the
+// loss alone, unless the user says otherwise.
+func trainersOutputs(fl *pflag.FlagSet, s *budget.Setting) {
+	if s.Trainer && !fl.Changed("drop-outputs") {
+		s.DropOutputs = true
+	}
+}
+
 // Apply sets the flags that recipes of one run mean and the user hasn't set, and gives their
 // names, and what the files leave open.
 func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []string, err error) {
@@ -130,6 +145,7 @@ func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []stri
 		flag.Changed = true
 		set = append(set, g.Name)
 	}
+	trainersOutputs(fl, s)
 	open = append(open, namedBuckets(rs)...)
 	if slices.Contains(set, "gpus") {
 		open = append(open, divided(s)...)

@@ -97,6 +97,7 @@ var formats = []format{
 			{"sequence_parallel_degree", number("cp")}, {"fsdp_version", number("fsdp-version")},
 			{"fsdp_config.fsdp_version", number("fsdp-version")}, {"fsdp_config.reshard_after_forward", resharded},
 			{"fsdp_config.activation_checkpointing", when(Flag{"checkpointing", "full"})},
+			{"liger_rms_norm", when(Flag{"liger", "true"})},
 			{"liger_fused_linear_cross_entropy", when(Flag{"loss", "fused"})}, {"cut_cross_entropy", when(Flag{"loss",
 				"fused"})},
 			{"chunked_cross_entropy", when(Flag{"loss", "chunked"})},
@@ -134,7 +135,7 @@ var formats = []format{
 			{"bf16", unpacked(factoryPrecision("bf16"))}, {"fp16", unpacked(factoryPrecision("fp16"))},
 			{"pure_bf16", when(Flag{"precision", "bf16"})},
 			{"flash_attn", attention}, {"disable_gradient_checkpointing", when(Flag{"checkpointing", "none"})},
-			{"use_unsloth_gc", when(Flag{"checkpointing", "offload"})}, {"enable_liger_kernel", when(Flag{"loss", "fused"})},
+			{"use_unsloth_gc", when(Flag{"checkpointing", "offload"})}, {"enable_liger_kernel", liger},
 		}, trainerRows...),
 	},
 	{
@@ -269,7 +270,9 @@ var compileMode = found([]string{`^(reduce-overhead|max-autotune)$`, "cuda-graph
 var trainerRows = append([]row{
 	{"model_name_or_path", word(modelFlag)}, {"per_device_train_batch_size", number("batch")},
 	{"gradient_accumulation_steps", number("accumulate")}, {"optim", optimizer}, {"lora_dropout", adapted(share("lora-dropout"))},
-	{"use_dora", adapted(when(Flag{"dora", "true"}))}, {"torch_compile", when(Flag{"compile", "true"})}, {"torch_compile_mode", compileMode},
+	{"use_dora", adapted(when(Flag{"dora", "true"}))}, {"torch_compile", when(Flag{"compile", "true"})},
+	{"torch_compile_mode", compileMode},
+	{"label_smoothing_factor", found([]string{`[1-9]`, "loss", "smoothed"}, []string{`^[0.]+$`})},
 	{"deepspeed", stageInName}, {"fsdp", shardings}, {"fsdp_config.version", number("fsdp-version")},
 	{"world_size", number("gpus")}, {"num_processes", number("gpus")}, {"num_gpus", number("gpus")},
 	{"nproc_per_node", number("")},
@@ -286,8 +289,7 @@ var argumentRows = append([]row{
 	{"torch_dtype", unpacked(loaded)}, {"dtype", unpacked(loaded)},
 	{"gradient_checkpointing", unsloth},
 	{"max_seq_length", number("seq")}, {"max_length", number("seq")}, {"model_max_length", number("seq")},
-	{"attn_implementation", attention}, {"use_liger_kernel", when(Flag{"loss", "fused"})}, {"use_liger",
-		when(Flag{"loss", "fused"})},
+	{"attn_implementation", attention}, {"use_liger_kernel", liger}, {"use_liger", liger},
 	{"use_flash_attention_2", when(Flag{"attention", "flash"})}, {"use_flash_attn", when(Flag{"attention", "flash"})},
 	{"load_in_4bit", when(Flag{"precision", "int4"})}, {"load_in_8bit", when(Flag{"precision", "int8"})},
 	{"lora_r", adapted(number("lora"))}, {"lora_target_modules", adapted(moduleList)},
@@ -328,6 +330,7 @@ var (
 		"precision", "int8"})
 	schedule = found([]string{`interleaved`, "schedule", "interleaved"}, []string{`gpipe`, "schedule", "gpipe"},
 		[]string{`zbv|zerobubble`, "schedule", "zbv"}, []string{`1f1b`, "schedule", "1f1b"})
+	liger     = when(Flag{"liger", "true"}, Flag{"loss", "fused"})
 	recompute = choice("checkpointing", map[string]string{"selective": "selective", "full": "full"})
 	unsloth   = found([]string{`offload|unsloth`, "checkpointing", "offload"}, []string{`^(true|yes)$`, "checkpointing",
 		"full"},
