@@ -5,22 +5,26 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// shardedRun is a rank of a training, recorded: reserved is 0 where it isn't compared.
+type shardedRun struct {
+	name     string
+	model    map[string]any
+	s        Setting
+	peak     int64
+	reserved float64
+}
 
 // shardedRuns are trainings of a Llama-like model as torchtitan writes it, each recorded as
 // one rank of a job on a device that computes nothing: PyTorch 2.15's own FSDP2, tensor
 // parallelism, pipelining, compiler, checkpointing and allocator ran, and DeepSpeed 0.19.8. Peaks are of the third step, in
 // requested bytes; reserved is what the allocator had taken until then, in GiB. The script that
 // recorded them is testdata/distributed_rank.py.
-var shardedRuns = []struct {
-	name     string
-	model    map[string]any
-	s        Setting
-	peak     int64
-	reserved float64
-}{
+var shardedRuns = []shardedRun{
 	{"8B, FSDP over 8, op", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "op", Batch: 2, Sequence: 8192}, 71355292424, 82.191},
 	{"8B, FSDP over 8, op, compiled", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "op", Compile: true, Batch: 2, Sequence: 8192}, 67060325128, 76.945},
 	{"8B, FSDP over 8, op, compiled, float8", llama8B, Setting{FSDP: "full", GPUs: 8, Checkpointing: "op", Compile: true, Float8: true, Batch: 2, Sequence: 8192}, 67060326344, 77.121},
@@ -123,7 +127,8 @@ func with(c map[string]any, field string, v any) map[string]any {
 
 func TestShardedRuns(t *testing.T) {
 	var table strings.Builder
-	for _, r := range shardedRuns {
+	runs := slices.Concat(shardedRuns, modelRuns)
+	for _, r := range runs {
 		t.Run(r.name, func(t *testing.T) {
 			s := r.s
 			s.Framework = cmp.Or(s.Framework, "torchtitan")
@@ -151,7 +156,7 @@ func TestShardedRuns(t *testing.T) {
 			}
 		})
 	}
-	if strings.Count(table.String(), "\n") < len(shardedRuns) { // not all were asked for
+	if strings.Count(table.String(), "\n") < len(runs) { // not all were asked for
 		return
 	}
 	const path = "testdata/recorded.md" // a part of doc/budget-accuracy.md
