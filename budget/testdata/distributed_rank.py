@@ -25,7 +25,7 @@ from standin import answer, told
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=32000, batch=2, seq=4096, world=8, tp=1, pp=1, rank=0,
-                          micro_batches=0, zero=0, replicate=1, frozen=0, reduce_bucket=0, prefetch=-1, live=-1, persist=-1, gather_bucket=0, steps=3).items():
+                          micro_batches=0, zero=0, replicate=1, cp=1, chunks=2, frozen=0, reduce_bucket=0, prefetch=-1, live=-1, persist=-1, gather_bucket=0, steps=3).items():
     arguments.add_argument("--" + name.replace("_", "-"), type=int, default=default)
 for name in ("fsdp", "fsdp1", "keep-gathered", "unlimited", "compile", "float8", "fused", "offload", "step-in-backward", "overlap", "offload-optimizer",
              "float8-all-gather", "precompute", "mxfp8", "emulated"):
@@ -34,7 +34,7 @@ arguments.add_argument("--checkpointing", default="none", choices=["none", "full
 arguments.add_argument("--precision", default="bf16-mixed", choices=["bf16", "bf16-mixed", "autocast"])
 arguments.add_argument("--reduce-dtype", default="fp32", choices=["fp32", "bf16"])
 arguments.add_argument("--compile-mode", default="default", choices=["default", "reduce-overhead"])
-arguments.add_argument("--schedule", default="1f1b", choices=["1f1b", "gpipe", "interleaved"])
+arguments.add_argument("--schedule", default="1f1b", choices=["1f1b", "gpipe", "interleaved", "zbv"])
 arguments.add_argument("--float8-recipe", default="tensorwise", choices=["tensorwise", "rowwise", "rowwise_with_gw_hp"])
 arguments.add_argument("--snapshot", help="write the recording here, too")
 o = arguments.parse_args()
@@ -286,7 +286,12 @@ def train(mesh):
         from torch.distributed.tensor.parallel import loss_parallel
     for step in range(o.steps):
         x, y = batch()
-        with loss_parallel():
+        if o.cp > 1:
+            from torch.distributed.tensor.experimental import context_parallel
+            over = context_parallel(mesh["cp"], buffers=[x, y, m.f], buffer_seq_dims=[1, 1, 0], no_restore_buffers={x, y})
+        else:
+            over = contextlib.nullcontext()
+        with over, loss_parallel():
             with torch.autocast("cuda", torch.bfloat16, enabled=o.precision == "autocast"):
                 logits = m(x)
                 loss = cross_entropy(logits, y)
@@ -300,12 +305,14 @@ def train(mesh):
 
 
 def pipeline(mesh):
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
-    per = 2 if o.schedule == "interleaved" else 1
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B, ScheduleZBVZeroBubble
+    per = {"interleaved": o.chunks, "zbv": 2}.get(o.schedule, 1)
     group = mesh["pp"].get_group()
     stages, models = [], []
     for i in range(per):
         at = o.rank_in_pipeline + i * o.pp
+        if o.schedule == "zbv" and i == 1:
+            at = 2 * o.pp - 1 - o.rank_in_pipeline
         m = built(piece(at, o.pp * per), mesh)
         models.append(m)
         hidden = torch.empty(o.batch, o.seq, o.dim, device="meta", dtype=torch.bfloat16, requires_grad=True)
@@ -316,7 +323,9 @@ def pipeline(mesh):
                                     output_args=logits if last else hidden, group=group))
     ps, opt = optimizers(models)
     n = o.micro_batches or o.pp
-    if per > 1:
+    if o.schedule == "zbv":
+        schedule = ScheduleZBVZeroBubble(stages, n, loss_fn=cross_entropy)
+    elif per > 1:
         schedule = ScheduleInterleaved1F1B(stages, n, loss_fn=cross_entropy)
     else:
         schedule = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}[o.schedule](stages[0], n, loss_fn=cross_entropy)
@@ -324,7 +333,7 @@ def pipeline(mesh):
         x = torch.zeros(n * o.batch, o.seq, dtype=torch.long, device="cuda")
         y = torch.zeros_like(x)
         args = (x,) if stages[0].is_first else ()
-        if stages[-1].is_last:
+        if any(x.is_last for x in stages):
             schedule.step(*args, target=y, losses=[])
         else:
             schedule.step(*args)
@@ -385,7 +394,11 @@ def main():
         zero()
     else:
         from torch.distributed.device_mesh import init_device_mesh
-        mesh = init_device_mesh("cuda", (o.pp, o.replicate, o.world // o.pp // o.tp // o.replicate, o.tp),
+        if o.cp > 1:
+            mesh = init_device_mesh("cuda", (o.pp, o.world // o.cp, o.cp), mesh_dim_names=("pp", "dps", "cp"))
+            mesh["dps", "cp"]._flatten("dp")
+        else:
+            mesh = init_device_mesh("cuda", (o.pp, o.replicate, o.world // o.pp // o.tp // o.replicate, o.tp),
                                 mesh_dim_names=("pp", "replicate", "dp", "tp"))
         o.rank_in_pipeline = mesh.get_local_rank("pp")
         (pipeline if o.pp > 1 else train)(mesh)
