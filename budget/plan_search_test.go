@@ -105,3 +105,23 @@ var (
 	qwen15B = map[string]any{"model_type": "qwen2", "vocab_size": 151936.0, "hidden_size": 1536.0, "intermediate_size": 8960.0,
 		"num_hidden_layers": 28.0, "num_attention_heads": 12.0, "num_key_value_heads": 2.0, "tie_word_embeddings": true}
 )
+
+// TestSolveAcrossLooseReserve: much more is reserved over allocated for the batch that is estimated
+// first than for those that fit.
+func TestSolveAcrossLooseReserve(t *testing.T) {
+	c := configOf(t, llama8B)
+	g := GPU{Name: "80", Capacity: 79*gib + 256*mib, Context: 500 * mib}
+	n, s, err := Solve(c, Setting{Precision: "bf16", Sequence: 1024, Checkpointing: "full"}, "batch", g)
+	if err != nil || n < 4 {
+		t.Fatalf("the largest batch is %d (%v), and 4 fits", n, err)
+	}
+	for _, tt := range []struct {
+		batch int64
+		fits  bool
+	}{{n, true}, {n + 1, false}} {
+		s.Batch = tt.batch
+		if b, err := Compute(c, s); err != nil || b.fits(g) != tt.fits {
+			t.Errorf("batch %d fits: %v, want %v (%v)", tt.batch, !tt.fits, tt.fits, err)
+		}
+	}
+}

@@ -222,6 +222,7 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 	// those near it; what is found is worked out for itself.
 	s.reserve = b.looseness()
 	n := search()
+	misfit := n // the largest that was worked out for itself and doesn't fit
 	fits := func(n int64) bool {
 		b, err = Compute(c, with(n))
 		return err == nil && b.fits(g)
@@ -235,6 +236,7 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 		if what == "gpus" {
 			s.fullest = 0
 		}
+		misfit = max(misfit, n)
 		m := search()
 		if m == n {
 			break
@@ -242,6 +244,9 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 		n = m
 	}
 	s.reserve, s.fullest = 0, 0
+	if what != "gpus" && n < unit && fits(unit) { // as much more is reserved in what was tried, not in less
+		n = between(unit, misfit, unit, fits)
+	}
 	if limit := int64(limitSequence); what != "gpus" && n > 0 {
 		if what == "batch" {
 			limit = limitBatch
@@ -252,6 +257,19 @@ func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 		return 0, s, nil
 	}
 	return n, with(n), nil
+}
+
+// between is a size from lo on, which fits, to hi, which doesn't, with one that doesn't after it.
+func between(lo, hi, unit int64, fits func(int64) bool) int64 {
+	for hi-lo > unit {
+		mid := lo + (hi-lo)/unit/2*unit
+		if fits(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return lo
 }
 
 // settled is the size near an estimated one that fits, though the next one does not.

@@ -282,15 +282,6 @@ func found(rows ...[]string) meaning {
 	}
 }
 
-// both joins what two meanings make of a field.
-func both(a, b meaning) meaning {
-	return func(v string, f *fields) ([]Flag, bool) {
-		x, ok := a(v, f)
-		y, also := b(v, f)
-		return append(slices.Clone(x), y...), ok || also
-	}
-}
-
 // only is a meaning that a field has beside some others.
 func only(if_ func(f *fields) bool, m meaning) meaning {
 	return func(v string, f *fields) ([]Flag, bool) {

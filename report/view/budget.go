@@ -264,7 +264,11 @@ func (s *sheet) budgetFits(d *budget.Document) {
 			Optional(f.MaxSequence), Optional(f.MaxTokens)}
 		t.add(cells[:len(t.Columns)]...)
 	}
-	s.table("Devices", 2, t, "")
+	note := ""
+	if d.Setting["inference"] != true {
+		note = "Batch and sequence are estimates, with as much reserved over allocated as for the setting above; --solve works one out."
+	}
+	s.table("Devices", 2, t, note)
 }
 
 // Optional is a count, "-" for none.
