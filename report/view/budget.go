@@ -266,7 +266,8 @@ func (s *sheet) budgetFits(d *budget.Document) {
 	}
 	note := ""
 	if d.Setting["inference"] != true {
-		note = "Batch and sequence are estimates, with as much reserved over allocated as for the setting above; --solve works one out."
+		note = "Batch and sequence are estimates, with as much reserved over allocated as for the setting above; " +
+			"--solve works one out."
 	}
 	s.table("Devices", 2, t, note)
 }
