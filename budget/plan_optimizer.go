@@ -72,7 +72,7 @@ var optimizers = map[string]optimizerRow{
 		return 2 * wp * p.n
 	}, tempOf: muonTemp},
 	"adamw-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 2) },
-		note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --trainer those of embeddings, too"},
+		note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --framework transformers --trainer those of embeddings, too"},
 	"lion-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 1) }},
 	"adam-mini": {stateOf: func(p optTensor, wp int64) int64 {
 		if p.rows > 0 {
@@ -174,7 +174,7 @@ func (p *plan) optTensors(qs []*parameter) []optTensor {
 			continue
 		}
 		t := optTensor{n: p.padded(q), width: p.betweenSteps(q), expert: q.expert(),
-			unpacked: p.Trainer && (q.Role == RoleEmbedding || q.Role == RolePosition)} // GlobalOptimManager's override
+			unpacked: p.overridesEmbeddings() && (q.Role == RoleEmbedding || q.Role == RolePosition)}
 		if k := len(q.Shape); k > 1 && !(q.Shape[k-1] == 1 && k == 2) {
 			t.cols = q.Shape[k-1]
 			t.rows = q.Shape[k-2]
@@ -234,4 +234,10 @@ func optimizerBytes(name string, ps []optTensor, ws int64, master bool) (state, 
 		temp += 4 * n
 	}
 	return state, temp
+}
+
+// overridesEmbeddings: Transformers' Trainer has bitsandbytes keep embeddings' state in 32 bits (its
+// GlobalOptimManager); loops of one's own with Accelerate don't.
+func (p *plan) overridesEmbeddings() bool {
+	return p.Trainer && !p.unsaid && (p.Framework == "transformers" || p.Framework == "trl")
 }

@@ -293,7 +293,7 @@ func confirmed(c *Config, ps []Plan, g GPU) []Plan {
 
 // namesFramework says whether the framework's name makes a difference.
 func (s Setting) namesFramework() bool {
-	return s.Framework != "" && (s.Framework != "transformers" || s.Compile && !s.unsaid)
+	return s.Framework != "" && (s.Framework != "transformers" || !s.unsaid && (s.Compile || s.Trainer))
 }
 
 // flags are a plan's, as the command takes them.
