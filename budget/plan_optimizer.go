@@ -72,7 +72,8 @@ var optimizers = map[string]optimizerRow{
 		return 2 * wp * p.n
 	}, tempOf: muonTemp},
 	"adamw-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 2) },
-		note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --framework transformers --trainer those of embeddings, too"},
+		note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --framework transformers --trainer those of " +
+			"embeddings, too"},
 	"lion-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 1) }},
 	"adam-mini": {stateOf: func(p optTensor, wp int64) int64 {
 		if p.rows > 0 {
