@@ -14,3 +14,12 @@ def told(step):
 def answer(bool_):
     """What the device that computes nothing says when a truth value is read back from it."""
     ctypes.CDLL(None).fakecuda_set_bool(bool_)
+
+
+def alone():
+    """Has DeepSpeed ask no other rank whether it is in the same state: nobody answers."""
+    from deepspeed.runtime.zero import parameter_offload, partition_parameters, partitioned_param_coordinator, stage3
+    for module in (parameter_offload, partition_parameters, partitioned_param_coordinator, stage3):
+        for name in ("assert_ints_same_as_other_ranks", "assert_lst_len_same_as_other_ranks"):
+            if hasattr(module, name):
+                setattr(module, name, lambda *args, **kwargs: None)
