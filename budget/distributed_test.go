@@ -108,6 +108,20 @@ var shardedRuns = []deviceRun{
 	{"4 layers, FSDP over 8, compiled, float8 gathered, op", llama4, float8(Setting{Float8AllGather: true, Compile: true, Checkpointing: "op"}), 7019403756, 9.467},
 	{"4 layers, FSDP over 8, 512 tokens, compiled, float8", llama4, few(float8(Setting{Compile: true})), 4904744152, 5.955},
 	{"4 layers, FSDP over 8, 512 tokens, compiled, float8 gathered", llama4, few(float8(Setting{Float8AllGather: true, Compile: true})), 4468536676, 5.518},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT", llama4, lora(Setting{FSDPVersion: 1, Precision: "bf16"}), 6110021192, 6.906},
+	{"4 layers, FSDP over 8, LoRA by PEFT", llama4, lora(Setting{Precision: "bf16"}), 6112642632, 6.883},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits", llama4, lora(Setting{FSDPVersion: 1, PlainScales: true}), 5673815368, 5.912},
+	{"4 layers, FSDP over 8, LoRA by PEFT, 4 bits", llama4, lora(Setting{PlainScales: true}), 5676436808, 6.213},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits, nested", llama4, lora(Setting{FSDPVersion: 1}), 5633163704, 6.148},
+	{"4 layers, FSDP over 8, LoRA by PEFT, 4 bits, nested", llama4, lora(Setting{}), 5635785144, 6.119},
+	{"4 layers, FSDP over 8, LoRA by PEFT, 4 bits, full", llama4, lora(Setting{PlainScales: true, Checkpointing: "full"}), 2851998952, 3.896},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits, 512 tokens, full", llama4, lora(Setting{FSDPVersion: 1, PlainScales: true, Checkpointing: "full", Batch: 1, Sequence: 512}), 1126657280, 1.734},
+	{"4 layers, FSDP over 8, LoRA by PEFT, 4 bits, 512 tokens, full", llama4, lora(Setting{PlainScales: true, Checkpointing: "full", Batch: 1, Sequence: 512}), 1343282400, 1.799},
+	{"4 layers, FSDP over 8, LoRA by torchtune", llama4, lora(Setting{Framework: "torchtune", Precision: "bf16"}), 5616126280, 7.137},
+	{"4 layers, FSDP over 8, LoRA by torchtune, 512 tokens, full", llama4, lora(Setting{Framework: "torchtune", Precision: "bf16", Checkpointing: "full", Batch: 1, Sequence: 512}), 1862777088, 2.297},
+	{"4 layers, FSDP over 8, LoRA by torchtune, 4 bits", llama4, lora(Setting{Framework: "torchtune"}), 5454266624, 7.350},
+	{"4 layers, FSDP over 8, LoRA by torchtune, 4 bits, full", llama4, lora(Setting{Framework: "torchtune", Checkpointing: "full"}), 2783531192, 4.494},
+	{"4 layers, FSDP over 8, LoRA by torchtune, 4 bits, 512 tokens, full", llama4, lora(Setting{Framework: "torchtune", Checkpointing: "full", Batch: 1, Sequence: 512}), 1839628472, 2.371},
 	{"4 layers, 16 bits, 2 frozen", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused", Freeze: 2}, 10774044808, 10.535},
 	{"4 layers, 16 bits, full, 512 tokens, 2 frozen", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused", Freeze: 2, Checkpointing: "full", Batch: 1, Sequence: 512}, 5727586392, 5.361},
 }
@@ -124,6 +138,15 @@ func float8(s Setting) Setting {
 	if !s.Compile { // else the loss would be compiled, too
 		s.Optimizer = "adamw-fused"
 	}
+	return s
+}
+
+// lora is a setting of adapters in 16 bits beside a model that FSDP shards over 8 ranks, in 4 bits unless it says otherwise;
+// adapter_step.py and torchtune_rank.py recorded such.
+func lora(s Setting) Setting {
+	s.LoRA, s.LoRADtype, s.FSDP, s.GPUs, s.Optimizer = 16, "model", "full", 8, "adamw-fused"
+	s.Framework, s.Precision = cmp.Or(s.Framework, "transformers"), cmp.Or(s.Precision, "int4")
+	s.Batch, s.Sequence = cmp.Or(s.Batch, 2), cmp.Or(s.Sequence, 2048)
 	return s
 }
 

@@ -23,12 +23,25 @@ func (m *machine) cast(x *value, e int64) *value {
 	return y
 }
 
+// unpacked is a packed weight of n elements as a product takes it. bitsandbytes has a kernel for
+// that; torchao's NF4Tensor, which torchtune has, takes each half of the elements as indices of 64
+// bits, looks them up and scales them (nf4_tensor.py, get_original_weight).
+func (m *machine) unpacked(n int64) *storage {
+	if m.opts.Framework != "torchtune" || m.compiled || m.opts.Precision != "int4" {
+		return m.alloc(n*m.width, Temporary)
+	}
+	steps := m.alloc(8*n+2*n*m.width+parts(n*m.width, 64), Temporary)
+	st := m.alloc(n*m.width, Temporary)
+	m.release(steps)
+	return st
+}
+
 // weight is a parameter as an autocast operation sees it: a 16-bit copy, kept
 // for the whole autocast block when the parameter is trained.
 func (m *machine) weight(p *parameter) *value {
 	v := p.val
 	if p.packed { // unpacked for this product alone
-		return &value{st: m.alloc(v.n*m.width, Temporary), n: v.n, e: m.width}
+		return &value{st: m.unpacked(v.n), n: v.n, e: m.width}
 	}
 	if !m.mixed || v.e != 4 {
 		return m.again(v)
@@ -150,7 +163,9 @@ func (m *machine) linear(x *value, l *linear) *value {
 		if needX {
 			r[0] = m.alloc(xb, Temporary)
 			if packed {
-				m.pulse(m.cublas+wb, Temporary)
+				again := m.unpacked(wb / e)
+				m.pulse(m.cublas, Workspace)
+				m.release(again)
 			} else {
 				m.pulse(m.cublas, Workspace)
 			}

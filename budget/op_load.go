@@ -94,10 +94,17 @@ func (r *run) load() {
 	}
 	for _, q := range p.adapters {
 		e := p.adapterWidth()
-		q.val = &value{st: m.alloc(q.Elements()*e, Weights), n: q.Elements(), e: e, leaf: q}
+		own := q.Elements() * e
+		if p.FSDP != "" || q.Elements() > staysWhole {
+			own = p.ownPart(own, false)
+		}
+		q.val = &value{st: m.alloc(own, Weights), n: q.Elements(), e: e, leaf: q}
 	}
 	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide, Weights)
 }
+
+// staysWhole is up to how many elements ZeRO 3 keeps a parameter whole (stage3_param_persistence_threshold).
+const staysWhole = 100_000
 
 // adapterWidth is the width of LoRA weights.
 func (p *plan) adapterWidth() int64 {
@@ -132,14 +139,37 @@ func (p *plan) stored(q *parameter) int64 {
 	} else if p.quantised(q) {
 		b = quantisedBytes(p.Precision, n, p.PlainScales)
 	}
-	if p.sharded() {
-		k := p.shards(q.expert())
-		b = (b + k - 1) / k
-	}
 	if p.Offload == "params" {
 		return 0
 	}
-	return b
+	beside := p.besideShards(q)
+	return p.ownPart(b-beside, q.expert()) + beside
+}
+
+// ownPart is what a rank keeps of n bytes that are a parameter's.
+func (p *plan) ownPart(n int64, expert bool) int64 {
+	if !p.sharded() {
+		return n
+	}
+	return parts(n, p.shards(expert))
+}
+
+// besideShards are the scales of a packed weight that is sharded. bitsandbytes has them in a
+// state beside the parameter (functional.py, QuantState), which FSDP and ZeRO know nothing of: each rank
+// has them whole. torchao's tensors, which torchtune trains beside, are sharded with all that is in them.
+func (p *plan) besideShards(q *parameter) int64 {
+	switch z := p.packing(); {
+	case !p.sharded() || p.Framework == "torchtune":
+		return 0
+	case z.packs(q):
+		if z.method == "bitsandbytes" && z.bits == 4 {
+			return z.bytes(q) - parts(q.Elements(), 2)
+		}
+		return 0
+	case p.Precision == "int4" && p.quantised(q):
+		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales) - parts(q.Elements(), 2)
+	}
+	return 0
 }
 
 // quantisedBytes: int8 with a float32 scale per row of about 4,096, int4 as

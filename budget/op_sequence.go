@@ -41,6 +41,17 @@ func (m *machine) scatterTokens(x *value) *value {
 	return y
 }
 
+// symmetric is the workspace of asynchronous tensor parallelism, one for the group, as large as
+// the largest product asks for: a product whose results are summed over the ranks sends two of a
+// rank's pieces by turns, one whose input is gathered has its own piece there
+// (torch/distributed/_symmetric_memory, _pipelined_produce_and_all2all). It is mapped in pages of 2 MiB.
+func (p *plan) symmetric() int64 {
+	if !p.AsyncTP || p.TP == 1 || !p.SequenceParallel || !p.Compile || p.Inference {
+		return 0
+	}
+	return parts(2*p.Batch*parts(p.Sequence, p.TP)*p.model.hidden*p.width, 2*mib) * 2 * mib
+}
+
 // applyWhole is a layer whose inputs are divided over the ranks, with the sum over them.
 func (m *machine) applyWhole(x *value, l *linear) *value {
 	y := m.apply(x, l)

@@ -132,6 +132,9 @@ func (s Setting) words() map[string]any {
 	if s.Float8 {
 		m["float8_recipe"], m["float8_all_gather"] = s.Float8Recipe, s.Float8AllGather
 	}
+	if s.AsyncTP {
+		m["async_tp"] = true
+	}
 	if s.MXFP8 {
 		m["mxfp8"] = true
 	}

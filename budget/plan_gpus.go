@@ -162,7 +162,7 @@ func (b *Budget) finish(p *plan) {
 				comms++
 			}
 		}
-		b.Context += 512*mib + 410*mib*max(comms-1, 0)
+		b.Context += 512*mib + 410*mib*max(comms-1, 0) + p.symmetric()
 	}
 	b.explain(p)
 }
@@ -254,6 +254,8 @@ var notes = []struct {
 	}, "--checkpointing selective changes nothing for attention: a fused kernel keeps no scores to begin with"},
 	{func(p *plan) bool { return p.Float8 && !p.Compile && !p.Inference },
 		"--float8 without --compile: each cast to 8 bits is taken in the steps of eager mode, of which float32 copies are two"},
+	{func(p *plan) bool { return p.Precision == "int8" && p.sharded() && !p.Inference },
+		"weights in 8 bits are taken as sharded and gathered in 8 bits: bitsandbytes' under FSDP or ZeRO 3 weren't recorded"},
 	{func(p *plan) bool { return p.Float8AllGather && (p.FSDP == "" || p.flatUnits()) && !p.Inference },
 		"--float8-all-gather is of FSDP2: without --fsdp, and with --fsdp-version 1, it is --float8"},
 	{func(p *plan) bool {
@@ -294,8 +296,13 @@ var notes = []struct {
 		return p.CUDAGraphs && !p.Inference && (p.sharded() || p.Zero > 0 || p.PP > 1 || p.TP > 1)
 	},
 		"CUDA graphs were recorded on one GPU only: with many, their pool isn't known to be as large as is said here"},
-	{func(p *plan) bool { return p.TP > 1 && p.titan() },
-		"tensor parallelism is taken as synchronous: the symmetric buffers of torchtitan's enable_async_tp aren't counted"},
+	{func(p *plan) bool { return p.TP > 1 && p.titan() && !p.AsyncTP },
+		"tensor parallelism is taken as synchronous: --async-tp counts the symmetric memory of an asynchronous one"},
+	{func(p *plan) bool { return p.AsyncTP && p.symmetric() > 0 },
+		"--async-tp, by PyTorch's code and not measured: symmetric memory for two pieces of the stream is beside PyTorch's " +
+			"allocator, counted with the context; what is pipelined in the allocator is taken to be as large as without"},
+	{func(p *plan) bool { return p.AsyncTP && p.symmetric() == 0 },
+		"--async-tp changes nothing without --tp, --sequence-parallel and --compile, and in inference"},
 	{func(p *plan) bool {
 		return p.FSDP == "" && (p.FSDPVersion == 1 || p.Shards > 0 || p.KeepGathered || p.ReduceDtype != "" || p.FreeGathers)
 	}, "--fsdp-version, --fsdp-shards, --keep-gathered, --reduce-dtype and --no-limit-all-gathers are of FSDP: without " +

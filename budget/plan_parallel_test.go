@@ -32,6 +32,23 @@ func configOf(t *testing.T, fields map[string]any) *Config {
 
 // However a model is divided, its GPUs together hold all of it, and all of
 // the optimizer's state: no way of dividing loses a part.
+// TestSymmetricMemory: two pieces of the stream lie beside PyTorch's allocator, in whole pages.
+func TestSymmetricMemory(t *testing.T) {
+	s := Setting{TP: 8, SequenceParallel: true, Compile: true, Batch: 4, Sequence: 8192, Framework: "torchtitan"}
+	without, err := Compute(configOf(t, llama8B), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AsyncTP = true
+	with, err := Compute(configOf(t, llama8B), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := with.Context - without.Context; n != 2*4*1024*4096*2 || with.PeakBytes != without.PeakBytes {
+		t.Errorf("%d bytes more beside the allocator, %d in it", n, with.PeakBytes-without.PeakBytes)
+	}
+}
+
 func TestDividedModelsAreWhole(t *testing.T) {
 	for name, f := range map[string]map[string]any{"mixtral": mixtral8x7B, "qwen2_moe": qwenMoE, "deepseek_v3": deepSeekV3, "mamba": mambaBig, "mamba2": mamba2, "qwen3_next": qwenNext, "clip": clip, "llama": llama31} {
 		c := configOf(t, f)
@@ -202,7 +219,9 @@ func TestShardingNoted(t *testing.T) {
 		{"one node", "--fsdp hybrid is full here", Setting{GPUs: 8, FSDP: "hybrid"}},
 		{"no limit", "the gathered parameters and gradients of all units", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1, FreeGathers: true}},
 		{"a limit", "for 2 units", Setting{GPUs: 8, FSDP: "full", FSDPVersion: 1}},
-		{"synchronous tensor parallelism", "enable_async_tp aren't counted", Setting{TP: 8, SequenceParallel: true}},
+		{"synchronous tensor parallelism", "is taken as synchronous", Setting{TP: 8, SequenceParallel: true}},
+		{"asynchronous tensor parallelism", "not measured", Setting{TP: 8, SequenceParallel: true, Compile: true, AsyncTP: true}},
+		{"asynchronous, not compiled", "--async-tp changes nothing", Setting{TP: 8, SequenceParallel: true, AsyncTP: true}},
 		{"no CUDA graphs", "compiled without CUDA graphs", Setting{Compile: true}},
 		{"compiled by whom isn't said", "compiled block by block", Setting{Compile: true}},
 		{"Transformers' way to compile", "compiled whole", Setting{Compile: true, Framework: "transformers"}},

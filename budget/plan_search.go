@@ -336,7 +336,7 @@ func (s Setting) flags() string {
 	}{{s.Compile && !s.CUDAGraphs, "--compile"}, {s.CUDAGraphs, "--cuda-graphs"},
 		{s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
 		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"},
-		{s.Float8, "--float8"}, {s.Float8AllGather, "--float8-all-gather"}, {s.MXFP8, "--mxfp8"},
+		{s.Float8, "--float8"}, {s.Float8AllGather, "--float8-all-gather"}, {s.MXFP8, "--mxfp8"}, {s.AsyncTP, "--async-tp"},
 		{s.Float8 && s.byRows(), "--float8-recipe " + s.Float8Recipe},
 		{s.ActivationOffload, "--activation-offload"}, {s.OptimizerInBackward, "--optimizer-in-backward"}} {
 		if w.on {

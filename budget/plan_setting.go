@@ -133,6 +133,7 @@ type Setting struct {
 	PrefetchBucket int64 // of ZeRO 3; 0: its default, below 0: nothing is gathered ahead
 	OverlapComm    bool  // DeepSpeed reduces gradients beside backward, from two buckets by turns
 
+	AsyncTP          bool   // tensor parallelism's products are in pieces that are sent as soon as they are there
 	SequenceParallel bool   // what tensor parallelism leaves whole is split by tokens
 	MicroBatches     int64  // of a pipeline's step; 0: as many as stages
 	Schedule         string // of a pipeline: 1f1b interleaved gpipe zbv

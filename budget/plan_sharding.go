@@ -52,6 +52,7 @@ type group struct {
 	whole    []*storage // gathered parameters
 	stays    bool       // gathered from forward to backward
 	idle     bool       // no gradient goes through it
+	small    bool       // FSDP1's adapters in it are units of their own, and the last one of backward gathers ahead
 	gathered int64      // bytes of the flat buffer
 	calls    int        // in forward, of which backward has not gone through yet
 }
@@ -83,6 +84,7 @@ func (r *run) groupOf(b *block) *group {
 			return g
 		}
 		g := &group{params: append(slices.Clone(b.params), b.adapters...), stays: r.p.staysGathered(false)}
+		g.small = r.p.flatUnits() && len(b.adapters) > 0
 		s.blocks[b] = g
 		g.gathered = r.p.gatheredBytes(g.params)
 		return g
@@ -172,9 +174,9 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 	case q.expert() && p.expertsWhole(), p.deepspeed() && p.Zero == 3: // counted as a whole
 		return 0
 	case z.packs(q):
-		return z.bytes(q)
+		return z.bytes(q) - p.besideShards(q)
 	case p.quantised(q):
-		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales)
+		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales) - p.besideShards(q)
 	case p.gathersEight(q):
 		return q.Elements()
 	case q.val != nil:
@@ -212,7 +214,14 @@ func (r *run) unshard(g *group, backward bool) {
 		g.calls--
 		return
 	}
-	if b := g.before; backward && b != nil && !(r.p.flatUnits() && b.idle) {
+	if backward && !g.small {
+		r.gatherBefore(g)
+	}
+}
+
+// gatherBefore gathers ahead what was before a group in forward; FSDP1 does so where a gradient comes to it.
+func (r *run) gatherBefore(g *group) {
+	if b := g.before; b != nil && !(r.p.flatUnits() && b.idle) {
 		r.gatherAhead(b)
 	}
 }
@@ -384,6 +393,9 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 	}
 	in := m.again(x)
 	m.record([]*value{in}, []*value{x}, nil, func(m *machine, gr []*storage) []*storage {
+		if g.small {
+			r.gatherBefore(g)
+		}
 		r.reduce(g)
 		return []*storage{m.keep(gr[0])}
 	})

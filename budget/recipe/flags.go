@@ -86,6 +86,7 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.BoolVar(&s.PrepareKbit, "prepare-kbit", false,
 		"with packed weights, the others are float32: PEFT's prepare_model_for_kbit_training")
 	fl.BoolVar(&s.SequenceParallel, "sequence-parallel", false, "what --tp leaves whole is split by tokens")
+	fl.BoolVar(&s.AsyncTP, "async-tp", false, "asynchronous tensor parallelism: torchtitan's enable_async_tensor_parallel")
 	fl.Int64Var(&s.MicroBatches, "micro-batches", 0, "micro-batches of a pipeline's step (default as many as stages)")
 	fl.Int64Var(&s.StagesPerRank, "stages-per-rank", 0,
 		"pieces of the model that each rank of an interleaved pipeline has (default 2)")

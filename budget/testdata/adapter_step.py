@@ -4,6 +4,7 @@
   python adapter_step.py --rank 16 --targets q_proj,lm_head,embed_tokens
   python adapter_step.py --kind ia3                                (IA)3, the defaults of PEFT
   python adapter_step.py --rank 16 --bits 4 --nested               QLoRA with nested quantization
+  python adapter_step.py --rank 16 --bits 4 --fsdp 2 --narrow      QLoRA as one rank of FSDP2 over 8, of FSDP with --fsdp 1
 
 A device that keeps the books of an H100 80GB is enough. Transformers' Llama, PEFT, bitsandbytes and PyTorch's allocator run.
 """
@@ -16,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from standin import answer, told
 
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=32000, batch=2, seq=2048, rank=16, steps=3, bits=16).items():
+for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=32000, batch=2, seq=2048, rank=16, steps=3, bits=16, fsdp=0, world=8).items():
     arguments.add_argument("--" + name, type=int, default=default)
 for name in ("tied", "checkpointing", "fused", "nested", "narrow"):
     arguments.add_argument("--" + name, action="store_true")
@@ -51,9 +52,11 @@ def packed(m):
         for part in (b.self_attn, b.mlp):
             for name, l in list(part.named_children()):
                 if isinstance(l, torch.nn.Linear):
+                    storage = {"quant_storage": torch.bfloat16} if o.fsdp else {}  # FSDP wants one type for all
                     new = bnb.nn.Linear4bit(l.in_features, l.out_features, bias=False, compute_dtype=torch.bfloat16,
-                                            compress_statistics=o.nested, quant_type="nf4")
-                    new.weight = bnb.nn.Params4bit(l.weight.data, requires_grad=False, compress_statistics=o.nested, quant_type="nf4")
+                                            compress_statistics=o.nested, quant_type="nf4", **storage)
+                    new.weight = bnb.nn.Params4bit(l.weight.data, requires_grad=False, compress_statistics=o.nested, quant_type="nf4",
+                                                   module=new, **storage)
                     setattr(part, name, new)
     m.is_loaded_in_4bit = True
     return m.to("cuda")
@@ -74,7 +77,26 @@ def adapted(m):
     return peft.get_peft_model(m, c, autocast_adapter_dtype=not o.narrow)
 
 
+def sharded(m):
+    """One rank's part: the layers and what is outside of them are units; of FSDP1, the adapters are, too."""
+    from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, fully_shard
+    if o.fsdp == 1:
+        from peft.utils.other import fsdp_auto_wrap_policy
+        os.environ["FSDP_TRANSFORMER_CLS_TO_WRAP"] = "LlamaDecoderLayer"
+        return FullyShardedDataParallel(m, auto_wrap_policy=fsdp_auto_wrap_policy(m), use_orig_params=False, device_id=0)
+    from torch.distributed.device_mesh import init_device_mesh
+    mesh = init_device_mesh("cuda", (o.world,))
+    for b in m.base_model.model.model.layers:
+        fully_shard(b, mesh=mesh)
+    return fully_shard(m, mesh=mesh)
+
+
 def main():
+    if o.fsdp:
+        import torch.distributed as dist
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(o.world))
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=o.world)
     if o.snapshot:
         torch.cuda.memory._record_memory_history(max_entries=1_000_000, stacks="python")
     torch.manual_seed(0)
@@ -83,6 +105,9 @@ def main():
         m.gradient_checkpointing_enable({"use_reentrant": False})
         m.enable_input_require_grads()
     m = adapted(m)
+    if o.fsdp:
+        m = sharded(m)
+        torch.cuda.empty_cache()
     m.train()
     trained = [(n, p) for n, p in m.named_parameters() if p.requires_grad]
     print("trained", sum(p.numel() for _, p in trained), "loaded", torch.cuda.memory_stats()["requested_bytes.all.current"])

@@ -57,9 +57,10 @@ func BudgetSetting(d *budget.Document) string {
 	if n, _ := s["freeze"].(int64); n > 0 {
 		line += fmt.Sprintf(", %d blocks frozen", n)
 	}
-	for _, k := range []string{"compile", "cuda_graphs", "float8", "optimizer_in_backward", "activation_offload"} {
+	for _, k := range []string{"compile", "cuda_graphs", "float8", "float8_all_gather", "mxfp8", "async_tp",
+		"optimizer_in_backward", "activation_offload"} {
 		if s[k] == true {
-			line += ", " + strings.NewReplacer("_", " ", "cuda", "CUDA").Replace(k)
+			line += ", " + strings.NewReplacer("_", " ", "cuda", "CUDA", "tp", "TP").Replace(k)
 		}
 	}
 	if f, _ := s["framework"].(string); f != "" && f != "transformers" {
