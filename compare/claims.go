@@ -377,6 +377,9 @@ func (n *notes) differences(claimed, taken budget.Setting) []Difference {
 	for i := range claims {
 		x := &claims[i]
 		says, why := n.says(x)
+		says = says && (x.field == "trained by" || slices.ContainsFunc(x.flags, func(flag string) bool {
+			return n.claimed[flag] && !n.unasked[flag]
+		}))
 		was, is := x.words(&claimed), x.words(&taken)
 		if says && was != is && why != "" && !n.allowed(x.field, &claimed, &taken) {
 			out = append(out, Difference{x.field, was, is, why, true})

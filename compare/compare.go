@@ -24,6 +24,7 @@ type Theory struct {
 	Setting budget.Setting
 	Given   map[string]bool // the setting's flags that the user gave
 	Claimed map[string]bool // those that files beside the recording set, which it may contradict
+	Unasked map[string]bool // of these, what no field says but a framework does
 	Told    []string        // where else the setting comes from, in words
 	By      string          // files that the setting comes from
 	Alone   *Theory         // what there is without those files

@@ -12,9 +12,9 @@ import (
 
 // notes collects what is taken from the recording, unless the user said it.
 type notes struct {
-	given, claimed map[string]bool   // flags of the user's, and of files beside
-	why            map[string]string // by flag, what the recording shows
-	said           []string
+	given, claimed, unasked map[string]bool   // flags of the user's, of files beside, and what none of their fields says
+	why                     map[string]string // by flag, what the recording shows
+	said                    []string
 }
 
 func (n *notes) take(flag string, found bool, set func(), format string, args ...any) {
@@ -36,7 +36,7 @@ func (n *notes) note(flag, text string) {
 // took from where.
 func (o *observed) infer(theory Theory) (budget.Setting, stored, *notes) {
 	s := theory.Setting
-	n := &notes{given: theory.Given, claimed: theory.Claimed, why: map[string]string{}, said: []string{}}
+	n := &notes{given: theory.Given, claimed: theory.Claimed, unasked: theory.Unasked, why: map[string]string{}, said: []string{}}
 	if most := o.config.Positions(); most > 0 && !theory.Given["seq"] && s.Sequence > most {
 		s.Sequence, s.Context = most, most
 	}

@@ -116,9 +116,14 @@ func (r *Recipes) told(fl *pflag.FlagSet, s *budget.Setting, t *compare.Theory) 
 	if slices.Contains(set, "context") { // the longest that is served isn't what came
 		s.Context = before.Context
 	}
-	t.Claimed = map[string]bool{}
+	t.Claimed, t.Unasked = map[string]bool{}, map[string]bool{}
 	for _, name := range set {
 		t.Claimed[name] = true
+	}
+	for _, x := range r.All() {
+		for _, name := range x.Unasked {
+			t.Unasked[name] = true
+		}
 	}
 	t.Told = append(t.Told, r.Said()...)
 	t.Alone, t.By = alone, "a recipe"
