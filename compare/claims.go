@@ -133,10 +133,13 @@ func (r *refuting) shared() {
 	}
 	n := math.Round(whole / float64(state))
 	if n >= 1 && int64(n) != ranks && math.Abs(whole/n/float64(state)-1) < 0.03 {
-		r.take("gpus", true, func() { r.s.GPUs = int64(n) * s.GPUs / ranks }, "1/%.0f of the optimizer's state is here", n)
+		r.s.GPUs = int64(n) * s.GPUs / ranks
 		if n == 1 {
 			r.s.Zero = 0
+			r.note("gpus", "all of the optimizer's state is here")
+			return
 		}
+		r.note("gpus", fmt.Sprintf("1/%.0f of the optimizer's state is here", n))
 	}
 }
 
@@ -259,14 +262,18 @@ var claims = []claim{
 	{"checkpointing", []string{"checkpointing"}, func(s *budget.Setting) string { return s.Checkpointing },
 		func(to, from *budget.Setting) { to.Checkpointing = from.Checkpointing }},
 	{"accumulation", []string{"accumulate"}, func(s *budget.Setting) string {
-		return units.Plural(int(s.Accumulate), "micro-batch")
+		if s.Accumulate == 1 {
+			return "none"
+		}
+		return fmt.Sprintf("%d micro-batches", s.Accumulate)
 	}, nil},
-	{"adapters", []string{"lora", "lora-targets"}, func(s *budget.Setting) string {
+	{"adapters", []string{"lora"}, func(s *budget.Setting) string {
 		if s.LoRA == 0 {
 			return "none"
 		}
-		return fmt.Sprintf("rank %d on %s", s.LoRA, s.LoRATargets)
+		return fmt.Sprintf("rank %d", s.LoRA)
 	}, nil},
+	{"layers with adapters", []string{"lora-targets"}, func(s *budget.Setting) string { return s.LoRATargets }, nil},
 	{"sharding", []string{"fsdp", "zero", "fsdp-shards", "gpus"}, sharding, nil},
 	{"tensor parallelism", []string{"tp"}, func(s *budget.Setting) string { return over(s.TP) }, nil},
 	{"pipeline", []string{"pp"}, func(s *budget.Setting) string { return over(s.PP) }, nil},

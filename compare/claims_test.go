@@ -50,7 +50,7 @@ func TestClaims(t *testing.T) {
 		{"offload", gpt2, "", []string{"offload"}, func(s *budget.Setting) { s.Offload = "optimizer" },
 			map[string]string{"offload": "none"}},
 		{"accumulation", gpt2, "", []string{"accumulate"}, func(s *budget.Setting) { s.Accumulate = 4 },
-			map[string]string{"accumulation": "1 micro-batch"}},
+			map[string]string{"accumulation": "none"}},
 		{"compiled", gpt2, "", []string{"compile"}, func(s *budget.Setting) { s.Compile = true },
 			map[string]string{"torch.compile": "off"}},
 		{"fused loss", gpt2, "", []string{"loss"}, func(s *budget.Setting) { s.Loss = "fused" },
