@@ -28,6 +28,8 @@ const (
 	foreach // the optimizer takes all parameters at once
 	fsdp
 	accelerated // Accelerate's code is there
+	smoothing   // the Trainer's own loss
+	hostSaved   // saved activations go to host memory
 )
 
 // signsOfFrames tell a sign by a file and a function; the first that fits counts.
@@ -55,6 +57,10 @@ var signsOfFrames = []struct {
 	{ligerKernels, func(file, _ string) bool { return strings.Contains(file, "liger_kernel/") }},
 	{fsdp, func(file, _ string) bool { return strings.Contains(file, "torch/distributed/fsdp/") }},
 	{accelerated, func(file, _ string) bool { return strings.Contains(file, "accelerate/") }},
+	{smoothing, func(file, _ string) bool { return strings.HasSuffix(file, "transformers/trainer_pt_utils.py") }},
+	{hostSaved, func(file, function string) bool {
+		return function == "pack_to_cpu" || function == "unpack_from_cpu" || strings.HasSuffix(file, "activation_offloading.py")
+	}},
 	{directLoss, func(_, function string) bool { return function == "cross_entropy" }},
 	{dropout, func(_, function string) bool {
 		return function == "dropout" || strings.Contains(function, "native_dropout")
