@@ -89,7 +89,12 @@ func (o *observed) inferBatch(s *budget.Setting, theory Theory, w stored, width 
 	}
 	n.take("attention", o.shows(eager) || tokens > 0 && o.scores(s), func() { s.Attention = "eager" },
 		"eager attention: its scores are written out")
-	n.take("padding", o.shows(masked) || tokens > 0 && s.Attention != "eager" && o.masks(s), func() { s.Padding = true },
+	_, ids := o.batch()
+	written := false // to ask whether there is any padding takes a little, too
+	o.within(func(id timeline.AllocationID) {
+		written = written || o.masking[o.t.Stack(id)] && o.t.Requested(id) > 8*ids
+	})
+	n.take("padding", written || tokens > 0 && s.Attention != "eager" && o.masks(s), func() { s.Padding = true },
 		"an attention mask is written out, as for padding or packing")
 }
 

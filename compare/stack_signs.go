@@ -94,7 +94,7 @@ func (o *observed) shows(s sign) bool { return o.signs&s != 0 }
 
 // readStacks looks through the stacks of the events that are compared, each once.
 func (o *observed) readStacks() {
-	o.optimizers, o.libraries = map[string]bool{}, map[string]bool{}
+	o.optimizers, o.libraries, o.masking = map[string]bool{}, map[string]bool{}, map[snapshot.StackID]bool{}
 	seen := map[snapshot.StackID]bool{}
 	o.within(func(id timeline.AllocationID) { o.readStack(seen, id) })
 	for i, category := range o.c.Category { // made in the first step
@@ -130,6 +130,9 @@ func (o *observed) readStack(seen map[snapshot.StackID]bool, id timeline.Allocat
 		if optimizer {
 			note(o.optimizers, optimizerFiles, file)
 		}
+	}
+	if found&masked != 0 {
+		o.masking[stack] = true
 	}
 	if library && found&directLoss != 0 {
 		found ^= directLoss | libraryLoss
