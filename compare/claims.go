@@ -83,7 +83,7 @@ func (r *refuting) precision() (mixed bool) {
 // layout refutes what is said of how the model lies on GPUs.
 func (r *refuting) layout() {
 	s := r.s
-	if r.whole {
+	if r.whole && r.why["tp"] == "" {
 		one := "every tensor of the model is here, uncut"
 		r.refute("tp", s.TP > 1, func() { s.TP, s.SequenceParallel, s.AsyncTP = 1, false, false }, one)
 		r.refute("pp", s.PP > 1, func() { s.PP = 1 }, one)

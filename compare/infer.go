@@ -43,6 +43,9 @@ func (o *observed) infer(theory Theory) (budget.Setting, stored, *notes) {
 	}
 	n.take("inference", !o.training, func() { s.Inference = true }, "inference: no backward pass is in the recording")
 	w := o.storedWeights()
+	if w.foreign() {
+		w = n.divided(o, &s, w)
+	}
 	r := o.refuting(&s, w, n)
 	mixed := r.precision()
 	if w.foreign() && o.parameters > 0 {
@@ -172,13 +175,26 @@ func (o *observed) narrowCompute(weights int64) bool {
 	case words > 0 && logits == 4*words:
 		return false
 	}
+	tensors := map[int64]bool{}
+	for _, x := range o.tensors {
+		tensors[x.Elements()] = len(x.Shape) > 1
+	}
 	var copies int64
+	narrow, wide := 0, 0 // tensors that FSDP gathers
 	o.within(func(id timeline.AllocationID) {
-		if o.c.Category[id] == classify.AutocastCopies {
-			copies += o.t.Requested(id)
+		switch n := o.t.Requested(id); o.c.Category[id] {
+		case classify.AutocastCopies:
+			copies += n
+		case classify.Communication:
+			if tensors[n/2] {
+				narrow++
+			}
+			if tensors[n/4] {
+				wide++
+			}
 		}
 	})
-	return copies > weights/8 // a quarter of them in half their size
+	return copies > weights/8 || narrow > wide // a quarter of them in half their size
 }
 
 // allLogits reports whether the first logits are those of as many tokens as the

@@ -19,6 +19,7 @@ type observed struct {
 	tensors []budget.Tensor
 
 	parameters int64
+	ranks      int64 // that share each tensor, 0: none
 	training   bool
 	// it fails before its first backward pass comes to a layer, and has kept little more than a tensor of each
 	inputsOnly bool

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -78,6 +79,32 @@ func (o *observed) storedWeights() stored {
 	return best.summed(most, o.parameters)
 }
 
+// divided are the weights of one of some tensor-parallel ranks, where they are those and
+// not the whole model's: of as many as are said, and of usual numbers.
+func (n *notes) divided(o *observed, s *budget.Setting, w stored) stored {
+	for _, ranks := range []int64{s.TP, 2, 4, 8} {
+		part := budget.Setting{TP: ranks, Inference: true}
+		tensors, _, err := budget.RankTensors(o.config, part)
+		if ranks < 2 || err != nil || n.given["tp"] && ranks != s.TP {
+			continue
+		}
+		one := *o
+		one.tensors, one.parameters, one.ranks = tensors, 0, ranks
+		for _, x := range tensors {
+			if !x.Buffer {
+				one.parameters += x.Elements()
+			}
+		}
+		if found := one.storedWeights(); !found.foreign() && found.whole() {
+			d := s.Defaults()
+			*o, s.TP, s.GPUs = one, ranks, d.GPUs/d.TP*ranks
+			n.note("tp", fmt.Sprintf("tensor parallelism: the model's tensors are here as one of %d ranks has them", ranks))
+			return found
+		}
+	}
+	return w
+}
+
 // summed are weights of which little is found by its size: flattened, packed or converted.
 func (w stored) summed(most, parameters int64) stored {
 	if most*2 < w.bytes && most*2 < parameters {
@@ -149,17 +176,17 @@ func (o *observed) explained(sizes map[int64]int64, width, shards int64) (once, 
 
 // shardings are the numbers of ranks that the sum of the weights allows.
 func (o *observed) shardings(bytes int64) []int64 {
-	out := []int64{1}
-	if !o.detail(classify.GatheredShard) {
-		return out
+	if !o.detail(classify.GatheredShard) || o.shows(stacks) && !o.shows(fsdp) && !o.libraries["deepspeed"] {
+		return []int64{1}
 	}
+	var out []int64 // before one: two shards of float32 take what whole weights of 16 bits take
 	for _, width := range []float64{4, 2} {
 		n := math.Round(float64(o.parameters) * width / float64(bytes))
 		if n >= 2 && n <= 1<<16 && math.Abs(float64(o.parameters)*width/n/float64(bytes)-1) < 0.03 {
 			out = append(out, int64(n))
 		}
 	}
-	return out
+	return append(out, 1)
 }
 
 // detail reports whether anything of a kind was allocated.
