@@ -148,10 +148,7 @@ func allBut(p *facts.Pass, category classify.Category, chunk, whole int64) (out 
 	if whole <= chunk {
 		return nil
 	}
-	leaked := map[timeline.AllocationID]bool{}
-	for _, id := range facts.Leaked.Of(p) {
-		leaked[id] = true
-	}
+	leaked := p.LeakedSet()
 	for id := range p.Each(category) {
 		if !leaked[id] {
 			s := p.LifeOf(id)
