@@ -169,7 +169,7 @@ func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
 
 // weightAsItIs are the families whose norm multiplies in float32 by the weight
 // itself; the others by one more than that.
-var weightAsItIs = map[string]bool{"olmo2": true, "olmo3": true, "helium": true, "gpt_oss": true}
+var weightAsItIs = map[string]bool{"olmo2": true, "olmo3": true, "helium": true, "gpt_oss": true, "nemotron_h": true}
 
 func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm {
 	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind &&

@@ -139,7 +139,7 @@ func kind(category string) string {
 // largestCategories are the categories worth a line, the largest first, and the sum of the
 // rest.
 func largestCategories(m *report.Moment) (names []string, rest int64, others int) {
-	for _, name := range report.Categories {
+	for _, name := range report.Shown {
 		if m.Categories[name] > 0 {
 			names = append(names, name)
 		}
@@ -299,7 +299,7 @@ func heldBy(sites []report.Site, most int) []held {
 	index, rows := map[[2]string]int{}, []held{}
 	for i := range sites {
 		x := &sites[i]
-		r := held{kind(text(x.Category)), shortSite(x), x.Bytes, x.CalledFrom}
+		r := held{kind(x.CategoryWord()), shortSite(x), x.Bytes, x.CalledFrom}
 		if r.at == nil {
 			r.at = &report.Place{Function: x.Function, File: x.File, Line: x.Line}
 		}
