@@ -209,7 +209,7 @@ func (r *refuting) trainer(library string) bool {
 		return r.s.Trainer
 	}
 	theirs := library == "transformers" || library == "trl"
-	return r.shows(converted) || theirs && (r.w.element == 4 || strings.HasSuffix(r.s.Optimizer, "-8bit")) ||
+	return r.shows(converted) || theirs && (r.w.element == 4 || strings.HasSuffix(r.s.Optimizer, "-8bit") || r.shows(liger)) ||
 		r.s.FSDP != "" && r.shows(accelerated)
 }
 
