@@ -226,6 +226,18 @@ func (r *refuting) loss() {
 		"loss: cross entropy straight from the logits")
 }
 
+// shifted tells a loss of logits[..., :-1, :].contiguous() by the copy, which has a token less
+// of each sequence.
+func (r *refuting) shifted() {
+	s, found := r.s, false
+	rows := r.config.Int("vocab_size") * s.Batch * (s.Sequence - 1)
+	r.within(func(id timeline.AllocationID) {
+		n := r.t.Requested(id)
+		found = found || r.c.Phase[id] == classify.Forward && rows > 0 && (n == 2*rows || n == 4*rows)
+	})
+	r.take("loss", found && s.Loss == "cross-entropy", func() { s.Loss = "shifted" }, "loss: of a copy of the logits, shifted")
+}
+
 // narrowLoss tells, where no stacks do, whether the logarithms of 16-bit logits have
 // 16 bits, too: Transformers' own loss makes them float32 first.
 func (r *refuting) narrowLoss(precision string) bool {
