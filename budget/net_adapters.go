@@ -214,6 +214,9 @@ func (p *plan) addAdapters() error {
 				p.hang(l, b)
 			}
 		}
+		for _, q := range b.params { // autograd goes through the whole flat tensor
+			q.joined = len(b.adapters) > 0 && p.OneUnit && p.flatUnits()
+		}
 	}
 	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
 		if !found[t] && !p.someOfThem() {
@@ -252,7 +255,7 @@ func (p *plan) hang(l *linear, b *block) {
 func (p *plan) pair(q *parameter, in, out int64, b *block) *adapter {
 	r := p.LoRA
 	a := &adapter{a: &linear{in: in, out: r, weight: p.beside(q, b, r, in)},
-		b: &linear{in: r, out: out, weight: p.beside(q, b, out, r)}, wide: p.LoRADtype == "fp32" || p.mixed}
+		b: &linear{in: r, out: out, weight: p.beside(q, b, out, r)}, wide: p.wideAdapters()}
 	a.a.weight.trainable = p.Adapter != "lora-fa"
 	if p.Adapter == "dora" {
 		a.magnitude = p.beside(q, b, out)

@@ -140,6 +140,10 @@ func (r *run) backward(f *forward) {
 		r.reduce(r.shards.root)
 	}
 	m.emptyBucket()
+	if !r.p.keepsPackedInputs() { // the graph goes with the loss
+		m.releaseAll(m.hoard)
+		m.hoard = nil
+	}
 	r.end(Backward)
 	r.dropOutputs(&f.logits)
 	for _, s := range f.batch.all() {

@@ -44,6 +44,7 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 		"what FSDP gathers stays until backward: SHARD_GRAD_OP, reshard_after_forward=False")
 	fl.StringVar(&s.ReduceDtype, "reduce-dtype", "",
 		"what FSDP reduces gradients in: fp32 bf16 fp16 (default the wider of weights and compute type)")
+	fl.BoolVar(&s.OneUnit, "one-unit", false, "FSDP1: a block and its adapters are one unit, without PEFT's wrap policy")
 	fl.BoolVar(&s.FreeGathers, "no-limit-all-gathers", false, "FSDP1's limit_all_gathers=False")
 	fl.Int64Var(&s.Copies, "copies", 0,
 		"whole copies of the weights beside the model, like an average of them (EMA) or a reference model (DPO)")
