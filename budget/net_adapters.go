@@ -70,6 +70,30 @@ func (m *machine) lowRank(x *value, a *adapter) *value {
 	return m.replace(q, m.scale(q))
 }
 
+// adapted is a weight of many experts with what its adapter adds to all of it, as PEFT has it for bare
+// parameters (tuners/lora/layer.py, _LoraFactorsProxy): both matrices in the weight's type, and their
+// product added by one baddbmm.
+func (m *machine) adapted(q *parameter, a *adapter) *value {
+	if a == nil {
+		return m.again(q.val)
+	}
+	e := q.val.e
+	left, right := m.cast(a.b.weight.val, e), m.cast(a.a.weight.val, e)
+	y := m.tensor(q.val.n, e)
+	lb, rb := left.bytes(), right.bytes()
+	m.record([]*value{y}, []*value{left, right}, []*storage{left.st, right.st}, func(m *machine, g []*storage) []*storage {
+		var r []*storage
+		for _, n := range []int64{lb, rb} { // a product, and that scaled
+			plain := m.alloc(n, Temporary)
+			r = append(r, m.alloc(n, Temporary))
+			m.release(plain)
+		}
+		return r
+	})
+	m.drop(left, right)
+	return y
+}
+
 // rescaled is x times a vector, and then of width e.
 func (m *machine) rescaled(x *value, v *parameter, e int64) *value {
 	y := m.mul(x, v.val)
@@ -214,6 +238,11 @@ func (p *plan) addAdapters() error {
 				p.hang(l, b)
 			}
 		}
+		if x, ok := b.ff.(*experts); ok {
+			if err := p.hangOnExperts(x, b, wanted, found, names); err != nil {
+				return err
+			}
+		}
 		for _, q := range b.params { // autograd goes through the whole flat tensor
 			q.joined = len(b.adapters) > 0 && p.OneUnit && p.flatUnits()
 		}
@@ -226,6 +255,34 @@ func (p *plan) addAdapters() error {
 	}
 	if len(p.adapters) == 0 {
 		return fmt.Errorf("--lora-targets %s names none of this model's linear layers", short(p.LoRATargets))
+	}
+	return nil
+}
+
+// hangOnExperts puts adapters on the weights of many experts that are named, each with matrices for every expert.
+func (p *plan) hangOnExperts(x *experts, b *block, wanted []string, found, names map[string]bool) error {
+	if p.Adapter == "ia3" {
+		return nil
+	}
+	for _, w := range []struct {
+		q *parameter
+		a **adapter
+	}{{x.gateUp, &x.upLoRA}, {x.down, &x.downLoRA}} {
+		path := modulePath(w.q)
+		names[lastName(path)] = true
+		if wanted == nil || !isTarget(path, wanted, found) {
+			continue
+		}
+		if p.Adapter == "dora" || p.LoRADropout > 0 || p.frozenPacked() {
+			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA, dropout or packed weights on experts", short(p.LoRATargets))
+		}
+		in, out := w.q.Shape[2], w.q.Shape[1]
+		if x.oss {
+			in, out = out, in
+		}
+		r := p.LoRA * w.q.Shape[0]
+		*w.a = &adapter{a: &linear{in: in, out: r, weight: p.beside(w.q, b, r, in)},
+			b: &linear{in: r, out: out, weight: p.beside(w.q, b, out, r)}, wide: p.wideAdapters()}
 	}
 	return nil
 }

@@ -116,6 +116,8 @@ var adapterRuns = []struct {
 	{"LoRA, 8 bits, 16-bit adapters, which PEFT makes wide", llama4, Setting{LoRA: 16, LoRADtype: "model", Precision: "int8"}, 5242880, 8842551880}, // -28.9 %
 	{"LoRA, 8 bits, checkpointed", llama4, Setting{LoRA: 16, Precision: "int8", Checkpointing: "full"}, 5242880, 4376601088},
 	{"LoRA, Mixtral, on q_proj, v_proj", mixtral4, Setting{LoRA: 16, LoRATargets: "q_proj,v_proj", Sequence: 1024}, 458752, 3738604008},
+	{"LoRA, Mixtral, on q_proj, v_proj, experts", mixtral4, Setting{LoRA: 16, LoRATargets: "q_proj,v_proj,gate_up_proj,down_proj", Sequence: 1024}, 8847360, 5667983848}, // was refused
+	{"LoRA, Mixtral, on q_proj, v_proj, experts, checkpointed", mixtral4, Setting{LoRA: 16, LoRATargets: "q_proj,v_proj,gate_up_proj,down_proj", Checkpointing: "full", Sequence: 1024}, 8847360, 3090062112},
 }
 
 var (
@@ -162,9 +164,14 @@ func TestAdapterRefusals(t *testing.T) {
 		{Setting{SaveModules: "lm_head"}, "--modules-to-save names what is trained beside adapters"},
 		{Setting{LoRA: 8, SaveModules: "nonsense"}, `--modules-to-save: "nonsense" is none of this model's modules`},
 		{Setting{LoRA: 8, Precision: "int8", FSDP: "full", GPUs: 8}, "--fsdp doesn't shard weights in 8 bits"},
+		{Setting{LoRA: 8, LoRADropout: 0.1, LoRATargets: "experts.down_proj"}, "PEFT has no DoRA, dropout or packed weights on experts"},
 		{Setting{Adapter: "ia3", Inference: true}, "adapters are a way of training"},
 	} {
-		_, err := Compute(configOf(t, llama4), tt.s)
+		c := llama4
+		if strings.Contains(tt.want, "experts") {
+			c = mixtral4
+		}
+		_, err := Compute(configOf(t, c), tt.s)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: %v, want %q", tt.s, err, tt.want)
 		}
