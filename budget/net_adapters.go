@@ -259,32 +259,68 @@ func (p *plan) addAdapters() error {
 	return nil
 }
 
-// hangOnExperts puts adapters on the weights of many experts that are named, each with matrices for every expert.
+// hangOnExperts puts adapters on a router and on the weights of many experts that are named, the latter with
+// matrices for every expert.
 func (p *plan) hangOnExperts(x *experts, b *block, wanted []string, found, names map[string]bool) error {
-	if p.Adapter == "ia3" {
+	old := p.linearExperts()
+	refused := p.bareExpertsOnly()
+	if p.Adapter == "ia3" || wanted == nil && refused {
 		return nil
 	}
-	for _, w := range []struct {
+	for i, w := range []struct {
 		q *parameter
 		a **adapter
-	}{{x.gateUp, &x.upLoRA}, {x.down, &x.downLoRA}} {
-		path := modulePath(w.q)
-		names[lastName(path)] = true
-		if wanted == nil || !isTarget(path, wanted, found) {
+	}{{x.router.weight, &x.routerLoRA}, {x.gateUp, &x.upLoRA}, {x.down, &x.downLoRA}} {
+		path, n := modulePath(w.q), int64(0)
+		if i > 0 {
+			names[lastName(path)] = true
+			if isTarget(path, wanted, found) {
+				n = 1
+			}
+		}
+		for _, name := range old[i] {
+			if wanted == nil || isTarget(path[:strings.LastIndexByte(path, '.')+1]+name, wanted, found) {
+				n++
+			}
+		}
+		if n == 0 {
 			continue
 		}
-		if p.Adapter == "dora" || p.LoRADropout > 0 || p.frozenPacked() {
-			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA, dropout or packed weights on experts", short(p.LoRATargets))
+		if refused {
+			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA or dropout on experts, and packed ones weren't recorded", short(p.LoRATargets))
 		}
-		in, out := w.q.Shape[2], w.q.Shape[1]
-		if x.oss {
+		k, in, out := int64(1), w.q.Shape[len(w.q.Shape)-1], w.q.Shape[len(w.q.Shape)-2]
+		if i > 0 {
+			k = w.q.Shape[0]
+		}
+		if i > 0 && x.oss {
 			in, out = out, in
 		}
-		r := p.LoRA * w.q.Shape[0]
+		r := n * k * p.LoRA
 		*w.a = &adapter{a: &linear{in: in, out: r, weight: p.beside(w.q, b, r, in)},
 			b: &linear{in: r, out: out, weight: p.beside(w.q, b, out, r)}, wide: p.wideAdapters()}
 	}
 	return nil
+}
+
+// bareExpertsOnly says whether adapters are such that experts can't have them.
+func (p *plan) bareExpertsOnly() bool {
+	return p.Adapter == "dora" || p.LoRADropout > 0 || p.frozenPacked()
+}
+
+// linearExperts are what routers, and experts' projections, were called when they were linear layers:
+// PEFT takes these names, as it takes all-linear, for the tensors that Transformers 5 makes of them, with a rank for each
+// (utils/transformers_weight_conversion.py). It leaves linear layers of such names out then; families with these aren't here.
+func (p *plan) linearExperts() [][]string {
+	switch {
+	case p.titan() || p.megatron() || p.Framework == "torchtune" || p.Framework == "litgpt" || p.model.config == nil:
+		return make([][]string, 3)
+	case slices.Contains([]string{"mixtral", "minimax", "minimax_m2"}, p.model.config.Type):
+		return [][]string{{"gate"}, {"w1", "w3"}, {"w2"}}
+	case slices.Contains([]string{"qwen3_moe", "olmoe", "flex_olmo"}, p.model.config.Type):
+		return [][]string{{"gate"}, {"gate_proj", "up_proj"}, {"down_proj"}}
+	}
+	return make([][]string, 3)
 }
 
 // modulePath is the module that a parameter is of, as far as its name tells.

@@ -9,6 +9,7 @@ type experts struct {
 	down        *parameter
 	upLoRA      *adapter // on gateUp
 	downLoRA    *adapter
+	routerLoRA  *adapter
 	upBias      *parameter
 	downBias    *parameter
 	count, topK int64
@@ -213,10 +214,14 @@ func (x *experts) forward(m *machine, in *value) *value {
 
 // scores are the router's, in float32 where the family computes them so.
 func (x *experts) scores(m *machine, in *value) *value {
-	if !x.wideRouter || m.mixed || in.e == 4 {
+	wide := x.wideRouter && !m.mixed && in.e != 4
+	if !wide && x.routerLoRA == nil {
 		return m.apply(in, x.router)
 	}
-	f, w := m.cast(in, 4), m.cast(x.router.weight.val, 4)
+	f, w := m.again(in), m.adapted(x.router.weight, x.routerLoRA)
+	if wide {
+		f, w = m.replace(f, m.cast(f, 4)), m.replace(w, m.cast(w, 4))
+	}
 	l := m.linear(f, &linear{in: x.router.in, out: x.router.out, weight: &parameter{val: w}})
 	m.drop(f, w)
 	return l

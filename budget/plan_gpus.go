@@ -323,6 +323,9 @@ var notes = []struct {
 	{func(p *plan) bool { return p.flatUnits() && len(p.adapters) > 0 && p.OneUnit },
 		"adapters are in one unit with the block's frozen weights, which get gradients as well: PEFT's fsdp_auto_wrap_policy " +
 			"would save these"},
+	{func(p *plan) bool {
+		return p.LoRA > 0 && p.LoRATargets == "all" && p.linearExperts()[0] != nil && p.bareExpertsOnly()
+	}, "--lora-targets all leaves experts out: PEFT stops at DoRA and dropout on them, and packed ones weren't recorded"},
 	{func(p *plan) bool { return p.OneUnit && (!p.flatUnits() || len(p.adapters) == 0) },
 		"--one-unit is of adapters with --fsdp and --fsdp-version 1: without, it changes nothing"},
 	{func(p *plan) bool { return p.PP == 1 && (p.MicroBatches > 0 || p.Schedule != "1f1b") },
