@@ -189,6 +189,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		return nil, err
 	}
 	command := f.hide(cmd, args, run, &o)
+	for i, word := range command {
+		command[i] = report.OffMachine(word)
+	}
 	doc, err := judge(cmd, run, o)
 	if doc != nil {
 		doc.Command, doc.Top = command, max(f.top, 0)
