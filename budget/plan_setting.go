@@ -97,6 +97,7 @@ type Setting struct {
 	CUDAGraphs          bool   // compiled code is captured in CUDA graphs, which have a pool of their own
 	OptimizerInBackward bool   // a parameter's step comes as soon as its gradient is there
 	ActivationOffload   bool   // saved activations lie in host memory until backward
+	MixerKernels        bool   // mamba-ssm's kernels run mamba-2's mixers
 	Liger               bool   // Liger's kernels for norms, rotations and gated layers
 	Float8              bool   // products in 8 bits, as torchao makes them
 	Float8AllGather     bool   // and FSDP gathers their weights in 8 bits
@@ -326,6 +327,10 @@ func (p *plan) keepsPackedInputs() bool { return p.Framework == "litgpt" && p.pa
 
 // megatron says whether the model is Megatron-LM's.
 func (p *plan) megatron() bool { return p.Framework == "megatron" || p.Framework == "nemo" }
+
+// mixerKernels: mamba-2's mixers run in kernels written for them, as frameworks that have the kernels
+// as a requirement run them.
+func (p *plan) mixerKernels() bool { return p.MixerKernels || p.megatron() }
 
 // spreadsHeads: keys and values are copied for every query head before attention.
 func (p *plan) spreadsHeads() bool {

@@ -368,7 +368,7 @@ func worthALine(d *report.Device, f *report.Finding) bool {
 	if strings.HasPrefix(f.ID, "recording_") {
 		return d.History != "none"
 	}
-	return f.Severity != report.Info || f.ID == "damage"
+	return f.Severity != report.Info || f.ID == "damage" || f.ID == "recipe_contradicted"
 }
 
 // lines is a part of some lines, of which the first are shown.
@@ -467,7 +467,14 @@ func (s *sheet) shortComparison(c *report.Comparison) {
 		if i > shortCategories || x.Measured == nil {
 			continue
 		}
-		t.add(Plain(x.Name), units.Size(x.Budget), units.Size(*x.Measured), units.Rounded(units.Signed(*x.Measured-x.Budget)))
+		d := *x.Measured - x.Budget
+		difference := units.Rounded(units.Signed(d))
+		if same := 200*max(d, -d) < c.Peak.Budget; same && i > 0 {
+			continue
+		} else if same {
+			difference = "same"
+		}
+		t.add(Plain(x.Name), units.Size(x.Budget), units.Size(*x.Measured), difference)
 	}
 	s.add(Part{Heading: "BUDGET  " + c.Model, Table: t})
 }
