@@ -42,6 +42,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.IntVar(&s.FSDPVersion, "fsdp-version", 2, "1: each unit's parameters are one flat tensor (FullyShardedDataParallel)")
 	fl.BoolVar(&s.KeepGathered, "keep-gathered", false,
 		"what FSDP gathers stays until backward: SHARD_GRAD_OP, reshard_after_forward=False")
+	fl.StringVar(&s.FSDPEnds, "fsdp-ends", "", "apart: embeddings and head are units of their own, torchtune's "+
+		"custom_sharded_layers; together (default as torchtune's recipes have it)")
 	fl.StringVar(&s.ReduceDtype, "reduce-dtype", "",
 		"what FSDP reduces gradients in: fp32 bf16 fp16 (default the wider of weights and compute type)")
 	fl.BoolVar(&s.FreeGathers, "no-limit-all-gathers", false, "FSDP1's limit_all_gathers=False")
