@@ -224,6 +224,8 @@ var notes = []struct {
 		"text only: an image adds the vision encoder's activations"},
 	{func(p *plan) bool { return p.KeepGradients },
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
+	{func(p *plan) bool { return !p.Inference && p.dp > 1 && !p.sharded() && p.Zero == 0 },
+		"each data-parallel GPU has a whole copy of the model (DDP): --fsdp full or --zero 3 divides it"},
 	{func(p *plan) bool { return p.titan() },
 		"model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query head, logits " +
 			"deleted before backward; --framework transformers takes them as Transformers'"},
