@@ -15,6 +15,7 @@ type block struct {
 	postNorm        bool
 	parallel        bool
 	scaled          bool    // each part's result is multiplied by a constant before it is added
+	wideSums        bool    // what parts are added to is float32 (residual_in_fp32)
 	drop            float64 // dropout on each part's result
 	params          []*parameter
 	adapters        []*parameter // hung on its layers
@@ -61,7 +62,11 @@ func (b *block) forward(m *machine, x *value, c context) *value {
 	if b.attn != nil || b.mixer != nil {
 		h = m.replace(h, b.part(m, h, b.attnIn, b.attnOut, func(v *value) *value {
 			if b.mixer != nil {
-				return b.mixer.forward(m, v, c.self)
+				y := b.mixer.forward(m, v, c.self)
+				if m.opts.Inference && m.opts.Cache == "dynamic" {
+					m.alloc(b.mixer.state(c.self.batch, m.width), KVCache)
+				}
+				return y
 			}
 			return b.attn.forward(m, v, v, c.self)
 		}))
@@ -80,6 +85,11 @@ func (b *block) forward(m *machine, x *value, c context) *value {
 // part is x + f(norm(x)), with the norm where the family has it.
 func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value) *value {
 	h := m.again(x)
+	if b.wideSums {
+		h = m.replace(h, m.cast(x, m.wide))
+		x = m.cast(x, 4)
+		defer m.drop(x)
+	}
 	if in != nil && !b.postNorm {
 		h = m.replace(h, in.forward(m, h))
 	}

@@ -205,6 +205,9 @@ func (r *run) projected(h *value) *value {
 	if r.p.Inference && r.p.LastLogit && mod.task == taskCausal {
 		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
 	}
+	if mod.wideLogits { // the stream may be wider than the head
+		x = m.replace(x, m.cast(x, m.wide))
+	}
 	y := m.apply(x, mod.head)
 	m.become(y.st, Logits)
 	m.drop(x)

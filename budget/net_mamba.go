@@ -11,6 +11,7 @@ type mamba struct {
 	kernel, heads, groups  int64
 	keys                   int64
 	second, delta          bool
+	chunk                  int64 // tokens that mamba-2 works out together
 }
 
 func (x *mamba) linears() []*linear {
@@ -21,6 +22,16 @@ func (x *mamba) linears() []*linear {
 		}
 	}
 	return ls
+}
+
+// mixer is the first layer's that has one, nil without.
+func (m *model) mixer() *mamba {
+	for _, b := range m.blocks {
+		if x, ok := b.mixer.(*mamba); ok {
+			return x
+		}
+	}
+	return nil
 }
 
 // state is what decoding keeps per sequence: the recurrent state and the
@@ -36,11 +47,15 @@ func (x *mamba) state(batch, width int64) int64 {
 	return batch * (x.inner*x.state_*max(width, 4) + channels*x.kernel*width)
 }
 
-// forward keeps what the code at hand keeps: mamba's sequential walk, and for
-// mamba-2 and delta networks what their fused kernels save.
+// forward keeps what the code at hand keeps: mamba's sequential walk, mamba-2's chunks or what its
+// kernels save, and for delta networks what their fused kernels save.
 func (x *mamba) forward(m *machine, in *value, s shape) *value {
-	if !x.second && !x.delta {
+	switch {
+	case x.delta:
+	case !x.second:
 		return x.sequential(m, in, s)
+	case !m.opts.mixerKernels() && s.queries > 1:
+		return x.chunked(m, in, s)
 	}
 	t := in.n / x.h
 	p := m.apply(in, x.in)

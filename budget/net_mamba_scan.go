@@ -118,7 +118,7 @@ func walk(m *machine, a, u, c *value, tokens, batch, state, di int64) *value {
 // convolve is the causal convolution over each channel: its output has the
 // kernel's overhang.
 func (x *mamba) convolve(m *machine, v *value, tokens, batch int64) *value {
-	channels, kernel, bias := x.inner, x.kernel, x.convBias
+	channels, kernel, bias := v.n/tokens, x.kernel, x.convBias
 	in, k := m.cast(v, m.narrow(v.e)), m.weight(x.conv)
 	ins := []*value{in, k}
 	var b *value

@@ -169,7 +169,7 @@ func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
 
 // weightAsItIs are the families whose norm multiplies in float32 by the weight
 // itself; the others by one more than that.
-var weightAsItIs = map[string]bool{"olmo2": true, "olmo3": true, "helium": true, "gpt_oss": true}
+var weightAsItIs = map[string]bool{"olmo2": true, "olmo3": true, "helium": true, "gpt_oss": true, "nemotron_h": true}
 
 func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm {
 	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind &&
@@ -286,6 +286,26 @@ func (m *model) rest() *parameter {
 		return nil
 	}
 	return m.params[len(m.params)-1]
+}
+
+// RankTensors lists the weights that one rank of a setting holds before anything is sharded, and
+// those of adapters.
+func RankTensors(c *Config, s Setting) (model, adapters []Tensor, err error) {
+	defer c.broken(&err)
+	if s, err = c.complete(s); err != nil {
+		return nil, nil, err
+	}
+	p, err := newPlan(c, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, q := range p.adapters {
+		adapters = append(adapters, q.Tensor)
+	}
+	for _, q := range p.model.params {
+		model = append(model, q.Tensor)
+	}
+	return model, adapters, nil
 }
 
 // Tensors lists every weight of a configuration, by name and shape.

@@ -52,11 +52,23 @@ func (b *builder) ssmBody(h, layers int64, layer func(i int64) *block) {
 		b.prefix = prefix
 	}
 	b.embedding("embeddings", v, h)
-	b.layers("layers.", layers, func(i int64) { m.blocks = append(m.blocks, layer(i)) })
-	m.final = b.norm("norm_f", rmsNormKind, h, false)
+	b.layers("layers.", layers, func(i int64) {
+		bl := layer(i)
+		bl.wideSums = c.Bool("residual_in_fp32")
+		m.blocks = append(m.blocks, bl)
+	})
+	m.final = b.norm("norm_f", ssmNorm(c), h, false)
 	b.prefix = ""
 	d := llamaLike
 	b.decoderHead(&d, kind)
+}
+
+// ssmNorm is the kind of the blocks' norms and the last.
+func ssmNorm(c *Config) normKind {
+	if c.Type == "nemotron_h" {
+		return rmsWideKind
+	}
+	return rmsNormKind
 }
 
 // mamba2Sizes are the sizes of a mamba-2 mixer.
@@ -66,7 +78,8 @@ type mamba2Sizes struct {
 }
 
 func (b *builder) mamba2Mixer(s mamba2Sizes) *mamba {
-	mx := &mamba{h: s.h, inner: s.inner, state_: s.state, kernel: s.kernel, heads: s.heads, groups: s.groups, second: true}
+	mx := &mamba{h: s.h, inner: s.inner, state_: s.state, kernel: s.kernel, heads: s.heads, groups: s.groups, second: true,
+		chunk: b.c.IntOr("chunk_size", 256)}
 	conv := s.inner + 2*s.groups*s.state
 	b.under("mixer.", func() {
 		mx.dtBias = b.param("dt_bias", RoleSSM, s.heads)
@@ -158,7 +171,7 @@ func buildNemotron(b *builder) {
 		state: c.Int("ssm_state_size"), heads: c.Int("mamba_num_heads"), kernel: c.Int("conv_kernel"),
 		bias: c.Bool("use_bias") || c.Bool("mamba_proj_bias"), convBias: c.Bool("use_conv_bias")}
 	b.ssmBody(h, int64(len(pattern)), func(i int64) *block {
-		n := b.norm("norm", rmsNormKind, h, false)
+		n := b.norm("norm", ssmNorm(c), h, false)
 		switch pattern[i] {
 		case 'M':
 			return &block{mixer: b.mamba2Mixer(s), attnIn: n}

@@ -145,6 +145,7 @@ func (r *run) backward(f *forward) {
 	if r.shards != nil {
 		m.waiting, m.summed = r.shards.waiting, r.shards.summed
 	}
+
 	m.seed(f.loss)
 	m.backward(0)
 	switch {

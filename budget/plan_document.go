@@ -118,7 +118,7 @@ func (s Setting) words() map[string]any {
 	if s.ExpertLoad > 1 {
 		m["expert_load"] = s.ExpertLoad
 	}
-	for name, on := range map[string]bool{"liger": s.Liger, "prepare_kbit": s.PrepareKbit} {
+	for name, on := range map[string]bool{"liger": s.Liger, "mixer_kernels": s.MixerKernels, "prepare_kbit": s.PrepareKbit} {
 		if on {
 			m[name] = on
 		}

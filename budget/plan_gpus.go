@@ -202,11 +202,14 @@ var notes = []struct {
 	holds func(p *plan) bool
 	text  string
 }{
-	{func(p *plan) bool {
-		return !p.Inference && slices.Contains([]string{"mamba2", "nemotron_h", "qwen3_next", "qwen3_5_moe_text"},
-			p.model.config.Type)
-	}, "the mixers' activations are those of their fused kernels; without them (mamba-ssm, flash-linear-attention) " +
-		"the Python code keeps much more"},
+	{func(p *plan) bool { x := p.model.mixer(); return x != nil && x.second && !p.mixerKernels() },
+		"mixers run in PyTorch's own operations, as where mamba-ssm and causal-conv1d aren't installed; with them " +
+			"(--mixer-kernels) they take much less"},
+	{func(p *plan) bool { x := p.model.mixer(); return x != nil && x.second && p.mixerKernels() },
+		"the mixers' activations are what their fused kernels save, which wasn't recorded"},
+	{func(p *plan) bool { x := p.model.mixer(); return !p.Inference && x != nil && x.delta },
+		"the mixers' activations are those of their fused kernels; without them (flash-linear-attention) the Python code " +
+			"keeps much more"},
 	{func(p *plan) bool { return p.Offload != "none" },
 		"offload {offload}: optimizer state is in host memory and moves over PCIe each step"},
 	{func(p *plan) bool { return p.Precision == "fp8-mixed" },

@@ -72,9 +72,8 @@ var optimizers = map[string]optimizerRow{
 		return 2 * wp * p.n
 	}, tempOf: muonTemp},
 	"adamw-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 2) },
-		note: "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --framework transformers --trainer those of " +
-			"embeddings, too"},
-	"lion-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 1) }},
+		note: eightBitNote},
+	"lion-8bit": {stateOf: func(p optTensor, _ int64) int64 { return eightBit(p, 1) }, note: eightBitNote},
 	"adam-mini": {stateOf: func(p optTensor, wp int64) int64 {
 		if p.rows > 0 {
 			return wp * (p.n + p.rows)
@@ -86,6 +85,9 @@ var optimizers = map[string]optimizerRow{
 	"apollo-mini": {stateOf: apollo(1), wide: 4, big: 2},
 	"none":        {},
 }
+
+const eightBitNote = "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --framework transformers --trainer those " +
+	"of embeddings, too"
 
 // Optimizers lists the names, sorted.
 func Optimizers() []string { return slices.Sorted(maps.Keys(optimizers)) }

@@ -138,9 +138,6 @@ func (p *plan) serve(b *Budget) {
 	m.mixed = p.mixed
 	h := r.network(batch)
 	logits := m.replace(h, r.logits(h))
-	if p.Cache == "dynamic" {
-		m.alloc(p.states(), KVCache)
-	}
 	if p.sharded() {
 		r.reshard(r.shards.root)
 		r.finishSharding()

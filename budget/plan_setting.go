@@ -98,6 +98,7 @@ type Setting struct {
 	OptimizerInBackward bool   // a parameter's step comes as soon as its gradient is there
 	FSDPEnds            string // torchtune's custom_sharded_layers: apart, together; empty: as its recipes have it
 	ActivationOffload   bool   // saved activations lie in host memory until backward
+	MixerKernels        bool   // mamba-ssm's kernels run mamba-2's mixers
 	Liger               bool   // Liger's kernels for norms, rotations and gated layers
 	Float8              bool   // products in 8 bits, as torchao makes them
 	Float8AllGather     bool   // and FSDP gathers their weights in 8 bits
@@ -333,6 +334,10 @@ func (p *plan) pinnedBitsandbytes() bool { return p.Torch == "" || p.torchBefore
 
 // megatron says whether the model is Megatron-LM's.
 func (p *plan) megatron() bool { return p.Framework == "megatron" || p.Framework == "nemo" }
+
+// mixerKernels: mamba-2's mixers run in kernels written for them, as frameworks that have the kernels
+// as a requirement run them.
+func (p *plan) mixerKernels() bool { return p.MixerKernels || p.megatron() }
 
 // spreadsHeads: keys and values are copied for every query head before attention.
 func (p *plan) spreadsHeads() bool {

@@ -26,7 +26,7 @@ seq2seq = kind in ("t5", "bart", "whisper")
 def built():
     class_ = shape.pop("architectures", [None])[0]
     c = transformers.AutoConfig.for_model(kind, **shape)
-    c._attn_implementation = "eager" if kind == "deberta-v2" else "sdpa"
+    c._attn_implementation = "eager" if kind in ("deberta-v2", "mamba2") else "sdpa"
     if kind == "deberta-v2":
         c.problem_type = "single_label_classification"
     class_ = getattr(transformers, class_) if class_ else transformers.AutoModelForCausalLM._model_mapping[type(c)]
@@ -97,11 +97,38 @@ def loss_of(m, x):
     return out, out.loss
 
 
+class Both:
+    """Muon for the blocks' matrices, AdamW for the rest."""
+
+    def __init__(self, m):
+        matrices = [p for n, p in m.named_parameters() if p.dim() == 2 and ".layers." in n]
+        others = [p for p in m.parameters() if all(p is not q for q in matrices)]
+        self.parts = [torch.optim.Muon(matrices, lr=1e-3), torch.optim.AdamW(others, lr=1e-4)]
+
+    def step(self):
+        for p in self.parts:
+            p.step()
+
+    def zero_grad(self):
+        for p in self.parts:
+            p.zero_grad()
+
+
+def optimizer(m):
+    if o["opt"] == "muon":
+        return Both(m)
+    if o["opt"] == "momentum":
+        return torch.optim.SGD(m.parameters(), lr=1e-3, momentum=0.9)
+    how = dict(adamw={}, fused=dict(fused=True), loop=dict(foreach=False))[o["opt"]]
+    return torch.optim.AdamW(m.parameters(), lr=1e-4, **how)
+
+
 def loop(m):
     m.train()
     m.config.use_cache = bool(o.get("cache"))
-    how = dict(adamw={}, fused=dict(fused=True), loop=dict(foreach=False))[o["opt"]]
-    opt = torch.optim.AdamW(m.parameters(), lr=1e-4, **how)
+    if o.get("ckpt"):
+        m.gradient_checkpointing_enable({"use_reentrant": False})
+    opt = optimizer(m)
     scaler = torch.amp.GradScaler("cuda", enabled=bool(o.get("scaler")))
     swa = torch.optim.swa_utils
     ema = swa.AveragedModel(m, multi_avg_fn=swa.get_ema_multi_avg_fn(0.999)) if o.get("ema") else None
@@ -112,7 +139,8 @@ def loop(m):
             with torch.autocast("cuda", types[o.get("autocast", "bf16")], enabled="autocast" in o), away:
                 out, loss = loss_of(m, x)
             scaler.scale(loss / o.get("accum", 1)).backward()
-        scaler.unscale_(opt)
+        if o.get("scaler"):
+            scaler.unscale_(opt)
         if o.get("clip") or o.get("scaler"):
             torch.nn.utils.clip_grad_norm_(m.parameters(), 1.0)
         scaler.step(opt)
@@ -157,8 +185,12 @@ def trainer(m):
         d = datasets.Dataset.from_dict({"input_ids": [[2] * o["s"]] * 64})
         return trl.SFTTrainer(m, args=trl.SFTConfig(**a), train_dataset=d, processing_class=words(), callbacks=[Told()])
     half = o["s"] // 2
+    if row["program"] == "reward":
+        d = datasets.Dataset.from_dict({"chosen": ["b " * (o["s"] - 1)] * 64, "rejected": ["a " * (o["s"] - 1)] * 64})
+        return trl.RewardTrainer(m, args=trl.RewardConfig(**a), train_dataset=d, processing_class=words(), callbacks=[Told()])
     d = datasets.Dataset.from_dict({"prompt": ["a " * half] * 64, "chosen": ["b " * (half - 1)] * 64, "rejected": ["a " * (half - 1)] * 64})
-    return trl.DPOTrainer(m, ref_model=empty(type(m), m.config, "cuda"), args=trl.DPOConfig(**a), train_dataset=d, processing_class=words(),
+    ref = None if "lora" in o else empty(type(m), m.config, "cuda")
+    return trl.DPOTrainer(m, ref_model=ref, args=trl.DPOConfig(**a), train_dataset=d, processing_class=words(),
                           callbacks=[Told()])
 
 
