@@ -15,8 +15,8 @@ const maxExamples = 3
 // failure collects the runs of one failure.
 type failure struct {
 	report.OOMGroup
-	fixes map[string]map[string]int // by the word for the change: how often in which words
-	saves map[string][]int64        // by that word
+	fixes map[string]map[string]int  // by the word for the change: how often in which words
+	saves map[string][]report.Advice // by that word
 }
 
 // addFailures takes in the requests that failed in a run and gives the
@@ -27,7 +27,7 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 		f := b.failures[g.Fingerprint]
 		if f == nil {
 			g.MinBytes = requested
-			f = &failure{OOMGroup: g, fixes: map[string]map[string]int{}, saves: map[string][]int64{}}
+			f = &failure{OOMGroup: g, fixes: map[string]map[string]int{}, saves: map[string][]report.Advice{}}
 			b.failures[g.Fingerprint] = f
 		}
 		f.Requests++
@@ -86,7 +86,7 @@ func (f *failure) advise(a report.Advice) {
 	}
 	f.fixes[id][*a.Fix]++
 	if a.SavesBytes != nil {
-		f.saves[id] = append(f.saves[id], *a.SavesBytes)
+		f.saves[id] = append(f.saves[id], a)
 	}
 }
 
@@ -100,6 +100,11 @@ func (f *failure) settle() {
 	}
 	f.FixID, f.FixRuns = most(counts)
 	f.Fix, _ = most(f.fixes[f.FixID])
+	if saves := f.saves[f.FixID]; len(saves) > 0 {
+		slices.SortStableFunc(saves, func(a, b report.Advice) int { return cmp.Compare(*a.SavesBytes, *b.SavesBytes) })
+		middle := saves[(len(saves)-1)/2]
+		f.SavesBytes, f.Effect = middle.SavesBytes, middle.Effect
+	}
 }
 
 // groupOf is the failure that a message in a log tells of, when no recording does.
@@ -126,9 +131,6 @@ func (b *indexBuilder) groups() []report.OOMGroup {
 	for _, key := range slices.Sorted(maps.Keys(b.failures)) {
 		f := b.failures[key]
 		f.settle()
-		if saves := f.saves[f.FixID]; len(saves) > 0 {
-			f.SavesBytes = new(median(saves))
-		}
 		out = append(out, f.OOMGroup)
 	}
 	slices.SortStableFunc(out, func(a, b report.OOMGroup) int {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -86,8 +85,8 @@ func (b *indexBuilder) add(r *Report) {
 
 // effectOf is what the peak becomes by the verdict's change, "" where that isn't known.
 func effectOf(doc *report.Document) string {
-	if c := doc.Best(); c != nil && c.Saves() > 0 {
-		return units.Fall(*c.PeakBefore, *c.PeakAfter)
+	if c := doc.Best(); c != nil {
+		return c.Falls()
 	}
 	return ""
 }

@@ -102,6 +102,19 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 	if g.Fingerprint != "aa" || g.Runs != 4 || g.Requests != 4 || *g.First != 20 || *g.Last != 90 || g.MinBytes != 10 || g.MaxBytes != 30 || g.Fix != "do this" || g.FixRuns != 3 || *g.SavesBytes != 5 || g.Where != "f a/b.py" {
 		t.Errorf("%+v", g)
 	}
+	if g.Effect != "" {
+		t.Errorf("nothing tells of the peak, but it becomes %s", g.Effect)
+	}
+	// A verdict on a recording that went through is none on a failure that a log alone tells of.
+	var apart indexBuilder
+	r := failing("e/9", "aa", "do this", 50, 10)
+	r.Document.Devices[0].OOMs = nil
+	r.Document.Verdict.Fix, r.Document.Verdict.SavesBytes = new("do this"), new(95*gib)
+	r.Document.Evidence.OOMMessages = []evidence.OOMMessage{{RequestedBytes: new(int64(9))}}
+	apart.add(r)
+	if groups := apart.index().OOMs; len(groups) != 1 || groups[0].Fix != "" || groups[0].SavesBytes != nil {
+		t.Errorf("%+v", groups)
+	}
 	// One change in several words is one change.
 	var same indexBuilder
 	for i, words := range []string{"at a.py:1", "at a.py:2", "at a.py:2"} {

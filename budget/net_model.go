@@ -289,6 +289,26 @@ func (m *model) rest() *parameter {
 	return m.params[len(m.params)-1]
 }
 
+// RankTensors lists the weights that one rank of a setting holds before anything is sharded, and
+// those of adapters.
+func RankTensors(c *Config, s Setting) (model, adapters []Tensor, err error) {
+	defer c.broken(&err)
+	if s, err = c.complete(s); err != nil {
+		return nil, nil, err
+	}
+	p, err := newPlan(c, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, q := range p.adapters {
+		adapters = append(adapters, q.Tensor)
+	}
+	for _, q := range p.model.params {
+		model = append(model, q.Tensor)
+	}
+	return model, adapters, nil
+}
+
 // Tensors lists every weight of a configuration, by name and shape.
 func Tensors(c *Config) ([]Tensor, error) {
 	m, err := newModel(c)

@@ -107,6 +107,7 @@ type node struct {
 	run   func(m *machine, g []*storage) []*storage
 	// compiled says that the operation was, and its backward is.
 	compiled bool
+	place    int // among the nodes of a checkpointed function, from 1 on
 }
 
 // edge says where the gradient of an input goes.
@@ -153,6 +154,10 @@ type replay struct {
 	op       bool // a policy keeps results of some operations
 	products int  // made so far
 	outputs  []output
+
+	nodes int        // made so far
+	tail  []*node    // of the first run, after the last one that saved something
+	early []arriving // gradients that these gave to the rest
 }
 
 // alloc makes a storage with one reference.
@@ -311,7 +316,11 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 	}
 	if m.replay.discard {
 		m.note(outs, saved)
+		m.trail(nd, ins, saved)
 		return
+	}
+	if m.replay.until > 0 {
+		m.replay.arrive(nd)
 	}
 	nd.in = m.slabs.ins.take(len(ins))
 	for i, v := range ins {

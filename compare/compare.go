@@ -23,6 +23,8 @@ type Theory struct {
 	Config  *budget.Config
 	Setting budget.Setting
 	Given   map[string]bool // the setting's flags that the user gave
+	Claimed map[string]bool // those that files beside the recording set, which it may contradict
+	Unasked map[string]bool // of these, what no field says but a framework does
 	Told    []string        // where else the setting comes from, in words
 	By      string          // files that the setting comes from
 	Alone   *Theory         // what there is without those files
@@ -39,6 +41,7 @@ type Result struct {
 	*budget.Document
 	Assumed  budget.Setting  `json:"-"`        // what the budget is worked out for
 	Inferred []string        `json:"inferred"` // what of the setting was read from the recording, and how
+	Differs  []Difference    `json:"differs"`  // of which files say something else
 	Expected Expected        `json:"expected"`
 	Measured Measured        `json:"measured"`
 	ByPhase  []MeasuredPhase `json:"measured_phases"` // beside Document.Phases, the same order
@@ -46,6 +49,8 @@ type Result struct {
 	// Foreign tells that there are weights and none that the model has.
 	Foreign bool   `json:"-"`
 	By      string `json:"-"` // files that the setting comes from
+
+	asked budget.Setting // as it was asked for
 }
 
 // Expected is the budget of the part of the run that can be compared: a steady
@@ -91,26 +96,55 @@ func Run(t *timeline.Timeline, c *classify.Classification, v *frames.View, theor
 		return nil, err
 	}
 	if theory.Alone != nil && o.training && theory.Setting.Inference {
-		told := theory.By + " isn't used: it serves, and the recording trains"
-		theory = *theory.Alone
-		theory.Told = []string{told}
+		return o.alone(theory, "it serves, and the recording trains")
 	}
-	setting, weights, inferred := o.infer(theory)
+	r, err := o.compare(theory)
+	if err != nil && theory.Alone != nil { // what files say and what the recording shows can't be at once
+		return o.alone(theory, "it can't be of this recording's setting")
+	}
+	return r, err
+}
+
+// alone compares without files, and says why.
+func (o *observed) alone(theory Theory, why string) (*Result, error) {
+	told := theory.By + " isn't used: " + why
+	theory = *theory.Alone
+	theory.Told = []string{told}
+	return o.compare(theory)
+}
+
+func (o *observed) compare(theory Theory) (*Result, error) {
+	setting, weights, n := o.infer(theory)
 	config := theory.Config
 	if weights.unpacked() || theory.Given["precision"] {
 		config = config.Unpacked()
 	}
-	b, err := budget.Compute(config, setting)
+	r, x, at, err := o.against(config, setting)
 	if err != nil {
 		return nil, fmt.Errorf("the budget for the setting that the recording shows (%d x %d tokens, %s, %s): %w",
 			setting.Batch, setting.Sequence, setting.Precision, setting.Optimizer, err)
 	}
-	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, Inferred: append(slices.Clone(theory.Told),
-		inferred...), Foreign: weights.foreign(), By: theory.By}
-	x := o.extent()
-	at := o.measure(r, x)
 	g := gaps{observed: o, r: r, x: x, at: at, weights: weights}
+	differs := n.differences(theory.Setting, setting)
+	if !weights.foreign() {
+		if better := g.doubt(&theory, config, n); better != nil {
+			differs = append(differs, better.Differs...)
+			r, g.r = better, better
+		}
+	}
+	r.Inferred, r.Differs, r.Foreign, r.By = append(slices.Clone(theory.Told), n.said...), differs, weights.foreign(), theory.By
 	g.compare()
 	g.explainPhases()
 	return r, nil
+}
+
+// against is what was measured beside the budget of a setting, of what part, and at which event.
+func (o *observed) against(config *budget.Config, setting budget.Setting) (*Result, extent, int, error) {
+	b, err := budget.Compute(config, setting)
+	if err != nil {
+		return nil, extent{}, 0, err
+	}
+	r := &Result{Document: budget.NewDocument(b), Assumed: b.Setting, asked: setting}
+	x := o.extent()
+	return r, x, o.measure(r, x), nil
 }

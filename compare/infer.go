@@ -3,7 +3,6 @@ package compare
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
@@ -13,21 +12,31 @@ import (
 
 // notes collects what is taken from the recording, unless the user said it.
 type notes struct {
-	given map[string]bool
-	said  []string
+	given, claimed, unasked map[string]bool   // flags of the user's, of files beside, and what none of their fields says
+	why                     map[string]string // by flag, what the recording shows
+	said                    []string
 }
 
 func (n *notes) take(flag string, found bool, set func(), format string, args ...any) {
 	if found && !n.given[flag] {
 		set()
-		n.said = append(n.said, fmt.Sprintf(format, args...))
+		n.note(flag, fmt.Sprintf(format, args...))
+	}
+}
+
+// note notes what the recording shows of a flag.
+func (n *notes) note(flag, text string) {
+	n.why[flag] = text
+	if !slices.Contains(n.said, text) {
+		n.said = append(n.said, text)
 	}
 }
 
 // infer completes the setting with what the recording shows, and says what it
 // took from where.
-func (o *observed) infer(theory Theory) (budget.Setting, stored, []string) {
-	s, n := theory.Setting, &notes{theory.Given, []string{}}
+func (o *observed) infer(theory Theory) (budget.Setting, stored, *notes) {
+	s := theory.Setting
+	n := &notes{given: theory.Given, claimed: theory.Claimed, unasked: theory.Unasked, why: map[string]string{}, said: []string{}}
 	if most := o.config.Positions(); most > 0 && !theory.Given["seq"] && s.Sequence > most {
 		s.Sequence, s.Context = most, most
 	}
@@ -41,16 +50,19 @@ func (o *observed) infer(theory Theory) (budget.Setting, stored, []string) {
 		n.said = append(n.said, fmt.Sprintf("the weights are another model's: %d bytes of them fit the configuration's %d "+
 			"parameters in no type", w.bytes, o.parameters))
 	}
-	if w.shards > 1 {
-		n.take("fsdp", theory.Setting.Zero == 0, func() { s.FSDP, s.GPUs = "full", w.shards },
-			"FSDP over %d ranks: 1/%d of every tensor is here", w.shards, w.shards)
-	}
+	r := o.refuting(&s, w, n)
+	r.shards()
+	r.layout()
 	if s.Inference {
 		n.take("all-logits", s.LastLogit && o.allLogits(), func() { s.LastLogit = false },
 			"the logits of every token are computed, not of the last alone")
 		n.take("cache", !o.caches(), func() { s.Cache = "none" }, "no cache: no keys and values are kept")
 	} else {
 		o.inferTraining(&s, w, n)
+		r.trained()
+		r.loop()
+		r.loss()
+		r.shared()
 	}
 	width := w.element
 	if mixed || width == 1 {
@@ -60,7 +72,7 @@ func (o *observed) infer(theory Theory) (budget.Setting, stored, []string) {
 	if s.Inference && s.Context > 0 {
 		s.Context = max(s.Context, s.Sequence)
 	}
-	return s, w, n.said
+	return s, w, n
 }
 
 // inferBatch takes batch and sequence, and what attention makes of them. Logits have
@@ -72,7 +84,8 @@ func (o *observed) inferBatch(s *budget.Setting, theory Theory, w stored, width 
 		if split != "" {
 			split = "; " + split
 		}
-		n.said = append(n.said, fmt.Sprintf("batch %d x sequence %d: %d tokens in %s%s", s.Batch, s.Sequence, tokens, how, split))
+		n.note("batch", fmt.Sprintf("batch %d x sequence %d: %d tokens in %s%s", s.Batch, s.Sequence, tokens, how, split))
+		n.why["seq"] = n.why["batch"]
 	} else if tokens == 0 && !theory.Given["batch"] && !theory.Given["seq"] {
 		n.said = append(n.said, "batch and sequence: nothing in the recording tells them, give --batch and --seq")
 	}
@@ -85,9 +98,13 @@ func (o *observed) inferBatch(s *budget.Setting, theory Theory, w stored, width 
 // inferTraining is the part of the setting that only training has.
 func (o *observed) inferTraining(s *budget.Setting, w stored, n *notes) {
 	trained := o.parameters * w.element / w.shards
-	if rank := o.adapters(*s, w); rank > 0 {
-		n.take("lora", true, func() { s.LoRA = rank },
-			"LoRA of rank %d: %d bytes of weights beyond the model's, and optimizer state for these alone", rank, w.extra)
+	if a := o.adapters(*s, w); a.rank > 0 {
+		n.take("lora", true, func() { s.LoRA = a.rank },
+			"LoRA of rank %d: %d bytes of weights beyond the model's, and optimizer state for these alone", a.rank, w.extra)
+		n.take("lora-targets", a.targets != s.LoRATargets, func() { s.LoRATargets = a.targets }, "adapters on %s: by their sizes",
+			a.targets)
+		n.take("lora-dtype", a.width != w.element || s.LoRADtype == "model", func() { s.LoRADtype = a.dtype(w.element) },
+			"%d bytes for each of the adapters' weights", a.width)
 		trained = w.extra
 		n.take("lora-dropout", o.shows(dropout), func() { s.LoRADropout = 0.05 }, "dropout before the adapters")
 	}
@@ -95,19 +112,17 @@ func (o *observed) inferTraining(s *budget.Setting, w stored, n *notes) {
 	n.take("optimizer", name != "", func() { s.Optimizer = name }, "%s: by %s", name, how)
 	n.take("master-weights", o.detail(classify.MasterWeights), func() { s.MasterWeights = true },
 		"master weights: float32 copies in the optimizer's state")
-	n.take("checkpointing", o.checkpoints(), func() { s.Checkpointing = "full" },
-		"checkpointing: activations are made again in the backward pass")
+	n.take("checkpointing", o.checkpoints() && (s.Checkpointing == "none" || s.Checkpointing == ""),
+		func() { s.Checkpointing = "full" }, "checkpointing: activations are made again in the backward pass")
 	backwards := int64(o.backwards())
 	n.take("accumulate", backwards > 1, func() { s.Accumulate = backwards }, "accumulation: %d backward passes in a step",
 		backwards)
 	n.take("use-cache", o.caches(), func() { s.UseCache = true }, "use_cache: keys and values are cached in training")
 	n.take("keep-gradients", o.leaks(classify.GradientsKept), func() { s.KeepGradients = true },
 		"gradients kept: zero_grad(set_to_none=False)")
-	n.take("drop-outputs", o.dropsOutputs(), func() { s.DropOutputs = true }, "the outputs are let go before the backward pass")
+	drops, _ := o.dropsOutputs()
+	n.take("drop-outputs", drops, func() { s.DropOutputs = true }, "the outputs are let go before the backward pass")
 	n.take("trainer", o.shows(converted), func() { s.Trainer = true }, "Accelerate: outputs are converted to float32")
-	n.take("loss", o.shows(liger), func() { s.Loss = "fused" }, "loss: a fused kernel of head and cross entropy")
-	n.take("loss", !o.shows(liger) && (o.shows(directLoss) && !o.shows(libraryLoss) || o.narrowLoss(s.Precision)),
-		func() { s.Loss = "cross-entropy" }, "loss: cross entropy straight from the logits")
 	n.take("gpus", w.shards == 1 && o.detail(classify.GradientBucket) && o.communicates(), func() { s.GPUs = 2 },
 		"data parallel: DDP's buckets are there (counted as 2 GPUs; more need the same)")
 }
@@ -155,27 +170,6 @@ func (o *observed) narrowCompute(weights int64) bool {
 		}
 	})
 	return copies > weights/8 // a quarter of them in half their size
-}
-
-// adapters is the rank of LoRA's adapters, 0 when all of the model is trained:
-// what the weights hold beyond the model is what the optimizer has state for.
-func (o *observed) adapters(s budget.Setting, w stored) int64 {
-	state := o.stateBytes()
-	if w.extra == 0 || state == 0 || w.extra*4 > w.bytes || state > 4*w.extra || w.copies > 1.5 {
-		return 0
-	}
-	s = s.Defaults()
-	s.Optimizer, s.Inference, s.FSDP, s.GPUs, s.LoRA = "adamw", false, "", 1, 1
-	b, err := budget.Compute(o.config, s)
-	if err != nil || b.Model.Trainable == 0 {
-		return 0
-	}
-	for _, width := range []int64{4, 2} {
-		if rank := w.extra / (width * b.Model.Trainable); rank > 0 && w.extra-rank*width*b.Model.Trainable < w.extra/100 {
-			return rank
-		}
-	}
-	return 0
 }
 
 // allLogits reports whether the first logits are those of as many tokens as the
@@ -233,11 +227,12 @@ func (o *observed) firstBackward() *classify.PhaseSpan {
 
 // dropsOutputs reports whether a forward pass makes logits of which none outlives the
 // backward pass: what its graph has saved of them goes at its beginning. Where graphs
-// are kept, the first ones alone tell, of which no copies are made yet.
-func (o *observed) dropsOutputs() bool {
+// are kept, the first ones alone tell, of which no copies are made yet. Without logits
+// none is known.
+func (o *observed) dropsOutputs() (drops, known bool) {
 	backward := o.firstBackward()
 	if backward == nil {
-		return false
+		return false, false
 	}
 	last := backward.LastEvent
 	for last > backward.FirstEvent && o.t.Device.Events.Action[last] != snapshot.Alloc {
@@ -252,32 +247,7 @@ func (o *observed) dropsOutputs() bool {
 		life := o.t.Life(id)
 		held = held || life.Born < backward.FirstEvent && life.Freed >= last
 	})
-	return made && !held
-}
-
-// narrowLoss tells, where no stacks do, whether the logarithms of 16-bit logits have
-// 16 bits, too: Transformers' own loss makes them float32 first.
-func (o *observed) narrowLoss(precision string) bool {
-	mixed := strings.HasSuffix(precision, "-mixed")
-	if o.shows(stacks) || !mixed && precision != "bf16" && precision != "fp16" {
-		return false
-	}
-	logits, _ := o.batch()
-	narrow, wide, over := 0, 0, false
-	o.within(func(id timeline.AllocationID) {
-		over = over || o.c.Phase[id] == classify.Backward
-		switch n := o.t.Requested(id); {
-		case over || o.c.Category[id] != classify.Logits:
-		case n == logits:
-			narrow++
-		case n == 2*logits:
-			wide++
-		}
-	})
-	if mixed { // the loss itself is a float32 operation
-		return narrow > 1 && wide == 1
-	}
-	return narrow > 1 && wide == 0
+	return made && !held, made
 }
 
 func (o *observed) leaks(kind string) bool {

@@ -25,6 +25,7 @@ type observed struct {
 	first      bool           // it is the first, which begins without an optimizer's state
 	signs      sign
 	optimizers map[string]bool // whose files are on stacks, by their names
+	libraries  map[string]bool // whose trainings are
 }
 
 func observe(t *timeline.Timeline, c *classify.Classification, v *frames.View, theory Theory) (*observed, error) {

@@ -12,7 +12,7 @@ import (
 
 // optimizerFiles tell an optimizer by the file that its state is made in, or that
 // works in its step, the telling ones first.
-var optimizerFiles = []struct{ file, name string }{
+var optimizerFiles = []named{
 	{"bitsandbytes/", "adamw-8bit"}, {"torch/optim/adamw.py", "adamw"}, {"torch/optim/adam.py", "adamw"}, {"torch/optim/sgd.py",
 		"momentum"},
 	{"torch/optim/_adafactor.py", "adafactor"}, {"transformers/optimization.py", "adafactor-hf"}, {"torch/optim/rmsprop.py",

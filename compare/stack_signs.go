@@ -9,7 +9,7 @@ import (
 )
 
 // sign is something that the stacks of a step say about how it was made.
-type sign uint16
+type sign uint32
 
 const (
 	stacks        sign = 1 << iota // there are any, with Python lines
@@ -23,8 +23,11 @@ const (
 	libraryLoss // the loss is computed in Transformers
 	directLoss  // the loss is computed outside it
 	liger       // by a fused kernel
-	loop        // the optimizer goes through its parameters one by one
-	foreach     // the optimizer takes all parameters at once
+	ligerKernels
+	loop    // the optimizer goes through its parameters one by one
+	foreach // the optimizer takes all parameters at once
+	fsdp
+	accelerated // Accelerate's code is there
 )
 
 // signsOfFrames tell a sign by a file and a function; the first that fits counts.
@@ -41,11 +44,17 @@ var signsOfFrames = []struct {
 			strings.Contains(function, "convert_boolean_attn_mask")
 	}},
 	{scaler, func(_, function string) bool { return function == "_unscale_grads_" }}, // a disabled scaler does not come here
-	{checkpointing, func(file, _ string) bool { return strings.HasSuffix(file, "torch/utils/checkpoint.py") }},
+	{checkpointing, func(file, _ string) bool {
+		return strings.HasSuffix(file, "torch/utils/checkpoint.py") || strings.HasSuffix(file, "tensor_parallel/random.py") ||
+			strings.Contains(file, "activation_checkpointing/") || strings.HasSuffix(file, "gradient_checkpointing.py")
+	}},
 	{eager, func(_, function string) bool { return function == "eager_attention_forward" }},
 	{liger, func(file, _ string) bool {
 		return strings.Contains(file, "liger_kernel/") && strings.Contains(file, "cross_entropy")
 	}},
+	{ligerKernels, func(file, _ string) bool { return strings.Contains(file, "liger_kernel/") }},
+	{fsdp, func(file, _ string) bool { return strings.Contains(file, "torch/distributed/fsdp/") }},
+	{accelerated, func(file, _ string) bool { return strings.Contains(file, "accelerate/") }},
 	{directLoss, func(_, function string) bool { return function == "cross_entropy" }},
 	{dropout, func(_, function string) bool {
 		return function == "dropout" || strings.Contains(function, "native_dropout")
@@ -54,12 +63,32 @@ var signsOfFrames = []struct {
 	{foreach, func(_, function string) bool { return strings.HasPrefix(function, "_multi_tensor_") }},
 }
 
+// named is a name for what parts of a file's path tell.
+type named struct{ file, name string }
+
+// note notes what the path of a file tells.
+func note(names map[string]bool, rows []named, file string) {
+	for _, x := range rows {
+		if strings.Contains(file, x.file) {
+			names[x.name] = true
+		}
+	}
+}
+
+// libraryFiles tell by whose code a model is trained.
+var libraryFiles = []named{
+	{"torchtitan/models/", "torchtitan"}, {"torchtitan/trainer.py", "torchtitan"}, {"torchtitan/train.py", "torchtitan"},
+	{"torchtune/modules/", "torchtune"}, {"litgpt/model.py", "litgpt"}, {"megatron/core/", "megatron"},
+	{"nemo/collections/", "nemo"},
+	{"deepspeed/runtime/", "deepspeed"}, {"trl/trainer/", "trl"}, {"transformers/trainer.py", "transformers"},
+}
+
 // shows reports whether a sign is on any stack.
 func (o *observed) shows(s sign) bool { return o.signs&s != 0 }
 
 // readStacks looks through the stacks of the events that are compared, each once.
 func (o *observed) readStacks() {
-	o.optimizers = map[string]bool{}
+	o.optimizers, o.libraries = map[string]bool{}, map[string]bool{}
 	seen := map[snapshot.StackID]bool{}
 	o.within(func(id timeline.AllocationID) { o.readStack(seen, id) })
 	for i, category := range o.c.Category { // made in the first step
@@ -91,10 +120,9 @@ func (o *observed) readStack(seen map[snapshot.StackID]bool, id timeline.Allocat
 				break
 			}
 		}
-		for _, x := range optimizerFiles {
-			if optimizer && strings.Contains(file, x.file) {
-				o.optimizers[x.name] = true
-			}
+		note(o.libraries, libraryFiles, file)
+		if optimizer {
+			note(o.optimizers, optimizerFiles, file)
 		}
 	}
 	if library && found&directLoss != 0 {

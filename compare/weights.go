@@ -10,18 +10,24 @@ import (
 
 // stored is how the model's parameters lie on the device.
 type stored struct {
-	element int64   // bytes of a parameter, 0: not known
-	part    float64 // of the model's parameters that are here
-	copies  float64 // of those that are here
-	shards  int64   // ranks that share each parameter, 1: none
-	bytes   int64   // of all weights but buffers
-	extra   int64   // bytes of weights that are none of the model's
-	missing int     // tensors of the model that are not here
+	element int64           // bytes of a parameter, 0: not known
+	part    float64         // of the model's parameters that are here
+	copies  float64         // of those that are here
+	shards  int64           // ranks that share each parameter, 1: none
+	bytes   int64           // of all weights but buffers
+	extra   int64           // bytes of weights that are none of the model's
+	missing int             // tensors of the model that are not here
+	sizes   map[int64]int64 // how many of the weights have so many bytes
 }
 
 // foreign reports whether there are weights, and none that the model has, or few and others beside.
 func (w stored) foreign() bool {
 	return w.bytes > 0 && (w.element == 0 || w.part < 0.5 && 10*w.extra > w.bytes)
+}
+
+// whole reports whether the model lies here with every tensor, uncut.
+func (w stored) whole() bool {
+	return w.element > 0 && w.shards == 1 && w.part > 0.95 && w.missing == 0
 }
 
 // unpacked reports whether most of the model is here as plain numbers, whatever
@@ -33,7 +39,7 @@ func (w stored) unpacked() bool { return w.element >= 2 && w.part > 0.5 }
 // tensors in every width, and takes the width that explains most of them.
 func (o *observed) storedWeights() stored {
 	sizes := map[int64]int64{}
-	best := stored{shards: 1, part: 1, copies: 1}
+	best := stored{shards: 1, part: 1, copies: 1, sizes: sizes}
 	at, _ := o.compared()
 	if at == timeline.NoEvent || !o.training {
 		at = o.t.Peaks.Allocated.Event

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
@@ -36,16 +37,49 @@ func (e *examination) compare(doc *report.Document) error {
 			Reason: g.Reason})
 	}
 	doc.Comparison = table
-	if f := overBudget(r, e.options.Theory); f != nil {
-		for i := range doc.Devices {
-			if d := &doc.Devices[i]; d.Device == e.T.Device.Ordinal {
+	for i := range doc.Devices {
+		d := &doc.Devices[i]
+		if d.Device != e.T.Device.Ordinal {
+			continue
+		}
+		for _, f := range []*report.Finding{overBudget(r, e.options.Theory), contradicted(r)} {
+			if f != nil {
 				d.Findings = append(d.Findings, *f)
-				rank(d.Findings)
-				break
 			}
 		}
+		rank(d.Findings)
+		break
 	}
 	return nil
+}
+
+// contradictions are so many that a finding's title tells.
+const contradictions = 3
+
+// contradicted is a finding where the recording shows other settings than a framework's file
+// beside it says; nil where it doesn't.
+func contradicted(r *compare.Result) *report.Finding {
+	if len(r.Differs) == 0 || r.Foreign || r.By == "" {
+		return nil
+	}
+	var words []string
+	f := &report.Finding{ID: "recipe_contradicted", Severity: report.Info, Confidence: 0.9, Evidence: []string{}}
+	for i, x := range r.Differs {
+		if !x.Sure {
+			f.Confidence, x.Recorded = 0.6, "probably "+x.Recorded
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s in %s, %s in the recording; %s", x.Field, x.Claimed, r.By, x.Recorded,
+			x.Why))
+		if i < contradictions {
+			words = append(words, fmt.Sprintf("%s %s → %s", x.Field, x.Claimed, x.Recorded))
+		}
+	}
+	f.Title = fmt.Sprintf("The recording contradicts %s: %s", r.By, strings.Join(words, ", "))
+	if more := len(r.Differs) - contradictions; more > 0 {
+		f.Title += fmt.Sprintf(" and %d more", more)
+	}
+	f.Fix = new("Check that " + r.By + " is this run's. If so, the run didn't take what it says")
+	return f
 }
 
 // projectByBudget says what a run needed by its model's budget that failed in its first

@@ -317,9 +317,11 @@ func (j *job) takeBudget(doc, one *report.Document, main int) {
 	if r, ok := one.Budget.(*compare.Result); ok {
 		projectByBudget(doc, &one.Devices[0], r)
 	}
-	over := findingWith(&one.Devices[0], "over_budget")
-	if a := doc.Verdict.About; a != nil && a.Device == main && over >= 0 && over <= a.Finding {
-		a.Finding++
+	for _, id := range []string{"over_budget", "recipe_contradicted"} {
+		at := findingWith(&one.Devices[0], id)
+		if a := doc.Verdict.About; a != nil && a.Device == main && at >= 0 && at <= a.Finding {
+			a.Finding++
+		}
 	}
 	if doc.Budget, doc.Comparison = one.Budget, one.Comparison; doc.Comparison != nil {
 		doc.Comparison.Index = main

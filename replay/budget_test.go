@@ -51,6 +51,8 @@ var budgetChanges = []struct {
 	{"logits=chunked", func(s *budget.Setting) { s.Loss = "chunked" }, nil},
 	{"logits=fused", func(s *budget.Setting) { s.Loss = "fused" }, nil},
 	{"batch=x0.5", func(s *budget.Setting) { s.Batch /= 2 }, func(s budget.Setting) bool { return s.Batch%2 == 0 }},
+	{"seq=x0.5", func(s *budget.Setting) { s.Sequence /= 2 }, func(s budget.Setting) bool { return s.Sequence%2 == 0 }},
+	{"optimizer=fused", func(s *budget.Setting) { s.Optimizer = "adamw-fused" }, func(s budget.Setting) bool { return s.Optimizer == "adamw" }},
 	{"optimizer=sgd", func(s *budget.Setting) { s.Optimizer = "sgd" }, nil},
 	{"optimizer=8bit", func(s *budget.Setting) { s.Optimizer = "adamw-8bit" }, nil},
 	{"optimizer=lion", func(s *budget.Setting) { s.Optimizer = "lion" }, nil},

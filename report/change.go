@@ -1,5 +1,7 @@
 package report
 
+import "github.com/vramscope/vramscope/internal/units"
+
 // Outcome is what comes of a change: to peak allocated memory or, where Reserved says
 // so, to peak reserved memory, in bytes. Fields are nil where that isn't known.
 type Outcome struct {
@@ -27,6 +29,14 @@ func (o *Outcome) Saves() int64 {
 		return 0
 	}
 	return *o.PeakBefore - *o.PeakAfter
+}
+
+// Falls is what a change makes of a peak, "" where that isn't known.
+func (o *Outcome) Falls() string {
+	if o.Saves() <= 0 {
+		return ""
+	}
+	return units.Fall(*o.PeakBefore, *o.PeakAfter)
 }
 
 // Missed is what of a category was still to come.

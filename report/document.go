@@ -7,6 +7,7 @@
 package report
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -322,9 +323,44 @@ type Site struct {
 	Bytes      int64   `json:"bytes"`
 	Blocks     int     `json:"blocks"`
 	Largest    int64   `json:"largest_bytes"`
+	Leaked     int64   `json:"leaked_bytes"` // that defects keep from step to step
 	Known      bool    `json:"has_stack"`
 	Older      bool    `json:"before_recording"`
 	Rule       *string `json:"rule"` // that says what its largest block is for; null: none spoke, or it isn't known
+}
+
+// Leaked is a category in words of people alone: temporary memory that defects keep.
+const Leaked = "leaked"
+
+// CategoryWord is what a call site's memory is, "leaked" where most of it is temporary memory that defects keep; "" for
+// what isn't known.
+func (s *Site) CategoryWord() string {
+	switch {
+	case s.Category == nil:
+		return ""
+	case *s.Category == "temporary" && 2*s.Leaked > s.Bytes:
+		return Leaked
+	}
+	return *s.Category
+}
+
+// Split is the moment of some call sites with what is leaked of temporary memory as a category of its own.
+func (m *Moment) Split(sites []Site) *Moment {
+	var all, leaked int64
+	for i := range sites {
+		all += sites[i].Bytes
+		if x := &sites[i]; x.Category != nil && *x.Category == "temporary" {
+			leaked += x.Leaked
+		}
+	}
+	if leaked == 0 || all != m.AllocatedBytes { // else not all call sites are listed
+		return m
+	}
+	out := *m
+	out.Categories = maps.Clone(m.Categories)
+	out.Categories["temporary"] -= leaked
+	out.Categories[Leaked] = leaked
+	return &out
 }
 
 // Place is a line of code.

@@ -94,6 +94,7 @@ type OOMGroup struct {
 	FixID       string // a stable word for it
 	FixRuns     int    // runs whose report advises this
 	SavesBytes  *int64 // the median of what it saves
+	Effect      string // what the peak becomes by it in that run, "" where that isn't known
 	Examples    []IndexLink
 }
 
@@ -188,6 +189,7 @@ type Advice struct {
 	Fix        *string
 	ID         *string // a stable word for the change
 	SavesBytes *int64
+	Effect     string // what the peak becomes, "" where that isn't known
 }
 
 // adviceOf is that of a finding. One without a word for its change has its own.
@@ -196,14 +198,14 @@ func adviceOf(f *Finding) Advice {
 	if id == nil {
 		id = &f.ID
 	}
-	return Advice{f.Fix, id, f.SavesBytes}
+	return Advice{f.Fix, id, f.SavesBytes, f.Falls()}
 }
 
 // VerdictAdvice is the verdict's, empty where that knows no change.
 func (d *Document) VerdictAdvice() Advice {
 	a := Advice{Fix: d.Verdict.Fix, SavesBytes: d.Verdict.SavesBytes}
 	if c := d.Best(); c != nil {
-		a.ID = c.FixID
+		a.ID, a.Effect = c.FixID, c.Falls()
 	}
 	return a
 }
@@ -234,9 +236,12 @@ func (d *Document) Advice(on *Device, o *OOM) Advice {
 	return d.VerdictAdvice()
 }
 
-// MessageAdvice is the same for a request that a log tells of.
+// MessageAdvice is the same for a request that a log tells of; a verdict on recordings is of other requests.
 func (d *Document) MessageAdvice(m *evidence.OOMMessage) Advice {
-	if m.Fix == nil {
+	switch {
+	case m.Fix == nil && len(d.Devices) > 0:
+		return Advice{}
+	case m.Fix == nil:
 		return d.VerdictAdvice()
 	}
 	for i := range d.Findings {

@@ -13,6 +13,9 @@ import (
 var Categories = []string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache", "inputs",
 	"autocast_copies", "communication", "workspace", "temporary", "unknown"}
 
+// Shown are the categories that people see.
+var Shown = append(slices.Clip(Categories), Leaked)
+
 // CategoryTitle is a category in words for people; any other name stays as it is.
 func CategoryTitle(category string) string {
 	switch {
@@ -20,7 +23,7 @@ func CategoryTitle(category string) string {
 		return "Allocated"
 	case category == "kv_cache":
 		return "KV cache"
-	case category == "cache" || slices.Contains(Categories, category):
+	case category == "cache" || slices.Contains(Shown, category):
 		return strings.ToUpper(category[:1]) + CategoryWords(category[1:])
 	}
 	return category

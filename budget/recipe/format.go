@@ -14,6 +14,7 @@ type format struct {
 	name   string
 	all    []string // fields that it has
 	any    []string // and of which it has one, if there are any here
+	beside []string // and one of these, likewise
 	rows   []row
 	always []Flag // what the framework does unless a field says otherwise
 	settle func(f *fields, r *Recipe)
@@ -39,10 +40,10 @@ func formatOf(f *fields) *format {
 	for i := range formats {
 		x := &formats[i]
 		missing := func(name string) bool { return !f.has(name) }
-		if slices.ContainsFunc(x.all, missing) || len(x.any) > 0 && !slices.ContainsFunc(x.any, f.has) {
-			continue
+		one := func(names []string) bool { return len(names) == 0 || slices.ContainsFunc(names, f.has) }
+		if !slices.ContainsFunc(x.all, missing) && one(x.any) && one(x.beside) {
+			return x
 		}
-		return x
 	}
 	return nil
 }
@@ -68,7 +69,7 @@ func (x *format) read(f *fields) *Recipe {
 	}
 	for _, g := range x.always {
 		if !set[g.Name] {
-			r.Fields = append(r.Fields, Field{Flags: []Flag{g}})
+			r.unasked(g)
 		}
 	}
 	if x.settle != nil {

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -141,6 +142,14 @@ func titanPipeline(f *fields, r *Recipe) {
 // implied adds what several fields say together.
 func (r *Recipe) implied(flags ...Flag) { r.Fields = append(r.Fields, Field{Flags: flags}) }
 
+// unasked adds what a framework does where no field says otherwise.
+func (r *Recipe) unasked(flags ...Flag) {
+	for _, g := range flags {
+		r.implied(g)
+		r.Unasked = append(r.Unasked, g.Name)
+	}
+}
+
 // factoryPrecision is that of LLaMA-Factory, which loads the model in 16 bits, and what it
 // trains of it in 32 unless it is told not to.
 func factoryPrecision(width string) meaning {
@@ -158,7 +167,7 @@ func factoryDefaults(f *fields, r *Recipe) {
 		return
 	}
 	if !f.has("lora_rank") {
-		r.implied(Flag{"lora", "8"})
+		r.unasked(Flag{"lora", "8"})
 	}
 }
 
@@ -247,7 +256,7 @@ func (f *fields) count(name string) int64 { return min(whole(f.values[name]), 1<
 
 // swiftDefaults are what ms-swift takes for fields that aren't there.
 func swiftDefaults(f *fields, r *Recipe) {
-	trlDefaults(f, r)
+	modelDefaults(f, r)
 	if !f.has("per_device_train_batch_size") {
 		r.implied(Flag{"batch", "1"})
 	}
@@ -277,8 +286,53 @@ func peftDefaults(f *fields, r *Recipe) {
 	}
 }
 
-// trlDefaults are those of TRL's ModelConfig, whose 4-bit weights have plain scales.
-func trlDefaults(f *fields, r *Recipe) {
+// trlFields are fields that TRL's configurations have and others don't.
+var trlFields = []string{"trl", "use_peft", "use_bnb_nested_quant", "lora_target_parameters", "completion_only_loss",
+	"assistant_only_loss", "dataset_text_field", "max_completion_length", "num_generations", "precompute_ref_log_probs"}
+
+// trlTrainers are what TRL's trainers take for fields that aren't there. Preferences come in
+// pairs, and beside the model is the one that it began as, unless that is the model without its
+// adapters, or was asked before.
+func trlTrainers(f *fields, r *Recipe) {
+	modelDefaults(f, r)
+	if withAdapters(f) {
+		trlAdapters(f, r)
+	}
+	method := strings.ToLower(f.values["trl"])
+	pairs := method == "dpo" || method == "" && (f.has("precompute_ref_log_probs") || f.has("beta"))
+	switch {
+	case method == "grpo" || f.has("num_generations") || f.has("max_completion_length"):
+		prompt, answer := cmp.Or(f.count("max_prompt_length"), 512), cmp.Or(f.count("max_completion_length"), 512)
+		r.implied(Flag{"seq", strconv.FormatInt(prompt+answer, 10)})
+		r.Open = append(r.Open, "what generates the answers, and its cache")
+		return
+	case pairs:
+		r.implied(Flag{"batch", strconv.FormatInt(2*cmp.Or(f.count("per_device_train_batch_size"), 8), 10)})
+		if !withAdapters(f) && !f.yes("precompute_ref_log_probs") {
+			r.implied(Flag{"copies", "1"})
+		}
+	}
+	if !f.has("max_length") && !f.has("max_seq_length") {
+		r.unasked(Flag{"seq", "1024"})
+	}
+}
+
+// trlAdapters are those that TRL makes where little is said of them; beside packed weights they
+// have the type that is computed in.
+func trlAdapters(f *fields, r *Recipe) {
+	for _, x := range []struct{ field, flag, value string }{{"lora_r", "lora", "16"},
+		{"lora_dropout", "lora-dropout", "0.05"}, {"lora_target_modules", "lora-targets", "qv"}} {
+		if !isSet(f.values[x.field]) {
+			r.unasked(Flag{x.flag, x.value})
+		}
+	}
+	if f.yes("load_in_4bit") || f.yes("load_in_8bit") {
+		r.unasked(Flag{"lora-dtype", "model"})
+	}
+}
+
+// modelDefaults are those of TRL's ModelConfig, whose 4-bit weights have plain scales.
+func modelDefaults(f *fields, r *Recipe) {
 	if f.yes("load_in_4bit") && !f.has("use_bnb_nested_quant") {
 		r.implied(Flag{"plain-scales", "true"})
 	}

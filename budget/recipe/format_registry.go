@@ -154,8 +154,20 @@ var formats = []format{
 		}, argumentRows...),
 	},
 	{
+		name: "TRL arguments", any: []string{"model_name_or_path", "per_device_train_batch_size"}, beside: trlFields,
+		always: []Flag{{"framework", "trl"}, {"batch", "8"}, {"checkpointing", "full"}, {"precision", "bf16-mixed"}},
+		settle: trlTrainers,
+		rows: append([]row{
+			{"trl", anyValue}, {"beta", anyValue}, {"precompute_ref_log_probs", anyValue}, {"max_completion_length", anyValue},
+			{"num_generations", anyValue}, {"activation_offloading", when(Flag{"activation-offload", "true"})},
+			{"packing", anyValue},
+			{"bf16", autocast(found([]string{`^(true|yes|on|1)$`, "precision", "bf16-mixed"}, []string{`.`, "precision",
+				"fp32"}))},
+		}, argumentRows...),
+	},
+	{
 		name: "TrainingArguments", all: []string{"per_device_train_batch_size"},
-		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}}, settle: trlDefaults, rows: argumentRows,
+		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}}, settle: modelDefaults, rows: argumentRows,
 	},
 	{
 		name: "litgpt configuration", all: []string{"train.micro_batch_size"}, any: []string{"checkpoint_dir", "model_name",

@@ -25,6 +25,7 @@ import (
 type Recipe struct {
 	Format  string         // whose file it is: "torchtune recipe"
 	Fields  []Field        // those used, in the order of the file; behind them what the framework does unasked
+	Unasked []string       // flags of what the framework does unless a field says otherwise
 	Ignored []string       // those not used
 	Open    []string       // of those, with their values, the ones that a peak may depend on
 	Model   string         // a model's name or folder, "" where the file tells none

@@ -149,7 +149,12 @@ func TestMeanings(t *testing.T) {
 			"model_name_or_path: a/b\nfinetuning_type: lora\nquantization_bit: 4\ndouble_quantization: true\nadditional_target: lm_head\nuse_dora: true",
 			"precision=int4 modules-to-save=lm_head dora=true framework=transformers trainer=true checkpointing=full lora=8"},
 		{"TRL's packed weights", "a.json", `{"per_device_train_batch_size": 1, "use_peft": true, "lora_r": 4, "load_in_4bit": true}`,
-			"batch=1 lora=4 precision=int4 framework=transformers trainer=true plain-scales=true"},
+			"batch=1 lora=4 precision=int4 framework=trl checkpointing=full plain-scales=true lora-dropout=0.05 lora-targets=qv " +
+				"lora-dtype=model seq=1024"},
+		{"TRL's preference pairs with adapters", "a.sh", "trl dpo --model_name_or_path x --use_peft --per_device_train_batch_size 2",
+			"framework=trl checkpointing=full precision=bf16-mixed lora=16 lora-dropout=0.05 lora-targets=qv batch=4 seq=1024"},
+		{"TRL in 32 bits", "a.yaml", "model_name_or_path: x\ndataset_text_field: text\nbf16: false\ngradient_checkpointing: false\nmax_length: 64",
+			"precision=fp32 checkpointing=none seq=64 framework=trl batch=8"},
 		{"(IA)3", "a.json", `{"peft_type": "IA3", "task_type": "CAUSAL_LM", "target_modules": null, "feedforward_modules": null}`, "adapter=ia3"},
 		{"PEFT's own choice of layers", "a.json", `{"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 8, "target_modules": null}`,
 			"lora=8 lora-targets=qv"},
@@ -163,7 +168,8 @@ func TestMeanings(t *testing.T) {
 			"framework=transformers trainer=true checkpointing=full lora=8 precision=int4"},
 		{"loaded in 16 bits", "a.yaml", "per_device_train_batch_size: 1\nbf16: true\ntorch_dtype: bfloat16", "batch=1 precision=bf16 framework=transformers trainer=true"},
 		{"packed whatever is computed in", "a.yaml", "per_device_train_batch_size: 1\nload_in_4bit: true\nbf16: true\nuse_peft: true\nlora_r: 4",
-			"batch=1 precision=int4 lora=4 framework=transformers trainer=true plain-scales=true"},
+			"batch=1 precision=int4 lora=4 framework=trl checkpointing=full plain-scales=true lora-dropout=0.05 lora-targets=qv " +
+				"lora-dtype=model seq=1024"},
 		{"another optimizer by a switch", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: full\nuse_apollo: true\napollo_layerwise: true",
 			"optimizer=apollo optimizer-in-backward=true framework=transformers trainer=true checkpointing=full"},
 		{"compiled loss alone", "a.toml", "[model]\nname='llama3'\nflavor='8B'\n[training]\nseq_len=10\n[compile]\nenable=true\ncomponents=['loss']",

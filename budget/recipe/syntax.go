@@ -478,6 +478,12 @@ func (f *fields) command(word string) {
 		_ = f.add("model", word)
 	case path.Base(word) == "vllm":
 		_ = f.add("vllm", "true")
+	case path.Base(word) == "trl":
+		_ = f.add("trl", "true")
+	case f.values["trl"] == "true":
+		f.values["trl"] = word
+	case strings.Contains(word, "trl/scripts/"):
+		_ = f.add("trl", strings.TrimSuffix(path.Base(word), ".py"))
 	}
 }
 

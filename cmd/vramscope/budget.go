@@ -77,7 +77,7 @@ how it lies on GPUs (--gpus with --fsdp or --zero, --tp, --pp, --ep, --cp), and 
 
 // recipeHelp is of --recipe.
 const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, " +
-	"litgpt, PEFT, accelerate, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
+	"litgpt, TRL, PEFT, accelerate, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
 
 // allLogitsFlag is the one flag of a setting that says the opposite of its field.
 func allLogitsFlag(cmd *cobra.Command, f *budgetFlags) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -121,8 +120,8 @@ func export(cmd *cobra.Command, name string, f *exportFlags) (err error) {
 	if f.output == "-" {
 		f.output = "" // standard output
 	}
-	if !cmd.Flags().Changed("format") {
-		f.format = cmp.Or(f.formatOfName(), f.format)
+	if f.format, err = f.chosenFormat(cmd); err != nil {
+		return err
 	}
 	if _, ok := exportProfiles[f.format]; ok {
 		return exportProfile(cmd, name, f)
@@ -162,22 +161,25 @@ func export(cmd *cobra.Command, name string, f *exportFlags) (err error) {
 	return f.printed(cmd, format, write)
 }
 
-// formatOfName is the format that -o's name tells; "" when it says nothing.
-func (f *exportFlags) formatOfName() string {
-	if f.output == "" || f.toFolder() {
-		return ""
+// chosenFormat is --format, else what -o's name tells, else the usual one.
+func (f *exportFlags) chosenFormat(cmd *cobra.Command) (string, error) {
+	if cmd.Flags().Changed("format") || f.output == "" || f.toFolder() || ending(f.output) == "" {
+		return f.format, nil
 	}
 	if format, ok := dataset.FormatNamed(strings.TrimPrefix(ending(f.output), ".")); ok {
-		return format.String()
+		return format.String(), nil
 	}
+	known := ".jsonl, .csv, .arrow or .parquet"
 	if f.table == "" {
 		for format, x := range exportProfiles {
 			if strings.HasSuffix(strings.ToLower(store.Show(f.output)), x.ending) {
-				return format
+				return format, nil
 			}
 		}
+		known += " for a --table, else .pb.gz, .pftrace or .speedscope.json"
 	}
-	return ""
+	return "", fmt.Errorf("-o %s: the name must end in %s; --format says what else is to be written there", store.Show(f.output),
+		known)
 }
 
 // recording reads a recording and what names its allocations; config is nil

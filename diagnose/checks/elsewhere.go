@@ -53,5 +53,9 @@ func Elsewhere() []Check {
 			Doc: "With `--config`: the recording holds at least 10 % and 64 MiB more than the model and setting should need. " +
 				"The evidence compares by category, with the reason where one is known.",
 			Saves: "the difference to the budget of the model in the category that the finding names."},
+		{ID: "recipe_contradicted", Group: outside, Severity: "info",
+			Doc: "A framework's file beside the recording (a recipe, `TrainingArguments`, an argument list) says one thing of " +
+				"the setting, and the recording shows another. The comparison with the budget takes what the recording " +
+				"shows. The evidence gives each field, what was read of it, and why."},
 	}
 }

@@ -57,6 +57,14 @@ func findLogitsDominate(p *facts.Pass) []Draft {
 	return []Draft{d}
 }
 
+// lossInParts is for any loss, fusedLossCode for cross-entropy alone.
+const (
+	lossInParts     = "Head and loss on a part of the tokens at a time"
+	fusedLossCode   = "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all\n"
+	lossInPartsCode = "loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), " +
+		"labels.split(1024))) / labels.numel()"
+)
+
 // untrainedLogits advises passes that aren't trained on.
 func untrainedLogits(p *facts.Pass, d *Draft) {
 	if !p.Scored() {
@@ -64,7 +72,7 @@ func untrainedLogits(p *facts.Pass, d *Draft) {
 			new("logits_to_keep")
 		return
 	}
-	d.Fix = new("Head and loss on a part of the tokens at a time")
+	d.Fix = new(lossInParts)
 	d.Code = "loss = sum(cross_entropy(head(h), y, reduction=\"sum\") for h, y in zip(hidden.split(1024), " +
 		"labels.split(1024))) / labels.numel()"
 }
@@ -79,15 +87,15 @@ func chunkedLoss(p *facts.Pass, d *Draft, parts bool) {
 	} else if site != nil { // a library's model, which works out the loss, too
 		at = " in place of the loss at " + facts.UserLine(site)
 	}
-	d.Fix = new("Fused or chunked cross-entropy" + at)
+	d.Fix, d.Code = new("Fused or chunked cross-entropy"+at), fusedLossCode+"# or: the head and the sum of losses of 1,024 "+
+		"tokens at a time, made again in backward\n"+lossInPartsCode
+	if !p.CrossEntropy() {
+		d.Fix, d.Code = new(lossInParts+at), lossInPartsCode
+	}
 	if parts {
 		d.Evidence = append(d.Evidence, "a part of the tokens at a time already")
 		d.Fix = new("Smaller parts, or a kernel that needs no logits," + at)
 	}
-	d.Code = "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all\n" +
-		"# or: the head and the sum of losses of 1,024 tokens at a time, made again in backward\n" +
-		"loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), " +
-		"labels.split(1024))) / labels.numel()"
 }
 
 // staleAtPeak counts the bytes of scores at the peak that the step before left.
@@ -148,10 +156,7 @@ func allBut(p *facts.Pass, category classify.Category, chunk, whole int64) (out 
 	if whole <= chunk {
 		return nil
 	}
-	leaked := map[timeline.AllocationID]bool{}
-	for _, id := range facts.Leaked.Of(p) {
-		leaked[id] = true
-	}
+	leaked := p.LeakedSet()
 	for id := range p.Each(category) {
 		if !leaked[id] {
 			s := p.LifeOf(id)

@@ -121,3 +121,26 @@ func TestOptimizerInPieces(t *testing.T) {
 		t.Errorf("small beside the gradients: made %d times", len(x.Made))
 	}
 }
+
+// TestCrossEntropy: only of a cross-entropy, or where no loss is seen, is a kernel advised that needs no logits.
+func TestCrossEntropy(t *testing.T) {
+	for _, test := range []struct {
+		calls []string
+		want  bool
+	}{
+		{nil, true},
+		{[]string{"cross_entropy"}, true},
+		{[]string{"log_softmax", "nll_loss"}, true},
+		{[]string{"log_softmax"}, false},
+		{[]string{"log_softmax", "kl_div"}, false},
+		{[]string{"log_softmax", "kl_div", "cross_entropy"}, false},
+	} {
+		called := map[string]bool{}
+		for _, name := range test.calls {
+			called[name] = true
+		}
+		if got := crossEntropy(called); got != test.want {
+			t.Errorf("%q: %t", test.calls, got)
+		}
+	}
+}

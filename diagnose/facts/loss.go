@@ -56,6 +56,24 @@ func (p *Pass) Scored() bool {
 	return false
 }
 
+// CrossEntropy reports whether nothing speaks for another loss than cross-entropy, whose kernels need no logits: a
+// divergence, or a softmax alone.
+func (p *Pass) CrossEntropy() bool {
+	s := p.T.Snapshot
+	seen := map[string]bool{}
+	for i := range s.Frames {
+		switch name := s.String(s.Frames[i].Function); name {
+		case "cross_entropy", "nll_loss", "log_softmax", "kl_div":
+			seen[name] = true
+		}
+	}
+	return crossEntropy(seen)
+}
+
+func crossEntropy(called map[string]bool) bool {
+	return !called["kl_div"] && (called["cross_entropy"] || called["nll_loss"] || !called["log_softmax"])
+}
+
 // lossRank says how surely a stack is a loss's: 2 for cross-entropy, 1 for what it
 // is made of, which has other uses, 0 for none.
 func (p *Pass) lossRank(stack snapshot.StackID) (rank int) {

@@ -72,6 +72,18 @@ var Leaked = Named("leaked allocations", func(p *Pass) (ids []timeline.Allocatio
 	return ids
 })
 
+// LeakedSet is the same, to look allocations up.
+func (p *Pass) LeakedSet() map[timeline.AllocationID]bool {
+	leaked := map[timeline.AllocationID]bool{}
+	if p.Dev == nil { // nothing is classified, as pinned memory
+		return leaked
+	}
+	for _, id := range Leaked.Of(p) {
+		leaked[id] = true
+	}
+	return leaked
+}
+
 // Mostly reports whether at least half of some memory is that of others.
 func (p *Pass) Mostly(ids, others []timeline.AllocationID) bool {
 	if len(others) == 0 {

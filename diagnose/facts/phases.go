@@ -31,13 +31,20 @@ func (p *Pass) StepNear(event int) int32 {
 	return int32(steps[i].Number)
 }
 
-// StepsAfter counts the steps that begin after a failure that was the last.
+// StepsAfter counts the steps that begin after a failure that was the last, and the one that it was in, where an
+// optimizer's step of it came later: the pass after the failure lies in it, too.
 func StepsAfter(d *report.Device, event int) int {
-	n := 0
+	n, again := 0, 0
 	for _, s := range d.Steps {
+		stepped := func(p report.Phase) bool { return p.Phase == "optimizer" && p.FirstEvent > event }
 		if s.FirstEvent > event {
 			n++
+		} else if slices.ContainsFunc(s.Phases, stepped) {
+			again = 1
 		}
+	}
+	if n > 0 {
+		n += again
 	}
 	for _, o := range d.OOMs {
 		if o.Event > event {

@@ -23,6 +23,7 @@ type SiteKey struct {
 type Tally struct {
 	Bytes, Largest int64
 	Blocks         int
+	Leaked         int64 // bytes of them that defects keep, where that is counted
 	Rule           uint8 // that says what the largest one is for, where that is counted
 }
 
@@ -60,17 +61,16 @@ type stackSums struct {
 	list  []stackSum
 }
 
-func (c *stackSums) add(stack snapshot.StackID, category classify.Category, bytes int64, rule uint8) {
+// of is the sum of a stack and category.
+func (c *stackSums) of(stack snapshot.StackID, category classify.Category) *Tally {
 	for i := c.first[stack]; i != 0; i = c.list[i-1].next {
 		if x := &c.list[i-1]; x.category == category {
-			x.AddBy(bytes, rule)
-			return
+			return &x.Tally
 		}
 	}
-	x := stackSum{stack: stack, category: category, next: c.first[stack]}
-	x.AddBy(bytes, rule)
-	c.list = append(c.list, x)
+	c.list = append(c.list, stackSum{stack: stack, category: category, next: c.first[stack]})
 	c.first[stack] = int32(len(c.list))
+	return &c.list[len(c.list)-1].Tally
 }
 
 // sorted is the stackSums by category and stack; when they may make too many sites,
@@ -90,6 +90,7 @@ func (c *stackSums) sorted() []stackSum {
 // stack first: there are far fewer stacks.
 func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories map[string]int64) {
 	t := p.T
+	leaked := p.LeakedSet()
 	byStack := stackSums{first: make([]int32, t.Snapshot.NumStacks())}
 	var older, sums [classify.NumCategories]Tally
 	for i := range t.Born {
@@ -100,18 +101,18 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 		blocks++
 		category := p.Classes.Category[i]
 		sums[category].Add(t.Allocated[i])
-		if stack := t.Stack(id); stack == 0 && t.Born[i] == timeline.Never {
-			older[category].AddBy(t.Allocated[i], p.Classes.Rule[i])
-		} else {
-			byStack.add(stack, category, t.Allocated[i], p.Classes.Rule[i])
+		sum := &older[category]
+		if stack := t.Stack(id); stack != 0 || t.Born[i] != timeline.Never {
+			sum = byStack.of(stack, category)
+		}
+		sum.AddBy(t.Allocated[i], p.Classes.Rule[i])
+		if leaked[id] {
+			sum.Leaked += t.Allocated[i]
 		}
 	}
 	index := map[SiteKey]int{}
 	out := []report.Site{}
 	collect := func(key SiteKey, y Tally) {
-		if y.Blocks == 0 {
-			return
-		}
 		n, ok := index[key]
 		if !ok && len(index) >= MaxSites {
 			key = SiteKey{Site: frames.Site{Line: frames.Line{Function: OtherSites}}, Category: key.Category}
@@ -124,6 +125,7 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 		}
 		out[n].Bytes += y.Bytes
 		out[n].Blocks += y.Blocks
+		out[n].Leaked += y.Leaked
 		if y.Largest > out[n].Largest {
 			out[n].Largest, out[n].Rule = y.Largest, nil
 			if y.Rule > 0 {
@@ -135,7 +137,9 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 	for i := range classify.NumCategories {
 		category := classify.Category(i)
 		categories[category.String()] = sums[i].Bytes
-		collect(SiteKey{Older: true, Category: category}, older[i])
+		if older[i].Blocks > 0 {
+			collect(SiteKey{Older: true, Category: category}, older[i])
+		}
 	}
 	for _, c := range byStack.sorted() {
 		key := SiteKey{Category: c.category}

@@ -92,8 +92,8 @@ func (r *Run) Recipes() (names []string, rs []*recipe.Recipe) {
 // of what the trainer is built on.
 func together(x, y string) bool {
 	trainer := func(f string) bool {
-		return slices.Contains([]string{"TrainingArguments", "axolotl configuration", "LLaMA-Factory configuration",
-			"ms-swift arguments"}, f)
+		return slices.Contains([]string{"TrainingArguments", "TRL arguments", "axolotl configuration",
+			"LLaMA-Factory configuration", "ms-swift arguments"}, f)
 	}
 	beside := func(f string) bool {
 		return slices.Contains([]string{"accelerate configuration", "DeepSpeed configuration", "PEFT adapter configuration"}, f)

@@ -97,16 +97,14 @@ func (r *Run) describes(rs []*recipe.Recipe, c *budget.Config) {
 	}
 }
 
-// shown are what a recording shows better than a file that was written before it: the
-// longest sequence isn't the one that came.
-var shown = []string{"batch", "seq", "context", "precision", "accumulate", "attention", "gpus", "fsdp", "master-weights",
-	"optimizer"}
-
 // told takes over what recipes among the inputs say, as far as the recording doesn't.
 func (r *Recipes) told(fl *pflag.FlagSet, s *budget.Setting, t *compare.Theory) {
 	before := *s
 	alone := &compare.Theory{Config: t.Config, Setting: before, Given: maps.Clone(t.Given)}
 	set, err := r.Apply(fl, s)
+	if n := t.Config.Positions(); n > 0 && s.Sequence > n && !fl.Changed("seq") { // what is longer nobody said
+		s.Sequence = n
+	}
 	if err == nil {
 		_, err = budget.Compute(t.Config, *s)
 	}
@@ -118,9 +116,13 @@ func (r *Recipes) told(fl *pflag.FlagSet, s *budget.Setting, t *compare.Theory) 
 	if slices.Contains(set, "context") { // the longest that is served isn't what came
 		s.Context = before.Context
 	}
+	t.Claimed, t.Unasked = map[string]bool{}, map[string]bool{}
 	for _, name := range set {
-		if !slices.Contains(shown, name) && !(name == "checkpointing" && s.Checkpointing == "none") {
-			t.Given[name] = true
+		t.Claimed[name] = true
+	}
+	for _, x := range r.All() {
+		for _, name := range x.Unasked {
+			t.Unasked[name] = true
 		}
 	}
 	t.Told = append(t.Told, r.Said()...)

@@ -149,14 +149,53 @@ func (r *rewriter) eightBit() (string, error) {
 		return "", fmt.Errorf("the optimizer's state is small already, %s in all: a row and a column for each matrix",
 			units.Bytes(m.bytes))
 	}
+	wide, text := r.overridden(m), ""
+	if len(wide) > 0 {
+		text = ", and so do those of the embeddings, in 4 bytes, as Transformers' Trainer has bitsandbytes do it"
+	}
 	m.each(func(id timeline.AllocationID) {
-		if n := r.Bytes[id] / m.element; n >= quantLeast {
+		switch n := r.Bytes[id] / m.element; {
+		case wide[id]:
+			r.resize(id, 4*n)
+		case n >= quantLeast:
 			r.resize(id, n+(n+quantBlock-1)/quantBlock*4)
 		}
 	})
 	r.noLists()
-	return fmt.Sprintf("Moments take one byte and a 256th of a scale each, tensors below 4096 numbers stay as they are (%d "+
-		"bytes for each number as recorded, %s); the step needs no temporaries.", m.element, m.how), nil
+	return fmt.Sprintf("Moments take one byte and a 256th of a scale each, tensors below 4096 numbers stay as they are%s (%d "+
+		"bytes for each number as recorded, %s); the step needs no temporaries.", text, m.element, m.how), nil
+}
+
+// overridden are the moments that bitsandbytes keeps in 32 bits for Transformers' Trainer
+// (its get_optimizer overrides nn.Embedding): those of the vocabulary's vectors, which come
+// before a head of their size.
+func (r *rewriter) overridden(m *moments) map[timeline.AllocationID]bool {
+	w := r.weights()
+	if w.vocabulary() == 0 || !r.trainer() {
+		return nil
+	}
+	wide := map[timeline.AllocationID]bool{}
+	for _, size := range []int64{w.embedding, 2 * w.embedding} { // wider where moments are
+		ids := slices.Sorted(slices.Values(m.ids[size]))
+		for _, id := range ids[:min(len(ids), momentsOfOne)] {
+			wide[id] = true
+		}
+	}
+	return wide
+}
+
+// momentsOfOne is how many an optimizer keeps of one weight, of those that have 8 bits.
+const momentsOfOne = 2
+
+// trainer reports whether Transformers' Trainer takes the steps.
+func (r *rewriter) trainer() (found bool) {
+	r.of(classify.OptimizerState, func(id timeline.AllocationID) {
+		for _, f := range r.Snapshot.Stack(r.Stack(id)) {
+			file := strings.ReplaceAll(r.Snapshot.String(r.Snapshot.Frames[f].File), `\`, "/")
+			found = found || strings.HasSuffix(file, "transformers/trainer.py")
+		}
+	})
+	return found
 }
 
 func (r *rewriter) plainSGD() (string, error) {

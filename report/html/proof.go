@@ -18,6 +18,7 @@ type proof struct {
 	Parts []proofPart
 	Limit float64 // where the capacity lies, in percent of the bar; 0: not known
 	Size  int64   // the capacity
+	Of    string  // what has that capacity
 }
 
 // proofPart is a piece of the bar.
@@ -35,10 +36,10 @@ func newProof(d *report.Device) proof {
 		return failureProof(d, &d.OOMs[n-1])
 	}
 	p := proof{Title: "At the peak"}
-	p.allocated(d.AtPeak.AllocatedBytes, d.AtPeak.Categories)
+	p.allocated(d.AtPeak.AllocatedBytes, d.AtPeak.Split(d.Sites).Categories)
 	p.add("cache", "cached by PyTorch, unused", d.AtPeak.CacheBytes)
-	p.outside(&d.AtPeak, 0)
-	p.finish(d.CapacityBytes)
+	p.outside(d, 0)
+	p.finish(d)
 	if len(p.Parts) == 0 {
 		return p
 	}
@@ -62,9 +63,9 @@ func failureProof(d *report.Device, o *report.OOM) proof {
 	if bytes, ok := outside(d); ok {
 		outsideBytes = bytes
 	}
-	p.outside(&d.AtPeak, outsideBytes)
+	p.outside(d, outsideBytes)
 	p.add("request", "asked for", o.RequestedBytes)
-	p.finish(d.CapacityBytes)
+	p.finish(d)
 	p.Note = units.Size(o.AllocatedBytes) + " in use"
 	if d.CapacityBytes != nil {
 		p.Note += " of " + units.Size(*d.CapacityBytes)
@@ -102,7 +103,7 @@ func (p *proof) allocated(sum int64, categories map[string]int64) {
 		p.add("c-all", "allocated", sum)
 		return
 	}
-	for _, c := range report.Categories {
+	for _, c := range report.Shown {
 		p.add("c-"+c, report.CategoryTitle(c), categories[c])
 	}
 	slices.SortStableFunc(p.Parts, func(a, b proofPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
@@ -111,8 +112,17 @@ func (p *proof) allocated(sum int64, categories map[string]int64) {
 	}
 }
 
-// outside adds what the GPU holds besides PyTorch's own, told apart where that is known.
-func (p *proof) outside(m *report.Moment, bytes int64) {
+// pytorchs reports whether a device's capacity is what PyTorch could have, as its own entry about a failure tells.
+func pytorchs(d *report.Device) bool {
+	return d.CapacitySource != nil && *d.CapacitySource == "oom_entry"
+}
+
+// outside adds what the GPU holds besides PyTorch's own, told apart where that is known, if the capacity is the GPU's.
+func (p *proof) outside(d *report.Device, bytes int64) {
+	if d.CapacityBytes == nil || pytorchs(d) {
+		return
+	}
+	m := &d.AtPeak
 	if m.CUDAContext == nil && m.OtherProcesses == nil && m.Unaccounted == nil {
 		p.add("outside", "outside PyTorch", bytes)
 		return
@@ -127,7 +137,11 @@ func (p *proof) outside(m *report.Moment, bytes int64) {
 
 // finish works out how long the pieces are. A capacity far above all of them
 // isn't drawn: it would leave nothing to see.
-func (p *proof) finish(capacity *int64) {
+func (p *proof) finish(d *report.Device) {
+	capacity := d.CapacityBytes
+	if p.Of = "capacity"; pytorchs(d) {
+		p.Of = "PyTorch could have"
+	}
 	var whole int64
 	for _, x := range p.Parts {
 		whole += x.Bytes
@@ -146,7 +160,7 @@ func (p *proof) finish(capacity *int64) {
 func categoriesAt(d *report.Device, o *report.OOM) map[string]int64 {
 	p := d.Pictures
 	if e := d.AtPeak.Event; e != nil && d.AtPeak.AllocatedBytes == o.AllocatedBytes {
-		return d.AtPeak.Categories
+		return d.AtPeak.Split(d.Sites).Categories
 	}
 	if p == nil || len(p.Categories) < 2 {
 		return nil

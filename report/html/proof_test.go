@@ -42,6 +42,27 @@ func TestProof(t *testing.T) {
 	b.clean()
 }
 
+// TestProofCapacity: what lies outside PyTorch stands in the bar only where the capacity counts it.
+func TestProofCapacity(t *testing.T) {
+	doc := recording(t, "qwen_vocab_oom__05b/snapshot_all.pickle.gz", "qwen_vocab_oom__05b/log.txt")
+	d := &doc.Devices[0]
+	if d.AtPeak.CUDAContext == nil || *d.CapacitySource != "oom_entry" {
+		t.Fatal("the log tells of no context, or the entry about the failure of no capacity")
+	}
+	const context, pytorchs = `title="CUDA context and libraries: `, ">PyTorch could have 78.6 GiB<"
+	if page := string(written(t, doc)); strings.Contains(page, context) || !strings.Contains(page, pytorchs) {
+		t.Error("of what PyTorch could have, the bar holds the context, too")
+	}
+	d.CapacitySource, d.CapacityBytes = new("flag"), new(int64(85_000_000_000))
+	if page := string(written(t, doc)); !strings.Contains(page, context) || !strings.Contains(page, ">capacity 79.2 GiB<") {
+		t.Error("of the whole GPU, the bar lacks the context")
+	}
+	d.CapacitySource, d.CapacityBytes = nil, nil
+	if strings.Contains(string(written(t, doc)), context) {
+		t.Error("the context stands in the bar of a GPU of unknown size")
+	}
+}
+
 // TestFailureFirst: a page about a failed request opens at it: its table, its
 // segment map; another moment is a click away.
 func TestFailureFirst(t *testing.T) {

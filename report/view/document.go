@@ -248,8 +248,11 @@ func (s *sheet) held(d *report.Device) {
 		t := Table{Columns: slices.Concat(words("Held by", "Called from", "Category"), numbers("Blocks", "Bytes", "Share"))}
 		for i := range sites {
 			x := &sites[i]
-			t.add(siteCell(x), calledFrom(x.CalledFrom), categoryOf(x.Category), units.Count(x.Blocks), units.Bytes(x.Bytes),
-				share(x))
+			category := ""
+			if x.Category != nil {
+				category = report.CategoryTitle(x.CategoryWord())
+			}
+			t.add(siteCell(x), calledFrom(x.CalledFrom), category, units.Count(x.Blocks), units.Bytes(x.Bytes), share(x))
 		}
 		if rest.Blocks > 0 {
 			t.add(others, "", "", units.Count(rest.Blocks), units.Bytes(rest.Bytes), share(&rest))
@@ -263,7 +266,7 @@ func (s *sheet) held(d *report.Device) {
 		x := &sites[i]
 		cells := []any{units.Bytes(x.Bytes), share(x), units.Count(x.Blocks) + "x", siteText(x)}
 		if x.Category != nil {
-			cells = slices.Insert(cells, 3, any(Plain(*x.Category)))
+			cells = slices.Insert(cells, 3, any(Plain(x.CategoryWord())))
 		}
 		t.add(cells...)
 	}
@@ -278,11 +281,11 @@ func (s *sheet) held(d *report.Device) {
 func shownMoment(d *report.Device) (sites []report.Site, m *report.Moment, when string) {
 	switch {
 	case d.AtEvent != nil:
-		return d.SitesAtEvent, d.AtEvent, "At the moment asked for" + momentIn(d)
+		return d.SitesAtEvent, d.AtEvent.Split(d.SitesAtEvent), "At the moment asked for" + momentIn(d)
 	case d.History == "none":
-		return d.SitesAtEnd, &d.AtEnd, "At the dump"
+		return d.SitesAtEnd, d.AtEnd.Split(d.SitesAtEnd), "At the dump"
 	}
-	return d.Sites, &d.AtPeak, "At the peak of allocated memory"
+	return d.Sites, d.AtPeak.Split(d.Sites), "At the peak of allocated memory"
 }
 
 // momentIn is the step and the phase of the moment that was asked for.
@@ -309,7 +312,7 @@ func categoryOf(category *string) string {
 
 // categories say what the memory was for, and what the GPU holds besides.
 func (s *sheet) categories(m *report.Moment) Table {
-	names := slices.Clone(report.Categories)
+	names := slices.Clone(report.Shown)
 	t := Table{Columns: slices.Concat(words("Category"), numbers("Bytes", "Share"), words(""))}
 	if s.Edition == Terminal {
 		t = Table{NoHead: true, Columns: []Column{{Number: true, Width: 12}, {Number: true, Width: 7}, {Width: 20}, {Gap: 1}}}

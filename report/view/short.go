@@ -139,7 +139,7 @@ func kind(category string) string {
 // largestCategories are the categories worth a line, the largest first, and the sum of the
 // rest.
 func largestCategories(m *report.Moment) (names []string, rest int64, others int) {
-	for _, name := range report.Categories {
+	for _, name := range report.Shown {
 		if m.Categories[name] > 0 {
 			names = append(names, name)
 		}
@@ -299,7 +299,7 @@ func heldBy(sites []report.Site, most int) []held {
 	index, rows := map[[2]string]int{}, []held{}
 	for i := range sites {
 		x := &sites[i]
-		r := held{kind(text(x.Category)), shortSite(x), x.Bytes, x.CalledFrom}
+		r := held{kind(x.CategoryWord()), shortSite(x), x.Bytes, x.CalledFrom}
 		if r.at == nil {
 			r.at = &report.Place{Function: x.Function, File: x.File, Line: x.Line}
 		}
@@ -368,7 +368,7 @@ func worthALine(d *report.Device, f *report.Finding) bool {
 	if strings.HasPrefix(f.ID, "recording_") {
 		return d.History != "none"
 	}
-	return f.Severity != report.Info || f.ID == "damage"
+	return f.Severity != report.Info || f.ID == "damage" || f.ID == "recipe_contradicted"
 }
 
 // lines is a part of some lines, of which the first are shown.
@@ -467,7 +467,14 @@ func (s *sheet) shortComparison(c *report.Comparison) {
 		if i > shortCategories || x.Measured == nil {
 			continue
 		}
-		t.add(Plain(x.Name), units.Size(x.Budget), units.Size(*x.Measured), units.Rounded(units.Signed(*x.Measured-x.Budget)))
+		d := *x.Measured - x.Budget
+		difference := units.Rounded(units.Signed(d))
+		if same := 200*max(d, -d) < c.Peak.Budget; same && i > 0 {
+			continue
+		} else if same {
+			difference = "same"
+		}
+		t.add(Plain(x.Name), units.Size(x.Budget), units.Size(*x.Measured), difference)
 	}
 	s.add(Part{Heading: "BUDGET  " + c.Model, Table: t})
 }

@@ -44,6 +44,11 @@ func (s *sheet) ticket() {
 		}
 	}
 	s.table("", 0, made, "")
+	for i := range d.Findings {
+		if f := &d.Findings[i]; f.ID == "recipe_contradicted" {
+			s.add(Part{Text: []string{units.Rounded(f.Title)}})
+		}
+	}
 	s.environment(d)
 }
 
