@@ -210,6 +210,9 @@ var notes = []struct {
 	{func(p *plan) bool { x := p.model.mixer(); return !p.Inference && x != nil && x.delta },
 		"the mixers' activations are those of their fused kernels; without them (flash-linear-attention) the Python code " +
 			"keeps much more"},
+	{func(p *plan) bool { return p.model.waves != nil },
+		"--seq counts samples of sound; the feature encoder is trained, too (freeze_feature_encoder() spares most of what its " +
+			"convolutions keep), and no layer is dropped"},
 	{func(p *plan) bool { return p.Offload != "none" },
 		"offload {offload}: optimizer state is in host memory and moves over PCIe each step"},
 	{func(p *plan) bool { return p.Precision == "fp8-mixed" },
