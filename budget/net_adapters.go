@@ -36,7 +36,7 @@ func (m *machine) apply(x *value, l *linear) *value {
 	if a.wide {
 		wide = m.replace(wide, m.cast(wide, 4))
 	}
-	in := m.replace(wide, m.dropout(wide, m.opts.LoRADropout))
+	in := m.replace(wide, m.dropped(wide))
 	var q *value
 	if a.magnitude != nil {
 		q = m.weighted(in, y, l)

@@ -146,6 +146,7 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 		}
 		m.drop(p)
 	default:
+		defer m.shareDropout(x, a.q, a.k, a.v)()
 		q = m.apply(x, a.q)
 		if a.gated { // half of the projection gates the output
 			vs := m.split(q, hq, hq)

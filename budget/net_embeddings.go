@@ -36,6 +36,8 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 		return r.arriving(), nil
 	case mod.conv != nil:
 		return r.sound(mod, b, batch), nil
+	case mod.waves != nil:
+		return r.sounded(mod, b, batch)
 	case mod.patch != nil:
 		return r.image(mod, b, batch), nil
 	}

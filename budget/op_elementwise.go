@@ -27,6 +27,9 @@ func (m *machine) cast(x *value, e int64) *value {
 // that; torchao's NF4Tensor, which torchtune has, takes each half of the elements as indices of 64
 // bits, looks them up and scales them (nf4_tensor.py, get_original_weight).
 func (m *machine) unpacked(n int64) *storage {
+	if m.opts.fabric() && m.opts.Precision != "fp16" { // Lightning packs float16, which is unpacked and cast
+		defer m.release(m.alloc(n*m.width, Temporary))
+	}
 	if m.opts.Framework != "torchtune" || m.compiled || m.opts.Precision != "int4" {
 		return m.alloc(n*m.width, Temporary)
 	}

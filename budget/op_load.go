@@ -100,7 +100,11 @@ func (r *run) load() {
 		}
 		q.val = &value{st: m.alloc(own, Weights), n: q.Elements(), e: e, leaf: q}
 	}
-	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide, Weights)
+	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide+p.rotaryCaches(), Weights)
+	if e := p.model.embed; p.stableEmbedding() && e != nil {
+		m.alloc(e.val.bytes(), Weights)
+		m.alloc(e.val.bytes(), Gradients)
+	}
 }
 
 // staysWhole is up to how many elements ZeRO 3 keeps a parameter whole (stage3_param_persistence_threshold).

@@ -24,6 +24,7 @@ var choices = map[string][]string{
 	"adapter":       {"lora", "rslora", "dora", "lora-fa", "ia3"},
 	"fsdp":          {"", "full", "hybrid"},
 	"reduce-dtype":  {"", "fp32", "bf16", "fp16"},
+	"fsdp-ends":     {"", "apart", "together"},
 	"float8-recipe": {"", "tensorwise", "rowwise", "rowwise_with_gw_hp"},
 	"allocator":     {"native", "expandable"},
 }
@@ -56,7 +57,7 @@ func (s Setting) checkWords() error {
 		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
 		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP},
-		{"reduce-dtype", s.ReduceDtype}, {"float8-recipe", s.Float8Recipe}, {"allocator", s.Allocator}} {
+		{"reduce-dtype", s.ReduceDtype}, {"fsdp-ends", s.FSDPEnds}, {"float8-recipe", s.Float8Recipe}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
 		}
@@ -199,7 +200,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	mod, err := c.network()
+	mod, err := c.builtBy(s).network()
 	if err != nil {
 		return nil, err
 	}

@@ -210,6 +210,9 @@ var notes = []struct {
 	{func(p *plan) bool { x := p.model.mixer(); return !p.Inference && x != nil && x.delta },
 		"the mixers' activations are those of their fused kernels; without them (flash-linear-attention) the Python code " +
 			"keeps much more"},
+	{func(p *plan) bool { return p.model.waves != nil },
+		"--seq counts samples of sound; the feature encoder is trained, too (freeze_feature_encoder() spares most of what its " +
+			"convolutions keep), and no layer is dropped"},
 	{func(p *plan) bool { return p.Offload != "none" },
 		"offload {offload}: optimizer state is in host memory and moves over PCIe each step"},
 	{func(p *plan) bool { return p.Precision == "fp8-mixed" },
@@ -227,6 +230,8 @@ var notes = []struct {
 		"text only: an image adds the vision encoder's activations"},
 	{func(p *plan) bool { return p.KeepGradients },
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
+	{func(p *plan) bool { return !p.Inference && p.dp > 1 && !p.sharded() && p.Zero == 0 },
+		"each data-parallel GPU has a whole copy of the model (DDP): --fsdp full or --zero 3 divides it"},
 	{func(p *plan) bool { return p.titan() },
 		"model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query head, logits " +
 			"deleted before backward; --framework transformers takes them as Transformers'"},
@@ -240,8 +245,15 @@ var notes = []struct {
 		"the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
 			"--framework transformers takes it as Transformers'"},
 	{func(p *plan) bool { return p.keepsPackedInputs() },
-		"bitsandbytes before 0.44 keeps the inputs of packed products until the next loss replaces this one; newer " +
-			"versions don't"},
+		"packed weights are taken as litgpt's of 2024, with a bitsandbytes that keeps the inputs of packed products until the next " +
+			"loss replaces this one; --torch 2.5 or newer takes those since, which has the embeddings twice, with a gradient"},
+	{func(p *plan) bool { return p.stableEmbedding() },
+		"litgpt puts other embeddings in the place of the first ones beside packed weights: both are there, with a gradient that " +
+			"nothing sets to zero"},
+	{func(p *plan) bool {
+		return p.Offload == "optimizer" && strings.HasSuffix(p.Optimizer, "-8bit") && !p.Inference
+	}, "state of bitsandbytes' paged optimizers is in managed memory, which PyTorch doesn't count: it is on the GPU as long as there is " +
+		"room"},
 	{func(p *plan) bool { return p.Framework == "deepspeed" && !p.Inference },
 		"--framework deepspeed changes nothing: what DeepSpeed shards is said by --zero"},
 	{func(p *plan) bool { return p.deepspeed() && p.Zero < 3 && p.ReduceBucket == 0 && p.Offload == "none" },

@@ -114,16 +114,26 @@ func (r *run) groupOf(b *block) *group {
 }
 
 // staysGathered says whether a unit's parameters stay from forward to backward: the root's
-// do unless torchtitan says otherwise.
+// do unless the framework asks for it to go, as torchtitan and torchtune do.
 func (p *plan) staysGathered(root bool) bool {
-	return p.KeepGathered || p.titan() && p.PP > 1 || root && (!p.titan() || p.flatUnits())
+	goes := p.titan() || p.Framework == "torchtune"
+	return p.KeepGathered || p.titan() && p.PP > 1 || root && (!goes || p.flatUnits())
 }
 
-// ownUnits says whether embeddings and head are units of their own: torchtune's recipes for
-// models of 70 billion parameters and more have them so (custom_sharded_layers).
+// ownUnits says whether embeddings and head are units of their own, as custom_sharded_layers makes them: torchtune's
+// recipes that train Llama 3 in full have them so, those with adapters and of other models don't.
 func (p *plan) ownUnits() bool {
-	return p.Framework == "torchtune" && p.sharded() && p.whole.Total > 60e9 && !p.model.tied
+	if p.Framework != "torchtune" || !p.sharded() || p.model.tied {
+		return false
+	}
+	if p.FSDPEnds != "" {
+		return p.FSDPEnds == "apart"
+	}
+	return !p.adapts() && p.model.config.Type == "llama" && p.model.vocab > wordsOfLlama2
 }
+
+// wordsOfLlama2 is a bound between vocabularies: Llama 2 has 32,000 words, Llama 3 128,256.
+const wordsOfLlama2 = 100_000
 
 func (p *plan) ownUnit(q *parameter) bool {
 	return p.ownUnits() && (q == p.model.embed || p.model.head != nil && q == p.model.head.weight)
