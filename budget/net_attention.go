@@ -282,7 +282,7 @@ func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage,
 	}
 	switch {
 	case a.t5 && s.bias != nil: // a contiguous copy of the position bias, for all sequences
-		if s.bias.from != nil {
+		if s.bias.byHead {
 			added = m.copyOf(s.bias)
 		} else {
 			added = m.again(s.bias)

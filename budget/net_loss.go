@@ -182,12 +182,25 @@ func (r *run) logits(h *value) *value {
 	})
 }
 
+// summary is what a classifier of whole sequences or images takes: the first position, and where it is twice as wide the mean
+// of the others beside it.
+func (r *run) summary(mod *model, x *value) *value {
+	first := r.pooled(mod, x, r.p.Batch)
+	if mod.head == nil || mod.head.in != 2*mod.hidden {
+		return first
+	}
+	mean := r.pooled(mod, x, r.p.Batch)
+	y := r.m.cat(first, mean)
+	r.m.drop(first, mean)
+	return y
+}
+
 // complexity: one step for each thing that a head may have
 func (r *run) projected(h *value) *value {
 	m, mod := r.m, r.mod
 	x := m.gatherTokens(h)
 	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss || len(mod.headParts) > 0) {
-		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+		x = m.replace(x, r.summary(mod, x))
 	}
 	for _, part := range mod.headParts {
 		switch part.kind {

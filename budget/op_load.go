@@ -112,11 +112,15 @@ const staysWhole = 100_000
 
 // adapterWidth is the width of LoRA weights.
 func (p *plan) adapterWidth() int64 {
-	if p.mixed || p.LoRADtype == "fp32" {
+	if p.wideAdapters() {
 		return 4
 	}
 	return p.kept
 }
+
+// wideAdapters says whether adapters are float32. PEFT gives them their layer's type only where
+// that is a floating-point one.
+func (p *plan) wideAdapters() bool { return p.mixed || p.LoRADtype == "fp32" || p.inMixedInt8() }
 
 // keptBytes is a parameter, or its gradient, between steps.
 func (p *plan) keptBytes(q *parameter) int64 {

@@ -155,6 +155,10 @@ func (r *run) backward(f *forward) {
 		r.reduce(r.shards.root)
 	}
 	m.emptyBucket()
+	if !r.p.keepsPackedInputs() { // the graph goes with the loss
+		m.releaseAll(m.hoard)
+		m.hoard = nil
+	}
 	r.end(Backward)
 	r.dropOutputs(&f.logits)
 	for _, s := range f.batch.all() {
@@ -208,6 +212,9 @@ func (r *run) batch() batchOf {
 		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
 	case mod.task == taskContrast:
 		b = batchOf{ids: in(8 * t), pixels: in(p.Batch * mod.vision.patch.pixels * p.wide), tokens: p.Batch}
+	case mod.waves != nil:
+		n := p.Batch * mod.waves.frames(p.Sequence)
+		b = batchOf{labels: in(8 * n), pixels: in(t * p.wide), tokens: n}
 	case mod.patch != nil:
 		b = batchOf{labels: in(8 * p.Batch), pixels: in(p.Batch * mod.patch.pixels * p.wide), tokens: p.Batch}
 	case mod.task == taskClassify:
@@ -254,6 +261,8 @@ func (r *run) network(b batchOf) *value {
 		return dec
 	case mod.patch != nil:
 		return r.body(mod, b, p.Batch, mod.patches, nil, 0)
+	case mod.waves != nil:
+		return r.body(mod, b, p.Batch, mod.waves.frames(p.Sequence), nil, 0)
 	default:
 		return r.body(mod, b, p.Batch, p.Sequence, nil, 0)
 	}

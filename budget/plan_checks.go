@@ -224,7 +224,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if mod.patch != nil {
 		p.Sequence = mod.patches
 	}
-	for _, f := range []func() error{p.stages, p.overflow, p.tensorParallel, p.addAdapters} {
+	for _, f := range []func() error{p.stages, p.overflow, p.packedShards, p.tensorParallel, p.addAdapters} {
 		if err := f(); err != nil {
 			return nil, err
 		}
@@ -283,6 +283,15 @@ func (p *plan) autocastsNarrow() bool {
 // frozenPacked says whether adapters are trained on packed weights.
 func (p *plan) frozenPacked() bool {
 	return p.adapts() && (p.Precision == "int8" || p.Precision == "int4" || p.packing() != nil)
+}
+
+// packedShards refuses those that libraries refuse: recorded were bitsandbytes 0.50 and torchao 0.18.
+func (p *plan) packedShards() error {
+	if p.inMixedInt8() && p.FSDP != "" && p.sharded() {
+		return fmt.Errorf("--fsdp doesn't shard weights in 8 bits: bitsandbytes' lose their scales (FSDP2) or can't be " +
+			"flattened (FSDP1), torchao's can't be split: take --precision int4, or leave --fsdp out")
+	}
+	return nil
 }
 
 // stages refuses a pipeline that the model cannot be divided into.

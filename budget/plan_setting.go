@@ -126,6 +126,7 @@ type Setting struct {
 	KeepGathered   bool   // gathered parameters stay from forward to backward
 	ReduceDtype    string // fp32 bf16 fp16: what FSDP reduces gradients in; empty: the wider of shards and compute type
 	FreeGathers    bool   // FSDP1 gathers ahead without limit
+	OneUnit        bool   // FSDP1's unit is a block with its adapters
 	GPUs           int64  // altogether, 0: the fewest that the model can be divided over
 	TP, PP, EP, CP int64
 	Offload        string // none optimizer params
@@ -331,6 +332,13 @@ func (p *plan) keepsPackedInputs() bool {
 // pinnedBitsandbytes says whether litgpt is as old as what it has published of packed weights: a PyTorch since 2.5 has to be
 // named for another.
 func (p *plan) pinnedBitsandbytes() bool { return p.Torch == "" || p.torchBefore(2, 5) }
+
+// inMixedInt8 says whether packed products are bitsandbytes' in 8 bits. These keep their inputs on the
+// graph, which checkpointing knows nothing of.
+func (p *plan) inMixedInt8() bool {
+	z := p.packing()
+	return !p.Inference && (p.Precision == "int8" || z != nil && z.method == "bitsandbytes" && z.bits == 8)
+}
 
 // megatron says whether the model is Megatron-LM's.
 func (p *plan) megatron() bool { return p.Framework == "megatron" || p.Framework == "nemo" }

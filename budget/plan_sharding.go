@@ -84,7 +84,7 @@ func (r *run) groupOf(b *block) *group {
 			return g
 		}
 		g := &group{params: append(slices.Clone(b.params), b.adapters...), stays: r.p.staysGathered(false)}
-		g.small = r.p.flatUnits() && len(b.adapters) > 0
+		g.small = r.p.flatUnits() && !r.p.OneUnit && len(b.adapters) > 0
 		s.blocks[b] = g
 		g.gathered = r.p.gatheredBytes(g.params)
 		return g
@@ -179,7 +179,16 @@ func (p *plan) gatheredBytes(qs []*parameter) (n int64) {
 	return n
 }
 
+// gatheredOne is one of them, with the original where a copy of it is trained: its unit gathers both.
 func (p *plan) gatheredOne(q *parameter) int64 {
+	n := p.gatheredAlone(q)
+	if q.copied && n > 0 {
+		n += p.padded(q) * min(p.kept, p.width)
+	}
+	return n
+}
+
+func (p *plan) gatheredAlone(q *parameter) int64 {
 	switch z := p.packing(); {
 	case q.expert() && p.expertsWhole(), p.deepspeed() && p.Zero == 3: // counted as a whole
 		return 0
@@ -246,7 +255,7 @@ func (r *run) gatherAhead(g *group) {
 func (r *run) allGather(g *group) *storage {
 	m, p := r.m, r.p
 	own := parts(g.gathered, p.shards(false))
-	if p.flatUnits() && p.kept == p.width { // it is sent as it lies
+	if p.kept == p.width { // it is sent as it lies
 		own = 0
 	}
 	m.stream = gatherStream
@@ -257,7 +266,7 @@ func (r *run) allGather(g *group) *storage {
 	for _, q := range g.params { // this rank's part in 8 bits
 		if p.gathersEight(q) {
 			st := m.eagerCast(parts(q.Elements(), p.shards(false)), p.kept)
-			own -= st.bytes
+			own = max(own-st.bytes, 0)
 			eight = append(eight, st)
 		}
 	}

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -132,8 +133,8 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 
 // sequenceFree: images and sound have one length.
 func (b *Budget) sequenceFree() bool {
-	c := b.Model.Type
-	return c != "vit" && c != "clip" && c != "whisper"
+	return !slices.Contains([]string{"vit", "deit", "dinov2", "dinov2_with_registers", "clip", "whisper", "wav2vec2", "hubert"},
+		b.Model.Type)
 }
 
 // looseness is reserved over allocated, for settings much like this one; 0 where nothing
