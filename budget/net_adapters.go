@@ -287,7 +287,8 @@ func (p *plan) hangOnExperts(x *experts, b *block, wanted []string, found, names
 			continue
 		}
 		if refused {
-			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA or dropout on experts, and packed ones weren't recorded", short(p.LoRATargets))
+			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA or dropout on experts, and packed ones weren't recorded",
+				short(p.LoRATargets))
 		}
 		k, in, out := int64(1), w.q.Shape[len(w.q.Shape)-1], w.q.Shape[len(w.q.Shape)-2]
 		if i > 0 {
