@@ -33,6 +33,13 @@ type norm struct {
 	plusOne bool // the weight is stored minus one
 }
 
+// inSteps says whether the framework's norm keeps a float32 result: litgpt's is written so, and torchtune's asks for a kernel
+// of float32 numbers and a 16-bit weight that isn't there.
+func (n *norm) inSteps(m *machine, x *value) bool {
+	narrow := m.opts.Framework == "torchtune" && x.e == 2 && n.weight.val.e == 2
+	return !m.opts.Inference && (m.opts.Framework == "litgpt" || narrow)
+}
+
 func (n *norm) forward(m *machine, x *value) *value {
 	if m.compiled || (m.opts.titan() || m.liger()) && n.kind == rmsNormKind {
 		return n.oneKernel(m, x)
@@ -41,7 +48,7 @@ func (n *norm) forward(m *machine, x *value) *value {
 	case layerScaleKind:
 		return m.mul(x, n.weight.val)
 	case rmsNormKind:
-		if !m.opts.Inference && (m.opts.Framework == "litgpt" || m.opts.Framework == "torchtune" && x.e == 2 && n.weight.val.e == 2) {
+		if n.inSteps(m, x) {
 			return n.rmsWide(m, x)
 		}
 		return n.rms(m, x)

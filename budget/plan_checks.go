@@ -57,7 +57,8 @@ func (s Setting) checkWords() error {
 		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
 		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP},
-		{"reduce-dtype", s.ReduceDtype}, {"fsdp-ends", s.FSDPEnds}, {"float8-recipe", s.Float8Recipe}, {"allocator", s.Allocator}} {
+		{"reduce-dtype", s.ReduceDtype}, {"fsdp-ends", s.FSDPEnds}, {"float8-recipe", s.Float8Recipe},
+		{"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
 		}

@@ -245,15 +245,15 @@ var notes = []struct {
 		"the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
 			"--framework transformers takes it as Transformers'"},
 	{func(p *plan) bool { return p.keepsPackedInputs() },
-		"packed weights are taken as litgpt's of 2024, with a bitsandbytes that keeps the inputs of packed products until the next " +
-			"loss replaces this one; --torch 2.5 or newer takes those since, which has the embeddings twice, with a gradient"},
+		"packed weights are taken as litgpt's of 2024, with a bitsandbytes that keeps the inputs of packed products until " +
+			"the next loss replaces this one; --torch 2.5 or newer takes those since, with the embeddings twice"},
 	{func(p *plan) bool { return p.stableEmbedding() },
-		"litgpt puts other embeddings in the place of the first ones beside packed weights: both are there, with a gradient that " +
-			"nothing sets to zero"},
+		"litgpt puts other embeddings in the place of the first ones beside packed weights: both are there, with a gradient " +
+			"that nothing sets to zero"},
 	{func(p *plan) bool {
 		return p.Offload == "optimizer" && strings.HasSuffix(p.Optimizer, "-8bit") && !p.Inference
-	}, "state of bitsandbytes' paged optimizers is in managed memory, which PyTorch doesn't count: it is on the GPU as long as there is " +
-		"room"},
+	}, "state of bitsandbytes' paged optimizers is in managed memory, which PyTorch doesn't count: it is on the GPU as long " +
+		"as there is room"},
 	{func(p *plan) bool { return p.Framework == "deepspeed" && !p.Inference },
 		"--framework deepspeed changes nothing: what DeepSpeed shards is said by --zero"},
 	{func(p *plan) bool { return p.deepspeed() && p.Zero < 3 && p.ReduceBucket == 0 && p.Offload == "none" },

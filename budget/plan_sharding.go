@@ -114,9 +114,10 @@ func (r *run) groupOf(b *block) *group {
 }
 
 // staysGathered says whether a unit's parameters stay from forward to backward: the root's
-// do unless the framework asks for it to go, as torchtitan and torchtune do.
+// do unless the framework asks for it to go, as torchtitan and torchtune do; before PyTorch 2.8 a root wasn't asked,
+// and torchtune's last release, 0.6.1, is older than that.
 func (p *plan) staysGathered(root bool) bool {
-	goes := p.titan() || p.Framework == "torchtune"
+	goes := p.titan() || p.Framework == "torchtune" && p.Torch != "" && !p.torchBefore(2, 8)
 	return p.KeepGathered || p.titan() && p.PP > 1 || root && (!goes || p.flatUnits())
 }
 

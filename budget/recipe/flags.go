@@ -82,7 +82,7 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.Float8Recipe, "float8-recipe", "", "tensorwise rowwise rowwise_with_gw_hp (default \"tensorwise\")")
 	fl.BoolVar(&s.MXFP8, "mxfp8", false, "products in 8 bits with a scale for each 32 elements (torchao's MXFP8)")
 	fl.StringVar(&s.Framework, "framework", "",
-		"transformers trl torchtune torchtitan litgpt megatron nemo deepspeed: its model, its loop and its usual settings "+
+		"transformers trl torchtune torchtitan litgpt megatron nemo deepspeed: its model, loop and usual settings "+
 			"(default: model and loop as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
 	fl.StringVar(&s.Adapter, "adapter", "", "lora rslora dora lora-fa, with --lora RANK; or ia3 (default \"lora\")")

@@ -123,7 +123,8 @@ var (
 // pairs notes a training on preferences, of which a step on one sequence each is counted.
 func (r *Recipe) pairs(f *fields) {
 	if f.has("max_prompt_length") && !f.has("num_generations") || slices.ContainsFunc([]string{"rl", "stage", "rlhf_type"},
-		func(name string) bool { return ofPairs().MatchString(f.values[name]) }) {
+		func(name string) bool { return ofPairs().MatchString(f.values[name]) }) ||
+		strings.HasPrefix(f.values["loss._component_"], "torchtune.rlhf.loss.DPO") {
 		r.Open = append(r.Open, "preference pairs: twice the sequences, a reference model")
 	}
 }

@@ -119,11 +119,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err != nil {
 		return err
 	}
-	if len(f.recipePaths) == 0 && !f.plan {
-		if said := recipe.Usual(cmd.Flags(), &f.s); said != "" {
-			notes = slices.Insert(notes, 0, fmt.Sprintf("usual with %s, and taken as no flag says otherwise: %s", f.s.Framework, said))
-		}
-	}
+	notes = append(f.usual(cmd), notes...)
 	if n := c.Positions(); n > 0 && !cmd.Flags().Changed("seq") { // what nobody asked for is not what to refuse
 		f.s.Sequence = min(f.s.Sequence, max(n-f.s.NewTokens, 1))
 	}
@@ -151,6 +147,18 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	d.Recipes = f.recipes.Documents()
 	d.Notes = slices.Insert(d.Notes, 0, append(f.recipes.Said(), notes...)...)
 	return budgetFormats.write(cmd, &f.out, d)
+}
+
+// usual sets what the framework that is named does unasked, and says so.
+func (f *budgetFlags) usual(cmd *cobra.Command) []string {
+	if len(f.recipePaths) > 0 || f.plan {
+		return nil
+	}
+	said := recipe.Usual(cmd.Flags(), &f.s)
+	if said == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("usual with %s, and taken as no flag says otherwise: %s", f.s.Framework, said)}
 }
 
 // load finds the configuration: the file's, one beside the checkpoint, or one
