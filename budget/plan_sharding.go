@@ -120,9 +120,14 @@ func (p *plan) staysGathered(root bool) bool {
 }
 
 // ownUnits says whether embeddings and head are units of their own: torchtune's recipes for
-// models of 70 billion parameters and more have them so (custom_sharded_layers).
+// models of 70 billion parameters and more have them so (custom_sharded_layers), and Accelerate with FSDP2.
 func (p *plan) ownUnits() bool {
-	return p.Framework == "torchtune" && p.sharded() && p.whole.Total > 60e9 && !p.model.tied
+	return !p.model.tied && p.sharded() && (p.Framework == "torchtune" && p.whole.Total > 60e9 || p.headStays())
+}
+
+// headStays: Accelerate gathers the head for forward, and it stays for backward (fsdp2_prepare_model).
+func (p *plan) headStays() bool {
+	return p.Trainer && p.FSDP != "" && !p.flatUnits() && (p.Framework == "transformers" || p.Framework == "trl")
 }
 
 func (p *plan) ownUnit(q *parameter) bool {
@@ -140,6 +145,8 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 		g = &group{params: []*parameter{q}, before: s.last}
 		if q == r.mod.embed {
 			g.before = nil
+		} else {
+			g.stays = r.p.headStays()
 		}
 		g.gathered = r.p.gatheredBytes(g.params)
 		s.ends[q] = g
@@ -156,7 +163,9 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 	r.unshard(g, false)
 	y := f(in)
 	r.m.drop(in)
-	r.reshard(g)
+	if !g.stays {
+		r.reshard(g)
+	}
 	r.beforeBackward(y, g)
 	return y
 }
@@ -376,6 +385,11 @@ func (r *run) sumsBefore() {
 		}
 		if first != nil {
 			r.shards.summed[first] = r.m.alloc(n*r.p.width, Gradients)
+		}
+	}
+	for _, q := range r.mod.params {
+		if r.p.ownUnit(q) && q.hasGradient() {
+			r.shards.summed[q] = r.m.alloc(q.Elements()*r.p.reducedWidth(), Gradients)
 		}
 	}
 }
