@@ -95,6 +95,7 @@ func (r *run) positionBias(a *attention, seq int64) *value {
 	ids := m.alloc(8*seq*seq, Temporary)
 	v := m.embedding(a.bias, seq*seq, a.heads, ids)
 	m.release(ids)
+	v.byHead = true // a view of the table's rows, heads first
 	return v
 }
 

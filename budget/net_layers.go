@@ -41,7 +41,7 @@ func (n *norm) forward(m *machine, x *value) *value {
 	case layerScaleKind:
 		return m.mul(x, n.weight.val)
 	case rmsNormKind:
-		if m.opts.Framework == "litgpt" && !m.opts.Inference {
+		if !m.opts.Inference && (m.opts.Framework == "litgpt" || m.opts.Framework == "torchtune" && x.e == 2 && n.weight.val.e == 2) {
 			return n.rmsWide(m, x)
 		}
 		return n.rms(m, x)

@@ -107,6 +107,14 @@ func (r *run) outputsInPieces(h *value, batch batchOf, n int64) *value {
 		logits[i] = r.logits(x)
 	}
 	m.drop(pieces...)
+	r.rootDone(logits[n-1]) // backward comes to the last one first
+	wide := make([]*value, n)
+	for i, y := range logits {
+		wide[i] = r.returned(m.again(y))
+	}
+	m.drop(logits...)
+	logits = wide
+	r.forgetOutputs()
 	if r.shards != nil {
 		m.release(r.shards.flat)
 		r.shards.flat = nil

@@ -46,12 +46,12 @@ func finding(d *report.Device, id string) *report.Finding {
 }
 
 // TestGainOfLateRecording: replays of a recording that begins in the middle begin
-// with its first blocks laid out anew, which the figures say.
+// with its first blocks packed, which the figures say.
 func TestGainOfLateRecording(t *testing.T) {
 	d := scenario(t, "../recordings/gpt2_fp32_adamw__hf_loop/snapshot_ring")
 	f := finding(d, "allocator_setting")
 	if f == nil || !strings.Contains(strings.Join(f.Evidence, "\n"),
-		"with the recorded settings they reserve 4.04 GiB\nreplayed with expandable_segments:True: peak reserved 3.50 GiB "+
+		"under the recorded settings it reserves 4.04 GiB\nreplayed with expandable_segments:True: peak reserved 3.50 GiB "+
 			"(548.00 MiB less)") {
 		t.Fatalf("%+v", f)
 	}

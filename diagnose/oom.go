@@ -67,9 +67,20 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		if x.Verdict == report.Fragmentation && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
 			x.PinnedBy = e.pins(o.Event)
 		}
+		x.LeakedBytes = e.leakedAt(o.Event)
 		out = append(out, x)
 	}
 	return out
+}
+
+// leakedAt is what of the temporary memory after an event defects keep.
+func (e *examination) leakedAt(event int) (bytes int64) {
+	for _, id := range facts.Leaked.Of(e.Pass) {
+		if e.Classes.Category[id] == classify.Temporary && e.T.AliveAt(id, event) {
+			bytes += e.T.Allocated[id]
+		}
+	}
+	return bytes
 }
 
 // prints are the fingerprints of failures, and who asked, by verdict, phase and stack.

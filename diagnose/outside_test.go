@@ -305,7 +305,7 @@ func TestShown(t *testing.T) {
 		"a little of it":       {attention, "20.00 MiB", "A smaller batch"},
 		"a loss":               {loss, "2.00 GiB", "Chunked or fused cross-entropy"},
 		"a little of it, too":  {loss, "200.00 MiB", "A smaller batch"},
-		"nothing known, large": {[]string{"/a/t.py|f|x = y * z"}, "20.00 GiB", "Look what that line makes"},
+		"nothing known, large": {[]string{"/a/t.py|f|x = y * z"}, "20.00 GiB", "Look at what the line that asked makes"},
 		"evaluation": {[]string{"/a/t.py|validate|out = model(x)", "/a/n.py|forward|x = f(x)"}, "2.00 GiB",
 			"torch.no_grad()"},
 		"an inference": {[]string{packages + "torch/utils/_contextlib.py|decorate_context|return func()",

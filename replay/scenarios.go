@@ -161,7 +161,7 @@ func (w *whatIf) recorded() piece {
 	list := []trial{{name: "recorded", scenario: s, capacity: capacity}}
 	if w.p.Timeline.Start.Reserved > 0 {
 		s.Packed = true
-		list = append(list, trial{name: "recorded, laid out anew", scenario: s, capacity: capacity})
+		list = append(list, trial{name: "recorded settings, replayed", scenario: s, capacity: capacity})
 	}
 	return piece{trials: list}
 }

@@ -31,7 +31,7 @@ func (w *whatIf) compare() {
 			best = i
 		}
 	}
-	what := "The recorded settings are the best of those tried"
+	what := "No setting that was replayed lowers the peak"
 	if best < 0 {
 		best, what = changed, "No change that was tried lowers the peak"
 	}

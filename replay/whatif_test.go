@@ -88,7 +88,7 @@ func TestDocumentSchema(t *testing.T) {
 // Advice can hurt: where no setting is better the verdict says so.
 func TestVerdicts(t *testing.T) {
 	for run, want := range map[string]string{
-		"growing_list__step_cache/snapshot_all": "Of the recorded part only: The recorded settings are the best",
+		"growing_list__step_cache/snapshot_all": "Of the recorded part only: No setting that was replayed lowers the peak",
 		"frag_oom__pairwise_docs/snapshot_all": "With expandable_segments:True the request that failed would have " +
 			"been met",
 		"qwen_vocab_oom__05b/snapshot_all":              "No setting that was tried meets the request",

@@ -344,6 +344,17 @@ func (s *Site) CategoryWord() string {
 	return *s.Category
 }
 
+// ApartLeaked are categories with what is leaked of temporary memory as one of its own.
+func ApartLeaked(categories map[string]int64, leaked int64) map[string]int64 {
+	if leaked == 0 || categories == nil || categories["temporary"] < leaked {
+		return categories
+	}
+	out := maps.Clone(categories)
+	out["temporary"] -= leaked
+	out[Leaked] = leaked
+	return out
+}
+
 // Split is the moment of some call sites with what is leaked of temporary memory as a category of its own.
 func (m *Moment) Split(sites []Site) *Moment {
 	var all, leaked int64
@@ -353,13 +364,11 @@ func (m *Moment) Split(sites []Site) *Moment {
 			leaked += x.Leaked
 		}
 	}
-	if leaked == 0 || all != m.AllocatedBytes { // else not all call sites are listed
+	if all != m.AllocatedBytes { // not all call sites are listed
 		return m
 	}
 	out := *m
-	out.Categories = maps.Clone(m.Categories)
-	out.Categories["temporary"] -= leaked
-	out.Categories[Leaked] = leaked
+	out.Categories = ApartLeaked(m.Categories, leaked)
 	return &out
 }
 
@@ -449,6 +458,8 @@ type OOM struct {
 	MissingBytes *int64 `json:"missing_bytes"`
 	PinnedBy     []Pin  `json:"pinned_by"`
 	Site         *Site  `json:"site"` // who asked
+	// LeakedBytes is what of the temporary memory defects kept then.
+	LeakedBytes int64 `json:"leaked_bytes"`
 	// Repeats are further failures with the same fingerprint, which aren't listed.
 	Repeats int `json:"repeats"`
 	// Index is which of the recording's failures it is, from 0.

@@ -244,12 +244,17 @@ func (d *Document) MessageAdvice(m *evidence.OOMMessage) Advice {
 	case m.Fix == nil:
 		return d.VerdictAdvice()
 	}
+	a, found := Advice{Fix: m.Fix}, 0
 	for i := range d.Findings {
 		if f := &d.Findings[i]; strings.HasPrefix(f.ID, "oom_") && f.Fix != nil && *f.Fix == *m.Fix {
-			return adviceOf(f)
+			a = adviceOf(f)
+			found++
 		}
 	}
-	return Advice{Fix: m.Fix}
+	if found > 1 { // which of them is the message's isn't known
+		a.SavesBytes, a.Effect = nil, ""
+	}
+	return a
 }
 
 // MessageFingerprint is the same for the same failure in another run, of which
@@ -262,8 +267,12 @@ func MessageFingerprint(m *evidence.OOMMessage) string {
 			key += ShortFile(*part)
 		}
 	}
-	if m.UserFile == nil && m.RequestedBytes != nil { // the same program asks for the same
+	switch {
+	case m.UserFile != nil:
+	case m.RequestedBytes != nil: // the same program asks for the same
 		key += fmt.Sprint(*m.RequestedBytes)
+	case m.Fix != nil: // other failures without a figure are others
+		key += *m.Fix
 	}
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:8])

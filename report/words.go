@@ -42,6 +42,18 @@ func ShortFile(file string) string {
 	return base
 }
 
+// OffMachine is a path without the folders of a machine, or a flag with one; what is relative stays.
+func OffMachine(file string) string {
+	flag, value, found := strings.Cut(file, "=")
+	if found && strings.HasPrefix(flag, "--") {
+		return flag + "=" + OffMachine(value)
+	}
+	if strings.HasPrefix(file, "/") || strings.HasPrefix(file, `\`) || len(file) > 1 && file[1] == ':' {
+		return ShortFile(file)
+	}
+	return file
+}
+
 // ShortPlace is a file's name with its folder, and the line; "" when no file was
 // recorded.
 func ShortPlace(file string, line *int) string {

@@ -207,13 +207,17 @@ func (f *analyzeFlags) undigested() bool {
 // hide redacts what was read, if that is asked for, and gives the command that makes the
 // report again.
 func (f *analyzeFlags) hide(cmd *cobra.Command, args []string, run *open.Run, o *diagnose.Options) []string {
-	if !f.redact {
-		return commandLine(cmd, args, nil)
+	if f.redact {
+		r := f.above.redactor()
+		f.names.redact(r)
+		run.Redact(r, o)
+		return commandLine(cmd, args, r)
 	}
-	r := f.above.redactor()
-	f.names.redact(r)
-	run.Redact(r, o)
-	return commandLine(cmd, args, r)
+	command := commandLine(cmd, args, nil)
+	for i, word := range command {
+		command[i] = report.OffMachine(word)
+	}
+	return command
 }
 
 // asked is the moment that the flags ask for, nil for the peak.

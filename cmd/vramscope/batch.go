@@ -205,7 +205,7 @@ func (f *batchFlags) onceWithoutKey(ctx context.Context, c *batch.Config) error 
 	for _, err := range batch.Stored(ctx, c.Out) {
 		if err == nil && !f.prune {
 			return fmt.Errorf("%s holds runs, and without VRAMSCOPE_REDACT_KEY each batch has pseudonyms of its own: set it "+
-				"to go on with a batch, or give --prune to begin anew", c.Out.URL(""))
+				"to go on with a batch, or give --prune to begin again", c.Out.URL(""))
 		}
 		break
 	}

@@ -16,16 +16,16 @@ var allocatorSetting = Check{
 	ID:       "allocator_setting",
 	Group:    allocator,
 	Severity: "info; a warning where the setting makes it worse, or memory runs short",
-	Doc: "The recorded allocator setting is worse than the default, makes no difference or is the best of those tried, or " +
-		"another setting would reserve 3 % less. The evidence gives peak reserved memory under each of them, by replay. For " +
-		"recordings that are too long to replay the confidence is 0.5, and the finding gives the command that tells.",
+	Doc: "The recorded allocator setting is worse than the default, makes no difference, or none that was replayed is " +
+		"better, or another setting would reserve 3 % less. The evidence gives peak reserved memory under each, by replay. " +
+		"For recordings that are too long to replay the confidence is 0.5, and the finding gives the command that tells.",
 	Saves: "peak reserved memory, by replay.",
 	Needs: []facts.Need{facts.Replay, facts.OtherSettings}, Run: findAllocatorSetting,
 }
 
 // anew is the scenario in which the recorded settings begin with the first
 // blocks laid out one after the other, as others have to.
-const anew = "recorded, laid out anew"
+const anew = "recorded settings, replayed"
 
 // Where it counts how reserved memory could be less, in percent of it.
 const (
@@ -60,15 +60,15 @@ func findAllocatorSetting(p *facts.Pass) []Draft {
 	case set != "" && x.standard != nil:
 		d.Title = fmt.Sprintf("%s makes no difference to speak of here", set)
 		if more := -x.standard.SavesBytes; facts.Share(more, x.begun) >= gainWorth {
-			d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none of those tried is better", set,
+			d.Title = fmt.Sprintf("%s helps: without it, %s more would be reserved; none that was replayed is better", set,
 				units.Bytes(more))
 		}
 	case facts.Share(x.begun-p.Dev.Peaks.Allocated.Bytes, x.begun) < 2*wasteWorth:
 		return nil // most of it was cached before the recording began
 	default:
-		which := "The allocator's settings are the best of those tried"
+		which := "No other allocator setting that was replayed reserves less"
 		if x.best != nil && x.gain(x.best) > 0 {
-			which = "No other setting that was tried gains much"
+			which = "No other setting that was replayed gains much"
 		}
 		d.Title = fmt.Sprintf("%s; %s of %s reserved are never in use at once%s", which, units.Bytes(waste), units.Bytes(peak),
 			within(p.Dev))
@@ -140,8 +140,8 @@ func (x *compared) evidence(p *facts.Pass, doc *replay.Document, waste int64) []
 	out := []string{fmt.Sprintf("peak reserved %s, peak allocated %s: %s (%s) were never in use at once%s", units.Bytes(x.peak),
 		units.Bytes(p.Dev.Peaks.Allocated.Bytes), units.Bytes(waste), units.Percent(waste, x.peak), within(p.Dev))}
 	if x.begun != doc.Scenarios[0].PeakReservedBytes {
-		out = append(out, fmt.Sprintf("replays begin with the first blocks laid out anew: with the recorded settings they "+
-			"reserve %s", units.Bytes(x.begun)))
+		out = append(out, fmt.Sprintf("the replay packs the blocks that were there first: under the recorded settings it "+
+			"reserves %s", units.Bytes(x.begun)))
 	}
 	for i := range doc.Scenarios[1:] {
 		if o := &doc.Scenarios[i+1]; !o.OOM && o.Name != anew {

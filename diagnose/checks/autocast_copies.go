@@ -40,7 +40,7 @@ func findAutocastCopies(p *facts.Pass) []Draft {
 	d.Fix = new("Hold the weights in bf16 and drop autocast: no copies, and the weights take half")
 	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
 	d.Evidence = append(d.Evidence, "torch.autocast(\"cuda\", cache_enabled=False) keeps no copies, either: it casts in every "+
-		"layer anew")
+		"layer again")
 	for id := range p.Each(classify.Weights) {
 		if copied[p.T.Requested(id)] {
 			s := p.LifeOf(id)

@@ -14,14 +14,14 @@ import (
 var gradientsUnused = Check{
 	ID: "gradients_unused", Group: mistakes, Severity: "warning",
 	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps are never " +
-		"freed, while others of the same step are freed and made anew. Their weights belong to no optimizer: a teacher, a " +
+		"freed, while others of the same step are freed and made again. Their weights belong to no optimizer: a teacher, a " +
 		"critic or a frozen part whose forward pass builds a graph.",
 	Saves: "from the recorded curve without these gradients.",
 	Needs: []facts.Need{facts.Phases, facts.MadeAgain, unusedGradients}, Run: findGradientsUnused,
 }
 
 // unusedGradients are the gradients that outlive the last optimizer steps while others are
-// made anew, and how many bytes of those there are.
+// made again, and how many bytes of those there are.
 var unusedGradients = facts.Named("gradients that no optimizer uses", func(p *facts.Pass) (x struct {
 	ids     []timeline.AllocationID
 	bytes   int64
@@ -67,7 +67,7 @@ func findGradientsUnused(p *facts.Pass) []Draft {
 	}
 	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(x.bytes))
 	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go "+
-		"and made anew", units.Plural(len(d.Spells), "gradient"), unusedSteps)}
+		"and made again", units.Plural(len(d.Spells), "gradient"), unusedSteps)}
 	d.Fix = new("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
 		"optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, " +
 		"which then saves no activations for them either")

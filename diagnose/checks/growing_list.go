@@ -16,7 +16,7 @@ var growingList = Check{
 		"last request. Optimizer state that comes with new gradients doesn't count: it is of layers that are trained from " +
 		"then on. Tensors don't count either where as many bytes of what was there before the loop go in a step as " +
 		"come.\n\nWith stacks it appears in three more cases.\n\n* A tensor of one of the program's own lines takes the place " +
-		"of the last one in four steps or more, each larger by the size of something that is there: it is joined anew in " +
+		"of the last one in four steps or more, each larger by the size of something that is there: it is joined again in " +
 		"every step with `torch.cat`.\n\n* An optimizer was made again, and the earlier state is still there, because a " +
 		"scheduler holds its optimizer. A later step makes state of the same sizes in the same order under the same stacks, " +
 		"with as many bytes of gradients as the first had; other steps lie between.\n\n* Copies of the model pile up, as when " +

@@ -28,7 +28,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 		f.SavesBytes = nil // of a share, not all
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s is probably this run's own", where, who))
 		f.Fix = new(fmt.Sprintf("Give the %s server less of the GPU (%s), or a GPU of its own: %s is probably this run's "+
-			"server, no stranger", name, shareSettings[name], who))
+			"server, not another user's", name, shareSettings[name], who))
 		return
 	}
 	why := ""

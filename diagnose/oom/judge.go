@@ -363,8 +363,8 @@ func (f *Failure) Change() string {
 			strings.ToLower(f.Backend), units.Bytes(f.Cached)) + also
 	}
 	if f.Absurd() {
-		return "Check the shapes at that line: a broadcast, an outer product or a sequence that was not cut asks for more " +
-			"than any GPU has"
+		return "Check the shapes at the line that asked: a broadcast, an outer product or a sequence that was not cut asks " +
+			"for more than any GPU has"
 	}
 	if f.Cause == report.UnclearVerdict && f.Scene == (evidence.Scene{}) {
 		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more",
@@ -375,8 +375,8 @@ func (f *Failure) Change() string {
 	}
 	change, known := changeInPhase[f.PhaseName]
 	if f.asksFor(LargeTensors) && f.PhaseName != "setup" && f.PhaseName != "optimizer" {
-		return "Look what that line makes: one tensor of that size is often the logits of a large vocabulary (chunked or " +
-			"fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
+		return "Look at what the line that asked makes: one tensor of that size is often the logits of a large vocabulary " +
+			"(chunked or fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
 	}
 	if known {
 		return change

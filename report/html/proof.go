@@ -36,6 +36,9 @@ func newProof(d *report.Device) proof {
 		return failureProof(d, &d.OOMs[n-1])
 	}
 	p := proof{Title: "At the peak"}
+	if d.History == "none" {
+		p.Title = "At the dump"
+	}
 	p.allocated(d.AtPeak.AllocatedBytes, d.AtPeak.Split(d.Sites).Categories)
 	p.add("cache", "cached by PyTorch, unused", d.AtPeak.CacheBytes)
 	p.outside(d, 0)
@@ -55,7 +58,7 @@ func newProof(d *report.Device) proof {
 // unless it lies in pieces.
 func failureProof(d *report.Device, o *report.OOM) proof {
 	p := proof{Title: "When the request failed"}
-	p.allocated(o.AllocatedBytes, categoriesAt(d, o))
+	p.allocated(o.AllocatedBytes, report.ApartLeaked(categoriesAt(d, o), o.LeakedBytes))
 	if o.Verdict == report.Fragmentation {
 		p.add("cache pieces", "cached by PyTorch, free in pieces", o.ReservedBytes-o.AllocatedBytes)
 	}
@@ -160,7 +163,7 @@ func (p *proof) finish(d *report.Device) {
 func categoriesAt(d *report.Device, o *report.OOM) map[string]int64 {
 	p := d.Pictures
 	if e := d.AtPeak.Event; e != nil && d.AtPeak.AllocatedBytes == o.AllocatedBytes {
-		return d.AtPeak.Split(d.Sites).Categories
+		return d.AtPeak.Categories
 	}
 	if p == nil || len(p.Categories) < 2 {
 		return nil

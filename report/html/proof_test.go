@@ -63,6 +63,14 @@ func TestProofCapacity(t *testing.T) {
 	}
 }
 
+// TestProofOfLeak: what a leak held when a request failed isn't called temporary.
+func TestProofOfLeak(t *testing.T) {
+	doc := recording(t, "frag_oom__pairwise_docs/snapshot_all.pickle.gz")
+	if page := string(written(t, doc)); !strings.Contains(page, `title="Leaked: 47.7 GiB"`) {
+		t.Error("the bar lacks what leaked")
+	}
+}
+
 // TestFailureFirst: a page about a failed request opens at it: its table, its
 // segment map; another moment is a click away.
 func TestFailureFirst(t *testing.T) {

@@ -91,8 +91,21 @@ func (s *sheet) summary(x *evidence.MemorySummary) {
 	if x.Device != nil {
 		label, device = "memory_summary", fmt.Sprintf("device %d: ", *x.Device)
 	}
-	s.fact(label, fmt.Sprintf("%s%s allocated (peak %s), %s reserved (peak %s); %s:%d", device, Known(x.AllocatedBytes),
-		Known(x.PeakAllocatedBytes), Known(x.ReservedBytes), Known(x.PeakReservedBytes), name(s.doc, x.Source), x.Line))
+	s.fact(label, fmt.Sprintf("%s%s; %s:%d", device, list(nowAndPeak("allocated", x.AllocatedBytes, x.PeakAllocatedBytes),
+		nowAndPeak("reserved", x.ReservedBytes, x.PeakReservedBytes)), name(s.doc, x.Source), x.Line))
+}
+
+// nowAndPeak is as much of them as is known.
+func nowAndPeak(what string, now, peak *int64) string {
+	switch {
+	case now == nil && peak == nil:
+		return ""
+	case now == nil:
+		return "at most " + units.Bytes(*peak) + " " + what
+	case peak == nil:
+		return units.Bytes(*now) + " " + what
+	}
+	return fmt.Sprintf("%s %s (peak %s)", units.Bytes(*now), what, units.Bytes(*peak))
 }
 
 func (s *sheet) fact(name, text string) { s.add(Part{Facts: []Fact{{name, text}}}) }
@@ -161,11 +174,13 @@ func LargestFirst(list []evidence.Process) []evidence.Process {
 
 func (s *sheet) steps(x *evidence.Steps) {
 	out := name(s.doc, x.Source) + ": " + units.Plural(x.Count, "step")
-	if x.First != nil && x.Last != nil {
+	if x.First != nil && x.Last != nil && *x.First == *x.Last {
+		out += fmt.Sprintf(" (number %d)", *x.First)
+	} else if x.First != nil && x.Last != nil {
 		out += fmt.Sprintf(" (%d to %d)", *x.First, *x.Last)
 	}
 	if x.MedianStepSeconds != nil {
-		out += fmt.Sprintf(", %.3f s each (median)", *x.MedianStepSeconds)
+		out += ", " + units.Duration(*x.MedianStepSeconds) + " each (median)"
 	}
 	if x.MaxMemoryBytes != nil {
 		out += ", at most " + units.MostMemory(x.MaxMemoryBytes, x.MaxReservedBytes, x.Named)
@@ -176,7 +191,7 @@ func (s *sheet) steps(x *evidence.Steps) {
 		if n > 1 {
 			more = " and " + units.Times(n-1) + " more"
 		}
-		s.below(fmt.Sprintf("numbered anew at line %d%s: several runs, or ranks, one after the other", x.Again[0], more))
+		s.below(fmt.Sprintf("numbers begin again at line %d%s: several runs, or ranks, one after the other", x.Again[0], more))
 	}
 	var seconds, memory []float64
 	name, bytesOf := StepMemory(x)

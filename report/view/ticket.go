@@ -1,7 +1,6 @@
 package view
 
 import (
-	"path/filepath"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
@@ -81,12 +80,4 @@ func (s *sheet) environment(d *report.Device) {
 	if len(parts) > 0 {
 		s.add(Part{Text: []string{strings.TrimSpace(strings.Join(parts, " · "))}})
 	}
-}
-
-// relative is a path without the folders of a machine.
-func relative(path string) string {
-	if filepath.IsAbs(path) || strings.HasPrefix(path, `\`) || len(path) > 1 && path[1] == ':' {
-		return report.ShortFile(path)
-	}
-	return path
 }
