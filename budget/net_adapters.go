@@ -42,6 +42,9 @@ func (m *machine) apply(x *value, l *linear) *value {
 		q = m.weighted(in, y, l)
 	} else {
 		q = m.lowRank(in, a)
+		if l.weight.packed { // PEFT's layers for bitsandbytes add it in the layer's type
+			q = m.replace(q, m.cast(q, y.e))
+		}
 	}
 	s := m.add(y, q)
 	m.drop(in, q, y)
@@ -287,7 +290,8 @@ func (p *plan) hangOnExperts(x *experts, b *block, wanted []string, found, names
 			continue
 		}
 		if refused {
-			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA or dropout on experts, and packed ones weren't recorded", short(p.LoRATargets))
+			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA or dropout on experts, and packed ones weren't recorded",
+				short(p.LoRATargets))
 		}
 		k, in, out := int64(1), w.q.Shape[len(w.q.Shape)-1], w.q.Shape[len(w.q.Shape)-2]
 		if i > 0 {
