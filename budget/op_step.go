@@ -374,7 +374,7 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 // rootDone lets what is gathered of the parameters outside blocks go once the model has
 // returned y, unless it stays for backward.
 func (r *run) rootDone(y *value) {
-	if !r.p.sharded() {
+	if !r.p.sharded() || r.p.ownUnits() && r.p.headStays() { // the head's unit was last, and the model returns with the loss
 		return
 	}
 	g := r.groupOf(nil)
@@ -394,7 +394,12 @@ func (r *run) rootDone(y *value) {
 
 // lossDone is where backward comes to a model first that works its loss out itself.
 func (r *run) lossDone(loss *value) {
-	if r.p.sharded() && r.p.lossInside() {
+	switch {
+	case !r.p.sharded() || !r.p.lossInside():
+	case r.p.ownUnits() && r.p.headStays():
+		r.m.release(r.shards.flat)
+		r.shards.flat = nil
+	default:
 		r.beforeBackward(loss, r.groupOf(nil))
 	}
 }

@@ -122,15 +122,21 @@ func (p *plan) staysGathered(root bool) bool {
 }
 
 // ownUnits says whether embeddings and head are units of their own, as custom_sharded_layers makes them: torchtune's
-// recipes that train Llama 3 in full have them so, those with adapters and of other models don't.
+// recipes that train Llama 3 in full have them so, those with adapters and of other models don't. Accelerate does with FSDP2.
 func (p *plan) ownUnits() bool {
-	if p.Framework != "torchtune" || !p.sharded() || p.model.tied {
+	accelerate := p.headStays()
+	if p.Framework != "torchtune" && !accelerate || !p.sharded() || p.model.tied {
 		return false
 	}
 	if p.FSDPEnds != "" {
 		return p.FSDPEnds == "apart"
 	}
-	return !p.adapts() && p.model.config.Type == "llama" && p.model.vocab > wordsOfLlama2
+	return accelerate || !p.adapts() && p.model.config.Type == "llama" && p.model.vocab > wordsOfLlama2
+}
+
+// headStays: Accelerate gathers the head for forward, and it stays for backward (fsdp2_prepare_model).
+func (p *plan) headStays() bool {
+	return p.Trainer && p.FSDP != "" && !p.flatUnits() && (p.Framework == "transformers" || p.Framework == "trl")
 }
 
 // wordsOfLlama2 is a bound between vocabularies: Llama 2 has 32,000 words, Llama 3 128,256.
@@ -151,6 +157,8 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 		g = &group{params: []*parameter{q}, before: s.last}
 		if q == r.mod.embed {
 			g.before = nil
+		} else {
+			g.stays = r.p.headStays()
 		}
 		g.gathered = r.p.gatheredBytes(g.params)
 		s.ends[q] = g
@@ -167,7 +175,9 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 	r.unshard(g, false)
 	y := f(in)
 	r.m.drop(in)
-	r.reshard(g)
+	if !g.stays {
+		r.reshard(g)
+	}
 	r.beforeBackward(y, g)
 	return y
 }
@@ -396,6 +406,11 @@ func (r *run) sumsBefore() {
 		}
 		if first != nil {
 			r.shards.summed[first] = r.m.alloc(n*r.p.width, Gradients)
+		}
+	}
+	for _, q := range r.mod.params {
+		if r.p.ownUnit(q) && q.hasGradient() {
+			r.shards.summed[q] = r.m.alloc(q.Elements()*r.p.reducedWidth(), Gradients)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 """One rank of a training of Transformers' own models, for budget's tests: prints the peak of its third step and what is reserved by then.
 
-  python transformers_rank.py --config qwen3.json --how fsdp2 --mixed        shards over 8 ranks, as Accelerate makes them
+  python transformers_rank.py --config qwen3.json --how fsdp2 --mixed --own-units
+                                                                             shards over 8 ranks, as Accelerate makes them
   python transformers_rank.py --config mistral.json --how fsdp1 --mixed --accumulate 4
   python transformers_rank.py --config gpt2.json --how ddp --mixed           whole copies
   python transformers_rank.py --config qwen2.json --how zero1 --accumulate 4 DeepSpeed's ZeRO
@@ -8,8 +9,8 @@
   python transformers_rank.py --config mistral.json --how zero3 --lora 16 --checkpoint
 
 The other ranks are a fake process group, and the device keeps the books of an H100 80GB, as for distributed_rank.py. Models are
-wrapped by hand as Accelerate 1.15 does it: a unit for each block, a root with the embeddings and the head, autocast with float32
-outputs except with FSDP2, gradients reduced in 16 bits, no_sync before a step's last micro-batch.
+wrapped by hand as Accelerate 1.15 does it: a unit for each block, a root with the embeddings and the head, which --own-units makes
+units of their own as Accelerate does with FSDP2 (a loop of one's own needn't), autocast with float32 outputs except with FSDP2, gradients reduced in 16 bits, no_sync before a step's last micro-batch.
 """
 import argparse
 import contextlib
@@ -29,7 +30,7 @@ from standin import alone, answer, told
 arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 for name, default in dict(batch=2, seq=2048, world=8, shards=0, accumulate=1, lora=0, steps=3).items():
     arguments.add_argument("--" + name, type=int, default=default)
-for name in ("mixed", "fp32", "checkpoint", "reentrant", "clip", "fused", "adam8", "offload", "keep-gathered", "bucket-view", "sync-each", "reduce32"):
+for name in ("mixed", "fp32", "checkpoint", "reentrant", "clip", "fused", "adam8", "offload", "keep-gathered", "bucket-view", "sync-each", "reduce32", "own-units"):
     arguments.add_argument("--" + name, action="store_true")
 arguments.add_argument("--how", choices=["ddp", "fsdp1", "fsdp2", "tp", "zero1", "zero2", "zero3"], required=True)
 arguments.add_argument("--attention", default="sdpa")
@@ -137,6 +138,13 @@ def fsdp2(m):
         how["offload_policy"] = CPUOffloadPolicy()
     for b in blocks_of(m):
         fully_shard(b, **how)
+    if o.own_units:  # as fsdp2_prepare_model of Accelerate 1.15 makes them
+        embed, head, norm = m.get_input_embeddings(), m.get_output_embeddings(), m.model.norm
+        tied = embed.weight is head.weight
+        if not tied:
+            fully_shard(embed, **how)
+        fully_shard([norm, embed, head] if tied else [norm, head], **{**how, "reshard_after_forward": False})
+        how.pop("reshard_after_forward")
     fully_shard(m, **how)
 
     @contextlib.contextmanager
