@@ -237,6 +237,7 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 	step[OptimizerState] = state
 	step[Communication] += bucket
 	step[Temporary] += temp
+	step[Logits] += p.lastOutputs()
 	after := step.Sum() - temp
 	if !p.KeepGradients {
 		after -= held
@@ -294,6 +295,7 @@ func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 		return p.simulateAfter(kept, hoarded, prepare)
 	}
 	r.before = r.m.alloc(before, Activations)
+	r.old = r.m.alloc(p.lastOutputs(), Logits)
 	r.trainStep()
 	return r
 }

@@ -376,10 +376,21 @@ func FromParams(n int64) (*Config, error) {
 	if a%8 == 0 {
 		k = 8
 	}
+	shape := func(inner int64) (*Config, error) {
+		return shaped(n, layers, h, a, k, inner, v,
+			fmt.Sprintf("a Llama-like decoder is assumed: %d layers, hidden %d, %d heads of %d with %d key-value heads, MLP %d, "+
+				"vocabulary %d", layers, h, a, h/a, k, inner, v))
+	}
 	inner := h * 7 / 2
-	return shaped(n, layers, h, a, k, inner, v,
-		fmt.Sprintf("a Llama-like decoder is assumed: %d layers, hidden %d, %d heads of %d with %d key-value heads, MLP %d, "+
-			"vocabulary %d", layers, h, a, h/a, k, inner, v))
+	c, err := shape(inner)
+	if err != nil {
+		return nil, err
+	}
+	// What is missing belongs into the blocks, where it is gathered block by block and divided over tensor-parallel ranks.
+	if more := c.extra / (3 * layers * h) / 64 * 64; more > 0 {
+		return shape(inner + more)
+	}
+	return c, nil
 }
 
 // shaped is a Llama-like configuration whose parameters sum to total: what

@@ -36,7 +36,7 @@ func (m *machine) apply(x *value, l *linear) *value {
 	if a.wide {
 		wide = m.replace(wide, m.cast(wide, 4))
 	}
-	in := m.replace(wide, m.dropout(wide, m.opts.LoRADropout))
+	in := m.replace(wide, m.dropped(wide))
 	var q *value
 	if a.magnitude != nil {
 		q = m.weighted(in, y, l)
@@ -68,6 +68,30 @@ func (m *machine) lowRank(x *value, a *adapter) *value {
 	p := m.linear(x, a.a)
 	q := m.replace(p, m.linear(p, a.b))
 	return m.replace(q, m.scale(q))
+}
+
+// adapted is a weight of many experts with what its adapter adds to all of it, as PEFT has it for bare
+// parameters (tuners/lora/layer.py, _LoraFactorsProxy): both matrices in the weight's type, and their
+// product added by one baddbmm.
+func (m *machine) adapted(q *parameter, a *adapter) *value {
+	if a == nil {
+		return m.again(q.val)
+	}
+	e := q.val.e
+	left, right := m.cast(a.b.weight.val, e), m.cast(a.a.weight.val, e)
+	y := m.tensor(q.val.n, e)
+	lb, rb := left.bytes(), right.bytes()
+	m.record([]*value{y}, []*value{left, right}, []*storage{left.st, right.st}, func(m *machine, g []*storage) []*storage {
+		var r []*storage
+		for _, n := range []int64{lb, rb} { // a product, and that scaled
+			plain := m.alloc(n, Temporary)
+			r = append(r, m.alloc(n, Temporary))
+			m.release(plain)
+		}
+		return r
+	})
+	m.drop(left, right)
+	return y
 }
 
 // rescaled is x times a vector, and then of width e.
@@ -214,6 +238,14 @@ func (p *plan) addAdapters() error {
 				p.hang(l, b)
 			}
 		}
+		if x, ok := b.ff.(*experts); ok {
+			if err := p.hangOnExperts(x, b, wanted, found, names); err != nil {
+				return err
+			}
+		}
+		for _, q := range b.params { // autograd goes through the whole flat tensor
+			q.joined = len(b.adapters) > 0 && p.OneUnit && p.flatUnits()
+		}
 	}
 	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
 		if !found[t] && !p.someOfThem() {
@@ -225,6 +257,70 @@ func (p *plan) addAdapters() error {
 		return fmt.Errorf("--lora-targets %s names none of this model's linear layers", short(p.LoRATargets))
 	}
 	return nil
+}
+
+// hangOnExperts puts adapters on a router and on the weights of many experts that are named, the latter with
+// matrices for every expert.
+func (p *plan) hangOnExperts(x *experts, b *block, wanted []string, found, names map[string]bool) error {
+	old := p.linearExperts()
+	refused := p.bareExpertsOnly()
+	if p.Adapter == "ia3" || wanted == nil && refused {
+		return nil
+	}
+	for i, w := range []struct {
+		q *parameter
+		a **adapter
+	}{{x.router.weight, &x.routerLoRA}, {x.gateUp, &x.upLoRA}, {x.down, &x.downLoRA}} {
+		path, n := modulePath(w.q), int64(0)
+		if i > 0 {
+			names[lastName(path)] = true
+			if isTarget(path, wanted, found) {
+				n = 1
+			}
+		}
+		for _, name := range old[i] {
+			if wanted == nil || isTarget(path[:strings.LastIndexByte(path, '.')+1]+name, wanted, found) {
+				n++
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		if refused {
+			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA or dropout on experts, and packed ones weren't recorded", short(p.LoRATargets))
+		}
+		k, in, out := int64(1), w.q.Shape[len(w.q.Shape)-1], w.q.Shape[len(w.q.Shape)-2]
+		if i > 0 {
+			k = w.q.Shape[0]
+		}
+		if i > 0 && x.oss {
+			in, out = out, in
+		}
+		r := n * k * p.LoRA
+		*w.a = &adapter{a: &linear{in: in, out: r, weight: p.beside(w.q, b, r, in)},
+			b: &linear{in: r, out: out, weight: p.beside(w.q, b, out, r)}, wide: p.wideAdapters()}
+	}
+	return nil
+}
+
+// bareExpertsOnly says whether adapters are such that experts can't have them.
+func (p *plan) bareExpertsOnly() bool {
+	return p.Adapter == "dora" || p.LoRADropout > 0 || p.frozenPacked()
+}
+
+// linearExperts are what routers, and experts' projections, were called when they were linear layers:
+// PEFT takes these names, as it takes all-linear, for the tensors that Transformers 5 makes of them, with a rank for each
+// (utils/transformers_weight_conversion.py). It leaves linear layers of such names out then; families with these aren't here.
+func (p *plan) linearExperts() [][]string {
+	switch {
+	case p.titan() || p.megatron() || p.Framework == "torchtune" || p.Framework == "litgpt" || p.model.config == nil:
+		return make([][]string, 3)
+	case slices.Contains([]string{"mixtral", "minimax", "minimax_m2"}, p.model.config.Type):
+		return [][]string{{"gate"}, {"w1", "w3"}, {"w2"}}
+	case slices.Contains([]string{"qwen3_moe", "olmoe", "flex_olmo"}, p.model.config.Type):
+		return [][]string{{"gate"}, {"gate_proj", "up_proj"}, {"down_proj"}}
+	}
+	return make([][]string, 3)
 }
 
 // modulePath is the module that a parameter is of, as far as its name tells.
@@ -252,7 +348,7 @@ func (p *plan) hang(l *linear, b *block) {
 func (p *plan) pair(q *parameter, in, out int64, b *block) *adapter {
 	r := p.LoRA
 	a := &adapter{a: &linear{in: in, out: r, weight: p.beside(q, b, r, in)},
-		b: &linear{in: r, out: out, weight: p.beside(q, b, out, r)}, wide: p.LoRADtype == "fp32" || p.mixed}
+		b: &linear{in: r, out: out, weight: p.beside(q, b, out, r)}, wide: p.wideAdapters()}
 	a.a.weight.trainable = p.Adapter != "lora-fa"
 	if p.Adapter == "dora" {
 		a.magnitude = p.beside(q, b, out)

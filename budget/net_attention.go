@@ -146,6 +146,7 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 		}
 		m.drop(p)
 	default:
+		defer m.shareDropout(x, a.q, a.k, a.v)()
 		q = m.apply(x, a.q)
 		if a.gated { // half of the projection gates the output
 			vs := m.split(q, hq, hq)
@@ -281,7 +282,7 @@ func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage,
 	}
 	switch {
 	case a.t5 && s.bias != nil: // a contiguous copy of the position bias, for all sequences
-		if s.bias.from != nil {
+		if s.bias.byHead {
 			added = m.copyOf(s.bias)
 		} else {
 			added = m.again(s.bias)

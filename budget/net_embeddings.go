@@ -36,6 +36,8 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 		return r.arriving(), nil
 	case mod.conv != nil:
 		return r.sound(mod, b, batch), nil
+	case mod.waves != nil:
+		return r.sounded(mod, b, batch)
 	case mod.patch != nil:
 		return r.image(mod, b, batch), nil
 	}
@@ -93,6 +95,7 @@ func (r *run) positionBias(a *attention, seq int64) *value {
 	ids := m.alloc(8*seq*seq, Temporary)
 	v := m.embedding(a.bias, seq*seq, a.heads, ids)
 	m.release(ids)
+	v.byHead = true // a view of the table's rows, heads first
 	return v
 }
 

@@ -327,6 +327,12 @@ func (b *builder) visionLayer(names map[string]string, h, a, inner int64, qkvBia
 	bl.attnIn = b.norm(names["n1"], layerNormKind, h, true)
 	b.attentionParts(at, names["q"], names["k"], names["v"], names["o"], h, qkvBias)
 	bl.mlpIn = b.norm(names["n2"], layerNormKind, h, true)
+	if b.c.Bool("use_swiglu_ffn") { // two thirds as wide, in eights
+		inner = (inner*2/3 + 7) / 8 * 8
+		bl.ff = &mlp{act: actSilu, gate: b.linear("mlp.gate_proj", RoleMLP, h, inner, true),
+			up: b.linear("mlp.up_proj", RoleMLP, h, inner, true), down: b.linear("mlp.down_proj", RoleMLP, inner, h, true)}
+		return bl
+	}
 	bl.ff = &mlp{act: act, up: b.linear(names["up"], RoleMLP, h, inner, true), down: b.linear(names["down"], RoleMLP, inner, h,
 		true), drop: drop}
 	return bl
@@ -365,29 +371,61 @@ func (b *builder) patches(name string, role Role, h, patch int64) *patching {
 	return &patching{weight: b.param(name+".weight", role, h, channels, patch, patch), pixels: channels * side * side}
 }
 
-func buildViT(b *builder) {
+// images are the families of one encoder over an image's patches with a token in front. What else one has follows from its
+// configuration: the scale of each part's result, gated layers, the feed-forward's width as a multiple, tokens beside the first.
+type images struct {
+	layer     string
+	names     map[string]string
+	extra     string // a second token in front, which distillation trains
+	bothMeans bool   // the classifier takes the mean of the patches beside the first token
+}
+
+var dinoNames = map[string]string{"n1": "norm1", "n2": "norm2", "q": "attention.q_proj", "k": "attention.k_proj",
+	"v": "attention.v_proj", "o": "attention.o_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
+
+func buildImages(b *builder, f images) {
 	c, m := b.c, b.m
+	if ratio := c.Float("mlp_ratio"); ratio > 0 && !c.has("intermediate_size") {
+		c = c.with("intermediate_size", float64(int64(ratio*float64(c.Int("hidden_size")))))
+		b.c = c
+	}
 	h, a, inner, n, ps := b.imageSizes(c)
 	if b.err != nil {
 		return
 	}
 	kind := b.headKind()
-	m.hidden, m.patches = h, n+1
 	if kind != headNone {
-		b.prefix = "vit."
+		b.prefix = c.Type + "."
 	}
 	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)
-	m.position = b.param("embeddings.position_embeddings", RolePosition, 1, n+1, h)
+	if c.Bool("use_mask_token") {
+		b.param("embeddings.mask_token", RolePosition, 1, h)
+	}
+	before := int64(1)
+	if f.extra != "" {
+		before++
+	}
+	m.position = b.param("embeddings.position_embeddings", RolePosition, 1, n+before, h)
+	if f.extra != "" {
+		b.param(f.extra, RolePosition, 1, 1, h)
+	}
+	if r := c.Int("num_register_tokens"); r > 0 {
+		b.param("embeddings.register_tokens", RolePosition, 1, r, h)
+		before += r
+	}
+	m.hidden, m.patches = h, n+before
 	m.patch = b.patches("embeddings.patch_embeddings.projection", RoleEmbedding, h, ps)
-	m.patch.bias, m.patch.class = b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h), cls
+	m.patch.bias = b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h)
+	m.patch.class, m.patch.before = cls, before
 	m.embedDrop = c.Float("hidden_dropout_prob")
-	b.layers("layers.", c.Int("num_hidden_layers"), func(int64) {
-		m.blocks = append(m.blocks, b.visionLayer(vitNames, h, a, inner, c.Bool("qkv_bias"), b.activation("hidden_act"),
-			c.Float("hidden_dropout_prob"), c.Float("attention_probs_dropout_prob")))
+	b.layers(f.layer, c.Int("num_hidden_layers"), func(int64) {
+		m.blocks = append(m.blocks, b.imageLayer(f.names, h, a, inner))
 	})
 	m.final = b.norm("layernorm", layerNormKind, h, true)
 	if kind == headNone {
-		b.pooler(kind, "pooler.dense", h, actTanh)
+		if f.extra == "" && !f.bothMeans {
+			b.pooler(kind, "pooler.dense", h, actTanh)
+		}
 		m.task = taskBackbone
 		return
 	}
@@ -396,5 +434,28 @@ func buildViT(b *builder) {
 		b.noHead()
 		return
 	}
-	b.classifier(taskClassify, "classifier", h, c.labels(), true)
+	width := h
+	if f.bothMeans {
+		width = 2 * h
+	}
+	b.classifier(taskClassify, "classifier", width, c.labels(), true)
+}
+
+func buildDINO(b *builder) {
+	buildImages(b, images{layer: "encoder.layer.", names: dinoNames, bothMeans: true})
+}
+
+// imageLayer is one layer, with what its configuration adds to it.
+func (b *builder) imageLayer(names map[string]string, h, a, inner int64) *block {
+	c := b.c
+	scale := func(name string) (n *norm) {
+		if c.Float("layerscale_value") != 0 {
+			n = &norm{kind: layerScaleKind, size: h, weight: b.param(name, RoleNorm, h)}
+		}
+		return n
+	}
+	bl := b.visionLayer(names, h, a, inner, c.Bool("qkv_bias"), b.activation("hidden_act"), c.Float("hidden_dropout_prob"),
+		c.Float("attention_probs_dropout_prob"))
+	bl.attnOut, bl.mlpOut = scale("layer_scale1.lambda1"), scale("layer_scale2.lambda1")
+	return bl
 }

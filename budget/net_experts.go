@@ -7,6 +7,9 @@ type experts struct {
 	router      *linear
 	gateUp      *parameter // [E, 2 inner, h], or [E, h, 2 inner]
 	down        *parameter
+	upLoRA      *adapter // on gateUp
+	downLoRA    *adapter
+	routerLoRA  *adapter
 	upBias      *parameter
 	downBias    *parameter
 	count, topK int64
@@ -159,7 +162,8 @@ func (x *experts) forward(m *machine, in *value) *value {
 	}
 	ids := []*storage{m.alloc(8*here, Temporary), m.alloc(8*s, Temporary)} // order and its inverse
 	g := m.gather(in, here*x.h, ids[0])
-	y := grouped(m, g, x.gateUp, here, 2*x.inner, ids[0])
+	up := m.adapted(x.gateUp, x.upLoRA)
+	y := grouped(m, g, up, here, 2*x.inner, ids[0])
 	m.drop(g)
 	if x.upBias != nil {
 		y = m.replace(y, pickBias(m, y, x.upBias, ids[0]))
@@ -174,7 +178,9 @@ func (x *experts) forward(m *machine, in *value) *value {
 		z = m.replace(a, m.mul(a, p[1]))
 	}
 	m.drop(p...)
-	o := grouped(m, z, x.down, here, x.h, ids[0])
+	down := m.adapted(x.down, x.downLoRA)
+	defer m.drop(up, down) // cached until the layer is through
+	o := grouped(m, z, down, here, x.h, ids[0])
 	m.drop(z)
 	if x.downBias != nil {
 		o = m.replace(o, pickBias(m, o, x.downBias, ids[0]))
@@ -208,10 +214,14 @@ func (x *experts) forward(m *machine, in *value) *value {
 
 // scores are the router's, in float32 where the family computes them so.
 func (x *experts) scores(m *machine, in *value) *value {
-	if !x.wideRouter || m.mixed || in.e == 4 {
+	wide := x.wideRouter && !m.mixed && in.e != 4
+	if !wide && x.routerLoRA == nil {
 		return m.apply(in, x.router)
 	}
-	f, w := m.cast(in, 4), m.cast(x.router.weight.val, 4)
+	f, w := m.again(in), m.adapted(x.router.weight, x.routerLoRA)
+	if wide {
+		f, w = m.replace(f, m.cast(f, 4)), m.replace(w, m.cast(w, 4))
+	}
 	l := m.linear(f, &linear{in: x.router.in, out: x.router.out, weight: &parameter{val: w}})
 	m.drop(f, w)
 	return l
@@ -242,20 +252,23 @@ func (m *machine) gather(x *value, n int64, keeps ...*storage) *value {
 
 // grouped is grouped_mm: not an autocast operation, so float32 weights stay
 // float32 and nothing is cast.
-func grouped(m *machine, x *value, p *parameter, rows, out int64, offsets *storage) *value {
-	e := max(x.e, p.val.e)
+func grouped(m *machine, x, w *value, rows, out int64, offsets *storage) *value {
+	e := max(x.e, w.e)
 	in := m.cast(x, e)
 	y := m.tensor(rows*out, e)
-	xb, wb := in.bytes(), p.val.bytes()
-	needW := p.trainable
-	saved := []*storage{p.val.st}
+	xb, wb := in.bytes(), w.bytes()
+	needW, c := w.needsGrad(), Gradients
+	if w.leaf == nil {
+		c = Temporary
+	}
+	saved := []*storage{w.st}
 	if needW {
 		saved = append(saved, in.st)
 	}
-	m.record([]*value{y}, []*value{in, p.val}, saved, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{in, w}, saved, func(m *machine, g []*storage) []*storage {
 		r := []*storage{m.alloc(xb, Temporary), nil}
 		if needW {
-			r[1] = m.alloc(wb, Gradients)
+			r[1] = m.alloc(wb, c)
 		}
 		return r
 	})

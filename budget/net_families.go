@@ -8,15 +8,22 @@ import (
 // families maps a model_type to the function that builds its network by hand. Most
 // decoders are rows of a table instead (net_decoders.go).
 var families = map[string]func(*builder){
-	"bert":                  buildBERT,
-	"roberta":               buildRoBERTa,
-	"xlm-roberta":           buildRoBERTa,
-	"camembert":             buildRoBERTa,
-	"electra":               buildELECTRA,
-	"deberta-v2":            buildDeBERTa,
-	"distilbert":            buildDistilBERT,
-	"modernbert":            buildModernBERT,
-	"vit":                   buildViT,
+	"bert":        buildBERT,
+	"roberta":     buildRoBERTa,
+	"xlm-roberta": buildRoBERTa,
+	"camembert":   buildRoBERTa,
+	"electra":     buildELECTRA,
+	"deberta-v2":  buildDeBERTa,
+	"distilbert":  buildDistilBERT,
+	"modernbert":  buildModernBERT,
+	"vit":         func(b *builder) { buildImages(b, images{layer: "layers.", names: vitNames}) },
+	"deit": func(b *builder) {
+		buildImages(b, images{layer: "layers.", names: vitNames, extra: "embeddings.distillation_token"})
+	},
+	"dinov2":                buildDINO,
+	"dinov2_with_registers": buildDINO,
+	"wav2vec2":              buildWaves,
+	"hubert":                buildWaves,
 	"clip":                  buildCLIP,
 	"gemma3":                buildGemma3,
 	"t5":                    buildT5,
@@ -106,7 +113,8 @@ var headKinds = []struct {
 	kind   headKind
 }{
 	{"ForCausalLM", headLM}, {"LMHeadModel", headLM}, {"ForMaskedLM", headMasked}, {"ForPreTraining", headPreTraining},
-	{"ForSequenceClassification", headSequence}, {"ForTokenClassification", headToken}, {"ForQuestionAnswering", headSpan},
+	{"ForSequenceClassification", headSequence},
+	{"ForCTC", headToken}, {"ForTokenClassification", headToken}, {"ForQuestionAnswering", headSpan},
 	{"ForImageClassification", headImage}, {"ForConditionalGeneration", headSeq2Seq}, {"DoubleHeadsModel", headDouble},
 	{"ForMultipleChoice", headChoice}, {"RewardModel", headReward}, {"EncoderModel", headEncoder}, {"Model", headNone},
 }

@@ -103,7 +103,9 @@ func TestNothingStaysBehind(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			for _, s := range []Setting{{}, {Precision: "bf16-mixed"}, {Checkpointing: "full"}, {Attention: "eager", Precision: "fp32"}, {Loss: "chunked"}} {
-				s.Batch, s.Sequence = 1, 16
+				if s.Batch, s.Sequence = 1, 16; name == "wav2vec2" || name == "hubert" { // few positions of many samples
+					s.Sequence = 64
+				}
 				nothingStays(t, smallConfig(t, name), s)
 			}
 		})

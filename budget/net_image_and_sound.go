@@ -4,10 +4,7 @@ package budget
 // token in front, and learned positions.
 func (r *run) image(mod *model, b batchOf, batch int64) *value {
 	m, pt := r.m, mod.patch
-	n := mod.patches
-	if pt.class != nil {
-		n--
-	}
+	n := mod.patches - pt.before
 	pixels := &value{st: m.keep(b.pixels), n: batch * pt.pixels, e: m.wide}
 	x := m.replace(pixels, m.convolution(pixels, pt.weight, pt.bias, batch*n*mod.hidden, batch*pt.pixels))
 	if pt.class != nil {

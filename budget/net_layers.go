@@ -22,6 +22,7 @@ const (
 	layerNormWideKind            // olmo: a layer norm in float32, without weights
 	cohereNormKind               // a layer norm written out in float32
 	layerNormNarrowKind          // nemotron: a layer norm, under autocast in 16 bits
+	layerScaleKind               // no norm: a part's result times a weight for each channel
 )
 
 type norm struct {
@@ -37,8 +38,10 @@ func (n *norm) forward(m *machine, x *value) *value {
 		return n.oneKernel(m, x)
 	}
 	switch n.kind {
+	case layerScaleKind:
+		return m.mul(x, n.weight.val)
 	case rmsNormKind:
-		if m.opts.Framework == "litgpt" && !m.opts.Inference {
+		if !m.opts.Inference && (m.opts.Framework == "litgpt" || m.opts.Framework == "torchtune" && x.e == 2 && n.weight.val.e == 2) {
 			return n.rmsWide(m, x)
 		}
 		return n.rms(m, x)

@@ -107,6 +107,14 @@ func (r *run) outputsInPieces(h *value, batch batchOf, n int64) *value {
 		logits[i] = r.logits(x)
 	}
 	m.drop(pieces...)
+	r.rootDone(logits[n-1]) // backward comes to the last one first
+	wide := make([]*value, n)
+	for i, y := range logits {
+		wide[i] = r.returned(m.again(y))
+	}
+	m.drop(logits...)
+	logits = wide
+	r.forgetOutputs()
 	if r.shards != nil {
 		m.release(r.shards.flat)
 		r.shards.flat = nil
@@ -174,12 +182,25 @@ func (r *run) logits(h *value) *value {
 	})
 }
 
+// summary is what a classifier of whole sequences or images takes: the first position, and where it is twice as wide the mean
+// of the others beside it.
+func (r *run) summary(mod *model, x *value) *value {
+	first := r.pooled(mod, x, r.p.Batch)
+	if mod.head == nil || mod.head.in != 2*mod.hidden {
+		return first
+	}
+	mean := r.pooled(mod, x, r.p.Batch)
+	y := r.m.cat(first, mean)
+	r.m.drop(first, mean)
+	return y
+}
+
 // complexity: one step for each thing that a head may have
 func (r *run) projected(h *value) *value {
 	m, mod := r.m, r.mod
 	x := m.gatherTokens(h)
 	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss || len(mod.headParts) > 0) {
-		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+		x = m.replace(x, r.summary(mod, x))
 	}
 	for _, part := range mod.headParts {
 		switch part.kind {

@@ -99,6 +99,7 @@ type model struct {
 	deberta              *debertaStack
 	patch                *patching
 	conv                 *convolutions
+	waves                *waves
 	quant                *quantization // nil: every weight has the setting's type
 }
 

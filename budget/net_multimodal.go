@@ -4,6 +4,7 @@ package budget
 type patching struct {
 	weight, bias *parameter
 	class        *parameter // a token in front, nil without
+	before       int64      // tokens in front, of which the others are made like the first
 	pixels       int64      // numbers in one image
 }
 
@@ -78,7 +79,7 @@ func (b *builder) clipVision(v *Config, im *model) {
 		im.hidden, im.patches = h, n+1
 		cls := b.param("embeddings.class_embedding", RolePosition, h)
 		im.patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, ps)
-		im.patch.class = cls
+		im.patch.class, im.patch.before = cls, 1
 		im.position = b.param("embeddings.position_embedding.weight", RolePosition, n+1, h)
 		im.embedNorm = b.norm("pre_layrnorm", layerNormKind, h, true)
 		b.clipLayers(im, h, a, inner)

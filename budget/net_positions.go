@@ -31,6 +31,10 @@ func (m *model) positions() int64 {
 // withinPositions refuses tokens that a learned table has no row for: the
 // program would fail where it looks them up.
 func (p *plan) withinPositions() error {
+	if w := p.model.waves; w != nil && w.frames(p.Sequence) == 0 {
+		return fmt.Errorf("--seq %d: %s takes samples of sound, of which its convolutions need more for one position", p.Sequence,
+			p.model.config.Type)
+	}
 	n := p.model.positions()
 	if n <= 0 {
 		return nil

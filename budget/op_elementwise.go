@@ -27,6 +27,9 @@ func (m *machine) cast(x *value, e int64) *value {
 // that; torchao's NF4Tensor, which torchtune has, takes each half of the elements as indices of 64
 // bits, looks them up and scales them (nf4_tensor.py, get_original_weight).
 func (m *machine) unpacked(n int64) *storage {
+	if m.opts.fabric() && m.opts.Precision != "fp16" { // Lightning packs float16, which is unpacked and cast
+		defer m.release(m.alloc(n*m.width, Temporary))
+	}
 	if m.opts.Framework != "torchtune" || m.compiled || m.opts.Precision != "int4" {
 		return m.alloc(n*m.width, Temporary)
 	}
@@ -36,10 +39,25 @@ func (m *machine) unpacked(n int64) *storage {
 	return st
 }
 
+// mixedInt8 is what bitsandbytes' product in 8 bits takes beside its result (MatMul8bitLt in its
+// autograd/_functions.py, backends/cuda/ops.py): its input in float16 and in 8 bits, where outliers
+// are looked for, and a result in 32 bits and in float16.
+func (m *machine) mixedInt8(t, in, out int64) []*storage {
+	half := m.alloc(2*t*in, Temporary)
+	quantised := m.alloc(t*in, Temporary)
+	m.pulse(3*t*in, Temporary)
+	m.release(half)
+	beside := []*storage{quantised, m.alloc(4*t*out, Temporary)}
+	return append(beside, m.alloc(2*t*out, Temporary))
+}
+
 // weight is a parameter as an autocast operation sees it: a 16-bit copy, kept
 // for the whole autocast block when the parameter is trained.
 func (m *machine) weight(p *parameter) *value {
 	v := p.val
+	if p.packed && m.opts.inMixedInt8() {
+		return &value{st: m.alloc(0, Temporary), n: v.n, e: m.width}
+	}
 	if p.packed { // unpacked for this product alone
 		return &value{st: m.unpacked(v.n), n: v.n, e: m.width}
 	}
@@ -89,7 +107,14 @@ func (m *machine) linear(x *value, l *linear) *value {
 	}
 	t := x.n / l.in
 	eight := m.inEightBits(in, w, l)
+	packed := l.weight.packed
+	mixed := packed && m.opts.inMixedInt8()
+	var beside []*storage
+	if mixed {
+		beside = m.mixedInt8(t, l.in, l.out)
+	}
 	y := m.kept(t*l.out, w.e, true)
+	m.releaseAll(beside)
 	if b != nil || eight != nil {
 		m.pulse(m.cublas1, Workspace)
 	} else {
@@ -108,9 +133,11 @@ func (m *machine) linear(x *value, l *linear) *value {
 	default:
 		saved[0] = in.st
 	}
-	packed := l.weight.packed
-	if needX && packed && m.opts.keepsPackedInputs() {
+	if needX && packed && (mixed && m.replay.until == 0 || m.opts.keepsPackedInputs()) {
 		m.hoard = append(m.hoard, m.keep(in.st))
+		if mixed {
+			m.become(in.st, Activations)
+		}
 	}
 	if needX && !packed && !m.loose {
 		saved[1] = w.st

@@ -100,7 +100,11 @@ func (r *run) load() {
 		}
 		q.val = &value{st: m.alloc(own, Weights), n: q.Elements(), e: e, leaf: q}
 	}
-	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide, Weights)
+	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide+p.rotaryCaches(), Weights)
+	if e := p.model.embed; p.stableEmbedding() && e != nil {
+		m.alloc(e.val.bytes(), Weights)
+		m.alloc(e.val.bytes(), Gradients)
+	}
 }
 
 // staysWhole is up to how many elements ZeRO 3 keeps a parameter whole (stage3_param_persistence_threshold).
@@ -108,11 +112,15 @@ const staysWhole = 100_000
 
 // adapterWidth is the width of LoRA weights.
 func (p *plan) adapterWidth() int64 {
-	if p.mixed || p.LoRADtype == "fp32" {
+	if p.wideAdapters() {
 		return 4
 	}
 	return p.kept
 }
+
+// wideAdapters says whether adapters are float32. PEFT gives them their layer's type only where
+// that is a floating-point one.
+func (p *plan) wideAdapters() bool { return p.mixed || p.LoRADtype == "fp32" || p.inMixedInt8() }
 
 // keptBytes is a parameter, or its gradient, between steps.
 func (p *plan) keptBytes(q *parameter) int64 {

@@ -35,6 +35,7 @@ type machine struct {
 	leaving    []*storage              // those that are
 	over       *storage                // goes with the next node
 	hoard      []*storage              // inputs of packed products, which outlive the step
+	shared     *value                  // what dropout has left of the input of more than one adapter, nil without
 	compiled   bool                    // torch.compile fuses what is between products
 	bucket     *storage                // that ZeRO 1 and 2 reduce gradients in
 	filled     int64                   // elements in it

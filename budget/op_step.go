@@ -11,6 +11,7 @@ type run struct {
 	parts   []*run     // a pipeline rank's pieces, which have its machine
 	outputs []*storage // of the last stage, which the schedule hands out in the end
 	before  *storage   // what the last step's graph holds until this step's loss is there
+	old     *storage   // the last step's outputs, until this one's are there
 	// loaded is how many requests were made before the step.
 	loaded int
 }
@@ -67,11 +68,12 @@ func (r *run) forward() *forward {
 		}
 	case p.Loss == "chunked" && r.mod.languageModel():
 		r.end(Forward)
-		r.rootDone(h)
+		if p.Framework != "torchtune" {
+			r.rootDone(h)
+		}
 		loss = r.chunked(h, batch)
 	case p.Framework == "litgpt" && p.LoRA > 0 && p.Loss == "cross-entropy" && r.mod.languageModel():
 		r.end(Forward)
-		r.rootDone(h)
 		loss = r.outputsInPieces(h, batch, parts(p.Sequence, litgptPiece))
 	case p.Loss == "fused" && r.mod.languageModel():
 		r.end(Forward)
@@ -80,6 +82,10 @@ func (r *run) forward() *forward {
 		r.lossDone(loss)
 	default:
 		logits = r.logits(h)
+		if p.Framework == "torchtune" && logits.e < 4 { // modules/transformer.py, unembed: the model's own cast
+			logits = m.replace(logits, m.cast(logits, 4))
+			m.logit(logits)
+		}
 		r.rootDone(logits)
 		r.end(Forward)
 		if p.Loss == "smoothed" { // by the Trainer, once the model has returned
@@ -87,7 +93,14 @@ func (r *run) forward() *forward {
 			m.leaveAutocast()
 			h, logits = nil, r.returned(logits)
 		}
-		loss = r.lossOf(logits, batch, false)
+		if p.fabric() && r.mod.languageModel() {
+			m.drop(h)
+			h, logits = nil, r.returned(logits)
+			r.forgetOutputs()
+			loss = r.lossInChunks(logits, batch)
+		} else {
+			loss = r.lossOf(logits, batch, false)
+		}
 		r.lossDone(loss)
 	}
 	m.drop(h) // the model's own name for it, until it returns
@@ -112,9 +125,10 @@ func (r *run) forward() *forward {
 	return f
 }
 
-// returned are the outputs as the program gets them: in float32, where Accelerate converts them.
+// returned are the outputs as the program gets them: in float32, where Accelerate converts them, or
+// Lightning's Fabric, which does so in every precision (convert_output).
 func (r *run) returned(logits *value) *value {
-	if !r.p.Trainer || !r.p.mixed || logits.e == 4 {
+	if !r.p.fabric() && (!r.p.Trainer || !r.p.mixed) || logits.e == 4 {
 		return logits
 	}
 	f := r.m.cast(logits, 4)
@@ -141,6 +155,10 @@ func (r *run) backward(f *forward) {
 		r.reduce(r.shards.root)
 	}
 	m.emptyBucket()
+	if !r.p.keepsPackedInputs() { // the graph goes with the loss
+		m.releaseAll(m.hoard)
+		m.hoard = nil
+	}
 	r.end(Backward)
 	r.dropOutputs(&f.logits)
 	for _, s := range f.batch.all() {
@@ -194,6 +212,9 @@ func (r *run) batch() batchOf {
 		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
 	case mod.task == taskContrast:
 		b = batchOf{ids: in(8 * t), pixels: in(p.Batch * mod.vision.patch.pixels * p.wide), tokens: p.Batch}
+	case mod.waves != nil:
+		n := p.Batch * mod.waves.frames(p.Sequence)
+		b = batchOf{labels: in(8 * n), pixels: in(t * p.wide), tokens: n}
 	case mod.patch != nil:
 		b = batchOf{labels: in(8 * p.Batch), pixels: in(p.Batch * mod.patch.pixels * p.wide), tokens: p.Batch}
 	case mod.task == taskClassify:
@@ -240,6 +261,8 @@ func (r *run) network(b batchOf) *value {
 		return dec
 	case mod.patch != nil:
 		return r.body(mod, b, p.Batch, mod.patches, nil, 0)
+	case mod.waves != nil:
+		return r.body(mod, b, p.Batch, mod.waves.frames(p.Sequence), nil, 0)
 	default:
 		return r.body(mod, b, p.Batch, p.Sequence, nil, 0)
 	}
@@ -356,6 +379,9 @@ func (r *run) rootDone(y *value) {
 	}
 	g := r.groupOf(nil)
 	g.before = r.shards.last
+	if head := r.mod.head; head != nil && r.shards.ends[head.weight] != nil {
+		g.before = r.shards.ends[head.weight]
+	}
 	if !g.stays {
 		r.reshard(g)
 	}

@@ -24,6 +24,7 @@ var choices = map[string][]string{
 	"adapter":       {"lora", "rslora", "dora", "lora-fa", "ia3"},
 	"fsdp":          {"", "full", "hybrid"},
 	"reduce-dtype":  {"", "fp32", "bf16", "fp16"},
+	"fsdp-ends":     {"", "apart", "together"},
 	"float8-recipe": {"", "tensorwise", "rowwise", "rowwise_with_gw_hp"},
 	"allocator":     {"native", "expandable"},
 }
@@ -56,7 +57,7 @@ func (s Setting) checkWords() error {
 		{"schedule", s.Schedule}, {"framework", s.Framework},
 		{"loss", s.Loss}, {"offload", s.Offload},
 		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP},
-		{"reduce-dtype", s.ReduceDtype}, {"float8-recipe", s.Float8Recipe}, {"allocator", s.Allocator}} {
+		{"reduce-dtype", s.ReduceDtype}, {"fsdp-ends", s.FSDPEnds}, {"float8-recipe", s.Float8Recipe}, {"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
 		}
@@ -199,7 +200,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	mod, err := c.network()
+	mod, err := c.builtBy(s).network()
 	if err != nil {
 		return nil, err
 	}
@@ -222,7 +223,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if mod.patch != nil {
 		p.Sequence = mod.patches
 	}
-	for _, f := range []func() error{p.stages, p.overflow, p.tensorParallel, p.addAdapters} {
+	for _, f := range []func() error{p.stages, p.overflow, p.packedShards, p.tensorParallel, p.addAdapters} {
 		if err := f(); err != nil {
 			return nil, err
 		}
@@ -281,6 +282,15 @@ func (p *plan) autocastsNarrow() bool {
 // frozenPacked says whether adapters are trained on packed weights.
 func (p *plan) frozenPacked() bool {
 	return p.adapts() && (p.Precision == "int8" || p.Precision == "int4" || p.packing() != nil)
+}
+
+// packedShards refuses those that libraries refuse: recorded were bitsandbytes 0.50 and torchao 0.18.
+func (p *plan) packedShards() error {
+	if p.inMixedInt8() && p.FSDP != "" && p.sharded() {
+		return fmt.Errorf("--fsdp doesn't shard weights in 8 bits: bitsandbytes' lose their scales (FSDP2) or can't be " +
+			"flattened (FSDP1), torchao's can't be split: take --precision int4, or leave --fsdp out")
+	}
+	return nil
 }
 
 // stages refuses a pipeline that the model cannot be divided into.

@@ -112,6 +112,9 @@ func (s Setting) words() map[string]any {
 		m["fsdp_version"], m["fsdp_shards"], m["keep_gathered"], m["reduce_dtype"] = cmp.Or(s.FSDPVersion, 2), s.Shards,
 			s.KeepGathered, s.ReduceDtype
 	}
+	if s.FSDPEnds != "" {
+		m["fsdp_ends"] = s.FSDPEnds
+	}
 	if s.ExpertLoad > 1 {
 		m["expert_load"] = s.ExpertLoad
 	}

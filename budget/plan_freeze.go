@@ -40,18 +40,44 @@ func trains(qs []*parameter) bool {
 // unevenTensors adds to the optimizer's tensors what the fullest rank has more than its even
 // share: of a flat tensor some ranks have frozen parameters, and others those that are trained.
 func (p *plan) unevenTensors(ts []optTensor) []optTensor {
-	var trained, frozen int64
-	inBlocks := paramsOf(p.trained().blocks)
-	for _, q := range p.trained().params {
-		switch {
-		case q.joined:
-			frozen += q.Elements()
-		case q.trainable && !inBlocks[q]:
-			trained += q.Elements()
+	if !slices.ContainsFunc(p.trained().params, func(q *parameter) bool { return q.joined }) {
+		return ts
+	}
+	k := p.shards(false)
+	mine, inBlocks := make([]int64, k), paramsOf(p.trained().blocks) // trained elements of each rank
+	var all int64
+	unit := func(qs []*parameter) {
+		var n, at int64
+		for _, q := range qs {
+			n += q.Elements()
+		}
+		part := max(parts(n, k), 1)
+		for _, q := range qs {
+			for end := at + q.Elements(); at < end; {
+				rank, next := at/part, min(end, (at/part+1)*part)
+				if q.trainable {
+					mine[rank], all = mine[rank]+next-at, all+next-at
+				}
+				at = next
+			}
 		}
 	}
-	if k := p.shards(false); frozen > 0 {
-		ts = append(ts, optTensor{n: k*min(trained, parts(trained+frozen, k)) - trained, width: p.kept})
+	for _, b := range p.trained().blocks {
+		unit(inUnit(b))
 	}
-	return ts
+	unit(slices.DeleteFunc(slices.Clone(p.trained().params), func(q *parameter) bool { return inBlocks[q] }))
+	return append(ts, optTensor{n: k*slices.Max(mine) - all, width: p.kept})
+}
+
+// inUnit is a block's parameters in the order of its modules: adapters come after what they hang on.
+func inUnit(b *block) (qs []*parameter) {
+	for _, q := range b.params {
+		qs = append(qs, q)
+		for _, a := range b.adapters {
+			if a.Name == q.Name {
+				qs = append(qs, a)
+			}
+		}
+	}
+	return qs
 }

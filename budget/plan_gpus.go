@@ -210,6 +210,9 @@ var notes = []struct {
 	{func(p *plan) bool { x := p.model.mixer(); return !p.Inference && x != nil && x.delta },
 		"the mixers' activations are those of their fused kernels; without them (flash-linear-attention) the Python code " +
 			"keeps much more"},
+	{func(p *plan) bool { return p.model.waves != nil },
+		"--seq counts samples of sound; the feature encoder is trained, too (freeze_feature_encoder() spares most of what its " +
+			"convolutions keep), and no layer is dropped"},
 	{func(p *plan) bool { return p.Offload != "none" },
 		"offload {offload}: optimizer state is in host memory and moves over PCIe each step"},
 	{func(p *plan) bool { return p.Precision == "fp8-mixed" },
@@ -227,6 +230,8 @@ var notes = []struct {
 		"text only: an image adds the vision encoder's activations"},
 	{func(p *plan) bool { return p.KeepGradients },
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
+	{func(p *plan) bool { return !p.Inference && p.dp > 1 && !p.sharded() && p.Zero == 0 },
+		"each data-parallel GPU has a whole copy of the model (DDP): --fsdp full or --zero 3 divides it"},
 	{func(p *plan) bool { return p.titan() },
 		"model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query head, logits " +
 			"deleted before backward; --framework transformers takes them as Transformers'"},
@@ -240,8 +245,15 @@ var notes = []struct {
 		"the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
 			"--framework transformers takes it as Transformers'"},
 	{func(p *plan) bool { return p.keepsPackedInputs() },
-		"bitsandbytes before 0.44 keeps the inputs of packed products until the next loss replaces this one; newer " +
-			"versions don't"},
+		"packed weights are taken as litgpt's of 2024, with a bitsandbytes that keeps the inputs of packed products until the next " +
+			"loss replaces this one; --torch 2.5 or newer takes those since, which has the embeddings twice, with a gradient"},
+	{func(p *plan) bool { return p.stableEmbedding() },
+		"litgpt puts other embeddings in the place of the first ones beside packed weights: both are there, with a gradient that " +
+			"nothing sets to zero"},
+	{func(p *plan) bool {
+		return p.Offload == "optimizer" && strings.HasSuffix(p.Optimizer, "-8bit") && !p.Inference
+	}, "state of bitsandbytes' paged optimizers is in managed memory, which PyTorch doesn't count: it is on the GPU as long as there is " +
+		"room"},
 	{func(p *plan) bool { return p.Framework == "deepspeed" && !p.Inference },
 		"--framework deepspeed changes nothing: what DeepSpeed shards is said by --zero"},
 	{func(p *plan) bool { return p.deepspeed() && p.Zero < 3 && p.ReduceBucket == 0 && p.Offload == "none" },
@@ -257,8 +269,11 @@ var notes = []struct {
 	}, "--checkpointing selective changes nothing for attention: a fused kernel keeps no scores to begin with"},
 	{func(p *plan) bool { return p.Float8 && !p.Compile && !p.Inference },
 		"--float8 without --compile: each cast to 8 bits is taken in the steps of eager mode, of which float32 copies are two"},
-	{func(p *plan) bool { return p.Precision == "int8" && p.sharded() && !p.Inference },
-		"weights in 8 bits are taken as sharded and gathered in 8 bits: bitsandbytes' under FSDP or ZeRO 3 weren't recorded"},
+	{func(p *plan) bool { return p.inMixedInt8() },
+		"weights in 8 bits are taken as bitsandbytes': each layer keeps its input until the loss is deleted, checkpointed or " +
+			"not; a variable that has the loss until the next step has these as long"},
+	{func(p *plan) bool { return p.inMixedInt8() && p.sharded() },
+		"weights in 8 bits are taken as sharded and gathered in 8 bits: bitsandbytes' under ZeRO 3 weren't recorded"},
 	{func(p *plan) bool { return p.Float8AllGather && (p.FSDP == "" || p.flatUnits()) && !p.Inference },
 		"--float8-all-gather is of FSDP2: without --fsdp, and with --fsdp-version 1, it is --float8"},
 	{func(p *plan) bool {
@@ -314,9 +329,17 @@ var notes = []struct {
 		"--no-limit-all-gathers is of --fsdp-version 1: FSDP2 has no such setting, and it changes nothing"},
 	{func(p *plan) bool { return p.FSDP == "hybrid" && p.shards(false) == p.dp },
 		"--fsdp hybrid is full here: all GPUs share one copy of the model"},
-	{func(p *plan) bool { return p.flatUnits() && len(p.adapters) > 0 },
-		"adapters are units of their own, as PEFT's fsdp_auto_wrap_policy makes them; in one unit with frozen weights, " +
-			"their gradients would be joined to a tensor as large as the whole unit"},
+	{func(p *plan) bool { return p.flatUnits() && len(p.adapters) > 0 && !p.OneUnit },
+		"adapters are units of their own, as PEFT's fsdp_auto_wrap_policy makes them; --one-unit has them in one with the " +
+			"block's frozen weights, which get gradients as well then"},
+	{func(p *plan) bool { return p.flatUnits() && len(p.adapters) > 0 && p.OneUnit },
+		"adapters are in one unit with the block's frozen weights, which get gradients as well: PEFT's fsdp_auto_wrap_policy " +
+			"would save these"},
+	{func(p *plan) bool {
+		return p.LoRA > 0 && p.LoRATargets == "all" && p.linearExperts()[0] != nil && p.bareExpertsOnly()
+	}, "--lora-targets all leaves experts out: PEFT stops at DoRA and dropout on them, and packed ones weren't recorded"},
+	{func(p *plan) bool { return p.OneUnit && (!p.flatUnits() || len(p.adapters) == 0) },
+		"--one-unit is of adapters with --fsdp and --fsdp-version 1: without, it changes nothing"},
 	{func(p *plan) bool { return p.PP == 1 && (p.MicroBatches > 0 || p.Schedule != "1f1b") },
 		"--micro-batches and --schedule are of a pipeline: without --pp they change nothing"},
 	{func(p *plan) bool { return p.Schedule == "zbv" && p.PP > 1 },

@@ -86,8 +86,8 @@ var optimizers = map[string]optimizerRow{
 	"none":        {},
 }
 
-const eightBitNote = "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --framework transformers --trainer those " +
-	"of embeddings, too"
+const eightBitNote = "bitsandbytes keeps tensors under 4,096 elements in 32 bits, with --framework transformers --trainer " +
+	"those of embeddings, too"
 
 // Optimizers lists the names, sorted.
 func Optimizers() []string { return slices.Sorted(maps.Keys(optimizers)) }

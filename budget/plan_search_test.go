@@ -23,7 +23,7 @@ func TestPlans(t *testing.T) {
 		{"405B on 128", llama405B, Setting{Optimizer: "adamw-fused", GPUs: 128, Sequence: 8192, Framework: "megatron"}, h100, "--fsdp full --tp 8 --sequence-parallel --optimizer adamw-fused --checkpointing full --master-weights", 1},
 		{"8B on one", llama8B, Setting{Sequence: 512}, h100, "--precision bf16 --batch 2", 5},
 		{"1.5B on 12 GB", qwen15B, Setting{Sequence: 1024}, GPU{Name: "12", Capacity: 12282 * mib, Context: 300 * mib}, "--optimizer adamw-8bit", 5},
-		{"32B on two of 24 GB", qwen32B, Setting{Sequence: 2048, GPUs: 2, LoRA: 16}, GPU{Name: "24", Capacity: 24080 * mib, Context: 460 * mib}, "--precision int4 --batch 1 --seq 2048 --gpus 2 --fsdp full --checkpointing full --loss fused", 1},
+		{"32B on two of 24 GB", qwen32B, Setting{Sequence: 2048, GPUs: 2, LoRA: 16}, GPU{Name: "24", Capacity: 24080 * mib, Context: 460 * mib}, "--precision int4 --batch 2 --seq 2048 --gpus 2 --fsdp full --checkpointing full --loss fused", 1},
 		{"adapters that are asked for", llama8B, Setting{Sequence: 1024, LoRA: 64, Adapter: "dora"}, h100, "--lora 64 --adapter dora", 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

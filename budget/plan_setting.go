@@ -96,6 +96,7 @@ type Setting struct {
 	Compile             bool   // torch.compile on every block, or on the whole model where that is the framework's way
 	CUDAGraphs          bool   // compiled code is captured in CUDA graphs, which have a pool of their own
 	OptimizerInBackward bool   // a parameter's step comes as soon as its gradient is there
+	FSDPEnds            string // torchtune's custom_sharded_layers: apart, together; empty: as its recipes have it
 	ActivationOffload   bool   // saved activations lie in host memory until backward
 	MixerKernels        bool   // mamba-ssm's kernels run mamba-2's mixers
 	Liger               bool   // Liger's kernels for norms, rotations and gated layers
@@ -125,6 +126,7 @@ type Setting struct {
 	KeepGathered   bool   // gathered parameters stay from forward to backward
 	ReduceDtype    string // fp32 bf16 fp16: what FSDP reduces gradients in; empty: the wider of shards and compute type
 	FreeGathers    bool   // FSDP1 gathers ahead without limit
+	OneUnit        bool   // FSDP1's unit is a block with its adapters
 	GPUs           int64  // altogether, 0: the fewest that the model can be divided over
 	TP, PP, EP, CP int64
 	Offload        string // none optimizer params
@@ -321,9 +323,22 @@ func (p *plan) compiledWhole() bool {
 }
 
 // keepsPackedInputs says whether a product with packed weights keeps its input, though
-// nothing needs it: bitsandbytes did until 0.44, and litgpt pins a version before that. It
+// nothing needs it: bitsandbytes did until 0.44, and litgpt pinned a version before that until 2025. It
 // is no saved tensor, but hangs on the graph, and goes when the next loss replaces this one.
-func (p *plan) keepsPackedInputs() bool { return p.Framework == "litgpt" && p.packing() != nil }
+func (p *plan) keepsPackedInputs() bool {
+	return p.Framework == "litgpt" && p.packing() != nil && p.pinnedBitsandbytes()
+}
+
+// pinnedBitsandbytes says whether litgpt is as old as what it has published of packed weights: a PyTorch since 2.5 has to be
+// named for another.
+func (p *plan) pinnedBitsandbytes() bool { return p.Torch == "" || p.torchBefore(2, 5) }
+
+// inMixedInt8 says whether packed products are bitsandbytes' in 8 bits. These keep their inputs on the
+// graph, which checkpointing knows nothing of.
+func (p *plan) inMixedInt8() bool {
+	z := p.packing()
+	return !p.Inference && (p.Precision == "int8" || z != nil && z.method == "bitsandbytes" && z.bits == 8)
+}
 
 // megatron says whether the model is Megatron-LM's.
 func (p *plan) megatron() bool { return p.Framework == "megatron" || p.Framework == "nemo" }

@@ -84,7 +84,7 @@ func (r *run) groupOf(b *block) *group {
 			return g
 		}
 		g := &group{params: append(slices.Clone(b.params), b.adapters...), stays: r.p.staysGathered(false)}
-		g.small = r.p.flatUnits() && len(b.adapters) > 0
+		g.small = r.p.flatUnits() && !r.p.OneUnit && len(b.adapters) > 0
 		s.blocks[b] = g
 		g.gathered = r.p.gatheredBytes(g.params)
 		return g
@@ -114,16 +114,26 @@ func (r *run) groupOf(b *block) *group {
 }
 
 // staysGathered says whether a unit's parameters stay from forward to backward: the root's
-// do unless torchtitan says otherwise.
+// do unless the framework asks for it to go, as torchtitan and torchtune do.
 func (p *plan) staysGathered(root bool) bool {
-	return p.KeepGathered || p.titan() && p.PP > 1 || root && (!p.titan() || p.flatUnits())
+	goes := p.titan() || p.Framework == "torchtune"
+	return p.KeepGathered || p.titan() && p.PP > 1 || root && (!goes || p.flatUnits())
 }
 
-// ownUnits says whether embeddings and head are units of their own: torchtune's recipes for
-// models of 70 billion parameters and more have them so (custom_sharded_layers).
+// ownUnits says whether embeddings and head are units of their own, as custom_sharded_layers makes them: torchtune's
+// recipes that train Llama 3 in full have them so, those with adapters and of other models don't.
 func (p *plan) ownUnits() bool {
-	return p.Framework == "torchtune" && p.sharded() && p.whole.Total > 60e9 && !p.model.tied
+	if p.Framework != "torchtune" || !p.sharded() || p.model.tied {
+		return false
+	}
+	if p.FSDPEnds != "" {
+		return p.FSDPEnds == "apart"
+	}
+	return !p.adapts() && p.model.config.Type == "llama" && p.model.vocab > wordsOfLlama2
 }
+
+// wordsOfLlama2 is a bound between vocabularies: Llama 2 has 32,000 words, Llama 3 128,256.
+const wordsOfLlama2 = 100_000
 
 func (p *plan) ownUnit(q *parameter) bool {
 	return p.ownUnits() && (q == p.model.embed || p.model.head != nil && q == p.model.head.weight)
@@ -169,7 +179,16 @@ func (p *plan) gatheredBytes(qs []*parameter) (n int64) {
 	return n
 }
 
+// gatheredOne is one of them, with the original where a copy of it is trained: its unit gathers both.
 func (p *plan) gatheredOne(q *parameter) int64 {
+	n := p.gatheredAlone(q)
+	if q.copied && n > 0 {
+		n += p.padded(q) * min(p.kept, p.width)
+	}
+	return n
+}
+
+func (p *plan) gatheredAlone(q *parameter) int64 {
 	switch z := p.packing(); {
 	case q.expert() && p.expertsWhole(), p.deepspeed() && p.Zero == 3: // counted as a whole
 		return 0
@@ -236,7 +255,7 @@ func (r *run) gatherAhead(g *group) {
 func (r *run) allGather(g *group) *storage {
 	m, p := r.m, r.p
 	own := parts(g.gathered, p.shards(false))
-	if p.flatUnits() && p.kept == p.width { // it is sent as it lies
+	if p.kept == p.width { // it is sent as it lies
 		own = 0
 	}
 	m.stream = gatherStream
@@ -247,7 +266,7 @@ func (r *run) allGather(g *group) *storage {
 	for _, q := range g.params { // this rank's part in 8 bits
 		if p.gathersEight(q) {
 			st := m.eagerCast(parts(q.Elements(), p.shards(false)), p.kept)
-			own -= st.bytes
+			own = max(own-st.bytes, 0)
 			eight = append(eight, st)
 		}
 	}

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -132,8 +133,8 @@ func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
 
 // sequenceFree: images and sound have one length.
 func (b *Budget) sequenceFree() bool {
-	c := b.Model.Type
-	return c != "vit" && c != "clip" && c != "whisper"
+	return !slices.Contains([]string{"vit", "deit", "dinov2", "dinov2_with_registers", "clip", "whisper", "wav2vec2", "hubert"},
+		b.Model.Type)
 }
 
 // looseness is reserved over allocated, for settings much like this one; 0 where nothing
@@ -348,6 +349,9 @@ var rungs = []rung{
 	{"chunked or fused cross entropy", "--loss chunked", "a little time in the loss",
 		func(s *Setting) bool { return s.Loss == "default" || s.Loss == "cross-entropy" },
 		func(s *Setting) { s.Loss = "chunked" }},
+	{"sharding over the GPUs (FSDP)", "--fsdp full", "communication",
+		func(s *Setting) bool { return s.FSDP == "" && s.Zero < 3 && s.GPUs > s.TP*s.PP },
+		func(s *Setting) { s.FSDP, s.Zero = "full", 0 }},
 	{"gradient checkpointing", "--checkpointing full", "about a third more compute",
 		func(s *Setting) bool { return s.Checkpointing != "full" }, func(s *Setting) { s.Checkpointing = "full" }},
 	{"half the micro-batch, twice the accumulation", "--batch N/2 --accumulate 2",
@@ -362,9 +366,6 @@ var rungs = []rung{
 	{"4-bit base weights (QLoRA)", "--precision int4", "slower, a little noise in the base",
 		func(s *Setting) bool { return s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16") },
 		func(s *Setting) { s.Precision = "int4" }},
-	{"sharding over more GPUs (FSDP)", "--fsdp full --gpus N", "more GPUs, communication",
-		func(s *Setting) bool { return s.FSDP == "" && s.Zero < 3 && s.GPUs > 1 && !s.adapts() },
-		func(s *Setting) { s.FSDP, s.Zero = "full", 0 }},
 	{"optimizer on the CPU", "--offload optimizer", "PCIe traffic every step",
 		func(s *Setting) bool { return s.Offload == "none" }, func(s *Setting) { s.Offload = "optimizer" }},
 	{"shorter sequences, by half", "--seq N/2", "shorter context", func(s *Setting) bool { return s.Sequence > 256 },

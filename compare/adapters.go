@@ -9,6 +9,7 @@ type adapters struct {
 	rank    int64 // 0: there are none
 	targets string
 	width   int64 // bytes of a weight
+	bytes   int64 // of all of them
 }
 
 // adapting looks for the adapters of a setting among weights.
@@ -19,8 +20,8 @@ type adapting struct {
 }
 
 // dtype is the word for adapters' width beside weights of another.
-func (a adapters) dtype(element int64) string {
-	if a.width == element {
+func (a adapters) dtype(w stored) string {
+	if a.width == w.element && w.bits == 0 || a.width == 2 {
 		return "model"
 	}
 	return "fp32"
@@ -34,7 +35,7 @@ var usualTargets = []string{"all", "qv", "q_proj,k_proj,v_proj,o_proj", "q_proj,
 // of those that are said and of the usual ones.
 func (o *observed) adapters(s budget.Setting, w stored) adapters {
 	state := o.stateBytes()
-	if w.extra == 0 || state == 0 || w.extra*4 > w.bytes || state > 4*w.extra || w.copies > 1.5 {
+	if w.extra == 0 || state == 0 || w.extra*4 > w.bytes && w.bits == 0 || state > 4*w.extra || w.copies > 1.5 {
 		return adapters{}
 	}
 	s = s.Defaults()
@@ -43,30 +44,34 @@ func (o *observed) adapters(s budget.Setting, w stored) adapters {
 		s.LoRATargets = targets
 		for _, width := range []int64{4, 2} {
 			a := adapting{o.config, s, w}
-			if rank := a.rank(width); rank > 0 {
-				return adapters{rank, targets, width}
+			if rank, bytes := a.rank(width); rank > 0 {
+				return adapters{rank, targets, width, bytes}
 			}
 		}
 	}
 	return adapters{}
 }
 
-// rank is the adapters', 0 where they aren't of these layers and this width.
-func (a *adapting) rank(width int64) int64 {
+// rank is the adapters', 0 where they aren't of these layers and this width. Beside packed
+// weights lie their scales, so that no sum tells it.
+func (a *adapting) rank(width int64) (rank, bytes int64) {
 	said := max(a.s.LoRA, 1)
 	a.s.LoRA = 1
 	n, _ := a.bytes(width)
 	if n == 0 {
-		return 0
+		return 0, 0
 	}
-	if a.s.LoRA = (a.w.extra + n/2) / n; a.s.LoRA < 1 {
-		a.s.LoRA = said
+	ranks := []int64{max((a.w.extra+n/2)/n, 1), said}
+	if a.w.bits > 0 {
+		ranks = []int64{said, 256, 128, 64, 32, 16, 8, 4}
 	}
-	n, here := a.bytes(width)
-	if !here || 100*max(n-a.w.extra, a.w.extra-n) > a.w.extra {
-		return 0
+	for _, a.s.LoRA = range ranks {
+		n, here := a.bytes(width)
+		if here && (a.w.bits > 0 && n <= a.w.extra || 100*max(n-a.w.extra, a.w.extra-n) <= a.w.extra) {
+			return a.s.LoRA, n
+		}
 	}
-	return a.s.LoRA
+	return 0, 0
 }
 
 // bytes are those of the setting's adapters, 0 where the model can't have them, and whether

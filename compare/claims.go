@@ -63,10 +63,27 @@ func (r *refuting) shards() {
 	}
 }
 
+// precision takes the weights' type, and whether they are computed with in a narrower one.
+func (r *refuting) precision() (mixed bool) {
+	s, w := r.s, r.w
+	if w.bits > 0 {
+		r.take("precision", true, func() { s.Precision = fmt.Sprintf("int%d", w.bits) },
+			"int%d: %d bits for each weight of the layers", w.bits, w.bits)
+		r.take("prepare-kbit", true, func() { s.PrepareKbit = w.element == 4 },
+			"%d bytes for each weight that isn't packed", w.element)
+		return false
+	}
+	mixed = w.element == 4 && r.narrowCompute(w.bytes)
+	name := precisionName(w.element, mixed, r.shows(scaler))
+	r.take("precision", w.element > 0, func() { s.Precision = name }, "%s: %d bytes for each weight%s", name, w.element,
+		precisionWhy(mixed, w))
+	return mixed
+}
+
 // layout refutes what is said of how the model lies on GPUs.
 func (r *refuting) layout() {
 	s := r.s
-	if r.whole {
+	if r.whole && r.why["tp"] == "" {
 		one := "every tensor of the model is here, uncut"
 		r.refute("tp", s.TP > 1, func() { s.TP, s.SequenceParallel, s.AsyncTP = 1, false, false }, one)
 		r.refute("pp", s.PP > 1, func() { s.PP = 1 }, one)
@@ -84,6 +101,9 @@ func (r *refuting) layout() {
 // trained refutes what is said of the way in which a step is made.
 func (r *refuting) trained() {
 	s, state := r.s, r.stateBytes()
+	r.take("liger", r.shows(ligerKernels), func() { s.Liger = true }, "Liger's kernels are on the stacks")
+	r.take("activation-offload", r.shows(hostSaved) && s.Checkpointing != "offload", func() { s.ActivationOffload = true },
+		"saved activations go to host memory")
 	r.refute("lora", r.whole && s.LoRA > 0 && 1000*r.w.extra < r.w.bytes && 4*state > r.w.bytes, func() { s.LoRA = 0 },
 		"the optimizer has state for all weights, and none are beyond the model's")
 	if !r.step {
@@ -118,29 +138,37 @@ func (r *refuting) unseen() {
 // shared takes over how many GPUs ZeRO 1 and 2 share the optimizer's state: as many as its
 // bytes say.
 func (r *refuting) shared() {
-	s, state := r.s.Defaults(), r.stateBytes()
-	ranks := s.GPUs / max(s.TP*s.PP*s.CP, 1)
-	if s.Zero < 1 || s.Zero > 2 || ranks < 2 || state == 0 || r.observed.step == nil || r.given["gpus"] {
+	s, d := r.s, r.s.Defaults()
+	ranks := d.GPUs / max(d.TP*d.PP*d.CP, 1)
+	if s.Zero < 1 || s.Zero > 2 || ranks < 2 || r.observed.step == nil || r.given["gpus"] {
 		return
 	}
+	n := math.Round(r.stateOf() * float64(ranks) / float64(max(r.stateBytes(), 1)))
+	if n < 1 || n > 1<<16 || int64(n) == ranks || !r.hasStateOf(float64(ranks)/n) {
+		return
+	}
+	s.GPUs = int64(n) * d.GPUs / ranks
+	if n == 1 {
+		s.Zero = 0
+		r.note("gpus", "all of the optimizer's state is here")
+		return
+	}
+	r.note("gpus", fmt.Sprintf("1/%.0f of the optimizer's state is here", n))
+}
+
+// stateOf is the optimizer's state by the setting's budget, 0 where that can't be.
+func (r *refuting) stateOf() (bytes float64) {
 	b, err := budget.Compute(r.config, *r.s)
-	if err != nil {
-		return
+	for i := 0; err == nil && i < len(b.Phases); i++ {
+		bytes = max(bytes, float64(b.Phases[i].Categories[budget.OptimizerState]))
 	}
-	var whole float64
-	for _, p := range b.Phases {
-		whole = max(whole, float64(p.Categories[budget.OptimizerState])*float64(ranks))
-	}
-	n := math.Round(whole / float64(state))
-	if n >= 1 && int64(n) != ranks && math.Abs(whole/n/float64(state)-1) < 0.03 {
-		r.s.GPUs = int64(n) * s.GPUs / ranks
-		if n == 1 {
-			r.s.Zero = 0
-			r.note("gpus", "all of the optimizer's state is here")
-			return
-		}
-		r.note("gpus", fmt.Sprintf("1/%.0f of the optimizer's state is here", n))
-	}
+	return bytes
+}
+
+// hasStateOf reports whether as much state is here as the setting has, so many times.
+func (r *refuting) hasStateOf(times float64) bool {
+	state := float64(r.stateBytes())
+	return state > 0 && math.Abs(r.stateOf()*times/state-1) < 0.03
 }
 
 // loop takes whose code trains: a library's, Transformers' Trainer, or a loop of one's own.
@@ -153,7 +181,11 @@ func (r *refuting) loop() {
 		return
 	}
 	name := r.library()
+	r.code = name
 	s.Framework, s.Trainer = r.takeWord("framework", s.Framework, name), r.trainer(name)
+	if s.Framework == "" && s.ActivationOffload {
+		s.Framework = "transformers" // not torchtune's, which has a stream of its own for it
+	}
 	switch {
 	case r.given["trainer"]:
 	case name == "":
@@ -177,7 +209,7 @@ func (r *refuting) trainer(library string) bool {
 		return r.s.Trainer
 	}
 	theirs := library == "transformers" || library == "trl"
-	return r.shows(converted) || theirs && (r.w.element == 4 || strings.HasSuffix(r.s.Optimizer, "-8bit")) ||
+	return r.shows(converted) || theirs && (r.w.element == 4 || strings.HasSuffix(r.s.Optimizer, "-8bit") || r.shows(liger)) ||
 		r.s.FSDP != "" && r.shows(accelerated)
 }
 
@@ -188,6 +220,7 @@ func (r *refuting) loss() {
 	pieces := s.Loss == "chunked" || s.Loss == "fused"
 	r.refute("loss", pieces && whole, func() { s.Loss = "default" }, "the logits of all tokens are there at once")
 	r.take("loss", r.shows(liger), func() { s.Loss = "fused" }, "loss: a fused kernel of head and cross entropy")
+	r.take("loss", r.shows(smoothing), func() { s.Loss = "smoothed" }, "loss: smoothed labels, by the Trainer")
 	direct := r.shows(directLoss) && !r.shows(libraryLoss) || r.narrowLoss(s.Precision)
 	r.take("loss", !r.shows(liger) && direct && (whole || !pieces), func() { s.Loss = "cross-entropy" },
 		"loss: cross entropy straight from the logits")
@@ -307,16 +340,8 @@ var claims = []claim{
 		to.Float8, to.Float8AllGather, to.MXFP8 = from.Float8, from.Float8AllGather, from.MXFP8
 		to.Float8Recipe = from.Float8Recipe
 	}},
-	{"trained by", []string{"framework", "trainer"}, trainedBy,
+	{"trained by", []string{"framework", "trainer"}, func(s *budget.Setting) string { return loops[s.Framework] },
 		func(to, from *budget.Setting) { to.Framework, to.Trainer = from.Framework, from.Trainer }},
-}
-
-// trainedBy is whose loop trains.
-func trainedBy(s *budget.Setting) string {
-	if s.Framework == "transformers" && !s.Trainer {
-		return loops[""]
-	}
-	return loops[s.Framework]
 }
 
 // over says over how many GPUs something is divided.
@@ -380,7 +405,10 @@ func (n *notes) says(x *claim) (says bool, why string) {
 // differences are the fields of which files say something else than what was taken.
 func (n *notes) differences(claimed, taken budget.Setting) []Difference {
 	out := []Difference{}
-	claimed, taken = claimed.Defaults(), taken.Defaults()
+	said := claimed.Framework
+	if claimed, taken = claimed.Defaults(), taken.Defaults(); n.why["trainer"] != "" {
+		claimed.Framework, taken.Framework = said, n.code
+	}
 	for i := range claims {
 		x := &claims[i]
 		says, why := n.says(x)

@@ -16,6 +16,9 @@ import (
 // the one that it has without files.
 func TestClaims(t *testing.T) {
 	const gpt2, none = "recordings/gpt2_fp32_adamw__hf_loop/snapshot_late", "scenarios/qwen2_sgd__none"
+	const gather = "recordings/true_shortage_oom__fsdp_gather/snapshot_python"
+	const llama = `{"model_type":"llama","vocab_size":32000,"hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":8,` +
+		`"num_attention_heads":32,"num_key_value_heads":8}`
 	qwen2 := smallConfig("qwen2", "Qwen2ForCausalLM", 8, 2, 1024)
 	for _, tt := range []struct {
 		name, recording, config string
@@ -60,6 +63,9 @@ func TestClaims(t *testing.T) {
 		{"several", gpt2, "", []string{"checkpointing", "lora", "batch", "tp"}, func(s *budget.Setting) {
 			s.Checkpointing, s.LoRA, s.Batch, s.TP = "full", 8, 1, 2
 		}, map[string]string{"checkpointing": "none", "adapters": "none", "batch": "8", "tensor parallelism": "none"}},
+		{"two shards of float32, and not whole weights of 16 bits", gather, llama, []string{"fsdp", "gpus", "precision"},
+			func(s *budget.Setting) { s.FSDP, s.GPUs, s.Precision = "full", 8, "bf16-mixed" },
+			map[string]string{"sharding": "FSDP over 2 GPUs"}},
 		{"checkpointing that no stack shows", none, qwen2, []string{"checkpointing"}, func(s *budget.Setting) {
 			s.Checkpointing = "full"
 		}, map[string]string{"checkpointing": "none"}},

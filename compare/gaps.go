@@ -92,6 +92,8 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 	case (c == classify.Logits || c == classify.KVCache) && more > 0 && g.r.Measured.Phase != nil &&
 		*g.r.Measured.Phase == budget.Optimizer.String():
 		return "the step's outputs are still held when the optimizer runs: del them after the backward pass"
+	case c == classify.Logits && g.ranks > 1 && 2*more > g.r.Measured.Categories[c.String()]:
+		return "each rank has the logits of the whole vocabulary: parallelize the loss, too"
 	case c == classify.KVCache && more > 0 && g.training:
 		return "keys and values are cached in training: use_cache=False"
 	case g.other && c != classify.Weights:

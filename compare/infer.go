@@ -14,6 +14,7 @@ import (
 type notes struct {
 	given, claimed, unasked map[string]bool   // flags of the user's, of files beside, and what none of their fields says
 	why                     map[string]string // by flag, what the recording shows
+	code                    string            // whose training it shows, where why has a word of the trainer
 	said                    []string
 }
 
@@ -42,15 +43,15 @@ func (o *observed) infer(theory Theory) (budget.Setting, stored, *notes) {
 	}
 	n.take("inference", !o.training, func() { s.Inference = true }, "inference: no backward pass is in the recording")
 	w := o.storedWeights()
-	mixed := w.element == 4 && o.narrowCompute(w.bytes)
-	name := precisionName(w.element, mixed, o.shows(scaler))
-	n.take("precision", w.element > 0, func() { s.Precision = name }, "%s: %d bytes for each weight%s", name, w.element,
-		precisionWhy(mixed, w))
+	if w.foreign() {
+		w = n.divided(o, &s, w)
+	}
+	r := o.refuting(&s, w, n)
+	mixed := r.precision()
 	if w.foreign() && o.parameters > 0 {
 		n.said = append(n.said, fmt.Sprintf("the weights are another model's: %d bytes of them fit the configuration's %d "+
 			"parameters in no type", w.bytes, o.parameters))
 	}
-	r := o.refuting(&s, w, n)
 	r.shards()
 	r.layout()
 	if s.Inference {
@@ -65,7 +66,7 @@ func (o *observed) infer(theory Theory) (budget.Setting, stored, *notes) {
 		r.shared()
 	}
 	width := w.element
-	if mixed || width == 1 {
+	if mixed || width == 1 || w.bits > 0 {
 		width = 2
 	}
 	o.inferBatch(&s, theory, w, width, n)
@@ -91,7 +92,12 @@ func (o *observed) inferBatch(s *budget.Setting, theory Theory, w stored, width 
 	}
 	n.take("attention", o.shows(eager) || tokens > 0 && o.scores(s), func() { s.Attention = "eager" },
 		"eager attention: its scores are written out")
-	n.take("padding", o.shows(masked) || tokens > 0 && s.Attention != "eager" && o.masks(s), func() { s.Padding = true },
+	_, ids := o.batch()
+	written := false // to ask whether there is any padding takes a little, too
+	o.within(func(id timeline.AllocationID) {
+		written = written || o.masking[o.t.Stack(id)] && o.t.Requested(id) > 8*ids
+	})
+	n.take("padding", written || tokens > 0 && s.Attention != "eager" && o.masks(s), func() { s.Padding = true },
 		"an attention mask is written out, as for padding or packing")
 }
 
@@ -100,16 +106,22 @@ func (o *observed) inferTraining(s *budget.Setting, w stored, n *notes) {
 	trained := o.parameters * w.element / w.shards
 	if a := o.adapters(*s, w); a.rank > 0 {
 		n.take("lora", true, func() { s.LoRA = a.rank },
-			"LoRA of rank %d: %d bytes of weights beyond the model's, and optimizer state for these alone", a.rank, w.extra)
+			"LoRA of rank %d: %d bytes of weights beyond the model's, and optimizer state for these alone", a.rank, a.bytes)
 		n.take("lora-targets", a.targets != s.LoRATargets, func() { s.LoRATargets = a.targets }, "adapters on %s: by their sizes",
 			a.targets)
-		n.take("lora-dtype", a.width != w.element || s.LoRADtype == "model", func() { s.LoRADtype = a.dtype(w.element) },
-			"%d bytes for each of the adapters' weights", a.width)
-		trained = w.extra
+		dtype := a.dtype(w)
+		n.take("lora-dtype", dtype != s.LoRADtype && (dtype == "model") == (s.LoRADtype != "model"),
+			func() { s.LoRADtype = dtype }, "%d bytes for each of the adapters' weights", a.width)
+		trained = a.bytes
+		wide := w.extra-a.bytes > o.parameters/32 // four bytes for each 64 numbers, not one
+		n.take("plain-scales", w.bits == 4 && wide != s.PlainScales, func() { s.PlainScales = wide },
+			"%d bytes of scales", w.extra-a.bytes)
 		n.take("lora-dropout", o.shows(dropout), func() { s.LoRADropout = 0.05 }, "dropout before the adapters")
 	}
 	name, how := o.optimizer(trained, w.copies)
-	n.take("optimizer", name != "", func() { s.Optimizer = name }, "%s: by %s", name, how)
+	r := o.refuting(s, w, n)
+	claimed := n.claimed["optimizer"] && len(o.optimizers) == 0 && r.hasStateOf(1)
+	n.take("optimizer", name != "" && !claimed, func() { s.Optimizer = name }, "%s: by %s", name, how)
 	n.take("master-weights", o.detail(classify.MasterWeights), func() { s.MasterWeights = true },
 		"master weights: float32 copies in the optimizer's state")
 	n.take("checkpointing", o.checkpoints() && (s.Checkpointing == "none" || s.Checkpointing == ""),
@@ -163,13 +175,26 @@ func (o *observed) narrowCompute(weights int64) bool {
 	case words > 0 && logits == 4*words:
 		return false
 	}
+	tensors := map[int64]bool{}
+	for _, x := range o.tensors {
+		tensors[x.Elements()] = len(x.Shape) > 1
+	}
 	var copies int64
+	narrow, wide := 0, 0 // tensors that FSDP gathers
 	o.within(func(id timeline.AllocationID) {
-		if o.c.Category[id] == classify.AutocastCopies {
-			copies += o.t.Requested(id)
+		switch n := o.t.Requested(id); o.c.Category[id] {
+		case classify.AutocastCopies:
+			copies += n
+		case classify.Communication:
+			if tensors[n/2] {
+				narrow++
+			}
+			if tensors[n/4] {
+				wide++
+			}
 		}
 	})
-	return copies > weights/8 // a quarter of them in half their size
+	return copies > weights/8 || narrow > wide // a quarter of them in half their size
 }
 
 // allLogits reports whether the first logits are those of as many tokens as the

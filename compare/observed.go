@@ -6,6 +6,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -18,14 +19,16 @@ type observed struct {
 	tensors []budget.Tensor
 
 	parameters int64
+	ranks      int64 // that share each tensor, 0: none
 	training   bool
 	// it fails before its first backward pass comes to a layer, and has kept little more than a tensor of each
 	inputsOnly bool
 	step       *classify.Step // the one that is compared, nil: none is whole
 	first      bool           // it is the first, which begins without an optimizer's state
 	signs      sign
-	optimizers map[string]bool // whose files are on stacks, by their names
-	libraries  map[string]bool // whose trainings are
+	optimizers map[string]bool           // whose files are on stacks, by their names
+	libraries  map[string]bool           // whose trainings are
+	masking    map[snapshot.StackID]bool // that make attention's masks
 }
 
 func observe(t *timeline.Timeline, c *classify.Classification, v *frames.View, theory Theory) (*observed, error) {

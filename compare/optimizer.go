@@ -13,6 +13,7 @@ import (
 // optimizerFiles tell an optimizer by the file that its state is made in, or that
 // works in its step, the telling ones first.
 var optimizerFiles = []named{
+	{"galore_torch/", "galore"}, {"apollo_torch/", "apollo"},
 	{"bitsandbytes/", "adamw-8bit"}, {"torch/optim/adamw.py", "adamw"}, {"torch/optim/adam.py", "adamw"}, {"torch/optim/sgd.py",
 		"momentum"},
 	{"torch/optim/_adafactor.py", "adafactor"}, {"transformers/optimization.py", "adafactor-hf"}, {"torch/optim/rmsprop.py",

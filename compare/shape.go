@@ -16,15 +16,10 @@ import (
 // bytes a token, or from logits, which are a row of the vocabulary a token.
 // In an encoder-decoder the logits are the decoder's, which is the second result.
 func (o *observed) tokens(width int64) (tokens, decoder int64, how string) {
-	vocabulary := o.config.Int("vocab_size")
 	logits, ids := o.batch()
-	rows := int64(0)
-	for _, w := range []int64{width, 2, 4} {
-		if n := vocabulary * w; n > 0 && logits >= n && logits%n == 0 {
-			if r := logits / n; rows == 0 || r == ids {
-				rows = r
-			}
-		}
+	rows := rowsOf(logits, o.config.Int("vocab_size"), ids, width)
+	if o.ranks > 1 && rows > 0 && rows*o.ranks <= ids { // a part of the vocabulary for each token
+		rows *= o.ranks
 	}
 	source := fmt.Sprintf("logits of %d bytes", logits)
 	switch {
@@ -38,6 +33,18 @@ func (o *observed) tokens(width int64) (tokens, decoder int64, how string) {
 		return ids, 0, fmt.Sprintf("ids of %d bytes", 8*ids)
 	}
 	return 0, 0, ""
+}
+
+// rowsOf is how many tokens logits are of, which are numbers of a width, or of 2 or 4 bytes.
+func rowsOf(logits, vocabulary, ids, width int64) (rows int64) {
+	for _, w := range []int64{width, 2, 4} {
+		if n := vocabulary * w; n > 0 && logits >= n && logits%n == 0 {
+			if r := logits / n; rows == 0 || r == ids {
+				rows = r
+			}
+		}
+	}
+	return rows
 }
 
 // batch are the bytes of the first logits, before wider copies are made, and the
@@ -167,6 +174,23 @@ func (o *observed) embeds(stack snapshot.StackID) bool {
 	return false
 }
 
+// shortest is the least length that a row of numbers tells where files fit the tokens, too.
+const shortest = 64
+
+// leastLength is shortest where batch and sequence of files are all tokens, else none.
+func (theory *Theory) leastLength(s *budget.Setting, tokens int64) int64 {
+	if theory.Claimed["batch"] && theory.Claimed["seq"] && s.Batch*s.Sequence == tokens {
+		return shortest
+	}
+	return 0
+}
+
+// batchFits reports whether tokens divide into the batch of files, with no sequence that is longer
+// than they say.
+func (theory *Theory) batchFits(s *budget.Setting, tokens int64) bool {
+	return theory.Claimed["batch"] && s.Batch > 0 && tokens%s.Batch == 0 && tokens/s.Batch <= s.Sequence
+}
+
 // split tells batch and sequence apart.
 func (o *observed) split(s *budget.Setting, tokens, decoder, element int64, theory Theory) string {
 	switch {
@@ -181,8 +205,9 @@ func (o *observed) split(s *budget.Setting, tokens, decoder, element int64, theo
 	if decoder > 0 {
 		return o.splitPair(s, tokens, decoder, lengths)
 	}
+	least := theory.leastLength(s, tokens)
 	for _, n := range lengths {
-		if tokens%n == 0 {
+		if n >= least && tokens%n == 0 {
 			s.Batch, s.Sequence = tokens/n, n
 			return "the length from the position ids"
 		}
@@ -190,6 +215,10 @@ func (o *observed) split(s *budget.Setting, tokens, decoder, element int64, theo
 	if n := o.firstPositions(tokens); n > 0 {
 		s.Batch, s.Sequence = tokens/n, n
 		return "the length from the size of the position ids"
+	}
+	if theory.batchFits(s, tokens) {
+		s.Sequence = tokens / s.Batch
+		return "as many sequences as " + theory.By + " says"
 	}
 	s.Batch, s.Sequence = 1, tokens
 	if limit := o.limit(); limit > 0 && tokens > limit && tokens%limit == 0 {

@@ -28,6 +28,8 @@ const (
 	foreach // the optimizer takes all parameters at once
 	fsdp
 	accelerated // Accelerate's code is there
+	smoothing   // the Trainer's own loss
+	hostSaved   // saved activations go to host memory
 )
 
 // signsOfFrames tell a sign by a file and a function; the first that fits counts.
@@ -55,6 +57,10 @@ var signsOfFrames = []struct {
 	{ligerKernels, func(file, _ string) bool { return strings.Contains(file, "liger_kernel/") }},
 	{fsdp, func(file, _ string) bool { return strings.Contains(file, "torch/distributed/fsdp/") }},
 	{accelerated, func(file, _ string) bool { return strings.Contains(file, "accelerate/") }},
+	{smoothing, func(file, _ string) bool { return strings.HasSuffix(file, "transformers/trainer_pt_utils.py") }},
+	{hostSaved, func(file, function string) bool {
+		return function == "pack_to_cpu" || function == "unpack_from_cpu" || strings.HasSuffix(file, "activation_offloading.py")
+	}},
 	{directLoss, func(_, function string) bool { return function == "cross_entropy" }},
 	{dropout, func(_, function string) bool {
 		return function == "dropout" || strings.Contains(function, "native_dropout")
@@ -88,7 +94,7 @@ func (o *observed) shows(s sign) bool { return o.signs&s != 0 }
 
 // readStacks looks through the stacks of the events that are compared, each once.
 func (o *observed) readStacks() {
-	o.optimizers, o.libraries = map[string]bool{}, map[string]bool{}
+	o.optimizers, o.libraries, o.masking = map[string]bool{}, map[string]bool{}, map[snapshot.StackID]bool{}
 	seen := map[snapshot.StackID]bool{}
 	o.within(func(id timeline.AllocationID) { o.readStack(seen, id) })
 	for i, category := range o.c.Category { // made in the first step
@@ -124,6 +130,9 @@ func (o *observed) readStack(seen map[snapshot.StackID]bool, id timeline.Allocat
 		if optimizer {
 			note(o.optimizers, optimizerFiles, file)
 		}
+	}
+	if found&masked != 0 {
+		o.masking[stack] = true
 	}
 	if library && found&directLoss != 0 {
 		found ^= directLoss | libraryLoss

@@ -26,7 +26,8 @@ func (e *examination) compare(doc *report.Document) error {
 	table.Peak = report.Compared{Name: "peak", Budget: r.Expected.PeakBytes, Measured: &r.Measured.PeakBytes,
 		Reason: r.Expected.Note}
 	if whole := max(r.PeakBytes, r.FirstStep); r.Expected.Note != nil && whole > r.Expected.PeakBytes {
-		table.Peak.Reason = new(fmt.Sprintf("%s; the whole step takes %s by the budget", *r.Expected.Note, units.Bytes(whole)))
+		table.Peak.Reason = new(fmt.Sprintf("%s; the whole step takes %s by the budget%s", *r.Expected.Note, units.Bytes(whole),
+			temporaries(r, whole)))
 	}
 	for _, p := range r.ByPhase {
 		table.Phases = append(table.Phases, report.Compared{Name: p.Phase, Budget: p.Budget, Measured: p.PeakBytes,
@@ -51,6 +52,18 @@ func (e *examination) compare(doc *report.Document) error {
 		break
 	}
 	return nil
+}
+
+// temporaries says what the optimizer's step takes beside what it keeps, where the whole step
+// peaks there: what a failure before it doesn't show.
+func temporaries(r *compare.Result, whole int64) string {
+	for _, p := range r.Phases {
+		if n := p.Categories[classify.Temporary.String()]; p.PeakBytes == whole && strings.Contains(p.Phase, "optimizer") &&
+			10*n > whole {
+			return fmt.Sprintf(", %s of it temporaries of the optimizer", units.Bytes(n))
+		}
+	}
+	return ""
 }
 
 // contradictions are so many that a finding's title tells.

@@ -42,8 +42,11 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.IntVar(&s.FSDPVersion, "fsdp-version", 2, "1: each unit's parameters are one flat tensor (FullyShardedDataParallel)")
 	fl.BoolVar(&s.KeepGathered, "keep-gathered", false,
 		"what FSDP gathers stays until backward: SHARD_GRAD_OP, reshard_after_forward=False")
+	fl.StringVar(&s.FSDPEnds, "fsdp-ends", "", "apart: embeddings and head are units of their own, torchtune's "+
+		"custom_sharded_layers; together (default as torchtune's recipes have it)")
 	fl.StringVar(&s.ReduceDtype, "reduce-dtype", "",
 		"what FSDP reduces gradients in: fp32 bf16 fp16 (default the wider of weights and compute type)")
+	fl.BoolVar(&s.OneUnit, "one-unit", false, "FSDP1: a block and its adapters are one unit, without PEFT's wrap policy")
 	fl.BoolVar(&s.FreeGathers, "no-limit-all-gathers", false, "FSDP1's limit_all_gathers=False")
 	fl.Int64Var(&s.Copies, "copies", 0,
 		"whole copies of the weights beside the model, like an average of them (EMA) or a reference model (DPO)")
@@ -69,7 +72,7 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.KV, "kv", "", "the cache's type: fp16 fp8 int8 int4 (default the model's)")
 	fl.BoolVar(&s.Compile, "compile", false, "torch.compile on every block; with --framework transformers on the whole model")
 	fl.BoolVar(&s.CUDAGraphs, "cuda-graphs", false, "compiled with CUDA graphs: mode reduce-overhead or max-autotune")
-	fl.BoolVar(&s.MixerKernels, "mixer-kernels", false, "mamba-ssm's and causal-conv1d's kernels run mamba-2's mixers (default without)")
+	fl.BoolVar(&s.MixerKernels, "mixer-kernels", false, "mamba-ssm's kernels run mamba-2's mixers (default PyTorch's operations)")
 	fl.BoolVar(&s.Liger, "liger", false, "Liger's kernels for norms, rotations and gated layers (its loss is --loss fused)")
 	fl.BoolVar(&s.OptimizerInBackward, "optimizer-in-backward", false,
 		"each parameter's step comes as soon as its gradient is there")
@@ -79,7 +82,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.Float8Recipe, "float8-recipe", "", "tensorwise rowwise rowwise_with_gw_hp (default \"tensorwise\")")
 	fl.BoolVar(&s.MXFP8, "mxfp8", false, "products in 8 bits with a scale for each 32 elements (torchao's MXFP8)")
 	fl.StringVar(&s.Framework, "framework", "",
-		"transformers trl torchtune torchtitan litgpt megatron nemo deepspeed (default: as the other flags suggest)")
+		"transformers trl torchtune torchtitan litgpt megatron nemo deepspeed: its model, its loop and its usual settings "+
+			"(default: model and loop as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
 	fl.StringVar(&s.Adapter, "adapter", "", "lora rslora dora lora-fa, with --lora RANK; or ia3 (default \"lora\")")
 	fl.StringVar(&s.SaveModules, "modules-to-save", "", "module names with commas: trained in full beside adapters")

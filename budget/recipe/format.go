@@ -295,12 +295,13 @@ func only(if_ func(f *fields) bool, m meaning) meaning {
 
 // optimizer reads the names that PyTorch, Transformers, bitsandbytes and DeepSpeed have.
 var optimizer = found(
-	[]string{`paged.*adamw?_?8|paged.*adamw8`, "optimizer", "adamw-8bit"},
+	[]string{`paged.*adamw?_?8|paged.*adamw8`, "optimizer", "adamw-8bit", "offload", "optimizer"},
 	[]string{`adamw?_?(bnb_?)?8(bit)?|adamw_bnb|adamw_torch_8bit|adamw?8bit`, "optimizer", "adamw-8bit"},
-	[]string{`lion.*8|paged_lion_8`, "optimizer", "lion-8bit"},
+	[]string{`paged_?lion_8`, "optimizer", "lion-8bit", "offload", "optimizer"},
+	[]string{`lion.*8`, "optimizer", "lion-8bit"},
 	[]string{`adamw?_torch_fused|adamw_fused|fusedadam`, "optimizer", "adamw-fused"},
 	[]string{`adamw_apex_fused|adamw_hf|adamw_torch$|^adamw?$|optim\.adamw?$|cpuadam`, "optimizer", "adamw"},
-	[]string{`pagedadamw(32.*)?$|paged_adamw(_32bit)?$`, "optimizer", "adamw"},
+	[]string{`pagedadamw(32.*)?$|paged_adamw(_32bit)?$`, "optimizer", "adamw-fused", "offload", "optimizer"},
 	[]string{`adam_?mini`, "optimizer", "adam-mini"}, []string{`adafactor`, "optimizer", "adafactor-hf"},
 	[]string{`lion`, "optimizer", "lion"}, []string{`apollo_adamw`, "optimizer", "apollo"},
 	[]string{`galore`, "optimizer", "galore"}, []string{`muon`, "optimizer", "muon-adamw"},

@@ -11,7 +11,7 @@ var formats = []format{
 	{
 		name: "torchtune recipe", all: []string{"model._component_"}, any: []string{"tokenizer._component_",
 			"optimizer._component_"},
-		always: []Flag{{"framework", "torchtune"}, {"lora-dtype", "model"}, {"fsdp", "full"}},
+		always: []Flag{{"framework", "torchtune"}, {"lora-dtype", "model"}, {"fsdp", "full"}, {"fsdp-ends", "together"}},
 		settle: torchtuneAlone,
 		rows: []row{
 			{"model._component_", torchtuneModel},
@@ -29,6 +29,7 @@ var formats = []format{
 			{"enable_activation_checkpointing", when(Flag{"checkpointing", "full"})},
 			{"enable_activation_offloading", when(Flag{"activation-offload", "true"})},
 			{"ac_option", only(func(f *fields) bool { return f.values["ac_mode"] == "selective" }, word("checkpointing"))},
+			{"custom_sharded_layers", found([]string{`tok_embeddings|output`, "fsdp-ends", "apart"})},
 			{"fsdp_cpu_offload", when(Flag{"offload", "params"})}, {"enable_fp8_training", when(Flag{"float8", "true"})},
 			{"fp8_recipe_name", only(func(f *fields) bool { return f.yes("enable_fp8_training") }, word("float8-recipe"))},
 			{"tensor_parallel_dim", number("tp")}, {"context_parallel_dim", number("cp")},

@@ -55,7 +55,7 @@ def base():
 def shape():
     if o.model == "t5":
         return AutoConfig.for_model("t5", vocab_size=o.vocab, d_model=o.dim, d_kv=64, d_ff=o.ffn, num_layers=o.layers, num_heads=o.heads,
-                                    num_decoder_layers=o.layers, use_cache=False)
+                                    num_decoder_layers=o.layers, use_cache=False, decoder_start_token_id=0, pad_token_id=0)
     more = dict(num_local_experts=8, num_experts_per_tok=2) if o.model == "mixtral" else {}
     return AutoConfig.for_model(o.model, vocab_size=o.vocab, hidden_size=o.dim, intermediate_size=o.ffn, num_hidden_layers=o.layers,
                                 num_attention_heads=o.heads, num_key_value_heads=o.kv, use_cache=False, tie_word_embeddings=o.tied, **more)
@@ -153,9 +153,16 @@ def main():
         print("trained", sum(p.numel() for p in m.parameters() if p.requires_grad))
     elif o.paged:
         import bitsandbytes as bnb
+
+        def get_paged(*shape, dtype=torch.float32, device=None):  # the device has no managed memory, of which PyTorch knows nothing anyway
+            x = torch.zeros(*shape, dtype=dtype)
+            x.is_paged, x.page_deviceid = True, 0
+            return x
+        bnb.functional.get_paged, bnb.functional.prefetch_tensor = get_paged, lambda *args, **kwargs: None
         opt = bnb.optim.PagedAdamW8bit(ps)
     else:
-        opt = torch.optim.AdamW(ps, fused=o.fused, foreach=not o.fused and not o.loop)
+        opt = torch.optim.AdamW(ps, fused=o.fused, foreach=not o.fused and not o.loop,
+                                weight_decay=0 if o.torchao else 0.01)  # torchao's weights can't be decayed
     for step in range(o.steps):
         x = torch.zeros(o.batch, o.seq, dtype=torch.long, device="cuda")
         y = torch.zeros_like(x) if o.model != "t5" else torch.zeros(o.batch, o.seq // 4, dtype=torch.long, device="cuda")

@@ -204,6 +204,8 @@ def built(m, mesh):
     if o.float8:
         from torchao.float8 import Float8LinearConfig, convert_to_float8_training
         how = Float8LinearConfig(enable_fsdp_float8_all_gather=True) if o.float8_all_gather else Float8LinearConfig.from_recipe_name(o.float8_recipe)
+        if not o.compile:
+            torch.exp2 = torch.exp  # which takes as much: the device has no compiler of kernels at run time
         convert_to_float8_training(m, config=how, module_filter_fn=lambda module, name: name != "output")
     if o.mxfp8:
         convert_to_mxfp8(m)

@@ -20,6 +20,7 @@ with open(os.path.join(os.path.dirname(__file__), "one_gpu.jsonl")) as f:
 o, shape = row["options"], dict(row["config"])
 kind = shape.pop("model_type")
 types = dict(fp32=torch.float32, bf16=torch.bfloat16, fp16=torch.float16)
+images, sounds = ("vit", "deit", "dinov2", "dinov2_with_registers"), ("wav2vec2", "hubert")
 seq2seq = kind in ("t5", "bart", "whisper")
 
 
@@ -30,7 +31,7 @@ def built():
     if kind == "deberta-v2":
         c.problem_type = "single_label_classification"
     class_ = getattr(transformers, class_) if class_ else transformers.AutoModelForCausalLM._model_mapping[type(c)]
-    if kind in ("clip", "vit", "bart", "whisper", "bert", "deberta-v2"):  # their buffers are not made on the meta device
+    if kind in images + sounds + ("clip", "bart", "whisper", "bert", "deberta-v2"):  # their buffers are not made on the meta device
         with torch.device("cuda"):
             return class_(c).to(types[o["dtype"]])
     return empty(class_, c, "cpu" if o.get("bits4") else "cuda")
@@ -59,8 +60,10 @@ def packed(m):
 
 def sample():
     s, long = o.get("s"), torch.long
-    if kind == "vit":
+    if kind in images:
         return dict(pixel_values=torch.zeros(3, 224, 224), labels=torch.tensor(0))
+    if kind in sounds:  # seconds of sound, and the letters in them
+        return dict(input_values=torch.zeros(s), labels=torch.ones(40, dtype=long))
     if kind == "clip":
         return dict(pixel_values=torch.zeros(3, 224, 224), input_ids=torch.zeros(s, dtype=long), attention_mask=torch.ones(s, dtype=long))
     d = dict(input_features=torch.zeros(80, s)) if kind == "whisper" else dict(input_ids=torch.ones(s, dtype=long))
@@ -219,7 +222,7 @@ def main():
     m = built()
     if o.get("bits4"):
         m = packed(m)
-    if not o.get("pad"):  # "may the mask be left out?"
+    if not o.get("pad") and kind not in sounds:  # "may the mask be left out?"
         m.register_forward_pre_hook(lambda *rest: answer(1))
         m.register_forward_hook(lambda *rest: answer(0))
     torch.cuda.reset_peak_memory_stats()

@@ -48,8 +48,8 @@ def main():
             m.layers[i] = ptd_checkpoint_wrapper(b, preserve_rng_state=False)
     mesh = init_device_mesh("cuda", (o.world,))
     for b in m.layers:
-        fully_shard(b, mesh=mesh)
-    fully_shard(m, mesh=mesh)
+        fully_shard(b, mesh=mesh, reshard_after_forward=True)
+    fully_shard(m, mesh=mesh, reshard_after_forward=True)  # as training/_distributed.py does: the unit outside of the layers goes, too
     torch.cuda.empty_cache()
     print("loaded", torch.cuda.memory_stats()["requested_bytes.all.current"])
     opt = torch.optim.AdamW([p for p in m.parameters() if p.requires_grad], fused=True)

@@ -46,8 +46,11 @@ bytes by category in each phase, whether it fits, and what to change first.
 Give the model (--config, --model, --params, or --recipe with a framework's own file),
 the setting (--batch, --seq, --precision, --optimizer, --checkpointing, --lora, ...),
 how it lies on GPUs (--gpus with --fsdp or --zero, --tp, --pp, --ep, --cp), and a --gpu to fit.
+--framework names who trains, and takes that framework's usual settings where no flag says
+otherwise: sharding, checkpointing, loss, optimizer. Notes name them.
 --solve finds the largest batch or sequence that fits, --plan the settings that do.`,
-		Example: `  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
+		Example: `  vramscope budget --params 70B --lora 16 --framework torchtune --gpus 8 --gpu "A100 40GB" --batch 2 --seq 2048
+  vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
   vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80
   vramscope budget --recipe train.yaml --gpus 8 --gpu "H100 80GB"
@@ -115,6 +118,11 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	c, notes, err := f.load(cmd.InOrStdin())
 	if err != nil {
 		return err
+	}
+	if len(f.recipePaths) == 0 && !f.plan {
+		if said := recipe.Usual(cmd.Flags(), &f.s); said != "" {
+			notes = slices.Insert(notes, 0, fmt.Sprintf("usual with %s, and taken as no flag says otherwise: %s", f.s.Framework, said))
+		}
 	}
 	if n := c.Positions(); n > 0 && !cmd.Flags().Changed("seq") { // what nobody asked for is not what to refuse
 		f.s.Sequence = min(f.s.Sequence, max(n-f.s.NewTokens, 1))

@@ -22,6 +22,7 @@ type moments struct {
 	how     string
 
 	factored bool // Adafactor's: rows and columns, not one for each scalar
+	small    bool // made by a library whose optimizers keep few bits or a low rank
 	second   bool // some are known as second moments
 }
 
@@ -42,6 +43,7 @@ func (r *rewriter) moments() (*moments, error) {
 		n := r.Requested(id)
 		m.ids[n] = append(m.ids[n], id)
 		m.bytes += n
+		m.small = m.small || r.madeIn(id, "bitsandbytes/", "torchao/", "galore_torch/", "apollo_torch/")
 	})
 	if len(m.ids) == 0 {
 		return nil, fmt.Errorf("no optimizer state was found in the recording")
@@ -59,6 +61,7 @@ func (r *rewriter) moments() (*moments, error) {
 			half += n * int64(count)
 		}
 	}
+	m.factored = m.factored && 5*(m.trained+half) < m.bytes // gradients of what has no moments may be larger
 	switch m.trained += half; {
 	case m.element == 0:
 		m.element, m.how = 4, "as is usual"
@@ -149,6 +152,10 @@ func (r *rewriter) eightBit() (string, error) {
 		return "", fmt.Errorf("the optimizer's state is small already, %s in all: a row and a column for each matrix",
 			units.Bytes(m.bytes))
 	}
+	if m.small {
+		return "", fmt.Errorf("the optimizer's state is small already, %s in all: moments of few bits or of a low rank",
+			units.Bytes(m.bytes))
+	}
 	wide, text := r.overridden(m), ""
 	if len(wide) > 0 {
 		text = ", and so do those of the embeddings, in 4 bytes, as Transformers' Trainer has bitsandbytes do it"
@@ -190,12 +197,20 @@ const momentsOfOne = 2
 // trainer reports whether Transformers' Trainer takes the steps.
 func (r *rewriter) trainer() (found bool) {
 	r.of(classify.OptimizerState, func(id timeline.AllocationID) {
-		for _, f := range r.Snapshot.Stack(r.Stack(id)) {
-			file := strings.ReplaceAll(r.Snapshot.String(r.Snapshot.Frames[f].File), `\`, "/")
-			found = found || strings.HasSuffix(file, "transformers/trainer.py")
-		}
+		found = found || r.madeIn(id, "transformers/trainer.py")
 	})
 	return found
+}
+
+// madeIn reports whether an allocation was made below a file whose path has one of some parts.
+func (r *rewriter) madeIn(id timeline.AllocationID, parts ...string) bool {
+	for _, f := range r.Snapshot.Stack(r.Stack(id)) {
+		file := strings.ReplaceAll(r.Snapshot.String(r.Snapshot.Frames[f].File), `\`, "/")
+		if slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(file, part) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *rewriter) plainSGD() (string, error) {
@@ -217,6 +232,9 @@ func (r *rewriter) lion() (string, error) {
 	switch {
 	case m.factored:
 		return "", fmt.Errorf("the optimizer keeps a row and a column for each matrix, %s in all: Lion's moment would be more",
+			units.Bytes(m.bytes))
+	case m.small:
+		return "", fmt.Errorf("the optimizer keeps moments of few bits or of a low rank, %s in all: Lion's moment would be more",
 			units.Bytes(m.bytes))
 	case len(r.OOMs) > 0 && passes.OptimizerStateToCome(r.classes, &r.OOMs[0]) > 0:
 		return "", fmt.Errorf("the optimizer's first step failed before all of its state was there")

@@ -474,7 +474,10 @@ func (s *sheet) shortComparison(c *report.Comparison) {
 		} else if same {
 			difference = "same"
 		}
-		t.add(Plain(x.Name), units.Size(x.Budget), units.Size(*x.Measured), difference)
+		row := t.add(Plain(x.Name), units.Size(x.Budget), units.Size(*x.Measured), difference)
+		if i == 0 && x.Reason != nil {
+			row.Notes = []Fact{{"  ", units.Rounded(*x.Reason)}}
+		}
 	}
 	s.add(Part{Heading: "BUDGET  " + c.Model, Table: t})
 }

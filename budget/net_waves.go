@@ -1,0 +1,190 @@
+package budget
+
+// waves is the front of an encoder of raw sound: strided convolutions, a projection to the stream's width, and positions made
+// by one more convolution over the stream, whose weight is stored as a direction and lengths.
+type waves struct {
+	convs          []waveConv
+	norm           *norm // in front of the projection, nil without
+	project        *linear
+	drop           float64
+	lengths, ways  *parameter
+	bias           *parameter
+	kernel, groups int64
+	act            activation
+}
+
+type waveConv struct {
+	weight, bias   *parameter
+	norm           *norm
+	grouped        bool // the norm is over each channel, not over them
+	kernel, stride int64
+	channels       int64
+}
+
+// frames is how many positions so many samples become, 0 for too few.
+func (w *waves) frames(samples int64) int64 {
+	for _, c := range w.convs {
+		if samples < c.kernel {
+			return 0
+		}
+		samples = (samples-c.kernel)/c.stride + 1
+	}
+	return samples
+}
+
+// buildWaves is wav2vec2 and its kin.
+//
+// complexity: one step for each part that a configuration may add or leave out
+func buildWaves(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "num_conv_pos_embeddings",
+		"num_conv_pos_embedding_groups", "vocab_size") {
+		return
+	}
+	if c.Bool("add_adapter") || c.Bool("conv_pos_batch_norm") || c.Bool("use_weighted_layer_sum") ||
+		c.Int("adapter_attn_dim") > 0 {
+		b.fail("%s with add_adapter, adapter_attn_dim, conv_pos_batch_norm or use_weighted_layer_sum isn't known", c.Type)
+		return
+	}
+	h, a, kind := c.Int("hidden_size"), c.Int("num_attention_heads"), b.headKind()
+	b.heads(h, a, a)
+	w := &waves{act: b.activation("feat_extract_activation"), drop: c.Float("feat_proj_dropout"),
+		kernel: c.Int("num_conv_pos_embeddings"), groups: c.Int("num_conv_pos_embedding_groups")}
+	m.hidden, m.waves, m.vocab, m.directLoss = h, w, c.Int("vocab_size"), true
+	if kind != headNone {
+		b.prefix = c.Type + "."
+	}
+	if c.Float("mask_time_prob") > 0 || c.Float("mask_feature_prob") > 0 {
+		b.param("masked_spec_embed", RoleEmbedding, h)
+	}
+	last := b.waveConvs(w)
+	if b.err != nil || h%a != 0 || w.groups <= 0 || h%w.groups != 0 {
+		b.fail("%s: a hidden size of %d cannot be divided into %d heads or %d groups", c.Type, h, a, w.groups)
+		return
+	}
+	if !c.has("feat_proj_layer_norm") || c.Bool("feat_proj_layer_norm") {
+		w.norm = b.norm("feature_projection.layer_norm", layerNormKind, last, true)
+	}
+	w.project = b.linear("feature_projection.projection", RoleEmbedding, last, h, true)
+	w.bias = b.param("encoder.pos_conv_embed.conv.bias", RolePosition, h)
+	w.lengths = b.param("encoder.pos_conv_embed.conv.parametrizations.weight.original0", RolePosition, 1, 1, w.kernel)
+	w.ways = b.param("encoder.pos_conv_embed.conv.parametrizations.weight.original1", RolePosition, h, h/w.groups, w.kernel)
+	first := b.norm("encoder.layer_norm", layerNormKind, h, true)
+	stable := c.Bool("do_stable_layer_norm")
+	if m.embedDrop = c.Float("hidden_dropout"); stable {
+		m.final = first
+	} else {
+		m.embedNorm = first
+	}
+	b.layers("encoder.layers.", c.Int("num_hidden_layers"), func(int64) {
+		m.blocks = append(m.blocks, b.waveLayer(h, a, stable))
+	})
+	b.prefix = ""
+	switch kind {
+	case headNone:
+		m.task = taskBackbone
+	case headDefault, headToken:
+		m.finalDrop = c.Float("final_dropout")
+		b.classifier(taskTokens, "lm_head", h, m.vocab, true)
+	case headSequence:
+		n := c.IntOr("classifier_proj_size", 256)
+		m.headParts = []headPart{{lin: b.linear("projector", RoleHead, h, n, true)}}
+		b.classifier(taskClassify, "classifier", n, c.labels(), true)
+	default:
+		b.noHead()
+	}
+}
+
+// waveConvs reads the convolutions and says how many channels the last has.
+func (b *builder) waveConvs(w *waves) (channels int64) {
+	c := b.c
+	dims, kernels, strides := c.list("conv_dim"), c.list("conv_kernel"), c.list("conv_stride")
+	if len(dims) == 0 || len(dims) > 64 || len(kernels) != len(dims) || len(strides) != len(dims) {
+		b.fail("%s: conv_dim, conv_kernel and conv_stride have %d, %d and %d entries", c.Type, len(dims), len(kernels),
+			len(strides))
+		return 0
+	}
+	channels = 1
+	b.layers("feature_extractor.conv_layers.", int64(len(dims)), func(i int64) {
+		n, k, s := asInt(dims[i]), asInt(kernels[i]), asInt(strides[i])
+		if s <= 0 {
+			b.fail("%s: a conv_stride of %d", c.Type, s)
+			return
+		}
+		v := waveConv{weight: b.param("conv.weight", RoleEmbedding, n, channels, k), kernel: k, stride: s, channels: n}
+		if c.Bool("conv_bias") {
+			v.bias = b.param("conv.bias", RoleEmbedding, n)
+		}
+		if v.grouped = c.Str("feat_extract_norm") != "layer"; !v.grouped || i == 0 {
+			v.norm = b.norm("layer_norm", layerNormKind, n, true)
+		}
+		w.convs, channels = append(w.convs, v), n
+	})
+	return channels
+}
+
+func (b *builder) waveLayer(h, a int64, stable bool) *block {
+	c, d := b.c, h/a
+	at := &attention{heads: a, kv: a, d: d, dv: d, dropout: c.Float("attention_dropout"), outDrop: c.Float("hidden_dropout"),
+		plainSoftmax: true, bidirectional: true}
+	b.attentionParts(at, "attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.out_proj", h, true)
+	bl := &block{attn: at, postNorm: !stable}
+	n1 := b.norm("layer_norm", layerNormKind, h, true)
+	inner := c.Int("intermediate_size")
+	bl.ff = &mlp{act: b.activation("hidden_act"), inner: c.Float("activation_dropout"), drop: c.Float("hidden_dropout"),
+		up:   b.linear("feed_forward.intermediate_dense", RoleMLP, h, inner, true),
+		down: b.linear("feed_forward.output_dense", RoleMLP, inner, h, true)}
+	n2 := b.norm("final_layer_norm", layerNormKind, h, true)
+	if stable {
+		bl.attnIn, bl.mlpIn = n1, n2
+	} else {
+		bl.attnOut, bl.mlpOut = n1, n2
+	}
+	return bl
+}
+
+// sounded is what the front makes of the samples, and the positions, whose name the encoder keeps.
+func (r *run) sounded(mod *model, b batchOf, batch int64) (*value, []*value) {
+	m, w := r.m, mod.waves
+	n := r.p.Sequence
+	x := &value{st: m.keep(b.pixels), n: batch * n, e: m.wide}
+	for i, c := range w.convs {
+		n = (n-c.kernel)/c.stride + 1
+		if c.norm != nil && !c.grouped && i > 0 { // channels come last, which a convolution copies
+			m.pulse(x.n*m.narrow(x.e), Temporary)
+		}
+		x = m.replace(x, m.convolution(x, c.weight, c.bias, batch*n*c.channels, 0))
+		if c.norm != nil {
+			if !c.grouped {
+				m.pulse(x.bytes(), Temporary)
+			}
+			x = m.replace(x, m.layerNorm(x, c.norm))
+		}
+		x = m.replace(x, m.activate(x, w.act))
+	}
+	if w.norm != nil {
+		m.pulse(x.bytes(), Temporary)
+		x = m.replace(x, w.norm.forward(m, x))
+	}
+	x = m.replace(x, m.apply(x, w.project))
+	x = m.replace(x, m.dropout(x, w.drop))
+	p := m.positionsOf(x, w)
+	y := m.replace(x, m.add(x, p))
+	if mod.embedNorm != nil {
+		y = m.replace(y, mod.embedNorm.forward(m, y))
+	}
+	if mod.embedDrop > 0 {
+		y = m.replace(y, m.dropout(y, mod.embedDrop))
+	}
+	return y, []*value{p}
+}
+
+// positionsOf is the convolution over the stream, with the weight that lengths and direction make.
+func (m *machine) positionsOf(x *value, w *waves) *value {
+	weight := m.mul(w.ways.val, w.lengths.val)
+	k := &parameter{Tensor: w.ways.Tensor, trainable: w.ways.trainable, val: weight}
+	m.pulse(x.bytes(), Temporary)
+	y := m.convolution(x, k, w.bias, x.n, 0)
+	m.drop(weight)
+	return m.replace(y, m.activate(y, w.act))
+}
