@@ -226,6 +226,18 @@ func (r *refuting) loss() {
 		"loss: cross entropy straight from the logits")
 }
 
+// shifted tells a loss of logits[..., :-1, :].contiguous() by the copy, which has a token less
+// of each sequence.
+func (r *refuting) shifted() {
+	s, found := r.s, false
+	rows := r.config.Int("vocab_size") * s.Batch * (s.Sequence - 1)
+	r.within(func(id timeline.AllocationID) {
+		n := r.t.Requested(id)
+		found = found || r.c.Phase[id] == classify.Forward && rows > 0 && (n == 2*rows || n == 4*rows)
+	})
+	r.take("loss", found && s.Loss == "cross-entropy", func() { s.Loss = "shifted" }, "loss: of a copy of the logits, shifted")
+}
+
 // narrowLoss tells, where no stacks do, whether the logarithms of 16-bit logits have
 // 16 bits, too: Transformers' own loss makes them float32 first.
 func (r *refuting) narrowLoss(precision string) bool {
@@ -402,6 +414,13 @@ func (n *notes) says(x *claim) (says bool, why string) {
 	return says, why
 }
 
+// written reports whether files say a field in so many words, or by whose they are.
+func (n *notes) written(x *claim) bool {
+	return x.field == "trained by" || slices.ContainsFunc(x.flags, func(flag string) bool {
+		return n.claimed[flag] && !n.unasked[flag]
+	})
+}
+
 // differences are the fields of which files say something else than what was taken.
 func (n *notes) differences(claimed, taken budget.Setting) []Difference {
 	out := []Difference{}
@@ -412,11 +431,8 @@ func (n *notes) differences(claimed, taken budget.Setting) []Difference {
 	for i := range claims {
 		x := &claims[i]
 		says, why := n.says(x)
-		says = says && (x.field == "trained by" || slices.ContainsFunc(x.flags, func(flag string) bool {
-			return n.claimed[flag] && !n.unasked[flag]
-		}))
 		was, is := x.words(&claimed), x.words(&taken)
-		if says && was != is && why != "" && !n.allowed(x.field, &claimed, &taken) {
+		if says && n.written(x) && was != is && why != "" && !n.allowed(x.field, &claimed, &taken) {
 			out = append(out, Difference{x.field, was, is, why, true})
 		}
 	}
@@ -431,32 +447,52 @@ const (
 )
 
 // doubt takes back the one thing that files say, of those which the recording neither shows nor
-// refutes, without which its peak is that of the budget: nil where none explains the difference.
+// refutes, without which its peak is that of the budget, or all of them: nil where none explains
+// the difference.
 func (g *gaps) doubt(theory *Theory, config *budget.Config, n *notes) *Result {
-	off := g.r.off()
-	if theory.Alone == nil || g.step == nil || off < fits || slices.ContainsFunc(g.c.Leaks(), isDefect) {
+	if theory.Alone == nil || g.step == nil || g.r.off() < fits || slices.ContainsFunc(g.c.Leaks(), isDefect) {
 		return nil
 	}
 	var best *Result
+	all, bare := g.r.asked, &theory.Alone.Setting
+	var fields []*claim
 	for i := range claims {
 		x := &claims[i]
+		s := g.r.asked
 		if says, why := n.says(x); !says || why != "" || x.copy == nil {
 			continue
 		}
-		s := g.r.asked
-		if x.copy(&s, &theory.Alone.Setting); x.words(&s) == x.words(&g.r.asked) {
+		if x.copy(&s, bare); x.words(&s) == x.words(&g.r.asked) {
 			continue
 		}
-		r, _, _, err := g.against(config, s)
-		if err != nil || r.off() > min(fits, better*off) || best != nil && best.off() <= r.off() {
-			continue
+		x.copy(&all, bare)
+		fields = append(fields, x)
+		if r := g.without(config, s, n, x); r != nil && (best == nil || r.off() < best.off()) {
+			best = r
 		}
-		best = r
-		best.Differs = []Difference{{x.field, x.words(&g.r.asked), x.words(&s), fmt.Sprintf("the peak fits so: %s measured, "+
-			"%s expected, but %s with it", units.Bytes(r.Measured.PeakBytes), units.Bytes(r.Expected.PeakBytes),
-			units.Bytes(g.r.Expected.PeakBytes)), false}}
+	}
+	if best == nil && len(fields) > 1 {
+		best = g.without(config, all, n, fields...)
 	}
 	return best
+}
+
+// without is the result of a setting without some of what files say, nil where the peak isn't
+// that of its budget.
+func (g *gaps) without(config *budget.Config, s budget.Setting, n *notes, fields ...*claim) *Result {
+	r, _, _, err := g.against(config, s)
+	if err != nil || r.off() > min(fits, better*g.r.off()) {
+		return nil
+	}
+	for _, x := range fields {
+		if !n.written(x) {
+			continue
+		}
+		r.Differs = append(r.Differs, Difference{x.field, x.words(&g.r.asked), x.words(&s), fmt.Sprintf("the peak fits so: "+
+			"%s measured, %s expected, but %s with it", units.Bytes(r.Measured.PeakBytes), units.Bytes(r.Expected.PeakBytes),
+			units.Bytes(g.r.Expected.PeakBytes)), false})
+	}
+	return r
 }
 
 // off is the share by which the measured peak is not the budget's.

@@ -72,6 +72,9 @@ func TestClaims(t *testing.T) {
 		{"compiled code that no stack shows", none, qwen2, []string{"compile", "framework"}, func(s *budget.Setting) {
 			s.Compile, s.Framework = true, "transformers"
 		}, map[string]string{"torch.compile": "off"}},
+		{"two things that no stack shows", none, qwen2, []string{"checkpointing", "compile", "framework"}, func(s *budget.Setting) {
+			s.Compile, s.Checkpointing, s.Framework = true, "full", "transformers"
+		}, map[string]string{"torch.compile": "off", "checkpointing": "none"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := claimed(t, tt.recording, tt.config, tt.flags, tt.says)

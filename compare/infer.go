@@ -70,6 +70,7 @@ func (o *observed) infer(theory Theory) (budget.Setting, stored, *notes) {
 		width = 2
 	}
 	o.inferBatch(&s, theory, w, width, n)
+	r.shifted()
 	if s.Inference && s.Context > 0 {
 		s.Context = max(s.Context, s.Sequence)
 	}
