@@ -3,6 +3,7 @@ package replay
 import (
 	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/replay/change"
+	"slices"
 )
 
 // trial is one scenario, and then what came of it.
@@ -49,11 +50,18 @@ func (w *whatIf) run(pieces []piece) {
 	for i := range pieces[1:] {
 		x := &pieces[1+i]
 		if x.failed != "" {
-			w.Notes = append(w.Notes, "not tried: "+x.failed)
+			if !slices.Contains(w.refused, x.failed) { // a combination fails as its parts do
+				w.refused = append(w.refused, x.failed)
+			}
 			continue
 		}
 		for k := range x.trials {
 			w.keep(&x.trials[k], x.changes...)
+		}
+	}
+	if len(w.Scenarios) > 1 { // else that none could be replayed is the answer
+		for _, why := range w.refused {
+			w.Notes = append(w.Notes, "not tried: "+why)
 		}
 	}
 	if w.leftOut != "" {

@@ -3,6 +3,7 @@ package replay
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
@@ -36,6 +37,8 @@ func (w *whatIf) compare() {
 		best, what = changed, "No change that was tried lowers the peak"
 	}
 	switch {
+	case len(w.Scenarios) == 1 && len(w.refused) > 0:
+		w.Verdict = "No change could be replayed: " + strings.Join(w.refused, "; ") + "."
 	case first.OOM:
 		w.judgeOOM(first)
 	case best < 0:
@@ -71,7 +74,15 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 			r.weigh(o, first)
 		}
 	}
-	w.Verdict = r.settingsText(first) + r.changesText()
+	settings := slices.ContainsFunc(w.Scenarios[1:], func(o Outcome) bool { return len(o.Changes) == 0 })
+	switch {
+	case settings || len(w.Scenarios) == 1:
+		w.Verdict = r.settingsText(first) + r.changesText()
+	case len(r.changes) == 0: // who asks for changes alone is told of those
+		w.Verdict = "No change that was tried meets the request that failed."
+	default:
+		w.Verdict = strings.TrimPrefix(r.changesText(), " ")
+	}
 }
 
 // weigh takes one scenario into account.
@@ -118,7 +129,7 @@ func (r *remedies) changesText() string {
 	if len(r.changes) == 0 {
 		return ""
 	}
-	s := " Changes to the program that meet it: " + strings.Join(r.changes, ", ") + "."
+	s := " Changes to the program that meet the request: " + strings.Join(r.changes, ", ") + "."
 	switch {
 	case len(r.open) == 0:
 		return s

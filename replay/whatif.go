@@ -189,6 +189,7 @@ type whatIf struct {
 	taken    int64    // bytes of a GPU that PyTorch can't have
 	unsure   []string // scenarios whose outcome depends on a limit that isn't known exactly
 	leftOut  string   // how many scenarios there are no replays of, in words
+	refused  []string // why changes could not be made
 	unsolved string   // why nothing was solved, in words
 	view     *frames.View
 	// peak reserved of the recorded settings with the first blocks packed; 0: there are none

@@ -114,6 +114,24 @@ func TestVerdictOnChanges(t *testing.T) {
 	}
 }
 
+// Who asks for changes to a program that failed is told of those, and not of settings.
+func TestVerdictOnChangesToFailed(t *testing.T) {
+	for _, c := range []struct {
+		changes []string
+		want    string
+	}{
+		{[]string{"checkpointing=full", "optimizer=8bit"}, "No change could be replayed: checkpointing=full: no repeated layers were " +
+			"found in the forward pass: it may use checkpointing already; optimizer=8bit: no optimizer state was found in the recording."},
+		{[]string{"batch=x0.9"}, "No change that was tried meets the request that failed."},
+		{[]string{"logits=chunked"}, "Changes to the program that meet the request: logits=chunked (73.35 GiB left then)."},
+	} {
+		doc := tried(t, "qwen_vocab_oom__05b/snapshot_all", Options{Changes: c.changes})
+		if !strings.HasPrefix(doc.Verdict, c.want) {
+			t.Errorf("%q: %q, want %q", c.changes, doc.Verdict, c.want)
+		}
+	}
+}
+
 func TestRecordingsThatCantBeReplayed(t *testing.T) {
 	s := open(t, filepath.Join(shipped, "mlp_regression__script/snapshot_stopped.pickle.gz"))
 	doc, err := WhatIf(timeline.New(s, &s.Devices[0]), nil, Options{})
