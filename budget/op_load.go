@@ -60,7 +60,8 @@ func (r *run) received() {
 }
 
 // buffersAhead says whether a pipeline's buffers are there before its micro-batches are, as
-// torch.distributed.pipelining made them in 2024; today each is made when its message comes.
+// torch.distributed.pipelining made them until 2.14; since 2.15 each is made when its message
+// comes. Runs of torchtitan with an optimizer that isn't fused are taken as so old.
 func (p *plan) buffersAhead() bool { return p.titan() && !strings.HasSuffix(p.Optimizer, "-fused") }
 
 // collectsOutputs says whether the last stage's results stay until the step is over, and what

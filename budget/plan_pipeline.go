@@ -341,11 +341,11 @@ type twins struct {
 	held     []*storage
 }
 
-// twins are those of a rank's moves; none where they leave anything else behind, or where
-// every request is asked for.
+// twins are those of a rank's moves; none where they leave anything else behind, as the last
+// stage's results are, or where every request is asked for.
 func (p *plan) twins() twins {
-	if p.everyMicroBatch || p.logging || p.Schedule != "1f1b" || p.keepsPackedInputs() || p.ActivationOffload || p.UseCache ||
-		p.Checkpointing == "offload" {
+	if p.everyMicroBatch || p.logging || p.chunksPerRank() > 1 || !p.model.sends || p.keepsPackedInputs() ||
+		p.ActivationOffload || p.UseCache || p.Checkpointing == "offload" {
 		return twins{}
 	}
 	return twins{from: 2, to: inFlight(p.moved) - 1}
