@@ -174,7 +174,7 @@ func (o *Options) command(doc *report.Document) []string {
 			if o.Redact && flag != "gpu" {
 				value = redact.New(o.Key).Input(value)
 			}
-			out = append(out, "--"+flag+"="+report.OffMachine(value))
+			out = append(out, "--"+flag+"="+value)
 		}
 	}
 	add("config", o.Config)

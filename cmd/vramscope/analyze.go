@@ -213,11 +213,7 @@ func (f *analyzeFlags) hide(cmd *cobra.Command, args []string, run *open.Run, o 
 		run.Redact(r, o)
 		return commandLine(cmd, args, r)
 	}
-	command := commandLine(cmd, args, nil)
-	for i, word := range command {
-		command[i] = report.OffMachine(word)
-	}
-	return command
+	return commandLine(cmd, args, nil)
 }
 
 // asked is the moment that the flags ask for, nil for the peak.

@@ -87,6 +87,8 @@ func newPage(doc *report.Document) (*page, error) {
 			v.Name = folder // a job, of which the first input is any rank's
 		}
 	}
+	doc = offMachine(doc)
+	v.Document = doc
 	main := verdictDevice(doc)
 	v.Tag = verdictTag(doc, main)
 	v.RankTable, v.TrendTables = newRanksView(doc), newTrendViews(doc)
@@ -106,6 +108,16 @@ func newPage(doc *report.Document) (*page, error) {
 	err := markdown.Write(&ticket, view.Document(doc, view.Ticket))
 	v.Markdown = ticket.String()
 	return v, err
+}
+
+// offMachine is a report whose inputs are named without the folders of a machine: a page is shown to others.
+func offMachine(doc *report.Document) *report.Document {
+	shown := *doc
+	shown.Inputs = slices.Clone(doc.Inputs)
+	for i := range shown.Inputs {
+		shown.Inputs[i].Path = report.OffMachine(shown.Inputs[i].Path)
+	}
+	return &shown
 }
 
 // commonFolder is the name of the innermost folder that holds all inputs, ""

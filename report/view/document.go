@@ -562,7 +562,7 @@ func (s *sheet) made() {
 	if len(s.doc.Command) > 0 {
 		quoted := make([]string, len(s.doc.Command))
 		for i, w := range s.doc.Command {
-			quoted[i] = ShellWord(w)
+			quoted[i] = ShellWord(report.OffMachine(w))
 		}
 		p.Command = strings.Join(quoted, " ")
 	}
@@ -572,7 +572,7 @@ func (s *sheet) made() {
 		if len(in.Damage) > 0 {
 			kind += ", damaged"
 		}
-		p.Table.add(Code(in.Path), kind, units.Bytes(in.Bytes), Code(in.SHA256))
+		p.Table.add(Code(report.OffMachine(in.Path)), kind, units.Bytes(in.Bytes), Code(in.SHA256))
 	}
 	s.add(p)
 }
