@@ -1,7 +1,5 @@
 package budget
 
-import "strings"
-
 // newRun loads the weights.
 func newRun(p *plan) *run {
 	m := newMachine()
@@ -61,8 +59,10 @@ func (r *run) received() {
 
 // buffersAhead says whether a pipeline's buffers are there before its micro-batches are, as
 // torch.distributed.pipelining made them until 2.14; since 2.15 each is made when its message
-// comes. Runs of torchtitan with an optimizer that isn't fused are taken as so old.
-func (p *plan) buffersAhead() bool { return p.titan() && !strings.HasSuffix(p.Optimizer, "-fused") }
+// comes (stage.py). They are taken as there where no version is named. Megatron has its own schedules.
+func (p *plan) buffersAhead() bool {
+	return p.PP > 1 && !p.megatron() && (p.Torch == "" || p.torchBefore(2, 15))
+}
 
 // collectsOutputs says whether the last stage's results stay until the step is over, and what
 // was received for them with their graph: PyTorch's schedules merge them, Megatron's don't.

@@ -98,6 +98,11 @@ var assumptions = []assumption{
 		return s.EP > 1 && was <= 1
 	}},
 	{"compile", "", turnOn(func(s *Setting) *bool { return &s.Compile })},
+	{"torch", "2.15", func(s *Setting) bool {
+		was := s.Torch
+		s.Torch = "2.15"
+		return s.PP > 1 && was == ""
+	}},
 	{"torch", "2.0", say(func(s *Setting) *string { return &s.Torch }, "2.0", func(was string) bool { return was == "" })},
 }
 

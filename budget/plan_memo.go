@@ -71,7 +71,7 @@ func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
 	}
 	k := memoKey{p.Setting, kept, p.rank}
 	k.s.MasterWeights, k.s.Allocator, k.s.reserve, k.s.fullest = false, "", 0, 0
-	if !k.s.OptimizerInBackward && !k.s.Compile && !(p.PP > 1 && p.buffersAhead()) {
+	if !k.s.OptimizerInBackward && !k.s.Compile {
 		k.s.Optimizer = ""
 	}
 	if k.s.Offload == "optimizer" {

@@ -117,6 +117,10 @@ func offMachine(doc *report.Document) *report.Document {
 	for i := range shown.Inputs {
 		shown.Inputs[i].Path = report.OffMachine(shown.Inputs[i].Path)
 	}
+	shown.Command = slices.Clone(doc.Command)
+	for i, word := range shown.Command {
+		shown.Command[i] = report.OffMachine(word)
+	}
 	return &shown
 }
 
