@@ -47,9 +47,9 @@ Give the model (--config, --model, --params, or --recipe with a framework's own 
 the setting (--batch, --seq, --precision, --optimizer, --checkpointing, --lora, ...),
 how it lies on GPUs (--gpus with --fsdp or --zero, --tp, --pp, --ep, --cp), and a --gpu to fit.
 --framework names who trains, and takes that framework's usual settings where no flag says
-otherwise: sharding, checkpointing, loss, optimizer. Notes name them.
+otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as you say.
 --solve finds the largest batch or sequence that fits, --plan the settings that do.`,
-		Example: `  vramscope budget --params 70B --lora 16 --framework torchtune --gpus 8 --gpu "A100 40GB" --batch 2 --seq 2048
+		Example: `  vramscope budget --params 70B --lora 16 --framework torchtune --checkpointing full --gpus 8 --gpu "A100 40GB"
   vramscope budget --config config.json --batch 4 --seq 4096 --gpu "H100 80GB"
   vramscope budget --params 8B --inference --context 32768 --gpu 24GiB
   vramscope budget --config config.json --checkpointing full --solve batch --gpu A100-80
