@@ -11,7 +11,7 @@ import (
 // usual is what a framework's own files or scripts say where a training's flags name the framework and nothing else. What
 // files have on or off as the model needs, such as checkpointing, isn't among it; litgpt's scripts checkpoint where they shard.
 var usual = map[string][]Flag{
-	"torchtune": {{"optimizer", "adamw-fused"}, {"loss", "chunked"}, {"fsdp", "full"}, {"lora-dtype", "model"}},
+	"torchtune":  {{"optimizer", "adamw-fused"}, {"loss", "chunked"}, {"fsdp", "full"}, {"lora-dtype", "model"}},
 	"torchtitan": {{"precision", "bf16-mixed"}, {"optimizer", "adamw-fused"}, {"fsdp", "full"}},
 	"litgpt": {{"loss", "cross-entropy"}, {"fsdp", "full"}, {"checkpointing", "full"}, {"lora-dtype", "model"},
 		{"lora-targets", "qv"}, {"lora-dropout", "0.05"}},
