@@ -99,8 +99,8 @@ func inputOf(s *snapshot.Snapshot) *report.Input {
 
 // input is what the report says of the file.
 func (s *Source) input() report.Input {
-	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Damage: []string{},
-		Settings: []report.KeyValue{}, Unknown: []report.Unknown{}, Notes: append([]string{}, s.Notes...), Partial: s.Cut != ""}
+	in := report.Input{Path: s.Path, Kind: s.Kind, Contains: s.Contains, Damage: []string{}, Settings: []report.KeyValue{},
+		Unknown: []report.Unknown{}, Notes: append([]string{}, s.Notes...), Partial: s.Cut != ""}
 	for _, why := range []string{s.Failed, s.Cut, s.labelsFailed} {
 		if why != "" {
 			in.Damage = append(in.Damage, why)

@@ -207,13 +207,13 @@ func (f *analyzeFlags) undigested() bool {
 // hide redacts what was read, if that is asked for, and gives the command that makes the
 // report again.
 func (f *analyzeFlags) hide(cmd *cobra.Command, args []string, run *open.Run, o *diagnose.Options) []string {
-	if f.redact {
-		r := f.above.redactor()
-		f.names.redact(r)
-		run.Redact(r, o)
-		return commandLine(cmd, args, r)
+	if !f.redact {
+		return commandLine(cmd, args, nil)
 	}
-	return commandLine(cmd, args, nil)
+	r := f.above.redactor()
+	f.names.redact(r)
+	run.Redact(r, o)
+	return commandLine(cmd, args, r)
 }
 
 // asked is the moment that the flags ask for, nil for the peak.

@@ -1,0 +1,75 @@
+package budget
+
+// Weights that lie in host memory, and come to the GPU where they are used.
+
+// fetched runs f with weights outside the blocks on the GPU, which otherwise
+// keeps none of them: in host memory nothing is gathered ahead of its use, as
+// sharded ones are. A weight that is trained takes as much again in backward,
+// where product puts it beside its gradient.
+func (r *run) fetched(bytes int64, product *parameter, f func() *value) *value {
+	if r.p.Offload != "params" || r.p.sharded() {
+		return f()
+	}
+	m := r.m
+	s := m.alloc(bytes, Communication)
+	y := f()
+	m.release(s)
+	if product != nil && m.grad && !m.replay.discard && y.from != nil {
+		if product.trainable {
+			bytes *= 2
+		}
+		in := *y
+		m.record([]*value{y}, []*value{&in}, nil, func(m *machine, gr []*storage) []*storage {
+			m.pulse(bytes, Communication)
+			return []*storage{m.keep(gr[0])}
+		})
+	}
+	return y
+}
+
+// tableBytes are the tables that a stack's embeddings are looked up in, and
+// headBytes the head's matrices.
+func (p *plan) tableBytes(mod *model) int64 {
+	return p.bytesOf(mod.embed, mod.position, mod.types)
+}
+
+func (p *plan) headBytes() int64 {
+	mod := p.model
+	if mod.head == nil {
+		return 0
+	}
+	n := p.bytesOf(mod.head.weight, mod.head.bias)
+	for _, part := range mod.headParts {
+		if part.lin != nil {
+			n += p.bytesOf(part.lin.weight, part.lin.bias)
+		}
+	}
+	return n
+}
+
+// bytesOf are parameters in the type that the layers see.
+func (p *plan) bytesOf(qs ...*parameter) (n int64) {
+	for _, q := range qs {
+		if q != nil {
+			n += q.Elements() * p.wide
+		}
+	}
+	return n
+}
+
+// arriving is what decoding has on the GPU of weights that are not kept there:
+// of sharded ones what stays gathered and a block, of those in host memory
+// whatever is the largest.
+func (p *plan) arriving() int64 {
+	var block int64
+	for _, b := range p.model.blocks {
+		block = max(block, 3*p.groupBytes(b))
+	}
+	switch {
+	case p.sharded():
+		return p.rootBytes() + block
+	case p.Offload == "params":
+		return max(block, p.tableBytes(p.model), p.headBytes())
+	}
+	return 0
+}
