@@ -43,8 +43,6 @@ const (
 	Named                          // a function of the program's own says that it makes weights, or is a constructor
 	Mask                           // an attention mask, which a variable holds through the whole pass
 	Checkpointed                   // within the first forward of checkpointing
-	OwnCache                       // a function of the program's own says that it makes a key-value cache
-	AnyCache                       // or a cache, of whatever
 	Softmax                        // the operator is an exponential, as of logits
 	Custom                         // a function with a backward of its own, which hides its operators
 
@@ -105,54 +103,15 @@ func OfNative(function string) (Marks, meaning.Hint) {
 }
 
 // OfProgram is what a function of the program's own says by its name:
-// init_all_weights and load_params make weights, allocate_kv_cache a key-value cache.
+// init_all_weights and load_params make weights.
 func OfProgram(function string) Marks {
 	name := strings.Trim(strings.ToLower(function), "_")
-	var marks Marks
-	if strings.Contains(name, "cache") {
-		marks = cacheNamed(name)
-	}
 	if strings.Contains(name, "weight") || strings.Contains(name, "param") {
 		for _, verb := range [...]string{"init", "load", "create", "make", "build", "alloc"} {
 			if strings.HasPrefix(name, verb) {
-				return marks | Named
+				return Named
 			}
 		}
 	}
-	return marks
-}
-
-// cacheNamed tells names such as allocate_kv_cache, which say what is cached, and
-// setup_caches, which don't. Those that cache other things say which.
-func cacheNamed(name string) Marks {
-	verb, words, _ := strings.Cut(name, "_")
-	switch verb {
-	case "init", "initialize", "create", "make", "build", "alloc", "allocate", "prealloc", "preallocate", "setup", "set",
-		"reserve", "new":
-	default:
-		return 0
-	}
-	found := AnyCache
-	keys, values := false, false
-	for word := range strings.SplitSeq(words, "_") {
-		switch word {
-		case "kv", "kvcache", "kvcaches":
-			found = OwnCache
-		case "key", "keys":
-			keys = true
-		case "value", "values":
-			values = true
-		case "cache", "caches", "up", "and", "past", "static", "paged", "attn", "attention", "gpu", "cuda", "buffer", "buffers",
-			"tensor", "tensors":
-		default:
-			return 0
-		}
-	}
-	switch {
-	case keys && values:
-		return OwnCache
-	case keys || values:
-		return 0
-	}
-	return found
+	return 0
 }

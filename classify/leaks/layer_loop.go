@@ -3,7 +3,6 @@ package leaks
 import (
 	"slices"
 
-	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -15,8 +14,7 @@ import (
 // forward allocate outside the loop.
 func (l *loop) inModule() bool {
 	inside, outside := l.pythonStacks()
-	first, functions, _ := phases.CommonLines(l.t.Snapshot, inside)
-	common := first[:functions]
+	common := commonFrames(l.t.Snapshot, inside)
 	depth := -1
 	for i, f := range common {
 		if l.isForward(f) {
@@ -33,7 +31,7 @@ func (l *loop) inModule() bool {
 	if len(lines) == 1 {
 		return true
 	}
-	same := func(a, b snapshot.FrameID) bool { return phases.SameFunction(l.t.Snapshot, a, b) }
+	same := func(a, b snapshot.FrameID) bool { return sameFunction(l.t.Snapshot, a, b) }
 	return slices.ContainsFunc(outside, func(frames []snapshot.FrameID) bool {
 		return len(frames) > depth && slices.EqualFunc(frames[:depth+1], common[:depth+1], same) && !lines[frames[depth]]
 	})
@@ -55,7 +53,7 @@ func (l *loop) pythonStacks() (inside, outside [][]snapshot.FrameID) {
 			continue
 		}
 		known[stack] = true
-		frames := phases.PythonFrames(l.view, s, stack)
+		frames := pythonFrames(l.view, s, stack)
 		if len(frames) == 0 { // of backward's thread
 			continue
 		}
@@ -72,4 +70,35 @@ func (l *loop) pythonStacks() (inside, outside [][]snapshot.FrameID) {
 func (l *loop) isForward(f snapshot.FrameID) bool {
 	s := l.t.Snapshot
 	return s.String(s.Frames[f].Function) == "forward" && l.view.Language(f) == frames.Python
+}
+
+// commonFrames are the Python frames, outermost first, of the first of some stacks, as
+// far as all of them have the same functions.
+func commonFrames(s *snapshot.Snapshot, in [][]snapshot.FrameID) (common []snapshot.FrameID) {
+	for i, frames := range in {
+		if i == 0 {
+			common = frames
+		}
+		k := 0
+		for k < min(len(common), len(frames)) && sameFunction(s, common[k], frames[k]) {
+			k++
+		}
+		common = common[:k]
+	}
+	return common
+}
+
+// pythonFrames are the Python frames of a stack, outermost first.
+func pythonFrames(view *frames.View, s *snapshot.Snapshot, id snapshot.StackID) []snapshot.FrameID {
+	frames := slices.DeleteFunc(slices.Clone(s.Stack(id)), func(f snapshot.FrameID) bool {
+		return view.Language(f) != frames.Python
+	})
+	slices.Reverse(frames)
+	return frames
+}
+
+// sameFunction reports whether two frames are lines of one function.
+func sameFunction(s *snapshot.Snapshot, a, b snapshot.FrameID) bool {
+	x, y := &s.Frames[a], &s.Frames[b]
+	return x.Function == y.Function && x.File == y.File
 }

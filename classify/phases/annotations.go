@@ -36,7 +36,7 @@ func (a *Program) annotated() []window {
 	var out []window
 	for _, n := range a.Timeline.Snapshot.Annotations {
 		phase, ok := phaseNamed(a.Timeline.Snapshot.String(n.Name))
-		if !ok || n.Device != a.Timeline.Device.Ordinal && n.Device >= 0 && a.otherDevice(n.Device) {
+		if !ok || n.Device != a.Timeline.Device.Ordinal && n.Device >= 0 {
 			continue
 		}
 		k := key{n.Name, n.Device}
@@ -89,14 +89,6 @@ func inside(windows []window, k int) []window {
 		to++
 	}
 	return windows[from:to]
-}
-
-// otherDevice reports whether a range belongs to another GPU that has ranges and
-// events of its own. Ranges carry the device that was current, which is not
-// always the one that is looked at.
-func (a *Program) otherDevice(ordinal int) bool {
-	d := a.Timeline.Snapshot.Device(ordinal)
-	return d != nil && d.Events.Len() > a.Last
 }
 
 // eventAt is the first event at or after a time.

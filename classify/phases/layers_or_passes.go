@@ -2,9 +2,7 @@ package phases
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -101,105 +99,6 @@ func (a *Program) LayersOfModel() (l Layers) {
 	groups := RecurringRuns(allocs, sizes)
 	l.groups, l.Most = len(groups), mostWithin(allocs, groups)
 	return l
-}
-
-// recursWithin reports whether what recurs does so within one call of the model: the
-// loop over its layers, then, and no loop around it. All of it comes from one line
-// of a module's work, other lines of which allocate too, but not in between; or
-// from modules of one kind that Sequential calls.
-//
-// complexity: stacks inside and outside the loop are compared in three ways
-func (a *Program) recursWithin(allocs, starts []int) bool {
-	inside, outside := make([]bool, len(a.Stacks)), make([]bool, len(a.Stacks))
-	for _, i := range allocs {
-		if starts[0] <= i && i < starts[len(starts)-1] {
-			inside[a.Events.StackOf(i)] = true
-		} else {
-			outside[a.Events.StackOf(i)] = true
-		}
-	}
-	s := a.Timeline.Snapshot
-	view := frames.New(s)
-	var in [][]snapshot.FrameID
-	for id, ok := range inside {
-		if !ok {
-			continue
-		}
-		if frames := PythonFrames(view, s, snapshot.StackID(id)); len(frames) > 0 { // else of backward's thread
-			in = append(in, frames)
-		}
-	}
-	first, same, single := CommonLines(s, in)
-	model := indexCall(s, first[:single])
-	if model < 0 {
-		return false
-	}
-	if k := indexFrame(s, first[:single], "forward", "torch/nn/modules/container.py"); k >= 0 {
-		if child := indexCall(s, first[k:]); child > 0 && k+child+1 < same {
-			return true
-		}
-	}
-	for id, out := range outside {
-		if !out || inside[id] {
-			continue
-		}
-		frames := PythonFrames(view, s, snapshot.StackID(id))
-		k := 0
-		for k < min(single, len(frames)) && first[k] == frames[k] {
-			k++
-		}
-		if k > model && k < min(single, len(frames)) && SameFunction(s, first[k], frames[k]) {
-			return true
-		}
-	}
-	return false
-}
-
-// CommonLines are the Python frames, outermost first, of the first of some stacks:
-// all of them have the first so many functions in common, and of those the first
-// so many lines.
-func CommonLines(s *snapshot.Snapshot, in [][]snapshot.FrameID) (first []snapshot.FrameID, functions, lines int) {
-	for i, frames := range in {
-		if i == 0 {
-			first, functions, lines = frames, len(frames), len(frames)
-		}
-		k := 0
-		for k < min(functions, len(frames)) && SameFunction(s, first[k], frames[k]) {
-			if first[k] != frames[k] {
-				lines = min(lines, k)
-			}
-			k++
-		}
-		functions, lines = k, min(lines, k)
-	}
-	return first, functions, lines
-}
-
-// indexCall is the first frame in which torch calls a module; -1 without one.
-func indexCall(s *snapshot.Snapshot, frames []snapshot.FrameID) int {
-	return indexFrame(s, frames, "_call_impl", "torch/nn/modules/module.py")
-}
-
-func indexFrame(s *snapshot.Snapshot, frames []snapshot.FrameID, function, file string) int {
-	return slices.IndexFunc(frames, func(f snapshot.FrameID) bool {
-		x := &s.Frames[f]
-		return s.String(x.Function) == function && strings.HasSuffix(s.String(x.File), file)
-	})
-}
-
-// PythonFrames are the Python frames of a stack, outermost first.
-func PythonFrames(view *frames.View, s *snapshot.Snapshot, id snapshot.StackID) []snapshot.FrameID {
-	frames := slices.DeleteFunc(slices.Clone(s.Stack(id)), func(f snapshot.FrameID) bool {
-		return view.Language(f) != frames.Python
-	})
-	slices.Reverse(frames)
-	return frames
-}
-
-// SameFunction reports whether two frames are lines of one function.
-func SameFunction(s *snapshot.Snapshot, a, b snapshot.FrameID) bool {
-	x, y := &s.Frames[a], &s.Frames[b]
-	return x.Function == y.Function && x.File == y.File
 }
 
 // mostWithin reports whether most of an ascending list lies in groups that begin at

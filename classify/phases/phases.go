@@ -244,9 +244,6 @@ func (a phaseFinder) hintBatches() {
 		}
 	}
 	if len(a.Loads) == 0 {
-		if !modules && a.All&frames.InModule == 0 {
-			a.hintFits()
-		}
 		return
 	}
 	trains := slices.Contains(a.hints, meaning.HintOf(meaning.Backward))
@@ -265,25 +262,6 @@ func (a phaseFinder) hintBatches() {
 		}
 		if a.hints[i] != 0 {
 			last = a.hints[i]
-		}
-	}
-}
-
-// hintFits makes all that comes before a backward pass its forward, in a
-// program without modules or batches: one that fits parameters to what it has.
-func (a phaseFinder) hintFits() {
-	from, inside := a.Loop, false // a backward pass that torch's functions don't interrupt
-	for i := a.Loop; i < a.Last; i++ {
-		switch h := a.hints[i]; {
-		case h == 0:
-		case h.Is(meaning.Forward, meaning.ZeroGrad):
-			inside = false
-		default:
-			back := h.Is(meaning.Backward)
-			if back && !inside {
-				suppose(a.hints[from:i], meaning.Forward)
-			}
-			from, inside = i+1, back
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (a *Program) AnchoredIn(from, to int, l *Layers) []int {
 		if len(starts) == 0 { // every line asks for several
 			starts = RecurringRuns(allocs, keys)
 		}
-		if len(starts) > 0 && (!a.loops(allocs, len(starts)) || a.recursWithin(allocs, starts)) {
+		if len(starts) > 0 && !a.loops(allocs, len(starts)) {
 			starts = nil
 		}
 	} else {

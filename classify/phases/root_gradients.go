@@ -73,7 +73,7 @@ func (a rootGradients) find() []root {
 			}
 		}
 	}
-	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.keepRoots(found)))))
+	roots := a.weighty(a.gradual(a.keepRoots(found)))
 	if r, ok := a.unfinished(alive, released, roots); ok {
 		roots = append(roots, r)
 	}
@@ -116,7 +116,7 @@ func (a rootGradients) keepRoots(found []root) []root {
 				within, end = within+s.released, s.end
 			}
 		}
-		dominated = dominated || within*4 >= r.released*3 && !a.mirrored(r, nil)
+		dominated = dominated || within*4 >= r.released*3 && !a.mirrored(r)
 		if !dominated {
 			inner = append(inner, r)
 		}

@@ -130,7 +130,7 @@ func (a rootGradients) withFirst(roots []root) []root {
 			last, widest = i, max(widest, i-last)
 		}
 	}
-	if spread < least || spread*3 < all || made*8 < spread || !a.makesGradients(0, end, gradients, false) {
+	if spread < least || spread*3 < all || made*8 < spread {
 		return roots
 	}
 	if len(roots)+steps == 0 && (a.Last-end)*16 > a.Last {
@@ -144,31 +144,6 @@ func (a rootGradients) withFirst(roots []root) []root {
 		}
 	}
 	return append([]root{{0, end, int64(all)}}, roots...)
-}
-
-// makesGradients reports whether several of some sizes are requested in a range, and
-// hardly anything else is left there where alone says so: what a program that only
-// runs forward asks for may be as large as its weights.
-func (a rootGradients) makesGradients(first, end int, sizes map[int64]bool, alone bool) bool {
-	const several, large = 3, 4096
-	seen := map[int64]bool{}
-	gradients, left := 0, 0
-	for i := first; i < end; i++ {
-		n := a.Events.Size[i]
-		if a.Events.Action[i] != snapshot.Alloc || n < large {
-			continue
-		}
-		stays := a.Freed(a.Timeline.Of[i]) > end
-		if sizes[n] && (stays || !alone) {
-			seen[n] = true
-		}
-		if stays {
-			if left++; sizes[n] {
-				gradients++
-			}
-		}
-	}
-	return len(seen) >= several && (!alone || gradients*10 >= left*9)
 }
 
 // gradientKinds are the sizes of what backward passes leave; of what is there

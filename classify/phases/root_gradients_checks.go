@@ -83,36 +83,10 @@ func (a *Program) ofLayers() map[[2]int64]bool {
 	return several
 }
 
-// cutShort drops one that the last failed request cut short, unless it had freed
-// what was there before it rather than made more: a number that a layer keeps for
-// backward goes with all else when the error unwinds.
-func (a rootGradients) cutShort(roots []root) []root {
-	if len(a.OOMs) == 0 {
-		return roots
-	}
-	failed := a.OOMs[len(a.OOMs)-1]
-	return slices.DeleteFunc(roots, func(r root) bool {
-		if failed < r.first || r.end < failed {
-			return false
-		}
-		made := int64(0)
-		for i := r.first; i < failed; i++ {
-			if a.Events.Action[i] == snapshot.Alloc && a.Freed(a.Timeline.Of[i]) > failed {
-				made++
-			}
-		}
-		return r.released*4 < made
-	})
-}
-
 // gradual keeps those during which the freeing goes on between allocations: an
 // output that holds a graph until the next one is there frees it in one go.
 func (a rootGradients) gradual(roots []root) []root {
 	const few, least = 8, 6 // frees without an allocation in between; allocations of the smallest backward
-	var kinds map[int64]bool
-	if len(roots) > 0 {
-		kinds = a.gradientKinds(nil)
-	}
 	var out []root
 	for _, r := range roots {
 		together, spread, all, made := 0, 0, 0, 0
@@ -131,25 +105,11 @@ func (a rootGradients) gradual(roots []root) []root {
 				all++
 			}
 		}
-		if spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r, kinds) { // every saved tensor serves a gradient
+		if spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r) { // every saved tensor serves a gradient
 			out = append(out, r)
 		}
 	}
 	return out
-}
-
-// proportioned drops those that take many times as long as anything between them: a
-// number that a request makes after its prompt may live through all of its tokens.
-func proportioned(roots []root) []root {
-	const times = 12
-	if len(roots) < 2 {
-		return roots // what came before it may be older than the trace
-	}
-	longest := 0 // events
-	for i := range roots[1:] {
-		longest = max(longest, roots[i+1].first-roots[i].end)
-	}
-	return slices.DeleteFunc(roots, func(r root) bool { return r.end-r.first > times*longest })
 }
 
 // weighty drops all of them where they free next to nothing of what was made before
@@ -184,8 +144,8 @@ func (a rootGradients) weighty(roots []root) []root {
 // mirrored reports whether what is freed during a run goes in the opposite order of
 // its birth, as saved tensors do and caches don't: what the first half of the
 // frees lets go was born after what the second half does. Of what is older than
-// the trace the order isn't known: gradients, of the given sizes, must do.
-func (a rootGradients) mirrored(r root, kinds map[int64]bool) bool {
+// the trace the order isn't known.
+func (a rootGradients) mirrored(r root) bool {
 	const several = 8
 	var births []int
 	older := 0
@@ -202,7 +162,7 @@ func (a rootGradients) mirrored(r root, kinds map[int64]bool) bool {
 		}
 	}
 	if older > len(births) && len(births) < several {
-		return a.makesGradients(r.first, r.end, kinds, true)
+		return true
 	}
 	half := len(births) / 2
 	return mean(births[:half]) > mean(births[half:])

@@ -48,9 +48,7 @@ func (a untrainedFinder) find() {
 		if s.allocs < usual*untrainedPasses/2 {
 			continue
 		}
-		waiting := false                                            // for their backward passes
 		if i := sort.SearchInts(a.OOMs, s.first); i < len(a.OOMs) { // what the error unwinds is no pass
-			waiting = a.OOMs[i] < s.end && a.trainsInARow()
 			s.end = min(s.end, a.OOMs[i]+1)
 		}
 		starts := a.AnchoredIn(s.first, s.end, &Layers{})
@@ -66,28 +64,12 @@ func (a untrainedFinder) find() {
 			}
 			steps = append(steps, meaning.Step{Number: n, FirstEvent: first, LastEvent: end - 1, Phases: a.Spans(first, end)})
 		}
-		if waiting || a.inFlight(s) {
+		if a.inFlight(s) {
 			a.Waiting = append(a.Waiting, steps)
 			continue
 		}
 		a.Untrained = append(a.Untrained, steps)
 	}
-}
-
-// trainsInARow reports whether some backward passes follow each other at once, as they
-// do where several forward passes come first: of the micro-batches in a pipeline.
-func (a *Program) trainsInARow() bool {
-	for r := range a.Runs[1:] {
-		if a.Runs[r].Phase == meaning.Backward && a.Runs[r+1].Phase == meaning.Backward {
-			return true
-		}
-	}
-	for k := 1; k < len(a.Roots); k++ {
-		if !slices.Contains(a.Events.Action[a.Roots[k-1].end:a.Roots[k].first], snapshot.Alloc) {
-			return true
-		}
-	}
-	return false
 }
 
 // inFlight reports whether backward passes come to what a stretch made later: of

@@ -39,9 +39,6 @@ type RowIndex struct {
 	Kept    []bool          // by allocation: of a row that outlives passes
 	Growing map[int64][]int // sizes of a cache that grows, and events at which such blocks are there
 	Chains  [][]*Grown      // a growing cache in every pass of one request
-	Moved   set             // copies for what goes at once
-	// by allocation: the event, and 1, at which the last copy goes of what such a copy takes the place of; nil: there is none
-	Reordered []int32
 }
 
 // RunIndex are repeated runs of events, and the runs after which nothing changes.

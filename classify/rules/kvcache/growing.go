@@ -6,14 +6,12 @@
 package kvcache
 
 import (
-	"maps"
 	"slices"
 	"sort"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
-	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -27,7 +25,6 @@ import (
 func FindGrowth(a *rules.Facts) {
 	a.Growing, a.Chains = map[int64][]int{}, nil
 	const fewest = 4 // keys and values of two layers: short spells are many
-	findReordered(a)
 	bySize := spells(a, fewest)
 	var sizes []*rules.Grown
 	for _, spells := range bySize {
@@ -69,10 +66,10 @@ func spells(a *rules.Facts, fewest int) map[int64][]*rules.Grown {
 	var room []rules.Grown
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if p := a.Phase[id]; p != meaning.Forward && p != meaning.Generate || a.Moved.Has(id) || !rules.BeforeBackward(a, id) {
+		if p := a.Phase[id]; p != meaning.Forward && p != meaning.Generate || !rules.BeforeBackward(a, id) {
 			continue
 		}
-		n, b, f := a.Timeline.Requested(id), a.Born(id), goes(a, id)
+		n, b, f := a.Timeline.Requested(id), a.Born(id), a.Freed(id)
 		last := &recent[(n>>9^n>>17)&255]
 		g := *last
 		if g == nil || g.Size != n {
@@ -96,75 +93,6 @@ func spells(a *rules.Facts, fewest int) map[int64][]*rules.Grown {
 		g.Last, g.MinFreed, g.MaxFreed = b, min(g.MinFreed, f), max(g.MaxFreed, f)
 	}
 	return bySize
-}
-
-// findReordered sees copies that take the place of what they are made of, as beam
-// search puts its caches in another order: of the same size, and the next thing is
-// that the other goes. They may come one by one, or those of a layer or of all
-// layers at once, which go in the opposite order. Stacks say so where a library does it.
-func findReordered(a *rules.Facts) {
-	if a.Recorded.Allocs && a.All&frames.Cache != 0 {
-		return
-	}
-	var made, gone []timeline.AllocationID // at once, without anything between
-	pairs := [][2]timeline.AllocationID{}  // of a copy and what it takes the place of
-	for i, action := range a.Events.Action {
-		switch {
-		case action == snapshot.FreeCompleted || a.Timeline.Of[i] == timeline.NoAllocation:
-		case action == snapshot.Alloc:
-			if len(gone) > 0 {
-				pairs = pairReordered(a, pairs, made, gone)
-				made, gone = made[:0], gone[:0]
-			}
-			made = append(made, a.Timeline.Of[i])
-		case action == snapshot.FreeRequested && len(made) > len(gone):
-			gone = append(gone, a.Timeline.Of[i])
-		}
-	}
-	pairs = pairReordered(a, pairs, made, gone)
-	if len(pairs) == 0 {
-		return
-	}
-	a.Reordered = pages.Make[int32](len(a.Category))
-	for _, p := range slices.Backward(pairs) { // a copy of a copy goes with the last
-		a.Moved.Add(p[0])
-		a.Reordered[p[1]] = int32(goes(a, p[0])) + 1
-	}
-}
-
-// pairReordered adds the pairs of what was made at once and what went after it.
-func pairReordered(a *rules.Facts, pairs [][2]timeline.AllocationID, made,
-	gone []timeline.AllocationID) [][2]timeline.AllocationID {
-	const (
-		large = 1024
-		many  = 4 // keys and values of two layers
-	)
-	n := 0
-	for n < len(gone) {
-		copied, id := made[len(made)-1-n], gone[n]
-		if size := a.Timeline.Requested(id); size < large || a.Timeline.Requested(copied) != size || id >= made[0] {
-			break
-		}
-		n++
-	}
-	layer := n == 2 && gone[0] == gone[1]+1 // its keys and values, made one after the other
-	if n < many && !layer {
-		n = min(n, 1)
-	}
-	pairs = pages.Grown(pairs, n)
-	for j := range n {
-		pairs = append(pairs, [2]timeline.AllocationID{made[len(made)-1-j], gone[j]})
-	}
-	return pairs
-}
-
-// goes is the event at which what an allocation holds is gone, in copies that take
-// its place, too.
-func goes(a *rules.Facts, id timeline.AllocationID) int {
-	if a.Reordered != nil && a.Reordered[id] > 0 {
-		return int(a.Reordered[id]) - 1
-	}
-	return a.Freed(id)
 }
 
 // follows reports whether one size takes the place of another.
@@ -197,44 +125,10 @@ func followGrowth(a *rules.Facts, bySize map[int64][]*rules.Grown, g, h *rules.G
 	}
 	a.Chains = append(a.Chains, chain)
 	// what the first one took the place of, among other things of its size
-	before := fusedBefore(a, g, h)
-	if n := 2*g.Size - h.Size; before == 0 && len(bySize[n]) > 0 {
-		before = n
-	}
-	if before > 0 {
+	if before := 2*g.Size - h.Size; len(bySize[before]) > 0 {
 		a.Growing[before] = append(a.Growing[before], g.First)
 	}
 }
-
-// fusedBefore is the size of what the first blocks of a growing cache take the
-// place of where each holds a layer's queries, keys and values in one, as the pass
-// over a prompt leaves them: gone before the cache grows again. 0 where they are
-// others.
-func fusedBefore(a *rules.Facts, g, h *rules.Grown) int64 {
-	prompt := 2*g.Size - h.Size // its keys, where these hold one token more
-	gone := map[int64]int{}
-	for i := g.First + 1; i < h.First; i++ {
-		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation &&
-			a.Born(id) < g.First &&
-			a.Born(id) >= a.Loop {
-			gone[a.Timeline.Requested(id)]++
-		}
-	}
-	var found int64
-	for size, n := range gone {
-		if n*2 == g.Count && (holds(size, g.Size) || holds(size, prompt)) {
-			if found != 0 {
-				return 0
-			}
-			found = size
-		}
-	}
-	return found
-}
-
-// holds reports whether a block has room for queries, which may have more heads than
-// keys, and for keys and values.
-func holds(block, keys int64) bool { return keys > 0 && block >= 3*keys && block%keys == 0 }
 
 // Generates turns loops that only run forward and keep a growing cache into
 // generation, and what a program that trains does while one grows. Models fill a cache in training, too: a pass that
@@ -248,7 +142,7 @@ func Generates(a *rules.Facts) bool {
 	if a.Saves && len(a.Growing) == 0 {
 		return false
 	}
-	cached := findWindows(a) || findNamed(a) || findStatic(a) || len(a.Growing) > 0 || findPool(a) || findRequested(a)
+	cached := findStatic(a) || len(a.Growing) > 0 || findPool(a) || findRequested(a)
 	for i := 0; i < len(a.Category) && !cached && a.All&frames.Cache != 0; i++ {
 		id := timeline.AllocationID(i)
 		cached = a.Birth(id).Marks&frames.Cache != 0 && a.Phase[i] == meaning.Forward
@@ -282,65 +176,6 @@ func generatesWithin(a *rules.Facts) bool {
 		a.Rephase()
 	}
 	return done > 0
-}
-
-// findNamed finds caches that functions of the program's own make, going by their
-// names, in a program that only runs forward: what they make and it keeps. Where a
-// name doesn't say what is cached, two blocks for each of the model's layers do.
-//
-// complexity: conditions on one block, then on blocks of one size.
-func findNamed(a *rules.Facts) bool {
-	const (
-		pairs = 4
-		large = 1024
-		kinds = 16 // of one model's caches, at most
-	)
-	if a.All&(frames.OwnCache|frames.AnyCache) == 0 {
-		return false
-	}
-	found := false
-	keep := func(ids ...timeline.AllocationID) {
-		found = true
-		for _, id := range ids {
-			a.Kept[id] = true
-		}
-	}
-	alike := map[int64][]timeline.AllocationID{} // by size, of one request
-	type kind struct{ size, count int64 }
-	known := map[kind]bool{}
-	judge := func(n int64) {
-		ids := alike[n]
-		delete(alike, n)
-		if len(ids) < pairs || len(ids)%2 != 0 {
-			return
-		}
-		k := kind{n, int64(len(ids))}
-		if _, seen := known[k]; !seen && len(known) < kinds {
-			known[k] = hasLayers(a, len(ids)/2, n)
-		}
-		if known[k] {
-			keep(ids...)
-		}
-	}
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		m, n := a.Birth(id).Marks, a.Timeline.Requested(id)
-		if m&(frames.OwnCache|frames.AnyCache) == 0 || n < large {
-			continue
-		}
-		if m&frames.OwnCache != 0 {
-			keep(id)
-			continue
-		}
-		if ids := alike[n]; len(ids) > 0 && a.Freed(ids[0]) <= a.Born(id) {
-			judge(n)
-		}
-		alike[n] = append(alike[n], id)
-	}
-	for _, n := range slices.Sorted(maps.Keys(alike)) {
-		judge(n)
-	}
-	return found
 }
 
 // hasLayers reports whether a model has so many layers, going by how often the sizes
@@ -506,7 +341,7 @@ func IsGrowing(a *rules.Facts, id timeline.AllocationID) bool {
 	}
 	at := a.Growing[a.Timeline.Requested(id)]
 	i := sort.SearchInts(at, a.Born(id)) // the first one it may have seen
-	return i < len(at) && goes(a, id) > at[i]
+	return i < len(at) && a.Freed(id) > at[i]
 }
 
 var GrowingCache = &rules.Rule{

@@ -54,10 +54,6 @@ func FindLogits(a *rules.Facts) {
 				markRest(a, p, size)
 				trained = all
 			}
-			if sure[i] < rules.Strong {
-				doubt(a, p, sure[i])
-			}
-		case p.Backward == nil && a.Recorded.Allocs && markAtFailure(a, p):
 		case p.Backward == nil && trained > 0:
 			markAsTrained(a, p, trained)
 		default:
@@ -66,16 +62,6 @@ func FindLogits(a *rules.Facts) {
 		markEach(a, p)
 		if !a.Recorded.Native || !a.Trains {
 			markWidest(a, p)
-		}
-	}
-}
-
-// doubt notes how sure it is that what was marked in a pass, and its backward pass,
-// are logits.
-func doubt(a *rules.Facts, p rules.Pass, sure uint8) {
-	for i := p.First; i < p.Backward.End; i++ {
-		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc && a.Logits[id] != meaning.NoDetail {
-			a.Doubtful[id] = sure
 		}
 	}
 }
@@ -127,7 +113,7 @@ func family(n, size int64) bool {
 // logits of all tokens where the loss is of some of them, else the same one.
 func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
 	at := lossAt(a, p, size)
-	flat := transposed(a, at, p.End, size) && !sliced(a, at, p.First, size) && (a.Recorded.Allocs || staying(a, p, size) <= 2)
+	flat := transposed(a, at, p.End, size) && (a.Recorded.Allocs || staying(a, p, size) <= 2)
 	for i := at; i < p.End; i++ {
 		if a.Events.Action[i] != snapshot.Alloc || flat && (i == at || a.Freed(a.Timeline.Of[i]) <= i+2) {
 			continue
@@ -211,21 +197,6 @@ func markOthers(a *rules.Facts, p rules.Pass, size int64) {
 	}
 }
 
-// sliced reports whether the logits before a log-softmax have a little more than
-// it: a slice that leaves out the last token is copied first, too.
-func sliced(a *rules.Facts, at, first int, size int64) bool {
-	for i, budget := at-1, 8; i >= first && budget > 0; i-- {
-		if a.Events.Action[i] != snapshot.Alloc {
-			continue
-		}
-		budget--
-		if n := a.Events.Size[i]; n > size && n-size <= size/8 && a.Freed(a.Timeline.Of[i]) > at {
-			return true
-		}
-	}
-	return false
-}
-
 // staying counts the requests of one size that forward doesn't free at once.
 func staying(a *rules.Facts, p rules.Pass, size int64) int {
 	n := 0
@@ -277,19 +248,6 @@ func transposed(a *rules.Facts, at, end int, size int64) bool {
 	return a.Freed(a.Timeline.Of[next]) <= next+2 && a.Freed(a.Timeline.Of[at]) > next+2
 }
 
-// savedGoes reports whether logits that forward kept go right after an event, as
-// those that a loss's own backward has read.
-func savedGoes(a *rules.Facts, event int, size int64) bool {
-	const soon = 5 // events
-	for i := event + 1; i < min(event+soon, a.Last) && a.Events.Action[i] != snapshot.Alloc; i++ {
-		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.FreeRequested && a.Logits[id] == meaning.LogitsCopy &&
-			family(a.Timeline.Requested(id), size) {
-			return true
-		}
-	}
-	return false
-}
-
 // markBackward marks the gradients of the logits: those that the loss is of, and
 // those of all tokens.
 //
@@ -317,9 +275,6 @@ func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
 		switch {
 		case e.Marks&frames.MatMul != 0 && e.Marks&frames.Workspace == 0:
 			return
-		case len(made) == 1 && family(n, size) && a.Freed(id) < p.End && savedGoes(a, i, size): // of the other half of the loss
-			a.Logits[id] = meaning.LogitsGradient
-			made = append(made, id)
 		case !a.Recorded.Native && len(made) > 0 && !goes(i) && (n*16 >= size || a.Freed(id) > a.Freed(made[len(made)-1])):
 			return // nor is it what an operator needs in between
 		case (family(n, size) || n == all) && a.Freed(id) < p.End:

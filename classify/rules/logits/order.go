@@ -5,7 +5,6 @@ import (
 
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -49,7 +48,7 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 	least := int64(0)
 	largest := dominates(rest)
 	if a.Recorded.Allocs { // a loss that isn't torch's own
-		largest = dominates(beside(a, p, top)) && !layered(a, p, top) && endsInLogits(a, p, top, top/picked)
+		largest = dominates(beside(a, p, top)) && !layered(a, p, top)
 		if largest {
 			least = top / picked
 		}
@@ -166,41 +165,6 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	return false
 }
 
-// endsInLogits reports whether stacks speak for logits of a size in a pass: operators
-// for an exponential of them, or of a part, where operators have names, or a function
-// that may hide one; else at least that a module makes them, and no module anything
-// large after that.
-//
-// complexity: one case for each operator that speaks for or against logits.
-func endsInLogits(a *rules.Facts, p rules.Pass, size, least int64) bool {
-	const small = 1 << 16
-	seen, made, soft, later := false, false, false, false
-	for i := p.First; i < p.End; i++ {
-		if a.Events.Action[i] != snapshot.Alloc {
-			continue
-		}
-		n, e := a.Events.Size[i], a.Stacks[a.Events.StackOf(i)]
-		switch {
-		case e.Marks&frames.Workspace != 0 || phases.CublasSize(n):
-		case family(n, size):
-			seen = true
-			soft = soft || e.Marks&(frames.Softmax|frames.Loss|frames.PerClass|frames.Inductor|frames.Custom) != 0
-			if e.Depth > 0 {
-				made, later = true, false
-			}
-		case seen && e.Depth <= 1 && (e.Marks&frames.Custom != 0 || e.Marks&(frames.Softmax|frames.Loss|frames.PerClass) != 0 &&
-			n >= small && size%n == 0):
-			soft = true
-		case n >= least && e.Depth > 0:
-			later = true
-		}
-	}
-	if a.Recorded.Native {
-		return soft
-	}
-	return soft || made && !later
-}
-
 // layered reports whether a pass's modules make what is of a size, or of its family,
 // again and again, and the program nothing of it in between: hidden layers do, and
 // logits come from one of them.
@@ -288,33 +252,13 @@ func tailAbove(a *rules.Facts, p rules.Pass, least int64) (tail []int64, rest in
 			a.IsWorkspaceBySize(a.Timeline.Of[i]) {
 			continue
 		}
-		if seen++; seen <= length && !unread(a, i) {
+		if seen++; seen <= length {
 			tail = append(tail, n)
 		} else {
 			rest = max(rest, n)
 		}
 	}
 	return tail, rest
-}
-
-// unread reports whether what an event makes is gone before anything else is made:
-// what an operator needs for itself, and nobody reads.
-func unread(a *rules.Facts, event int) bool {
-	for i := event + 1; i < a.Last; i++ {
-		switch a.Events.Action[i] {
-		case snapshot.OOM:
-			return false
-		case snapshot.Alloc:
-			if !phases.CublasSize(a.Events.Size[i]) { // what a matrix library needs reads it, too, but makes nothing
-				return false
-			}
-		case snapshot.FreeRequested:
-			if a.Timeline.Of[i] == a.Timeline.Of[event] {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // head is the run of related sizes that a backward pass begins with, each made

@@ -1,10 +1,7 @@
 package logits
 
 import (
-	"sort"
-
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
@@ -20,32 +17,6 @@ func markAsTrained(a *rules.Facts, p rules.Pass, trained int64) {
 			markProduct(a, p, top)
 		}
 	}
-}
-
-// markAtFailure marks the logits of a pass that failed in the loss, or where
-// something as large was to be made of what may be logits, or in making them: for
-// every word of what looks like a vocabulary. It is false where it found none.
-func markAtFailure(a *rules.Facts, p rules.Pass) bool {
-	i := sort.SearchInts(a.OOMs, p.First)
-	if i == len(a.OOMs) || a.OOMs[i] > p.End {
-		return false
-	}
-	at := a.OOMs[i]
-	e, asked := a.Stacks[a.Events.StackOf(at)], a.Events.Size[at]
-	if e.Marks&(frames.Loss|frames.LossGrad) == frames.Loss && asked > 64 {
-		markForward(a, p, asked)
-		return true
-	}
-	top := product(a, p)
-	if top == timeline.NoAllocation || !forEachWord(a, a.Timeline.Requested(top)) {
-		return false
-	}
-	copied := e.Depth <= 1 && family(asked, a.Timeline.Requested(top))
-	making := e.Marks&frames.MatMul != 0 && at-a.Born(top) <= 2
-	if copied || making {
-		markProduct(a, p, top)
-	}
-	return copied || making
 }
 
 // product is the largest result of a linear map that the model itself calls, if
@@ -80,23 +51,6 @@ func markProduct(a *rules.Facts, p rules.Pass, top timeline.AllocationID) {
 			a.Logits[id] = meaning.LogitsCopy
 		}
 	}
-}
-
-// forEachWord reports whether so many bytes are numbers for each word of the largest
-// weight, of which the small weights of the layers are a row.
-func forEachWord(a *rules.Facts, n int64) bool {
-	const small, often = 1 << 16, 4
-	var words int64
-	for size := range a.WeightSize {
-		words = max(words, size)
-	}
-	for size, count := range a.WeightSize {
-		if size > phases.Scalar && size <= small && count >= often && words%size == 0 && words/size >= fewWords &&
-			n%(words/size) == 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // MarkJoined marks what joins the logits of several passes that aren't trained

@@ -42,9 +42,6 @@ func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
 		if first == nil || a.Runs[r].First < first.First {
 			continue // buckets are made anew after the first pass
 		}
-		if a.BackwardAfter(a.Run(first.End)) != a.BackwardAfter(r) && isLastBatch(a, r) {
-			continue // what the last pass was given and came to is still there, too
-		}
 		var sum int64
 		for _, id := range ids {
 			sum += a.Timeline.Requested(id)
@@ -79,10 +76,4 @@ func joinsGradients(a *rules.Facts, ids []timeline.AllocationID) bool {
 		}
 	}
 	return alone*2 < len(ids)
-}
-
-// isLastBatch reports whether at most one backward pass comes after a run.
-func isLastBatch(a *rules.Facts, r int) bool {
-	p := a.BackwardAfter(r)
-	return p == nil || a.BackwardAfter(a.Run(p.End)) == nil
 }
