@@ -25,6 +25,7 @@ var registry = []*rules.Rule{
 	stacks.ReducerBucketPython,
 	stacks.FlatBufferPython,
 	stacks.ReducedGradient,
+	stacks.GatheredPython,
 	stacks.CachePython,
 	stacks.RestoredPython,
 	stacks.StatePython,

@@ -3,7 +3,6 @@ package classify
 import (
 	"bufio"
 	"cmp"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -20,8 +19,6 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-var ablate = flag.Bool("ablate", false, "leave out one rule at a time, and write which recordings change to testdata/needed.txt")
 
 // generated begins the part of doc/classification.md that is made from the rules.
 const generated = "<!-- From here on made from the rules: go test ./classify -run TestRulesDoc -update -->\n"

@@ -18,6 +18,7 @@ type Rule struct {
 	Signal meaning.Signal // the kind of evidence; rules of one signal are asked in order, the first that claims speaks for it
 	Born   Births         // what it speaks of
 	Needs  []Need         // facts that must be there; without one of them nothing is asked
+	Round  int            // the round of labelled recordings that it was written with; 0: the second
 
 	// Birth and Death are the marks of an allocation's stacks of which the rule speaks,
 	// any of them; without any it may speak of all.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -48,7 +49,7 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 	least := int64(0)
 	largest := dominates(rest)
 	if a.Recorded.Allocs { // a loss that isn't torch's own
-		largest = dominates(beside(a, p, top)) && !layered(a, p, top)
+		largest = dominates(beside(a, p, top)) && !layered(a, p, top) && ownLoss(a, p, top, top/picked)
 		if largest {
 			least = top / picked
 		}
@@ -160,6 +161,26 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 			return false
 		default:
 			before = n
+		}
+	}
+	return false
+}
+
+// ownLoss reports whether stacks speak for a classification loss that isn't torch's own, of
+// tensors of a size: where operators have names, by one that such a loss needs, or a
+// function that may hide one; else by the modules, which make nothing large after them.
+func ownLoss(a *rules.Facts, p rules.Pass, size, least int64) bool {
+	const needed, small = frames.Softmax | frames.Loss | frames.PerClass | frames.Inductor | frames.Custom, 1 << 16
+	for i := p.End - 1; i >= p.First; i-- {
+		n, e := a.Events.Size[i], a.Stacks[a.Events.StackOf(i)]
+		switch {
+		case a.Events.Action[i] != snapshot.Alloc || e.Marks&frames.Workspace != 0 || phases.CublasSize(n):
+		case a.Recorded.Native:
+			if e.Marks&needed != 0 && (family(n, size) || e.Depth <= 1 && n >= small && size%n == 0) {
+				return true
+			}
+		case e.Depth > 0 && n >= least:
+			return family(n, size)
 		}
 	}
 	return false

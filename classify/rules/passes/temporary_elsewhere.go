@@ -8,10 +8,10 @@ import (
 
 var TemporaryElsewhere = &rules.Rule{
 	ID: "temporary-elsewhere",
-	Doc: `Made outside of passes and steps: temporary. A guess where it is as large as a weight and stays, since
-it may be a copy of one.`,
+	Doc: `Made outside of passes and steps, or made and freed in setup: temporary. A guess where it is as large as a weight and
+stays, since it may be a copy of one.`,
 	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.ZeroGrad, meaning.OtherPhase),
+	Born:   rules.BornIn(meaning.Setup, meaning.ZeroGrad, meaning.OtherPhase),
 	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {

@@ -1,0 +1,362 @@
+package classify
+
+import (
+	"bufio"
+	"cmp"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/testing/corpus"
+	"github.com/vramscope/vramscope/internal/testing/ring"
+	"github.com/vramscope/vramscope/internal/testing/worth/off"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var (
+	ablate = flag.Bool("ablate", false, "leave out one case at a time, and write what that costs to testdata/worth.tsv; needs the corpus")
+	only   = flag.String("only", "", "measure cases whose names match alone, and print what they cost")
+)
+
+// worthTable has what leaving out each case costs; see doc/classification.md.
+const worthTable = "testdata/worth.tsv"
+
+// Sides of a measurement: recordings that were there when a case was written, and others.
+const (
+	written = "written"
+	unseen  = "unseen"
+)
+
+// earlier is the round of recordings with which cases were written that don't say.
+const earlier = 2
+
+// worthGroups are the kinds of recordings that are told apart.
+var worthGroups = []string{"stacks", "python", "none", "late", "cut", "overflowed", "expandable"}
+
+func worthGroup(variant string) string {
+	switch variant {
+	case "late", "expandable", "python":
+		return variant
+	case "ring":
+		return "overflowed"
+	case "all", "named", "annotated":
+		return "stacks"
+	}
+	return "none"
+}
+
+// aCase is something that can be left out: rules and signals by their ids, heuristics by
+// their numbers.
+type aCase struct {
+	Name, Kind string // kind: rule, signal, helper, pair, subject
+	rules      []string
+	helpers    []int
+	round      int
+}
+
+// singles are all cases by themselves.
+func singles() (out []aCase) {
+	for _, r := range Rules() {
+		out = append(out, aCase{Name: r.ID, Kind: "rule", rules: []string{r.ID}, round: cmp.Or(r.Round, earlier)})
+	}
+	for n, id := range off.IDs {
+		name, round, _ := strings.Cut(id, "@")
+		r, _ := strconv.Atoi(round)
+		out = append(out, aCase{Name: name, Kind: "helper", helpers: []int{n}, round: cmp.Or(r, earlier)})
+	}
+	return out
+}
+
+// asOne is several cases as one.
+func asOne(name, kind string, cases ...aCase) aCase {
+	c := aCase{Name: name, Kind: kind}
+	for _, x := range cases {
+		c.rules, c.helpers, c.round = append(c.rules, x.rules...), append(c.helpers, x.helpers...), max(c.round, x.round)
+	}
+	return c
+}
+
+// cost is what leaving out a case costs, summed over recordings.
+type cost struct {
+	Changed                int // recordings of which anything is told otherwise
+	Peak, Life, Sure, Leak float64
+}
+
+func (c *cost) add(d cost) {
+	c.Changed, c.Peak, c.Life = c.Changed+d.Changed, c.Peak+d.Peak, c.Life+d.Life
+	c.Sure, c.Leak = c.Sure+d.Sure, c.Leak+d.Leak
+}
+
+// sample is one recording of a labelled run.
+type sample struct {
+	run   *labelledRun
+	name  string
+	group string
+	round int
+	v     variant
+	tl    *timeline.Timeline
+	plan  *plan
+	sites map[fileLine]bool
+	bare  bool // no stacks
+}
+
+// judged is a classification of a sample, scored.
+type judged struct {
+	figures
+	leaks int // found less false ones
+}
+
+func (s *sample) judge(c *Classification) judged {
+	_, found, wrong := judgeLeaks(c.Leaks(), s.plan, s.sites, !s.bare)
+	return judged{s.run.score(s.tl, c, s.v), found - wrong}
+}
+
+// samples calls a function for every recording, and for parts of those as cut ones,
+// overflowed and late ones would have them.
+func samples(t *testing.T, f func(*sample)) {
+	newest := map[string]bool{}
+	if text, err := os.ReadFile(corpus.Path(t, "labelled/new.tsv")); err != nil {
+		t.Fatal(err)
+	} else {
+		for line := range strings.Lines(string(text)) {
+			newest[strings.Split(line, "\t")[0]] = true
+		}
+	}
+	for _, r := range labelledRuns(t) {
+		round := earlier
+		if newest[r.Name] {
+			round++
+		}
+		p := &plan{}
+		var kept struct{ Retained []int }
+		if err := readJSON(filepath.Join(r.Dir, "run.json"), p); err != nil {
+			t.Fatal(err)
+		}
+		if err := readJSON(filepath.Join(r.Dir, "truth.json.gz"), &kept); err != nil {
+			t.Fatal(err)
+		}
+		sites := plantedSites(t, r, kept.Retained)
+		for _, name := range slices.Sorted(maps.Keys(r.Variants)) {
+			v := r.Variants[name]
+			if _, err := os.Stat(r.path(name)); err != nil || v.OK != nil && !*v.OK {
+				continue
+			}
+			s := sample{run: r, name: name, group: worthGroup(name), round: round, v: v, plan: p, sites: sites, bare: name == "none"}
+			s.tl = r.timeline(t, name)
+			f(&s)
+			for _, d := range derived(t, s) {
+				f(d)
+			}
+		}
+	}
+}
+
+// derived are parts of a recording: what a dump in the middle, a small ring, and a recorder
+// that was switched on late would have kept.
+func derived(t *testing.T, of sample) (out []*sample) {
+	const most = 60_000 // events
+	if of.name != "python" && of.name != "none" || of.tl.Device.Events.Len() > most {
+		return nil
+	}
+	begin := func(part float64, drop func(*snapshot.Device, int), group string) {
+		s := of
+		snap, d := s.run.device(t, s.name)
+		n := int(part * float64(d.Events.Len()))
+		for _, action := range d.Events.Action[:n] {
+			if action == snapshot.Alloc {
+				s.v.FirstOrdinal++
+			}
+		}
+		s.v.FirstEvent, s.v.Events = s.v.FirstEvent+n, s.v.Events-n
+		drop(d, n)
+		s.tl, s.group = timeline.New(snap, d), group
+		s.name = fmt.Sprintf("%s from %.0f %%", s.name, 100*part)
+		out = append(out, &s)
+	}
+	begin(0.6, ring.Drop, "overflowed")
+	if of.name == "python" {
+		begin(0.35, startAt, "late")
+	}
+	s := of
+	snap, d := s.run.device(t, s.name)
+	n := d.Events.Len() / 2
+	for n > 0 && d.Events.Action[n-1] != snapshot.Alloc {
+		n--
+	}
+	if n > 0 {
+		cutAt(snap, d, n)
+		s.v.Events, s.v.Allocs = n, nil
+		s.tl, s.group, s.name = timeline.New(snap, d), "cut", s.name+" to 50 %"
+		out = append(out, &s)
+	}
+	return out
+}
+
+// same reports whether two classifications say the same, as far as figures go.
+func same(a, b *Classification) bool {
+	return slices.Equal(a.Category, b.Category) && slices.Equal(a.Confidence, b.Confidence) && slices.Equal(a.Phase, b.Phase) &&
+		slices.Equal(a.Step, b.Step) && slices.Equal(a.Detail, b.Detail)
+}
+
+// prices are costs by case, side and group; the group "all" has all of a side.
+type prices struct {
+	Of    map[string]map[string]*cost // case -> "side group"
+	Count map[string]int              // "side group" of round 2's cases -> recordings
+	Base  map[string]*judgedSum       // "side group" -> figures with everything on
+}
+
+type judgedSum struct {
+	Peak, Life, Sure, Steps float64
+	Leaks                   int
+}
+
+func sideOf(round, of int) string {
+	if round > of {
+		return unseen
+	}
+	return written
+}
+
+// price measures cases on all samples.
+func price(t *testing.T, cases []aCase) prices {
+	p := prices{map[string]map[string]*cost{}, map[string]int{}, map[string]*judgedSum{}}
+	for _, c := range cases {
+		p.Of[c.Name] = map[string]*cost{}
+	}
+	samples(t, func(s *sample) {
+		off.Set()
+		base := New(s.tl, Options{})
+		asked := make([]bool, len(off.IDs))
+		for n := range asked {
+			asked[n] = off.Called(n)
+		}
+		b := s.judge(base)
+		side := sideOf(s.round, earlier)
+		for _, k := range [...]string{side + " " + s.group, side + " all"} {
+			p.Count[k]++
+			if p.Base[k] == nil {
+				p.Base[k] = &judgedSum{}
+			}
+			x := p.Base[k]
+			x.Peak, x.Life, x.Sure, x.Steps, x.Leaks = x.Peak+b.Peak, x.Life+b.Life, x.Sure+b.SureWrong, x.Steps+b.Steps, x.Leaks+b.leaks
+		}
+		for _, c := range cases {
+			if len(c.rules) == 0 && !slices.ContainsFunc(c.helpers, func(n int) bool { return asked[n] }) {
+				continue
+			}
+			off.Set(c.helpers...)
+			without := New(s.tl, Options{Without: c.rules})
+			if same(base, without) {
+				continue
+			}
+			w := s.judge(without)
+			d := cost{1, b.Peak - w.Peak, b.Life - w.Life, w.SureWrong - b.SureWrong, float64(b.leaks - w.leaks)}
+			side := sideOf(s.round, c.round)
+			for _, k := range [...]string{side + " " + s.group, side + " all"} {
+				if p.Of[c.Name][k] == nil {
+					p.Of[c.Name][k] = &cost{}
+				}
+				p.Of[c.Name][k].add(d)
+			}
+			if d.Peak != 0 || d.Sure != 0 || d.Leak != 0 {
+				t.Logf("%-28s %s %s %s: peak %+.2f life %+.2f sure %+.2f leaks %+.0f", c.Name, side, s.run.Name, s.name, d.Peak, d.Life, d.Sure, d.Leak)
+			}
+		}
+		off.Set()
+	})
+	return p
+}
+
+// TestWorth holds testdata/worth.tsv to its word: every case is in it, and none costs on
+// recordings that it wasn't written for. Cases that are worth little there are named.
+// With -ablate it is written anew: go run ./internal/testing/worth -corpus FOLDER.
+func TestWorth(t *testing.T) {
+	if *ablate {
+		writeWorth(t)
+	}
+	f, err := os.Open(worthTable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	listed := map[string]bool{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		cells := strings.Split(lines.Text(), "\t")
+		if len(cells) != 9 || cells[0] == "case" {
+			continue
+		}
+		listed[cells[0]] = true
+		if cells[2] != unseen || cells[3] != "all" || cells[1] == "pair" || cells[1] == "subject" {
+			continue
+		}
+		var figures [4]float64
+		for k := range figures {
+			if figures[k], err = strconv.ParseFloat(cells[5+k], 64); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if worth := figures[0] + figures[2]; worth < -0.004 {
+			t.Errorf("%s costs %.3f points of the peak on recordings that it wasn't written for: it should go", cells[0], -worth)
+		} else if worth < 0.05 && figures[3] <= 0 {
+			t.Logf("%s is worth %.3f points there", cells[0], worth)
+		}
+	}
+	for _, r := range Rules() {
+		if !listed[r.ID] {
+			t.Errorf("%s has no price: go run ./internal/testing/worth -corpus FOLDER", r.ID)
+		}
+	}
+}
+
+// writeWorth measures single cases, then pairs of cheap ones of a subject, and subjects.
+func writeWorth(t *testing.T) {
+	cases := singles()
+	if *only != "" {
+		chosen := regexp.MustCompile(*only)
+		cases = slices.DeleteFunc(cases, func(c aCase) bool { return !chosen.MatchString(c.Name) })
+		t.Log("\n" + table(cases, price(t, cases)))
+		return
+	}
+	if err := os.WriteFile(worthTable, []byte(table(cases, price(t, cases))), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// table writes prices: what everything comes to, then each case.
+func table(cases []aCase, p prices) string {
+	var b strings.Builder
+	b.WriteString("case\tkind\tside\tgroup\tchanged\tpeak\tlife\tsure and wrong\tleaks\n")
+	for _, side := range [...]string{written, unseen} {
+		for _, g := range append(slices.Clone(worthGroups), "all") {
+			if k := side + " " + g; p.Count[k] > 0 {
+				n, x := float64(p.Count[k]), p.Base[k]
+				fmt.Fprintf(&b, "(everything)\tall\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%d\n", side, g, p.Count[k], x.Peak/n, x.Life/n, x.Sure/n, x.Leaks)
+			}
+		}
+	}
+	for _, c := range cases {
+		for _, side := range [...]string{written, unseen} {
+			for _, g := range append(slices.Clone(worthGroups), "all") {
+				k := side + " " + g
+				x := p.Of[c.Name][k]
+				if x == nil {
+					if g != "all" {
+						continue
+					}
+					x = &cost{}
+				}
+				n := max(float64(p.Count[k]), 1)
+				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.0f\n", c.Name, c.Kind, side, g, x.Changed, x.Peak/n, x.Life/n, x.Sure/n, x.Leak)
+			}
+		}
+	}
+	return b.String()
+}
