@@ -73,7 +73,7 @@ func (a rootGradients) find() []root {
 			}
 		}
 	}
-	roots := a.weighty(a.gradual(a.keepRoots(found)))
+	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.keepRoots(found)))))
 	if r, ok := a.unfinished(alive, released, roots); ok {
 		roots = append(roots, r)
 	}

@@ -83,6 +83,28 @@ func (a *Program) ofLayers() map[[2]int64]bool {
 	return several
 }
 
+// cutShort drops one that the last failed request cut short, unless it had freed
+// what was there before it rather than made more: a number that a layer keeps for
+// backward goes with all else when the error unwinds.
+func (a rootGradients) cutShort(roots []root) []root {
+	if len(a.OOMs) == 0 {
+		return roots
+	}
+	failed := a.OOMs[len(a.OOMs)-1]
+	return slices.DeleteFunc(roots, func(r root) bool {
+		if failed < r.first || r.end < failed {
+			return false
+		}
+		made := int64(0)
+		for i := r.first; i < failed; i++ {
+			if a.Events.Action[i] == snapshot.Alloc && a.Freed(a.Timeline.Of[i]) > failed {
+				made++
+			}
+		}
+		return r.released*4 < made
+	})
+}
+
 // gradual keeps those during which the freeing goes on between allocations: an
 // output that holds a graph until the next one is there frees it in one go.
 func (a rootGradients) gradual(roots []root) []root {
@@ -110,6 +132,20 @@ func (a rootGradients) gradual(roots []root) []root {
 		}
 	}
 	return out
+}
+
+// proportioned drops those that take many times as long as anything between them: a
+// number that a request makes after its prompt may live through all of its tokens.
+func proportioned(roots []root) []root {
+	const times = 12
+	if len(roots) < 2 {
+		return roots // what came before it may be older than the trace
+	}
+	longest := 0 // events
+	for i := range roots[1:] {
+		longest = max(longest, roots[i+1].first-roots[i].end)
+	}
+	return slices.DeleteFunc(roots, func(r root) bool { return r.end-r.first > times*longest })
 }
 
 // weighty drops all of them where they free next to nothing of what was made before
