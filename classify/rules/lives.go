@@ -16,6 +16,8 @@ func OutlivesPass(a *Facts, id timeline.AllocationID) bool {
 
 // IsCut reports whether a backward pass was cut off, by a failure or where the
 // recording ends: it hasn't come to what was saved first.
+//
+//worth:off false
 func IsCut(a *Facts, pass *phases.Run) bool {
 	return pass.End >= a.Last || a.FailedBetween(pass.First-1, pass.End)
 }

@@ -14,6 +14,8 @@ import (
 )
 
 // showsReleases reports whether autograd is ever seen letting go of a saved tensor.
+//
+//worth:off false
 func showsReleases(a *Facts) bool {
 	if a.All&frames.Release == 0 {
 		return false
@@ -29,6 +31,8 @@ func showsReleases(a *Facts) bool {
 // FindRetained sees which forward runs keep their graph: a good part of what they
 // made is still there after the next backward. What a program merely keeps of
 // them is little beside what that backward frees.
+//
+//worth:off { a.Retained = make([]bool, len(a.Runs)); return }
 func FindRetained(a *Facts) {
 	released, stayed := make([]int, len(a.Runs)), make([]int, len(a.Runs))
 	for i := range a.Category {
@@ -122,6 +126,8 @@ func FindSaved(a *Facts) {
 // compiledToTrain counts what stays of compiled forward passes that autograd runs:
 // without gradients it would have no part in them. The compiler's own trials, which
 // free what they make, may be many beside them.
+//
+//worth:off 0
 func compiledToTrain(a *Facts) (kept int) {
 	s := a.Timeline.Snapshot
 	wraps := make([]bool, len(s.Frames))
@@ -147,6 +153,8 @@ const bulk = 16
 // that were merely collected are few, or of few kinds.
 //
 // complexity: conditions on what goes at once, in passes without and with a backward pass.
+//
+//worth:off
 func findDropped(a *Facts) {
 	const least = 512                       // bytes
 	made := sync.OnceValue(func() []int32 { // forward allocations before each one
@@ -233,6 +241,8 @@ func markGraph(a *Facts, together []timeline.AllocationID, made func() []int32, 
 // call in between; a graph's tensors are made within modules, and nearly all have no
 // name. Without, variables and parameters go in the order in which they came, and a
 // graph from its end, but for what each of its nodes saved.
+//
+//worth:off false
 func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 	s := t.Snapshot
 	direct, bare, inOrder := 0, 0, 0
@@ -277,6 +287,8 @@ func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 // areCasts reports whether what goes together is what autocast lets go of when it
 // is left: nearly all of it half as large as a weight, and no more of a size
 // than there are such weights. Under no_grad, too, weights are cast once a pass.
+//
+//worth:off false
 func areCasts(a *Facts, together []timeline.AllocationID) bool {
 	of := map[int64]int{}
 	casts := 0

@@ -15,6 +15,8 @@ import (
 // are larger than all before, and of which nothing is left for backward.
 //
 // complexity: one pass over requests gathers what another one decides by.
+//
+//worth:off
 func markChunks(a *rules.Facts, p rules.Pass) {
 	const (
 		parts = 4 // the logits and one copy, twice

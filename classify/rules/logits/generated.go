@@ -14,6 +14,8 @@ import (
 // markGenerated marks logits over the vocabulary in generation without stacks:
 // between the last layer's keys and values of one pass and the first layer's of
 // the next, what is by far the largest.
+//
+//worth:off
 func markGenerated(a *rules.Facts) {
 	slices.SortFunc(a.Chains, func(x, y []*rules.Grown) int { return cmp.Compare(x[0].First, y[0].First) })
 	from := a.Loop

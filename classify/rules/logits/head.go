@@ -15,6 +15,8 @@ import (
 // model itself calls it and the other maps lie in modules below.
 //
 // complexity: a state machine over allocations, with a case for each kind.
+//
+//worth:off { a.Heads = make([]bool, len(a.Stacks)); return }
 func FindHeads(a *rules.Facts) {
 	a.Heads = make([]bool, len(a.Stacks))
 	deeper := 0 // maps below the model since the last candidate

@@ -163,6 +163,8 @@ func markBefore(a *rules.Facts, at, first int, size int64) int64 {
 
 // sameRows reports whether two sizes can be logits of different numbers of tokens,
 // for as many words.
+//
+//worth:off false
 func sameRows(n, size int64) bool {
 	const manyTokens, far = 1 << 16, 16
 	r := rules.Row(n, size)
@@ -175,6 +177,8 @@ const fewWords = 4000
 // markOthers marks what else has the size of a large log-softmax in the same
 // pass, when that is little: the logits of a second model, or of the same one
 // for another loss.
+//
+//worth:off
 func markOthers(a *rules.Facts, p rules.Pass, size int64) {
 	const few = 8
 	if size < 1<<20 || a.WeightHalf[size] || phases.CublasSize(size) {
@@ -198,6 +202,8 @@ func markOthers(a *rules.Facts, p rules.Pass, size int64) {
 }
 
 // staying counts the requests of one size that forward doesn't free at once.
+//
+//worth:off 0
 func staying(a *rules.Facts, p rules.Pass, size int64) int {
 	n := 0
 	for i := p.First; i < p.End; i++ {
@@ -234,6 +240,8 @@ func lossAt(a *rules.Facts, r rules.Pass, size int64) int {
 
 // transposed reports whether the log-softmax runs over another dimension than the
 // last one: it copies its input for that. Its result is no row of logits.
+//
+//worth:off false
 func transposed(a *rules.Facts, at, end int, size int64) bool {
 	next := at + 1
 	for next < end && a.Events.Action[next] != snapshot.Alloc && a.Events.Action[next] != snapshot.FreeRequested {
@@ -252,6 +260,8 @@ func transposed(a *rules.Facts, at, end int, size int64) bool {
 // those of all tokens.
 //
 // complexity: one case for each kind of tensor at the beginning of a backward pass.
+//
+//worth:off
 func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
 	const crumb, many = 1024, 256 // times less than the logits: one number for each token; how many a loss needs at most
 	misses, crumbs := 0, 0
@@ -291,6 +301,8 @@ func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
 
 // markRest marks what a backward pass makes besides of the size of logits that are far
 // larger than all else: gradients of a loss that reads them more than once.
+//
+//worth:off
 func markRest(a *rules.Facts, p rules.Pass, size int64) {
 	const far = 3
 	if size < far*beside(a, p, size) || a.Sharing != nil || a.All&frames.Comm != 0 { // or whole gradients of weights in shards

@@ -17,6 +17,8 @@ import (
 // nor two scalars speak for a loss it is less sure.
 //
 // complexity: one case for each kind of loss, asked in order of sureness.
+//
+//worth:off 0, 0
 func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 	tail, rest := tail(a, p)
 	var top int64
@@ -77,6 +79,8 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 // hasWords reports whether a size is a multiple of the number of rows of the largest
 // weight, the table of words as a rule: both share an odd factor that widths and
 // lengths, which are rounded for GPUs, seldom have.
+//
+//worth:off false
 func hasWords(a *rules.Facts, size int64) bool {
 	const seldom = 125 // of 32,000 words
 	table := int64(0)
@@ -101,6 +105,8 @@ func odd(n int64) int64 {
 
 // beside is the largest request of a pass that isn't of a size's family: a few of
 // that are the logits of another model, or of the same one before.
+//
+//worth:off 0
 func beside(a *rules.Facts, p rules.Pass, size int64) (rest int64) {
 	const few = 16
 	var same int
@@ -127,6 +133,8 @@ func beside(a *rules.Facts, p rules.Pass, size int64) (rest int64) {
 // smoothing takes the mean of.
 //
 // complexity: a state machine over the end of forward, and one over the beginning of backward.
+//
+//worth:off false
 func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	isLogits := func(n int64) bool { return n > least && family(n, size) }
 	numbers := map[int64]bool{} // each the bytes of one number for each token, if that's what they are
@@ -169,6 +177,8 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 // ownLoss reports whether stacks speak for a classification loss that isn't torch's own, of
 // tensors of a size: where operators have names, by one that such a loss needs, or a
 // function that may hide one; else by the modules, which make nothing large after them.
+//
+//worth:off true
 func ownLoss(a *rules.Facts, p rules.Pass, size, least int64) bool {
 	const needed, small = frames.Softmax | frames.Loss | frames.PerClass | frames.Inductor | frames.Custom, 1 << 16
 	for i := p.End - 1; i >= p.First; i-- {
@@ -189,6 +199,8 @@ func ownLoss(a *rules.Facts, p rules.Pass, size, least int64) bool {
 // layered reports whether a pass's modules make what is of a size, or of its family,
 // again and again, and the program nothing of it in between: hidden layers do, and
 // logits come from one of them.
+//
+//worth:off false
 func layered(a *rules.Facts, p rules.Pass, size int64) bool {
 	made := 0
 	for i := p.First; i < p.End; i++ {
@@ -210,6 +222,8 @@ func layered(a *rules.Facts, p rules.Pass, size int64) bool {
 // twoScalars reports whether nll_loss ran soon after the last request of a size, or
 // the one before, which may have been copied since: it makes the loss and the weight
 // of all targets, one right after the other.
+//
+//worth:off false
 func twoScalars(a *rules.Facts, p rules.Pass, size int64) bool {
 	last := p.End
 	for range 2 {

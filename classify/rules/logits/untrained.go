@@ -10,6 +10,8 @@ import (
 
 // markAsTrained marks the logits of a pass that came to no loss: of the words of
 // those that were trained on, before.
+//
+//worth:off
 func markAsTrained(a *rules.Facts, p rules.Pass, trained int64) {
 	const large = 1 << 20
 	if top := product(a, p); top != timeline.NoAllocation {
@@ -55,6 +57,8 @@ func markProduct(a *rules.Facts, p rules.Pass, top timeline.AllocationID) {
 
 // MarkJoined marks what joins the logits of several passes that aren't trained
 // on, as evaluations do: as large as those of two or more.
+//
+//worth:off
 func MarkJoined(a *rules.Facts, steps []meaning.Step) {
 	const large = 1 << 20
 	sizes := map[int64]bool{}

@@ -14,6 +14,8 @@ import (
 // markWidest marks what may be logits though no loss shows, as where a program
 // computes with each token's own or with a part of them at a time: requests of a pass,
 // however many of a few sizes, that are far larger than all others.
+//
+//worth:off
 func markWidest(a *rules.Facts, p rules.Pass) {
 	const few, far, part = 16, 3, 5 // sizes; times as large; one in so many requests: layers are more
 	var all []timeline.AllocationID
@@ -46,6 +48,8 @@ func markWidest(a *rules.Facts, p rules.Pass) {
 
 // markWidestIn marks what may be the gradients of such logits: as large as they are,
 // and gone by the end of the backward pass.
+//
+//worth:off
 func markWidestIn(a *rules.Facts, backward *phases.Run, least int64) {
 	if backward == nil {
 		return
@@ -64,6 +68,8 @@ func markWidestIn(a *rules.Facts, backward *phases.Run, least int64) {
 // two scalars.
 //
 // complexity: three walks, and what a size must be to be that of logits.
+//
+//worth:off
 func markEach(a *rules.Facts, p rules.Pass) {
 	const several, large = 4, 1 << 16
 	if a.Recorded.Allocs || p.Backward == nil {

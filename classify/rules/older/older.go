@@ -124,6 +124,8 @@ func olderByStack(a *rules.Facts, graphs map[snapshot.StackID]bool, id timeline.
 // olderGraphs are the stacks of graphs that forward passes older than the trace
 // left: what is there comes from many places in layers, which results don't, or
 // is what later passes leave as parts of theirs, or of what an error cut short.
+//
+//worth:off nil
 func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
 	const many = 8
 	forward := func(id timeline.AllocationID) bool {
@@ -163,6 +165,8 @@ func Lasts(a *rules.Facts, id timeline.AllocationID) bool {
 
 // settles finds the event from which what is older lasts, and, where an optimizer
 // steps, the last at which anything is made.
+//
+//worth:off { a.Settled, a.Made = a.Last, a.Last; return }
 func settles(a *rules.Facts) {
 	a.Settled, a.Made = a.Last, a.Last
 	stepped := false
@@ -185,6 +189,8 @@ func settles(a *rules.Facts) {
 // stateOfOne is how many tensors of a weight's own size an optimizer keeps for it at
 // most: one where stacks or annotations name only such as keep no more; of all
 // others few keep more than two.
+//
+//worth:off 2
 func stateOfOne(a *rules.Facts) int {
 	s := a.Timeline.Snapshot
 	one, more := false, false
@@ -279,6 +285,8 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 
 // returning reports whether a good part of some blocks is of sizes that steps make
 // gradients of.
+//
+//worth:off true
 func returning(a *rules.Facts, bySize map[int64][]timeline.AllocationID) bool {
 	var bytes, all int64
 	for n, ids := range bySize {
@@ -332,6 +340,8 @@ func gradientsPerStep(a *rules.Facts) (total, whole map[int64]int) {
 // multiples judges a final state without history by how often every size
 // recurs: three or four times is a model with its Adam state, in the order in
 // which they were made. Anything else could be anything.
+//
+//worth:off
 func multiples(lasting map[timeline.AllocationID]rules.Claim, bySize map[int64][]timeline.AllocationID) {
 	var total int64
 	for n, ids := range bySize {
@@ -372,6 +382,8 @@ func multiples(lasting map[timeline.AllocationID]rules.Claim, bySize map[int64][
 // copiesOf is how often a model is there, three or four times, going by all sizes:
 // nearly all bytes are of sizes of which there are multiples of that, and of no more.
 // Layers alone would leave out embeddings and the last norm. 0: nothing shows it.
+//
+//worth:off 0
 func copiesOf(bySize map[int64][]timeline.AllocationID, total int64) int {
 	for _, times := range [...]int64{4, 3} {
 		var bytes, common int64

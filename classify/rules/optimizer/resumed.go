@@ -31,6 +31,8 @@ func FindResumed(a *rules.Facts) {
 }
 
 // markPairs marks moments that come two by two, after as many weights of their sizes.
+//
+//worth:off
 func markPairs(a *rules.Facts, ids []timeline.AllocationID) {
 	const few = 8         // pairs
 	of := map[int64]int{} // by size
@@ -89,6 +91,8 @@ func markMoments(a *rules.Facts, ids []timeline.AllocationID) {
 // markSurplus marks, in training whose optimizer makes no state, what setup leaves of the
 // sizes of gradients after as many weights: two for each are moments; one is, where a file
 // brought it while weights of its were there to be copied.
+//
+//worth:off
 func markSurplus(a *rules.Facts, ids []timeline.AllocationID, read map[int64]int) {
 	seen := map[int64]int{}
 	for _, id := range ids {
@@ -117,6 +121,8 @@ func markState(a *rules.Facts, id timeline.AllocationID, d meaning.Detail) {
 // optimizer's copies, and before them what gradients are summed in, if there are two.
 //
 // complexity: a table of what a size may be.
+//
+//worth:off
 func markCopies(a *rules.Facts, ids []timeline.AllocationID) {
 	flat, seen := map[int64]bool{}, map[int64]int{}
 	for id := range a.Packed {

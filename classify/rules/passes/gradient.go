@@ -44,6 +44,8 @@ the size: the others are copies that a hook keeps.`,
 
 // findGradientCopies finds, by size, what backward passes leave though as many gradients
 // are there as weights: copies that a hook keeps.
+//
+//worth:off nil
 func findGradientCopies(a *rules.Facts) map[int64]map[timeline.AllocationID]bool {
 	const few = 8
 	there, copies, found := map[int64][]timeline.AllocationID{}, map[int64]map[timeline.AllocationID]bool{}, 0

@@ -34,6 +34,8 @@ that loads batches makes inputs.`,
 // heldByModule is true of what outlives its backward pass, was made by a layer, and
 // goes when that layer makes it again: an attribute or a hook holds it, and what
 // follows in the model has saved it, most likely.
+//
+//worth:off false
 func heldByModule(a *rules.Facts, id timeline.AllocationID) bool {
 	n := int(a.Step[id])
 	if a.Birth(id).Depth < 2 || n < 0 || n+1 >= len(a.Steps) || a.Freed(id) > a.Steps[n+1].LastEvent {

@@ -31,6 +31,8 @@ show the layer's forward below the engine; without them, runs of sizes come back
 // FindRecomputed finds, without stacks, what checkpointing computes again inside
 // backward: runs of sizes that forward went through as well, in programs whose
 // forward keeps little. What such a run still holds at its end was saved.
+//
+//worth:off { a.Recomputed = pages.Make[bool](len(a.Category)); return }
 func FindRecomputed(a *rules.Facts) {
 	a.Recomputed = pages.Make[bool](len(a.Category))
 	if a.Recorded.Allocs {
@@ -95,6 +97,8 @@ func sizesOf(a *rules.Facts, events []int) []int64 {
 }
 
 // varied reports whether a run of sizes changes often enough to be told from others.
+//
+//worth:off true
 func varied(sizes []int64) bool {
 	changes := 0
 	for k, n := range sizes[1:] {
@@ -106,6 +110,8 @@ func varied(sizes []int64) bool {
 }
 
 // keepsLittle reports whether most of what forward makes is gone when it ends.
+//
+//worth:off true
 func keepsLittle(a *rules.Facts, events []int, end int) bool {
 	gone := 0
 	for _, i := range events {

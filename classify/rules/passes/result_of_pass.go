@@ -34,6 +34,8 @@ validation: a result that the program holds until the next; without stacks, what
 
 // spansStep is true of a number of events that are a good part of the step in which
 // an allocation was made.
+//
+//worth:off false
 func spansStep(a *rules.Facts, id timeline.AllocationID, events int) bool {
 	n := a.Step[id]
 	return n >= 0 && events*3 > a.Steps[n].LastEvent-a.Steps[n].FirstEvent

@@ -29,6 +29,8 @@ than there are weights is that of activations.`,
 }
 
 // castsPerPass counts by size what autocast casts in forward, in the pass that casts least of it.
+//
+//worth:off nil
 func castsPerPass(a *rules.Facts) map[int64]int {
 	type cast struct {
 		bytes int64
@@ -51,6 +53,8 @@ func castsPerPass(a *rules.Facts) map[int64]int {
 }
 
 // followsWeight is true of the cast right after that of a matrix: a layer's input.
+//
+//worth:off false
 func followsWeight(a *rules.Facts, id timeline.AllocationID) bool {
 	return id > 0 && a.Birth(id-1).Marks&frames.Cast != 0 && a.Born(id-1) >= a.Born(id)-1 && rules.HalfOfMatrix(a, id-1)
 }

@@ -28,6 +28,8 @@ buffer; an earlier one, of a distributed optimizer, that of the weights.`,
 }
 
 // lastFlatLine is the line that makes the gradients' buffers: the last of them.
+//
+//worth:off 0
 func lastFlatLine(a *rules.Facts) (last int32) {
 	for i := range a.Category {
 		if id := timeline.AllocationID(i); a.Birth(id).Marks&frames.Flat != 0 {

@@ -12,18 +12,21 @@ import (
 	"strings"
 )
 
-// directive is the last line of the comment of a function that is a heuristic: with it
-// off, the function returns what follows; nothing where it has no results.
+// directive is the last line of the comment of a function that is a heuristic. With it off,
+// the function returns what follows, nothing where it has no results, or does what stands
+// in braces, which must return. A round of recordings that it was written with may come first.
 //
 //	//worth:off false
+//	//worth:off { a.Heads = make([]bool, len(a.Stacks)); return }
+//	//worth:off @3 nil
 const directive = "//worth:off"
 
 // heuristic is a function that can be left out.
 type heuristic struct {
-	id      string // package and function
-	file    string
-	at      int    // offset right behind the brace that opens the body
-	returns string
+	id   string // package and function, and @ with a round where one is given
+	file string
+	at   int    // offset right behind the brace that opens the body
+	does string // in place of its body, in braces
 }
 
 // heuristics are the marked functions below a folder, by their ids.
@@ -62,11 +65,17 @@ func heuristicsOf(name string) (found []heuristic, err error) {
 			if !ok {
 				continue
 			}
-			if has := f.Type.Results != nil; has != (strings.TrimSpace(returns) != "") {
-				return nil, fmt.Errorf("%s: %s must name what %s returns when it is off, if anything", name, directive, f.Name.Name)
+			id, does := file.Name.Name+"."+f.Name.Name, strings.TrimSpace(returns)
+			if strings.HasPrefix(does, "@") {
+				round, rest, _ := strings.Cut(does, " ")
+				id, does = id+round, strings.TrimSpace(rest)
 			}
-			found = append(found, heuristic{file.Name.Name + "." + f.Name.Name, name, set.Position(f.Body.Lbrace).Offset + 1,
-				strings.TrimSpace(returns)})
+			if braced := strings.HasPrefix(does, "{"); !braced && (f.Type.Results != nil) != (does != "") {
+				return nil, fmt.Errorf("%s: %s must name what %s returns when it is off, if anything", name, directive, f.Name.Name)
+			} else if !braced {
+				does = "{ return " + does + " }"
+			}
+			found = append(found, heuristic{id, name, set.Position(f.Body.Lbrace).Offset + 1, does})
 		}
 	}
 	return found, nil
@@ -93,7 +102,7 @@ func switched(all []heuristic) (sources map[string]string, ids string, err error
 		source := string(text)
 		for _, n := range numbers {
 			h := all[n]
-			source = source[:h.at] + fmt.Sprintf(" if off.At(%d) { return %s };", n, h.returns) + source[h.at:]
+			source = source[:h.at] + fmt.Sprintf(" if off.At(%d) %s;", n, h.does) + source[h.at:]
 		}
 		clause := source[:strings.Index(source, "\npackage ")+1]
 		if strings.HasPrefix(source, "package ") {
