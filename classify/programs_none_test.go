@@ -50,27 +50,6 @@ func TestKeptAfterTraining(t *testing.T) {
 	}
 }
 
-// TestLastBatchBesideGradients keeps the last batch and what an autoencoder made of
-// it, which together are as large as the gradients: no buckets of DDP's.
-func TestLastBatchBesideGradients(t *testing.T) {
-	p := newProgram(t, false)
-	var batch []int
-	p.train(4, func(k int) {
-		p.free(batch...)
-		saved := p.forward("", 8)
-		batch = []int{p.alloc(Inputs, 30*mib), p.alloc(Temporary, 30*mib)}
-		p.backward(append(saved, p.forward("", 2)...))
-		p.update(k)
-		p.clear()
-	})
-	c := New(p.timeline(), Options{})
-	for _, id := range batch {
-		if c.Category[id] == Communication {
-			t.Errorf("%d MiB are communication, %d %% sure", p.allocs[id].bytes>>20, c.Confidence[id])
-		}
-	}
-}
-
 // TestBuckets finds DDP's buckets after the first step: what forward keeps, copies of
 // the weights and what later steps make again may have the sum of the gradients, too.
 func TestBuckets(t *testing.T) {

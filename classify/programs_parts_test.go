@@ -317,48 +317,6 @@ func TestFlatBuffers(t *testing.T) {
 	}
 }
 
-// TestScoresAtFailure fails in its first pass around the scores: what the model's
-// last map makes, if the model has words.
-func TestScoresAtFailure(t *testing.T) {
-	const row, tokens = 768 * 4, 4096 // bytes of a small weight
-	head := []string{linearFrame, callFrame, "net.py:10 forward", callFrame, "train.py:12 main"}
-	deep := []string{linearFrame, callFrame, "heads.py:4 forward", callFrame, "heads.py:9 forward", callFrame, "net.py:10 forward", callFrame, "train.py:12 main"}
-	for _, x := range []struct {
-		name   string
-		words  int64
-		head   []string
-		failed []string
-		asked  int64
-		scores bool
-	}{
-		{"at a copy", 32000, head, []string{"train.py:13 main"}, tokens * 32000 * 4, true},
-		{"at a copy of what may be features", 3072, head, []string{"train.py:13 main"}, tokens * 3072 * 4, false},
-		{"at something else", 32000, head, []string{"train.py:13 main"}, 64 * mib, false},
-		{"in the product", 32000, head, head, 32 * mib, true},
-		{"in the loss", 32000, deep, []string{"site-packages/torch/nn/functional.py:3400 cross_entropy", "train.py:13 main"}, tokens * 32000 * 2, true},
-	} {
-		t.Run(x.name, func(t *testing.T) {
-			s := newStory(t, true)
-			for range 6 {
-				for _, n := range []int64{row, row, 768 * row, 3072 * row} {
-					s.alloc(Weights, n, applyFrame, "train.py:5 main")
-				}
-			}
-			s.alloc(Weights, x.words*row, applyFrame, "train.py:5 main")
-			s.alloc(Inputs, tokens*8, "train.py:10 main")
-			for range 6 {
-				s.alloc(Activations, tokens*row, linearFrame, callFrame, "net.py:5 forward", callFrame, "net.py:9 forward", callFrame, "train.py:12 main")
-			}
-			product := s.alloc(Logits, tokens*x.words*2, x.head...)
-			s.fail(x.asked)
-			s.events[len(s.events)-1].Stack = s.stack(x.failed)
-			if c := New(s.timeline(), Options{}); (c.Category[product] == Logits) != x.scores {
-				t.Errorf("the product is %v, %d %% sure", c.Category[product], c.Confidence[product])
-			}
-		})
-	}
-}
-
 // TestCopiesOfTheModel keeps the model's state in every step, beside one that was kept
 // before the first: copies are weights, sums of something for each weight aren't.
 func TestCopiesOfTheModel(t *testing.T) {

@@ -3,8 +3,6 @@ package classify
 import (
 	"fmt"
 	"testing"
-
-	"github.com/vramscope/vramscope/classify/rules"
 )
 
 const (
@@ -162,9 +160,9 @@ func TestPartsOfTokens(t *testing.T) {
 // with a penalty on them.
 func TestWideWithoutScores(t *testing.T) {
 	for _, inModule := range []bool{true, false} {
-		for _, kind := range []string{"native", "python", "none"} {
+		for _, kind := range []string{"native", "python"} {
 			t.Run(fmt.Sprintf("in a module %v, %s", inModule, kind), func(t *testing.T) {
-				p := newProgram(t, kind != "none")
+				p := newProgram(t, true)
 				at := func(operator string, lines ...string) []string {
 					if kind == "native" {
 						return append([]string{"libtorch.so:1 at::_ops::" + operator + "::call"}, lines...)
@@ -202,7 +200,7 @@ func TestWideWithoutScores(t *testing.T) {
 				})
 				c := New(p.timeline(), Options{})
 				for id, a := range p.allocs {
-					if c.Category[id] == Logits && (kind != "none" || c.Confidence[id] >= rules.Plausible) {
+					if c.Category[id] == Logits {
 						t.Fatalf("%d MiB in step %d are scores, %d %% sure", a.bytes>>20, a.step, c.Confidence[id])
 					}
 				}

@@ -186,53 +186,11 @@ var programs = map[string]func(p *program){
 		})
 	},
 
-	"operators need much more for themselves than they make": func(p *program) {
-		p.loop(6, func(int) {
-			last := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
-			for k := range 8 {
-				out := p.alloc(Temporary, mib, "site-packages/torch/nn/modules/conv.py:700 forward", callFrame, "train.py:12 main")
-				p.free(p.alloc(Temporary, int64(5+40*(k%3))*mib, "site-packages/torch/nn/modules/conv.py:700 forward", callFrame, "train.py:12 main"))
-				p.free(last)
-				last = out
-			}
-			p.free(last)
-		})
-	},
-
 	"Adagrad makes its state before the first step": func(p *program) {
 		for i := range p.weights {
 			p.alloc(OptimizerState, p.weight(i), "site-packages/torch/optim/adagrad.py:80 __init__", "train.py:7 main")
 		}
 		p.train(4, func(int) { p.ordinary(1) })
-	},
-
-	"a module is cast on the GPU, and then only runs forward": func(p *program) {
-		for i := range 24 {
-			p.build(int64(8+i%3) * mib)
-		}
-		p.build(4) // a temperature, which lives as long as the gradient of a loss would
-		for _, old := range p.weights {
-			p.alloc(Weights, p.allocs[old].bytes/2, applyFrame, "train.py:6 main")
-			p.free(old)
-		}
-		p.loop(6, func(int) {
-			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
-			p.free(p.alloc(Temporary, mib/4, "train.py:11 main"))
-			mask := p.alloc(Inputs, mib/2, "train.py:10 main")
-			p.free(p.infer(), mask, batch)
-		})
-	},
-
-	"one weight is brought to another memory format, and nothing is trained": func(p *program) {
-		for i := range 24 {
-			p.build(int64(8+i%3) * mib)
-		}
-		p.alloc(Weights, p.allocs[p.weights[0]].bytes, applyFrame, "train.py:6 main")
-		p.free(p.weights[0])
-		p.loop(6, func(int) {
-			batch := p.alloc(Inputs, mib/2, "train.py:10 main") // too small to be asked for: nothing tells it
-			p.free(p.infer(), batch)
-		})
 	},
 
 	"each batch takes the place of the last one, each of another size, and nothing is trained": func(p *program) {

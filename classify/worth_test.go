@@ -26,8 +26,12 @@ var (
 	only   = flag.String("only", "", "measure cases whose names match alone, and print what they cost")
 )
 
-// worthTable has what leaving out each case costs; see doc/classification.md.
-const worthTable = "testdata/worth.tsv"
+// Tables that the measurement writes: what leaving out each case costs, and how often each
+// rule is right, beside how sure it is.
+const (
+	worthTable = "testdata/worth.tsv"
+	rightTable = "testdata/right.tsv"
+)
 
 // Sides of a measurement: recordings that were there when a case was written, and others.
 const (
@@ -106,6 +110,7 @@ type sample struct {
 	plan  *plan
 	sites map[fileLine]bool
 	bare  bool // no stacks
+	whole bool // a recording as it was made
 }
 
 // judged is a classification of a sample, scored.
@@ -149,7 +154,7 @@ func samples(t *testing.T, f func(*sample)) {
 			if _, err := os.Stat(r.path(name)); err != nil || v.OK != nil && !*v.OK {
 				continue
 			}
-			s := sample{run: r, name: name, group: worthGroup(name), round: round, v: v, plan: p, sites: sites, bare: name == "none"}
+			s := sample{run: r, name: name, group: worthGroup(name), round: round, v: v, plan: p, sites: sites, bare: name == "none", whole: true}
 			s.tl = r.timeline(t, name)
 			f(&s)
 			for _, d := range derived(t, s) {
@@ -166,6 +171,7 @@ func derived(t *testing.T, of sample) (out []*sample) {
 	if of.name != "python" && of.name != "none" || of.tl.Device.Events.Len() > most {
 		return nil
 	}
+	of.whole = false
 	begin := func(part float64, drop func(*snapshot.Device, int), group string) {
 		s := of
 		snap, d := s.run.device(t, s.name)
@@ -200,6 +206,30 @@ func derived(t *testing.T, of sample) (out []*sample) {
 	return out
 }
 
+// count adds how often rules are right in a sample.
+func (s *sample) count(c *Classification, right map[string]map[string]*hits) {
+	n, firstEvent, _ := s.run.window(s.v)
+	for o, id := range s.run.match(s.tl, s.v, n, firstEvent)[:n] {
+		if id == timeline.NoAllocation || c.Rule[id] == 0 {
+			continue
+		}
+		r := registry[c.Rule[id]-1]
+		k := r.ID + " " + sideOf(s.round, cmp.Or(r.Round, earlier))
+		if right[k] == nil {
+			right[k] = map[string]*hits{}
+		}
+		if right[k][s.run.Name] == nil {
+			right[k][s.run.Name] = &hits{}
+		}
+		h := right[k][s.run.Name]
+		size := float64(s.run.truth.BlockSize[o])
+		h.Blocks, h.Bytes, h.Sure = h.Blocks+1, h.Bytes+size, h.Sure+size*float64(c.Confidence[id])
+		if s.run.truth.Categories[s.run.truth.Category[o]] == c.Category[id].String() {
+			h.Right += size
+		}
+	}
+}
+
 // same reports whether two classifications say the same, as far as figures go.
 func same(a, b *Classification) bool {
 	return slices.Equal(a.Category, b.Category) && slices.Equal(a.Confidence, b.Confidence) && slices.Equal(a.Phase, b.Phase) &&
@@ -211,6 +241,13 @@ type prices struct {
 	Of    map[string]map[string]*cost // case -> "side group"
 	Count map[string]int              // "side group" of round 2's cases -> recordings
 	Base  map[string]*judgedSum       // "side group" -> figures with everything on
+	Right map[string]map[string]*hits // "rule side" -> run -> blocks that the rule decided
+}
+
+// hits count what a rule decided in a run's own recordings: blocks, and their bytes.
+type hits struct {
+	Blocks             int
+	Bytes, Right, Sure float64
 }
 
 type judgedSum struct {
@@ -227,7 +264,7 @@ func sideOf(round, of int) string {
 
 // price measures cases on all samples.
 func price(t *testing.T, cases []aCase) prices {
-	p := prices{map[string]map[string]*cost{}, map[string]int{}, map[string]*judgedSum{}}
+	p := prices{map[string]map[string]*cost{}, map[string]int{}, map[string]*judgedSum{}, map[string]map[string]*hits{}}
 	for _, c := range cases {
 		p.Of[c.Name] = map[string]*cost{}
 	}
@@ -247,6 +284,9 @@ func price(t *testing.T, cases []aCase) prices {
 			}
 			x := p.Base[k]
 			x.Peak, x.Life, x.Sure, x.Steps, x.Leaks = x.Peak+b.Peak, x.Life+b.Life, x.Sure+b.SureWrong, x.Steps+b.Steps, x.Leaks+b.leaks
+		}
+		if s.whole {
+			s.count(base, p.Right)
 		}
 		for _, c := range cases {
 			if len(c.rules) == 0 && !slices.ContainsFunc(c.helpers, func(n int) bool { return asked[n] }) {
@@ -322,12 +362,47 @@ func writeWorth(t *testing.T) {
 	if *only != "" {
 		chosen := regexp.MustCompile(*only)
 		cases = slices.DeleteFunc(cases, func(c aCase) bool { return !chosen.MatchString(c.Name) })
-		t.Log("\n" + table(cases, price(t, cases)))
+	}
+	p := price(t, cases)
+	if *only != "" {
+		t.Log("\n" + table(cases, p) + rightness(p))
 		return
 	}
-	if err := os.WriteFile(worthTable, []byte(table(cases, price(t, cases))), 0o644); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{worthTable: table(cases, p), rightTable: rightness(p)} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
+}
+
+// rightness writes how often each rule is right, of bytes that it decides: a run's bytes count
+// as parts of all that its recordings make, so that a large one is worth no more than another.
+func rightness(p prices) string {
+	all := map[string]float64{} // by run
+	for _, of := range p.Right {
+		for run, h := range of {
+			all[run] += h.Bytes
+		}
+	}
+	var b strings.Builder
+	b.WriteString("rule\tside\truns\tblocks\tright, %\tsure, %\n")
+	for _, r := range Rules() {
+		for _, side := range [...]string{written, unseen} {
+			var sum hits
+			of := p.Right[r.ID+" "+side]
+			for _, run := range slices.Sorted(maps.Keys(of)) {
+				h := of[run]
+				sum.Blocks += h.Blocks
+				sum.Bytes, sum.Right, sum.Sure = sum.Bytes+h.Bytes/all[run], sum.Right+h.Right/all[run], sum.Sure+h.Sure/all[run]
+			}
+			if sum.Blocks == 0 {
+				fmt.Fprintf(&b, "%s\t%s\t0\t0\t-\t-\n", r.ID, side)
+			} else {
+				fmt.Fprintf(&b, "%s\t%s\t%d\t%d\t%.1f\t%.1f\n", r.ID, side, len(of), sum.Blocks, 100*sum.Right/sum.Bytes, sum.Sure/sum.Bytes)
+			}
+		}
+	}
+	return b.String()
 }
 
 // table writes prices: what everything comes to, then each case.

@@ -29,8 +29,8 @@ show the layer's forward below the engine; without them, runs of sizes come back
 }
 
 // FindRecomputed finds, without stacks, what checkpointing computes again inside
-// backward: runs of sizes that forward went through as well, in programs whose
-// forward keeps little. What such a run still holds at its end was saved.
+// backward: runs of sizes that forward went through as well. What such a run still holds
+// at its end was saved.
 //
 //worth:off { a.Recomputed = pages.Make[bool](len(a.Category)); return }
 func FindRecomputed(a *rules.Facts) {
@@ -43,7 +43,7 @@ func FindRecomputed(a *rules.Facts) {
 			continue
 		}
 		forward := sizesIn(a, p.First, p.End)
-		if len(forward) < runLength || !keepsLittle(a, forward, p.End) {
+		if len(forward) < runLength {
 			continue
 		}
 		again := madeAgain(a, forward, sizesIn(a, p.Backward.First, p.Backward.End))
@@ -107,19 +107,6 @@ func varied(sizes []int64) bool {
 		}
 	}
 	return changes >= 2
-}
-
-// keepsLittle reports whether most of what forward makes is gone when it ends.
-//
-//worth:off true
-func keepsLittle(a *rules.Facts, events []int, end int) bool {
-	gone := 0
-	for _, i := range events {
-		if a.Freed(a.Timeline.Of[i]) < end {
-			gone++
-		}
-	}
-	return gone*10 >= len(events)*8
 }
 
 // madeAgain lists what outlives each run of sizes in backward's events that forward had.
