@@ -8,7 +8,9 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,17 +66,22 @@ type aCase struct {
 	rules      []string
 	helpers    []int
 	round      int
+	subject    string                        // the package
+	single     map[string]map[string]float64 // of a pair: what each is worth, by side
 }
 
 // singles are all cases by themselves.
 func singles() (out []aCase) {
 	for _, r := range Rules() {
-		out = append(out, aCase{Name: r.ID, Kind: "rule", rules: []string{r.ID}, round: cmp.Or(r.Round, earlier)})
+		begin := runtime.FuncForPC(reflect.ValueOf(r.Begin).Pointer()).Name() // PATH/rules/SUBJECT.init.func1
+		subject, _, _ := strings.Cut(begin[strings.LastIndexByte(begin, '/')+1:], ".")
+		out = append(out, aCase{Name: r.ID, Kind: "rule", rules: []string{r.ID}, round: cmp.Or(r.Round, earlier), subject: subject})
 	}
 	for n, id := range off.IDs {
 		name, round, _ := strings.Cut(id, "@")
 		r, _ := strconv.Atoi(round)
-		out = append(out, aCase{Name: name, Kind: "helper", helpers: []int{n}, round: cmp.Or(r, earlier)})
+		subject, _, _ := strings.Cut(name, ".")
+		out = append(out, aCase{Name: name, Kind: "helper", helpers: []int{n}, round: cmp.Or(r, earlier), subject: subject})
 	}
 	return out
 }
@@ -275,6 +282,10 @@ func price(t *testing.T, cases []aCase) prices {
 		for n := range asked {
 			asked[n] = off.Called(n)
 		}
+		spoke := map[string]bool{} // some decide nothing, but agree or contradict: so does what they share a subject with
+		for _, n := range base.Rule {
+			spoke[RuleID(n)] = true
+		}
 		b := s.judge(base)
 		side := sideOf(s.round, earlier)
 		for _, k := range [...]string{side + " " + s.group, side + " all"} {
@@ -289,7 +300,9 @@ func price(t *testing.T, cases []aCase) prices {
 			s.count(base, p.Right)
 		}
 		for _, c := range cases {
-			if len(c.rules) == 0 && !slices.ContainsFunc(c.helpers, func(n int) bool { return asked[n] }) {
+			active := slices.ContainsFunc(c.helpers, func(n int) bool { return asked[n] }) ||
+				slices.ContainsFunc(c.rules, func(id string) bool { return spoke[id] })
+			if !active && (c.Kind == "helper" || c.Kind == "pair") {
 				continue
 			}
 			off.Set(c.helpers...)
@@ -368,11 +381,69 @@ func writeWorth(t *testing.T) {
 		t.Log("\n" + table(cases, p) + rightness(p))
 		return
 	}
+	joint := jointly(cases, p)
+	q := price(t, joint)
+	for _, c := range joint {
+		if c.Kind == "subject" || q.extra(c) >= some {
+			p.Of[c.Name] = q.Of[c.Name]
+			cases = append(cases, c)
+		}
+	}
 	for name, text := range map[string]string{worthTable: table(cases, p), rightTable: rightness(p)} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// some is what is worth a line, in points.
+const some = 0.05
+
+// worth is what leaving out a case costs on a side, in points of bytes that are right or not
+// surely wrong.
+func (p prices) worth(name, side string) float64 {
+	x := p.Of[name][side+" all"]
+	if x == nil {
+		return 0
+	}
+	return (x.Peak + x.Sure) / float64(p.Count[side+" all"])
+}
+
+// extra is what two cases cost together beyond what each costs, on either side.
+func (p prices) extra(pair aCase) (most float64) {
+	a, b, _ := strings.Cut(pair.Name, " + ")
+	for _, side := range [...]string{written, unseen} {
+		most = max(most, p.worth(pair.Name, side)-max(pair.single[a][side], 0)-max(pair.single[b][side], 0))
+	}
+	return most
+}
+
+// jointly are subjects as wholes, and pairs of a subject of which one seems worth little:
+// rules stand in for each other.
+func jointly(cases []aCase, p prices) (out []aCase) {
+	of := map[string][]aCase{}
+	for _, c := range cases {
+		of[c.subject] = append(of[c.subject], c)
+	}
+	for _, subject := range slices.Sorted(maps.Keys(of)) {
+		all := of[subject]
+		out = append(out, asOne("all of "+subject, "subject", all...))
+		for i, a := range all {
+			for _, b := range all[i+1:] {
+				pair := asOne(a.Name+" + "+b.Name, "pair", a, b)
+				pair.single = map[string]map[string]float64{}
+				cheap := true
+				for _, c := range [...]aCase{a, b} {
+					pair.single[c.Name] = map[string]float64{written: p.worth(c.Name, written), unseen: p.worth(c.Name, unseen)}
+					cheap = cheap && pair.single[c.Name][unseen] < some
+				}
+				if cheap {
+					out = append(out, pair)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // rightness writes how often each rule is right, of bytes that it decides: a run's bytes count
