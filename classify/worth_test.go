@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -362,15 +364,47 @@ func TestWorth(t *testing.T) {
 			t.Logf("%s is worth %.3f points there", cells[0], worth)
 		}
 	}
-	for _, r := range Rules() {
-		if !listed[r.ID] {
-			t.Errorf("%s has no price: go run ./internal/testing/worth -corpus FOLDER", r.ID)
+	for _, name := range priced(t) {
+		if !listed[name] {
+			t.Errorf("%s has no price: go run ./internal/testing/worth -corpus FOLDER", name)
+		}
+		delete(listed, name)
+	}
+	for name := range listed {
+		if !strings.ContainsAny(name, " (") {
+			t.Errorf("%s has a price and is no more: go run ./internal/testing/worth -corpus FOLDER", name)
 		}
 	}
 }
 
+// priced are all that must have a price: rules, and functions with a switch.
+func priced(t *testing.T) (names []string) {
+	for _, r := range Rules() {
+		names = append(names, r.ID)
+	}
+	clause := regexp.MustCompile(`(?m)^package (\w+)`)
+	marked := regexp.MustCompile(`(?m)^//worth:off.*\nfunc (?:\([^)]*\) )?(\w+)`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, m := range marked.FindAllSubmatch(text, -1) {
+			names = append(names, string(clause.FindSubmatch(text)[1])+"."+string(m[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
 // writeWorth measures single cases, then pairs of cheap ones of a subject, and subjects.
 func writeWorth(t *testing.T) {
+	if len(off.IDs) == 0 {
+		t.Fatal("heuristics have no switches: go run ./internal/testing/worth -corpus FOLDER")
+	}
 	cases := singles()
 	if *only != "" {
 		chosen := regexp.MustCompile(*only)
@@ -446,6 +480,9 @@ func jointly(cases []aCase, p prices) (out []aCase) {
 	return out
 }
 
+// points rounds to a thousandth, and never to -0.
+func points(x float64) float64 { return math.Round(x*1000)/1000 + 0 }
+
 // rightness writes how often each rule is right, of bytes that it decides: a run's bytes count
 // as parts of all that its recordings make, so that a large one is worth no more than another.
 func rightness(p prices) string {
@@ -500,7 +537,7 @@ func table(cases []aCase, p prices) string {
 					x = &cost{}
 				}
 				n := max(float64(p.Count[k]), 1)
-				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.0f\n", c.Name, c.Kind, side, g, x.Changed, x.Peak/n, x.Life/n, x.Sure/n, x.Leak)
+				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.0f\n", c.Name, c.Kind, side, g, x.Changed, points(x.Peak/n), points(x.Life/n), points(x.Sure/n), points(x.Leak))
 			}
 		}
 	}
