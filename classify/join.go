@@ -34,7 +34,7 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 func join(a *rules.Facts, p rules.Panel) {
 	const piece = 1 << 14
 	n, older := len(a.Category), a.Timeline.Older()
-	doubts := len(a.Doubtful)+len(a.Widest) > 0
+	doubts := len(a.Widest) > 0
 	together.Each((n+piece-1)/piece, func(k int) {
 		for i := k * piece; i < min((k+1)*piece, n); i++ {
 			seats := p[meaning.NumPhases]
@@ -104,9 +104,6 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, doub
 func mostSure(a *rules.Facts, id timeline.AllocationID) uint8 {
 	switch a.Phase[id] {
 	case meaning.Forward, meaning.Generate, meaning.Backward:
-		if _, ok := a.Doubtful[id]; ok {
-			return rules.Guess
-		}
 		if a.Widest[id] {
 			return rules.Plausible
 		}

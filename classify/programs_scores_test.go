@@ -95,42 +95,6 @@ func (p *program) allScores(stacks bool) {
 	}
 }
 
-// TestSmoothedLabels makes the gradients of both halves of the loss before either is
-// added to the other, in another precision than the scores.
-func TestSmoothedLabels(t *testing.T) {
-	const loss = "site-packages/torch/nn/functional.py:3561 cross_entropy"
-	for _, stacks := range []bool{true, false} {
-		p := newProgram(t, stacks)
-		p.train(4, func(k int) {
-			saved := p.forward("train.py:12 main", 20)
-			half := p.alloc(Logits, wide/2, linearFrame, callFrame, forward, callFrame, "train.py:12 main")
-			soft := p.alloc(Logits, wide/2, loss, "train.py:13 main")
-			full := p.alloc(Logits, wide, loss, "train.py:13 main")
-			numbers := []int{p.alloc(Activations, 4, loss, "train.py:13 main"), p.alloc(Activations, 4, loss, "train.py:13 main")}
-			for range 4 {
-				p.free(p.alloc(Temporary, oneEach, loss, "train.py:13 main"))
-			}
-			numbers = append(numbers, p.alloc(Activations, 4, loss, "train.py:13 main"))
-			root := p.alloc(Temporary, 4)
-			last := p.alloc(Temporary, oneEach)
-			mean := p.alloc(Logits, wide/2)
-			p.free(last)
-			picked := p.alloc(Logits, wide)
-			p.free(full)
-			p.free(numbers...)
-			lower := p.alloc(Logits, wide/2)
-			p.free(picked)
-			scores := p.alloc(Logits, wide/2)
-			p.free(lower, mean, soft)
-			p.grads = append(p.grads, p.alloc(Gradients, p.weight(2)))
-			p.free(scores, half)
-			p.rest(k, saved)
-			p.free(root)
-		})
-		p.allScores(stacks)
-	}
-}
-
 // TestPartsOfTokens scores each sequence by itself: the gradient of all scores comes
 // after many small ones.
 func TestPartsOfTokens(t *testing.T) {

@@ -59,8 +59,6 @@ func TestBySize(t *testing.T) {
 	}{
 		{"generate__none", 4 * 65 * 512 * half, KVCache, 2 * 8, 0},
 		{"generate__none", 4 * 72 * 512 * half, KVCache, 2 * 8, 0},
-		{"label_smoothing__none", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
-		{"label_smoothing__python", 4 * 512 * 8000 * float, Logits, 4 * 2, 0},
 		{"autocast_square__none", 1024 * 2816 * half, AutocastCopies, 3 * 2 * 3, 57 + 99}, // as many tokens as layers are wide
 		{"sampled__none", 2 * 17 * 256 * float, KVCache, 2 * 4, 0},                        // between two steps of training
 		{"sampled__none", 2 * 21 * 256 * float, KVCache, 2 * 4, 0},
@@ -266,36 +264,6 @@ func TestLossInParts(t *testing.T) {
 	}
 	if found != 4*4*2 {
 		t.Errorf("%d: want the product and its softmax of 4 parts in 4 steps", found)
-	}
-}
-
-// TestPoints: in a program without a module, what a step begins with and still
-// needs after its backward pass is a batch, and nothing else; parameters that are
-// made anew stay weights, and their state stays state.
-// TestNumbers reads programs that have neither modules nor batches: what a backward
-// pass frees was saved for it, and what is compared with numbers is no scores.
-func TestNumbers(t *testing.T) {
-	for _, test := range []struct {
-		name        string
-		size        int64 // of what forward keeps, requested
-		activations int   // in each of five steps
-	}{
-		{"factors__python", 4000 * 3000 * 4, 1},
-	} {
-		c := scenario(t, test.name)
-		found := 0
-		for i, category := range c.Category {
-			id := timeline.AllocationID(i)
-			switch n := c.Timeline.Requested(id); {
-			case category == Logits || category == Inputs && c.Phase[id] != Setup:
-				t.Errorf("%s: allocation %d of %d bytes is %v, %d %% sure", test.name, id, n, category, c.Confidence[id])
-			case category == Activations && n == test.size:
-				found++
-			}
-		}
-		if len(c.Steps) != 5 || found != 5*test.activations {
-			t.Errorf("%s: %d steps, %d activations of %d bytes: want 5 and %d in each", test.name, len(c.Steps), found, test.size, test.activations)
-		}
 	}
 }
 

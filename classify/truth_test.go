@@ -66,12 +66,26 @@ func readJSON(path string, v any) error {
 // made it: the whole collection when it is at hand, else those of the project.
 func labelledRuns(t *testing.T) []*labelledRun {
 	t.Helper()
-	paths := corpus.Glob(t, "labelled/*/run.json")
-	shipped := len(paths) == 0 // some variants of each run only
-	if shipped {
-		paths, _ = filepath.Glob(filepath.Join(own, "*", "run.json"))
+	if paths := corpus.Glob(t, "labelled/*/run.json"); len(paths) > 0 {
+		return readRuns(t, paths)
 	}
-	var runs []*labelledRun
+	paths, _ := filepath.Glob(filepath.Join(own, "*", "run.json"))
+	return readRuns(t, paths)
+}
+
+// unseenRuns are labelled runs of the project on which no rule is tuned.
+func unseenRuns(t *testing.T) []*labelledRun {
+	t.Helper()
+	paths, err := filepath.Glob("../testdata/unseen/*/run.json")
+	if err != nil || len(paths) == 0 {
+		t.Fatal("no unseen runs: ", err)
+	}
+	return readRuns(t, paths)
+}
+
+// readRuns reads runs with those of their recordings that are at hand.
+func readRuns(t *testing.T, paths []string) (runs []*labelledRun) {
+	t.Helper()
 	for _, p := range paths {
 		r := &labelledRun{Dir: filepath.Dir(p), truth: &truth{}}
 		if err := readJSON(p, r); err != nil {
@@ -81,11 +95,9 @@ func labelledRuns(t *testing.T) []*labelledRun {
 			t.Fatal(err)
 		}
 		r.Name = filepath.Base(r.Dir)
-		if shipped {
-			for name := range r.Variants {
-				if _, err := os.Stat(r.path(name)); err != nil {
-					delete(r.Variants, name)
-				}
+		for name := range r.Variants {
+			if _, err := os.Stat(r.path(name)); err != nil {
+				delete(r.Variants, name)
 			}
 		}
 		runs = append(runs, r)

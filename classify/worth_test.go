@@ -149,26 +149,84 @@ func samples(t *testing.T, f func(*sample)) {
 		if newest[r.Name] {
 			round++
 		}
-		p := &plan{}
-		var kept struct{ Retained []int }
-		if err := readJSON(filepath.Join(r.Dir, "run.json"), p); err != nil {
+		samplesOf(t, r, round, f)
+	}
+	for _, r := range unseenRuns(t) {
+		samplesOf(t, r, earlier+1, f)
+	}
+}
+
+// samplesOf calls a function for the recordings of a run, and for parts of them.
+func samplesOf(t *testing.T, r *labelledRun, round int, f func(*sample)) {
+	p := &plan{}
+	var kept struct{ Retained []int }
+	if err := readJSON(filepath.Join(r.Dir, "run.json"), p); err != nil {
+		t.Fatal(err)
+	}
+	if err := readJSON(filepath.Join(r.Dir, "truth.json.gz"), &kept); err != nil {
+		t.Fatal(err)
+	}
+	sites := plantedSites(t, r, kept.Retained)
+	for _, name := range slices.Sorted(maps.Keys(r.Variants)) {
+		v := r.Variants[name]
+		if v.OK != nil && !*v.OK {
+			continue
+		}
+		s := sample{run: r, name: name, group: worthGroup(name), round: round, v: v, plan: p, sites: sites, bare: name == "none", whole: true}
+		s.tl = r.timeline(t, name)
+		f(&s)
+		for _, d := range derived(t, s) {
+			f(d)
+		}
+	}
+}
+
+// TestUnseen scores the project's runs on which no rule is tuned, and fails where the mean of
+// a group falls below what testdata/unseen.tsv says; -update writes what is.
+func TestUnseen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads every unseen recording")
+	}
+	const table, slack = "testdata/unseen.tsv", 0.02 // points
+	p := prices{Count: map[string]int{}, Base: map[string]*judgedSum{}}
+	for _, r := range unseenRuns(t) {
+		samplesOf(t, r, earlier+1, func(s *sample) { p.sum(s, s.judge(New(s.tl, Options{}))) })
+	}
+	var now strings.Builder
+	now.WriteString("group\trecordings\tpeak\tlife\tsure and wrong\tleaks\n")
+	for _, g := range append(slices.Clone(worthGroups), "all") {
+		n, x := float64(p.Count[unseen+" "+g]), p.Base[unseen+" "+g]
+		fmt.Fprintf(&now, "%s\t%.0f\t%.3f\t%.3f\t%.3f\t%d\n", g, n, x.Peak/n, x.Life/n, x.Sure/n, x.Leaks)
+	}
+	if *update {
+		if err := os.WriteFile(table, []byte(now.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := readJSON(filepath.Join(r.Dir, "truth.json.gz"), &kept); err != nil {
-			t.Fatal(err)
+	}
+	before, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(text string) map[string]judgedSum {
+		out := map[string]judgedSum{}
+		for line := range strings.Lines(text) {
+			var group string
+			var n int
+			var x judgedSum
+			if k, _ := fmt.Sscanf(line, "%s\t%d\t%f\t%f\t%f\t%d", &group, &n, &x.Peak, &x.Life, &x.Sure, &x.Leaks); k == 6 {
+				out[group] = x
+			}
 		}
-		sites := plantedSites(t, r, kept.Retained)
-		for _, name := range slices.Sorted(maps.Keys(r.Variants)) {
-			v := r.Variants[name]
-			if _, err := os.Stat(r.path(name)); err != nil || v.OK != nil && !*v.OK {
-				continue
-			}
-			s := sample{run: r, name: name, group: worthGroup(name), round: round, v: v, plan: p, sites: sites, bare: name == "none", whole: true}
-			s.tl = r.timeline(t, name)
-			f(&s)
-			for _, d := range derived(t, s) {
-				f(d)
-			}
+		return out
+	}
+	was, is := read(string(before)), read(now.String())
+	if len(was) != len(worthGroups)+1 {
+		t.Errorf("%s has %d groups", table, len(was))
+	}
+	for group, w := range was {
+		if x := is[group]; x.Peak < w.Peak-slack || x.Sure > w.Sure+slack || x.Leaks < w.Leaks {
+			t.Errorf("%s: right at the peak for %.3f %% (%.3f before), sure and wrong %.3f (%.3f), leaks %d (%d)",
+				group, x.Peak, w.Peak, x.Sure, w.Sure, x.Leaks, w.Leaks)
 		}
 	}
 }
@@ -264,6 +322,19 @@ type judgedSum struct {
 	Leaks                   int
 }
 
+// sum adds the figures of a sample.
+func (p prices) sum(s *sample, j judged) {
+	side := sideOf(s.round, earlier)
+	for _, k := range [...]string{side + " " + s.group, side + " all"} {
+		p.Count[k]++
+		if p.Base[k] == nil {
+			p.Base[k] = &judgedSum{}
+		}
+		x := p.Base[k]
+		x.Peak, x.Life, x.Sure, x.Steps, x.Leaks = x.Peak+j.Peak, x.Life+j.Life, x.Sure+j.SureWrong, x.Steps+j.Steps, x.Leaks+j.leaks
+	}
+}
+
 func sideOf(round, of int) string {
 	if round > of {
 		return unseen
@@ -289,15 +360,7 @@ func price(t *testing.T, cases []aCase) prices {
 			spoke[RuleID(n)] = true
 		}
 		b := s.judge(base)
-		side := sideOf(s.round, earlier)
-		for _, k := range [...]string{side + " " + s.group, side + " all"} {
-			p.Count[k]++
-			if p.Base[k] == nil {
-				p.Base[k] = &judgedSum{}
-			}
-			x := p.Base[k]
-			x.Peak, x.Life, x.Sure, x.Steps, x.Leaks = x.Peak+b.Peak, x.Life+b.Life, x.Sure+b.SureWrong, x.Steps+b.Steps, x.Leaks+b.leaks
-		}
+		p.sum(s, b)
 		if s.whole {
 			s.count(base, p.Right)
 		}

@@ -51,11 +51,10 @@ type RunIndex struct {
 
 // LogitsMarks mark logits and what may be logits.
 type LogitsMarks struct {
-	Logits   []meaning.Detail                // by allocation; NoDetail for anything else
-	Widest   map[timeline.AllocationID]bool  // may be logits, though no loss shows
-	Doubtful map[timeline.AllocationID]uint8 // how sure it is that logits are, where no loss shows
-	Chunks   map[timeline.AllocationID]bool  // of a part of the tokens, of a loss that is worked out in parts
-	Heads    []bool                          // by StackID: of the last linear map of the model
+	Logits []meaning.Detail               // by allocation; NoDetail for anything else
+	Widest map[timeline.AllocationID]bool // may be logits, though no loss shows
+	Chunks map[timeline.AllocationID]bool // of a part of the tokens, of a loss that is worked out in parts
+	Heads  []bool                         // by StackID: of the last linear map of the model
 }
 
 // SavedMarks tell what forward passes save for backward, and whose graph outlives it.

@@ -25,19 +25,13 @@ const plain = meaning.Detail(meaning.NumDetails)
 // complexity: one case for each way in which a pass shows its logits.
 func FindLogits(a *rules.Facts) {
 	a.Logits = pages.Make[meaning.Detail](len(a.Category))
-	if !a.Trains && !a.Recorded.Allocs && len(a.Chains) > 0 {
-		markGenerated(a)
-		return
-	}
 	a.Widest, a.Chunks = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
-	a.Doubtful = map[timeline.AllocationID]uint8{}
 	var trained int64 // the last logits of tokens that were trained on
 	passes := rules.Passes(a)
 	sizes := make([]int64, len(passes))
-	sure := make([]uint8, len(passes))
 	found := 0
 	for i, p := range passes {
-		if sizes[i], sure[i] = lossSize(a, p); sizes[i] > 64 {
+		if sizes[i] = lossSize(a, p); sizes[i] > 64 {
 			found++
 		}
 	}
@@ -51,7 +45,6 @@ func FindLogits(a *rules.Facts) {
 			all := markForward(a, p, size)
 			if p.Backward != nil {
 				markBackward(a, p.Backward, size, all)
-				markRest(a, p, size)
 				trained = all
 			}
 		case p.Backward == nil && trained > 0:
@@ -59,7 +52,6 @@ func FindLogits(a *rules.Facts) {
 		default:
 			markChunks(a, p)
 		}
-		markEach(a, p)
 		if !a.Recorded.Native || !a.Trains {
 			markWidest(a, p)
 		}
@@ -67,8 +59,8 @@ func FindLogits(a *rules.Facts) {
 }
 
 // lossSize is the size of the log-softmax in a forward pass, 0 when there is
-// none to be seen, and how sure that is.
-func lossSize(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
+// none to be seen.
+func lossSize(a *rules.Facts, p rules.Pass) int64 {
 	if !a.Recorded.Allocs {
 		return lossSizeByOrder(a, p)
 	}
@@ -79,7 +71,7 @@ func lossSize(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 	if largest == 0 && p.Backward != nil && largestIn(a, p.First, p.End, frames.Distance, frames.Distance) == 0 {
 		return lossSizeByOrder(a, p) // the loss is compiled, or not torch's
 	}
-	return largest, rules.Strong
+	return largest
 }
 
 // largestIn is the largest request of a range whose stack has the wanted marks
@@ -113,19 +105,13 @@ func family(n, size int64) bool {
 // logits of all tokens where the loss is of some of them, else the same one.
 func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
 	at := lossAt(a, p, size)
-	flat := transposed(a, at, p.End, size) && (a.Recorded.Allocs || staying(a, p, size) <= 2)
 	for i := at; i < p.End; i++ {
-		if a.Events.Action[i] != snapshot.Alloc || flat && (i == at || a.Freed(a.Timeline.Of[i]) <= i+2) {
-			continue
-		}
-		if family(a.Events.Size[i], size) {
+		if a.Events.Action[i] == snapshot.Alloc && family(a.Events.Size[i], size) {
 			a.Logits[a.Timeline.Of[i]] = meaning.LogitsCopy
 		}
 	}
 	all := markBefore(a, at, p.First, size)
-	if !flat {
-		markOthers(a, p, size)
-	}
+	markOthers(a, p, size)
 	return all
 }
 
@@ -201,19 +187,6 @@ func markOthers(a *rules.Facts, p rules.Pass, size int64) {
 	}
 }
 
-// staying counts the requests of one size that forward doesn't free at once.
-//
-//worth:off 0
-func staying(a *rules.Facts, p rules.Pass, size int64) int {
-	n := 0
-	for i := p.First; i < p.End; i++ {
-		if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] == size && a.Freed(a.Timeline.Of[i]) > i+2 {
-			n++
-		}
-	}
-	return n
-}
-
 // lossAt is the log-softmax of a forward pass: the first allocation of its size
 // under the loss, without stacks the last of that size that stays.
 func lossAt(a *rules.Facts, r rules.Pass, size int64) int {
@@ -236,24 +209,6 @@ func lossAt(a *rules.Facts, r rules.Pass, size int64) int {
 		}
 	}
 	return at
-}
-
-// transposed reports whether the log-softmax runs over another dimension than the
-// last one: it copies its input for that. Its result is no row of logits.
-//
-//worth:off false
-func transposed(a *rules.Facts, at, end int, size int64) bool {
-	next := at + 1
-	for next < end && a.Events.Action[next] != snapshot.Alloc && a.Events.Action[next] != snapshot.FreeRequested {
-		next++
-	}
-	if next >= end || a.Events.Action[next] != snapshot.Alloc || a.Events.Size[next] != size {
-		return false
-	}
-	if a.Recorded.Allocs && a.Stacks[a.Events.StackOf(at)].Marks&a.Stacks[a.Events.StackOf(next)].Marks&frames.Loss == 0 {
-		return false
-	}
-	return a.Freed(a.Timeline.Of[next]) <= next+2 && a.Freed(a.Timeline.Of[at]) > next+2
 }
 
 // markBackward marks the gradients of the logits: those that the loss is of, and
@@ -299,25 +254,6 @@ func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
 	}
 }
 
-// markRest marks what a backward pass makes besides of the size of logits that are far
-// larger than all else: gradients of a loss that reads them more than once.
-//
-//worth:off
-func markRest(a *rules.Facts, p rules.Pass, size int64) {
-	const far = 3
-	if size < far*beside(a, p, size) || a.Sharing != nil || a.All&frames.Comm != 0 { // or whole gradients of weights in shards
-		return
-	}
-	for i := p.Backward.First; i < p.Backward.End; i++ {
-		id := a.Timeline.Of[i]
-		if a.Events.Action[i] == snapshot.Alloc && a.Logits[id] == meaning.NoDetail && family(a.Events.Size[i], size) &&
-			a.Freed(id) < p.Backward.End && a.WeightSize[a.Events.Size[i]] == 0 {
-			a.Logits[id] = meaning.LogitsGradient
-			a.Doubtful[id] = rules.Plausible
-		}
-	}
-}
-
 var LogitsBySize = &rules.Rule{
 	ID: "logits",
 	Doc: `Logits, a copy of them, or their gradient, by size and place: what a loss is made of, tokens times
@@ -338,9 +274,6 @@ all else that generation makes.`,
 			}
 			if d == plain {
 				d = meaning.NoDetail
-			}
-			if sure, ok := a.Doubtful[id]; ok {
-				return rules.KindOf(meaning.Logits, d, sure)
 			}
 			return rules.KindOf(meaning.Logits, d, rules.Strong+1)
 		}

@@ -1,8 +1,6 @@
 package logits
 
 import (
-	"math/bits"
-
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
@@ -13,13 +11,12 @@ import (
 // lossSizeByOrder sees the loss at the turn from forward to backward: the
 // gradient of nll_loss and that of log_softmax, of one size in some precision
 // and one after the other, and the log-softmax of that size at the end of
-// forward; or logits that are by far the largest thing there. Where neither stacks
-// nor two scalars speak for a loss it is less sure.
+// forward; or logits that are by far the largest thing there.
 //
 // complexity: one case for each kind of loss, asked in order of sureness.
 //
-//worth:off 0, 0
-func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
+//worth:off 0
+func lossSizeByOrder(a *rules.Facts, p rules.Pass) int64 {
 	tail, rest := tail(a, p)
 	var top int64
 	for _, n := range tail {
@@ -40,12 +37,12 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 		const far = 8 // where an error has cut the pass, its end isn't the model's
 		layers := around > 4 && around*3 > len(tail)*2
 		if a.Trains && a.WeightSize[top] > 0 && a.UntrainedAt(p.First) == nil { // what follows the last backward pass
-			return 0, 0
+			return 0
 		}
 		if dominates(rest) && !layers && (top >= far*rest || !a.FailedBetween(p.First, p.End)) {
-			return top, rules.Strong
+			return top
 		}
-		return 0, 0
+		return 0
 	}
 	const picked = 64 // tokens' own logits are so much less than those of all words
 	least := int64(0)
@@ -56,51 +53,18 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) (size int64, sure uint8) {
 			least = top / picked
 		}
 	} else if dominates(beside(a, p, top)) && forEachToken(a, p, top, top/picked) {
-		return top, rules.Likely
+		return top
 	}
 	first, last, n := head(a, p.Backward, least)
 	for _, size := range tail {
 		if size != first && size != last {
 			continue
 		}
-		if n >= 2 && !a.Recorded.Native && twoScalars(a, p, size) || largest && family(size, top) && a.Recorded.Allocs {
-			return size, rules.Strong
-		}
-		if largest && family(size, top) { // or what a loss compares
-			if hasWords(a, size) {
-				return size, rules.Likely
-			}
-			return size, rules.Guess + 10
+		if n >= 2 && !a.Recorded.Native && twoScalars(a, p, size) || largest && family(size, top) {
+			return size
 		}
 	}
-	return 0, 0
-}
-
-// hasWords reports whether a size is a multiple of the number of rows of the largest
-// weight, the table of words as a rule: both share an odd factor that widths and
-// lengths, which are rounded for GPUs, seldom have.
-//
-//worth:off false
-func hasWords(a *rules.Facts, size int64) bool {
-	const seldom = 125 // of 32,000 words
-	table := int64(0)
-	for n, count := range a.WeightSize {
-		if count > 0 {
-			table = max(table, n)
-		}
-	}
-	for size, table = odd(size), odd(table); table != 0; {
-		size, table = table, size%table
-	}
-	return size >= seldom
-}
-
-// odd is a number without its factors of two.
-func odd(n int64) int64 {
-	if n == 0 {
-		return 0
-	}
-	return n >> bits.TrailingZeros64(uint64(n))
+	return 0
 }
 
 // beside is the largest request of a pass that isn't of a size's family: a few of

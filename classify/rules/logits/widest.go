@@ -62,35 +62,3 @@ func markWidestIn(a *rules.Facts, backward *phases.Run, least int64) {
 		}
 	}
 }
-
-// markEach marks, without stacks, the logits of a loss for each word or row: after several
-// requests of one size, which is a multiple of the number of words, nll_loss runs. It makes
-// two scalars.
-//
-// complexity: three walks, and what a size must be to be that of logits.
-//
-//worth:off
-func markEach(a *rules.Facts, p rules.Pass) {
-	const several, large = 4, 1 << 16
-	if a.Recorded.Allocs || p.Backward == nil {
-		return
-	}
-	losses := map[int64]int{}
-	for i := p.First; i < p.End; i++ {
-		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && n >= large && !a.IsWorkspaceBySize(a.Timeline.Of[i]) &&
-			scalarsAfter(a, i, p.End) {
-			losses[n]++
-		}
-	}
-	for n, count := range losses {
-		if count < several || a.WeightSize[n] > 0 || !hasWords(a, n) {
-			delete(losses, n)
-		}
-	}
-	for i := p.First; i < p.Backward.End && len(losses) > 0; i++ {
-		id, n := a.Timeline.Of[i], a.Events.Size[i]
-		if a.Events.Action[i] == snapshot.Alloc && a.Logits[id] == meaning.NoDetail && losses[n] > 0 {
-			a.Logits[id], a.Doubtful[id] = meaning.LogitsCopy, rules.Plausible
-		}
-	}
-}

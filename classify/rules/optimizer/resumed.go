@@ -15,19 +15,13 @@ import (
 func FindResumed(a *rules.Facts) {
 	a.Beside = map[timeline.AllocationID]rules.Claim{}
 	var ids []timeline.AllocationID // what setup leaves
-	read := map[int64]int{}         // by size: when the last of what a file brought goes, as weights that are copied
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		switch n := a.Timeline.Requested(id); {
-		case a.Phase[id] != meaning.Setup || n <= phases.Scalar:
-		case a.Outlives(id) || a.PhaseAt(a.Freed(id)) != meaning.Setup:
+		if a.Phase[id] == meaning.Setup && a.Timeline.Requested(id) > phases.Scalar &&
+			(a.Outlives(id) || a.PhaseAt(a.Freed(id)) != meaning.Setup) {
 			ids = append(ids, id)
-		case isBrought(a, id) && a.Freed(id)-a.Born(id) > 16:
-			read[n] = max(read[n], a.Freed(id))
 		}
 	}
 	markPairs(a, ids)
-	markSurplus(a, ids, read)
-	markCopies(a, ids)
 }
 
 // markPairs marks moments that come two by two, after as many weights of their sizes.
@@ -88,25 +82,6 @@ func markMoments(a *rules.Facts, ids []timeline.AllocationID) {
 	}
 }
 
-// markSurplus marks, in training whose optimizer makes no state, what setup leaves of the
-// sizes of gradients after as many weights: two for each are moments; one is, where a file
-// brought it while weights of its were there to be copied.
-//
-//worth:off
-func markSurplus(a *rules.Facts, ids []timeline.AllocationID, read map[int64]int) {
-	seen := map[int64]int{}
-	for _, id := range ids {
-		n := a.Timeline.Requested(id)
-		g, all := a.GradientSize[n], a.WeightSize[n]
-		if seen[n]++; g == 0 || seen[n] <= g || a.StateSize[n] || a.Beside[id].Sure > 0 {
-			continue
-		}
-		if isBrought(a, id) && (all == 3*g || all == 2*g && read[n] > a.Born(id)) {
-			markState(a, id, [...]meaning.Detail{meaning.Moment2, meaning.Moment1}[(seen[n]-g)%2])
-		}
-	}
-}
-
 // markState marks an optimizer's state, for which only sizes speak where there are no stacks.
 func markState(a *rules.Facts, id timeline.AllocationID, d meaning.Detail) {
 	sure := uint8(rules.Likely)
@@ -114,39 +89,4 @@ func markState(a *rules.Facts, id timeline.AllocationID, d meaning.Detail) {
 		sure = rules.Plausible
 	}
 	a.Beside[id] = rules.KindOf(meaning.OptimizerState, d, sure)
-}
-
-// markCopies marks what has the sizes of weights in full precision where only those in half
-// precision have gradients, and what has that of a flat buffer of all weights: an
-// optimizer's copies, and before them what gradients are summed in, if there are two.
-//
-// complexity: a table of what a size may be.
-//
-//worth:off
-func markCopies(a *rules.Facts, ids []timeline.AllocationID) {
-	flat, seen := map[int64]bool{}, map[int64]int{}
-	for id := range a.Packed {
-		flat[a.Timeline.Requested(id)] = true
-	}
-	trained := false // what an optimizer has state of
-	for n := range a.StateSize {
-		trained = trained || a.GradientSize[n] > 0
-	}
-	for _, id := range ids {
-		n := a.Timeline.Requested(id)
-		half := 0
-		if n%2 == 0 {
-			half = a.WeightSize[n/2]
-		}
-		seen[n]++
-		switch own := a.StateSize[n] && a.GradientSize[n] == 0 && (!trained || a.GradientSize[n/2] > 0); {
-		case a.Beside[id].Sure > 0 || a.Packed[id]:
-		case own && a.WeightSize[n] <= half, own && a.WeightSize[n] == 2*half && seen[n] > half, flat[n/2] && n%2 == 0:
-			a.Beside[id] = rules.KindOf(meaning.OptimizerState, meaning.MasterWeights, rules.Plausible)
-		case own && a.WeightSize[n] == 2*half:
-			a.Beside[id] = rules.As(meaning.Gradients, rules.Plausible)
-		case flat[n]: // or a moment
-			a.Beside[id] = rules.As(meaning.Gradients, rules.Guess)
-		}
-	}
 }
