@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vramscope/vramscope/internal/testing/logtext"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -157,7 +158,7 @@ func misplaced(t *testing.T, dev *report.Device, track []report.Instant) {
 func TestLogClock(t *testing.T) {
 	s := stretched(t, "growing_list__step_cache/snapshot_all.pickle.gz", 10*time.Minute)
 	dev := judged(t, input{name: "s", snapshot: s}).Devices[0]
-	stamps := stepLog(len(dev.StepEndsUS), func(i int) string {
+	stamps := logtext.Steps(len(dev.StepEndsUS), func(i int) string {
 		at := time.UnixMicro(dev.StepEndsUS[i]).UTC().Add(2*time.Hour + 300*time.Millisecond)
 		return fmt.Sprintf("%s INFO step %d loss 1.5", at.Format("2006-01-02 15:04:05,000"), i)
 	})
@@ -165,7 +166,7 @@ func TestLogClock(t *testing.T) {
 	for _, test := range []struct {
 		name, text, method string
 	}{{"stamps", stamps, "timestamps"}, {"memory", memory.text, "steps"},
-		{"nothing", stepLog(8, func(i int) string { return fmt.Sprintf("step %d loss 1.5", i) }), ""}} {
+		{"nothing", logtext.Steps(8, func(i int) string { return fmt.Sprintf("step %d loss 1.5", i) }), ""}} {
 		t.Run(test.name, func(t *testing.T) {
 			doc := judged(t, input{name: "s", snapshot: s}, input{name: "train.log", text: test.text})
 			c := doc.Clocks[0]

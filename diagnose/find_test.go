@@ -596,34 +596,3 @@ func TestVerdictNamesItsFinding(t *testing.T) {
 		}
 	}
 }
-
-// TestPendingFree: what the program freed, and another stream still holds, isn't called a
-// shortage.
-func TestPendingFree(t *testing.T) {
-	const at = int64(1) << 40
-	line := &recorder.Stack{Frames: []*recorder.Frame{{File: "/srv/run/prefetch.py", Name: "fetch", Line: 12}}}
-	event := func(action string, bytes int64) recorder.Event {
-		return recorder.Event{Action: action, Address: at, Size: bytes, Stream: int64(7), Stack: line, DeviceFree: int64(1 << 30)}
-	}
-	r := recorder.Recording{
-		Traces: [][]recorder.Event{{event("segment_alloc", 8<<30), event("alloc", 8<<30), event("free_requested", 8<<30),
-			event("oom", 4<<30)}},
-		Segments: []recorder.Segment{{Address: at, Total: int64(8 << 30), Active: 8 << 30, Requested: 8 << 30, Stream: 7,
-			Blocks: []recorder.Block{{Address: at, Size: int64(8 << 30), Requested: int64(8 << 30), State: "active_pending_free",
-				Stack: line}}}},
-	}
-	s, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Protocol: 4, Era: recorder.V2_15})), snapshot.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := Run([]Source{{Path: "s", Kind: "snapshot", Snapshot: s}}, evidence.New(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := finding(&doc.Devices[0], "oom_pending_free")
-	if f == nil || doc.Devices[0].OOMs[0].Verdict != report.PendingFree ||
-		!strings.Contains(strings.Join(f.Evidence, "\n"), "8.00 GiB made at fetch run/prefetch.py:12 on stream 7, freed at event 2") ||
-		!strings.Contains(doc.Verdict.Text, "memory that the program had freed waits for another stream") {
-		t.Errorf("%+v\n%+v", doc.Devices[0].OOMs, f)
-	}
-}

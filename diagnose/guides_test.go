@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/testing/logtext"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestGuidesQuestions(t *testing.T) {
 	const wsl = "timestamp, index, name, memory.used [MiB], memory.total [MiB]\n" +
 		"2026/01/12 21:40:00.000, 0, NVIDIA GeForce RTX 4070, 9800 MiB, 12282 MiB\n2026/01/12 21:50:00.000, 0, NVIDIA GeForce RTX 4070, 12034 MiB, 12282 MiB\n"
-	elleci := stepLog(60, func(i int) string {
+	elleci := logtext.Steps(60, func(i int) string {
 		seconds, gb := 4.0, 11.4
 		switch {
 		case i >= 42:
@@ -23,7 +24,7 @@ func TestGuidesQuestions(t *testing.T) {
 		}
 		return fmt.Sprintf("step %d | loss 8.1 | time %.1fs | mem %.2f GB", i, seconds+0.1*float64(i%3), gb)
 	})
-	withoutMemory := stepLog(60, func(i int) string {
+	withoutMemory := logtext.Steps(60, func(i int) string {
 		return fmt.Sprintf("step %d | loss 8.1 | time %.1fs", i, 4+11*float64(min(1, i/32)))
 	})
 	optimizer := func(requested string) string {
@@ -41,11 +42,11 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate ` + requested + ` 
 		id, answer      string
 	}{
 		{"elleci-memory", "Why does memory rise after sixteen steps: a leak?",
-			[]input{{name: "train.log", text: stepLog(48, func(i int) string {
+			[]input{{name: "train.log", text: logtext.Steps(48, func(i int) string {
 				return fmt.Sprintf("step %d loss 7.9 mem %.2f GB", i, 10.1+2.5*float64(min(1, i/16)))
 			})}},
 			"first_step_state", "once, by 2.33 GiB at step 16, and stays"},
-		{"elleci-memory", "Does anything pile up besides?", []input{{name: "train.log", text: stepLog(40, func(i int) string {
+		{"elleci-memory", "Does anything pile up besides?", []input{{name: "train.log", text: logtext.Steps(40, func(i int) string {
 			return fmt.Sprintf("step %d loss 7.9 mem %.2f GB", i, 10.1+0.1*float64(i))
 		})}}, "memory_grows", "a step in the log"},
 		{"elleci-memory", "The GPU is full and nothing fails, but it is slow. Why?", []input{{name: "train.log", text: withoutMemory}, {name: "gpu.csv", text: wsl}},
@@ -70,7 +71,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate ` + requested + ` 
 			"oom_fragmentation", "3.53 GiB"},
 		{"vibee-memory", "Would checkpointing help?", []input{{name: "s", snapshot: recording(t, "gpt2_fp32_adamw__hf_loop/snapshot_late.pickle.gz")}},
 			"checkpointing_absent", "Activations"},
-		{"vibee-memory", "Is something else on the GPU?", []input{{name: "smi.txt", text: smiTable(30000, "100 12000", "200 17000")}}, "outside_pytorch", "2 programs share GPU 0"},
+		{"vibee-memory", "Is something else on the GPU?", []input{{name: "smi.txt", text: logtext.SMI(30000, "100 12000", "200 17000")}}, "outside_pytorch", "2 programs share GPU 0"},
 	}
 	asked := map[string]bool{}
 	for _, test := range tests {
@@ -98,40 +99,6 @@ func TestGuidesGradients(t *testing.T) {
 	doc := judged(t, input{name: "s", snapshot: s})
 	if f := found(doc, "gradients_kept"); f == nil {
 		t.Errorf("found nothing; verdict %q", doc.Verdict.Text)
-	}
-}
-
-// TestSpillCost counts what memory in the host costs in time.
-func TestSpillCost(t *testing.T) {
-	doc := judged(t, input{name: "train.log", text: stepLog(50, func(i int) string {
-		seconds, gib := 2.0, 10.0
-		if i >= 30 {
-			seconds, gib = 12, 14
-		}
-		return fmt.Sprintf("step %d loss 1.0 time %.1fs mem %.2f GiB", i, seconds, gib)
-	})}, input{name: "gpu.csv", text: "index, memory.used [MiB], memory.total [MiB]\n0, 12000 MiB, 12288 MiB\n"})
-	f := found(doc, "shared_memory_spill")
-	if f == nil || *f.SavesBytes != 2<<30 || !strings.Contains(strings.Join(f.Evidence, "\n"), "20 steps of the log took 12.0 s each instead of 2.0 s (6.0 times): 3.3 min lost") {
-		t.Fatalf("found %+v", f)
-	}
-	linux := judged(t, input{name: "train.log", text: stepLog(50, func(i int) string {
-		return fmt.Sprintf("step %d loss 1.0 time %.1fs", i, 2+10*float64(min(1, i/30)))
-	})}, input{name: "gpu.csv", text: "index, name, memory.used [MiB], memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, 81000 MiB, 81559 MiB\n"})
-	if f := found(linux, "shared_memory_spill"); f != nil {
-		t.Errorf("found %+v on a GPU whose driver gives errors instead", f)
-	}
-	if f := found(linux, "step_time_jump"); f == nil || !strings.Contains(strings.Join(f.Evidence, "\n"), "num_alloc_retries") {
-		t.Errorf("found %+v", linux.Findings)
-	}
-	other := judged(t, input{name: "train.log", text: stepLog(20, func(i int) string { return fmt.Sprintf("step %d loss 1.0 mem 81.00 GiB", i) })},
-		input{name: "gpu.csv", text: "index, name, memory.used [MiB], memory.total [MiB]\n0, NVIDIA H100 80GB HBM3, 81000 MiB, 81559 MiB\n"})
-	if f := found(other, "shared_memory_spill"); f != nil {
-		t.Errorf("found %+v, where the log is of another GPU, or of several", f)
-	}
-	healthy := judged(t, input{name: "train.log", text: stepLog(50, func(i int) string { return fmt.Sprintf("step %d loss 1.0 time 2.0s mem 10.00 GiB", i) })},
-		input{name: "gpu.csv", text: "index, memory.used [MiB], memory.total [MiB]\n0, 12000 MiB, 12288 MiB\n"})
-	if f := found(healthy, "shared_memory_spill"); f != nil {
-		t.Errorf("found %+v in a run that is full but not slow", f)
 	}
 }
 

@@ -1,0 +1,213 @@
+package logs_test
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/testing/logtext"
+	"github.com/vramscope/vramscope/report"
+	writer "github.com/vramscope/vramscope/report/text"
+	"github.com/vramscope/vramscope/report/view"
+)
+
+// gibAt is a number of GiB with the noise that real figures have.
+func gibAt(base, slope float64, i int) float64 { return base + slope*float64(i) + 0.01*float64(i%3) }
+
+// TestStepLogs tells growth and slowness from what only looks like it.
+func TestStepLogs(t *testing.T) {
+	tests := []struct {
+		name string
+		log  string
+		id   string // "" when nothing may be found
+		says string
+	}{
+		{"a leak", logtext.Steps(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0.25, i))
+		}), "memory_grows", "from 10.00 GiB at step 0 to 24.77 GiB at step 59"},
+		{"flat", logtext.Steps(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0, i))
+		}), "", ""},
+		{"a running maximum that flattens out", logtext.Steps(200, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, 20-8/float64(1+i/10))
+		}), "", ""},
+		{"a leak at each epoch", logtext.Steps(60, func(i int) string {
+			return fmt.Sprintf("epoch %d step %d loss 2.3 mem %.2f GiB", i/10, i%10*20, gibAt(10, 0, i)+2.5*float64(i/10))
+		}), "memory_grows", "by 2.51 GiB an epoch in the log, from 10.00 GiB to 22.52 GiB"},
+		{"a leak at each evaluation", logtext.Steps(200, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.3 mem %.2f GiB", 5*i, gibAt(10, 0, i)+float64(i/50))
+		}), "memory_grows", "by 1.01 GiB every 250 steps or so"},
+		{"a running maximum of batches", logtext.Steps(200, func(i int) string {
+			return fmt.Sprintf("epoch %d step %d loss 2.3 mem %.2f GiB", i/50, i%50, []float64{10, 11, 14, 16,
+				16.5}[min(4, i/3, i/10+1)])
+		}), "", ""},
+		{"sawtooth of validation", logtext.Steps(200, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i,
+				10+float64(i%20)/10)
+		}), "", ""},
+		{"the optimizer's first step", logtext.Steps(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, 10+5*float64(min(1, i/16)))
+		}), "first_step_state", "5.00 GiB at step 16"},
+		{"reserved grows, allocated doesn't", logtext.Steps(40, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 allocated 9.50 GiB reserved %.2f GiB", i, gibAt(12, 0.5, i))
+		}), "fragmentation_creep", "from 12.00 GiB to 31.50 GiB"},
+		{"slow from some step on", logtext.Steps(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 time %.2fs", i, 0.5+0.8*float64(min(1, i/40)))
+		}), "step_time_jump", "2.6 times slower at step 40"},
+		{"a bar's time with that of evaluations in it", logtext.Steps(60, func(i int) string {
+			line := fmt.Sprintf("%3d%%|####  | %d/60 [00:%02d<00:30, %.2fs/it]", i*100/60, i, i, 0.5+0.8*float64(min(1, i/40)))
+			if i > 39 && i%4 == 0 {
+				line += "\n  0%|      | 1/200 [00:00<00:08, 24.00it/s]\n100%|######| 200/200 [00:08<00:00, 24.00it/s]"
+			}
+			return line
+		}), "", ""},
+		{"the same bar alone", logtext.Steps(60, func(i int) string {
+			return fmt.Sprintf("%3d%%|####  | %d/60 [00:%02d<00:30, %.2fs/it]", i*100/60, i, i, 0.5+0.8*float64(min(1, i/40)))
+		}), "step_time_jump", "2.6 times slower"},
+		{"a slow first step", logtext.Steps(60, func(i int) string {
+			return fmt.Sprintf("step %d loss 2.1 time %.2fs", i, 0.5+40*float64(max(0, 1-i)))
+		}), "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, input{name: "train.log", text: test.log})
+			if test.id == "" {
+				if len(doc.Findings) > 0 {
+					t.Fatalf("found %+v in a healthy log", doc.Findings)
+				}
+				if !strings.Contains(doc.Verdict.Text, "No failure") || !strings.Contains(doc.Verdict.Text, "steps") {
+					t.Errorf("verdict %q", doc.Verdict.Text)
+				}
+				return
+			}
+			f := found(doc, test.id)
+			if f == nil || !strings.Contains(f.Title, test.says) {
+				t.Fatalf("found %+v, want %s that says %q", doc.Findings, test.id, test.says)
+			}
+			if test.name == "a leak" && !strings.Contains(f.Evidence[0], "14.77 GiB more in 59 steps") { // as in the title
+				t.Errorf("evidence %q", f.Evidence)
+			}
+			if f.Severity != report.Info && doc.Verdict.Text != f.Title {
+				t.Errorf("verdict %q", doc.Verdict.Text)
+			}
+		})
+	}
+}
+
+// TestMostMemory names the kind of memory that a log's largest figure is of,
+// and agrees with the curve below.
+func TestMostMemory(t *testing.T) {
+	tests := []struct {
+		name string
+		line func(i int) string
+		says string
+	}{
+		{"both kinds", func(i int) string {
+			return fmt.Sprintf("{'loss': 1.5, 'step': %d, 'total_peak_memory_allocated_MB': %d, "+
+				"'total_peak_memory_reserved_MB': %d}", i, 10240, 20480+512*(i%2))
+		}, "at most 20.50 GiB of GPU memory reserved, 10.00 GiB allocated"},
+		{"both kinds with a unit at the end", func(i int) string {
+			return fmt.Sprintf("%d: loss 2.1 allocated 1290 reserved %d MiB", i, 3292+100*(i%2))
+		},
+			"at most 3.31 GiB of GPU memory reserved, 1.26 GiB allocated"},
+		{"reserved", func(i int) string { return fmt.Sprintf("step %d loss 2.1 reserved 12.00 GiB", i) },
+			"at most 12.00 GiB of GPU memory reserved"},
+		{"allocated", func(i int) string { return fmt.Sprintf("step %d loss 2.1 allocated 9.50 GiB", i) },
+			"at most 9.50 GiB of GPU memory allocated"},
+		{"either", func(i int) string { return fmt.Sprintf("step %d loss 2.1 memory: 9.50GiB(94.81%%)", i) },
+			"at most 9.50 GiB of GPU memory"},
+		{"outside of steps", func(i int) string { return "[after setup] GPU Allocated: 8.00 GiB | GPU Reserved: 9.00 GiB" },
+			"mentions at most 9.00 GiB of GPU memory reserved, 8.00 GiB allocated"},
+		{"reserved only before training", func(i int) string {
+			if i == 0 {
+				return "MA 15.98 GB         Max_MA 19.92 GB         CA 19.93 GB         Max_CA 20 GB"
+			}
+			return fmt.Sprintf("epoch=0/micro_step=2/global_step=%d, CurrSamplesPerSec=5.3, MemAllocated=19.95GB, "+
+				"MaxMemAllocated=61.12GB", i)
+		}, "at most 61.12 GiB of GPU memory allocated"},
+		{"with the GPU's size", func(i int) string {
+			return fmt.Sprintf("CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory\nstep: %d loss: 2.1 memory: "+
+				"9.50GiB(12.01%%)", i)
+		}, "at most 9.50 GiB of GPU memory, on GPUs of 79.10 GiB"},
+		{"a table without words", func(i int) string { return fmt.Sprintf("%d 2.%04d %d", i, 500-i, 1<<30+i<<20) },
+			"at most 1.01 GiB of GPU memory"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			doc := judged(t, input{name: "train.log", text: logtext.Steps(12, test.line)})
+			if !strings.HasSuffix(doc.Verdict.Text, test.says) {
+				t.Errorf("verdict %q, want %q", doc.Verdict.Text, test.says)
+			}
+			var b bytes.Buffer
+			if err := writer.Write(&b, view.Document(doc, view.Terminal), writer.Style{}); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(b.String(), "memory reserved, ") != strings.Contains(test.says, "reserved, ") {
+				t.Errorf("%s", b.String())
+			}
+		})
+	}
+}
+
+// TestPressure tells how often the GPU was full by the trainer's count.
+func TestPressure(t *testing.T) {
+	const flush = "[2025-02-03 14:12:55,120] [WARNING] [stage3.py:2118:step] %d pytorch allocator cache flushes since last " +
+		"step. this happens when there is high memory pressure\n"
+	const retries = "[rank0]:[titan] 2025-04-01 18:41:10,112 - root - WARNING - %d CUDA memory allocation retries.\n"
+	const oom = "RuntimeError: CUDA error: out of memory\n"
+	tests := []struct {
+		log, says string
+		severity  report.Severity
+	}{
+		{fmt.Sprintf(flush, 1) + fmt.Sprintf(flush, 2), "The GPU was full 3 times", report.Warning},
+		{fmt.Sprintf(flush, 1), "The GPU was full once", report.Info},
+		{fmt.Sprintf(retries, 2) + fmt.Sprintf(retries, 5), "The GPU was full 5 times", report.Warning},
+		{fmt.Sprintf(retries, 5) + oom, "The GPU was full 5 times", report.Info},
+	}
+	for _, test := range tests {
+		doc := judged(t, input{name: "train.log", text: "step 1 loss 2.5\n" + test.log})
+		if f := found(doc, "cache_flushed"); f == nil || f.Severity != test.severity || !strings.HasPrefix(f.Title, test.says) ||
+			!strings.Contains(f.Evidence[0], "train.log:2") {
+			t.Errorf("%q: %+v", test.log, doc.Findings)
+		}
+	}
+}
+
+// TestRunsInOneLog: what one run's log shows isn't mixed with the next one's.
+func TestRunsInOneLog(t *testing.T) {
+	run := func(from, to int, bytes func(step int) int) string {
+		var b strings.Builder
+		for i := from; i <= to; i++ {
+			fmt.Fprintf(&b, "step %d | loss 2.5 | max_memory_allocated %d MiB\n", i, bytes(i))
+		}
+		return b.String()
+	}
+	level := func(mib int) func(int) int { return func(int) int { return mib } }
+	rising := func(i int) int { return 10000 + 100*i }
+	for _, test := range []struct {
+		name, log string
+		again     []int
+		finding   string // the only one of those about memory, "" for none
+	}{
+		{"larger from run to run", run(1, 20, level(10000)) + run(1, 30, level(12000)) + run(1, 40, level(14000)),
+			[]int{21, 51}, ""},
+		{"one run that grows, then one that doesn't", run(1, 40, rising) + run(1, 10, level(9000)), []int{41}, "memory_grows"},
+		{"one run", run(1, 40, rising), nil, "memory_grows"},
+		{"resumed", run(1, 30, level(10000)) + run(21, 60, level(10000)), []int{31}, ""},
+		{"two ranks, mixed", run(20, 20, level(9)) + run(1, 1, level(9)) + run(21, 21, level(9)) + run(2, 2, level(9)) +
+			run(22, 22, level(9)) + run(3, 3, level(9)) + run(23, 23, level(9)) + run(4, 4, level(9)) +
+			run(24, 24, level(9)), nil, ""},
+	} {
+		doc := judged(t, input{name: "train.log", text: test.log})
+		if got := doc.Evidence.Steps[0].Again; !slices.Equal(got, test.again) {
+			t.Errorf("%s: begins again at %d", test.name, got)
+		}
+		for _, id := range []string{"memory_grows", "first_step_state"} {
+			if f := found(doc, id); (f != nil) != (id == test.finding) {
+				t.Errorf("%s: %+v", test.name, f)
+			}
+		}
+	}
+}
