@@ -75,8 +75,8 @@ func (m *Figures) Strangers() []evidence.ProcessUse {
 }
 
 // HeldByOthers is what a message shows others to hold of the GPU; 0 when it can't
-// tell. What a message from before 2.1 leaves open may be this process' own
-// context, so a usual one is taken off.
+// tell. What a message from before 2.1 leaves open, or one that gives this process
+// less than PyTorch has of it, may be this process' own context, so a usual one is taken off.
 func (m *Figures) HeldByOthers() int64 {
 	var listed int64
 	for _, p := range m.Strangers() {
@@ -88,7 +88,7 @@ func (m *Figures) HeldByOthers() int64 {
 	taken := m.Capacity - m.Free
 	own, isListed := m.own()
 	switch {
-	case m.Process >= 0:
+	case m.Process >= max(0, m.Allocated)+max(0, m.Cached):
 		return max(listed, taken-m.Process)
 	case isListed:
 		return max(listed, taken-own.Bytes)

@@ -134,6 +134,8 @@ func TestVerdicts(t *testing.T) {
 			report.OtherProcess, 0.9, 2 * gib},
 		{"no more than a context and others' least, by a message of old", sizes{gib, 100 * gib, 0, none, 97*gib + 1, 0}, nil,
 			report.TrueShortage, 0.9, 0},
+		{"a process that is said to have less than PyTorch", sizes{gib, 100 * gib, 0, 10 * gib, 99 * gib, 0}, nil,
+			report.TrueShortage, 0.9, 0},
 		{"room at the driver", sizes{gib, 100 * gib, 2 * gib, 98 * gib, 97 * gib, 0}, nil, report.DriverRefused, 0.7, 0},
 		{"just room", sizes{gib, 100 * gib, gib, 99 * gib, 98 * gib, 0}, nil, report.DriverRefused, 0.7, 0},
 		{"a byte less than room", sizes{gib, 100 * gib, gib - 1, 99*gib + 1, 98 * gib, 0}, nil, report.TrueShortage, 0.9, 0},
