@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/testing/logtext"
 	"github.com/vramscope/vramscope/report"
 )
@@ -354,5 +355,345 @@ torch.OutOfMemoryError: CUDA out of memory. ` +
 	}
 	if fix := *doc.Verdict.Fix; !strings.Contains(fix, "Checkpointing") {
 		t.Errorf("fix %q", fix)
+	}
+}
+
+// failed is a message by which a GPU of 100 GiB lacks what is asked for, at a line of its own.
+func failed(line int, asked int64, set ...func(*evidence.OOMMessage)) evidence.OOMMessage {
+	m := evidence.OOMMessage{Line: line, Backend: "CUDA", RequestedBytes: &asked, CapacityBytes: new(100 * gib),
+		DeviceFreeBytes: new(int64(0)), ProcessBytes: new(100 * gib), AllocatedBytes: new(99 * gib),
+		ReservedUnallocatedBytes: new(int64(0)), UserFile: new("/w/train.py"), UserLine: new(line), AfterStep: -1, UpToStep: -1}
+	for _, f := range set {
+		f(&m)
+	}
+	return m
+}
+
+func by(name string) func(*evidence.OOMMessage) { return func(m *evidence.OOMMessage) { m.By = name } }
+
+func onLine(line int) func(*evidence.OOMMessage) {
+	return func(m *evidence.OOMMessage) { m.UserLine = &line }
+}
+
+func ofRank(rank int) func(*evidence.OOMMessage) {
+	return func(m *evidence.OOMMessage) { m.Rank = &rank }
+}
+
+func withoutFigures(m *evidence.OOMMessage) {
+	*m = evidence.OOMMessage{Line: m.Line, Backend: "CUDA", AfterStep: -1, UpToStep: -1}
+}
+
+// ofLog is evidence of a log with messages.
+func ofLog(messages ...evidence.OOMMessage) *evidence.Evidence {
+	ev := evidence.New()
+	ev.OOMMessages = messages
+	ev.Logs = []evidence.Log{{Steps: &evidence.Steps{}}}
+	return ev
+}
+
+// TestRecordedIsNotToldTwice: what a device's recording has is left out, what it hasn't is told;
+// words that nobody knows count for nothing beside a recorded failure.
+func TestRecordedIsNotToldTwice(t *testing.T) {
+	unclear := func(m *evidence.OOMMessage) { withoutFigures(m); m.Unclear, m.Quote = true, "no memory" }
+	for _, test := range []struct {
+		name     string
+		recorded []int64 // bytes of failed requests
+		message  evidence.OOMMessage
+		want     bool
+	}{
+		{"nothing recorded", nil, failed(1, 2*gib), true},
+		{"recorded", []int64{gib, 2 * gib}, failed(1, 2*gib), false},
+		{"another recorded", []int64{gib, 3 * gib}, failed(1, 2*gib), true},
+		{"unclear, nothing recorded", nil, failed(1, 0, unclear), true},
+		{"unclear, another recorded", []int64{gib}, failed(1, 0, unclear), false},
+		{"without figures, another recorded", []int64{gib}, failed(1, 0, withoutFigures), true},
+	} {
+		var d report.Device
+		for _, bytes := range test.recorded {
+			d.OOMs = append(d.OOMs, report.OOM{RequestedBytes: bytes})
+		}
+		ev := ofLog(test.message)
+		doc := added(ev, d)
+		if (len(doc.Findings) > 0) != test.want {
+			t.Errorf("%s: %+v", test.name, doc.Findings)
+		}
+		if ev.OOMMessages[0].Verdict == nil || ev.OOMMessages[0].Fix == nil {
+			t.Errorf("%s: the message isn't judged", test.name)
+		}
+	}
+}
+
+// TestLessSure: a failure that may be one is left out beside one that is, and one beside
+// PyTorch's allocator beside PyTorch's own.
+func TestLessSure(t *testing.T) {
+	own, nccl, cut := failed(1, 2*gib), failed(2, 0, withoutFigures, by("NCCL")), failed(3, 0, withoutFigures)
+	served := failed(4, 16*gib, by("vLLM"), func(m *evidence.OOMMessage) { m.AllowedBytes = new(gib) })
+	type messages = []evidence.OOMMessage
+	for _, test := range []struct {
+		name     string
+		messages messages
+		want     []int // lines, the last first
+	}{
+		{"unclear alone", messages{cut}, []int{3}},
+		{"beside PyTorch alone", messages{nccl}, []int{2}},
+		{"both", messages{nccl, cut}, []int{2}},
+		{"PyTorch's, and one beside it", messages{own, nccl}, []int{1}},
+		{"PyTorch's, and an unclear one", messages{own, cut}, []int{1}},
+		{"all", messages{own, nccl, cut}, []int{1}},
+		{"a server's that is sure", messages{own, served}, []int{4, 1}},
+		{"a server's, and one that is less sure", messages{served, nccl}, []int{4}},
+	} {
+		var lines []int
+		for _, f := range added(ofLog(test.messages...)).Findings {
+			var line int
+			fmt.Sscanf(f.Evidence[0], "train.log:%d:", &line)
+			lines = append(lines, line)
+		}
+		if !slices.Equal(lines, test.want) {
+			t.Errorf("%s: lines %d, want %d", test.name, lines, test.want)
+		}
+	}
+}
+
+// TestVerdictOfMessage: a verdict is one from 0.8 on; what is less sure is unknown, but for what
+// isn't understood.
+func TestVerdictOfMessage(t *testing.T) {
+	room := func(m *evidence.OOMMessage) { m.DeviceFreeBytes, m.ProcessBytes = new(50*gib), new(50*gib) }
+	crowd := func(m *evidence.OOMMessage) {
+		m.DeviceFreeBytes, m.ProcessBytes, m.AllocatedBytes, m.ReservedUnallocatedBytes = new(gib), new(10*gib), new(8*gib),
+			new(gib)
+	}
+	for _, test := range []struct {
+		message    evidence.OOMMessage
+		id         string
+		confidence float64
+		verdict    string
+	}{
+		{failed(1, 2*gib), "oom_true_shortage", 0.9, report.TrueShortage},
+		{failed(1, 2*gib, crowd), "oom_other_process", 0.8, report.OtherProcess},
+		{failed(1, 2*gib, room), "oom_driver_refused", 0.7, report.UnknownVerdict},
+		{failed(1, 2*gib, by("NCCL")), "oom_true_shortage", 0.7, report.UnknownVerdict},
+		{failed(1, 2*gib, withoutFigures), "oom_unclear", 0.3, report.UnclearVerdict},
+		{failed(1, 2*gib, by("workspace")), report.WorkspaceFull, 0.95, report.WorkspaceFull},
+	} {
+		ev := ofLog(test.message)
+		f := found(added(ev), test.id)
+		if m := ev.OOMMessages[0]; f == nil || f.Confidence != test.confidence || *m.Verdict != test.verdict || *m.Fix != *f.Fix {
+			t.Errorf("%s: %+v, verdict %s", test.id, f, *ev.OOMMessages[0].Verdict)
+		}
+	}
+}
+
+// TestManyLines: failures of five lines are told, the last first, and how many more there are.
+func TestManyLines(t *testing.T) {
+	for n := 1; n <= 7; n++ {
+		var messages []evidence.OOMMessage
+		for line := 1; line <= n; line++ {
+			messages = append(messages, failed(10*line, 2*gib))
+		}
+		list := added(ofLog(messages...)).Findings
+		if len(list) != min(n, 5) {
+			t.Fatalf("%d lines: %d findings", n, len(list))
+		}
+		last := list[len(list)-1].Evidence
+		more := strings.Contains(last[len(last)-1], fmt.Sprintf("%d other line", n-5))
+		if more != (n > 5) || !strings.HasPrefix(list[0].Evidence[0], fmt.Sprintf("train.log:%d:", 10*n)) {
+			t.Errorf("%d lines: %q, then %q", n, list[0].Evidence, last)
+		}
+	}
+}
+
+// TestOneFailureOfMany: messages of one cause and line are one failure, with the range of what was
+// asked for, whose they are, and how often.
+func TestOneFailureOfMany(t *testing.T) {
+	survived := func(up int64) func(*evidence.OOMMessage) {
+		return func(m *evidence.OOMMessage) { m.WentOn, m.UpToStep, m.AfterStep = true, up, 3 }
+	}
+	onGPU := func(gpu int) func(*evidence.OOMMessage) { return func(m *evidence.OOMMessage) { m.GPU = &gpu } }
+	type messages = []evidence.OOMMessage
+	var many messages
+	for rank := range 18 {
+		many = append(many, failed(rank+1, 2*gib, onLine(5), ofRank(rank)))
+	}
+	for _, test := range []struct {
+		name     string
+		messages messages
+		severity report.Severity
+		title    string // a part
+		evidence []string
+	}{
+		{"one", messages{failed(1, 2*gib)}, report.Critical, "Out of memory: ", nil},
+		{"of different sizes", messages{failed(1, 2*gib, onLine(5)), failed(9, 3*gib, onLine(5)), failed(11, gib, onLine(5))},
+			report.Critical, "", []string{"told 3 times in this log, with 1.00 GiB to 3.00 GiB asked for"}},
+		{"of one rank", messages{failed(1, 2*gib, ofRank(4))}, report.Critical, " on rank 4: ", nil},
+		{"of one rank with its GPU", messages{failed(1, 2*gib, ofRank(4), onGPU(0))}, report.Critical, " on rank 4, GPU 0: ",
+			nil},
+		{"of two GPUs", messages{failed(1, 2*gib, onLine(5), onGPU(3)), failed(2, 2*gib, onLine(5), onGPU(1))}, report.Critical,
+			" on 2 GPUs: ", []string{"told twice in this log", "GPUs 1, 3"}},
+		{"of 18 ranks", many, report.Critical, " on 18 ranks: ",
+			[]string{"told 18 times in this log", "ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 2 more"}},
+		{"survived", messages{failed(1, 2*gib, survived(17))}, report.Warning, "after step 3; the run went on",
+			[]string{"steps follow it in the log, up to step 17"}},
+		{"survived, once", messages{failed(1, 2*gib, onLine(5), survived(17)), failed(40, 2*gib, onLine(5))}, report.Critical,
+			"Out of memory: ", []string{"told twice in this log"}},
+		{"survived, then steps without numbers", messages{failed(1, 2*gib, survived(-1))}, report.Warning, "the run went on",
+			nil},
+		{"with graphs", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) { m.PrivatePoolBytes = new(3 * gib) })},
+			report.Critical, "", []string{"3.00 GiB lie in private pools (CUDA graphs), which no other code can use"}},
+		{"at no line", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) { m.UserLine = nil })}, report.Critical,
+			" asked for at w/train.py; ", nil},
+		{"in a library's file, below the program's own", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) {
+			m.OwnFile, m.OwnLine = "/home/u/own.py", 7
+		})}, report.Critical, " asked for at u/own.py:7; ", nil},
+		{"of no bytes that a number holds", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) {
+			m.RequestedBytes, m.Beyond = nil, true
+		})}, report.Critical, "more than 1 EB asked for", nil},
+	} {
+		list := added(ofLog(test.messages...)).Findings
+		if len(list) != 1 || list[0].Severity != test.severity || !strings.Contains(list[0].Title, test.title) {
+			t.Errorf("%s: %+v", test.name, list)
+			continue
+		}
+		var told []string // less the figures and what lies outside PyTorch
+		for _, e := range list[0].Evidence[1:] {
+			if !strings.HasPrefix(e, "outside PyTorch") {
+				told = append(told, e)
+			}
+		}
+		if !slices.Equal(told, test.evidence) {
+			t.Errorf("%s: %q, want %q", test.name, told, test.evidence)
+		}
+	}
+}
+
+// TestBeforeFailure: allocated memory that rose before by no less than a smaller batch would win is
+// what is told, whatever failed in the end.
+func TestBeforeFailure(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		asked int64
+		rise  int64 // from the first step to the last
+		gpu   int64
+		set   func(*evidence.OOMMessage)
+		want  bool
+	}{
+		{"a tenth of the GPU", gib, 10 * gib, 100 * gib, nil, true},
+		{"a byte less", gib, 10*gib - 100, 100 * gib, nil, false},
+		{"as much as was asked for", 20 * gib, 20 * gib, 100 * gib, nil, true},
+		{"less than that", 20 * gib, 20*gib - 100, 100 * gib, nil, false},
+		{"before a failure of NCCL's", gib, 50 * gib, 100 * gib, by("NCCL"), false},
+		{"before a garbled size", 1 << 41, 1 << 42, 100 * gib, nil, false},
+	} {
+		m := failed(1000, test.asked)
+		if test.set != nil {
+			test.set(&m)
+		}
+		ev := ofLog(m)
+		steps := ev.Logs[0].Steps
+		for i := range int64(101) {
+			steps.Curve = append(steps.Curve, evidence.Step{Line: int(i), Number: 100 + i, Seconds: -1,
+				AllocatedBytes: 20*gib + test.rise*i/100})
+		}
+		f := allOf(added(ev), "oom_true_shortage")
+		if len(f) != 1 || strings.Contains(f[0].Title, "at step 100 to ") != test.want || (f[0].FixID != nil) && test.want {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+	}
+}
+
+// TestCounted: PyTorch's own counter tells of failures where nothing else does.
+func TestCounted(t *testing.T) {
+	summary := func(line int, ooms int64, device int) evidence.MemorySummary {
+		return evidence.MemorySummary{Line: line, OOMs: evidence.Known(ooms), Device: evidence.Known(device),
+			PeakAllocatedBytes: new(40 * gib), PeakReservedBytes: new(50 * gib)}
+	}
+	type summaries = []evidence.MemorySummary
+	for _, test := range []struct {
+		name      string
+		summaries summaries
+		line      int // 0: nothing is told
+		says      string
+	}{
+		{"none", summaries{summary(5, 0, 0)}, 0, ""}, {"unknown", summaries{summary(5, -1, 0)}, 0, ""},
+		{"one", summaries{summary(5, 1, 3)}, 5, " on GPU 3: PyTorch counted 1 failed request "},
+		{"two, then none", summaries{summary(5, 2, 3), summary(9, 0, 3)}, 5, " 2 failed requests "},
+		{"two, then three", summaries{summary(5, 2, 3), summary(9, 3, 3)}, 9, " 3 failed requests "},
+		{"by no device", summaries{summary(5, 2, -1)}, 5, "Out of memory: "},
+	} {
+		ev := evidence.New()
+		ev.MemorySummaries = test.summaries
+		doc := added(ev)
+		f := found(doc, "oom_true_shortage")
+		if (f != nil) != (test.line > 0) || f != nil && (f.Confidence != 0.3 || !strings.Contains(f.Title, test.says) ||
+			!strings.HasPrefix(f.Evidence[0], fmt.Sprintf("train.log:%d:", test.line)) ||
+			!strings.Contains(f.Evidence[1], "40.00 GiB allocated and 50.00 GiB reserved")) {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+		if f == nil && !strings.Contains(doc.Verdict.Text, "40.00 GiB allocated and 50.00 GiB reserved") {
+			t.Errorf("%s: %s", test.name, doc.Verdict.Text)
+		}
+		if f := found(added(ev, report.Device{OOMs: []report.OOM{{RequestedBytes: gib}}}), "oom_true_shortage"); f != nil {
+			t.Errorf("%s, beside a recorded failure: %+v", test.name, f)
+		}
+		ev.OOMMessages = []evidence.OOMMessage{failed(1, 2*gib)}
+		if f := found(added(ev), "oom_true_shortage"); f != nil {
+			t.Errorf("%s, beside a message: %+v", test.name, f)
+		}
+	}
+}
+
+// TestWithoutTraceback: the same figures without a traceback are the same failure, and so are
+// those that are cut off behind what was free.
+func TestWithoutTraceback(t *testing.T) {
+	bare := func(m *evidence.OOMMessage) { m.UserFile, m.UserLine = nil, nil }
+	cut := func(m *evidence.OOMMessage) { bare(m); m.AllocatedBytes, m.ReservedUnallocatedBytes = nil, nil }
+	type messages = []evidence.OOMMessage
+	for _, test := range []struct {
+		name     string
+		messages messages
+		want     int
+	}{
+		{"with and without", messages{failed(1, 2*gib), failed(9, 2*gib, bare)}, 1},
+		{"of another size", messages{failed(1, 2*gib), failed(9, 3*gib, bare)}, 2},
+		{"of another rank", messages{failed(1, 2*gib, ofRank(0)), failed(9, 2*gib, bare, ofRank(1))}, 2},
+		{"cut off", messages{failed(1, 2*gib), failed(9, 2*gib, cut)}, 1},
+		{"cut off, of another size", messages{failed(1, 2*gib), failed(9, 3*gib, cut)}, 2},
+		{"cut off before what was free", messages{failed(1, 2*gib), failed(9, 2*gib, cut,
+			func(m *evidence.OOMMessage) { m.DeviceFreeBytes = nil })}, 1}, // unclear beside a sure one
+	} {
+		if list := added(ofLog(test.messages...)).Findings; len(list) != test.want {
+			t.Errorf("%s: %+v", test.name, list)
+		}
+	}
+}
+
+// TestServerOfLog: a message without a traceback is the server's, in a log in which nothing trains.
+func TestServerOfLog(t *testing.T) {
+	bare := func(m *evidence.OOMMessage) { m.UserFile, m.UserLine = nil, nil }
+	inPhase := func(m *evidence.OOMMessage) { bare(m); m.Phase = new("forward") }
+	engine := func(l *evidence.Log) { l.Engine.Name = "sglang" }
+	servers := func(l *evidence.Log) {
+		l.Servers = []evidence.Server{{Name: "ComfyUI", Line: 3}, {Name: "vLLM", Line: 4}}
+	}
+	both := func(l *evidence.Log) { engine(l); servers(l) }
+	training := func(l *evidence.Log) { both(l); l.Steps.Count = 1 }
+	for _, test := range []struct {
+		name    string
+		log     func(*evidence.Log)
+		message evidence.OOMMessage
+		want    string
+	}{
+		{"an engine", engine, failed(9, 2*gib, bare), "sglang"}, {"the first of two", servers, failed(9, 2*gib, bare), "ComfyUI"},
+		{"an engine before others", both, failed(9, 2*gib, bare), "sglang"}, {"beside a training", training, failed(9, 2*gib,
+			bare), ""},
+		{"with a traceback", both, failed(9, 2*gib), ""}, {"in a phase", both, failed(9, 2*gib, inPhase), ""},
+		{"none", func(*evidence.Log) {}, failed(9, 2*gib, bare), ""},
+	} {
+		ev := ofLog(test.message)
+		test.log(&ev.Logs[0])
+		added(ev)
+		if got := ev.OOMMessages[0].Scene.Server; got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
 	}
 }

@@ -1,9 +1,11 @@
 package logs_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -46,6 +48,73 @@ func TestKilled(t *testing.T) {
 		doc := judged(t, input{name: "train.log", text: test.log})
 		if len(doc.Findings) != 1 || doc.Findings[0].Severity != test.severity || !strings.Contains(doc.Verdict.Text, test.says) {
 			t.Errorf("%q: %+v, %+v", test.log, doc.Verdict, doc.Findings)
+		}
+	}
+}
+
+// TestHostFailures: how sure each teller is, and what failed last is what is told.
+func TestHostFailures(t *testing.T) {
+	ofHost := func(failures ...evidence.HostFailure) *evidence.Evidence {
+		ev := evidence.New()
+		ev.Logs = []evidence.Log{{Steps: &evidence.Steps{}, HostFailures: failures}}
+		return ev
+	}
+	titles := map[string]string{}
+	for by, want := range map[string]struct {
+		severity   report.Severity
+		confidence float64
+	}{
+		evidence.ByPyTorch: {report.Critical, 0.95}, evidence.ByKernel: {report.Critical, 0.95},
+		evidence.BySlurm: {report.Critical, 0.95}, evidence.ByKubernetes: {report.Critical, 0.95},
+		evidence.ByRay: {report.Critical, 0.95}, evidence.BySystem: {report.Critical, 0.95},
+		evidence.BySharedMemory: {report.Critical, 0.8}, evidence.ByPython: {report.Critical, 0.95},
+		evidence.ByAllocation: {report.Critical, 0.8}, evidence.ByPagingFile: {report.Critical, 0.95},
+		evidence.ByLSF: {report.Critical, 0.95}, evidence.ByPBS: {report.Critical, 0.95}, "NumPy": {report.Critical, 0.95},
+		evidence.BySignal: {report.Warning, 0.5}, evidence.ByWorker: {report.Warning, 0.3},
+	} {
+		doc := added(ofHost(evidence.HostFailure{Line: 8, By: by, UserFile: "/w/load.py", UserLine: 4}))
+		f := found(doc, "host_out_of_memory")
+		if f == nil || f.Severity != want.severity || f.Confidence != want.confidence || len(doc.Findings) != 1 ||
+			len(f.Evidence) != 1 || !strings.HasPrefix(f.Evidence[0], "train.log:8: ") || f.Fix == nil {
+			t.Errorf("%s: %+v", by, doc.Findings)
+			continue
+		}
+		alike := by == evidence.BySystem || by == evidence.ByPython || by == evidence.ByAllocation
+		if other := titles[f.Title]; other != "" && !alike {
+			t.Errorf("%s and %s: %s", by, other, f.Title)
+		}
+		titles[f.Title] = by
+		// Where the GPU's memory failed, what may be a failure of the host's is none.
+		beside := ofHost(evidence.HostFailure{Line: 8, By: by})
+		beside.OOMMessages = []evidence.OOMMessage{failed(1, 2*gib)}
+		if f := found(added(beside), "host_out_of_memory"); (f != nil) != (want.severity == report.Critical) {
+			t.Errorf("%s beside a failure of the GPU's: %+v", by, f)
+		}
+	}
+	asked, killed := evidence.HostFailure{Line: 3, By: "NumPy", RequestedBytes: new(7 * gib), UserFile: "/w/load.py",
+		UserLine: 4},
+		evidence.HostFailure{Line: 5, By: evidence.BySignal}
+	held := evidence.HostFailure{Line: 9, By: evidence.ByKernel, HeldBytes: 60 * gib}
+	for _, test := range []struct {
+		name     string
+		failures []evidence.HostFailure
+		line     int
+		says     string
+		times    string // in the evidence, "" for once
+	}{
+		{"what was asked for, and where", []evidence.HostFailure{asked}, 3, "7.00 GiB of CPU memory asked for at w/load.py:4",
+			""},
+		{"what was held", []evidence.HostFailure{held}, 9, "held 60.00 GiB of CPU memory", ""},
+		{"the last", []evidence.HostFailure{asked, held}, 9, "60.00 GiB", ""},
+		{"the last that is sure", []evidence.HostFailure{asked, killed}, 3, "7.00 GiB", ""},
+		{"what alone is told", []evidence.HostFailure{killed, killed}, 5, "signal 9", "twice"},
+		{"by three of one kind", []evidence.HostFailure{asked, asked, held, asked}, 3, "7.00 GiB", "3 times"},
+	} {
+		f := found(added(ofHost(test.failures...)), "host_out_of_memory")
+		if f == nil || !strings.Contains(f.Title, test.says) || !strings.HasPrefix(f.Evidence[0],
+			fmt.Sprintf("train.log:%d: ", test.line)) || (len(f.Evidence) > 1) != (test.times != "") ||
+			test.times != "" && !strings.Contains(f.Evidence[1], test.times) {
+			t.Errorf("%s: %+v", test.name, f)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,11 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/read"
 	"github.com/vramscope/vramscope/report"
+)
+
+const (
+	mib = int64(1) << 20
+	gib = int64(1) << 30
 )
 
 // input is one file of a run.
@@ -38,10 +44,82 @@ func readAll(t *testing.T, files ...input) *report.Document {
 	return doc
 }
 
+// added is the report on evidence of train.log and gpu.csv, beside recorded devices.
+func added(ev *evidence.Evidence, devices ...report.Device) *report.Document {
+	doc := &report.Document{Evidence: ev, Devices: devices, Inputs: []report.Input{{Path: "train.log"}, {Path: "gpu.csv"}}}
+	logs.Add(doc, 0, nil)
+	doc.Verdict, _ = logs.Verdict(doc)
+	return doc
+}
+
 // found is the finding with an id.
 func found(doc *report.Document, id string) *report.Finding {
 	if i := slices.IndexFunc(doc.Findings, func(f report.Finding) bool { return f.ID == id }); i >= 0 {
 		return &doc.Findings[i]
 	}
 	return nil
+}
+
+// allOf are the findings with an id.
+func allOf(doc *report.Document, id string) []report.Finding {
+	return slices.DeleteFunc(slices.Clone(doc.Findings), func(f report.Finding) bool { return f.ID != id })
+}
+
+// TestAdd: nothing is added without evidence; clocks of devices are the document's, too, and a
+// size of the GPU that a recording disproved counts for nothing.
+func TestAdd(t *testing.T) {
+	doc := &report.Document{Devices: []report.Device{{Clocks: []report.Clock{{Source: 1}}}}}
+	if logs.Add(doc, 0, nil); len(doc.Findings)+len(doc.Clocks) != 0 {
+		t.Errorf("without evidence: %+v, %+v", doc.Findings, doc.Clocks)
+	}
+	if v, ok := logs.Verdict(doc); ok {
+		t.Errorf("without evidence: %+v", v)
+	}
+	for _, disproved := range []bool{false, true} {
+		doc.Devices = []report.Device{{Clocks: []report.Clock{{Source: 1}, {Source: 2}}}, {Clocks: []report.Clock{{Source: 3}}}}
+		if disproved {
+			doc.Devices[1].CapacityDisproved = new(10 * gib)
+		}
+		doc.Findings, doc.Clocks, doc.Inputs, doc.Evidence = nil, nil, []report.Input{{Path: "train.log"}}, evidence.New()
+		doc.Evidence.Logs = []evidence.Log{{Steps: &evidence.Steps{MaxMemoryBytes: new(12 * gib)}}}
+		logs.Add(doc, 10*gib, nil)
+		if len(doc.Clocks) != 3 || doc.Clocks[2].Source != 3 {
+			t.Errorf("clocks %+v", doc.Clocks)
+		}
+		// 12 GiB of 10 lie in the host's memory, if there are just 10.
+		if f := found(doc, "shared_memory_spill"); (f == nil) != disproved || f != nil && *f.SavesBytes != 2*gib {
+			t.Errorf("disproved %v: %+v", disproved, f)
+		}
+	}
+}
+
+// TestVerdictOfFacts: without a finding the verdict is what was seen, the first facts of many, and
+// a warning where a file is damaged.
+func TestVerdictOfFacts(t *testing.T) {
+	ev := evidence.New()
+	if v, ok := logs.Verdict(&report.Document{Evidence: ev}); ok {
+		t.Errorf("nothing was seen: %+v", v)
+	}
+	for n := 1; n <= 12; n++ {
+		ev.Timelines = append(ev.Timelines, evidence.Timeline{PeakBytes: int64(n) * gib})
+		doc := &report.Document{Evidence: ev, Inputs: []report.Input{{Path: "a"}}}
+		v, ok := logs.Verdict(doc)
+		told, more := strings.Count(v.Text, "GiB"), strings.HasSuffix(v.Text, fmt.Sprintf("; and %d more", n-8))
+		if want := n; !ok || v.Severity != report.Info || v.Fix == nil || n < 10 && (told != want || more) ||
+			n >= 10 && (told != 8 || !more) {
+			t.Errorf("%d facts: %+v", n, v)
+		}
+	}
+	doc := &report.Document{Evidence: ev, Inputs: []report.Input{{Damage: []string{"cut"}}, {}, {Damage: []string{"cut", "off"}}}}
+	if v, _ := logs.Verdict(doc); v.Severity != report.Warning || !strings.Contains(v.Text, "2 files") {
+		t.Errorf("of damaged files: %+v", v)
+	}
+	doc.Findings = []report.Finding{{Title: "seen", Severity: report.Info}}
+	if v, _ := logs.Verdict(doc); v.Text == "seen" {
+		t.Errorf("a mere word: %+v", v)
+	}
+	doc.Findings = []report.Finding{{Title: "seen", Severity: report.Warning, Fix: new("mend"), SavesBytes: new(gib)}}
+	if v, _ := logs.Verdict(doc); v.Text != "seen" || v.Severity != report.Warning || *v.Fix != "mend" || *v.SavesBytes != gib {
+		t.Errorf("a warning: %+v", v)
+	}
 }

@@ -151,30 +151,6 @@ func TestMostMemory(t *testing.T) {
 	}
 }
 
-// TestPressure tells how often the GPU was full by the trainer's count.
-func TestPressure(t *testing.T) {
-	const flush = "[2025-02-03 14:12:55,120] [WARNING] [stage3.py:2118:step] %d pytorch allocator cache flushes since last " +
-		"step. this happens when there is high memory pressure\n"
-	const retries = "[rank0]:[titan] 2025-04-01 18:41:10,112 - root - WARNING - %d CUDA memory allocation retries.\n"
-	const oom = "RuntimeError: CUDA error: out of memory\n"
-	tests := []struct {
-		log, says string
-		severity  report.Severity
-	}{
-		{fmt.Sprintf(flush, 1) + fmt.Sprintf(flush, 2), "The GPU was full 3 times", report.Warning},
-		{fmt.Sprintf(flush, 1), "The GPU was full once", report.Info},
-		{fmt.Sprintf(retries, 2) + fmt.Sprintf(retries, 5), "The GPU was full 5 times", report.Warning},
-		{fmt.Sprintf(retries, 5) + oom, "The GPU was full 5 times", report.Info},
-	}
-	for _, test := range tests {
-		doc := judged(t, input{name: "train.log", text: "step 1 loss 2.5\n" + test.log})
-		if f := found(doc, "cache_flushed"); f == nil || f.Severity != test.severity || !strings.HasPrefix(f.Title, test.says) ||
-			!strings.Contains(f.Evidence[0], "train.log:2") {
-			t.Errorf("%q: %+v", test.log, doc.Findings)
-		}
-	}
-}
-
 // TestRunsInOneLog: what one run's log shows isn't mixed with the next one's.
 func TestRunsInOneLog(t *testing.T) {
 	run := func(from, to int, bytes func(step int) int) string {
