@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/testing/logtext"
 	"github.com/vramscope/vramscope/report"
@@ -463,6 +464,9 @@ func TestVerdictOfMessage(t *testing.T) {
 		m.DeviceFreeBytes, m.ProcessBytes, m.AllocatedBytes, m.ReservedUnallocatedBytes = new(gib), new(10*gib), new(8*gib),
 			new(gib)
 	}
+	pieces := func(m *evidence.OOMMessage) {
+		m.Phase, m.AllocatedBytes, m.ReservedUnallocatedBytes = new("optimizer"), new(80*gib), new(20*gib)
+	}
 	for _, test := range []struct {
 		message    evidence.OOMMessage
 		id         string
@@ -471,6 +475,7 @@ func TestVerdictOfMessage(t *testing.T) {
 	}{
 		{failed(1, 2*gib), "oom_true_shortage", 0.9, report.TrueShortage},
 		{failed(1, 2*gib, crowd), "oom_other_process", 0.8, report.OtherProcess},
+		{failed(1, 2*gib, pieces), "oom_fragmentation", 0.6, report.UnknownVerdict},
 		{failed(1, 2*gib, room), "oom_driver_refused", 0.7, report.UnknownVerdict},
 		{failed(1, 2*gib, by("NCCL")), "oom_true_shortage", 0.7, report.UnknownVerdict},
 		{failed(1, 2*gib, withoutFigures), "oom_unclear", 0.3, report.UnclearVerdict},
@@ -480,6 +485,19 @@ func TestVerdictOfMessage(t *testing.T) {
 		f := found(added(ev), test.id)
 		if m := ev.OOMMessages[0]; f == nil || f.Confidence != test.confidence || *m.Verdict != test.verdict || *m.Fix != *f.Fix {
 			t.Errorf("%s: %+v, verdict %s", test.id, f, *ev.OOMMessages[0].Verdict)
+			continue
+		}
+		var saves int64
+		if test.id == "oom_other_process" {
+			saves = 89 * gib
+		}
+		id := map[string]string{"oom_other_process": advice.StopOthers, "oom_fragmentation": advice.Expandable}[test.id]
+		if evidence.Or(f.SavesBytes, 0) != saves || (f.SavesBytes == nil) != (saves == 0) || evidence.Or(f.FixID, "") != id ||
+			(f.FixID == nil) != (id == "") {
+			t.Errorf("%s: saves %v by %v", test.id, f.SavesBytes, f.FixID)
+		}
+		if strings.Contains(f.Title, "probably") != (test.id == "oom_fragmentation") {
+			t.Errorf("%s at %v: %s", test.id, test.confidence, f.Title)
 		}
 	}
 }
@@ -532,6 +550,10 @@ func TestOneFailureOfMany(t *testing.T) {
 			" on 2 GPUs: ", []string{"told twice in this log", "GPUs 1, 3"}},
 		{"of 18 ranks", many, report.Critical, " on 18 ranks: ",
 			[]string{"told 18 times in this log", "ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 and 2 more"}},
+		{"of 16 ranks", many[:16], report.Critical, " on 16 ranks: ",
+			[]string{"told 16 times in this log", "ranks 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15"}},
+		{"after the first step", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) { m.AfterStep = 0 })}, report.Critical,
+			", after step 0: ", nil},
 		{"survived", messages{failed(1, 2*gib, survived(17))}, report.Warning, "after step 3; the run went on",
 			[]string{"steps follow it in the log, up to step 17"}},
 		{"survived, once", messages{failed(1, 2*gib, onLine(5), survived(17)), failed(40, 2*gib, onLine(5))}, report.Critical,
@@ -562,6 +584,55 @@ func TestOneFailureOfMany(t *testing.T) {
 		}
 		if !slices.Equal(told, test.evidence) {
 			t.Errorf("%s: %q, want %q", test.name, told, test.evidence)
+		}
+	}
+}
+
+// TestWhichMessage: a failure has the figures of the rank that failed first, else of the last message
+// that has some in the first log.
+func TestWhichMessage(t *testing.T) {
+	of := func(source, line, rank int, set ...func(*evidence.OOMMessage)) evidence.OOMMessage {
+		set = append([]func(*evidence.OOMMessage){onLine(5)}, set...)
+		if rank >= 0 {
+			set = append(set, ofRank(rank))
+		}
+		return failed(line, 2*gib, append(set, func(m *evidence.OOMMessage) { m.Source = source })...)
+	}
+	nccl := func(m *evidence.OOMMessage) { withoutFigures(m); m.By = "NCCL" }
+	type messages = []evidence.OOMMessage
+	for _, test := range []struct {
+		name     string
+		first    int // rank in the launcher's list, -1: there is none
+		messages messages
+		want     string
+	}{
+		{"the last", -1, messages{of(0, 1, -1), of(0, 2, -1)}, "train.log:2"},
+		{"the last of the first log", -1, messages{of(0, 1, -1), of(0, 2, -1), of(1, 3, -1)}, "train.log:2"},
+		{"the first rank's", 1, messages{of(0, 1, 0), of(0, 2, 1), of(0, 3, 2)}, "train.log:2"},
+		{"rank 0's", 0, messages{of(0, 1, 0), of(0, 2, 1)}, "train.log:1"},
+		{"the last of the first rank's", 1, messages{of(0, 1, 1), of(0, 2, 0), of(0, 3, 1)}, "train.log:3"},
+		{"the first rank's, which another log has", 1, messages{of(0, 1, 0), of(0, 2, 0), of(1, 3, 1), of(1, 4, 0)}, "gpu.csv:3"},
+		{"of a rank that wrote nothing", 7, messages{of(0, 1, 0), of(0, 2, 1)}, "train.log:2"},
+		{"the one without figures where none has any", -1, messages{of(0, 1, -1, nccl), of(0, 2, -1, nccl)}, "train.log:1"},
+		{"the one with figures", -1, messages{of(0, 1, -1, nccl), of(1, 2, -1, nccl,
+			func(m *evidence.OOMMessage) { m.RequestedBytes = new(gib) })}, "gpu.csv:2"},
+	} {
+		ev := ofLog(test.messages...)
+		ev.Logs = append(ev.Logs, evidence.Log{Source: 1, Steps: &evidence.Steps{}})
+		for i := range ev.Logs {
+			if test.first >= 0 {
+				ev.Logs[i].Failures = []evidence.RankFailure{{Rank: 3}, {Rank: test.first, First: true}, {Rank: 4}}
+			}
+		}
+		list := added(ev).Findings
+		if len(list) != 1 || !strings.HasPrefix(list[0].Evidence[0], test.want+": ") {
+			t.Errorf("%s: %+v", test.name, list)
+			continue
+		}
+		says := strings.Contains(strings.Join(list[0].Evidence, "\n"), fmt.Sprintf("rank %d failed before all others",
+			test.first))
+		if want := test.first == 0 || test.first == 1; says != want {
+			t.Errorf("%s: %q", test.name, list[0].Evidence)
 		}
 	}
 }
@@ -635,6 +706,9 @@ func TestCounted(t *testing.T) {
 		if f := found(added(ev, report.Device{OOMs: []report.OOM{{RequestedBytes: gib}}}), "oom_true_shortage"); f != nil {
 			t.Errorf("%s, beside a recorded failure: %+v", test.name, f)
 		}
+		if f := found(added(ev, report.Device{}), "oom_true_shortage"); (f != nil) != (test.line > 0) {
+			t.Errorf("%s, beside a recording: %+v", test.name, f)
+		}
 		ev.OOMMessages = []evidence.OOMMessage{failed(1, 2*gib)}
 		if f := found(added(ev), "oom_true_shortage"); f != nil {
 			t.Errorf("%s, beside a message: %+v", test.name, f)
@@ -646,6 +720,7 @@ func TestCounted(t *testing.T) {
 // those that are cut off behind what was free.
 func TestWithoutTraceback(t *testing.T) {
 	bare := func(m *evidence.OOMMessage) { m.UserFile, m.UserLine = nil, nil }
+	placed := func(m *evidence.OOMMessage) { withoutFigures(m); m.By, m.UserFile = "NCCL", new("/w/train.py") }
 	cut := func(m *evidence.OOMMessage) { bare(m); m.AllocatedBytes, m.ReservedUnallocatedBytes = nil, nil }
 	type messages = []evidence.OOMMessage
 	for _, test := range []struct {
@@ -654,6 +729,7 @@ func TestWithoutTraceback(t *testing.T) {
 		want     int
 	}{
 		{"with and without", messages{failed(1, 2*gib), failed(9, 2*gib, bare)}, 1},
+		{"of NCCL, which has no figures", messages{failed(1, 0, placed), failed(9, 0, withoutFigures, by("NCCL"))}, 1},
 		{"of another size", messages{failed(1, 2*gib), failed(9, 3*gib, bare)}, 2},
 		{"of another rank", messages{failed(1, 2*gib, ofRank(0)), failed(9, 2*gib, bare, ofRank(1))}, 2},
 		{"cut off", messages{failed(1, 2*gib), failed(9, 2*gib, cut)}, 1},

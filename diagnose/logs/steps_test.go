@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/testing/logtext"
 	"github.com/vramscope/vramscope/report"
 	writer "github.com/vramscope/vramscope/report/text"
@@ -184,6 +185,67 @@ func TestRunsInOneLog(t *testing.T) {
 			if f := found(doc, id); (f != nil) != (id == test.finding) {
 				t.Errorf("%s: %+v", test.name, f)
 			}
+		}
+	}
+}
+
+// TestGrowthUnlessRecorded: what a recording shows to be kept is told there, not by the log.
+func TestGrowthUnlessRecorded(t *testing.T) {
+	ev := evidence.New()
+	ev.Logs = []evidence.Log{trained(40, func(i int) (int64, float64) { return gib * int64(20+i), -1 })}
+	ev.Logs[0].Pressure.CapacityBytes = 200 * gib
+	for _, test := range []struct {
+		leaks []report.Leak
+		want  bool
+	}{{nil, true}, {[]report.Leak{{}}, true}, {[]report.Leak{{}, {Defect: true}}, false}} {
+		f := found(added(ev, report.Device{}, report.Device{Leaks: test.leaks}), "memory_grows")
+		if (f != nil) != test.want || f != nil && (!strings.Contains(f.Title, "1.00 GiB a step") ||
+			!strings.Contains(f.Evidence[1], "200.00 GiB are full at step 280")) {
+			t.Errorf("%+v: %+v", test.leaks, f)
+		}
+	}
+}
+
+// TestEveryTenthStep: a log that tells of every tenth step grows by a tenth of the difference in
+// each, and its slow steps are ten times as many as its lines.
+func TestEveryTenthStep(t *testing.T) {
+	ev := evidence.New()
+	ev.Logs = []evidence.Log{trained(40, func(i int) (int64, float64) { return gib * int64(20+i), 2 + 8*float64(i/20) })}
+	for i := range ev.Logs[0].Steps.Curve {
+		ev.Logs[0].Steps.Curve[i].Number = int64(10 * i)
+	}
+	ev.Logs[0].Steps.Count = 400
+	doc := added(ev)
+	if f := found(doc, "memory_grows"); f == nil || !strings.Contains(f.Title, "102.40 MiB a step") {
+		t.Errorf("%+v", f)
+	}
+	if f := found(doc, "step_time_jump"); f == nil || !strings.Contains(f.Evidence[0], "200 of 400 steps") ||
+		!strings.Contains(f.Title, "at step 200") {
+		t.Errorf("%+v", f)
+	}
+	for i := range ev.Logs[0].Steps.Curve {
+		ev.Logs[0].Steps.Curve[i].Number = -1 // then lines count
+	}
+	if f := found(added(ev), "memory_grows"); f == nil || !strings.Contains(f.Title, "1.00 GiB a step") ||
+		!strings.Contains(f.Title, "at step 39") {
+		t.Errorf("%+v", f)
+	}
+	ev.Logs[0].Steps.Interrupted = true
+	if f := found(added(ev), "step_time_jump"); f != nil {
+		t.Errorf("with other bars in between: %+v", f)
+	}
+}
+
+// TestStairsFill: of memory that is kept again and again it is told how often it still can be.
+func TestStairsFill(t *testing.T) {
+	for size, want := range map[int64]string{0: "", 24 * gib: "", 34 * gib: "after 10 more"} {
+		ev := evidence.New()
+		ev.Logs = []evidence.Log{trained(50, func(i int) (int64, float64) { return gib * int64(20+i/10), -1 })}
+		ev.Logs[0].Pressure.CapacityBytes = size
+		f := found(added(ev), "memory_grows")
+		if f == nil || !strings.Contains(f.Title, "1.00 GiB every 10 steps") || (len(f.Evidence) == 3) != (want != "") ||
+			!strings.HasSuffix(f.Evidence[len(f.Evidence)-1], want) {
+			t.Errorf("of %d bytes: %+v", size, f)
 		}
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/diagnose/logs"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
 	writer "github.com/vramscope/vramscope/report/text"
 	"github.com/vramscope/vramscope/report/view"
 )
@@ -84,5 +87,137 @@ func TestTraceOfFailure(t *testing.T) {
 		if f := found(doc, test.id); f == nil || !strings.Contains(f.Title, test.says) || doc.Verdict.Text != f.Title {
 			t.Errorf("%+v, want %q", doc.Findings, test.says)
 		}
+	}
+}
+
+// TestTraceBesideOthers: a trace's failed request is told where neither a message nor a recording
+// tells of one, and its cause is known where the trace knows the GPU's size and what was reserved.
+func TestTraceBesideOthers(t *testing.T) {
+	trace := func(size, reserved int64) *evidence.Evidence {
+		ev := evidence.New()
+		ev.Traces = []evidence.Trace{{Rank: -1, Devices: []evidence.TraceDevice{{Type: 1, ID: 1, CapacityBytes: 7},
+			{Type: 1, ID: 0, CapacityBytes: size}}, Failed: []evidence.MemoryEvent{{Bytes: gib, Type: 1},
+			{Bytes: 4 * gib, Type: 1, TotalAllocated: 38 * gib, TotalReserved: reserved}}}}
+		return ev
+	}
+	for _, test := range []struct {
+		name           string
+		size, reserved int64
+		id             string
+		known          bool
+	}{
+		{"all figures", 40 * gib, 39 * gib, "oom_true_shortage", true},
+		{"without the size", -1, 39 * gib, "oom_unclear", false},
+		{"without what was reserved", 48 * gib, -1, "oom_unclear", false},
+	} {
+		ev := trace(test.size, test.reserved)
+		f := found(added(ev), test.id)
+		if f == nil || !strings.Contains(f.Title, "device 0: 4.00 GiB asked for") ||
+			!strings.Contains(f.Evidence[0], "2 [OutOfMemory] events") ||
+			strings.Contains(f.Title, "a trace doesn't tell the cause") == test.known {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+		if doc := added(ev, report.Device{OOMs: []report.OOM{{RequestedBytes: gib}}}); len(doc.Findings) > 0 {
+			t.Errorf("%s, beside a recorded failure: %+v", test.name, doc.Findings)
+		}
+		ev.OOMMessages, ev.Logs = []evidence.OOMMessage{failed(3, 2*gib)}, []evidence.Log{{Steps: &evidence.Steps{}}}
+		if doc := added(ev); len(doc.Findings) != 1 || !strings.HasPrefix(doc.Findings[0].Evidence[0], "train.log:3: ") {
+			t.Errorf("%s, beside a message: %+v", test.name, doc.Findings)
+		}
+	}
+}
+
+// TestFloorsOfSteps: growth is told of accelerators alone, and of steps that are long enough for the
+// curve's slots.
+func TestFloorsOfSteps(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		kind  evidence.DeviceType
+		steps int
+		width float64 // of a slot, in steps
+		want  bool
+	}{
+		{"ten steps", 1, 10, 0.125, true}, {"slots that are too wide", 1, 10, 0.126, false},
+		{"of the host", evidence.CPU, 10, 0.125, false}, {"six steps", 1, 6, 0.125, true}, {"five", 1, 5, 0.125, false},
+		{"too few", 1, 4, 0.125, false},
+	} {
+		const long = 1000.0
+		ev := evidence.New()
+		trace := evidence.Trace{Rank: -1, Devices: []evidence.TraceDevice{{Type: test.kind, PeakAllocatedBytes: 50 * gib,
+			PeakMicros: 1500, Levels: evidence.Levels{Width: test.width * long}}}}
+		for i := range test.steps {
+			start := long * float64(i)
+			trace.Steps = append(trace.Steps, evidence.Span{Name: fmt.Sprintf("ProfilerStep#%d", 7+i), Micros: start,
+				Duration: long,
+				Step:     int64(7 + i)})
+			for k := range 8 {
+				low := gib * int64(10+i)
+				if k != 4 {
+					low += 5 * gib
+				}
+				trace.Devices[0].Levels.Slots = append(trace.Devices[0].Levels.Slots,
+					evidence.Level{Micros: start + long*float64(k)/8,
+						Low: low, High: low})
+			}
+		}
+		trace.Annotations = []evidence.Span{{Name: "forward", Micros: 1400, Duration: 500}, {Name: "attention", Micros: 1490,
+			Duration: 20},
+			{Name: "later", Micros: 1501, Duration: 5}}
+		ev.Traces = []evidence.Trace{trace}
+		doc := added(ev)
+		f := found(doc, "memory_grows")
+		if (f != nil) != test.want || f != nil && (!strings.Contains(f.Title, "by 1.00 GiB a step on device 0") ||
+			!strings.Contains(f.Evidence[0], "from ProfilerStep#7 on") ||
+			f.Evidence[1] != "50.00 GiB allocated at most, in ProfilerStep#8, attention") {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+		if f == nil && test.kind == 1 && !strings.Contains(doc.Verdict.Text, "50.00 GiB allocated at most, in ProfilerStep#8") {
+			t.Errorf("%s: %s", test.name, doc.Verdict.Text)
+		}
+	}
+}
+
+// TestTimelines: what a memory timeline held at its peak, the most first, from a hundredth on, and
+// whether it is of the host.
+func TestTimelines(t *testing.T) {
+	at := func(parameters, activations, gradients int64) (b evidence.TimelineBytes) {
+		b[evidence.Parameter], b[evidence.Activation], b[evidence.Gradient] = parameters, activations, gradients
+		return b
+	}
+	for _, test := range []struct {
+		name     string
+		timeline evidence.Timeline
+		want     string
+	}{
+		{"the most first", evidence.Timeline{PeakBytes: 100 * gib, AtPeak: at(30*gib, 69*gib, gib)},
+			"with a peak of 100.00 GiB: 69.00 GiB activations, 30.00 GiB parameters, 1.00 GiB gradients"},
+		{"less than a hundredth", evidence.Timeline{PeakBytes: 100 * gib, AtPeak: at(31*gib+1, 69*gib, gib-1)},
+			"with a peak of 100.00 GiB: 69.00 GiB activations, 31.00 GiB parameters"},
+		{"of nothing known", evidence.Timeline{PeakBytes: 100 * gib}, "with a peak of 100.00 GiB"},
+		{"of the host", evidence.Timeline{PeakBytes: gib, Host: true}, "of the host's memory with a peak of 1.00 GiB"},
+		{"of the host, by its name", evidence.Timeline{PeakBytes: gib, Source: 2},
+			"of the host's memory, by its name, with a peak of 1.00 GiB"},
+	} {
+		ev := evidence.New()
+		ev.Timelines = []evidence.Timeline{test.timeline}
+		v, ok := logs.Verdict(&report.Document{Evidence: ev, Inputs: []report.Input{{Path: "a"}, {Path: "b"},
+			{Path: "mem_CPU.json"}}})
+		if !ok || v.Text != "No failure found: a memory timeline "+test.want {
+			t.Errorf("%s: %q", test.name, v.Text)
+		}
+	}
+}
+
+// TestThreeTraces: of several traces two are told.
+func TestThreeTraces(t *testing.T) {
+	ev := evidence.New()
+	for i := range 3 {
+		ev.Traces = append(ev.Traces, evidence.Trace{MemoryEvents: i + 1, Rank: -1, Devices: []evidence.TraceDevice{{Type: 1,
+			ID:                 i,
+			PeakAllocatedBytes: gib, PeakReservedBytes: 2 * gib, PeakMicros: 1}}})
+	}
+	v := added(ev).Verdict
+	if n := strings.Count(v.Text, "2.00 GiB reserved"); n != 2 || strings.Contains(v.Text, "device 2") {
+		t.Errorf("%s", v.Text)
 	}
 }
