@@ -261,7 +261,7 @@ func TestSharing(t *testing.T) {
 		{"in turn", 100 * gib, []evidence.Process{at(process(1, 5*gib), 1, 3), at(process(2, 5*gib), 4, 9)}, 0},
 		{"in the same moment", 100 * gib, []evidence.Process{at(process(1, 5*gib), 1, 3), at(process(2, 5*gib), 3, 9)}, 2},
 		{"on two instances", 100 * gib, []evidence.Process{on(process(1, 5*gib), 1), on(process(2, 5*gib), 2)}, 0},
-		{"on one", 100 * gib, []evidence.Process{on(process(1, 5*gib), 2), on(process(2, 5*gib), 2)}, 2},
+		{"on one", 100 * gib, []evidence.Process{on(process(1, 5*gib), 0), on(process(2, 5*gib), 0)}, 2},
 		{"eight", 100 * gib, many(8), 8}, {"ten", 100 * gib, many(10), 10},
 	} {
 		f := found(watched(evidence.GPU{TotalBytes: evidence.Known(test.total), Processes: test.list}), "outside_pytorch")
@@ -275,6 +275,9 @@ func TestSharing(t *testing.T) {
 		if lines := min(test.want, 9); !strings.HasPrefix(f.Title, fmt.Sprintf("%d programs share ", test.want)) ||
 			len(f.Evidence) != lines || strings.HasPrefix(f.Evidence[lines-1], "and ") != (test.want > 8) {
 			t.Errorf("%s: %s, %q", test.name, f.Title, f.Evidence)
+		}
+		if strings.Contains(f.Title, "MIG instance 0 ") != (test.name == "on one") {
+			t.Errorf("%s: %s", test.name, f.Title)
 		}
 		ev := evidence.New()
 		ev.GPUs = []evidence.GPU{{TotalBytes: evidence.Known(test.total), Processes: test.list}}
@@ -373,7 +376,8 @@ func TestMayBeLoading(t *testing.T) {
 			first, last := evidence.LocalStamp(1e15), evidence.LocalStamp(1e15+int64(test.seconds)*1e9)
 			g.FirstTime, g.LastTime = &first, &last
 		}
-		if f := found(watched(g), "memory_grows"); f == nil || f.Severity != test.want {
+		f := found(watched(g), "memory_grows")
+		if f == nil || f.Severity != test.want || strings.Contains(f.Evidence[0], " from ") != (test.seconds > 0) {
 			t.Errorf("%s: %+v", test.name, f)
 		}
 	}
@@ -419,6 +423,9 @@ func TestWatchedFacts(t *testing.T) {
 		{"processes without the GPU's own", []evidence.GPU{held(gib/4, gib/2, -1)}, []string{"process 41 (trainer)",
 			"512.00 MiB"},
 			"process 40"},
+		{"processes, the first of which holds most", []evidence.GPU{held(gib/2, gib/2, gib/4)}, []string{"process 40",
+			"512.00 MiB"},
+			"process 41"},
 		{"processes without figures", []evidence.GPU{held(-1, -1)}, []string{"GPU 3", "2 processes"}, "process 40"},
 		{"two of which nothing is known", []evidence.GPU{{GPU: 0}, {GPU: 1}}, []string{"2 GPUs without"}, "GPU 1"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/testing/logtext"
 )
 
@@ -36,5 +37,75 @@ func TestOwnServer(t *testing.T) {
 				t.Fatalf("found %+v", f)
 			}
 		})
+	}
+}
+
+// TestEmptyBefore: others on a GPU that nvidia-smi saw empty in the same log may be the run's own.
+func TestEmptyBefore(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		used        int64 // as printed, -1: not shown
+		gpu, source int
+		others      int64
+		own         bool
+	}{
+		{"empty", 0, 3, 0, 40 * gib, true}, {"a desktop's programs", gib - 1, 3, 0, 40 * gib, true},
+		{"a GiB", gib, 3, 0, 40 * gib, false}, {"another GPU", 0, 2, 0, 40 * gib, false}, {"another log", 0, 3, 1, 40 * gib,
+			false},
+		{"without a figure", -1, 3, 0, 40 * gib, false},
+	} {
+		ev := ofLog(failed(9, 2*gib, func(m *evidence.OOMMessage) {
+			m.GPU, m.ProcessBytes, m.AllocatedBytes = new(3), new(100*gib-test.others), new(99*gib-test.others)
+		}))
+		ev.GPUs = []evidence.GPU{{GPU: test.gpu, Source: test.source, Samples: 1, PeakUsedBytes: evidence.Known(test.used)}}
+		f := found(added(ev), "oom_other_process")
+		if f == nil || (f.SavesBytes == nil) != test.own || !test.own && *f.SavesBytes != test.others ||
+			strings.Contains(*f.Fix, "saw the GPU empty") != test.own {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+		printed := strings.Contains(strings.Join(f.Evidence, "\n"), "printed once into the same log")
+		if want := test.gpu == 3 && test.source == 0 && test.used >= 0; printed != want {
+			t.Errorf("%s: %q", test.name, f.Evidence)
+		}
+	}
+}
+
+// TestDesktop: programs that no training starts are named, and told to be closed where that alone
+// makes the room that was missing.
+func TestDesktop(t *testing.T) {
+	program := func(name string, bytes int64) evidence.Process {
+		p := evidence.Process{PID: 1, PeakUsedBytes: evidence.Known(bytes), Instance: -1}
+		if name != "" {
+			p.Name = &name
+		}
+		return p
+	}
+	for _, test := range []struct {
+		name     string
+		programs []evidence.Process
+		names    string // "": none is told
+		held     string
+		enough   bool
+	}{
+		{"with what is missing", []evidence.Process{program(`C:\Windows\dwm.exe`, gib), program("/usr/bin/Xorg", gib)},
+			"dwm.exe, Xorg", "2.00 GiB", true},
+		{"with a little less", []evidence.Process{program("/usr/bin/Xorg", 2*gib-mib)}, "Xorg", "2.00 GiB", false},
+		{"twice the same", []evidence.Process{program("/usr/bin/Xorg", gib), program("/opt/Xorg", gib)}, "Xorg", "2.00 GiB",
+			true},
+		{"six", []evidence.Process{program("a", mib), program("b", mib), program("c", mib), program("d", mib), program("e", mib),
+			program("f", mib)}, "a, b, c, d", "6.00 MiB", false},
+		{"a training", []evidence.Process{program("/opt/venv/bin/python3", 50*gib)}, "", "", false},
+		{"without a name", []evidence.Process{program("", 50*gib)}, "", "", false},
+		{"without a figure", []evidence.Process{program("Xorg", -1)}, "", "", false},
+	} {
+		ev := ofLog(failed(9, 2*gib)) // of GPU 0, as it says no other
+		ev.GPUs = []evidence.GPU{{Processes: test.programs}, {GPU: 1, Processes: []evidence.Process{program("other", gib)}}}
+		f := found(added(ev), "oom_true_shortage")
+		told := strings.Join(f.Evidence, "\n")
+		if want := "lists them: " + test.names + " hold " + test.held; test.names != "" && !strings.Contains(told, want) ||
+			strings.Contains(told, "lists them") != (test.names != "") ||
+			strings.HasPrefix(*f.Fix, "Close "+test.names+", ") != test.enough {
+			t.Errorf("%s: %q, %s", test.name, f.Evidence, *f.Fix)
+		}
 	}
 }
