@@ -19,12 +19,11 @@ type amdState struct {
 	width   int // of the table, in letters
 }
 
-// amdLine reads the table of `amd-smi`, which has two rows for each GPU:
+// line reads the table of `amd-smi`, which has two rows for each GPU:
 //
 //	| 0000:05:00.0    AMD Instinct MI300X | 31 %      41 °C   0           142/750 W|
 //	|   0       0       7        SPX/NPS1 | 99 %      N/A           178880/196592 MB|
-func (p *Parser) amdLine(line []byte) bool {
-	a := &p.amd
+func (a *amdState) line(all *gathered, line []byte) bool {
 	if len(line) > 512 {
 		return false
 	}
@@ -44,7 +43,7 @@ func (p *Parser) amdLine(line []byte) bool {
 	case bytes.HasPrefix(text, []byte("Processes:")):
 		a.section = processRows
 	case a.section == processRows:
-		p.amdProcess(text)
+		a.process(all, text)
 	case !two:
 	case bytes.HasSuffix(bytes.TrimSpace(right), []byte(" W")):
 		_, name, _ := word(left)
@@ -55,24 +54,18 @@ func (p *Parser) amdLine(line []byte) bool {
 		busy, _, _ := word(right)
 		fields := bytes.Fields(right)
 		if used, total, ok := usedOf(bytes.Join(fields[max(0, len(fields)-2):], nil)); ok && isIndex && index < 1024 {
-			p.amdGPU(index, evidence.Sample{UsedBytes: used, UtilizationPercent: number(busy)}, total)
-			p.byIndex(AMDSMI, index).name = string(a.name)
+			s := evidence.Sample{UsedBytes: used, UtilizationPercent: number(busy)}
+			all.reading(AMDSMI, index, s, total).name = string(a.name)
 		}
 	}
 	return true
 }
 
-func (p *Parser) amdGPU(index int, s evidence.Sample, total int64) {
-	p.byIndex(AMDSMI, index).read(s, total)
-	p.rows[AMDSMI]++
-}
-
-// amdProcess reads a row of the list:
+// process reads a row of the list:
 //
 //	GPU        PID  Process Name          GTT_MEM  VRAM_MEM  MEM_USAGE     CU % |
 //	  0      40217  python                 2.0 MB  174.6 GB   174.7 GB     96.5 % |
-func (p *Parser) amdProcess(text []byte) {
-	a := &p.amd
+func (a *amdState) process(all *gathered, text []byte) {
 	fields := bytes.Fields(text)
 	if len(fields) > 3 && string(fields[0]) == "GPU" {
 		a.sizes = -1
@@ -106,17 +99,16 @@ func (p *Parser) amdProcess(text []byte) {
 			n++
 		}
 	}
-	p.byIndex(AMDSMI, index).process(evidence.Stamp{}, id, fields[2], used)
+	all.byIndex(AMDSMI, index).process(evidence.Stamp{}, id, fields[2], used)
 }
 
-// amdMetric reads `amd-smi metric --mem-usage`:
+// metricLine reads `amd-smi metric --mem-usage`:
 //
 //	GPU: 0
 //	    MEM_USAGE:
 //	        TOTAL_VRAM: 196592 MB
 //	        USED_VRAM: 178880 MB
-func (p *Parser) amdMetric(line []byte) bool {
-	a := &p.amd
+func (a *amdState) metricLine(all *gathered, line []byte) bool {
 	if number, ok := bytes.CutPrefix(line, []byte("GPU: ")); ok {
 		index, isIndex := atoi(string(bytes.TrimSpace(number)))
 		a.metric, a.gpu, a.total = isIndex && index < 1024, index, Unknown
@@ -131,7 +123,7 @@ func (p *Parser) amdMetric(line []byte) bool {
 	case "TOTAL_VRAM":
 		a.total = memory(value, mib)
 	case "USED_VRAM":
-		p.amdGPU(a.gpu, evidence.Sample{UsedBytes: memory(value, mib), UtilizationPercent: -1}, a.total)
+		all.reading(AMDSMI, a.gpu, evidence.Sample{UsedBytes: memory(value, mib), UtilizationPercent: -1}, a.total)
 	default:
 		return false
 	}

@@ -3,9 +3,9 @@ package monitor
 import "bytes"
 
 // bareRow recognises rows of `--format=csv,noheader` by their values and
-// infers the header from them; afterwards csvRow reads the rest.
-func (p *Parser) bareRow(line []byte) bool {
-	if p.csv.active && !p.csv.header.skip && p.csv.misses < csvMisses || len(line) > 1<<10 || !bareStart(line) {
+// infers the header from them; afterwards row reads the rest.
+func (s *csvState) bareRow(all *gathered, line []byte) bool {
+	if s.active && !s.header.skip && s.misses < csvMisses || len(line) > 1<<10 || !bareStart(line) {
 		return false
 	}
 	if !slashTime(line) && !bytes.Contains(line, []byte(" MiB")) && !bytes.Contains(line, []byte("GPU-")) &&
@@ -16,18 +16,18 @@ func (p *Parser) bareRow(line []byte) bool {
 	columns, ok := inferColumns(cells)
 	if !ok {
 		if slashTime(line) || bytes.HasPrefix(line, []byte("GPU-")) {
-			p.unnamed++
+			all.unnamed++
 		}
 		return false
 	}
-	p.csv = csvState{active: true, header: header{columns: columns, form: CSV, delimiter: ','}, cells: p.csv.cells,
+	*s = csvState{active: true, header: header{columns: columns, form: CSV, delimiter: ','}, cells: s.cells,
 		listing: newListing(columns)}
 	for _, c := range columns {
 		if c.role == pid {
-			p.csv.header.form = AppsCSV
+			s.header.form = AppsCSV
 		}
 	}
-	return p.csvRow(line)
+	return s.row(all, line)
 }
 
 // bareStart looks at the first cell only: an index, a pid or a bus id, a time

@@ -50,9 +50,9 @@ var idRoles = [4]role{gpuIndex, gpuUUID, gpuBus, gpuSerial}
 // csvMisses is how many foreign lines a CSV inside another log survives.
 const csvMisses = 2000
 
-// csvHeader is asked about every line that is nothing else, so its first
+// begin is asked about every line that is nothing else, so its first
 // tests must be cheap: a header holds one of a few words in its first cell.
-func (p *Parser) csvHeader(line []byte) bool {
+func (s *csvState) begin(line []byte) bool {
 	if len(line) > 16<<10 || len(line) < 8 {
 		return false
 	}
@@ -72,12 +72,12 @@ func (p *Parser) csvHeader(line []byte) bool {
 			h.form = AMDSMI
 		}
 	}
-	if p.csv.active && sameColumns(p.csv.header.columns, h.columns) {
+	if s.active && sameColumns(s.header.columns, h.columns) {
 		return true // nvidia-smi repeats the header when restarted
 	}
-	p.csv = csvState{active: true, header: h, cells: p.csv.cells}
+	*s = csvState{active: true, header: h, cells: s.cells}
 	if !h.skip {
-		p.csv.listing = newListing(h.columns)
+		s.listing = newListing(h.columns)
 	}
 	return true
 }
@@ -130,13 +130,12 @@ func shortCell(line []byte) bool {
 	return false
 }
 
-// csvRow reads a row of the current CSV; false when the line is none. Lines that
+// row reads a row of the current CSV; false when the line is none. Lines that
 // may turn out to begin a row are nobody's until its last one is there: what only
 // looks like one mustn't hide another writer's lines.
-func (p *Parser) csvRow(line []byte) bool {
-	s := &p.csv
+func (s *csvState) row(all *gathered, line []byte) bool {
 	if s.quoted.open() {
-		if joined, complete := s.quoted.add(line); complete && p.wholeRow(joined) {
+		if joined, complete := s.quoted.add(line); complete && s.wholeRow(all, joined) {
 			return true
 		}
 	}
@@ -144,7 +143,7 @@ func (p *Parser) csvRow(line []byte) bool {
 		s.quoted.start(line)
 		return false
 	}
-	if !p.wholeRow(line) {
+	if !s.wholeRow(all, line) {
 		return false
 	}
 	s.quoted.lines = 0
@@ -161,8 +160,7 @@ func (h *header) wraps(line []byte) bool {
 }
 
 // wholeRow reads a row that is complete.
-func (p *Parser) wholeRow(line []byte) bool {
-	s := &p.csv
+func (s *csvState) wholeRow(all *gathered, line []byte) bool {
 	if !s.header.mayBegin(line) {
 		return s.miss()
 	}
@@ -179,7 +177,7 @@ func (p *Parser) wholeRow(line []byte) bool {
 		return s.miss()
 	}
 	s.misses = 0
-	p.addRow(&r, s.header.form, s.listing)
+	all.addRow(&r, s.header.form, s.listing)
 	return true
 }
 

@@ -32,57 +32,59 @@ type dcgmGauge struct {
 	unit       *unit
 }
 
-// dcgmHeader reads the head of `dcgmi dmon`, which names the fields asked for:
+// header reads the head of `dcgmi dmon`, which names the fields asked for:
 //
 //	#Entity   GPUTL  FBUSD  FBTTL
 //	ID
 //	GPU 0     98     60000  81920
-func (p *Parser) dcgmHeader(line []byte) bool {
+func (s *dcgmState) header(line []byte) bool {
 	fields := bytes.Fields(bytes.TrimLeft(line, "# "))
 	if len(line) > 1024 || len(fields) < 2 || string(fields[0]) != "Entity" {
 		return false
 	}
-	p.dcgm.columns = p.dcgm.columns[:0]
+	s.columns = s.columns[:0]
 	for _, f := range fields[1:] {
-		p.dcgm.columns = append(p.dcgm.columns, dcgmNames[string(f)])
+		s.columns = append(s.columns, dcgmNames[string(f)])
 	}
 	return true
 }
 
-// dcgmRow reads a row of it; those of MIG instances ("GPU-I 0") say nothing about
+// row reads a row of it; those of MIG instances ("GPU-I 0") say nothing about
 // the whole GPU.
-func (p *Parser) dcgmRow(line []byte) bool {
+func (s *dcgmState) row(all *gathered, line []byte) bool {
+	if len(s.columns) == 0 {
+		return false
+	}
 	fields := bytes.Fields(line[:min(len(line), 1024)])
 	if len(fields) == 1 && string(fields[0]) == "ID" {
 		return true
 	}
-	if len(fields) != 2+len(p.dcgm.columns) || string(fields[0]) != "GPU" {
+	if len(fields) != 2+len(s.columns) || string(fields[0]) != "GPU" {
 		return bytes.HasPrefix(line, []byte("GPU-"))
 	}
 	index, ok := atoi(string(fields[1]))
 	if !ok || index > 1023 {
 		return false
 	}
-	s, total := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
-	for i, c := range p.dcgm.columns {
+	reading, total := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
+	for i, c := range s.columns {
 		switch cell := fields[2+i]; c {
 		case dcgmUsed:
-			s.UsedBytes = memory(cell, mib)
+			reading.UsedBytes = memory(cell, mib)
 		case dcgmTotal:
 			total = memory(cell, mib)
 		case dcgmBusy:
-			s.UtilizationPercent = number(cell)
+			reading.UtilizationPercent = number(cell)
 		}
 	}
-	p.rows[DCGM]++
-	p.byIndex(DCGM, index).read(s, total)
+	all.reading(DCGM, index, reading, total)
 	return true
 }
 
-// dcgmMetric reads the metrics of dcgm-exporter, one reading or many, in MiB:
+// metric reads the metrics of dcgm-exporter, one reading or many, in MiB:
 //
 //	DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-…",modelName="NVIDIA A100-SXM4-80GB"} 79012
-func (p *Parser) dcgmMetric(line []byte) bool {
+func (s *dcgmState) metric(all *gathered, line []byte) bool {
 	name, rest, ok := bytes.Cut(line, []byte("{"))
 	if !ok || len(line) > 4096 || !bytes.HasPrefix(name, []byte("DCGM_FI_")) {
 		return false
@@ -97,12 +99,12 @@ func (p *Parser) dcgmMetric(line []byte) bool {
 	if !isIndex || index > 1023 || !isNumber || len(metricLabel(labels, "GPU_I_ID")) > 0 {
 		return true
 	}
-	d := p.dcgmGauge(index)
+	d := s.gauge(all, index)
 	bytesIn := bytesOf(&v)
 	switch string(name) {
 	case "DCGM_FI_DEV_FB_USED":
 		if d.used != Unknown {
-			p.dcgmRead(d)
+			d.read(all)
 		}
 		d.used = bytesIn
 		d.at, _ = parseStamp(rest)
@@ -113,39 +115,39 @@ func (p *Parser) dcgmMetric(line []byte) bool {
 		return true
 	}
 	if d.used != Unknown && d.free != Unknown {
-		p.dcgmRead(d)
+		d.read(all)
 	}
 	return true
 }
 
-func (p *Parser) dcgmGauge(index int) *dcgmGauge {
-	d := p.dcgm.pending[index]
+func (s *dcgmState) gauge(all *gathered, index int) *dcgmGauge {
+	d := s.pending[index]
 	if d == nil {
-		if p.dcgm.pending == nil {
-			p.dcgm.pending = map[int]*dcgmGauge{}
+		if s.pending == nil {
+			s.pending = map[int]*dcgmGauge{}
 		}
-		d = &dcgmGauge{used: Unknown, free: Unknown, unit: p.byIndex(DCGM, index)}
-		p.dcgm.pending[index] = d
+		d = &dcgmGauge{used: Unknown, free: Unknown, unit: all.byIndex(DCGM, index)}
+		s.pending[index] = d
 	}
 	return d
 }
 
-// dcgmRead takes what has come of a GPU for one reading.
-func (p *Parser) dcgmRead(d *dcgmGauge) {
+// read takes what has come of a GPU for one reading.
+func (d *dcgmGauge) read(all *gathered) {
 	total := Unknown
 	if d.free != Unknown {
 		total = d.used + d.free // less what the driver keeps for itself
 	}
-	p.rows[DCGM]++
+	all.rows[DCGM]++
 	d.unit.read(evidence.Sample{At: d.at, UsedBytes: d.used, UtilizationPercent: -1}, total)
 	d.used, d.free = Unknown, Unknown
 }
 
 // finish takes the last readings of an exporter that tells of no free memory.
-func (s *dcgmState) finish(p *Parser) {
+func (s *dcgmState) finish(all *gathered) {
 	for _, index := range slices.Sorted(maps.Keys(s.pending)) {
 		if d := s.pending[index]; d.used != Unknown {
-			p.dcgmRead(d)
+			d.read(all)
 		}
 	}
 }

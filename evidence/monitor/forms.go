@@ -83,7 +83,9 @@ GPU 0     98     60000  81920`},
 // start is how a form begins, or what goes on although it is no listing.
 type start struct {
 	first string // bytes of which the first of such a line is one, blanks aside
-	take  func(*Parser, []byte) bool
+	take  func(p *Parser, line []byte) bool
+	// within tells of a form that has begun and goes on with any line.
+	within func(p *Parser) bool
 }
 
 // letters are those that begin names of week days.
@@ -92,31 +94,27 @@ const letters = "FGHIJKLMNOPQRSTUVW"
 // starts are in the order in which a line is offered to them. Where the rules of
 // tables and headings begin a line, nothing behind them is tried.
 var starts = [...]start{
-	{"|+", (*Parser).npuLine},
-	{"|+", (*Parser).amdLine},
-	{"|+", (*Parser).tableLine},
-	{"", (*Parser).nvitopStart},
-	{"GD", (*Parser).rocmLine},
-	{"0123456789", (*Parser).rocmPartition},
-	{"G", (*Parser).amdMetric},
-	{"#", (*Parser).dcgmHeader},
-	{"#", (*Parser).monitorHeader},
-	{"GI", (*Parser).dcgmRowBelow},
-	{"D", (*Parser).dcgmMetric},
-	{"=", (*Parser).queryHeader},
-	{"[", (*Parser).gpustatLine},
-	{letters, (*Parser).dateLine},
-	{"", (*Parser).prefixedDate},
-	{"", (*Parser).prefixedTable},
-	{"", (*Parser).csvHeader},
-	{"", (*Parser).bareRow},
+	{first: "|+", take: func(p *Parser, line []byte) bool { return p.npu.line(&p.gathered, line) }},
+	{first: "|+", take: func(p *Parser, line []byte) bool { return p.amd.line(&p.gathered, line) }},
+	{first: "|+", take: func(p *Parser, line []byte) bool { return p.table.line(&p.gathered, line) }},
+	{take: nvitopStart},
+	{first: "GD", take: func(p *Parser, line []byte) bool { return p.rocm.line(&p.gathered, line) },
+		within: func(p *Parser) bool { return p.rocm.concise }},
+	{first: "0123456789", take: func(p *Parser, line []byte) bool { return p.rocm.parts(line) }},
+	{first: "G", take: func(p *Parser, line []byte) bool { return p.amd.metricLine(&p.gathered, line) },
+		within: func(p *Parser) bool { return p.amd.metric }},
+	{first: "#", take: func(p *Parser, line []byte) bool { return p.dcgm.header(line) }},
+	{first: "#", take: func(p *Parser, line []byte) bool { return p.monitor.header(line) }},
+	{first: "GI", take: func(p *Parser, line []byte) bool { return p.dcgm.row(&p.gathered, line) }},
+	{first: "D", take: func(p *Parser, line []byte) bool { return p.dcgm.metric(&p.gathered, line) }},
+	{first: "=", take: func(p *Parser, line []byte) bool { return p.query.header(&p.gathered, line) }},
+	{first: "[", take: func(p *Parser, line []byte) bool { return p.gpustat.line(&p.gathered, line) }},
+	{first: letters, take: func(p *Parser, line []byte) bool { return p.dateLine(line) }},
+	{take: func(p *Parser, line []byte) bool { return p.prefixedDate(line) }},
+	{take: prefixedTable},
+	{take: func(p *Parser, line []byte) bool { return p.csv.begin(line) }},
+	{take: func(p *Parser, line []byte) bool { return p.csv.bareRow(&p.gathered, line) }},
 }
-
-// The numbers of starts that go on with any line once they have begun.
-const (
-	rocmStart = 4
-	amdStart  = 6
-)
 
 // startsOf are the starts to try by a line's first byte, a bit each.
 var startsOf = func() (of [256]uint32) {
@@ -131,17 +129,26 @@ var startsOf = func() (of [256]uint32) {
 	return of
 }()
 
+// ongoing are the numbers of starts that may be within their form.
+var ongoing = func() (numbers []int) {
+	for i := range starts {
+		if starts[i].within != nil {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers
+}()
+
 // startLine looks for the beginning of any form; it sees every line of an
 // ordinary log and must refuse most of them after a few byte searches.
 func (p *Parser) startLine(line []byte) bool {
 	first := firstByte(line)
 	try := startsOf[first]
 	if first != '|' && first != '+' {
-		if p.rocm.concise {
-			try |= 1 << rocmStart
-		}
-		if p.amd.metric {
-			try |= 1 << amdStart
+		for _, i := range ongoing {
+			if starts[i].within(p) {
+				try |= 1 << i
+			}
 		}
 	}
 	for ; try != 0; try &= try - 1 {
@@ -153,13 +160,14 @@ func (p *Parser) startLine(line []byte) bool {
 }
 
 // nvitopStart is for lines that begin with what isn't ASCII, as nvitop's rules do.
-func (p *Parser) nvitopStart(line []byte) bool { return firstByte(line) >= 0xe2 && p.nvitopLine(line) }
-
-func (p *Parser) dcgmRowBelow(line []byte) bool { return len(p.dcgm.columns) > 0 && p.dcgmRow(line) }
+func nvitopStart(p *Parser, line []byte) bool {
+	return firstByte(line) >= 0xe2 && p.table.nvitopLine(&p.gathered, line)
+}
 
 // prefixedTable reads a table behind a log's time or rank.
-func (p *Parser) prefixedTable(line []byte) bool {
-	return p.table.prefixed && p.tableLine(line) || bytes.Contains(line, []byte("NVIDIA-SMI")) && p.tableLine(line)
+func prefixedTable(p *Parser, line []byte) bool {
+	return p.table.prefixed && p.table.line(&p.gathered, line) ||
+		bytes.Contains(line, []byte("NVIDIA-SMI")) && p.table.line(&p.gathered, line)
 }
 
 func firstByte(line []byte) byte {

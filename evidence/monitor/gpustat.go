@@ -7,13 +7,13 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 )
 
-// gpustatLine reads a line of gpustat (gpustat/core.py, print_to), with fans,
+// line reads a line of gpustat (gpustat/core.py, print_to), with fans,
 // power and codecs or without:
 //
 //	[0] NVIDIA A100-SXM4-80GB | 42'C,  98 %,  298 / 400 W | 79012 / 81920 MB | me:python/12044(60014M)
 //
 // complexity: the line is read once from left to right, and may end to be one at every mark
-func (p *Parser) gpustatLine(line []byte) bool {
+func (g *gpustatState) line(all *gathered, line []byte) bool {
 	if len(line) > 4096 || !bytes.Contains(line, []byte(" MB")) {
 		return false
 	}
@@ -27,20 +27,18 @@ func (p *Parser) gpustatLine(line []byte) bool {
 	if !ok || !isIndex || index > 1023 || !isMemory {
 		return false
 	}
-	if p.gpustat.last >= index || p.clock.Known() {
-		p.gpustat.clock, p.clock = p.clock, evidence.Stamp{} // another reading of all GPUs
+	if g.last >= index || all.clock.Known() {
+		g.clock, all.clock = all.clock, evidence.Stamp{} // another reading of all GPUs
 	}
-	p.gpustat.last = index
-	s := evidence.Sample{At: p.gpustat.clock, UsedBytes: used, UtilizationPercent: -1}
+	g.last = index
+	s := evidence.Sample{At: g.clock, UsedBytes: used, UtilizationPercent: -1}
 	for _, item := range bytes.Split(cells[1], []byte(",")) {
 		if v, rest, ok := amount(item); ok && string(rest[:min(len(rest), 2)]) == " %" {
 			s.UtilizationPercent = float32(v) // a fan's comes before
 		}
 	}
-	u := p.byIndex(Gpustat, index)
+	u := all.reading(Gpustat, index, s, total)
 	u.name = string(bytes.TrimSpace(name))
-	u.read(s, total)
-	p.rows[Gpustat]++
 	if len(cells) == 4 {
 		for _, word := range bytes.Fields(cells[3]) {
 			u.gpustatProcess(s.At, word)

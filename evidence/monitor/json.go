@@ -27,8 +27,8 @@ func ReadJSON(r io.Reader) (*Report, error) {
 		} else if err != nil {
 			return p.Finish(), err
 		}
-		if !p.gpustatReading(reading) && !p.rocmReading(reading) {
-			p.amdReading(reading)
+		if !p.gpustatJSON(reading) && !p.rocmJSON(reading) {
+			p.amdJSON(reading)
 		}
 	}
 }
@@ -51,8 +51,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gpustatReading takes what `gpustat --json` prints, in MiB.
-func (p *Parser) gpustatReading(text []byte) bool {
+// gpustatJSON takes what `gpustat --json` prints, in MiB.
+func (all *gathered) gpustatJSON(text []byte) bool {
 	var reading struct {
 		Time string `json:"query_time"`
 		GPUs []struct {
@@ -78,11 +78,9 @@ func (p *Parser) gpustatReading(text []byte) bool {
 		if g.Index < 0 || g.Index > 1023 {
 			continue
 		}
-		u := p.byIndex(Gpustat, g.Index)
+		s := evidence.Sample{At: at, UsedBytes: bytesOf(g.Used), UtilizationPercent: figure(g.Utilization)}
+		u := all.reading(Gpustat, g.Index, s, bytesOf(g.Total))
 		u.name, u.ids[1] = g.Name, g.UUID
-		u.read(evidence.Sample{At: at, UsedBytes: bytesOf(g.Used), UtilizationPercent: figure(g.Utilization)},
-			bytesOf(g.Total))
-		p.rows[Gpustat]++
 		for _, one := range g.Processes {
 			if one.PID >= 0 {
 				u.process(at, one.PID, []byte(one.Command), bytesOf(one.Used))
@@ -92,8 +90,8 @@ func (p *Parser) gpustatReading(text []byte) bool {
 	return len(reading.GPUs) > 0
 }
 
-// rocmReading takes {"card0": {"VRAM Total Memory (B)": "206141652992", …}}.
-func (p *Parser) rocmReading(text []byte) bool {
+// rocmJSON takes {"card0": {"VRAM Total Memory (B)": "206141652992", …}}.
+func (all *gathered) rocmJSON(text []byte) bool {
 	var cards map[string]map[string]any
 	if json.Unmarshal(text, &cards) != nil {
 		return false
@@ -112,18 +110,17 @@ func (p *Parser) rocmReading(text []byte) bool {
 		used, _ := card["VRAM Total Used Memory (B)"].(string)
 		total, _ := card["VRAM Total Memory (B)"].(string)
 		if used != "" {
-			p.byIndex(RocmSMI, i).read(evidence.Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1},
-				memory([]byte(total), 1))
-			p.rows[RocmSMI]++
+			s := evidence.Sample{UsedBytes: memory([]byte(used), 1), UtilizationPercent: -1}
+			all.reading(RocmSMI, i, s, memory([]byte(total), 1))
 			found = true
 		}
 	}
 	return found
 }
 
-// amdReading takes [{"gpu": 0, "mem_usage": {"total_vram": {"value": 196592, "unit": "MB"}, …}}],
+// amdJSON takes [{"gpu": 0, "mem_usage": {"total_vram": {"value": 196592, "unit": "MB"}, …}}],
 // which newer versions put into {"gpu_data": …}.
-func (p *Parser) amdReading(text []byte) {
+func (all *gathered) amdJSON(text []byte) {
 	type figure struct {
 		Value *float64 `json:"value"`
 	}
@@ -143,7 +140,7 @@ func (p *Parser) amdReading(text []byte) {
 	}
 	for _, g := range list {
 		if used := bytesOf(g.Memory.Used.Value); g.Index >= 0 && g.Index < 1024 && used != Unknown {
-			p.amdGPU(g.Index, evidence.Sample{UsedBytes: used, UtilizationPercent: -1}, bytesOf(g.Memory.Total.Value))
+			all.reading(AMDSMI, g.Index, evidence.Sample{UsedBytes: used, UtilizationPercent: -1}, bytesOf(g.Memory.Total.Value))
 		}
 	}
 }

@@ -25,20 +25,19 @@ const (
 	looseGPUs = 16
 )
 
-// looseRow keeps a row, while no line was anything else.
+// row keeps a row, while no line was anything else.
 //
 // complexity: the line is refused at the first mark that it lacks
-func (p *Parser) looseRow(line []byte) {
-	l := &p.loose
+func (l *looseState) row(all *gathered, line []byte) {
 	if l.foreign || firstByte(line) == 0 {
 		return
 	}
-	if p.clock.Known() && len(line) <= 64 {
+	if all.clock.Known() && len(line) <= 64 {
 		if _, isDate := parseCtime(line); isDate {
 			return // which a loop prints above
 		}
 	}
-	s := evidence.Sample{At: p.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+	s := evidence.Sample{At: all.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 	total, form := Unknown, CSV
 	v, rest, ok := amount(line)
 	switch text := string(bytes.TrimRight(rest[:min(len(rest), 64)], " ")); {
@@ -60,25 +59,25 @@ func (p *Parser) looseRow(line []byte) {
 		return
 	}
 	if l.rows == 0 {
-		l.unit, l.form = p.newUnit(form), form
+		l.unit, l.form = all.newUnit(form), form
 		l.unit.index = 0
 	}
 	if l.rows++; len(l.used) < looseMany {
 		l.used = append(l.used, s.UsedBytes)
 	}
 	l.unit.read(s, total)
-	p.clock = evidence.Stamp{}
+	all.clock = evidence.Stamp{}
 }
 
 // finish takes the rows for one GPU's, or counts them as rows that can't be named.
-func (l *looseState) finish(p *Parser) {
+func (l *looseState) finish(all *gathered) {
 	switch {
-	case l.foreign || len(p.units) > 0 || l.rows+l.counts == 0:
+	case l.foreign || len(all.units) > 0 || l.rows+l.counts == 0:
 	case l.counts == 0 && (l.rows == 1 && l.form == Table || l.rows >= looseFew && l.ofOne() && !l.isTotal()):
-		p.addUnit(l.unit)
-		p.rows[l.form] += l.rows
+		all.addUnit(l.unit)
+		all.rows[l.form] += l.rows
 	case l.rows+l.counts > 1:
-		p.unnamed++
+		all.unnamed++
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 // Finish ends the stream: units that are the same GPU become one. The parser
 // must not be used afterwards.
 func (p *Parser) Finish() *Report {
-	p.query.flushGPU(p)
-	p.xml.flushGPU(p)
-	p.dcgm.finish(p)
-	p.loose.finish(p)
+	p.query.flushGPU(&p.gathered)
+	p.xml.flushGPU(&p.gathered)
+	p.dcgm.finish(&p.gathered)
+	p.loose.finish(&p.gathered)
 	m := merger{gpus: map[int]*unit{}, byBus: map[string]int{}, byUUID: map[string]int{}}
 	for _, u := range p.units {
 		if u.listing != nil {

@@ -36,9 +36,9 @@ var monitorNames = map[string]monitorColumn{
 	"gi_id": monMIG, "ci_id": monMIG,
 }
 
-// monitorHeader reads "# gpu    pwr  gtemp …"; the second line, of units,
+// header reads "# gpu    pwr  gtemp …"; the second line, of units,
 // begins with '#' as well and changes nothing.
-func (p *Parser) monitorHeader(line []byte) bool {
+func (m *monitorState) header(line []byte) bool {
 	if len(line) > 512 {
 		return false
 	}
@@ -49,11 +49,11 @@ func (p *Parser) monitorHeader(line []byte) bool {
 		return false
 	}
 	first := bytes.ToLower(names[0])
-	if p.monitor.form != 0 && (string(first) == "idx" || bytes.HasPrefix(first, []byte("yyyy")) ||
+	if m.form != 0 && (string(first) == "idx" || bytes.HasPrefix(first, []byte("yyyy")) ||
 		bytes.HasPrefix(first, []byte("hh:"))) {
 		return true
 	}
-	state := monitorState{form: Dmon, comma: comma, cells: p.monitor.cells}
+	state := monitorState{form: Dmon, comma: comma, cells: m.cells}
 	gpu, known := false, 0
 	for _, name := range names {
 		c := monitorNames[string(bytes.ToLower(name))]
@@ -73,7 +73,7 @@ func (p *Parser) monitorHeader(line []byte) bool {
 	if !gpu || known < 3 {
 		return false
 	}
-	p.monitor = state
+	*m = state
 	return true
 }
 
@@ -98,37 +98,35 @@ func fieldsOf(fields [][]byte, line []byte, comma bool, n int) [][]byte {
 	}
 }
 
-// monitorRow reads a row; the first line that is neither a row nor blank nor a
+// row reads a row; the first line that is neither a row nor blank nor a
 // comment ends the listing.
-func (p *Parser) monitorRow(line []byte) bool {
-	m := &p.monitor
+func (m *monitorState) row(all *gathered, line []byte) bool {
 	first := firstByte(line)
 	if first == 0 {
 		return true
 	}
 	if first == '#' {
-		if len(bytes.Trim(line, "# ")) > 0 && p.monitorHeader(line) {
+		if len(bytes.Trim(line, "# ")) > 0 && m.header(line) {
 			return true
 		}
 		return false
 	}
 	m.cells = fieldsOf(m.cells, line, m.comma, len(m.columns))
-	if len(m.cells) != len(m.columns) || !p.monitorValues(m.cells) {
-		p.monitor = monitorState{cells: m.cells}
+	if len(m.cells) != len(m.columns) || !m.values(all) {
+		*m = monitorState{cells: m.cells}
 		return false
 	}
 	return true
 }
 
 // complexity: one case for each column of a row
-func (p *Parser) monitorValues(cells [][]byte) bool {
-	m := &p.monitor
+func (m *monitorState) values(all *gathered) bool {
 	gpu, id, part := -1, -1, false
 	var day, clock, command []byte
 	fb := Unknown
 	s := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: -1}
 	for i, c := range m.columns {
-		cell := cells[i]
+		cell := m.cells[i]
 		switch c {
 		case monGPU:
 			v, ok := atoi(string(cell))
@@ -164,8 +162,8 @@ func (p *Parser) monitorValues(cells [][]byte) bool {
 		return false
 	}
 	s.At = monitorTime(day, clock)
-	p.rows[m.form]++
-	u := p.byIndex(m.form, gpu)
+	all.rows[m.form]++
+	u := all.byIndex(m.form, gpu)
 	switch {
 	case m.form == Pmon:
 		u.see(s.At)

@@ -16,14 +16,13 @@ type npuState struct {
 	idle    int
 }
 
-// npuLine reads that table, which has two rows for each chip of Ascend's cards:
+// line reads that table, which has two rows for each chip of Ascend's cards:
 //
 //	| NPU   Name      | Health       | Power(W)  Temp(C)           Hugepages-Usage(page)|
 //	| Chip  Phy-ID    | Bus-Id       | AICore(%) Memory-Usage(MB)  HBM-Usage(MB)        |
 //	| 0     Ascend910 | OK           | 178.8     36                0    / 0             |
 //	| 0     0         | 0000:9D:00.0 | 0         0    / 0          3397 / 65536         |
-func (p *Parser) npuLine(line []byte) bool {
-	n := &p.npu
+func (n *npuState) line(all *gathered, line []byte) bool {
 	if len(line) > 512 {
 		return false
 	}
@@ -41,7 +40,7 @@ func (p *Parser) npuLine(line []byte) bool {
 	case bytes.Contains(line, []byte("Process id")):
 		n.section = processRows
 	case n.section == processRows:
-		if p.npuProcess(cells) {
+		if n.process(all, cells) {
 			n.idle = 0
 			return true
 		}
@@ -50,14 +49,13 @@ func (p *Parser) npuLine(line []byte) bool {
 			return false
 		}
 	case len(cells) == 3:
-		p.npuRow(cells)
+		n.row(all, cells)
 	}
 	return true
 }
 
-// npuRow reads the first row of a chip, or its second.
-func (p *Parser) npuRow(cells [][]byte) {
-	n := &p.npu
+// row reads the first row of a chip, or its second.
+func (n *npuState) row(all *gathered, cells [][]byte) {
 	ids := bytes.Fields(cells[0])
 	if len(ids) == 0 {
 		return
@@ -78,17 +76,15 @@ func (p *Parser) npuRow(cells [][]byte) {
 		}
 	}
 	n.chips[[2]int{n.card, first}] = index
-	s := evidence.Sample{At: p.clock, UsedBytes: Unknown, UtilizationPercent: number(cells[2])}
+	s := evidence.Sample{At: all.clock, UsedBytes: Unknown, UtilizationPercent: number(cells[2])}
 	total := Unknown
 	for _, pair := range pairsOf(cells[2]) { // of the card's DDR, then of its HBM
 		if pair[1] > 0 {
 			s.UsedBytes, total = pair[0]*mib, pair[1]*mib
 		}
 	}
-	p.rows[NPUSMI]++
-	u := p.byIndex(NPUSMI, index)
+	u := all.reading(NPUSMI, index, s, total)
 	u.ids[2], u.name = busID(string(bus)), string(n.name)
-	u.read(s, total)
 }
 
 // pairsOf finds "3397 / 65536" in a cell.
@@ -107,10 +103,10 @@ func pairsOf(cell []byte) (pairs [][2]int64) {
 	return pairs
 }
 
-// npuProcess reads a row of the list:
+// process reads a row of the list:
 //
 //	| 0       0       | 41234      | python       | 61021                     |
-func (p *Parser) npuProcess(cells [][]byte) bool {
+func (n *npuState) process(all *gathered, cells [][]byte) bool {
 	if len(cells) != 4 {
 		return false
 	}
@@ -124,10 +120,10 @@ func (p *Parser) npuProcess(cells [][]byte) bool {
 	if !ok || !ok2 {
 		return false
 	}
-	index, known := p.npu.chips[[2]int{card, chip}]
+	index, known := n.chips[[2]int{card, chip}]
 	if !known {
 		return false
 	}
-	p.byIndex(NPUSMI, index).process(p.clock, pid, bytes.TrimSpace(cells[2]), memory(bytes.TrimSpace(cells[3]), mib))
+	all.byIndex(NPUSMI, index).process(all.clock, pid, bytes.TrimSpace(cells[2]), memory(bytes.TrimSpace(cells[3]), mib))
 	return true
 }

@@ -9,16 +9,16 @@ import (
 
 // nvitopLine reads the table of `nvitop -1`, which is nvidia-smi's but for its
 // lines, its units and its list of processes.
-func (p *Parser) nvitopLine(line []byte) bool {
+func (t *tableState) nvitopLine(all *gathered, line []byte) bool {
 	if len(line) > 4096 {
 		return false
 	}
 	if bytes.Contains(line, []byte("NVITOP")) {
-		p.table = tableState{section: gpuRows, form: Nvitop, width: width(line), clock: p.clock}
-		p.clock = evidence.Stamp{}
+		*t = tableState{section: gpuRows, form: Nvitop, width: width(line), clock: all.clock}
+		all.clock = evidence.Stamp{}
 		return true
 	}
-	if p.table.form != Nvitop || p.table.section == outside {
+	if t.form != Nvitop || t.section == outside {
 		return false
 	}
 	const (
@@ -27,9 +27,9 @@ func (p *Parser) nvitopLine(line []byte) bool {
 	)
 	cells, ok := bytes.CutPrefix(bytes.TrimSpace(line), []byte(bar))
 	if !ok { // a rule, or not of the table
-		kept := p.table.keeps(line, false, slack)
-		if kept && p.table.section == processRows && bytes.HasPrefix(line, []byte("╘")) {
-			p.table = tableState{} // its last one
+		kept := t.keeps(line, false, slack)
+		if kept && t.section == processRows && bytes.HasPrefix(line, []byte("╘")) {
+			*t = tableState{} // its last one
 		}
 		return kept
 	}
@@ -37,15 +37,14 @@ func (p *Parser) nvitopLine(line []byte) bool {
 		cells = cells[:cut]
 	}
 	cells = bytes.ReplaceAll(cells, []byte(bar), []byte("|"))
-	t := &p.table
 	understood := true
 	switch {
 	case bytes.Contains(cells, []byte("Processes:")):
 		t.section = processRows
 	case t.section == processRows:
-		understood = p.nvitopProcess(cells)
+		understood = t.nvitopProcess(all, cells)
 	default:
-		understood = p.gpuRow(cells)
+		understood = t.gpuRow(all, cells)
 	}
 	return t.keeps(line, understood, slack)
 }
@@ -55,8 +54,7 @@ func (p *Parser) nvitopLine(line []byte) bool {
 //
 //	GPU     PID      USER  GPU-MEM %SM  %CPU  %MEM      TIME  COMMAND
 //	  0 1204411 C    lena 58.61GiB  98 100.5   4.1   1:11:22  python train.py
-func (p *Parser) nvitopProcess(line []byte) bool {
-	t := &p.table
+func (t *tableState) nvitopProcess(all *gathered, line []byte) bool {
 	fields := bytes.Fields(line)
 	if len(fields) > 4 && string(fields[0]) == "GPU" {
 		t.between = 0
@@ -79,6 +77,6 @@ func (p *Parser) nvitopProcess(line []byte) bool {
 	if len(rest) > 1 && string(rest[0]) == "days" { // the time is "1.5 days"
 		rest = rest[1:]
 	}
-	p.byIndex(Nvitop, gpu).process(t.clock, id, bytes.Join(rest, []byte(" ")), memory(fields[4], mib))
+	all.byIndex(Nvitop, gpu).process(t.clock, id, bytes.Join(rest, []byte(" ")), memory(fields[4], mib))
 	return true
 }

@@ -62,29 +62,36 @@ func (r *Report) tool() string {
 }
 
 // Parser takes the lines of one stream in order. The zero value is ready.
+// Each form's reader keeps its own state, and hands what it reads to what is
+// gathered for all of them.
 type Parser struct {
-	rows  [formCount]int
-	units []*unit // one per distinct identity, in order of appearance
-	known map[printed]*unit
-
-	processes int // of all units
+	gathered
 
 	table   tableState
 	csv     csvState
 	monitor monitorState
 	query   queryState
 	xml     xmlState
-	clock   evidence.Stamp // the last date line, which dates the table that follows it
 	gpustat gpustatState
 	rocm    rocmState
 	amd     amdState
 	npu     npuState
 	dcgm    dcgmState
 	loose   looseState
-	unnamed int
+}
 
-	driver, cuda string // versions, as the last table or listing says
-	below        int    // rows without anything that names a GPU, below the last date line
+// gathered is what the forms of one stream have shown.
+type gathered struct {
+	rows  [formCount]int
+	units []*unit // one per distinct identity, in order of appearance
+	known map[printed]*unit
+
+	processes int // of all units
+	unnamed   int // rows of which it can't be told which figure is memory
+
+	clock        evidence.Stamp // the last date line, which dates the table that follows it
+	below        int            // rows without anything that names a GPU, below it
+	driver, cuda string         // versions, as the last table or listing says
 }
 
 // Line takes one line without its line feed. The slice is not kept. It tells
@@ -102,23 +109,23 @@ func (p *Parser) Line(_ int, line []byte) bool {
 		return false
 	}
 	if p.xml.inside || bytes.IndexByte(line, '<') >= 0 {
-		if p.xmlLine(line) {
+		if p.xml.line(&p.gathered, line) {
 			return true
 		}
 	}
-	if p.query.inside && p.queryLine(line) {
+	if p.query.inside && p.query.line(&p.gathered, line) {
 		return true
 	}
-	if p.monitor.form != 0 && p.monitorRow(line) {
+	if p.monitor.form != 0 && p.monitor.row(&p.gathered, line) {
 		return true
 	}
-	if p.csv.active && p.csvRow(line) {
+	if p.csv.active && p.csv.row(&p.gathered, line) {
 		return true
 	}
 	if p.startLine(line) {
 		return true
 	}
-	p.looseRow(line)
+	p.loose.row(&p.gathered, line)
 	if p.table.form == Nvitop {
 		p.table.rest()
 	}
@@ -134,19 +141,19 @@ func (p *Parser) Idle() bool {
 
 // dateLine keeps "Tue Jul 14 08:12:38 2026", which nvidia-smi prints above its
 // table. It is not evidence by itself.
-func (p *Parser) dateLine(line []byte) bool {
+func (all *gathered) dateLine(line []byte) bool {
 	if len(line) > 64 {
 		return false
 	}
 	if s, ok := parseCtime(line); ok {
-		p.clock, p.below = s, 0
+		all.clock, all.below = s, 0
 	}
 	return false
 }
 
 // prefixedDate keeps the same from behind a log's time or rank, or a machine's
 // name, where gpustat adds the driver's version.
-func (p *Parser) prefixedDate(line []byte) bool {
+func (all *gathered) prefixedDate(line []byte) bool {
 	const date = len("Tue Jul 14 08:12:38 2026")
 	line = bytes.TrimRight(line, " ")
 	if len(line) > 256 {
@@ -157,7 +164,7 @@ func (p *Parser) prefixedDate(line []byte) bool {
 	}
 	n := len(line)
 	if n > date && n < 256 && line[n-1] >= '0' && line[n-1] <= '9' && line[n-5] == ' ' && line[n-8] == ':' {
-		return p.dateLine(line[n-date:])
+		return all.dateLine(line[n-date:])
 	}
 	return false
 }

@@ -22,23 +22,22 @@ type queryState struct {
 	idle     int
 }
 
-func (p *Parser) queryHeader(line []byte) bool {
+func (q *queryState) header(all *gathered, line []byte) bool {
 	if !bytes.Contains(line, []byte("==NVSMI LOG==")) {
 		return false
 	}
-	p.query.flushGPU(p)
-	p.query = queryState{inside: true}
+	q.flushGPU(all)
+	*q = queryState{inside: true}
 	return true
 }
 
-// queryLine reads "    FB Memory Usage" and "        Used   : 11125 MiB":
+// line reads "    FB Memory Usage" and "        Used   : 11125 MiB":
 // the indentation tells sections from values, and the place of the colon tells
 // values from what others write. Sections that hold nothing to read may be lines
 // of a traceback: they end the section before, and stay nobody's.
-func (p *Parser) queryLine(line []byte) bool {
-	q := &p.query
+func (q *queryState) line(all *gathered, line []byte) bool {
 	if len(line) > 512 {
-		return q.foreign(p)
+		return q.foreign(all)
 	}
 	indent := len(line) - len(bytes.TrimLeft(line, " \t"))
 	if line[0] == '\t' {
@@ -46,11 +45,11 @@ func (p *Parser) queryLine(line []byte) bool {
 	}
 	key, value, hasValue := cutKey(line[min(indent, len(line)):])
 	if indent == 0 {
-		return p.queryTop(line, key, value, hasValue)
+		return q.top(all, line, key, value, hasValue)
 	}
 	switch {
 	case hasValue && !isAligned(line), indent%4 != 0, !hasValue && (indent > 4 || !isTitle(key)):
-		return q.foreign(p)
+		return q.foreign(all)
 	case q.gpu == nil:
 		return hasValue
 	case hasValue:
@@ -101,16 +100,15 @@ func isSection(name string) bool {
 	return false
 }
 
-// queryTop reads the unindented lines: the time, and "GPU 00000000:01:00.0".
-func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
-	q := &p.query
+// top reads the unindented lines: the time, and "GPU 00000000:01:00.0".
+func (q *queryState) top(all *gathered, line, key, value []byte, hasValue bool) bool {
 	switch {
 	case bytes.HasPrefix(line, []byte("==")):
-		return p.queryHeader(line)
+		return q.header(all, line)
 	case bytes.HasPrefix(line, []byte("GPU ")) && bytes.Count(line, []byte{':'}) >= 1 && bytes.IndexByte(line, '.') > 0:
-		q.flushGPU(p)
+		q.flushGPU(all)
 		bus := busID(string(bytes.TrimSpace(line[4:])))
-		q.gpu = p.byBus(Query, bus, q.position)
+		q.gpu = all.byBus(Query, bus, q.position)
 		q.position++
 		q.current = evidence.Sample{At: q.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 		q.total, q.section, q.idle = Unknown, "", 0
@@ -119,20 +117,20 @@ func (p *Parser) queryTop(line, key, value []byte, hasValue bool) bool {
 		q.clock, _ = parseStamp(value)
 		return true
 	case hasValue && string(key) == "Driver Version":
-		p.driver = version(value)
+		all.driver = version(value)
 		return true
 	case hasValue && string(key) == "CUDA Version":
-		p.cuda = version(value)
+		all.cuda = version(value)
 		return true
 	case hasValue && string(key) == "Attached GPUs":
 		return true
 	}
-	return q.foreign(p)
+	return q.foreign(all)
 }
 
-func (q *queryState) foreign(p *Parser) bool {
+func (q *queryState) foreign(all *gathered) bool {
 	if q.idle++; q.idle > foreignLines {
-		q.flushGPU(p)
+		q.flushGPU(all)
 		q.inside = false
 	}
 	return false
@@ -203,12 +201,12 @@ func (q *queryState) flushProcess() {
 	q.pid, q.name = 0, q.name[:0]
 }
 
-func (q *queryState) flushGPU(p *Parser) {
+func (q *queryState) flushGPU(all *gathered) {
 	if q.gpu == nil {
 		return
 	}
 	q.flushProcess()
-	p.rows[Query]++
+	all.rows[Query]++
 	q.gpu.read(q.current, q.total)
 	q.gpu = nil
 }

@@ -15,7 +15,7 @@ type rocmState struct {
 	partition string
 }
 
-// rocmLine reads `rocm-smi --showmeminfo vram` and the table of all GPUs, which
+// line reads `rocm-smi --showmeminfo vram` and the table of all GPUs, which
 // has VRAM in percent alone:
 //
 //	GPU[0]		: VRAM Total Memory (B): 206141652992
@@ -23,13 +23,12 @@ type rocmState struct {
 //
 //	Device  Node  IDs …  Power … PwrCap  VRAM%  GPU%
 //	0       2     0x74a1,   28851  41.0°C  142.0W …  750.0W  91%    99%
-func (p *Parser) rocmLine(line []byte) bool {
-	s := &p.rocm
+func (s *rocmState) line(all *gathered, line []byte) bool {
 	if len(line) > 512 {
 		return false
 	}
 	if text, ok := bytes.CutPrefix(line, []byte("GPU[")); ok {
-		return p.rocmValue(text)
+		return s.value(all, text)
 	}
 	if bytes.Contains(line, []byte("VRAM%")) && bytes.Contains(line, []byte("GPU%")) {
 		s.concise = true
@@ -51,29 +50,27 @@ func (p *Parser) rocmLine(line []byte) bool {
 	if !ok || index > 1023 {
 		return false
 	}
-	p.rocmPartition(line)
+	s.parts(line)
 	reading := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: number(fields[len(fields)-1])}
-	p.byIndex(RocmSMI, index).read(reading, Unknown)
-	p.rows[RocmSMI]++
+	all.reading(RocmSMI, index, reading, Unknown)
 	return true
 }
 
-// rocmPartition notes how the cards are divided, also where the head of that table
+// parts notes how the cards are divided, also where the head of that table
 // was cut off; it takes no line.
-func (p *Parser) rocmPartition(line []byte) bool {
+func (s *rocmState) parts(line []byte) bool {
 	if len(line) > 60 && bytes.Contains(line, []byte("NPS")) {
 		for _, mode := range [...]string{"CPX,", "DPX,", "QPX,", "TPX,"} {
 			if bytes.Contains(line, []byte(mode)) {
-				p.rocm.partition = mode[:3]
+				s.partition = mode[:3]
 			}
 		}
 	}
 	return false
 }
 
-// rocmValue reads what follows "GPU[".
-func (p *Parser) rocmValue(text []byte) bool {
-	s := &p.rocm
+// value reads what follows "GPU[".
+func (s *rocmState) value(all *gathered, text []byte) bool {
 	number, text, _ := bytes.Cut(text, []byte("]"))
 	index, ok := atoi(string(number))
 	if !ok || index > 1023 {
@@ -90,7 +87,6 @@ func (p *Parser) rocmValue(text []byte) bool {
 	if s.gpu != index {
 		s.total = Unknown
 	}
-	p.byIndex(RocmSMI, index).read(evidence.Sample{UsedBytes: memory(used, 1), UtilizationPercent: -1}, s.total)
-	p.rows[RocmSMI]++
+	all.reading(RocmSMI, index, evidence.Sample{UsedBytes: memory(used, 1), UtilizationPercent: -1}, s.total)
 	return true
 }

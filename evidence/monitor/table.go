@@ -42,11 +42,10 @@ const (
 	processRows
 )
 
-// tableLine reads one line of the table, which begins with '|' or '+', perhaps
+// line reads one line of the table, which begins with '|' or '+', perhaps
 // behind a prefix. A line of another width is the table's only if it is a row
 // beyond doubt, of a table copied by hand: others draw lines between bars, too.
-func (p *Parser) tableLine(line []byte) bool {
-	t := &p.table
+func (t *tableState) line(all *gathered, line []byte) bool {
 	bar := bytes.IndexAny(line, "|+")
 	if bar < 0 || len(line) > 1024 {
 		t.rest()
@@ -54,9 +53,9 @@ func (p *Parser) tableLine(line []byte) bool {
 	}
 	cells := line[bar:]
 	if form, ok := titleOf(cells); ok {
-		*t = tableState{form: form, section: gpuRows, prefixed: bar > 0, width: width(cells), clock: p.clock}
-		p.driver, p.cuda = versionAfter(cells, "Driver Version:"), versionAfter(cells, "CUDA Version:")
-		p.clock = evidence.Stamp{}
+		*t = tableState{form: form, section: gpuRows, prefixed: bar > 0, width: width(cells), clock: all.clock}
+		all.driver, all.cuda = versionAfter(cells, "Driver Version:"), versionAfter(cells, "CUDA Version:")
+		all.clock = evidence.Stamp{}
 		return true
 	}
 	if t.section == outside {
@@ -65,17 +64,17 @@ func (p *Parser) tableLine(line []byte) bool {
 			return false
 		}
 		*t = tableState{section: section, prefixed: bar > 0, headless: true, alone: section != gpuRows, width: width(cells),
-			clock: p.clock}
-		p.clock = evidence.Stamp{}
+			clock: all.clock}
+		all.clock = evidence.Stamp{}
 	}
 	if cells[0] == '+' && t.section == processRows {
-		p.endOfList()
+		t.endOfList()
 	}
 	if end := bytes.TrimRight(cells, " \t"); end[len(end)-1] != '|' && end[len(end)-1] != '+' {
 		t.rest() // a bar that docker compose puts before every line, or a progress bar's
 		return false
 	}
-	return t.keeps(cells, cells[0] != '+' && p.tableRow(cells), 0)
+	return t.keeps(cells, cells[0] != '+' && t.row(all, cells), 0)
 }
 
 // versionAfter is a version behind its name in the head of a table, "" where there is none.
@@ -105,28 +104,27 @@ func (t *tableState) keeps(line []byte, understood bool, slack int64) bool {
 	return true
 }
 
-// tableRow reads a row, or the title of a part; false when it holds neither.
-func (p *Parser) tableRow(cells []byte) bool {
-	t := &p.table
+// row reads a row, or the title of a part; false when it holds neither.
+func (t *tableState) row(all *gathered, cells []byte) bool {
 	switch {
 	case bytes.Contains(cells, []byte("MIG devices")):
 		t.section = migRows
 	case bytes.Contains(cells, []byte("Processes:")), bytes.Contains(cells, []byte("Compute processes")):
 		t.section = processRows
 		t.ids, t.ruled, t.processes = false, false, 0
-		if p.clock.Known() { // of lists that follow one another without the GPUs' rows
-			t.clock, p.clock = p.clock, evidence.Stamp{}
+		if all.clock.Known() { // of lists that follow one another without the GPUs' rows
+			t.clock, all.clock = all.clock, evidence.Stamp{}
 		}
 	case t.section == migRows:
-		p.migRow(cells)
+		t.migRow(all, cells)
 	case t.section == gpuRows && t.headless && bytes.Count(cells, []byte{'|'}) == 2:
-		return p.processRow(cells)
+		return t.processRow(all, cells)
 	case t.section == gpuRows:
-		return p.gpuRow(cells)
+		return t.gpuRow(all, cells)
 	case t.section == processRows && bytes.HasPrefix(cells, []byte("|==")):
 		t.ruled = true
 	case t.section == processRows:
-		return p.processRow(cells)
+		return t.processRow(all, cells)
 	default:
 		return false
 	}
@@ -192,8 +190,7 @@ func isProcessRow(line []byte) bool {
 
 // endOfList ends a process list, which may have had no row: old drivers print it
 // blank where newer ones say that they found no process.
-func (p *Parser) endOfList() {
-	t := &p.table
+func (t *tableState) endOfList() {
 	if t.ruled && t.processes == 0 {
 		t.unlisted()
 	}
@@ -224,13 +221,12 @@ func isGPUHead(line []byte) bool {
 //
 //	|   0  NVIDIA L40S         Off | 00000000:01:00.0 Off |        0 |
 //	| N/A   54C    P0  110W / 350W | 1235MiB /  46068MiB  |  9%  Default |
-func (p *Parser) gpuRow(line []byte) bool {
+func (t *tableState) gpuRow(all *gathered, line []byte) bool {
 	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
 	if len(cells) < 2 {
 		return false
 	}
-	t := &p.table
-	if t.gpu != nil && p.figureRow(cells) {
+	if t.gpu != nil && t.figureRow(all, cells) {
 		t.gpu = nil
 		return true
 	}
@@ -240,7 +236,7 @@ func (p *Parser) gpuRow(line []byte) bool {
 		bytes.Count(bus[0], []byte(":")) == 0 || index < 0 || index > 1023 {
 		return false
 	}
-	u := p.byIndex(t.form, int(index))
+	u := all.byIndex(t.form, int(index))
 	u.ids[2] = busID(string(bus[0]))
 	u.name = fullName(tableName(rest), u.name)
 	t.gpu = u
@@ -261,8 +257,8 @@ func tableName(b []byte) string {
 
 // figureRow looks for the cell with "used / total"; a GPU without memory of
 // its own prints "Not Supported" or "N/A" there.
-func (p *Parser) figureRow(cells [][]byte) bool {
-	s := evidence.Sample{At: p.table.clock, UsedBytes: Unknown, UtilizationPercent: -1}
+func (t *tableState) figureRow(all *gathered, cells [][]byte) bool {
+	s := evidence.Sample{At: t.clock, UsedBytes: Unknown, UtilizationPercent: -1}
 	total, found := Unknown, false
 	for i, cell := range cells {
 		slash := bytes.IndexByte(cell, '/')
@@ -282,10 +278,10 @@ func (p *Parser) figureRow(cells [][]byte) bool {
 	if !found {
 		return false
 	}
-	p.rows[p.table.form]++
-	p.table.gpu.read(s, total)
-	if len(p.table.listed) < maxUnits {
-		p.table.listed = append(p.table.listed, tableReading{p.table.gpu, s.UsedBytes})
+	all.rows[t.form]++
+	t.gpu.read(s, total)
+	if len(t.listed) < maxUnits {
+		t.listed = append(t.listed, tableReading{t.gpu, s.UsedBytes})
 	}
 	return true
 }
@@ -293,7 +289,7 @@ func (p *Parser) figureRow(cells [][]byte) bool {
 // migRow reads an instance's row; the one below is of BAR1:
 //
 //	|  0    1   0   0  |           39900MiB / 40192MiB    | 42      0 |  3   0    2    0    0 |
-func (p *Parser) migRow(line []byte) {
+func (t *tableState) migRow(all *gathered, line []byte) {
 	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
 	ids := bytes.Fields(cells[0])
 	if len(cells) < 3 || len(ids) != 4 {
@@ -305,10 +301,10 @@ func (p *Parser) migRow(line []byte) {
 	if !ok || gpu > 1023 || !isInstance || !isMemory {
 		return // a further compute instance of the same memory
 	}
-	if p.table.alone {
-		p.rows[p.table.form]++
+	if t.alone {
+		all.rows[t.form]++
 	}
-	p.byIndex(p.table.form, gpu).instance(gi, used, total)
+	all.byIndex(t.form, gpu).instance(gi, used, total)
 }
 
 // maxInstances is more than any GPU can be divided into.
@@ -334,8 +330,7 @@ func (u *unit) instance(gi int, used, total int64) {
 //	|    0     20037      C   python                  538MiB |
 //
 // complexity: the row is read once from left to right, and may end to be one at every cell
-func (p *Parser) processRow(line []byte) bool {
-	t := &p.table
+func (t *tableState) processRow(all *gathered, line []byte) bool {
 	line = bytes.Trim(line, "| \t")
 	if bytes.HasPrefix(line, []byte("GPU")) && bytes.Contains(line, []byte(" PID ")) {
 		t.ids = t.ids || bytes.Contains(line, []byte(" GI ")) || bytes.Contains(line, []byte("CI "))
@@ -381,9 +376,9 @@ func (p *Parser) processRow(line []byte) bool {
 	}
 	t.processes++
 	if t.alone {
-		p.rows[t.form]++
+		all.rows[t.form]++
 	}
-	u := p.byIndex(t.form, gpu)
+	u := all.byIndex(t.form, gpu)
 	u.unlisted = 0
 	u.process(t.clock, id, bytes.TrimSpace(line), used)
 	if process := u.processes[id]; process != nil && isInstance {

@@ -42,28 +42,36 @@ type process struct {
 	name string
 }
 
-func (p *Parser) newUnit(form Form) *unit {
-	return &unit{form: form, index: -1, position: -1, count: &p.processes}
+func (all *gathered) newUnit(form Form) *unit {
+	return &unit{form: form, index: -1, position: -1, count: &all.processes}
 }
 
 // addUnit remembers a new identity, or hands back the last one when there are
 // more than any machine has.
-func (p *Parser) addUnit(u *unit) *unit {
-	if len(p.units) >= maxUnits {
-		return p.units[len(p.units)-1]
+func (all *gathered) addUnit(u *unit) *unit {
+	if len(all.units) >= maxUnits {
+		return all.units[len(all.units)-1]
 	}
-	p.units = append(p.units, u)
+	all.units = append(all.units, u)
 	return u
 }
 
 // byIndex finds the unit of a form that prints the index itself.
-func (p *Parser) byIndex(form Form, index int) *unit {
-	return p.unitOf(printed{form: form, index: index}, -1)
+func (all *gathered) byIndex(form Form, index int) *unit {
+	return all.unitOf(printed{form: form, index: index}, -1)
 }
 
 // byBus finds the unit of -q or XML, which print no index but a bus id.
-func (p *Parser) byBus(form Form, bus string, position int) *unit {
-	return p.unitOf(printed{form, -1, bus}, position)
+func (all *gathered) byBus(form Form, bus string, position int) *unit {
+	return all.unitOf(printed{form, -1, bus}, position)
+}
+
+// reading takes one of a form that prints the index.
+func (all *gathered) reading(form Form, index int, s evidence.Sample, total int64) *unit {
+	all.rows[form]++
+	u := all.byIndex(form, index)
+	u.read(s, total)
+	return u
 }
 
 // printed is what a form prints of a GPU that tells it from the others.
@@ -73,20 +81,20 @@ type printed struct {
 	bus   string
 }
 
-func (p *Parser) unitOf(id printed, position int) *unit {
-	if u := p.known[id]; u != nil {
+func (all *gathered) unitOf(id printed, position int) *unit {
+	if u := all.known[id]; u != nil {
 		return u
 	}
-	u := p.newUnit(id.form)
+	u := all.newUnit(id.form)
 	u.index, u.ids[2], u.position = id.index, id.bus, position
-	if len(p.units) >= maxUnits {
-		return p.addUnit(u)
+	if len(all.units) >= maxUnits {
+		return all.addUnit(u)
 	}
-	if p.known == nil {
-		p.known = map[printed]*unit{}
+	if all.known == nil {
+		all.known = map[printed]*unit{}
 	}
-	p.known[id] = u
-	return p.addUnit(u)
+	all.known[id] = u
+	return all.addUnit(u)
 }
 
 // read takes one reading of the GPU itself.
@@ -172,15 +180,15 @@ func betterName(a, b string) string {
 }
 
 // addRow files a CSV row under its GPU.
-func (p *Parser) addRow(r *row, form Form, l *listing) {
-	p.rows[form]++
-	if p.clock.Known() && l.nameless() && !r.at.Known() {
+func (all *gathered) addRow(r *row, form Form, l *listing) {
+	all.rows[form]++
+	if all.clock.Known() && l.nameless() && !r.at.Known() {
 		// one run of nvidia-smi over all GPUs, whose order is what names them
-		r.ids[0], r.at = strconv.AppendInt(nil, int64(p.below), 10), p.clock
-		p.below++
+		r.ids[0], r.at = strconv.AppendInt(nil, int64(all.below), 10), all.clock
+		all.below++
 		l.below, l.present[0] = true, true
 	}
-	u := p.rowUnit(r, form, l)
+	u := all.rowUnit(r, form, l)
 	l.join(u, r)
 	if form == AppsCSV {
 		u.process(r.at, r.pid, r.process, r.memory)
@@ -191,7 +199,7 @@ func (p *Parser) addRow(r *row, form Form, l *listing) {
 
 // rowUnit finds the row's GPU by all its id columns together. Rows come in
 // the same order again and again, so the next one is tried first.
-func (p *Parser) rowUnit(r *row, form Form, l *listing) *unit {
+func (all *gathered) rowUnit(r *row, form Form, l *listing) *unit {
 	if l.next >= len(l.units) {
 		l.next = 0
 	}
@@ -202,7 +210,7 @@ func (p *Parser) rowUnit(r *row, form Form, l *listing) *unit {
 			return u
 		}
 	}
-	u := p.newUnit(form)
+	u := all.newUnit(form)
 	u.listing, u.position = l, len(l.units)
 	for k := range r.ids {
 		u.ids[k] = string(r.ids[k])
@@ -213,7 +221,7 @@ func (p *Parser) rowUnit(r *row, form Form, l *listing) *unit {
 	}
 	l.units = append(l.units, u)
 	l.next = len(l.units)
-	return p.addUnit(u)
+	return all.addUnit(u)
 }
 
 // nameless tells rows that don't say of which GPU they are.

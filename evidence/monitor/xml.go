@@ -33,9 +33,8 @@ type xmlProcess struct {
 // xmlDepth bounds the nesting; nvidia-smi's own is 6.
 const xmlDepth = 32
 
-// xmlLine reads the tags of a line; false when it has none of nvidia-smi's.
-func (p *Parser) xmlLine(line []byte) bool {
-	x := &p.xml
+// line reads the tags of a line; false when it has none of nvidia-smi's.
+func (x *xmlState) line(all *gathered, line []byte) bool {
 	if i := bytes.Index(line, []byte("<nvidia_smi_log")); i >= 0 {
 		x.prefix = len(bytes.TrimRight(line[:i], " \t"))
 		line = line[i:]
@@ -43,7 +42,7 @@ func (p *Parser) xmlLine(line []byte) bool {
 		return bytes.Contains(line, []byte("<!DOCTYPE nvidia_smi_log"))
 	} else if !x.owns(line) {
 		if x.foreign++; x.foreign > foreignLines {
-			x.flushGPU(p)
+			x.flushGPU(all)
 			*x = xmlState{}
 		}
 		return false
@@ -64,7 +63,7 @@ func (p *Parser) xmlLine(line []byte) bool {
 		if next := bytes.IndexByte(line, '<'); next >= 0 {
 			text = line[:next]
 		}
-		p.xmlTag(tag, bytes.TrimSpace(text))
+		x.tag(all, tag, bytes.TrimSpace(text))
 	}
 }
 
@@ -82,26 +81,25 @@ func (x *xmlState) owns(line []byte) bool {
 	return n > 0 && bytes.HasPrefix(line[open:], []byte("</"+x.path[n-1]+">"))
 }
 
-func (p *Parser) xmlTag(tag, text []byte) {
-	x := &p.xml
+func (x *xmlState) tag(all *gathered, tag, text []byte) {
 	if len(tag) == 0 || tag[0] == '?' || tag[0] == '!' || tag[len(tag)-1] == '/' {
 		return
 	}
 	if tag[0] == '/' {
-		p.xmlEnd(string(tag[1:]))
+		x.end(all, string(tag[1:]))
 		return
 	}
 	name, attributes, _ := bytes.Cut(tag, []byte(" "))
 	element := string(name)
 	switch {
 	case element == "nvidia_smi_log":
-		x.flushGPU(p)
+		x.flushGPU(all)
 		*x = xmlState{inside: true, prefix: x.prefix}
 		return
 	case !x.inside:
 		return
 	case element == "gpu" && bytes.Contains(attributes, []byte("id=")):
-		p.xmlGPU(attributes)
+		x.begin(all, attributes)
 		return
 	}
 	if len(x.path) < xmlDepth {
@@ -115,12 +113,11 @@ func (p *Parser) xmlTag(tag, text []byte) {
 	}
 }
 
-func (p *Parser) xmlGPU(attributes []byte) {
-	x := &p.xml
-	x.flushGPU(p)
+func (x *xmlState) begin(all *gathered, attributes []byte) {
+	x.flushGPU(all)
 	_, id, _ := bytes.Cut(attributes, []byte("id="))
 	id = bytes.Trim(id, "\"' ")
-	x.gpu = p.byBus(XML, busID(string(id)), x.position)
+	x.gpu = all.byBus(XML, busID(string(id)), x.position)
 	x.position++
 	x.path = x.path[:0]
 	x.current = evidence.Sample{At: x.clock, UsedBytes: Unknown, UtilizationPercent: -1}
@@ -173,13 +170,12 @@ func (x *xmlState) processValue(element string, text []byte) {
 	}
 }
 
-func (p *Parser) xmlEnd(element string) {
-	x := &p.xml
+func (x *xmlState) end(all *gathered, element string) {
 	switch element {
 	case "gpu":
-		x.flushGPU(p)
+		x.flushGPU(all)
 	case "nvidia_smi_log":
-		x.flushGPU(p)
+		x.flushGPU(all)
 		x.inside = false
 	case "process_info":
 		if x.gpu != nil && x.process.pid >= 0 {
@@ -195,11 +191,11 @@ func (p *Parser) xmlEnd(element string) {
 	}
 }
 
-func (x *xmlState) flushGPU(p *Parser) {
+func (x *xmlState) flushGPU(all *gathered) {
 	if x.gpu == nil {
 		return
 	}
-	p.rows[XML]++
+	all.rows[XML]++
 	x.gpu.read(x.current, x.total)
 	x.gpu, x.path = nil, x.path[:0]
 }
