@@ -38,8 +38,6 @@ func cost(ctx context.Context, run Run, stores *store.Pool) int64 {
 
 // plainSize is the size of what a file holds, uncompressed, as far as its
 // container tells.
-//
-// complexity: one branch for each container
 func plainSize(ctx context.Context, name string, stores *store.Pool) int64 {
 	f, err := stores.Read(ctx, name)
 	if err != nil {

@@ -154,8 +154,6 @@ type walker struct {
 
 // folder adds what lies below a folder. Links are not followed: what they lead
 // to would count twice.
-//
-// complexity: one branch for each kind of entry
 func (w *walker) folder(name string, depth int) error {
 	if err := w.ctx.Err(); err != nil {
 		return err

@@ -78,8 +78,6 @@ func experimentOf(place string) string {
 }
 
 // withoutNumbers takes out of one element what numbers a run.
-//
-// complexity: one branch for each kind of word
 func withoutNumbers(element string) string {
 	if element == ".." || element == "." {
 		return element

@@ -38,8 +38,7 @@ const (
 
 // kindOf tells what a file may be from its name, its first bytes (sniff.HeadBytes, or
 // all of a shorter one) and its last bytes, which may be missing.
-//
-// complexity: one branch for each kind of file, the surest first
+// The surest kind is tried first.
 func kindOf(name string, head, tail []byte) fileKind {
 	plain, packed, torn := uncompressed(head)
 	named := sniff.CalledRecording(name)

@@ -322,8 +322,7 @@ func (b *Budget) peak() {
 }
 
 // stage is the part of the model on one pipeline rank.
-//
-// complexity: what lies outside the blocks belongs to the first stage, the last or both
+// What lies outside the blocks belongs to the first stage, the last or both.
 func (p *plan) stage(blocks []*block, first, last bool) *plan {
 	q := *p
 	m := *p.model

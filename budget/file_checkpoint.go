@@ -27,8 +27,6 @@ const (
 
 // ReadCheckpoint lists the tensors of a checkpoint: a .safetensors file, its
 // index, or a .pt file of PyTorch's zip format. Only headers are read.
-//
-// complexity: one branch for each format
 func ReadCheckpoint(path string) ([]Tensor, error) {
 	path, err := wholeOf(path)
 	if err != nil {
@@ -268,8 +266,6 @@ func FromTensors(ts []Tensor) (*Config, error) {
 }
 
 // fromShapes assumes a Llama-like decoder of the tensors' sizes.
-//
-// complexity: one branch for each size, by whatever its tensors may be called
 func fromShapes(ts []Tensor) (*Config, error) {
 	var total, h, v, inner, kv, layers, count int64
 	for _, t := range ts {

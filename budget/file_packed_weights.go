@@ -26,8 +26,6 @@ type share struct{ bytes, elements int64 }
 
 // quantization reads the configuration's quantization_config, nil without one.
 // Layouts are those of Transformers' quantizers (quantizers/, integrations/).
-//
-// complexity: one branch for each method
 func (c *Config) quantization() *quantization {
 	m, _ := c.fields["quantization_config"].(map[string]any)
 	if t, ok := c.fields["text_config"].(map[string]any); ok && m == nil {

@@ -127,8 +127,6 @@ func readTorchPickle(data []byte) (ts []Tensor, err error) {
 var wrappers = []string{"state_dict", "model_state_dict", "model", "module"}
 
 // collect walks dictionaries down to tensors.
-//
-// complexity: one branch for each kind of dictionary and entry
 func collect(ts []Tensor, prefix string, v any, depth int) ([]Tensor, error) {
 	if depth > 6 || len(ts) > maxTensors {
 		return ts, nil
@@ -186,8 +184,6 @@ const objectBytes = 64
 
 // scanPickle checks the lengths that opcodes announce, and that there is memory for what they
 // make, before anything is allocated for them.
-//
-// complexity: one branch for each kind of operand
 func scanPickle(data []byte) error {
 	most := debug.SetMemoryLimit(-1) / objectBytes // of the whole program
 	for i, ops := 0, int64(0); i < len(data); ops++ {

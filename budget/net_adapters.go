@@ -193,8 +193,7 @@ func (m *machine) addBias(y, b *value) *value {
 
 // addAdapters freezes the model, but for modules that are trained in full, and hangs
 // adapters on the layers that the setting names.
-//
-// complexity: a layer is named in several ways, and each name that is none is refused
+// A layer is named in several ways, and each name that is none is refused.
 func (p *plan) addAdapters() error {
 	if !p.adapts() {
 		return nil

@@ -73,8 +73,6 @@ type shape struct {
 
 // forward is the module on x (memory the source of keys and values, x itself
 // for self-attention).
-//
-// complexity: one step for each thing that an attention may have
 func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.relative != nil {
 		return a.disentangle(m, x, s)
@@ -204,8 +202,7 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 
 // fusedKernel is scaled_dot_product_attention: flash in half types without a
 // mask, the memory-efficient kernel otherwise.
-//
-// complexity: what kernels keep depends on mask, type, heads and family at once
+// What kernels keep depends on mask, type, heads and family at once.
 func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	masked := s.masked || a.window > 0 && a.window <= s.keys
 	if m.opts.Attention == "flash" { // its own kernels know windows and padding without a mask
@@ -315,8 +312,6 @@ func pickHead(m *machine, x, whole *value) *value {
 }
 
 // eager writes the scores out.
-//
-// complexity: one step for each thing that a family's eager code may do
 func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 	rep := a.heads / a.kv
 	if a.broadcast {

@@ -271,8 +271,6 @@ func (b *builder) drop(name string) float64 {
 }
 
 // buildDecoder builds the network of a row.
-//
-// complexity: one branch for each thing that a row may have besides its layers
 func buildDecoder(b *builder, d decoder) {
 	c, m := b.c, b.m
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
@@ -451,8 +449,6 @@ func (b *builder) embedding(name string, vocab, width int64) {
 }
 
 // decoderHead puts the head on.
-//
-// complexity: one branch for each kind of head
 func (b *builder) decoderHead(d *decoder, kind headKind) {
 	c, m := b.c, b.m
 	switch kind {

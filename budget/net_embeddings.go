@@ -27,7 +27,6 @@ func (r *run) arriving() *value {
 	return x
 }
 
-// complexity: one step for each thing that embeddings may have
 func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*value) {
 	m := r.m
 	t := batch * seq
@@ -101,8 +100,7 @@ func (r *run) positionBias(a *attention, seq int64) *value {
 
 // masks makes the masks that eager attention, padding and windows need: one
 // for the layers that see everything, one for those with a window.
-//
-// complexity: which masks there are depends on kernel, padding, windows and family at once
+// Which masks there are depends on kernel, padding, windows and family at once.
 func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 	m, at := r.m, mod.first()
 	if at == nil {

@@ -4,7 +4,6 @@ import "strings"
 
 // Encoder-decoders: m is the decoder, m.encoder the encoder.
 
-// complexity: one branch for each kind of head and activation
 func buildT5(b *builder) {
 	c, m := b.c, b.m
 	if !b.need("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads") {

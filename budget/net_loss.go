@@ -195,7 +195,6 @@ func (r *run) summary(mod *model, x *value) *value {
 	return y
 }
 
-// complexity: one step for each thing that a head may have
 func (r *run) projected(h *value) *value {
 	m, mod := r.m, r.mod
 	x := m.gatherTokens(h)
@@ -266,8 +265,7 @@ func (m *machine) allWords(x *value, n int64) *value {
 
 // lossOf is cross entropy: the float32 copy, its log-softmax, one number.
 // Unnamed logits go as soon as the copy is made.
-//
-// complexity: whose implementation it is decides which copies there are
+// Whose implementation it is decides which copies there are.
 func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	m := r.m
 	if m.phase != Backward {

@@ -33,8 +33,6 @@ func (w *waves) frames(samples int64) int64 {
 }
 
 // buildWaves is wav2vec2 and its kin.
-//
-// complexity: one step for each part that a configuration may add or leave out
 func buildWaves(b *builder) {
 	c, m := b.c, b.m
 	if !b.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "num_conv_pos_embeddings",

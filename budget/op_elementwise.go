@@ -96,8 +96,7 @@ func (m *machine) weightGrad(w *value) Category {
 
 // linear is F.linear: x of t rows times [out, in], with or without a bias.
 // With a bias the product is one addmm with a fused epilogue.
-//
-// complexity: what is saved, and what is made in backward, depends on what needs gradients
+// What is saved, and what is made in backward, depends on what needs gradients.
 func (m *machine) linear(x *value, l *linear) *value {
 	in := m.cast(x, m.narrow(x.e))
 	w := m.weight(l.weight)

@@ -296,8 +296,6 @@ func (v *value) edge() edge {
 // record puts a node on the tape: outputs outs, inputs ins, saved storages,
 // and the function that turns output gradients into input gradients. A nil
 // in the result means that no gradient flows there.
-//
-// complexity: a graph is built, left out or replayed, and saved tensors stay or go away
 func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func(m *machine, g []*storage) []*storage) {
 	turned := m.transposed
 	m.transposed = false

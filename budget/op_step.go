@@ -37,8 +37,6 @@ func (r *run) trainStep() {
 }
 
 // forward runs the model and the loss.
-//
-// complexity: where the loss is worked out depends on how
 func (r *run) forward() *forward {
 	m, p := r.m, r.p
 	m.tape, m.accum = nil, map[*parameter]*pending{}
@@ -289,8 +287,6 @@ func (m *machine) seed(v *value) {
 }
 
 // body runs embeddings, layers and the last norm.
-//
-// complexity: one step for each thing that a stack may have around its layers
 func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
 	x, names := r.embeddings(mod, b, batch, seq)

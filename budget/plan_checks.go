@@ -81,7 +81,6 @@ func (s Setting) recomputes() bool {
 	return n || s.Checkpointing == "full" || s.Checkpointing == "offload"
 }
 
-// complexity: one case for each field
 func (s Setting) checkNumbers() error {
 	for _, n := range []struct {
 		name string
@@ -122,7 +121,6 @@ func (s Setting) checkNumbers() error {
 	return nil
 }
 
-// complexity: one case for each way of dividing
 func (s Setting) checkRanks() error {
 	dp := s.GPUs / (s.TP * s.PP) // context-parallel ranks have the same weights, too
 	switch {
@@ -156,7 +154,6 @@ func (s Setting) checkRanks() error {
 	return nil
 }
 
-// complexity: one case for each pair that excludes each other
 func (s Setting) checkPrecision() error {
 	quantised := s.Precision == "int8" || s.Precision == "int4"
 	switch {

@@ -6,8 +6,7 @@ import (
 )
 
 // freeze leaves the first blocks of a model, and what is before them, as they are.
-//
-// complexity: what cannot be frozen is refused with the reason
+// What cannot be frozen is refused with the reason.
 func (s Setting) freeze(mod *model) error {
 	switch {
 	case s.Freeze == 0:

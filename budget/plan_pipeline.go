@@ -76,8 +76,7 @@ type move struct {
 
 // moves are a rank's, for as many micro-batches as show the most that it ever holds: after
 // the first ones go forward, forward and backward take turns.
-//
-// complexity: each schedule counts its first forwards in its own way
+// Each schedule counts its first forwards in its own way.
 func (s Setting) moves(rank int64) []move {
 	m, per := s.microBatches(), s.chunksPerRank()
 	ahead := min(m, s.PP-rank)

@@ -155,8 +155,6 @@ type search struct {
 }
 
 // plans are those of a way that fit, the fastest first.
-//
-// complexity: each thing that is searched is a loop
 func (v *search) plans(s Setting, of int, precisions []string) []Plan {
 	var plans []Plan
 	w := ways[of]

@@ -472,8 +472,6 @@ func (p *plan) rootBytes() int64 {
 // reduceGradient hands a finished gradient to the ranks: with FSDP and ZeRO 3 it waits for
 // its group, with ZeRO 2 each keeps its part only. Gradients that go to host memory, or
 // whose optimizer step comes at once, stay nowhere.
-//
-// complexity: who reduces decides when
 func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 	switch {
 	case p == nil:

@@ -167,8 +167,6 @@ func reserveFactor(s Setting) float64 {
 
 // Solve finds the largest batch or sequence, or the fewest GPUs, for a device,
 // and the setting with it; 0 and the setting as it is when none fits.
-//
-// complexity: three things to solve for, each with its unit and its search
 func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
 	s, err := c.complete(s)
 	if err != nil {

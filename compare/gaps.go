@@ -65,8 +65,7 @@ func (g *gaps) matters(difference int64) bool {
 func abs(n int64) int64 { return max(n, -n) }
 
 // reason is the cause of a difference, "" when none is known.
-//
-// complexity: a flat list of causes, of which the first that fits is told
+// The first cause that fits is told.
 func (g *gaps) reason(c classify.Category, more int64) string {
 	if more > 0 {
 		if why := g.held(c, more); why != "" {

@@ -68,8 +68,6 @@ func (r *rows) flush() error {
 func (r *rows) release() { r.build.Release() }
 
 // put appends a value.
-//
-// complexity: a case for each type of values.
 func (r *rows) put(b array.Builder, v any) {
 	switch v := v.(type) {
 	case string:

@@ -286,8 +286,6 @@ func stillToCome(d *report.Device, phase string) int64 {
 }
 
 // cause says what filled the GPU and what was asked for, in two or three sentences.
-//
-// complexity: a case for each verdict.
 func cause(d *report.Device, o *report.OOM) string {
 	asked := units.Size(o.RequestedBytes) + " asked for"
 	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {

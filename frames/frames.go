@@ -15,8 +15,6 @@ var sources = map[string]bool{".c": true, ".cc": true, ".cpp": true, ".cxx": tru
 // languageOf tells by the file name, and where that is missing by the function:
 // C++ frames have no file ("??" or none), a source file, or their library's,
 // as the symbolizer chose.
-//
-// complexity: one branch for each way in which a file is named
 func languageOf(s *snapshot.Snapshot, f *snapshot.Frame) Language {
 	file, function := s.String(f.File), s.String(f.Function)
 	ext := path.Ext(file)

@@ -169,8 +169,6 @@ func nativeName(full string) string {
 
 // withoutTypes takes arguments, template arguments, the type of the result and
 // what follows the arguments off a demangled function.
-//
-// complexity: a scanner, one branch for each kind of character
 func withoutTypes(full string) string {
 	if !strings.ContainsAny(full, "(<") {
 		return full

@@ -26,8 +26,6 @@ func slashed(file string) string {
 // file is a source file's pseudonym. What lies in a well-known package or in
 // Python's own library keeps its name below that; ok tells so. Whose code a
 // file is can be told from the pseudonym as from the path.
-//
-// complexity: one branch for each place where public code lies
 func (r *Redactor) file(file string) (to string, ok bool) {
 	switch {
 	case file == "" || file == "??":

@@ -95,8 +95,6 @@ func isPublic(word string, scoped bool) bool {
 // symbol reports whether a compiled function's name holds only public names, which are
 // listed, and whether it is torch's. A name of another one anywhere in it, in a public
 // namespace or as a template's parameter perhaps, makes it unknown.
-//
-// complexity: one branch for each place where a word may stand in a symbol
 func symbol(s string) (known, torch bool) {
 	seen := false
 	for _, at := range identifier().FindAllStringIndex(s, -1) {

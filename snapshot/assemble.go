@@ -391,8 +391,6 @@ const (
 func (s *Snapshot) OldRecorder() bool { return s.Era == eraOfHistories || s.Era == eraWithoutTimes }
 
 // era tells which PyTorch wrote the file, by the fields that came and went.
-//
-// complexity: a case for each era.
 func (t *tables) era(has func(StringID) bool) string {
 	in := func(key StringID) bool { return t.eventKeys&(1<<key) != 0 }
 	settings := t.out.Settings

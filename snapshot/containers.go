@@ -14,8 +14,6 @@ const (
 
 // container carries out the opcodes that make and fill lists, tuples and
 // dictionaries.
-//
-// complexity: a case for each opcode.
 func (d *decoder) container(op byte, at int) error {
 	switch op {
 	case pickle.EmptyList:

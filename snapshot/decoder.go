@@ -91,8 +91,6 @@ func (d *decoder) run() (value, error) {
 }
 
 // step carries out one opcode whose first byte has been read.
-//
-// complexity: a case for each opcode.
 func (d *decoder) step(op byte, at int) error {
 	switch op {
 	case pickle.Proto:

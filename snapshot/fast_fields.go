@@ -103,8 +103,6 @@ func (d *fast) describe(f *field, last *field, b []byte) (known int) {
 
 // describeValue goes on with the value, which is at v: so many bytes of the field were
 // told up to there.
-//
-// complexity: a case for each opcode of a value.
 func (f *field) describeValue(v []byte, known int) int {
 	key := f.key
 	f.length = f.value

@@ -124,8 +124,7 @@ func (d *fast) formedEvents() (more bool) {
 
 // formedEvent adds the entry at p, which is of form f; end is behind it, 0 when one
 // of its numbers can't be told here.
-//
-// complexity: most events of most files go through it, so that nothing is called for them.
+// Most events of most files go through it, so that nothing is called for them.
 func (d *fast) formedEvent(f *form, start unsafe.Pointer, p int) (end int) {
 	address, size, time := f.numbers[stepAddress].read(start, p), f.numbers[stepSize].read(start, p),
 		f.numbers[stepTime].read(start, p)
@@ -222,8 +221,6 @@ type seenField struct {
 // may differ in more than the numbers: before texts, pools and lists, but for a list
 // of frames at the entry's end. What has a FRAME amid it or is in the memo by a number
 // has no form.
-//
-// complexity: a case for each way in which a field may differ in the next entry.
 func (d *fast) learnForm(b []byte, puts int, e *row) {
 	if d.forms.patience < 0 || len(d.forms.all) == maxForms || d.framed || e.action == OOM {
 		return

@@ -96,8 +96,7 @@ func (d *fast) fastRow(p int, f *field, r *row) (v value, end int) {
 
 // fastFields reads a row's fields behind f and adds it; end is behind them, 0 when
 // there is something else among them.
-//
-// complexity: one switch over all kinds of fields, in the tightest of loops.
+// One switch over all kinds of fields, as it is the tightest of loops.
 func (d *fast) fastFields(b []byte, p int, f *field, r *row) (v value, end int) {
 	start := unsafe.Pointer(unsafe.SliceData(b))
 	for len(b)-p >= fieldRoom { // all that eight looks at, even behind a FRAME
@@ -210,8 +209,6 @@ func eight(start unsafe.Pointer, p int) uint64 {
 }
 
 // fastBlocks reads a list of blocks at p; end is 0 when it is more than is at hand.
-//
-// complexity: one loop over the few ways in which picklers fill a list.
 func (d *fast) fastBlocks(b []byte, p int, r *row) (end int) {
 	r.first, r.list = len(d.blocks), true
 	p++

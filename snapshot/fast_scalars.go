@@ -9,8 +9,6 @@ import (
 // fastScalars carries out opcodes that put one value on the stack, or the
 // topmost one into the memo, as long as such follow each other; false when
 // there is none. What is odd about one is left to step.
-//
-// complexity: a case for each opcode.
 func (d *fast) fastScalars() bool {
 	b, p := d.b, d.p
 	stack := d.stack

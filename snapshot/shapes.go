@@ -69,8 +69,6 @@ func (d *decoder) close(items []value, mask uint64) (v value, ok bool, err error
 }
 
 // set sets what a key's value stands for.
-//
-// complexity: a case for each kind of field.
 func (d *decoder) set(r *row, s step, key StringID, v value) (err error) {
 	switch s {
 	case stepAddress:

@@ -56,8 +56,7 @@ func (t *Timeline) judgeHistory() {
 }
 
 // overflowSign is what shows that older events were dropped, "" when nothing does.
-//
-// complexity: a flat list of signs, of which the first that is there is told
+// The first sign that is there is told.
 func (t *Timeline) overflowSign() string {
 	d, e := t.Device, &t.Device.Events
 	switch {

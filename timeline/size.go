@@ -12,8 +12,7 @@ import (
 // Most blocks are as large as their rounded request. In the large pool a
 // remainder of up to 1 MiB stays with the block, so there the layout of the
 // segments is followed: the free piece that a block is cut from tells.
-//
-// complexity: one loop over all events, whose curves stay in registers
+// One loop over all events, whose curves stay in registers.
 func (t *Timeline) size() {
 	l := newLayout(t)
 	if !t.unended() {

@@ -580,8 +580,6 @@ func product(s string, vars map[string]string) string {
 
 // shellWords are a script's words, and "\n" for the end of a command. Comments are left
 // out, quotes are taken off, parentheses of lists are spaces.
-//
-// complexity: one case for each thing that a shell treats in its own way
 func shellWords(s string) (words []string) {
 	var word []byte
 	started := false

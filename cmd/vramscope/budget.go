@@ -231,8 +231,6 @@ func (f *budgetFlags) devicesOf() ([]budget.GPU, error) {
 }
 
 // answer works the document out.
-//
-// complexity: one step for each question that flags ask
 func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	gs, err := f.devicesOf()
 	if err != nil {

@@ -33,7 +33,6 @@ const (
 	gainWorth  = 3 // a word
 )
 
-// complexity: a case for each outcome of the comparison.
 func findAllocatorSetting(p *facts.Pass) []Draft {
 	if len(p.Dev.OOMs) > 0 || p.Dev.History == "none" {
 		return nil // what was tried is said where the failure is

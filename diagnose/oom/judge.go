@@ -35,8 +35,6 @@ const manyTimes = 2
 
 // Judge tells from a message's own figures why the request failed. They have
 // two decimals, so differences are good to about 10 MiB.
-//
-// complexity: one case for each set of figures that a message may have
 func Judge(m *evidence.OOMMessage) Failure {
 	f := Failure{OOMMessage: m, Figures: Of(m), Cause: report.UnclearVerdict, Confidence: 0.3}
 	switch {
@@ -334,8 +332,6 @@ func (f *Failure) ChangeID() string {
 }
 
 // Change is what to do about it.
-//
-// complexity: one case for each cause, then what the traceback shows
 func (f *Failure) Change() string {
 	if f.Remedy != "" {
 		return f.Remedy

@@ -62,8 +62,7 @@ const (
 
 // changeShown is what to do by what the traceback shows, "" where that is no
 // more than the phase.
-//
-// complexity: one case for each scene, the most telling first
+// The most telling one is tried first.
 func (f *Failure) changeShown() string {
 	s := f.Scene
 	if s.Server != "" {

@@ -66,7 +66,6 @@ const leastGrowth = 1 << 20
 
 // growth judges what is allocated at the end of each dump. A dump made by a
 // failure stands in the middle of a step; the others, as a rule, between two.
-// complexity: a case for each way in which levels can follow each other.
 func (j *Job) growth(t *report.Trend, rows []*Device) string {
 	var comparable []int
 	for i := len(t.Dumps) - 1; i >= 0; i-- {

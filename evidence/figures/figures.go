@@ -68,7 +68,6 @@ func Integer(b []byte) (v int64, rest []byte, ok bool) {
 	return v, b[i:], i > 0
 }
 
-// complexity: one loop over the digits of a number
 func Decimal(b []byte) (v float64, rest []byte, ok bool) {
 	i := 0
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {

@@ -56,8 +56,6 @@ func slashTime(line []byte) bool {
 // inferColumns guesses what each value of a row without header is. Memory is
 // taken where it is printed in MiB, or else where the figures can be nothing
 // else: two neighbours of which the larger is a card's capacity.
-//
-// complexity: each case is what one figure of a row without header can only be
 func inferColumns(cells [][]byte) ([]column, bool) {
 	if len(cells) < 2 || len(cells) > 64 {
 		return nil, false
@@ -256,8 +254,6 @@ func nameIndex(columns []column, cells [][]byte, plain []int) {
 // nameCounts finds used and total among figures without units. What may be a
 // percentage, a temperature or an index is not taken for memory in use: a later
 // row tells, when more is in use.
-//
-// complexity: one case for each way to say that a figure counts something
 func nameCounts(columns []column, cells [][]byte, plain []int) bool {
 	const leastUsed = 100
 	total := -1

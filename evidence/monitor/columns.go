@@ -92,8 +92,6 @@ var roles = map[string]role{
 }
 
 // roleOfWords reads names such as gpu_util_pct, mem_used_mb, "Memory Max".
-//
-// complexity: one case for each name of a column
 func roleOfWords(words []string) role {
 	has := func(any ...string) bool {
 		for _, w := range words {
@@ -157,7 +155,6 @@ func readHeader(line []byte) (header, bool) {
 	return header{}, false
 }
 
-// complexity: every cell is weighed against those before it, in one pass
 func headerWith(line []byte, delimiter byte) (header, bool) {
 	h := header{delimiter: delimiter, form: CSV}
 	cells := splitCells(nil, line, delimiter)

@@ -231,8 +231,6 @@ type row struct {
 }
 
 // fill reads the cells; false when they are not figures where figures must be.
-//
-// complexity: one case for each column of a row
 func (r *row) fill(columns []column, cells [][]byte) bool {
 	*r = row{used: Unknown, total: Unknown, free: Unknown, memory: Unknown, utilization: -1, pid: -1}
 	var date, clock []byte

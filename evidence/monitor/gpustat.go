@@ -11,8 +11,6 @@ import (
 // power and codecs or without:
 //
 //	[0] NVIDIA A100-SXM4-80GB | 42'C,  98 %,  298 / 400 W | 79012 / 81920 MB | me:python/12044(60014M)
-//
-// complexity: the line is read once from left to right, and may end to be one at every mark
 func (g *gpustatState) line(all *gathered, line []byte) bool {
 	if len(line) > 4096 || !bytes.Contains(line, []byte(" MB")) {
 		return false

@@ -26,8 +26,6 @@ const (
 )
 
 // row keeps a row, while no line was anything else.
-//
-// complexity: the line is refused at the first mark that it lacks
 func (l *looseState) row(all *gathered, line []byte) {
 	if l.foreign || firstByte(line) == 0 {
 		return

@@ -119,7 +119,6 @@ func (m *monitorState) row(all *gathered, line []byte) bool {
 	return true
 }
 
-// complexity: one case for each column of a row
 func (m *monitorState) values(all *gathered) bool {
 	gpu, id, part := -1, -1, false
 	var day, clock, command []byte

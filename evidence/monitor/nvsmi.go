@@ -96,8 +96,6 @@ type gathered struct {
 
 // Line takes one line without its line feed. The slice is not kept. It tells
 // whether the line was understood as nvidia-smi's. Where it stands doesn't matter.
-//
-// complexity: each form that has begun is asked once, in order
 func (p *Parser) Line(_ int, line []byte) bool {
 	for len(line) > 0 && line[0] == 0 {
 		line = line[1:]

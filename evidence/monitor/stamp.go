@@ -60,8 +60,6 @@ func parseDate(b []byte) (int64, bool) {
 }
 
 // parseClock reads HH:MM:SS and a fraction after a point or a comma.
-//
-// complexity: every digit is checked where it is read
 func parseClock(b []byte) (nanos int64, rest []byte, ok bool) {
 	if len(b) < 8 || b[2] != ':' || b[5] != ':' {
 		return 0, nil, false

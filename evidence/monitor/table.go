@@ -328,8 +328,6 @@ func (u *unit) instance(gi int, used, total int64) {
 //
 //	|    0   N/A  N/A     20037      C   ffmpeg       538MiB |
 //	|    0     20037      C   python                  538MiB |
-//
-// complexity: the row is read once from left to right, and may end to be one at every cell
 func (t *tableState) processRow(all *gathered, line []byte) bool {
 	line = bytes.Trim(line, "| \t")
 	if bytes.HasPrefix(line, []byte("GPU")) && bytes.Contains(line, []byte(" PID ")) {

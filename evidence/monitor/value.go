@@ -9,8 +9,6 @@ import (
 const maxBytes = 1 << 50
 
 // amount reads a number at the start of text and returns what follows it.
-//
-// complexity: one loop over the letters of a number
 func amount(text []byte) (value float64, rest []byte, ok bool) {
 	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
 		text = text[1:]

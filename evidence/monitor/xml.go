@@ -125,8 +125,6 @@ func (x *xmlState) begin(all *gathered, attributes []byte) {
 }
 
 // value reads the text of an element; path's last entry is the element itself.
-//
-// complexity: one case for each element
 func (x *xmlState) value(element string, text []byte) {
 	if x.gpu == nil {
 		if element == "timestamp" {

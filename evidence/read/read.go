@@ -37,8 +37,6 @@ const peekBytes = sniff.HeadBytes
 // pass. The name is for errors only; source is the index of the input that the
 // evidence will carry. Kinds come with the main one first. When the stream
 // breaks off, what was read up to there comes with the error.
-//
-// complexity: one case for each kind of stream
 func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidence.Evidence, err error) {
 	b := bufio.NewReaderSize(r, peekBytes)
 	head, err := b.Peek(peekBytes)
@@ -226,8 +224,6 @@ const (
 )
 
 // contentsOf tells JSON from logs whose lines begin with a brace or a bracket.
-//
-// complexity: one case for each way that a file may begin
 func contentsOf(head []byte) contents {
 	body := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	if len(body) == 0 {

@@ -8,8 +8,6 @@ import (
 
 // detectUTF16 tells UTF-16, into which PowerShell redirects, and its byte order, by the
 // mark at its beginning or by every other byte being zero.
-//
-// complexity: the byte orders are told apart in one pass
 func detectUTF16(head []byte) (order unicode.Endianness, is bool) {
 	if len(head) < 4 {
 		return unicode.LittleEndian, false

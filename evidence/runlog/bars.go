@@ -54,7 +54,6 @@ func barName(before []byte) []byte {
 	return bytes.Trim(before, " :\t")
 }
 
-// complexity: the bar is read once from left to right, and may end to be one at every field
 func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 	if len(body) > 400 {
 		body = body[:400]
@@ -153,8 +152,6 @@ func timeStamp(line []byte, before int) (nanos int64, at int) {
 }
 
 // stampOf reads a time at the beginning of at least 19 bytes, 0 for none.
-//
-// complexity: one case for each place of a digit
 func stampOf(b []byte) int64 {
 	if b[4] != '-' && b[4] != '/' || b[7] != b[4] || b[13] != ':' || b[16] != ':' || b[10] != ' ' && b[10] != 'T' {
 		return 0

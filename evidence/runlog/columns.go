@@ -22,8 +22,6 @@ func isHead(line []byte) bool {
 
 // rowOf reads a row. The memory is what PyTorch had reserved (GPU_mem); G is
 // 1e9 bytes, 2**30 where the bars are of the newer kind.
-//
-// complexity: the row is refused at the first column that it lacks
 func (s *stepState) rowOf(p *Parser, number int, line []byte) bool {
 	text := bytes.TrimLeft(line, " ")
 	if len(text) == 0 || !isDigit(text[0]) || len(text) > maxOther {

@@ -35,8 +35,6 @@ func (f *facts) hasMetric() bool {
 func (f *facts) hasMemory() bool { return f.allocated != unknown || f.reserved != unknown }
 
 // readFacts sorts the pairs of a line by their words.
-//
-// complexity: one case for each meaning that a number may have
 func readFacts(list []pair, line []byte) facts {
 	f := noFacts()
 	f.readLead(&list[0])
@@ -79,8 +77,6 @@ func (f *facts) readLead(p *pair) {
 }
 
 // readStep finds the number of the step, and of the epoch.
-//
-// complexity: one case for each way to number steps and epochs
 func (f *facts) readStep(p *pair, i int, list []pair) bool {
 	if !p.whole || p.unit != noUnit || p.value > 1<<40 || p.after == '.' {
 		return false
@@ -123,8 +119,6 @@ func (f *facts) readLoss(p *pair) bool {
 }
 
 // readTime finds the time of one step; cumulative times are kept apart.
-//
-// complexity: one case for each way to say a time
 func (f *facts) readTime(p *pair) bool {
 	if p.tokens && f.tokensPerSecond < 0 && p.value > 0 {
 		f.tokensPerSecond = p.value
@@ -156,8 +150,6 @@ func (f *facts) readTime(p *pair) bool {
 // bytesEach is the unit of a memory figure. One without a unit borrows that of
 // the next ("allocated 1290 reserved 3292 MiB"); without any it stays unread
 // (0), unless it can only be bytes.
-//
-// complexity: one case for each trainer that leaves its unit out
 func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 	if p.unit != noUnit {
 		return p.unit.factor(p.binary || p.inPowersOfTwo(line))

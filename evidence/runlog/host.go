@@ -83,8 +83,6 @@ func (p *Parser) hostFailure(number int, line []byte) bool {
 }
 
 // isHostFailure tells a message from the same words about something else.
-//
-// complexity: one case for each who tells of it
 func (p *Parser) isHostFailure(words, by string, line []byte, at int) bool {
 	before, after := line[:at], line[at+len(words):]
 	has := func(text []byte, word string) bool { return bytes.Contains(text, []byte(word)) }

@@ -107,8 +107,6 @@ func (o *oomState) mend(number int, line []byte) (int, []byte) {
 
 // isMessage tells an error from prose and program text about errors: behind
 // it follows what was asked for, or before it stands the exception's name.
-//
-// complexity: the words are refused at the first mark of prose or of program text
 func isMessage(line []byte, i int) bool {
 	before, after := line[:i], line[i+len("out of memory"):]
 	if next := bytes.Index(after, outOfMemory); next >= 0 {

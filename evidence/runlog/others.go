@@ -144,8 +144,6 @@ func raised(line []byte, at int) bool {
 }
 
 // readOther takes the figures that there are; false for a line that tells of no failure.
-//
-// complexity: one case for each who says so
 func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, text []byte) bool {
 	for _, words := range mark.asked {
 		if m.RequestedBytes == nil {

@@ -87,8 +87,7 @@ const maxPairs = 64
 
 // scan finds the pairs of a line in one pass. The slots of list keep what
 // stood there in the line before, which mostly means the same again.
-//
-// complexity: one loop over the bytes of a line, the hot one of step lines
+// It is the hot loop of step lines.
 func (d *dictionary) scan(list []pair, line []byte) []pair {
 	if cap(list) < maxPairs {
 		list = make([]pair, 0, maxPairs)
@@ -173,8 +172,7 @@ var classes = func() (t [256]uint8) {
 func isWordByte(c byte) bool { return classes[c] <= wordByte }
 
 // number reads 813,175 and 1.25E+01 and 6/ 20; it returns where it ends.
-//
-// complexity: one loop over the digits of a number, the hot one of step lines
+// It is a hot loop of step lines.
 func (p *pair) number(line []byte, i int) int {
 	p.value, i = magnitude(line, i)
 	if i+1 < len(line) && line[i] == '.' && isDigit(line[i+1]) {
@@ -265,8 +263,6 @@ func longMagnitude(v float64, line []byte, i int) (float64, int) {
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // unitAt reads a unit behind the number, after one blank at most.
-//
-// complexity: one case for each unit
 func (p *pair) unitAt(line []byte, i int) int {
 	start := i
 	if start < len(line) && line[start] == ' ' {

@@ -63,8 +63,6 @@ func (s *progress) of(name string, total int64, trains bool) *bar {
 // step takes what a bar shows, the number 0 as well, which begins a loop anew.
 // The epoch is that of the last line that names one. It reports whether the training's
 // bar moved.
-//
-// complexity: one case for each thing that a bar may count
 func (s *progress) step(name []byte, total int64, step evidence.Step, epoch int64) bool {
 	key := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r == '/' {

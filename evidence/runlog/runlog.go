@@ -76,8 +76,7 @@ type Parser struct {
 // Line takes one line without its line feed; parts of a line that overwrite
 // each other (carriage returns of a progress bar) are given one by one with
 // the same number. The slice is not kept.
-//
-// complexity: the line is undressed in the order in which launchers, containers and terminals dress it
+// The line is undressed in the order in which launchers, containers and terminals dress it.
 func (p *Parser) Line(number int, line []byte) {
 	if len(line) == 0 {
 		p.oom.blank(p)

@@ -87,7 +87,7 @@ func counted(line []byte) bool {
 	return line[i] == ':' || line[i] == ' ' || line[i] == '\t'
 }
 
-// complexity: one case for each kind of line with numbers, the most telling first
+// The most telling kind of line is tried first.
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))
 	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && !gpustatLine(line) && (f.hasLoss || f.hasMemory()) {

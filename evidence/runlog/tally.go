@@ -32,8 +32,7 @@ func (t *tally) init() {
 }
 
 // add counts a step; false when it was counted before.
-//
-// complexity: every way to time a step is fed where the step is counted
+// Every way to time a step is fed where the step is counted.
 func (t *tally) add(s evidence.Step, elapsed float64) bool {
 	if s.Number >= 0 {
 		next := t.follow(s)

@@ -137,8 +137,7 @@ var class = func() (t [256]uint8) {
 }()
 
 // skipValue passes over one value of any kind.
-//
-// complexity: one loop over the bytes of JSON, the hot one of traces
+// It is the hot loop of traces.
 func (s *scanner) skipValue() error {
 	depth := 0
 	started := false
@@ -329,8 +328,6 @@ func valueEnd(text []byte, i int) int {
 }
 
 // parseInt reads an integer, also as a string or with a fraction.
-//
-// complexity: one loop over the digits of a number
 func parseInt(text []byte) (int64, bool) {
 	if n := len(text); n >= 2 && text[0] == '"' {
 		text = text[1 : n-1]

@@ -33,8 +33,7 @@ func (p *parser) bareEvents() (Result, error) {
 
 // timeline tells the two forms by the first list: four numbers are a row,
 // any other number of them the times.
-//
-// complexity: both forms of the file are told apart while they are read
+// Both forms of the file are told apart while they are read.
 func (p *parser) timeline() (Result, error) {
 	t := &evidence.Timeline{}
 	var held evidence.TimelineBytes

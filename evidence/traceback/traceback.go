@@ -61,8 +61,6 @@ const (
 //	/home/me/train.py in step(x)  …  ---> 12 code     IPython before 8
 //	/home/me/train.py:12: in step                     pytest
 //	│ /home/me/train.py:12 in step                    rich
-//
-// complexity: the line is refused at the first mark that it lacks
 func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 	if len(line) > 4096 {
 		line = line[:4096]
@@ -282,8 +280,6 @@ func afterTime(line []byte) int {
 }
 
 // Writer is the mark of who printed a line, nil without one.
-//
-// complexity: one case for each launcher's mark
 func Writer(line []byte) []byte {
 	if len(line) > 120 {
 		line = line[:120]
@@ -329,8 +325,6 @@ func RankOf(line []byte) int {
 }
 
 // frame reads one frame line; number 0 means that it comes later.
-//
-// complexity: one case for each form of a frame
 func frame(line []byte) (file string, number int, ok bool) {
 	if i := bytes.Index(line, []byte(`File "`)); i >= 0 {
 		rest := line[i+len(`File "`):]
@@ -432,8 +426,6 @@ func arrow(line []byte) (int, bool) {
 
 // isCode tells the lines between frames: source text, indented or numbered,
 // and the carets below it.
-//
-// complexity: one case for each way to show source text
 func isCode(line []byte) bool {
 	if i := bytes.IndexByte(line, ']'); i >= 0 && i < 64 && i+2 < len(line) && (line[i+1] == ':' || line[i+1] == ' ') {
 		rest := bytes.TrimPrefix(line[i+1:], []byte(":"))

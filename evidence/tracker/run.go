@@ -175,8 +175,6 @@ const (
 
 // meaningOf reads names such as train/loss, perf/max_memory_allocated_gb,
 // memory/max_reserved(GiB), train_steps_per_second.
-//
-// complexity: one case for each meaning
 func meaningOf(name string) meaning {
 	lower := strings.ToLower(name)
 	base := path.Base(lower)
@@ -268,8 +266,6 @@ func (r *run) reading(gpu int, used, total int64, utilization float32, at eviden
 }
 
 // parameter takes a setting by its name, however deep it lay.
-//
-// complexity: one case for each setting
 func (r *run) parameter(name, value string) {
 	value = strings.Trim(strings.TrimSpace(value), `"'`)
 	if value == "" || value == "null" || value == "None" || len(value) > maxText {

@@ -42,8 +42,6 @@ func isWandbConfig(name string, head []byte) bool {
 //
 //	batch_size:
 //	    value: 8
-//
-// complexity: a line is refused at the first mark that it lacks
 func readYAML(r *run, in io.Reader) error {
 	var at []string // the names above a line, by depth
 	var indents []int

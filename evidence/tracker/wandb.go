@@ -32,8 +32,6 @@ const (
 )
 
 // readWandb reads the records of a run. A run that was killed leaves a last one cut.
-//
-// complexity: the pieces of a record are joined where they are read
 func readWandb(r *run, in io.Reader) error {
 	block := make([]byte, wandbBlock)
 	var record []byte
@@ -107,8 +105,6 @@ func (r *run) wandbRecord(f field) {
 
 // wandbEnvironment takes the command and the GPUs: 5 are arguments, 6 is the
 // program, 18 the GPU's name, 19 how many there are, 24 and 26 each one.
-//
-// complexity: one case for each field
 func (r *run) wandbEnvironment(message []byte) {
 	var args []string
 	program, gpu := "", 0
@@ -221,8 +217,6 @@ func (r *run) wandbConfig(message []byte) {
 }
 
 // wandbStats takes the readings of GPUs: gpu.0.memoryAllocatedBytes, gpu.0.gpu.
-//
-// complexity: one case for each field
 func (r *run) wandbStats(message []byte) {
 	var at evidence.Stamp
 	used, busy := map[int]int64{}, map[int]float32{}

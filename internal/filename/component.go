@@ -68,8 +68,6 @@ func wordSet(words string) map[string]bool {
 }
 
 // word looks at the i-th token and what follows it.
-//
-// complexity: one branch for each word that a number may follow
 func (p *component) word(i int) {
 	t := &p.tokens[i]
 	if t.number {

@@ -29,8 +29,6 @@ const (
 
 // read takes one input in. A recording that can be read again is only looked
 // at: it is decoded when it is needed.
-//
-// complexity: one branch for each kind of input
 func (r *Run) read(in *snapshot.Input, o Options, lenient bool) error {
 	options := snapshot.Options{MaxMemory: o.MaxMemory, Partial: o.Partial}
 	head, err := in.Head(sniff.HeadBytes)
@@ -86,8 +84,6 @@ func (r *Run) kindOf(in *snapshot.Input, head []byte, o snapshot.Options, source
 }
 
 // other recognises what isn't a snapshot.
-//
-// complexity: one branch for each way in which a file is none of the kinds
 func (r *Run) other(in *snapshot.Input, why error, partial bool, source *diagnose.Source) (kind string, contains []string,
 	err error) {
 	c, total, err := in.Content()

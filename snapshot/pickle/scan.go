@@ -18,8 +18,6 @@ const MaxMarks = 1000
 // beyond the file, memo positions that aren't there, deep nesting, and hardly
 // anything but empty containers. The cost is about the memory that the objects
 // would take, in bytes.
-//
-// complexity: a case for each opcode.
 func Scan(b []byte) (cost int64, err error) {
 	fail := func(at int, format string, args ...any) (int64, error) {
 		return 0, &input.Error{Offset: int64(at), Cause: fmt.Sprintf(format, args...)}

@@ -9,8 +9,6 @@ import (
 
 // Unescape reads protocol 0's strings: raw-unicode-escape for UNICODE, a
 // quoted Python literal for STRING.
-//
-// complexity: a case for each escape.
 func Unescape(s string, quoted bool) (string, error) {
 	if quoted {
 		if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '\'' && s[0] != '"' {
