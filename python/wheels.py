@@ -3,6 +3,7 @@
 
     python3 python/wheels.py --out dist                    # all platforms
     python3 python/wheels.py --out dist --only linux-x86_64
+    python3 python/wheels.py --out dist --tags s3          # with S3, whose client makes it a quarter larger
 
 A wheel is a zip file: the static binary as a script, the Python package, and the
 metadata. Go builds for every platform from here; Python's standard library is all
@@ -56,6 +57,8 @@ Classifier: Topic :: Software Development :: Debuggers
 Classifier: Typing :: Typed
 Description-Content-Type: text/markdown
 
+{contents}
+
 """
 
 # PyTorch calls this at the end of its import. It does nothing outside of `vramscope run`.
@@ -70,12 +73,23 @@ def version() -> str:
     return found.group(1)
 
 
-def binary(platform: Platform, number: str, folder: pathlib.Path) -> bytes:
+STORES = {"s3": "`s3://`", "gs": "`gs://`"}
+
+
+def contents(tags: List[str]) -> str:
+    """What a reader of the metadata should know of the command."""
+    stores = " and ".join(STORES[tag] for tag in tags)
+    if not stores:
+        return "The command in this wheel reads and writes folders; object stores are left out (`python/wheels.py --tags s3` puts them in)."
+    return f"The command in this wheel reads and writes folders and {stores}."
+
+
+def binary(platform: Platform, number: str, tags: List[str], folder: pathlib.Path) -> bytes:
     """Builds the command for a platform."""
     out = folder / f"vramscope-{platform.name}"
     env = {**os.environ, "CGO_ENABLED": "0", "GOOS": platform.goos, "GOARCH": platform.goarch, "GOFLAGS": "-trimpath"}
     flags = f"-s -w -buildid= -X main.version={number}"
-    command = ["go", "build", "-buildvcs=false", "-ldflags", flags, "-o", str(out), "./cmd/vramscope"]
+    command = ["go", "build", "-buildvcs=false", "-tags", ",".join(tags), "-ldflags", flags, "-o", str(out), "./cmd/vramscope"]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
     data = out.read_bytes()
     out.unlink()
@@ -112,16 +126,17 @@ class Wheel:
         return self.buffer.getvalue()
 
 
-def wheel(platform: Platform, number: str, command: bytes) -> bytes:
+def wheel(platform: Platform, number: str, tags: List[str], command: bytes) -> bytes:
     info = f"vramscope-{number}.dist-info"
     w = Wheel(info)
     for name, data in package().items():
         w.add(name, data)
     script = "vramscope.exe" if platform.goos == "windows" else "vramscope"
     w.add(f"vramscope-{number}.data/scripts/{script}", command, 0o755)
-    tags = "".join(f"Tag: py3-none-{tag}\n" for tag in platform.tags.split("."))
-    w.add(f"{info}/METADATA", (METADATA.format(version=number) + (ROOT / "README.md").read_text()).encode())
-    w.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: vramscope\nRoot-Is-Purelib: false\n{tags}".encode())
+    about = METADATA.format(version=number, contents=contents(tags))
+    w.add(f"{info}/METADATA", (about + (ROOT / "README.md").read_text()).encode())
+    serves = "".join(f"Tag: py3-none-{tag}\n" for tag in platform.tags.split("."))
+    w.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: vramscope\nRoot-Is-Purelib: false\n{serves}".encode())
     w.add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
     w.add(f"{info}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes())
     return w.finish()
@@ -149,6 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the folder to write to")
     parser.add_argument("--only", action="append", choices=[p.name for p in PLATFORMS], help="this platform (repeatable)")
+    parser.add_argument("--tags", action="append", default=[], choices=sorted(STORES), help="the store to put in (repeatable)")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     number = version()
@@ -156,10 +172,10 @@ def main() -> None:
     for platform in PLATFORMS:
         if arguments.only and platform.name not in arguments.only:
             continue
-        command = binary(platform, number, arguments.out)
+        command = binary(platform, number, arguments.tags, arguments.out)
         ending, packed = archive(platform, command)
         written = {
-            f"vramscope-{number}-py3-none-{platform.tags}.whl": wheel(platform, number, command),
+            f"vramscope-{number}-py3-none-{platform.tags}.whl": wheel(platform, number, arguments.tags, command),
             f"vramscope-{number}-{platform.name}.{ending}": packed,
         }
         for name, data in written.items():

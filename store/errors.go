@@ -5,12 +5,8 @@ import (
 	"errors"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"strings"
-
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
-	"github.com/aws/smithy-go"
 )
 
 // Error says what could not be read or written and why, without credentials.
@@ -61,47 +57,19 @@ func (p *Place) fail(name string, err error) error {
 	return e
 }
 
-// apiCauses are the answers of S3 that people meet, in plain words.
-var apiCauses = map[string][2]string{
-	"NoSuchBucket": {"no such bucket", ""},
-	"NoSuchKey":    {"no such object", ""},
-	"NotFound":     {"no such object", ""},
-	"AccessDenied": {"access denied",
-		"The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
-	"Forbidden": {"access denied",
-		"The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
-	"InvalidAccessKeyId":           {"the access key is not known there", ""},
-	"SignatureDoesNotMatch":        {"the secret key does not fit the access key", ""},
-	"ExpiredToken":                 {"the credentials have expired", ""},
-	"PermanentRedirect":            {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
-	"AuthorizationHeaderMalformed": {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
-}
-
 // kindOf is errAbsent, errDenied, or nil for another error of a store and none.
 func kindOf(err error) error {
-	var api smithy.APIError
-	var response *awshttp.ResponseError
-	code, status := "", 0
-	if errors.As(err, &api) {
-		code = api.ErrorCode()
-	} else if errors.As(err, &response) { // without a body that names it
-		status = response.HTTPStatusCode()
+	for _, kind := range [...]error{errAbsent, errDenied} {
+		if errors.Is(err, kind) {
+			return kind
+		}
 	}
-	switch {
-	case errors.Is(err, errAbsent), code == "NoSuchBucket", code == "NoSuchKey", code == "NotFound",
-		status == http.StatusNotFound:
-		return errAbsent
-	case errors.Is(err, errDenied), code == "AccessDenied", code == "Forbidden", status == http.StatusUnauthorized,
-		status == http.StatusForbidden:
-		return errDenied
-	}
-	return nil
+	return s3Kind(err)
 }
 
 // cause puts a store's error into words. Messages of clients may hold whole
 // requests, so that only known parts of them are passed on.
 func cause(err error) (cause, advice string) {
-	var api smithy.APIError
 	var file *fs.PathError
 	var link *os.LinkError
 	var lookup *net.DNSError
@@ -119,11 +87,11 @@ func cause(err error) (cause, advice string) {
 		return file.Err.Error(), ""
 	case errors.As(err, &link):
 		return link.Err.Error(), ""
-	case errors.As(err, &api):
-		if known, ok := apiCauses[api.ErrorCode()]; ok {
-			return known[0], known[1]
-		}
-		return strings.TrimSuffix(api.ErrorCode()+": "+oneLine(api.ErrorMessage()), ": "), ""
+	}
+	if cause, advice = s3Cause(err); cause != "" {
+		return cause, advice
+	}
+	switch {
 	case strings.Contains(err.Error(), "get identity"), strings.Contains(err.Error(), "credentials"):
 		return "no credentials",
 			"Set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for a public bucket add ?anonymous=true."

@@ -9,6 +9,6 @@ import (
 
 // openGS is left out: Google's client would double the size of the program.
 func openGS(context.Context, string, url.Values) (backend, error) {
-	return nil, &Error{Cause: "this program was built without gs://",
+	return nil, &Error{Cause: "this program was built without Google Cloud Storage",
 		Advice: "Build it with `go build -tags gs ./cmd/vramscope`."}
 }

@@ -28,6 +28,16 @@ func open(t *testing.T, name string) *store.Place {
 	return p
 }
 
+// places are a folder, and a bucket where the program knows any.
+func places(t *testing.T, folder string) []string {
+	t.Helper()
+	if fakes3.Tags == "" {
+		return []string{folder}
+	}
+	fakes3.Start(t)
+	return []string{folder, "s3://team/out"}
+}
+
 func names(t *testing.T, p *store.Place) []string {
 	t.Helper()
 	var out []string
@@ -66,15 +76,15 @@ func read(t *testing.T, p *store.Place, name string) string {
 
 // TestPlacesAreAlike does the same in a folder, below a file URL and in a bucket.
 func TestPlacesAreAlike(t *testing.T) {
-	s := fakes3.Start(t)
 	folder := t.TempDir()
-	for _, c := range []struct{ name, place, shown string }{
-		{"path", folder, folder},
-		{"file URL", "file://" + t.TempDir(), ""},
-		{"bucket", "s3://team", "s3://team"},
-		{"prefix", "s3://team/deep/er/", "s3://team/deep/er"},
-		{"endpoint in the URL", "s3://team/x?use_path_style=true&region=eu-west-1&endpoint=" + s.URL, "s3://team/x"},
-	} {
+	type place struct{ name, place, shown string }
+	all := []place{{"path", folder, folder}, {"file URL", "file://" + t.TempDir(), ""}}
+	if fakes3.Tags != "" {
+		s := fakes3.Start(t)
+		all = append(all, place{"bucket", "s3://team", "s3://team"}, place{"prefix", "s3://team/deep/er/", "s3://team/deep/er"},
+			place{"endpoint in the URL", "s3://team/x?use_path_style=true&region=eu-west-1&endpoint=" + s.URL, "s3://team/x"})
+	}
+	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, c.place)
 			if c.shown != "" && p.URL("") != c.shown {
@@ -202,10 +212,9 @@ func TestListOfAFolderThatIsGone(t *testing.T) {
 
 // TestInterruptedWrite leaves what was there, and nothing else.
 func TestInterruptedWrite(t *testing.T) {
-	fakes3.Start(t)
 	folder := t.TempDir()
 	own := errors.New("the disk of dreams is full")
-	for _, place := range []string{folder, "s3://team/out"} {
+	for _, place := range places(t, folder) {
 		for name, stop := range map[string]func(cancel func()) error{
 			"by its function": func(func()) error { return own },
 			"by the context":  func(cancel func()) error { cancel(); return nil },
@@ -243,9 +252,8 @@ func TestInterruptedWrite(t *testing.T) {
 
 // TestRemoveLeavesNoFolders, and no file of others.
 func TestRemoveLeavesNoFolders(t *testing.T) {
-	fakes3.Start(t)
 	folder := t.TempDir()
-	for _, place := range []string{folder, "s3://team/out"} {
+	for _, place := range places(t, folder) {
 		p := open(t, place)
 		runs := p.Sub("runs")
 		for _, name := range []string{"a/report.html", "a/report.json", "b/report.html"} {
@@ -332,6 +340,22 @@ func TestBigWrite(t *testing.T) {
 	}
 }
 
+// TestNoPlace: what can't be a place is told apart before anything is connected to, without credentials.
+func TestNoPlace(t *testing.T) {
+	for name, want := range map[string]string{
+		"ftp://team/x":                         "ftp://team/x: no such kind of store: file://, gs://, s3:// are known",
+		"s3://me:" + fakes3.Secret + "@team/x": "s3://team/x: a URL isn't the place for credentials",
+		"s3:///x":                              "s3:///x: no bucket is named",
+		"s3://team?a=%zz&key=" + fakes3.Secret: "s3://team: the parameters after \"?\" can't be read",
+		"file://x/y":                           "a file URL needs an absolute path",
+	} {
+		_, err := store.Open(context.Background(), name)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), fakes3.Secret) {
+			t.Errorf("%s: error is %v\nwant %s", name, err, want)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	for _, c := range []struct {
 		name, shown string
@@ -362,26 +386,28 @@ func TestNames(t *testing.T) {
 // TestPool opens names as they were listed, with the parameters that the
 // bucket was given once.
 func TestPool(t *testing.T) {
-	s := fakes3.Start(t)
-	s.Put(t, "runs/a b/x.pickle", []byte("ab"))
-	s.Put(t, "runs/a b/x.pickle.log", []byte("log"))
-	t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
 	folder := t.TempDir()
 	if err := write(open(t, folder), "a b/x.pickle", "ab"); err != nil {
 		t.Fatal(err)
 	}
 	var pool store.Pool
 	defer pool.Close()
-	for _, c := range []struct {
+	type place struct {
 		name string
 		want []string
-	}{
-		{"s3://team/runs/?endpoint=" + s.URL, []string{"s3://team/runs/a b/x.pickle", "s3://team/runs/a b/x.pickle.log"}},
-		{"s3://team", []string{"s3://team/runs/a b/x.pickle", "s3://team/runs/a b/x.pickle.log"}},
-		{"s3://team/run", nil},
-		{folder, []string{folder + "/a b/x.pickle"}},
-		{"file://" + folder + "/a b", []string{folder + "/a b/x.pickle"}},
-	} {
+	}
+	all, roots := []place{{folder, []string{folder + "/a b/x.pickle"}}, {"file://" + folder + "/a b", []string{folder + "/a b/x.pickle"}}},
+		[]string{folder, "file://" + folder}
+	if fakes3.Tags != "" {
+		s := fakes3.Start(t)
+		s.Put(t, "runs/a b/x.pickle", []byte("ab"))
+		s.Put(t, "runs/a b/x.pickle.log", []byte("log"))
+		t.Setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
+		objects := []string{"s3://team/runs/a b/x.pickle", "s3://team/runs/a b/x.pickle.log"}
+		all = append(all, place{"s3://team/runs/?endpoint=" + s.URL, objects}, place{"s3://team", objects}, place{"s3://team/run", nil})
+		roots = append(roots, "s3://team/out?endpoint="+s.URL)
+	}
+	for _, c := range all {
 		var got []string
 		place, err := pool.Place(context.Background(), c.name)
 		if err != nil {
@@ -406,7 +432,7 @@ func TestPool(t *testing.T) {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
-	for _, above := range []string{folder, "file://" + folder, "s3://team/out?endpoint=" + s.URL} {
+	for _, above := range roots {
 		name := store.Join(above, "runs", "x/report.html")
 		err := pool.Write(context.Background(), name, func(w io.Writer) error { return nil })
 		if f, failed := pool.Stat(context.Background(), name); err != nil || failed != nil || !strings.HasSuffix(f.Name, "/runs/x/report.html") {

@@ -1,3 +1,5 @@
+//go:build s3
+
 package store
 
 import (
@@ -10,7 +12,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -106,6 +107,9 @@ func openS3(ctx context.Context, bucket string, params url.Values) (backend, err
 	return &s3Objects{client: client, uploads: uploads, bucket: bucket, patience: silence}, nil
 }
 
+// rounds is how often a store that is silent is asked.
+const rounds = 3
+
 // requestAttempts is how often a request is made that a store refuses for the moment
 // or whose answer breaks. What a quarter of all requests meet, one in 60,000 meets eight
 // times in a row.
@@ -156,10 +160,6 @@ func (o *s3Objects) list(ctx context.Context) iter.Seq2[File, error] {
 	}
 }
 
-// isFolder tells objects without content that consoles make for folders by
-// their names below a prefix.
-func isFolder(name string) bool { return name == "" || strings.HasSuffix(name, "/") }
-
 // s3File is an object of a listing by its full name.
 func s3File(page *s3.ListObjectsV2Output, i int) File {
 	obj := &page.Contents[i]
@@ -171,11 +171,6 @@ func s3File(page *s3.ListObjectsV2Output, i int) File {
 	}
 	return File{name, aws.ToInt64(obj.Size), objectVersion(aws.ToInt64(obj.Size), aws.ToTime(obj.LastModified),
 		digest(aws.ToString(obj.ETag))), aws.ToTime(obj.LastModified)}
-}
-
-// objectVersion tells a changed object from what it was.
-func objectVersion(size int64, modified time.Time, md5 []byte) string {
-	return strconv.FormatInt(size, 10) + "-" + strconv.FormatInt(modified.UnixNano(), 10) + "-" + hex.EncodeToString(md5)
 }
 
 // digest is the one that an entity tag is, unless the object was put together
@@ -271,16 +266,6 @@ func (u *upload) abort() error {
 	return nil
 }
 
-// contentTypes let a browser show a report where it lies.
-var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".json": "application/json",
-	".md":  "text/markdown; charset=utf-8",
-	".txt": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8", ".jsonl": "application/jsonl",
-	".parquet": "application/vnd.apache.parquet"}
-
-func contentType(name string) string {
-	return cmp.Or(contentTypes[path.Ext(name)], "application/octet-stream")
-}
-
 func (o *s3Objects) remove(ctx context.Context, name string) error {
 	ctx, done := o.asking(ctx)
 	defer done()
@@ -298,3 +283,56 @@ func (o *s3Objects) sub(name string) backend {
 }
 
 func (o *s3Objects) close() error { return nil }
+
+// asking bounds a request whose answer is short, all of its attempts together: with the
+// waits between them.
+func (p patience) asking(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 2*rounds*time.Duration(p))
+}
+
+// apiCauses are the answers of S3 that people meet, in plain words.
+var apiCauses = map[string][2]string{
+	"NoSuchBucket": {"no such bucket", ""},
+	"NoSuchKey":    {"no such object", ""},
+	"NotFound":     {"no such object", ""},
+	"AccessDenied": {"access denied",
+		"The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
+	"Forbidden": {"access denied",
+		"The credentials in use may not do this; `aws sts get-caller-identity` tells whose they are."},
+	"InvalidAccessKeyId":           {"the access key is not known there", ""},
+	"SignatureDoesNotMatch":        {"the secret key does not fit the access key", ""},
+	"ExpiredToken":                 {"the credentials have expired", ""},
+	"PermanentRedirect":            {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
+	"AuthorizationHeaderMalformed": {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
+}
+
+// s3Kind is errAbsent or errDenied where S3's answer says that.
+func s3Kind(err error) error {
+	var api smithy.APIError
+	var response *awshttp.ResponseError
+	code, status := "", 0
+	if errors.As(err, &api) {
+		code = api.ErrorCode()
+	} else if errors.As(err, &response) { // without a body that names it
+		status = response.HTTPStatusCode()
+	}
+	switch {
+	case code == "NoSuchBucket", code == "NoSuchKey", code == "NotFound", status == http.StatusNotFound:
+		return errAbsent
+	case code == "AccessDenied", code == "Forbidden", status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return errDenied
+	}
+	return nil
+}
+
+// s3Cause is S3's answer in words, "" for an error that isn't one.
+func s3Cause(err error) (cause, advice string) {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return "", ""
+	}
+	if known, ok := apiCauses[api.ErrorCode()]; ok {
+		return known[0], known[1]
+	}
+	return strings.TrimSuffix(api.ErrorCode()+": "+oneLine(api.ErrorMessage()), ": "), ""
+}

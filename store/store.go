@@ -8,9 +8,9 @@
 //	}
 //	err = place.Write(ctx, "out/runs.parquet", func(w io.Writer) error { ... })
 //
-// Paths and file:// are folders, s3:// is read with the credentials that AWS's
-// own tools would use, gs:// is there when the program was built with -tags gs.
-// What is written is whole or absent.
+// Paths and file:// are folders. s3:// is there when the program was built with
+// -tags s3, and is read with the credentials that AWS's own tools would use; gs://
+// is there with -tags gs. What is written is whole or absent.
 package store
 
 import (

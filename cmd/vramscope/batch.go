@@ -71,7 +71,7 @@ line. Run again, it goes on where it stopped and does only what has changed.`,
 
 func (f *batchFlags) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	outputFlag(cmd, &f.output, "`FOLDER` or s3:// URL of the results")
+	outputFlag(cmd, &f.output, "`FOLDER` of the results, or s3:// URL (help cluster)")
 	flags.StringVar(&f.shard, "shard", "", "only part `I/N` of the runs, I from 0 to N-1: for job arrays; merge joins the parts")
 	flags.IntVar(&f.jobs, "jobs", 0, "`N` runs at a time (default: one for each core)")
 	flags.StringVar(&f.gpu, "gpu", "", "the GPU's `NAME` or size, where a recording doesn't tell")
@@ -112,7 +112,6 @@ func failOnFlag(cmd *cobra.Command, conditions *[]string) {
 		gates.Help+" (repeatable)")
 }
 
-// complexity: one branch for each part of a batch that can fail
 func runBatch(cmd *cobra.Command, args []string, f *batchFlags) error {
 	conditions, failed, err := batchConditions(f.failOn)
 	if err != nil {
@@ -359,7 +358,7 @@ what one batch over all runs would have written.`,
 			return checkAll(cmd.ErrOrStderr(), conditions, failed, reports)
 		},
 	}
-	outputFlag(cmd, &output, "`FOLDER` or s3:// URL of the results")
+	outputFlag(cmd, &output, "`FOLDER` of the results, or s3:// URL (help cluster)")
 	failOnFlag(cmd, &failOn)
 	pruneFlag(cmd, &prune, "that no part has")
 	maxMemoryFlag(cmd, new(string))

@@ -27,10 +27,14 @@ func undisturbed(t *testing.T, folders ...string) map[string]string {
 // TestTwoBatchesIntoOneOutput: one writes, the other says so; one after the other they
 // write what one over both would have.
 func TestTwoBatchesIntoOneOutput(t *testing.T) {
-	fakes3.Start(t)
 	a, b := someRuns(t, usual...), someRuns(t, usual...)
 	want := undisturbed(t, a, b)
-	for name, out := range map[string]string{"folder": filepath.Join(t.TempDir(), "out"), "store": "s3://team/out"} {
+	places := map[string]string{"folder": filepath.Join(t.TempDir(), "out")}
+	if fakes3.Tags != "" {
+		fakes3.Start(t)
+		places["store"] = "s3://team/out"
+	}
+	for name, out := range places {
 		t.Run(name, func(t *testing.T) {
 			var both sync.WaitGroup
 			outcomes := make([]outcome, 2)

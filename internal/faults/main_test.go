@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vramscope/vramscope/internal/testing/fakes3"
 )
 
 // program is the binary that all tests run.
@@ -27,7 +29,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		program = filepath.Join(dir, "vramscope")
-		build := exec.Command("go", "build", "-buildvcs=false", "-o", program, "github.com/vramscope/vramscope/cmd/vramscope")
+		build := exec.Command("go", "build", "-buildvcs=false", "-tags", fakes3.Tags, "-o", program, "github.com/vramscope/vramscope/cmd/vramscope")
 		if said, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s", said)
 			panic(err)

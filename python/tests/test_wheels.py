@@ -29,8 +29,8 @@ def test_every_platform(wheels) -> None:  # type: ignore[no-untyped-def]
     """The same bytes each time; every file recorded with its hash; the command runnable; tags of each libc."""
     tags = set()
     for platform in wheels.PLATFORMS:
-        data = wheels.wheel(platform, "1.2", b"the command")
-        assert data == wheels.wheel(platform, "1.2", b"the command")
+        data = wheels.wheel(platform, "1.2", [], b"the command")
+        assert data == wheels.wheel(platform, "1.2", [], b"the command")
         z = zipfile.ZipFile(io.BytesIO(data))
         assert z.testzip() is None
         record = [line.split(",") for line in z.read("vramscope-1.2.dist-info/RECORD").decode().splitlines()]
@@ -50,6 +50,18 @@ def test_every_platform(wheels) -> None:  # type: ignore[no-untyped-def]
     for part in ("manylinux2014_x86_64", "manylinux2014_aarch64", "musllinux_1_1_x86_64", "musllinux_1_1_aarch64", "macosx_11_0_x86_64",
                  "macosx_11_0_arm64", "win_amd64"):  # fmt: skip
         assert part in tags
+
+
+@pytest.mark.parametrize("tags, words", [
+    ([], "reads and writes folders; object stores are left out"),
+    (["s3"], "reads and writes folders and `s3://`."),
+    (["s3", "gs"], "reads and writes folders and `s3://` and `gs://`."),
+])  # fmt: skip
+def test_contents(wheels, tags, words) -> None:  # type: ignore[no-untyped-def]
+    """The metadata says which object stores the command knows."""
+    data = wheels.wheel(wheels.PLATFORMS[0], "1.2", tags, b"the command")
+    about = email.message_from_string(zipfile.ZipFile(io.BytesIO(data)).read("vramscope-1.2.dist-info/METADATA").decode())
+    assert words in about.get_payload().splitlines()[0]
 
 
 def test_archives(wheels) -> None:  # type: ignore[no-untyped-def]
