@@ -40,7 +40,7 @@ func (b *indexBuilder) addBudget(r *Report) {
 		b.budgets[key] = g
 	}
 	g.budget, g.measured = append(g.budget, c.Expected.PeakBytes), append(g.measured, c.Measured.PeakBytes)
-	if d := abs(c.Measured.PeakBytes - c.Expected.PeakBytes); d > g.largest {
+	if d := units.Abs(c.Measured.PeakBytes - c.Expected.PeakBytes); d > g.largest {
 		g.largest, g.link = d, report.IndexLink{Path: r.Path, Name: r.Name}
 	}
 }
@@ -58,9 +58,7 @@ func (b *indexBuilder) gaps() []report.BudgetGap {
 			Measured: median(g.measured), Link: g.link})
 	}
 	slices.SortStableFunc(out, func(a, b report.BudgetGap) int {
-		return cmp.Compare(abs(b.Measured-b.Budget), abs(a.Measured-a.Budget))
+		return cmp.Compare(units.Abs(b.Measured-b.Budget), units.Abs(a.Measured-a.Budget))
 	})
 	return out
 }
-
-func abs(n int64) int64 { return max(n, -n) }

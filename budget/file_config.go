@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // Config is a model's config.json: its own fields, and behind them the
@@ -126,12 +128,7 @@ func newConfig(fields map[string]any) (*Config, error) {
 }
 
 // short keeps a hostile name from filling the terminal.
-func short(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return s
-}
+func short(s string) string { return cut.Letters(s, 61) }
 
 func sub(t string, fields map[string]any) *Config {
 	c := &Config{Type: t, fields: fields, spare: new(atomic.Pointer[model]), memo: new(memo)}

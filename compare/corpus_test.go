@@ -14,6 +14,7 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/corpus"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -84,7 +85,7 @@ type row struct {
 func unexplained(r *Result) []string {
 	var out []string
 	for _, g := range r.Gaps {
-		if d := float64(abs(g.Measured-g.Budget)) / float64(max(r.Measured.PeakBytes, 1)); d > 0.05 && g.Reason == nil {
+		if d := float64(units.Abs(g.Measured-g.Budget)) / float64(max(r.Measured.PeakBytes, 1)); d > 0.05 && g.Reason == nil {
 			out = append(out, fmt.Sprintf("%s %+.1f %%", g.Category, 100*float64(g.Measured-g.Budget)/float64(r.Measured.PeakBytes)))
 		}
 	}
@@ -103,7 +104,7 @@ func (r row) log(t testing.TB) {
 		fmt.Fprintf(&b, "      %s\n", s)
 	}
 	for _, g := range x.Gaps {
-		if d := g.Measured - g.Budget; abs(d)*100 > x.Measured.PeakBytes {
+		if d := g.Measured - g.Budget; units.Abs(d)*100 > x.Measured.PeakBytes {
 			why := ""
 			if g.Reason != nil {
 				why = *g.Reason

@@ -9,6 +9,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -53,16 +54,14 @@ func (g *gaps) compare() {
 		r.Gaps = append(r.Gaps, y)
 	}
 	slices.SortStableFunc(r.Gaps, func(a, b Gap) int {
-		return -cmp.Compare(abs(a.Measured-a.Budget), abs(b.Measured-b.Budget))
+		return -cmp.Compare(units.Abs(a.Measured-a.Budget), units.Abs(b.Measured-b.Budget))
 	})
 }
 
 // matters reports whether a difference is worth a word.
 func (g *gaps) matters(difference int64) bool {
-	return float64(abs(difference)) > tolerance*float64(g.r.Expected.PeakBytes)
+	return float64(units.Abs(difference)) > tolerance*float64(g.r.Expected.PeakBytes)
 }
-
-func abs(n int64) int64 { return max(n, -n) }
 
 // reason is the cause of a difference, "" when none is known.
 // The first cause that fits is told.

@@ -127,7 +127,7 @@ func (a *asking) oom(text string) error {
 			}
 		}
 	}
-	x.PinnedBy, _ = cut(x.PinnedBy, maxBriefs)
+	x.PinnedBy, _ = first(x.PinnedBy, maxBriefs)
 	for i := range a.dev.Findings {
 		if f := &a.dev.Findings[i]; strings.HasPrefix(f.ID, "oom_") && !slices.Contains(x.Findings, f.ID) {
 			x.Findings = append(x.Findings, f.ID)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -146,12 +147,7 @@ func number(text string, bound int, what string) (int, error) {
 }
 
 // clip bounds a name.
-func clip(s string) string {
-	if runes := []rune(s); len(runes) > maxText {
-		return string(runes[:maxText-1]) + "…"
-	}
-	return s
-}
+func clip(s string) string { return cut.Letters(s, maxText) }
 
 // eventOrNil is an event's index where there is one.
 func eventOrNil(event uint32) *int {
@@ -280,7 +276,7 @@ func (a *asking) group(ids []timeline.AllocationID) Group {
 	slices.SortFunc(g.Sites, func(x, y report.Site) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(at(&x), at(&y)), cmp.Compare(*x.Category, *y.Category))
 	})
-	g.Sites, g.SitesRest = cut(g.Sites, maxSites)
+	g.Sites, g.SitesRest = first(g.Sites, maxSites)
 	for _, d := range rules {
 		g.Rules = append(g.Rules, *d)
 	}
@@ -288,7 +284,7 @@ func (a *asking) group(ids []timeline.AllocationID) Group {
 		return cmp.Or(cmp.Compare(y.PeakBytes, x.PeakBytes), cmp.Compare(y.Allocations, x.Allocations),
 			cmp.Compare(or(x.Rule), or(y.Rule)), cmp.Compare(x.Category, y.Category))
 	})
-	g.Rules, _ = cut(g.Rules, maxRules)
+	g.Rules, _ = first(g.Rules, maxRules)
 	if there == nil {
 		there = ids
 	}
@@ -303,8 +299,8 @@ func or(s *string) string {
 	return *s
 }
 
-// cut bounds a list, and says by how much.
-func cut[T any](list []T, most int) ([]T, int) {
+// first bounds a list, and says by how much.
+func first[T any](list []T, most int) ([]T, int) {
 	kept := list[:min(len(list), most)]
 	return kept, len(list) - len(kept)
 }

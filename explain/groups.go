@@ -12,6 +12,7 @@ import (
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -155,7 +156,7 @@ func (a *asking) framesAt(x *Site) map[snapshot.FrameID]bool {
 	slices.SortFunc(x.near, func(p, q int) int {
 		return cmp.Or(cmp.Compare(max(p-x.Line, x.Line-p), max(q-x.Line, x.Line-q)), cmp.Compare(p, q))
 	})
-	x.near, _ = cut(x.near, maxBriefs)
+	x.near, _ = first(x.near, maxBriefs)
 	return on
 }
 
@@ -241,12 +242,10 @@ func (a *asking) finding(text string) error {
 
 // bounded is a finding of which names and lines are no longer than need be.
 func bounded(f report.Finding) report.Finding {
-	const lines, runes = 12, 400
+	const lines, letters = 12, 400
 	f.Evidence = slices.Clone(f.Evidence[:min(len(f.Evidence), lines)])
 	for i, line := range f.Evidence {
-		if r := []rune(line); len(r) > runes {
-			f.Evidence[i] = string(r[:runes-1]) + "…"
-		}
+		f.Evidence[i] = cut.Letters(line, letters)
 	}
 	return f
 }
@@ -300,7 +299,7 @@ func (a *asking) leak(text string) error {
 		return err
 	}
 	x := &Leak{Index: n, Leak: a.dev.Leaks[n]}
-	x.Sites, _ = cut(x.Sites, maxSites)
+	x.Sites, _ = first(x.Sites, maxSites)
 	if leaks := a.Classes.Leaks(); n < len(leaks) {
 		x.Kept = a.group(leaks[n].Allocations)
 	}
@@ -359,7 +358,7 @@ func (a *asking) step(text string) error {
 	for _, p := range s.Phases {
 		x.Phases = append(x.Phases, report.Phase{Phase: p.Phase.String(), FirstEvent: p.FirstEvent, LastEvent: p.LastEvent})
 	}
-	x.Phases, _ = cut(x.Phases, 4*maxBriefs)
+	x.Phases, _ = first(x.Phases, 4*maxBriefs)
 	a.walk(x)
 	last := s.LastEvent
 	if i+1 < len(steps) {

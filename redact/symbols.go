@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -100,7 +101,7 @@ func symbol(s string) (known, torch bool) {
 	for _, at := range identifier().FindAllStringIndex(s, -1) {
 		word := s[at[0]:at[1]]
 		switch {
-		case at[0] > 0 && (isDigit(s[at[0]-1])):
+		case at[0] > 0 && (units.IsDigit(s[at[0]-1])):
 			continue // the unit of a number, such as 4ul
 		case at[0] > 1 && s[at[0]-2:at[0]] == "::" && seen:
 			if !isPublic(word, true) {
@@ -127,5 +128,3 @@ func symbol(s string) (known, torch bool) {
 	}
 	return seen, torch
 }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }

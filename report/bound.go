@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -88,10 +88,7 @@ func (b *bounder) list(v reflect.Value, path string) {
 
 // shortened is a text up to a whole character, with how much there was more.
 func shortened(s string) string {
-	n := mostText
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
+	n := cut.Whole(s, mostText)
 	return fmt.Sprintf("%s… (%s more)", s[:n], units.Plural(len(s)-n, "byte"))
 }
 

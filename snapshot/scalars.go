@@ -3,6 +3,8 @@ package snapshot
 import (
 	"fmt"
 	"math"
+
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // maxBytes is the largest size taken at its word: 64 TiB, far above any device
@@ -186,9 +188,4 @@ func (t *tables) starts(stage StringID) bool {
 
 // short is a text cut to a length that a file can't multiply without end by
 // referring to it again and again.
-func short(s string) string {
-	if len(s) > maxNote {
-		return s[:maxNote] + "…"
-	}
-	return s
-}
+func short(s string) string { return cut.Bytes(s, maxNote) }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // tables are what the file said so far, as interned texts, frames and stacks and as
@@ -106,10 +108,7 @@ func (t *tables) intern(s []byte) (StringID, error) {
 // shortened is the beginning of a text that is too long to be a name.
 func (t *tables) shortened(s []byte) []byte {
 	t.note("text of more than 8 KiB, cut")
-	n := maxText
-	for n > maxText-utf8.UTFMax && !utf8.RuneStart(s[n]) {
-		n--
-	}
+	n := cut.Whole(s, maxText)
 	return append(s[:n:n], "\u2026"...)
 }
 

@@ -7,7 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // longestBase is how much of a file's name its temporary file has, in bytes: file systems
@@ -19,11 +20,8 @@ const longestBase = 200
 // those that the user's mask leaves. mark is in its name.
 func Beside(name, mark string) (*os.File, error) {
 	folder, base := filepath.Split(name)
-	if n := longestBase; len(base) > n {
-		for !utf8.RuneStart(base[n]) {
-			n--
-		}
-		base = base[:n]
+	if len(base) > longestBase {
+		base = base[:cut.Whole(base, longestBase)]
 	}
 	var f *os.File
 	err := fs.ErrExist

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // Error says what could not be read or written and why, without credentials.
@@ -118,9 +120,5 @@ func oneLine(s string) string {
 			words[i] = w[:j]
 		}
 	}
-	s = strings.Join(words, " ")
-	if len(s) > 300 {
-		s = s[:300] + "…"
-	}
-	return s
+	return cut.Bytes(strings.Join(words, " "), 300)
 }

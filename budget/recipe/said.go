@@ -3,6 +3,8 @@ package recipe
 import (
 	"fmt"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // Said is what became of a file: which fields were used and as which flags, what follows
@@ -67,12 +69,7 @@ func someOf(names []string) string {
 }
 
 // Clipped keeps a word from filling a terminal.
-func Clipped(s string) string {
-	if r := []rune(s); len(r) > clippedRunes {
-		return string(r[:clippedRunes]) + "…"
-	}
-	return s
-}
+func Clipped(s string) string { return cut.Letters(s, clippedRunes+1) }
 
 // Document is what JSON says of a file.
 type Document struct {

@@ -127,7 +127,7 @@ func matchPrinted(ends, peaks, printed []int64, dropped int) (match, bool) {
 	rounding := roundingOf(printed)
 	for s := -len(ends); s <= len(printed); s++ {
 		n := agreeing(ends, peaks, printed, s, rounding)
-		if n > best || n == best && abs(s) < abs(shift) {
+		if n > best || n == best && units.Abs(s) < units.Abs(shift) {
 			best, shift = n, s
 		}
 	}
@@ -213,8 +213,6 @@ func roundingOf(printed []int64) int64 {
 	}
 	return 6 << 20
 }
-
-func abs(n int) int { return max(n, -n) }
 
 // alignTrace compares a profiler trace's times, which count from 1970 like the
 // recorder's, and where they disagree the peaks that both saw.

@@ -3,9 +3,8 @@ package facts
 import (
 	"cmp"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
+	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -38,22 +37,11 @@ func (p *Pass) MetadataAt(event int) []report.UserMetadata {
 		sums[text].Add(t.Allocated[id])
 	}
 	for id, sum := range sums {
-		list = append(list, report.UserMetadata{Text: Clip(t.Snapshot.String(id), maxMetadataText), Bytes: sum.Bytes,
+		list = append(list, report.UserMetadata{Text: cut.Bytes(t.Snapshot.String(id), maxMetadataText), Bytes: sum.Bytes,
 			Blocks: sum.Blocks})
 	}
 	slices.SortFunc(list, func(a, b report.UserMetadata) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Text, b.Text), cmp.Compare(a.Blocks, b.Blocks))
 	})
 	return list[:min(len(list), maxMetadata)]
-}
-
-// Clip is the beginning of a text that is longer than anyone reads, in bytes.
-func Clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return strings.Clone(text[:most]) + "…"
 }

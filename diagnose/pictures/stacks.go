@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -116,4 +117,4 @@ func (s *stackTable) frame(known map[snapshot.FrameID]int, id snapshot.FrameID) 
 }
 
 // shorten cuts names that C++ templates have made longer than anyone reads.
-func shorten(name string) string { return facts.Clip(name, maxFrameText) }
+func shorten(name string) string { return cut.Bytes(name, maxFrameText) }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // csvState is the CSV being read, if any.
@@ -212,7 +213,7 @@ func (h *header) mayBegin(line []byte) bool {
 	switch h.columns[0].role {
 	case timestamp, dateOnly, elapsed, pid, usedMemory, totalMemory, freeMemory, utilization, power:
 		c := firstByte(line)
-		return isDigit(c) || c == '[' || c == '"' || c == 'N' || h.columns[0].role == timestamp && c >= 'A'
+		return units.IsDigit(c) || c == '[' || c == '"' || c == 'N' || h.columns[0].role == timestamp && c >= 'A'
 	}
 	return true
 }

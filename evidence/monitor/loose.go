@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // looseState keeps rows that say neither what they are nor of which GPU: a column
@@ -105,7 +106,7 @@ func (l *looseState) ofOne() bool {
 func (l *looseState) change(rows int) float64 {
 	sum := 0.0
 	for i := rows; i < len(l.used); i++ {
-		sum += float64(abs(l.used[i] - l.used[i-rows]))
+		sum += float64(units.Abs(l.used[i] - l.used[i-rows]))
 	}
 	return sum / float64(len(l.used)-rows)
 }

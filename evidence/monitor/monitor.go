@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // monitorState is the dmon or pmon listing being read; form 0 means none
@@ -152,7 +153,7 @@ func (m *monitorState) values(all *gathered) bool {
 		case monMIG:
 			part = part || !missing(cell)
 		default:
-			if len(cell) > 6 && !isDigit(cell[0]) && cell[0] != '-' {
+			if len(cell) > 6 && !units.IsDigit(cell[0]) && cell[0] != '-' {
 				return false
 			}
 		}

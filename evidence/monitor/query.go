@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // queryState is where in the text of `nvidia-smi -q` the parser is.
@@ -84,7 +85,7 @@ func isAligned(line []byte) bool {
 // isTitle tells what may be a section's name.
 func isTitle(key []byte) bool {
 	for _, c := range key {
-		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && strings.IndexByte(" .-/", c) < 0 {
+		if !units.IsDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && strings.IndexByte(" .-/", c) < 0 {
 			return false
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/civil"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // parseStamp reads the times nvidia-smi and the scripts around it write:
@@ -14,7 +15,7 @@ import (
 // milliseconds since 1970. Dates whose day and month cannot be told apart are
 // refused rather than guessed.
 func parseStamp(text []byte) (evidence.Stamp, bool) {
-	if n := len(text); n > 0 && (!isDigit(text[0]) || !isDigit(text[n-1])) {
+	if n := len(text); n > 0 && (!units.IsDigit(text[0]) || !units.IsDigit(text[n-1])) {
 		text = bytes.Trim(text, " \t\"'[]")
 	}
 	if len(text) >= 19 && (text[4] == '/' || text[4] == '-') {
@@ -141,8 +142,6 @@ func parseCtime(line []byte) (evidence.Stamp, bool) {
 	}
 	return evidence.LocalStamp(t.UnixNano()), true
 }
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func digits(b []byte) (int64, bool) {
 	var v int64

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // tableState is where in nvidia-smi's default table the parser is.
@@ -96,7 +97,7 @@ func version(text []byte) string {
 // keeps reports whether a line is the table's: a row that was understood, or one as
 // wide as all of them but for a few letters.
 func (t *tableState) keeps(line []byte, understood bool, slack int64) bool {
-	if !understood && abs(int64(width(line)-t.width)) > slack {
+	if !understood && units.Abs(int64(width(line)-t.width)) > slack {
 		t.rest()
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Bounds on what a hostile stream can make the parser remember.
@@ -242,7 +243,7 @@ const sweepGap = int64(500 * time.Millisecond)
 // join notes which GPUs were listed at the same time: an id column that is
 // equal for two of them does not tell GPUs apart.
 func (l *listing) join(u *unit, r *row) {
-	apart := r.at.Known() && l.start.Known() && abs(r.at.Nanoseconds()-l.start.Nanoseconds()) > sweepGap
+	apart := r.at.Known() && l.start.Known() && units.Abs(r.at.Nanoseconds()-l.start.Nanoseconds()) > sweepGap
 	if apart || u.sweep == l.number+1 && (u.form != AppsCSV || l.listed(u, r.pid)) || len(l.sweep) > 256 {
 		l.number++
 		l.sweep = l.sweep[:0]
@@ -270,13 +271,6 @@ func (l *listing) listed(u *unit, pid int) bool {
 		}
 	}
 	return false
-}
-
-func abs(v int64) int64 {
-	if v < 0 {
-		return -v
-	}
-	return v
 }
 
 func atoi(s string) (int, bool) {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/vramscope/vramscope/internal/civil"
+	"github.com/vramscope/vramscope/internal/units"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
@@ -171,7 +172,7 @@ func stampOf(b []byte) int64 {
 	if len(b) > 20 && (b[19] == '.' || b[19] == ',') {
 		scale := int64(1e8)
 		for _, c := range b[20:] {
-			if !isDigit(c) || scale == 0 {
+			if !units.IsDigit(c) || scale == 0 {
 				break
 			}
 			nanos += int64(c-'0') * scale

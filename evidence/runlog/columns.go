@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Ultralytics and YOLOv5 print a table whose head names the columns, and whose
@@ -24,7 +25,7 @@ func isHead(line []byte) bool {
 // 1e9 bytes, 2**30 where the bars are of the newer kind.
 func (s *stepState) rowOf(p *Parser, number int, line []byte) bool {
 	text := bytes.TrimLeft(line, " ")
-	if len(text) == 0 || !isDigit(text[0]) || len(text) > maxOther {
+	if len(text) == 0 || !units.IsDigit(text[0]) || len(text) > maxOther {
 		return false
 	}
 	epoch, rest, _ := figures.Integer(text)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // hostAllocator is PyTorch's own (c10/core/impl/alloc_cpu.cpp):
@@ -107,7 +108,7 @@ func (p *Parser) isHostFailure(words, by string, line []byte, at int) bool {
 		if words == "exitcode  : -9" && !p.records.root { // torchrun itself stops the others so
 			return false
 		}
-		return len(after) == 0 || !isDigit(after[0])
+		return len(after) == 0 || !units.IsDigit(after[0])
 	}
 	return true
 }

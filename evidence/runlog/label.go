@@ -1,6 +1,10 @@
 package runlog
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
 
 // labels reports whether a log's lines carry the number of the task that printed
 // them, as `srun --label` puts it in front: "0: ", " 3: ". Such a number is no
@@ -98,7 +102,7 @@ func containerLabel(line []byte) int {
 func label(line []byte) (n, end int) {
 	i := len(line) - len(bytes.TrimLeft(line, " "))
 	from := i
-	for ; i < len(line) && i < from+4 && isDigit(line[i]); i++ {
+	for ; i < len(line) && i < from+4 && units.IsDigit(line[i]); i++ {
 		n = 10*n + int(line[i]-'0')
 	}
 	if i == from || n >= 1024 || i+1 >= len(line) || line[i] != ':' || line[i+1] != ' ' {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // otherMark is how something that asks a GPU for memory beside PyTorch's
@@ -166,7 +167,7 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 		}
 	case cudaMallocAsync:
 		after := bytes.TrimSpace(line[at+len(mark.words):])
-		if len(after) > 0 && !isDigit(after[0]) && !bytes.HasPrefix(after, []byte("would")) {
+		if len(after) > 0 && !units.IsDigit(after[0]) && !bytes.HasPrefix(after, []byte("would")) {
 			return false
 		}
 	case "workspace":
@@ -286,7 +287,8 @@ func tensorBytes(text []byte) int64 {
 // no three digits and their end follow all of them.
 func withoutCommas(text []byte) []byte {
 	groups := func(i int) bool { // a comma with three digits behind it, and up to three before
-		return i > 0 && isDigit(text[i-1]) && i+3 < len(text) && isDigit(text[i+1]) && isDigit(text[i+2]) && isDigit(text[i+3])
+		return i > 0 && units.IsDigit(text[i-1]) && i+3 < len(text) && units.IsDigit(text[i+1]) && units.IsDigit(text[i+2]) &&
+			units.IsDigit(text[i+3])
 	}
 	if !bytes.Contains(text, []byte("bytes")) {
 		return text

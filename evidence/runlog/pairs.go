@@ -1,6 +1,10 @@
 package runlog
 
-import "math"
+import (
+	"math"
+
+	"github.com/vramscope/vramscope/internal/units"
+)
 
 // pair is a number and what the words before it mean: "loss: 2.43",
 // "dt: 644.74ms".
@@ -175,11 +179,11 @@ func isWordByte(c byte) bool { return classes[c] <= wordByte }
 // It is a hot loop of step lines.
 func (p *pair) number(line []byte, i int) int {
 	p.value, i = magnitude(line, i)
-	if i+1 < len(line) && line[i] == '.' && isDigit(line[i+1]) {
+	if i+1 < len(line) && line[i] == '.' && units.IsDigit(line[i+1]) {
 		p.whole = false
 		start := i + 1
 		fraction := uint64(0)
-		for i++; i < len(line) && isDigit(line[i]); i++ {
+		for i++; i < len(line) && units.IsDigit(line[i]); i++ {
 			if i-start < len(powers)-1 {
 				fraction = fraction*10 + uint64(line[i]-'0')
 			}
@@ -189,14 +193,14 @@ func (p *pair) number(line []byte, i int) int {
 	} else if i < len(line) && line[i] == '.' && (i+1 == len(line) || line[i+1] == ' ' || line[i+1] == ',') {
 		p.whole = false // Python's "2." of a rounded float, or a full stop
 	}
-	if i+1 < len(line) && line[i]|0x20 == 'e' && (isDigit(line[i+1]) || i+2 < len(line) &&
-		(line[i+1] == '-' || line[i+1] == '+') && isDigit(line[i+2])) {
+	if i+1 < len(line) && line[i]|0x20 == 'e' && (units.IsDigit(line[i+1]) || i+2 < len(line) &&
+		(line[i+1] == '-' || line[i+1] == '+') && units.IsDigit(line[i+2])) {
 		p.whole = false
 		exponent, negative := 0, line[i+1] == '-'
 		if i++; line[i] == '-' || line[i] == '+' {
 			i++
 		}
-		for ; i < len(line) && isDigit(line[i]); i++ {
+		for ; i < len(line) && units.IsDigit(line[i]); i++ {
 			exponent = min(exponent*10+int(line[i]-'0'), 400)
 		}
 		if negative {
@@ -211,13 +215,13 @@ func (p *pair) number(line []byte, i int) int {
 	if j < len(line) && line[j] == '/' {
 		for j++; j < len(line) && line[j] == ' '; j++ {
 		}
-		if j < len(line) && isDigit(line[j]) {
+		if j < len(line) && units.IsDigit(line[j]) {
 			p.of = true
 			_, i = magnitude(line, j)
-			for i+1 < len(line) && (line[i] == '.' && isDigit(line[i+1]) || isDigit(line[i])) {
+			for i+1 < len(line) && (line[i] == '.' && units.IsDigit(line[i+1]) || units.IsDigit(line[i])) {
 				i++
 			}
-			if i < len(line) && isDigit(line[i]) {
+			if i < len(line) && units.IsDigit(line[i]) {
 				i++
 			}
 		}
@@ -235,15 +239,15 @@ func magnitude(line []byte, i int) (v float64, end int) {
 	for ; i < len(line); i++ {
 		c := line[i]
 		switch {
-		case isDigit(c):
+		case units.IsDigit(c):
 			if whole > 1<<60 {
 				return longMagnitude(float64(whole), line, i)
 			}
 			whole = whole*10 + uint64(c-'0')
 			group++
-		case c == ',' && group <= 3 && group > 0 && i+3 < len(line) && isDigit(line[i+1]) && isDigit(line[i+2]) &&
-			isDigit(line[i+3]) &&
-			(i+4 == len(line) || !isDigit(line[i+4])):
+		case c == ',' && group <= 3 && group > 0 && i+3 < len(line) && units.IsDigit(line[i+1]) && units.IsDigit(line[i+2]) &&
+			units.IsDigit(line[i+3]) &&
+			(i+4 == len(line) || !units.IsDigit(line[i+4])):
 			group = 0
 		default:
 			return float64(whole), i
@@ -254,13 +258,11 @@ func magnitude(line []byte, i int) (v float64, end int) {
 
 // longMagnitude goes on where an integer would overflow.
 func longMagnitude(v float64, line []byte, i int) (float64, int) {
-	for ; i < len(line) && isDigit(line[i]); i++ {
+	for ; i < len(line) && units.IsDigit(line[i]); i++ {
 		v = v*10 + float64(line[i]-'0')
 	}
 	return v, i
 }
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // unitAt reads a unit behind the number, after one blank at most.
 func (p *pair) unitAt(line []byte, i int) int {
@@ -323,11 +325,11 @@ const keyBytes = 56
 
 func lastWord(key []byte) []byte {
 	end := len(key)
-	for end > 0 && !(key[end-1] >= 'a' && key[end-1] <= 'z' || key[end-1] == '_' || isDigit(key[end-1])) {
+	for end > 0 && !(key[end-1] >= 'a' && key[end-1] <= 'z' || key[end-1] == '_' || units.IsDigit(key[end-1])) {
 		end--
 	}
 	start := end
-	for start > 0 && (key[start-1] >= 'a' && key[start-1] <= 'z' || key[start-1] == '_' || isDigit(key[start-1])) {
+	for start > 0 && (key[start-1] >= 'a' && key[start-1] <= 'z' || key[start-1] == '_' || units.IsDigit(key[start-1])) {
 		start--
 	}
 	return key[start:end]

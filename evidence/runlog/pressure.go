@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // readPressure reads what these say:
@@ -59,7 +60,7 @@ func countBefore(line []byte, words string) int64 {
 		return 0
 	}
 	start := i
-	for start > 0 && isDigit(line[start-1]) {
+	for start > 0 && units.IsDigit(line[start-1]) {
 		start--
 	}
 	n, _, _ := figures.Integer(line[start:i])

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // spokenMarks are words, in lower case, by which people and programs speak of a
@@ -199,9 +200,5 @@ func quoted(line []byte) string {
 		}
 		return r
 	}, string(line[:min(len(line), 4*maxQuote)]))
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > maxQuote {
-		return string(runes[:maxQuote-1]) + "…"
-	}
-	return text
+	return cut.Letters(strings.Join(strings.Fields(text), " "), maxQuote)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 type stepState struct {
@@ -71,11 +72,11 @@ func counted(line []byte) bool {
 		return true
 	case c == '[':
 		i = 1
-	case !isDigit(c):
+	case !units.IsDigit(c):
 		return false
 	}
 	start := i
-	for i < len(line) && i < start+12 && isDigit(line[i]) {
+	for i < len(line) && i < start+12 && units.IsDigit(line[i]) {
 		i++
 	}
 	if i == start || i == len(line) {
@@ -270,7 +271,7 @@ func onlyNumbers(line []byte) bool {
 		return false
 	}
 	for _, c := range line {
-		if !isDigit(c) && c != ' ' && c != '\t' && c != '.' && c != '-' && c != '+' && c != 'e' && c != '\r' {
+		if !units.IsDigit(c) && c != ' ' && c != '\t' && c != '.' && c != '-' && c != '+' && c != 'e' && c != '\r' {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // template is a step line with holes where its numbers were. Most lines of a
@@ -42,7 +43,7 @@ func (t *templates) remember(line []byte, pairs []pair) {
 	last.tail, last.unstamped = 0, at == len(line) && !figures.MayBeTimed(line)
 	for i := range pairs {
 		p := &pairs[i]
-		if !isDigit(line[p.position]) { // nan, or inf: the next one may be a number
+		if !units.IsDigit(line[p.position]) { // nan, or inf: the next one may be a number
 			last.holes = last.holes[:0]
 			break
 		}
@@ -82,7 +83,7 @@ func (t *template) match(pairs []pair, line []byte) ([]pair, bool) {
 		if at+n >= len(line) || string(line[at:at+n]) != string(t.text[from:h.start]) {
 			return pairs, false
 		}
-		if at += n; !isDigit(line[at]) {
+		if at += n; !units.IsDigit(line[at]) {
 			return pairs, false
 		}
 		p := &pairs[i]

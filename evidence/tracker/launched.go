@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // maxSaid bounds a text that a report shows: a command may be long.
@@ -46,10 +47,7 @@ func short(s *string) *string {
 	if s == nil || strings.TrimSpace(*s) == "" {
 		return nil
 	}
-	if len(*s) > maxSaid {
-		return new(strings.ToValidUTF8((*s)[:maxSaid], "") + "…")
-	}
-	return s
+	return new(cut.Bytes(*s, maxSaid))
 }
 
 // settingsOf are the allocator's settings as PYTORCH_CUDA_ALLOC_CONF has them; other variables by their names.

@@ -13,11 +13,7 @@ import (
 
 // Bytes writes a size for people: GiB, MiB or KiB with two decimals.
 func Bytes(n int64) string {
-	abs := n
-	if abs < 0 {
-		abs = -abs
-	}
-	switch {
+	switch abs := Abs(n); {
 	case abs >= 1<<30:
 		return fmt.Sprintf("%.2f GiB", float64(n)/(1<<30))
 	case abs >= 1<<20:
@@ -27,6 +23,12 @@ func Bytes(n int64) string {
 	}
 	return fmt.Sprintf("%d B", n)
 }
+
+// Abs is a number without its sign.
+func Abs[N int | int64](n N) N { return max(n, -n) }
+
+// IsDigit tells the ten that numbers are written with.
+func IsDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 // Count writes a number with commas between thousands.
 func Count(n int) string {
