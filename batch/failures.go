@@ -110,7 +110,7 @@ func (f *failure) settle() {
 // groupOf is the failure that a message in a log tells of, when no recording does.
 func groupOf(m *evidence.OOMMessage) report.OOMGroup {
 	g := report.OOMGroup{Verdict: "told by a log", Fingerprint: report.MessageFingerprint(m)}
-	if m.Verdict != nil && *m.Verdict != "unknown" {
+	if m.Verdict != nil && *m.Verdict != report.UnknownVerdict {
 		g.Verdict = *m.Verdict
 	}
 	if m.Phase != nil {

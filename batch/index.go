@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -100,7 +101,7 @@ func (b *indexBuilder) device(row *report.IndexRow, p *point, d *report.Device) 
 	}
 	b.figures.PeakBytes += d.Peaks.Allocated.Bytes
 	b.figures.CacheBytes += max(0, d.AtPeak.CacheBytes) // negative where a file contradicts itself
-	b.figures.UnknownBytes += d.AtPeak.Categories["unknown"]
+	b.figures.UnknownBytes += d.AtPeak.Categories[words.Unknown.String()]
 	p.allocated, p.reached, p.usable = d.Peaks.Allocated.Bytes, d.Peaks.Allocated.Bytes, d.History != "none"
 	for _, o := range d.OOMs {
 		p.oom, p.allocated = true, max(p.allocated, o.AllocatedBytes+o.RequestedBytes)

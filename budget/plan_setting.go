@@ -3,34 +3,30 @@ package budget
 import (
 	"cmp"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/words"
 )
 
 // Categories are bytes by what they are for.
-type Categories [numCategories]int64
+type Categories [words.NumCategories]int64
 
-// Category says what memory is for; the names are those of a recording's.
-type Category int
+// Category says what memory is for, as in a recording.
+type Category = words.Category
 
-// Categories of memory.
+// Categories of memory. Of a model's own, none is unknown.
 const (
-	Weights Category = iota
-	Gradients
-	OptimizerState
-	Activations
-	Logits
-	KVCache
-	Inputs
-	AutocastCopies
-	Communication
-	Workspace
-	Temporary
-	numCategories
+	Weights        = words.Weights
+	Gradients      = words.Gradients
+	OptimizerState = words.OptimizerState
+	Activations    = words.Activations
+	Logits         = words.Logits
+	KVCache        = words.KVCache
+	Inputs         = words.Inputs
+	AutocastCopies = words.AutocastCopies
+	Communication  = words.Communication
+	Workspace      = words.Workspace
+	Temporary      = words.Temporary
 )
-
-var categoryNames = [numCategories]string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache",
-	"inputs", "autocast_copies", "communication", "workspace", "temporary"}
-
-func (c Category) String() string { return categoryNames[c] }
 
 // Sum is the bytes of all categories.
 func (c Categories) Sum() int64 {

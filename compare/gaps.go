@@ -84,8 +84,8 @@ func (g *gaps) reason(c classify.Category, more int64) string {
 	case g.shows(compiled) && (c == classify.Activations || c == classify.Logits || c == classify.Temporary ||
 		c == classify.AutocastCopies):
 		return "torch.compile decides what is kept, the budget is that of eager code"
-	case g.r.Setting["inference"] == true && more > 0 && len(g.t.OOMs) == 0 && g.r.Measured.Categories["activations"] > 0 &&
-		(c == classify.Activations || c == classify.Logits):
+	case g.r.Setting["inference"] == true && more > 0 && len(g.t.OOMs) == 0 &&
+		g.r.Measured.Categories[classify.Activations.String()] > 0 && (c == classify.Activations || c == classify.Logits):
 		return "a graph is built though no backward pass follows: torch.no_grad() is missing"
 	case (c == classify.Logits || c == classify.KVCache) && more > 0 && g.r.Measured.Phase != nil &&
 		*g.r.Measured.Phase == budget.Optimizer.String():

@@ -265,7 +265,7 @@ func oomVerdict(doc *report.Document, device int) report.Verdict {
 func failedIn(d *report.Device, o *report.OOM) string {
 	step := strings.TrimPrefix(facts.OfStep(d, o.Event), " of ")
 	switch {
-	case o.Phase == nil || *o.Phase == "other":
+	case o.Phase == nil || *o.Phase == classify.OtherPhase.String():
 		return step
 	case *o.Phase == classify.Optimizer.String() && d.Projection != nil && stillToCome(d, *o.Phase) > 0:
 		return "the first optimizer step"

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/replay/change"
 )
 
@@ -111,9 +112,9 @@ func (p *Place) text() string {
 // phaseText is a phase in a sentence.
 func phaseText(phase string) string {
 	switch phase {
-	case "forward", "backward":
+	case words.Forward.String(), words.Backward.String():
 		return "the " + phase + " pass"
-	case "optimizer":
+	case words.Optimizer.String():
 		return "the optimizer's part"
 	}
 	return phase

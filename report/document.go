@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/words"
 )
 
 // Schema names the JSON form of a Document. Names keep their meaning within a
@@ -188,6 +189,14 @@ const (
 	Critical Severity = "critical"
 )
 
+// Words are a severity in a sentence.
+func (s Severity) Words() string {
+	if s == Critical || s == Warning {
+		return string(s)
+	}
+	return "for information"
+}
+
 // Place is where a severity stands in a report, the worst first.
 func (s Severity) Place() int { return slices.Index([]Severity{Critical, Warning, Info}, s) }
 
@@ -329,6 +338,8 @@ type Site struct {
 	Rule       *string `json:"rule"` // that says what its largest block is for; null: none spoke, or it isn't known
 }
 
+var temporary = words.Temporary.String()
+
 // Leaked is a category in words of people alone: temporary memory that defects keep.
 const Leaked = "leaked"
 
@@ -338,7 +349,7 @@ func (s *Site) CategoryWord() string {
 	switch {
 	case s.Category == nil:
 		return ""
-	case *s.Category == "temporary" && 2*s.Leaked > s.Bytes:
+	case *s.Category == temporary && 2*s.Leaked > s.Bytes:
 		return Leaked
 	}
 	return *s.Category
@@ -346,11 +357,11 @@ func (s *Site) CategoryWord() string {
 
 // ApartLeaked are categories with what is leaked of temporary memory as one of its own.
 func ApartLeaked(categories map[string]int64, leaked int64) map[string]int64 {
-	if leaked == 0 || categories == nil || categories["temporary"] < leaked {
+	if leaked == 0 || categories == nil || categories[temporary] < leaked {
 		return categories
 	}
 	out := maps.Clone(categories)
-	out["temporary"] -= leaked
+	out[temporary] -= leaked
 	out[Leaked] = leaked
 	return out
 }
@@ -360,7 +371,7 @@ func (m *Moment) Split(sites []Site) *Moment {
 	var all, leaked int64
 	for i := range sites {
 		all += sites[i].Bytes
-		if x := &sites[i]; x.Category != nil && *x.Category == "temporary" {
+		if x := &sites[i]; x.Category != nil && *x.Category == temporary {
 			leaked += x.Leaked
 		}
 	}

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/words"
 )
 
 // Categories in the order of every table and chart.
-var Categories = []string{"weights", "gradients", "optimizer_state", "activations", "logits", "kv_cache", "inputs",
-	"autocast_copies", "communication", "workspace", "temporary", "unknown"}
+var Categories = words.Categories()
 
 // Shown are the categories that people see.
 var Shown = append(slices.Clip(Categories), Leaked)
@@ -21,7 +22,7 @@ func CategoryTitle(category string) string {
 	switch {
 	case category == "":
 		return "Allocated"
-	case category == "kv_cache":
+	case category == words.KVCache.String():
 		return "KV cache"
 	case category == "cache" || slices.Contains(Shown, category):
 		return strings.ToUpper(category[:1]) + CategoryWords(category[1:])
@@ -122,6 +123,7 @@ func (c *Clock) Added() string {
 }
 
 // PhaseText is a phase in a sentence.
-var PhaseText = map[string]string{"setup": "setup", "data": "data loading", "forward": "the forward pass",
-	"backward": "the backward pass", "optimizer": "the optimizer step", "zero_grad": "zero_grad",
-	"generate": "generation", "other": "other work"}
+var PhaseText = map[string]string{words.Setup.String(): "setup", words.Data.String(): "data loading",
+	words.Forward.String(): "the forward pass", words.Backward.String(): "the backward pass",
+	words.Optimizer.String(): "the optimizer step", words.ZeroGrad.String(): "zero_grad", words.Generate.String(): "generation",
+	words.OtherPhase.String(): "other work"}

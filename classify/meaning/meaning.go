@@ -7,65 +7,48 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // Category is what an allocation holds.
-type Category uint8
+type Category = words.Category
 
 // The categories; they sum to the allocated bytes at every event.
 const (
-	Unknown Category = iota
-	Weights
-	Gradients
-	OptimizerState
-	Activations
-	Logits
-	KVCache
-	Inputs
-	AutocastCopies
-	Communication
-	Workspace
-	Temporary
-	NumCategories = int(Temporary) + 1
+	Unknown        = words.Unknown
+	Weights        = words.Weights
+	Gradients      = words.Gradients
+	OptimizerState = words.OptimizerState
+	Activations    = words.Activations
+	Logits         = words.Logits
+	KVCache        = words.KVCache
+	Inputs         = words.Inputs
+	AutocastCopies = words.AutocastCopies
+	Communication  = words.Communication
+	Workspace      = words.Workspace
+	Temporary      = words.Temporary
+	NumCategories  = words.NumCategories
 )
 
-var categoryNames = [NumCategories]string{"unknown", "weights", "gradients", "optimizer_state", "activations", "logits",
-	"kv_cache", "inputs", "autocast_copies", "communication", "workspace", "temporary"}
-
-// String is the word of reports and tables.
-func (c Category) String() string { return categoryNames[c] }
-
 // CategoryNamed finds a category by the word of reports and tables.
-func CategoryNamed(word string) (Category, bool) {
-	for i, name := range categoryNames {
-		if name == word {
-			return Category(i), true
-		}
-	}
-	return Unknown, false
-}
+var CategoryNamed = words.CategoryNamed
 
 // Phase is what the program was doing when an allocation was made.
-type Phase uint8
+type Phase = words.Phase
 
 // The phases of a program.
 const (
-	Setup Phase = iota
-	Data
-	Forward
-	Backward
-	Optimizer
-	ZeroGrad
-	Generate
-	OtherPhase
-	NumPhases = int(OtherPhase) + 1
+	Setup      = words.Setup
+	Data       = words.Data
+	Forward    = words.Forward
+	Backward   = words.Backward
+	Optimizer  = words.Optimizer
+	ZeroGrad   = words.ZeroGrad
+	Generate   = words.Generate
+	OtherPhase = words.OtherPhase
+	NumPhases  = words.NumPhases
 )
-
-// String is the word of reports and tables.
-func (p Phase) String() string {
-	return [...]string{"setup", "data", "forward", "backward", "optimizer", "zero_grad", "generate", "other"}[p]
-}
 
 // Hint is a phase that something points to, such as a frame; NoHint for none.
 type Hint uint8

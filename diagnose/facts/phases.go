@@ -36,7 +36,7 @@ func (p *Pass) StepNear(event int) int32 {
 func StepsAfter(d *report.Device, event int) int {
 	n, again := 0, 0
 	for _, s := range d.Steps {
-		stepped := func(p report.Phase) bool { return p.Phase == "optimizer" && p.FirstEvent > event }
+		stepped := func(p report.Phase) bool { return p.Phase == classify.Optimizer.String() && p.FirstEvent > event }
 		if s.FirstEvent > event {
 			n++
 		} else if slices.ContainsFunc(s.Phases, stepped) {

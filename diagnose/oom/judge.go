@@ -12,6 +12,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -113,7 +114,7 @@ func (f *Failure) weigh() {
 		f.crowded(&q)
 	case report.Fragmentation:
 		f.Confidence = 0.85
-		if f.PhaseName == "optimizer" {
+		if f.PhaseName == words.Optimizer.String() {
 			f.Confidence = 0.6 // a first step may still have had to allocate far more
 		}
 		f.Why = f.scattered()
@@ -222,7 +223,7 @@ func (f *Failure) short(q *Request) {
 	case q.Missing > 0:
 		f.Confidence = 0.9
 		f.Why = lacks(q.Needs, q.Missing)
-		if f.PhaseName == "setup" && f.Scene.Doing == "" {
+		if f.PhaseName == words.Setup.String() && f.Scene.Doing == "" {
 			f.Why += ", with the rest of the model still to come"
 		}
 	default:
@@ -370,7 +371,7 @@ func (f *Failure) Change() string {
 		return change
 	}
 	change, known := changeInPhase[f.PhaseName]
-	if f.asksFor(LargeTensors) && f.PhaseName != "setup" && f.PhaseName != "optimizer" {
+	if f.asksFor(LargeTensors) && f.PhaseName != words.Setup.String() && f.PhaseName != words.Optimizer.String() {
 		return "Look at what the line that asked makes: one tensor of that size is often the logits of a large vocabulary " +
 			"(chunked or fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
 	}
@@ -403,15 +404,17 @@ func (f *Failure) Tools() Tools {
 
 // changeInPhase is what helps when memory runs out there.
 var changeInPhase = map[string]string{
-	"forward": "A smaller batch or shorter sequences, or checkpointing: forward keeps activations for backward",
-	"backward": "Checkpointing, or a smaller batch: backward holds activations, gradients and the loss's copies of the " +
-		"logits at once (chunk the loss if the vocabulary is large)",
-	"optimizer": "An optimizer with less state (8-bit, Lion), sharding or offloading it: the first step allocates all of it",
-	"setup": "Quantise the weights, load them in bfloat16 if they aren't yet, or shard or offload the model: it did not " +
-		"fit before the first step",
-	"generate":  "A smaller batch or fewer new tokens, or a static or quantized cache: keys and values grow with every token",
-	"data":      "Keep batches on the host until they are used",
-	"zero_grad": "zero_grad(set_to_none=True)",
+	words.Forward.String(): "A smaller batch or shorter sequences, or checkpointing: forward keeps activations for backward",
+	words.Backward.String(): "Checkpointing, or a smaller batch: backward holds activations, gradients and the loss's copies " +
+		"of the logits at once (chunk the loss if the vocabulary is large)",
+	words.Optimizer.String(): "An optimizer with less state (8-bit, Lion), sharding or offloading it: the first step allocates " +
+		"all of it",
+	words.Setup.String(): "Quantise the weights, load them in bfloat16 if they aren't yet, or shard or offload the model: it " +
+		"did not fit before the first step",
+	words.Generate.String(): "A smaller batch or fewer new tokens, or a static or quantized cache: keys and values grow with " +
+		"every token",
+	words.Data.String():     "Keep batches on the host until they are used",
+	words.ZeroGrad.String(): "zero_grad(set_to_none=True)",
 }
 
 // Processes lists some.

@@ -1,6 +1,9 @@
 package oom
 
-import "github.com/vramscope/vramscope/evidence"
+import (
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/words"
+)
 
 // changeDoing is what helps where a traceback shows what the memory was for,
 // however small the request that failed.
@@ -82,16 +85,16 @@ func (f *Failure) changeShown() string {
 		return "Keep the data on the host and bring one batch at a time to the GPU: the whole of it is moved at that line"
 	}
 	switch {
-	case s.Evaluating && !s.NoGrad && (f.PhaseName == "forward" || f.PhaseName == ""):
+	case s.Evaluating && !s.NoGrad && (f.PhaseName == words.Forward.String() || f.PhaseName == ""):
 		return "Evaluate under torch.no_grad() or inference_mode(), if that line doesn't yet (model.eval() alone keeps " +
 			"activations), with a smaller batch, and let go of the last step's loss before"
-	case s.Evaluating && f.PhaseName == "forward":
+	case s.Evaluating && f.PhaseName == words.Forward.String():
 		return "A smaller batch for evaluation: without gradients no more than a layer's activations and the scores are there " +
 			"at once"
-	case f.PhaseName == "forward" && s.NoGrad:
+	case f.PhaseName == words.Forward.String() && s.NoGrad:
 		return "A smaller batch, shorter sequences or smaller images, or weights in 16 bits, quantised or offloaded: without " +
 			"gradients a pass keeps little beside them"
-	case s.Checkpointing && (f.PhaseName == "forward" || f.PhaseName == "backward"):
+	case s.Checkpointing && (f.PhaseName == words.Forward.String() || f.PhaseName == words.Backward.String()):
 		return "A smaller batch or shorter sequences; checkpointing is on already, so beside weights, gradients and state " +
 			"there are one layer's activations, each layer's input and the scores (chunk the loss if the vocabulary is large)"
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -92,16 +93,18 @@ func elsewhere(r *report.Ranks, rows []int) []report.Elsewhere {
 
 // balance is what evens out a category among ranks.
 var balance = map[string]string{
-	"activations": "Give every rank as many tokens: sort or pack sequences by length before they are dealt out; in a " +
-		"pipeline, move layers away from this stage",
-	"logits": "This rank holds the logits: chunked or fused cross-entropy, or fewer layers on the pipeline stage " +
+	words.Activations.String(): "Give every rank as many tokens: sort or pack sequences by length before they are dealt " +
+		"out; in a pipeline, move layers away from this stage",
+	words.Logits.String(): "This rank holds the logits: chunked or fused cross-entropy, or fewer layers on the pipeline stage " +
 		"with the head",
-	"weights": "Shard the weights evenly (embeddings and head in groups of their own), and look for a copy that only " +
-		"this rank holds: an EMA, a full state dict",
-	"gradients":       "Deal the parameters out evenly: flat shards (FSDP, ZeRO-2) instead of whole parameters for each rank",
-	"optimizer_state": "Deal the parameters out evenly: flat shards (FSDP, ZeRO-1) instead of whole parameters for each rank",
-	"kv_cache":        "Deal the sequences out by length, so that every rank caches as many tokens",
-	"inputs":          "Deal the data out evenly, and leave what only this rank loads on the host",
+	words.Weights.String(): "Shard the weights evenly (embeddings and head in groups of their own), and look for a copy that " +
+		"only this rank holds: an EMA, a full state dict",
+	words.Gradients.String(): "Deal the parameters out evenly: flat shards (FSDP, ZeRO-2) instead of whole parameters " +
+		"for each rank",
+	words.OptimizerState.String(): "Deal the parameters out evenly: flat shards (FSDP, ZeRO-1) instead of whole parameters " +
+		"for each rank",
+	words.KVCache.String(): "Deal the sequences out by length, so that every rank caches as many tokens",
+	words.Inputs.String():  "Deal the data out evenly, and leave what only this rank loads on the host",
 }
 
 // usualBalance is for the rest.

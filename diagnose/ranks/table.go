@@ -88,7 +88,7 @@ func (p *Process) RankOrNil() *int {
 // inAWord is a device's verdict for a table.
 func inAWord(d *report.Device) string {
 	if n := len(d.OOMs); n > 0 {
-		if v := d.OOMs[n-1].Verdict; v != "unknown" {
+		if v := d.OOMs[n-1].Verdict; v != report.UnknownVerdict {
 			return "out of memory: " + strings.ReplaceAll(v, "_", " ")
 		}
 		return "out of memory"

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -246,5 +247,5 @@ func quantityOf(name string, d *report.Device) (part, whole int64) {
 	case "fragmentation":
 		return d.AtPeak.CacheBytes, d.AtPeak.ReservedBytes
 	}
-	return d.AtPeak.Categories["unknown"], d.AtPeak.AllocatedBytes
+	return d.AtPeak.Categories[words.Unknown.String()], d.AtPeak.AllocatedBytes
 }

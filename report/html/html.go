@@ -198,15 +198,7 @@ var functions = template.FuncMap{
 	},
 }
 
-func severityWord(s report.Severity) string {
-	switch s {
-	case report.Critical:
-		return "Critical"
-	case report.Warning:
-		return "Warning"
-	}
-	return "For information"
-}
+func severityWord(s report.Severity) string { return strings.ToUpper(s.Words()[:1]) + s.Words()[1:] }
 
 // cache is what is reserved and not allocated, in a table.
 func cache(m report.Moment) string {

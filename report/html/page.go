@@ -170,7 +170,7 @@ func verdictDevice(doc *report.Document) int {
 func verdictTag(doc *report.Document, main int) string {
 	const failed = "Out of memory"
 	if main >= 0 {
-		if n := len(doc.Devices[main].OOMs); n > 0 && doc.Devices[main].OOMs[n-1].Verdict != "unknown" {
+		if n := len(doc.Devices[main].OOMs); n > 0 && doc.Devices[main].OOMs[n-1].Verdict != report.UnknownVerdict {
 			return failed + ": " + view.Plain(doc.Devices[main].OOMs[n-1].Verdict)
 		} else if n > 0 {
 			return failed
@@ -195,7 +195,7 @@ func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceVie
 		v.Suffix = fmt.Sprintf("-d%d", index)
 	}
 	for category, bytes := range d.AtPeak.Categories {
-		v.Kinds = v.Kinds || bytes > 0 && category != "unknown"
+		v.Kinds = v.Kinds || bytes > 0 && category != unknown
 	}
 	if x := doc.Trials; x != nil && d == &doc.Devices[x.Index] {
 		v.Trials = x

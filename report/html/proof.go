@@ -6,8 +6,11 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
+
+var unknown = words.Unknown.String()
 
 // proof is the picture of a verdict: what a GPU held at the moment that matters,
 // as one bar beside its capacity, with the request that failed at its end.
@@ -189,9 +192,9 @@ func categoriesAt(d *report.Device, o *report.OOM) map[string]int64 {
 		out[p.Categories[c]] += bytes
 	}
 	rest := o.AllocatedBytes - sum
-	if 100*max(rest, -rest) > o.AllocatedBytes || out["unknown"]+rest < 0 {
+	if 100*max(rest, -rest) > o.AllocatedBytes || out[unknown]+rest < 0 {
 		return nil
 	}
-	out["unknown"] += rest
+	out[unknown] += rest
 	return out
 }

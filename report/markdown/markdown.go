@@ -142,7 +142,7 @@ func (m *writer) findings(findings []view.Finding) {
 	}
 	for i := range findings {
 		f := &findings[i]
-		m.line("- **%s** (%s)", prose(f.Title), severities[f.Severity])
+		m.line("- **%s** (%s)", prose(f.Title), f.Severity.Words())
 		for _, e := range f.Evidence {
 			m.line("  - %s", prose(e))
 		}
@@ -157,9 +157,6 @@ func (m *writer) findings(findings []view.Finding) {
 		}
 	}
 }
-
-var severities = map[report.Severity]string{report.Critical: "critical", report.Warning: "warning",
-	report.Info: "for information"}
 
 // fenced writes a block of code that its text can't end.
 func (m *writer) fenced(language, text string) {

@@ -14,8 +14,9 @@ import (
 
 // BudgetPhases name the phases for a reader.
 var BudgetPhases = map[string]string{
-	"load": "loaded", "forward": "forward", "loss": "loss", "backward": "backward", "first_optimizer_step": "first step()",
-	"optimizer": "step()", "prefill": "prefill", "decode": "decode",
+	budget.Load.String(): "loaded", budget.Forward.String(): "forward", budget.Loss.String(): "loss",
+	budget.Backward.String(): "backward", budget.FirstOptimizer.String(): "first step()", budget.Optimizer.String(): "step()",
+	budget.Prefill.String(): "prefill", budget.Decode.String(): "decode",
 }
 
 func count(n int64) string { return units.Count(int(n)) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -475,7 +476,7 @@ func (s *sheet) comparison(c *report.Comparison) {
 }
 
 // phaseTitles say what a budget's phases are called where they are measured.
-var phaseTitles = map[string]string{"loss": "forward and loss"}
+var phaseTitles = map[string]string{budget.Loss.String(): "forward and loss"}
 
 // compared is a row of the table. On a terminal, what was not measured is left out
 // (a phase of the budget that a recording does not tell from others), and

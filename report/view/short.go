@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -130,7 +131,7 @@ func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, when st
 
 // kind is a category in a table or a sentence.
 func kind(category string) string {
-	if category == "kv_cache" {
+	if category == budget.KVCache.String() {
 		return report.CategoryTitle(category)
 	}
 	return Plain(category)
