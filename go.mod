@@ -125,3 +125,6 @@ require (
 )
 
 tool honnef.co/go/tools/cmd/staticcheck
+
+// Arrow links it for what is never called here: doc/dependencies.md
+replace github.com/goccy/go-json => ./internal/gojson
