@@ -125,6 +125,3 @@ require (
 )
 
 tool honnef.co/go/tools/cmd/staticcheck
-
-// Arrow links it for what is never called here: doc/dependencies.md
-replace github.com/goccy/go-json => ./internal/gojson
