@@ -109,3 +109,35 @@ func TestDesktop(t *testing.T) {
 		}
 	}
 }
+
+// TestServerBeside: a server that the log starts before, or that nvidia-smi names among the others,
+// is the run's own.
+func TestServerBeside(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		pid    int // of a server that nvidia-smi lists, 0: none
+		line   int // at which the log starts one, 0: nowhere
+		others []evidence.ProcessUse
+		own    bool
+	}{
+		{"none", 0, 0, []evidence.ProcessUse{{PID: 7, Bytes: 40 * gib}}, false},
+		{"among the others", 7, 0, []evidence.ProcessUse{{PID: 7, Bytes: 40 * gib}}, true},
+		{"not among them", 8, 0, []evidence.ProcessUse{{PID: 7, Bytes: 40 * gib}}, false},
+		{"nobody listed", 7, 0, nil, false}, {"started before", 0, 8, nil, true}, {"started there", 0, 9, nil, false},
+	} {
+		ev := ofLog(failed(9, 2*gib, func(m *evidence.OOMMessage) {
+			m.OtherProcesses, m.ProcessBytes, m.AllocatedBytes = test.others, new(60*gib), new(59*gib)
+		}))
+		if test.pid > 0 {
+			ev.GPUs = []evidence.GPU{{Source: 1, Processes: []evidence.Process{{PID: 3}, {PID: test.pid,
+				Name: new("VLLM::EngineCore")}}}}
+		}
+		if test.line > 0 {
+			ev.Logs[0].Servers = []evidence.Server{{Name: "vLLM", Line: test.line}}
+		}
+		f := found(added(ev), "oom_other_process")
+		if f == nil || (f.SavesBytes == nil) != test.own || strings.Contains(*f.Fix, "gpu_memory_utilization") != test.own {
+			t.Errorf("%s: %+v", test.name, f)
+		}
+	}
+}

@@ -90,6 +90,9 @@ func TestStepLogs(t *testing.T) {
 			if test.name == "a leak" && !strings.Contains(f.Evidence[0], "14.77 GiB more in 59 steps") { // as in the title
 				t.Errorf("evidence %q", f.Evidence)
 			}
+			if (f.Severity == report.Info) != (test.id == "first_step_state") {
+				t.Errorf("%s is told as %s", test.id, f.Severity)
+			}
 			if f.Severity != report.Info && doc.Verdict.Text != f.Title {
 				t.Errorf("verdict %q", doc.Verdict.Text)
 			}
@@ -202,6 +205,48 @@ func TestGrowthUnlessRecorded(t *testing.T) {
 		if (f != nil) != test.want || f != nil && (!strings.Contains(f.Title, "1.00 GiB a step") ||
 			!strings.Contains(f.Evidence[1], "200.00 GiB are full at step 280")) {
 			t.Errorf("%+v: %+v", test.leaks, f)
+		}
+	}
+}
+
+// TestFullBySomeStep is told where the GPU is larger than what was reached.
+func TestFullBySomeStep(t *testing.T) {
+	for size, want := range map[int64]int{0: 1, 58 * gib: 1, 59 * gib: 1, 60 * gib: 2} {
+		ev := evidence.New()
+		ev.Logs = []evidence.Log{trained(40, func(i int) (int64, float64) { return gib * int64(20+i), -1 })}
+		ev.Logs[0].Pressure.CapacityBytes = size
+		if f := found(added(ev), "memory_grows"); f == nil || len(f.Evidence) != want {
+			t.Errorf("of %d bytes: %+v", size, f)
+		}
+	}
+}
+
+// TestReservedAlone: reserved memory that grows is told as creeping where enough steps tell of
+// allocated memory, too; that it climbs, only where none does.
+func TestReservedAlone(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		allocated int // steps that tell of it
+		reserved  func(i int) int64
+		want      string
+	}{
+		{"growing", 0, func(i int) int64 { return gib * int64(20+i) }, "memory_grows"},
+		{"growing, with little of what is allocated", 5, func(i int) int64 { return gib * int64(20+i) }, "memory_grows"},
+		{"growing, with more of it", 6, func(i int) int64 { return gib * int64(20+i) }, "fragmentation_creep"},
+		{"climbing", 0, func(i int) int64 { return gib * int64(20+i/10) }, "memory_grows"},
+		{"climbing, with what is allocated", 50, func(i int) int64 { return gib * int64(20+i/10) }, ""},
+	} {
+		ev := evidence.New()
+		ev.Logs = []evidence.Log{trained(50, func(int) (int64, float64) { return -1, -1 })}
+		for i := range ev.Logs[0].Steps.Curve {
+			s := &ev.Logs[0].Steps.Curve[i]
+			if s.ReservedBytes = test.reserved(i); i < test.allocated {
+				s.AllocatedBytes = 10 * gib
+			}
+		}
+		list := added(ev).Findings
+		if len(list) != min(1, len(test.want)) || len(list) == 1 && list[0].ID != test.want {
+			t.Errorf("%s: %+v", test.name, list)
 		}
 	}
 }
