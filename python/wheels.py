@@ -3,7 +3,7 @@
 
     python3 python/wheels.py --out dist                    # all platforms
     python3 python/wheels.py --out dist --only linux-x86_64
-    python3 python/wheels.py --out dist --tags s3          # with S3, whose client makes it a quarter larger
+    python3 python/wheels.py --out dist --tags s3          # with S3, whose client adds a fifth
 
 A wheel is a zip file: the static binary as a script, the Python package, and the
 metadata. Go builds for every platform from here; Python's standard library is all

@@ -37,7 +37,7 @@ func CategoryNamed(word string) (Category, bool) {
 }
 
 // Categories are the words in the order of every table and chart: what isn't known is last.
-func Categories() []string { return append(categories[1:NumCategories:NumCategories], categories[Unknown]) }
+func Categories() []string { return slices.Concat(categories[1:], categories[:1]) }
 
 // Phase is what the program was doing when an allocation was made.
 type Phase uint8
