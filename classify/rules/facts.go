@@ -8,6 +8,7 @@ package rules
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules/rows"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -36,9 +37,10 @@ type SizeIndex struct {
 
 // RowIndex are rows of equal blocks, one or two for each layer: keys and values.
 type RowIndex struct {
-	Kept    []bool          // by allocation: of a row that outlives passes
-	Growing map[int64][]int // sizes of a cache that grows, and events at which such blocks are there
-	Chains  [][]*Grown      // a growing cache in every pass of one request
+	Rows    []*rows.Row
+	Kept    []bool        // by allocation: of a row that outlives passes
+	Growing []bool        // by allocation: of a cache that grows; nil: there is none
+	Chains  [][]*rows.Row // a growing cache in every pass of one request
 }
 
 // RunIndex are repeated runs of events, and the runs after which nothing changes.
@@ -64,14 +66,4 @@ type SavedMarks struct {
 	Copies   []bool // by allocation: casts of autocast, by size, in programs that train nothing
 	Retained []bool // by run: a forward whose graph outlives its backward
 	Retains  bool   // most of them
-}
-
-// Grown is what is known of loop allocations of one size: of all of them in
-// training, else of a spell of them, during which at least one was there.
-type Grown struct {
-	Size               int64
-	Count              int
-	First, Last        int // births
-	MinFreed, MaxFreed int
-	Grows              bool
 }

@@ -1,0 +1,349 @@
+package kvcache
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/phased"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+const (
+	kib    = 1 << 10
+	layers = 4
+)
+
+// model makes weights for each layer, and a table.
+func model(p *phased.Program) {
+	p.In(meaning.Setup)
+	p.Make(9<<20, 1)
+	for range layers {
+		p.Make(600*kib, 2)
+		p.Make(800*kib, 1)
+	}
+}
+
+// pass runs through all layers; each asks for blocks of its own once it has worked.
+func pass(p *phased.Program, own func(layer int)) {
+	p.Work(70 * kib)
+	for k := range layers {
+		wide := int64(k) * 12 * kib // no layer is like another, and passes are
+		p.Work(510*kib+wide, 710*kib+wide, 310*kib)
+		if own != nil {
+			own(k)
+		}
+		p.Work(410*kib + wide)
+	}
+	p.Work(5<<20, 70*kib)
+}
+
+// look works out the facts that caches are told by.
+func look(p *phased.Program) *rules.Facts {
+	a := &rules.Facts{Program: p.Follow()}
+	a.Kept = make([]bool, len(a.Category))
+	rules.FindSizes(a)
+	rules.FindSaved(a)
+	rules.FindRetained(a)
+	FindGrowth(a)
+	return a
+}
+
+// marked lists the blocks that are marked.
+func marked(a *rules.Facts, marks []bool) (births []int) {
+	for id, is := range marks {
+		if is {
+			births = append(births, a.Born(timeline.AllocationID(id)))
+		}
+	}
+	return births
+}
+
+// TestGrowth lets a cache grow from a prompt of two tokens on, whose hidden states have the
+// size of its keys and values.
+func TestGrowth(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rows   []int64 // tokens in each pass
+		chains int
+	}{
+		{"token by token", []int64{2, 3, 4, 5, 6}, 1},
+		{"too short", []int64{2, 3, 4}, 0},
+		{"two requests", []int64{2, 3, 4, 5, 6, 0, 7, 8, 9, 10}, 2},
+		{"by other amounts each time", []int64{2, 3, 5, 6, 9}, 0},
+		{"not at all", []int64{5, 5, 5, 5, 5}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			model(p)
+			p.In(meaning.Forward)
+			var cache, all []int
+			for _, rows := range c.rows {
+				next := make([]int, 0, 2*layers)
+				if rows == 0 {
+					p.Free(cache...)
+					cache = nil
+					continue
+				}
+				pass(p, func(k int) {
+					next = append(next, p.Make(rows*100*kib, 2)...)
+					if cache != nil {
+						p.Free(cache[2*k : 2*k+2]...)
+					}
+				})
+				all = append(all, next...)
+				cache = next
+			}
+			a := look(p)
+			if len(a.Chains) != c.chains {
+				t.Fatalf("%d chains, want %d", len(a.Chains), c.chains)
+			}
+			if c.chains == 0 {
+				all = nil
+			}
+			if got := marked(a, a.Growing); !slices.Equal(got, all) {
+				t.Errorf("%d grow, want %d", got, all)
+			}
+			if was := a.Phase[len(a.Phase)-1]; Generates(a) != (c.chains > 0) || (a.Phase[len(a.Phase)-1] != was) != (c.chains > 0) {
+				t.Errorf("the last phase is %v", a.Phase[len(a.Phase)-1])
+			}
+		})
+	}
+}
+
+// TestWhole: which rows are caches in programs that only run forward.
+func TestWhole(t *testing.T) {
+	const own, inner = frames.UserInner, frames.InModule
+	for _, c := range []struct {
+		name   string
+		blocks int
+		bytes  int64
+		marks  frames.Marks // of their stacks; 0: there are none
+		where  func(p *phased.Program, fill func() []int) []int
+		want   bool
+	}{
+		{"last in setup", 2 * layers, 900 * kib, 0, inSetup, true},
+		{"one for each layer", layers, 900 * kib, 0, inSetup, true},
+		{"last in setup, by the program", 2 * layers, 900 * kib, own, inSetup, true},
+		{"last in setup, by a module", 2 * layers, 900 * kib, own | inner, inSetup, false},
+		{"as many as no layers", 2*layers + 2, 900 * kib, 0, inSetup, false},
+		{"as small as adapters", 2 * layers, 30 * kib, 0, inSetup, false},
+		{"of a weight's size", 2 * layers, 600 * kib, 0, inSetup, false},
+		{"before other weights", 2 * layers, 900 * kib, 0, beforeOthers, false},
+		{"for each request", 2 * layers, 900 * kib, 0, inRequests, true},
+		{"for each request, by the program", 2 * layers, 900 * kib, own, inRequests, true},
+		{"for each request, by torch", 2 * layers, 900 * kib, frames.MatMul, inRequests, false},
+		{"for each request, of a weight's size", 2 * layers, 800 * kib, 0, inRequests, false},
+		{"for one pass", 2 * layers, 900 * kib, 0, inOnePass, false},
+		{"by the layers", 2 * layers, 900 * kib, 0, byLayers, true},
+		{"by the layers, as many as other rows", 2*layers + 4, 900 * kib, 0, byLayers, false},
+		{"one by one", 2 * layers, 900 * kib, 0, oneByOne, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			if c.marks != 0 {
+				p.By(frames.Weight)
+			}
+			model(p)
+			made := c.where(p, func() []int {
+				if c.marks != 0 {
+					p.By(c.marks)
+					defer p.By(0)
+				}
+				return p.Make(c.bytes, c.blocks)
+			})
+			a := look(p)
+			if !c.want {
+				made = nil
+			}
+			if got := marked(a, a.Kept); len(got) > 0 {
+				t.Fatalf("kept before anybody looked: %d", got)
+			}
+			if found := Generates(a); found != c.want {
+				t.Errorf("found: %v", found)
+			}
+			if got := marked(a, a.Kept); !slices.Equal(got, made) {
+				t.Errorf("%d are kept, want %d", got, made)
+			}
+		})
+	}
+}
+
+// serve answers a request of several passes.
+func serve(p *phased.Program, passes int) {
+	p.In(meaning.Forward)
+	for range passes {
+		pass(p, nil)
+	}
+}
+
+func inSetup(p *phased.Program, fill func() []int) []int {
+	made := fill()
+	serve(p, 6)
+	return made
+}
+
+func beforeOthers(p *phased.Program, fill func() []int) []int {
+	made := fill()
+	p.Make(2<<20, 1)
+	serve(p, 6)
+	return made
+}
+
+func inRequests(p *phased.Program, fill func() []int) (all []int) {
+	for range 3 {
+		p.In(meaning.Forward)
+		made := fill()
+		serve(p, 6)
+		p.Free(made...)
+		all = append(all, made...)
+	}
+	return all
+}
+
+func inOnePass(p *phased.Program, fill func() []int) (all []int) {
+	for range 3 {
+		p.In(meaning.Forward)
+		made := fill()
+		p.Work(510*kib, 710*kib, 310*kib, 5<<20, 70*kib)
+		p.Free(made...)
+		all = append(all, made...)
+	}
+	return all
+}
+
+func byLayers(p *phased.Program, fill func() []int) (all []int) {
+	blocks := fill() // how large, and how many
+	p.Free(blocks...)
+	for range 3 {
+		p.In(meaning.Forward)
+		var made []int
+		pass(p, func(int) { made = append(made, p.Make(900*kib, len(blocks)/layers)...) })
+		serve(p, 6)
+		p.Free(made...)
+		all = append(all, made...)
+	}
+	return all
+}
+
+func oneByOne(p *phased.Program, fill func() []int) (all []int) {
+	p.Free(fill()...)
+	for range 3 {
+		p.In(meaning.Forward)
+		var made []int
+		for range 2 * layers {
+			p.Work(300*kib, 500*kib)
+			made = append(made, p.Make(900*kib, 1)...)
+		}
+		serve(p, 6)
+		p.Free(made...)
+		all = append(all, made...)
+	}
+	return all
+}
+
+// TestBeside: what layers keep of an encoder's result goes by the cache that grows beside it.
+func TestBeside(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		each, last int // blocks of each layer; passes
+		want       bool
+	}{
+		{"one of each layer", 1, 9, true},
+		{"two of each layer", 2, 9, true},
+		{"three of each layer", 3, 9, false},
+		{"for one pass", 2, 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			model(p)
+			p.In(meaning.Forward)
+			var cache, crossed []int
+			for token := range int64(9) {
+				var next []int
+				pass(p, func(k int) {
+					next = append(next, p.Make((token+1)*100*kib, 2)...)
+					if cache != nil {
+						p.Free(cache[2*k : 2*k+2]...)
+					}
+					if token == 0 {
+						p.Work(20 * kib)
+						crossed = append(crossed, p.Make(999*kib, c.each)...)
+					}
+				})
+				if cache = next; int(token) == c.last-1 {
+					p.Free(crossed...)
+				}
+			}
+			p.Work(1000 * kib)
+			a := look(p)
+			if !c.want {
+				crossed = nil
+			}
+			if Generates(a); !slices.Equal(marked(a, a.Kept), crossed) {
+				t.Errorf("%d are kept, want %d", marked(a, a.Kept), crossed)
+			}
+		})
+	}
+}
+
+// TestKept: keys and values that training passes keep until the next pass has its own.
+func TestKept(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		steps  int
+		gap    int // blocks between a key and its value
+		bit    bool
+		retain bool // all that a pass saves stays as long
+		want   int  // steps whose blocks are found
+	}{
+		{"pairs", 4, 0, false, false, 4},
+		{"one by one", 4, 60, false, false, 0},
+		{"which go bit by bit", 4, 0, true, false, 0},
+		{"in one pass, after which nothing shows", 1, 0, false, false, 0},
+		{"with the whole graph", 4, 0, false, true, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			model(p)
+			var kept, held, all []int
+			for step := range c.steps {
+				p.In(meaning.Forward)
+				var saved, next []int
+				pass(p, func(int) {
+					saved = append(saved, p.Make(350*kib, 6)...)
+					next = append(next, p.Make(200*kib, 1)...)
+					for range c.gap {
+						p.Work(20 * kib)
+					}
+					next = append(next, p.Make(200*kib, 1)...)
+					saved = append(saved, p.Make(450*kib, 6)...)
+				})
+				for _, b := range kept {
+					if p.Free(b); c.bit {
+						p.Work(90 * kib)
+					}
+				}
+				p.Free(held...)
+				held = nil
+				p.In(meaning.Backward)
+				p.Work(5<<20, 600*kib, 800*kib)
+				if c.retain {
+					held = saved
+				} else {
+					p.Free(saved...)
+				}
+				p.Work(600 * kib)
+				if kept = next; step < c.want {
+					all = append(all, next...)
+				}
+			}
+			a := look(p)
+			if FindKept(a); !slices.Equal(marked(a, a.Kept), all) {
+				t.Errorf("%d are kept, want %d", marked(a, a.Kept), all)
+			}
+		})
+	}
+}

@@ -1,0 +1,167 @@
+package kvcache
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/rows"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var CacheRow = &rules.Rule{
+	ID: "kv-cache-row",
+	Doc: `One of a row of equal blocks, one or two for each of the model's layers, that stay from pass to pass
+while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache).`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
+	Needs:  []rules.Need{rules.Rows, rules.Lives},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		if !slices.Contains(a.Kept, true) {
+			return nil
+		}
+		return func(id timeline.AllocationID) rules.Claim {
+			if !a.Kept[id] {
+				return rules.Claim{}
+			}
+			return rules.As(meaning.KVCache, rules.Plausible)
+		}
+	},
+}
+
+// findWhole finds caches of full length in programs that only run forward: what a server's
+// setup makes last, and what is there for the passes that follow.
+func findWhole(a *rules.Facts) bool {
+	const looks = 8 // times that an event is looked at, on average
+	f := whole{a, looks * (a.Last - a.Loop), map[kind]bool{}}
+	found := false
+	for _, r := range a.Rows {
+		if f.isPool(r) || f.isCache(r) {
+			found = true
+			keep(a, r)
+		}
+	}
+	return found
+}
+
+func keep(a *rules.Facts, r *rows.Row) {
+	for _, id := range r.IDs {
+		a.Kept[id] = true
+	}
+}
+
+// whole tells caches of full length.
+type whole struct {
+	*rules.Facts
+	budget int           // events that may still be looked at
+	known  map[kind]bool // rows that are caches
+}
+
+// kind are rows that a line makes, of any size, or of one size where there are no stacks.
+type kind struct {
+	stack snapshot.StackID
+	size  int64
+	count int
+}
+
+// isPool is true of the last blocks that setup leaves, in one go and of a size of their own,
+// with one or two for each layer.
+func (f *whole) isPool(r *rows.Row) bool {
+	if f.Phase[r.IDs[0]] != meaning.Setup || !r.Fits || !r.AtOnce() || f.WeightSize[r.Size] > len(r.IDs) || !f.isOwn(r) {
+		return false
+	}
+	for id := r.IDs[len(r.IDs)-1] + 1; int(id) < f.Timeline.Len() && f.Phase[id] == meaning.Setup; id++ {
+		if f.Outlives(id) && f.Timeline.Requested(id) > phases.Scalar {
+			return false
+		}
+	}
+	return true
+}
+
+// isCache is true of rows that are there for passes: with one or two blocks for each layer,
+// which the program makes in one go or its layers two by two; or, beside a cache that grows,
+// with as many as that has or half as many, which layers keep of an encoder's result or of a
+// prefix that requests share.
+func (f *whole) isCache(r *rows.Row) bool {
+	if f.Phase[r.IDs[0]] == meaning.Setup {
+		return false
+	}
+	fits := r.Fits && (r.AtOnce() || r.Paired(f.Program)) && f.isOwn(r)
+	if len(f.Chains) > 0 {
+		fits = f.isBeside(r)
+	}
+	return fits && f.WeightSize[r.Size] == 0 && f.lasts(r)
+}
+
+// isBeside is true of rows of as many blocks as a growing cache has, or half as many.
+func (f *whole) isBeside(r *rows.Row) bool {
+	return !f.Growing[r.IDs[0]] && slices.ContainsFunc(f.Chains, func(chain []*rows.Row) bool {
+		n := len(chain[0].IDs)
+		return len(r.IDs) == n || len(r.IDs)*2 == n
+	})
+}
+
+// isOwn is true of what no module's operators make, as far as stacks show.
+func (f *whole) isOwn(r *rows.Row) bool {
+	not := frames.Weight | frames.Input
+	if r.AtOnce() {
+		not |= frames.InModule
+	}
+	return !slices.ContainsFunc(r.IDs, func(id timeline.AllocationID) bool {
+		m := f.Birth(id).Marks
+		return m&not != 0 || f.Recorded.Allocs && m&frames.UserInner == 0
+	})
+}
+
+// lasts is true of rows that are there for several passes after the one that made them, or
+// that are like one which was: the first pass of a request may be its last, or fail.
+func (f *whole) lasts(r *rows.Row) bool {
+	const passes = 3
+	k := kind{f.Timeline.Stack(r.IDs[0]), 0, len(r.IDs)}
+	if k.stack == 0 {
+		k.size = r.Size
+	}
+	if f.known[k] {
+		return true
+	}
+	from := r.Last + 1
+	if f.budget -= r.MinFreed - from; r.MinFreed <= from || f.budget < 0 {
+		return false
+	}
+	f.known[k] = len(f.AnchoredIn(from, r.MinFreed, &phases.Layers{})) >= passes
+	return f.known[k]
+}
+
+// FindKept finds keys and values that a model keeps in training because its cache is on, in
+// recordings without stacks: two by two for each layer, they outlive the backward pass, and
+// then go at once.
+func FindKept(a *rules.Facts) {
+	if a.Recorded.Allocs || !a.Trains {
+		return
+	}
+	found := false
+	for _, r := range a.Rows {
+		if outlivesBackward(a, r, found) && r.Paired(a.Program) && r.GoTogether(a.Program) {
+			found = true
+			keep(a, r)
+		}
+	}
+}
+
+// outlivesBackward is true of rows that a forward pass makes and the backward pass leaves,
+// which frees nearly all else, until the next pass replaces them. A pass that comes to no
+// end, or that no other one follows, shows that only where others did before.
+func outlivesBackward(a *rules.Facts, r *rows.Row, others bool) bool {
+	run := a.Run(r.First)
+	pass := a.BackwardAfter(run)
+	if pass == nil || a.Phase[r.IDs[0]] != meaning.Forward || a.Retained[run] || r.MinFreed < pass.End {
+		return false
+	}
+	if a.BackwardAfter(a.Run(pass.End)) == nil {
+		return others
+	}
+	return r.MaxFreed < a.Last && (others || !rules.IsCut(a, pass))
+}

@@ -1,0 +1,227 @@
+// Package rows finds rows of equal blocks: keys and values come so, one or two for each
+// of a model's layers.
+package rows
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Row are blocks of one size, made in one run, all of which are there at once.
+type Row struct {
+	Size               int64
+	IDs                []timeline.AllocationID // in the order in which they were made
+	First, Last        int                     // births
+	MinFreed, MaxFreed int
+	Fits               bool // one or two blocks for each of the model's layers
+}
+
+// AtOnce is true of blocks that are made with nothing else in between.
+func (r *Row) AtOnce() bool { return int(r.IDs[len(r.IDs)-1]-r.IDs[0]) == len(r.IDs)-1 }
+
+// Paired is true of blocks that are made two by two, a key and a value of each layer, with
+// more between the pairs than within them; what an encoder hands to a decoder may be one
+// more before them.
+func (r *Row) Paired(p *phases.Program) bool {
+	ids := r.IDs[len(r.IDs)%2:]
+	for i := 2; i < len(ids); i += 2 {
+		between := p.Born(ids[i]) - p.Born(ids[i-1])
+		if p.Born(ids[i-1])-p.Born(ids[i-2]) >= between || p.Born(ids[i+1])-p.Born(ids[i]) >= between {
+			return false
+		}
+	}
+	return true
+}
+
+// GoTogether is true of blocks that are freed with nothing made in between.
+func (r *Row) GoTogether(p *phases.Program) bool {
+	return !slices.Contains(p.Events.Action[r.MinFreed:r.MaxFreed], snapshot.Alloc)
+}
+
+// Bounds of a row.
+const (
+	least  = 1024 // bytes of a block
+	fewest = 4    // blocks: keys and values of two layers
+	most   = 1024 // blocks: what is more are no layers'
+)
+
+// Find finds the rows of a program, in the order of their first births: what its setup
+// leaves, and what passes make and the next backward pass doesn't free. The sizes of its
+// weights tell how many layers its model has.
+func Find(p *phases.Program, weights map[int64]int) []*Row {
+	f := finder{Program: p, open: map[int64]*open{}, layers: layerCounts{weights: weights, known: map[kind]bool{}}}
+	for id := timeline.AllocationID(p.Timeline.Older()); int(id) < p.Timeline.Len(); id++ {
+		if n := p.Timeline.Requested(id); n >= least && f.lasts(id) {
+			f.add(id, n)
+		}
+	}
+	for _, o := range f.open {
+		f.close(o.ids)
+	}
+	slices.SortFunc(f.rows, func(a, b *Row) int { return cmp.Compare(a.First, b.First) })
+	return f.rows
+}
+
+// finder gathers rows by size.
+type finder struct {
+	*phases.Program
+	open   map[int64]*open
+	recent [256]*open // sizes come again and again
+	rows   []*Row
+	layers layerCounts
+}
+
+// open are the blocks of one size that may become a row.
+type open struct {
+	size int64
+	run  int
+	ids  []timeline.AllocationID
+	ends []int // of the first to go among so many
+}
+
+// lasts is true of what a row may consist of.
+func (f *finder) lasts(id timeline.AllocationID) bool {
+	switch f.Phase[id] {
+	case meaning.Setup:
+		return f.Outlives(id) || f.PhaseAt(f.Freed(id)) != meaning.Setup
+	case meaning.Data, meaning.Forward, meaning.Generate, meaning.OtherPhase:
+		if !f.Trains {
+			return true
+		}
+		pass := f.BackwardAfter(f.Run(f.Born(id)))
+		return pass == nil || f.Freed(id) < pass.First || f.Freed(id) >= pass.End
+	}
+	return false
+}
+
+// add puts a block into the row of its size, from which those go that are gone.
+func (f *finder) add(id timeline.AllocationID, n int64) {
+	o := f.recent[(n>>9^n>>17)&255]
+	if o == nil || o.size != n {
+		if o = f.open[n]; o == nil {
+			o = &open{size: n}
+			f.open[n] = o
+		}
+		f.recent[(n>>9^n>>17)&255] = o
+	}
+	b := f.Born(id)
+	run := f.Run(b)
+	if n := len(o.ids); n >= most || n > 0 && o.run != run && o.ids[n-1]+1 != id {
+		f.close(o.ids)
+		o.cut(0)
+	}
+	for len(o.ids) > 0 && f.Freed(o.ids[len(o.ids)-1]) < b && (len(o.ids) == 1 || o.ends[len(o.ids)-2] >= b) {
+		o.cut(len(o.ids) - 1) // what was made last is gone first
+	}
+	if len(o.ids) > 0 && o.ends[len(o.ids)-1] < b {
+		f.drop(o, b)
+	}
+	o.push(id, f.Freed(id))
+	o.run = run
+}
+
+func (o *open) cut(n int) { o.ids, o.ends = o.ids[:n], o.ends[:n] }
+
+func (o *open) push(id timeline.AllocationID, freed int) {
+	if n := len(o.ends); n > 0 {
+		freed = min(freed, o.ends[n-1])
+	}
+	o.ids, o.ends = append(o.ids, id), append(o.ends, freed)
+}
+
+// drop takes out what is gone, which may have been a row.
+func (f *finder) drop(o *open, at int) {
+	var gone []timeline.AllocationID
+	ids := slices.Clone(o.ids)
+	o.cut(0)
+	for _, id := range ids {
+		if freed := f.Freed(id); freed < at {
+			gone = append(gone, id)
+		} else {
+			o.push(id, freed)
+		}
+	}
+	f.close(gone)
+}
+
+// close makes a row of blocks but for those that went long before the rest, or before the
+// first one's time: others that come and go have its size by chance.
+func (f *finder) close(ids []timeline.AllocationID) {
+	if len(ids) < fewest {
+		return
+	}
+	longest, end := 0, 0
+	for _, id := range ids {
+		freed := f.Freed(id)
+		longest, end = max(longest, freed-f.Born(id)), max(end, freed)
+	}
+	r := &Row{Size: f.Timeline.Requested(ids[0]), MinFreed: f.Last}
+	for _, id := range ids {
+		born, freed := f.Born(id), f.Freed(id)
+		if (freed-born)*2 >= min(longest, end-born) {
+			r.IDs = append(r.IDs, id)
+			r.MinFreed, r.MaxFreed = min(r.MinFreed, freed), max(r.MaxFreed, freed)
+		}
+	}
+	if len(r.IDs) >= fewest {
+		r.First, r.Last = f.Born(r.IDs[0]), f.Born(r.IDs[len(r.IDs)-1])
+		r.Fits = f.layers.fits(r.Size, len(r.IDs))
+		f.rows = append(f.rows, r)
+	}
+}
+
+// layerCounts tells whether there are one or two blocks of a row for each of a model's layers.
+type layerCounts struct {
+	weights map[int64]int
+	known   map[kind]bool
+}
+
+type kind struct {
+	size  int64
+	count int
+}
+
+func (l *layerCounts) fits(size int64, count int) bool {
+	k := kind{size, count}
+	fits, ok := l.known[k]
+	if !ok {
+		fits = l.fit(count, size) || l.fit(count/2, size)
+		l.known[k] = fits
+	}
+	return fits
+}
+
+// fit reports whether a model has so many layers, going by how often most of its large
+// weights recur. What a row itself consists of isn't one of them, and is not small beside
+// them, as adapters are.
+func (l *layerCounts) fit(layers int, row int64) bool {
+	const large, part = 64 << 10, 16 // bytes: norms and biases may be as large as each other; of a weight
+	var bytes, all int64
+	common := 0
+	for n, count := range l.weights {
+		if n == row || n < large || count < layers {
+			continue
+		}
+		if n > row*part {
+			return false
+		}
+		all += n * int64(count)
+		if count%layers == 0 {
+			bytes += n * int64(count)
+			common = gcd(common, count)
+		}
+	}
+	return common == layers && bytes*4 >= all*3
+}
+
+func gcd(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,93 @@
+// Package phased makes programs for tests of rules, told event by event with the phase of each.
+package phased
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Program is what was told so far.
+type Program struct {
+	events snapshot.Events
+	phases []meaning.Phase
+	phase  meaning.Phase
+	loop   int
+	marks  []phases.StackMarks // by stack
+	stack  snapshot.StackID
+}
+
+// In begins a phase.
+func (p *Program) In(phase meaning.Phase) {
+	if p.phase = phase; phase == meaning.Setup {
+		p.loop = len(p.phases)
+	}
+}
+
+// By says what the stacks of the blocks to come show, in a program that has some.
+func (p *Program) By(marks frames.Marks) {
+	if len(p.marks) == 0 {
+		p.marks = append(p.marks, phases.StackMarks{})
+	}
+	p.marks = append(p.marks, phases.StackMarks{Marks: marks})
+	p.stack = snapshot.StackID(len(p.marks) - 1)
+}
+
+// Make makes blocks of a size and returns what Free takes.
+func (p *Program) Make(size int64, blocks int) (made []int) {
+	for range blocks {
+		made = append(made, len(p.phases))
+		p.event(snapshot.Alloc, uint64(len(p.phases)+1)<<32, size)
+	}
+	return made
+}
+
+// Free frees blocks in this order.
+func (p *Program) Free(blocks ...int) {
+	for _, b := range blocks {
+		p.event(snapshot.FreeRequested, p.events.Address[b], p.events.Size[b])
+		p.event(snapshot.FreeCompleted, p.events.Address[b], p.events.Size[b])
+	}
+}
+
+// Work makes and frees blocks, one after the other.
+func (p *Program) Work(sizes ...int64) {
+	for _, n := range sizes {
+		p.Free(p.Make(n, 1)...)
+	}
+}
+
+func (p *Program) event(action snapshot.Action, address uint64, size int64) {
+	p.events.Action = append(p.events.Action, action)
+	p.events.Address = append(p.events.Address, address)
+	p.events.Size = append(p.events.Size, size)
+	p.events.Stack = append(p.events.Stack, p.stack)
+	p.phases = append(p.phases, p.phase)
+	if p.phase == meaning.Setup {
+		p.loop = len(p.phases)
+	}
+}
+
+// Follow is the program as rules look at it.
+func (p *Program) Follow() *phases.Program {
+	if len(p.marks) == 0 {
+		p.marks = []phases.StackMarks{{}}
+	}
+	s := &snapshot.Snapshot{Cut: -1, Devices: []snapshot.Device{{Events: p.events}}}
+	t := timeline.New(s, &s.Devices[0])
+	n := t.Len()
+	a := &phases.Program{
+		Result: &meaning.Result{Timeline: t, Category: make([]meaning.Category, n), Detail: make([]meaning.Detail, n),
+			Confidence: make([]uint8, n), Phase: make([]meaning.Phase, n), Step: make([]int32, n)},
+		StackFacts: &phases.StackFacts{Stacks: p.marks}, Timeline: t, Events: &t.Device.Events, Phases: p.phases,
+		Loop: p.loop, Last: len(p.phases), Stop: len(p.phases),
+	}
+	a.Recorded.Allocs = len(p.marks) > 1
+	for _, m := range p.marks {
+		a.All |= m.Marks
+	}
+	a.Rephase()
+	return a
+}
