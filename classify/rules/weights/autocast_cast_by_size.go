@@ -57,10 +57,9 @@ func findCopies(a *rules.Facts) []bool {
 		return a.Copies
 	}
 	copies := slices.Clone(a.Copies)
-	places := map[int64][]timeline.AllocationID{} // of the copies, by size, counted from a pass's first allocation
 	for r := range a.Runs {
 		if a.Runs[r].Phase == meaning.Forward {
-			findCopiesIn(a, a.Runs[r], cast, used, places, copies)
+			findCopiesIn(a, a.Runs[r], cast, used, copies)
 		}
 	}
 	return copies
@@ -83,9 +82,7 @@ func converted(a *rules.Facts, p *phases.Run, used map[timeline.AllocationID]boo
 			if id := a.Timeline.Of[j]; a.Events.Action[j] == snapshot.FreeRequested && id != timeline.NoAllocation &&
 				a.Timeline.Requested(id) == n/2 && a.Born(id) > p.First && a.Born(id) < i {
 				out[n/2]++
-				if w := copyUsed(a, a.Born(id), i, p.First); w != timeline.NoAllocation {
-					used[w] = true
-				}
+				used[copyUsed(a, a.Born(id), i, p.First)] = true
 				break
 			}
 		}
@@ -116,54 +113,30 @@ func copyUsed(a *rules.Facts, made, converted, pass int) timeline.AllocationID {
 	return found
 }
 
-// findCopiesIn marks as many allocations of a forward run as were converted
-// back, and as many again once these are all gone: several passes may follow each
-// other. Where all were seen in use, they are those, and the places of such a pass
-// tell them in others.
-//
-// complexity: what is known of a pass, then one walk in which the rest is counted
-func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, used map[timeline.AllocationID]bool,
-	places map[int64][]timeline.AllocationID, copies []bool,
-) {
-	first, own := timeline.NoAllocation, map[int64][]timeline.AllocationID{}
+// findCopiesIn marks what a forward run made and backward used, where that was as many of a
+// size as were converted; else as many as were, and as many again once these are all gone:
+// several passes may follow each other.
+func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, used map[timeline.AllocationID]bool, copies []bool) {
+	own := map[int64]int{}
 	for i := r.First; i < r.End; i++ {
-		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc {
-			if first == timeline.NoAllocation {
-				first = id
-			}
-			if used[id] {
-				own[a.Events.Size[i]] = append(own[a.Events.Size[i]], id-first)
-			}
+		if a.Events.Action[i] == snapshot.Alloc && used[a.Timeline.Of[i]] {
+			own[a.Events.Size[i]]++
 		}
-	}
-	settled := map[int64]bool{} // sizes of which it is known which they are
-	for n, count := range cast {
-		if len(own[n]) == count {
-			places[n] = own[n]
-		}
-		settled[n] = len(places[n]) > 0 && !slices.ContainsFunc(places[n], func(k timeline.AllocationID) bool {
-			return int(first+k) >= a.Timeline.Len() || a.Timeline.Requested(first+k) != n
-		})
 	}
 	left := maps.Clone(cast)
 	gone := -1 // when those that were found are; before any was
 	for i := r.First; i < r.End; i++ {
-		if a.Events.Action[i] != snapshot.Alloc {
-			continue
-		}
 		id, n := a.Timeline.Of[i], a.Events.Size[i]
-		f := a.Freed(id)
-		if cast[n] == 0 || f <= i+8 {
+		if a.Events.Action[i] != snapshot.Alloc || cast[n] == 0 || a.Freed(id) <= i+8 {
 			continue
 		}
 		if 0 <= gone && gone < i {
 			left, gone = maps.Clone(cast), -1
 		}
-		known := settled[n] && f >= a.Born(first+places[n][0]) // else of a pass before
-		if known && slices.Contains(places[n], id-first) || !known && left[n] > 0 {
+		if own[n] == cast[n] && used[id] || own[n] != cast[n] && left[n] > 0 {
 			left[n]--
 			copies[id] = true
-			gone = max(gone, f)
+			gone = max(gone, a.Freed(id))
 		}
 	}
 }

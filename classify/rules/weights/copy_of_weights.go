@@ -51,76 +51,88 @@ func mostGo(a *rules.Facts, ids map[timeline.AllocationID]bool) bool {
 
 // findTwins finds copies of all weights that a program makes in the middle of
 // its loop, to keep the best ones or an average: one allocation after the other
-// has a weight's size and stays, until most of the weights were there, or half of
-// them where setup has made all of them twice. Right after a backward pass they
-// may be gradients, inside of one or of an optimizer something else; what begins
+// has a weight's size and stays, until most of the weights were there. What begins
 // as zeros is no copy.
-//
-// complexity: each condition ends a row of copies or excludes something else.
 func findTwins(a *rules.Facts) map[timeline.AllocationID]bool {
-	const (
-		few   = 8  // weights
-		while = 64 // events that a copy is there at least
-	)
-	twins := map[timeline.AllocationID]bool{}
-	var all, single int64
+	f := twins{Facts: a, found: map[timeline.AllocationID]bool{}, seen: map[int64]int{}, all: bytesOfModel(a)}
+	for r := range a.Runs {
+		run := &a.Runs[r]
+		there := leastThere(a, r)
+		if there == a.Last {
+			f.flush()
+			continue
+		}
+		for i := max(run.First, a.Loop); i < run.End; i++ {
+			if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && n > phases.Scalar {
+				id := a.Timeline.Of[i]
+				f.add(id, n, a.Freed(id)-i >= there && a.Birth(id).Marks&frames.Filled == 0)
+			}
+		}
+	}
+	f.flush()
+	return f.found
+}
+
+// bytesOfModel is what all weights hold, or half of it where setup has made nearly all of
+// them twice.
+func bytesOfModel(a *rules.Facts) (all int64) {
+	var single int64
 	for n, count := range a.WeightSize {
 		all += n * int64(count)
 		single += n * int64(count%2)
 	}
-	if single*10 < all { // nearly all there is is there twice
-		all = (all + single) / 2
+	if single*10 < all {
+		return (all + single) / 2
 	}
-	var copies []timeline.AllocationID
-	var bytes int64
-	seen := map[int64]int{}
-	flush := func() {
-		if len(copies) == 0 {
-			return
-		}
-		if len(copies) >= few && bytes*10 >= all*9 {
-			for _, id := range copies {
-				twins[id] = true
-			}
-		}
-		copies, bytes, seen = copies[:0], 0, map[int64]int{}
+	return all
+}
+
+// leastThere is for how many events a copy that a run makes is there at least, all of them
+// where none can be told: right after a backward pass they may be gradients, whose
+// copies go before the next pass, inside of one or of an optimizer something else.
+func leastThere(a *rules.Facts, r int) int {
+	const while = 64
+	if !meaning.HintOf(a.Runs[r].Phase).Is(meaning.Forward, meaning.Generate, meaning.Data, meaning.OtherPhase) {
+		return a.Last
 	}
-	for r := range a.Runs {
-		run := &a.Runs[r]
-		there := while                                      // events
-		if r > 0 && a.Runs[r-1].Phase == meaning.Backward { // gradients' copies go before the next pass
-			if p := a.BackwardAfter(r); p != nil && a.Recorded.Allocs {
-				there = p.End - run.First
-			} else {
-				there = a.Last
-			}
-		}
-		if there == a.Last || !meaning.HintOf(run.Phase).Is(meaning.Forward, meaning.Generate, meaning.Data, meaning.OtherPhase) {
-			flush()
-			continue
-		}
-		for i := max(run.First, a.Loop); i < run.End; i++ {
-			if a.Events.Action[i] != snapshot.Alloc {
-				continue
-			}
-			id, n := a.Timeline.Of[i], a.Events.Size[i]
-			if n <= phases.Scalar {
-				continue
-			}
-			weights := 0 // of this size
-			if a.Freed(id)-i >= there && a.Birth(id).Marks&frames.Filled == 0 {
-				weights = a.WeightSize[n]
-			}
-			if weights == 0 || seen[n] == weights {
-				flush()
-			}
-			if weights == 0 {
-				continue
-			}
-			seen[n]++
-			copies, bytes = append(copies, id), bytes+n
+	if r == 0 || a.Runs[r-1].Phase != meaning.Backward {
+		return while
+	}
+	if p := a.BackwardAfter(r); p != nil && a.Recorded.Allocs {
+		return p.End - a.Runs[r].First
+	}
+	return a.Last
+}
+
+// twins gathers copies of weights in a row.
+type twins struct {
+	*rules.Facts
+	all    int64 // bytes of a model
+	copies []timeline.AllocationID
+	bytes  int64
+	seen   map[int64]int // of them, by size
+	found  map[timeline.AllocationID]bool
+}
+
+func (f *twins) add(id timeline.AllocationID, n int64, stays bool) {
+	weights := f.WeightSize[n]
+	if !stays || f.seen[n] == weights {
+		f.flush()
+	}
+	if stays && weights > 0 {
+		f.seen[n]++
+		f.copies, f.bytes = append(f.copies, id), f.bytes+n
+	}
+}
+
+// flush ends a row: it is a copy of the model if most of that is there.
+func (f *twins) flush() {
+	const few = 8 // weights
+	if len(f.copies) >= few && f.bytes*10 >= f.all*9 {
+		for _, id := range f.copies {
+			f.found[id] = true
 		}
 	}
-	flush()
-	return twins
+	f.copies, f.bytes = f.copies[:0], 0
+	clear(f.seen)
 }

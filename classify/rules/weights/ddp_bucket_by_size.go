@@ -1,6 +1,8 @@
 package weights
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
@@ -19,61 +21,50 @@ recording without stacks: one of DDP's buckets.`,
 	},
 }
 
-// findBuckets finds DDP's buckets, in training without stacks: what stays of a run
-// after the first pass, and whose sum is that of all gradients.
-//
-// complexity: each condition excludes something else that is made late and outlives its pass.
+// findBuckets finds DDP's buckets: what stays of what is made in one go after the first
+// backward pass, where its sum is that of all gradients. They are made anew once.
 func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
-	var gradients int64
+	var gradients, sum int64
 	for n, count := range a.GradientSize {
 		gradients += n * int64(count)
 	}
-	late := map[int][]timeline.AllocationID{} // by run
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		if b := a.Born(id); meaning.HintOf(a.Phase[id]).Is(meaning.Forward, meaning.OtherPhase, meaning.Data) &&
-			a.Outlives(id) && a.Timeline.Requested(id) > phases.Scalar && b >= 0 {
-			late[a.Run(b)] = append(late[a.Run(b)], id)
+	var found, group []timeline.AllocationID
+	times := 0
+	flush := func() {
+		if d := max(sum-gradients, gradients-sum); d < gradients/100 && joinsGradients(a, group) {
+			found, times = slices.Clone(group), times+1
+		}
+		group, sum = group[:0], 0
+	}
+	for id := a.Timeline.BornSince(a.BackwardAfter(0).End); int(id) < a.Timeline.Len(); id++ {
+		stays := meaning.HintOf(a.Phase[id]).Is(meaning.Forward, meaning.OtherPhase, meaning.Data) && a.Outlives(id) &&
+			a.Timeline.Requested(id) > phases.Scalar
+		if n := len(group); n > 0 && (!stays || a.Born(id) != a.Born(group[n-1])+1) {
+			flush()
+		}
+		if stays {
+			group, sum = append(group, id), sum+a.Timeline.Requested(id)
 		}
 	}
-	first := a.BackwardAfter(0)
-	var buckets []timeline.AllocationID
-	for r, ids := range late {
-		if first == nil || a.Runs[r].First < first.First {
-			continue // buckets are made anew after the first pass
-		}
-		var sum int64
-		for _, id := range ids {
-			sum += a.Timeline.Requested(id)
-		}
-		if d := max(sum-gradients, gradients-sum); len(ids) < 2 || d >= gradients/100 || !joinsGradients(a, ids) {
-			continue
-		}
-		if buckets != nil {
-			return nil // they are made anew once
-		}
-		buckets = ids
+	if flush(); times != 1 {
+		return nil
 	}
-	found := map[timeline.AllocationID]bool{}
-	for _, id := range buckets {
-		found[id] = true
+	buckets := map[timeline.AllocationID]bool{}
+	for _, id := range found {
+		buckets[id] = true
 	}
-	return found
+	return buckets
 }
 
-// joinsGradients reports whether allocations may be DDP's buckets: the reducer makes
-// them at once (Reducer::initialize_buckets, torch/csrc/distributed/c10d/reducer.cpp),
-// and most hold several gradients. What a forward pass keeps comes one by one, and
-// copies of weights have their sizes.
+// joinsGradients reports whether allocations may be DDP's buckets (Reducer::initialize_buckets,
+// torch/csrc/distributed/c10d/reducer.cpp): most hold several gradients. Copies of weights have
+// the sizes of single ones.
 func joinsGradients(a *rules.Facts, ids []timeline.AllocationID) bool {
 	alone := 0
-	for k, id := range ids {
-		if k > 0 && a.Born(id) != a.Born(ids[k-1])+1 {
-			return false
-		}
+	for _, id := range ids {
 		if a.GradientSize[a.Timeline.Requested(id)] > 0 {
 			alone++
 		}
 	}
-	return alone*2 < len(ids)
+	return len(ids) > 1 && alone*2 < len(ids)
 }

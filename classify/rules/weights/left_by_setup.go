@@ -31,20 +31,15 @@ no module being built, loaded or moved, and a guess where, without stacks, sizes
 	},
 }
 
-// findGuessed marks, without stacks, what setup keeps and may be no weight: where a
-// program fails before anything tells its setup from its first pass, all of it; in
-// training, a single large block of a size without gradients, which may be data; and
-// the second ones of a size of which no optimizer makes state in its steps: it may have
-// made them when it was built.
-//
-// complexity: each condition is a way in which a block may be no weight.
+// findGuessed marks, without stacks, what setup keeps and may be no weight: all of it where a
+// program fails before anything tells its setup from its first pass; in training, what
+// isNoWeight says.
 func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
-	if a.Recorded.Allocs || a.Updates && !a.Trains {
+	all := !a.Trains && len(a.OOMs) > 0 && !setupEnds(a)
+	if a.Recorded.Allocs || a.Updates && !a.Trains || !all && !a.Trains {
 		return nil
 	}
 	guessed := map[timeline.AllocationID]bool{}
-	const large = 1 << 20 // bytes
-	all := !a.Trains && len(a.OOMs) > 0 && !setupEnds(a)
 	seen := map[int64]int{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
@@ -53,13 +48,23 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 		}
 		n := a.Timeline.Requested(id)
 		seen[n]++
-		weights, gradients := a.WeightSize[n], a.GradientSize[n]
-		if all || a.Trains && n >= large && gradients == 0 && weights == 1 ||
-			a.Trains && n > phases.Scalar && !a.StateSize[n] && weights == 2*gradients && seen[n] > gradients {
+		if all || isNoWeight(a, n, seen[n]) {
 			guessed[id] = true
 		}
 	}
 	return guessed
+}
+
+// isNoWeight reports whether one of so many blocks of a size may be no weight of a model that
+// is trained: a single large one without gradients may be data; the second ones of a size of
+// which no optimizer makes state in its steps may be state that it made when it was built.
+func isNoWeight(a *rules.Facts, n int64, nth int) bool {
+	const large = 1 << 20 // bytes
+	weights, gradients := a.WeightSize[n], a.GradientSize[n]
+	if gradients == 0 && n >= large {
+		return weights == 1
+	}
+	return n > phases.Scalar && !a.StateSize[n] && weights == 2*gradients && nth > gradients
 }
 
 // setupEnds reports whether it shows, in a program that fails before its first backward

@@ -1,0 +1,215 @@
+package weights
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/internal/testing/phased"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+const kib = 1 << 10
+
+// model makes five layers' weights.
+func model(p *phased.Program) {
+	p.In(meaning.Setup)
+	for range 5 {
+		p.Make(600*kib, 2)
+		p.Make(800*kib, 1)
+	}
+}
+
+// step is one of training, whose gradients are there until it has updated weights.
+func step(p *phased.Program, casts int) (copies []int) {
+	p.In(meaning.Forward)
+	var saved []int
+	for range 5 {
+		copies = append(copies, p.Make(300*kib, casts)...)
+		saved = append(saved, p.Make(100*kib, 2)...)
+		p.Work(90 * kib)
+	}
+	p.In(meaning.Backward)
+	var gradients []int
+	for k := range 5 {
+		for range 2 {
+			half := p.Make(300*kib, casts)
+			gradients = append(gradients, p.Make(600*kib, 1)...)
+			p.Free(half...)
+		}
+		gradients = append(gradients, p.Make(800*kib, 1)...)
+		p.Free(saved[2*k : 2*k+2]...)
+	}
+	p.Free(copies...)
+	p.In(meaning.Optimizer)
+	p.Work(50 * kib)
+	p.Free(gradients...)
+	return copies
+}
+
+func look(p *phased.Program) *rules.Facts {
+	a := &rules.Facts{Program: p.Follow()}
+	rules.FindSizes(a)
+	rules.FindSaved(a)
+	a.GradientSize = map[int64]int{600 * kib: 10, 800 * kib: 5}
+	return a
+}
+
+// births lists when what a set holds was made.
+func births(a *rules.Facts, ids map[timeline.AllocationID]bool) (out []int) {
+	for id := range ids {
+		out = append(out, a.Born(id))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestBuckets: what DDP makes anew after the first backward pass.
+func TestBuckets(t *testing.T) {
+	const all = 10*600*kib + 5*800*kib
+	for _, c := range []struct {
+		name   string
+		first  bool // before the first backward pass
+		blocks []int64
+		times  int
+		want   bool
+	}{
+		{"as large as all gradients", false, []int64{1000 * kib, 4000 * kib, all - 5000*kib}, 1, true},
+		{"before the first pass", true, []int64{1000 * kib, 4000 * kib, all - 5000*kib}, 1, false},
+		{"too small", false, []int64{1000 * kib, 4000 * kib, all - 5500*kib}, 1, false},
+		{"a single one", false, []int64{all}, 1, false},
+		{"twice", false, []int64{1000 * kib, 4000 * kib, all - 5000*kib}, 2, false},
+		{"copies of weights", false, slices.Concat(slices.Repeat([]int64{600 * kib}, 10), slices.Repeat([]int64{800 * kib}, 5)), 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			model(p)
+			if !c.first {
+				step(p, 0)
+			}
+			var made []int
+			for range c.times {
+				p.In(meaning.Forward)
+				p.Work(40 * kib)
+				for _, n := range c.blocks {
+					made = append(made, p.Make(n, 1)...)
+				}
+				p.Work(40 * kib)
+			}
+			step(p, 0)
+			if !c.want {
+				made = nil
+			}
+			a := look(p)
+			if got := births(a, findBuckets(a)); !slices.Equal(got, made) {
+				t.Errorf("%d, want %d", got, made)
+			}
+		})
+	}
+}
+
+// TestTwins: copies of a model that a program makes between its passes.
+func TestTwins(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		layers              int
+		between, goes, want bool
+	}{
+		{"the whole model", 5, false, false, true},
+		{"a part of it", 2, false, false, false},
+		{"others in between", 5, true, false, false},
+		{"gone at once", 5, false, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			model(p)
+			step(p, 0)
+			p.In(meaning.OtherPhase)
+			var copies []int
+			for range c.layers {
+				copies = append(copies, p.Make(600*kib, 2)...)
+				copies = append(copies, p.Make(800*kib, 1)...)
+				if c.between {
+					p.Work(50 * kib)
+				}
+			}
+			if c.goes {
+				p.Free(copies...)
+			}
+			step(p, 0)
+			if !c.want {
+				copies = nil
+			}
+			a := look(p)
+			if got := births(a, findTwins(a)); !slices.Equal(got, copies) {
+				t.Errorf("%d, want %d", got, copies)
+			}
+		})
+	}
+}
+
+// TestCopies: autocast's copies, by the gradients that are converted; and not what else has
+// their size in the same pass.
+func TestCopies(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		casts  int
+		others int
+		want   bool
+	}{
+		{"without autocast", 0, 5, false},
+		{"under autocast", 2, 0, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			model(p)
+			var copies []int
+			for range 3 {
+				p.In(meaning.Data)
+				other := p.Make(300*kib, c.others)
+				copies = append(copies, step(p, c.casts)...)
+				p.Free(other...)
+			}
+			a := look(p)
+			var got []int
+			for id, is := range findCopies(a) {
+				if is {
+					got = append(got, a.Born(timeline.AllocationID(id)))
+				}
+			}
+			if !c.want {
+				copies = nil
+			}
+			if !slices.Equal(got, copies) {
+				t.Errorf("%d, want %d", got, copies)
+			}
+		})
+	}
+}
+
+// TestNoWeight: what setup leaves of a size may be data or state.
+func TestNoWeight(t *testing.T) {
+	a := &rules.Facts{SizeIndex: rules.SizeIndex{
+		WeightSize:   map[int64]int{4 << 20: 1, 2 << 20: 2, 600 * kib: 4, 700 * kib: 4, 8: 4},
+		GradientSize: map[int64]int{600 * kib: 2, 700 * kib: 2, 8: 2},
+		StateSize:    map[int64]bool{700 * kib: true},
+	}}
+	for _, c := range []struct {
+		name  string
+		bytes int64
+		nth   int
+		want  bool
+	}{
+		{"a single large one without gradients", 4 << 20, 1, true},
+		{"two of them", 2 << 20, 1, false},
+		{"the first of two for each gradient", 600 * kib, 2, false},
+		{"the second", 600 * kib, 3, true},
+		{"the second, of which there is state", 700 * kib, 3, false},
+		{"scalars", 8, 3, false},
+	} {
+		if got := isNoWeight(a, c.bytes, c.nth); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
