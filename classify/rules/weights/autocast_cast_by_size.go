@@ -114,13 +114,13 @@ func copyUsed(a *rules.Facts, made, converted, pass int) timeline.AllocationID {
 }
 
 // findCopiesIn marks what a forward run made and backward used, where that was as many of a
-// size as were converted; else as many as were, and as many again once these are all gone:
-// several passes may follow each other.
+// size as were converted; else, and before them, as many as were, and as many again once
+// these are all gone: several passes may follow each other.
 func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, used map[timeline.AllocationID]bool, copies []bool) {
-	own := map[int64]int{}
-	for i := r.First; i < r.End; i++ {
-		if a.Events.Action[i] == snapshot.Alloc && used[a.Timeline.Of[i]] {
-			own[a.Events.Size[i]]++
+	own, since := map[int64]int{}, map[int64]int{} // how many were used, and the first birth of those
+	for i := r.End - 1; i >= r.First; i-- {
+		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && used[a.Timeline.Of[i]] {
+			own[n], since[n] = own[n]+1, i
 		}
 	}
 	left := maps.Clone(cast)
@@ -133,7 +133,8 @@ func findCopiesIn(a *rules.Facts, r phases.Run, cast map[int64]int, used map[tim
 		if 0 <= gone && gone < i {
 			left, gone = maps.Clone(cast), -1
 		}
-		if own[n] == cast[n] && used[id] || own[n] != cast[n] && left[n] > 0 {
+		known := own[n] == cast[n] && a.Freed(id) >= since[n]
+		if known && used[id] || !known && left[n] > 0 {
 			left[n]--
 			copies[id] = true
 			gone = max(gone, a.Freed(id))
