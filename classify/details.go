@@ -4,6 +4,7 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/older"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -12,8 +13,9 @@ import (
 //
 // complexity: a table of cases.
 func findDetails(a *rules.Facts) {
+	single := older.Gradients.Of(a).GradientSize
 	var gradients, states int64
-	for n, count := range a.GradientSize {
+	for n, count := range single {
 		gradients += n * int64(count)
 	}
 	for i, c := range a.Category {
@@ -36,7 +38,7 @@ func findDetails(a *rules.Facts) {
 			a.Detail[i], first = meaning.Moment2, -1
 		case c == meaning.OptimizerState:
 			a.Detail[i], first = meaning.Moment1, n
-		case c == meaning.Weights && a.GradientSize[n] > 0:
+		case c == meaning.Weights && single[n] > 0:
 			a.Detail[i] = meaning.Parameter
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // claims are those of all rules that need no labels.
 func decide(a *rules.Facts, claims rules.Claims, o Options) {
 	a.Labels = names.ReadLabels(a.Result, o.Labels)
-	claims.Begin(a, registry, func(r *rules.Rule) bool { return r.Asks(rules.Labels) })
+	claims.Begin(a, registry, true)
 	for i, r := range registry {
 		if slices.Contains(o.Without, r.ID) {
 			claims[i] = nil
@@ -34,22 +34,22 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 func join(a *rules.Facts, p rules.Panel) {
 	const piece = 1 << 14
 	n, older := len(a.Category), a.Timeline.Older()
-	doubts := len(a.Widest) > 0
+	widest := logits.Marked.Of(a).Widest
 	together.Each((n+piece-1)/piece, func(k int) {
 		for i := k * piece; i < min((k+1)*piece, n); i++ {
 			seats := p[meaning.NumPhases]
 			if i >= older {
 				seats = p[a.Phase[i]]
 			}
-			joinOne(a, seats, timeline.AllocationID(i), doubts)
+			joinOne(a, seats, timeline.AllocationID(i), widest)
 		}
 	})
 }
 
-// joinOne asks the rules of one birth about one allocation.
+// joinOne asks the rules of one birth about one allocation, which may be one of the widest.
 //
 // complexity: it runs for every allocation, and a call for each claim would cost more than the claims.
-func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, doubts bool) {
+func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, widest map[timeline.AllocationID]bool) {
 	var best rules.Claim
 	var by meaning.Signal
 	var rule, against, agreeing uint8
@@ -70,8 +70,8 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, doub
 			continue
 		}
 		i = r.Next
-		if doubts && r.Signal == meaning.ByLife {
-			c.Sure = min(c.Sure, mostSure(a, id))
+		if len(widest) > 0 && r.Signal == meaning.ByLife {
+			c.Sure = min(c.Sure, mostSure(a, widest, id))
 		}
 		switch {
 		case c.Sure == 0:
@@ -101,10 +101,10 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, doub
 
 // mostSure bounds what the life of an allocation can say where it may hold logits
 // though no loss shows.
-func mostSure(a *rules.Facts, id timeline.AllocationID) uint8 {
+func mostSure(a *rules.Facts, widest map[timeline.AllocationID]bool, id timeline.AllocationID) uint8 {
 	switch a.Phase[id] {
 	case meaning.Forward, meaning.Generate, meaning.Backward:
-		if a.Widest[id] {
+		if widest[id] {
 			return rules.Plausible
 		}
 	}

@@ -38,13 +38,13 @@ const matrix = 1 << 16
 // weight's size by chance.
 func WeightSized(a *Facts, id timeline.AllocationID) bool {
 	n := a.Timeline.Requested(id)
-	return n >= matrix && a.WeightSize[n] > 0
+	return n >= matrix && Sizes.Of(a).WeightSize[n] > 0
 }
 
 // HalfOfMatrix is true of what is half as large as a weight that is no bias.
 func HalfOfMatrix(a *Facts, id timeline.AllocationID) bool {
 	n := a.Timeline.Requested(id)
-	return n >= matrix && a.WeightHalf[n]
+	return n >= matrix && Sizes.Of(a).WeightHalf[n]
 }
 
 // Row is the largest size that two are multiples of.

@@ -60,49 +60,6 @@ func BornIn(phases ...meaning.Phase) (b Births) {
 	return b
 }
 
-// Need is a fact, or an index over all allocations, that a rule asks.
-type Need uint8
-
-// The needs of rules.
-const (
-	Labels     Need = iota // a labels file, or the recording's own metadata
-	Stacks                 // stacks of allocations
-	NoStacks               // none of them: the rule stands in for what stacks would tell
-	Native                 // C++ frames
-	Training               // a backward pass
-	Sizes                  // multisets of sizes: of weights, their halves, state, and gradients
-	Rows                   // rows of equal blocks, one or two for each layer
-	Runs                   // repeated runs of events
-	Lives                  // births and deaths in runs of one phase
-	Releases               // what a backward pass frees
-	OlderBlock             // what the recording found there
-	Marked                 // marks of logits
-)
-
-// String is what is needed, in words.
-func (n Need) String() string {
-	return [...]string{"labels", "stacks", "a recording without stacks", "C++ frames", "a backward pass", "multisets of sizes",
-		"rows of equal blocks", "repeated runs", "lives", "what a backward pass frees", "blocks older than the recording",
-		"what may be logits by its place and size"}[n]
-}
-
-// met reports whether a recording has what a need names.
-func (n Need) met(f *Facts) bool {
-	switch n {
-	case Labels:
-		return len(f.Labels) > 0
-	case Stacks:
-		return f.Recorded.Allocs
-	case NoStacks:
-		return !f.Recorded.Allocs
-	case Native:
-		return f.Recorded.Native
-	case Training:
-		return f.Trains
-	}
-	return true
-}
-
 // Claim is what one rule says of one allocation; sure is in percent, 0 for
 // nothing to say.
 type Claim struct {
@@ -135,10 +92,13 @@ func Silence() Claim { return Claim{Last: true} }
 // Speaks is true of a rule that a recording has something for.
 func (r *Rule) Speaks(f *Facts) bool {
 	marked := r.Birth | r.Death
-	return (marked == 0 || f.All&marked != 0) && !slices.ContainsFunc(r.Needs, func(n Need) bool { return !n.met(f) })
+	return (marked == 0 || f.All&marked != 0) && !slices.ContainsFunc(r.Needs, func(n Need) bool {
+		c, ok := n.(Condition)
+		return ok && !c.met(f)
+	})
 }
 
-// Asks is true of a rule that needs a fact.
+// Asks is true of a rule that needs something.
 func (r *Rule) Asks(n Need) bool { return slices.Contains(r.Needs, n) }
 
 // Asked is a rule that has something to look at in a recording.
@@ -159,13 +119,23 @@ type Panel [meaning.NumPhases + 1][]Asked
 // nothing to look at in a recording.
 type Claims []func(timeline.AllocationID) Claim
 
-// Begin has those rules of a registry look at a recording whose turn it is.
-func (c Claims) Begin(f *Facts, registry []*Rule, turn func(*Rule) bool) {
-	together.Each(len(registry), func(i int) {
-		if r := registry[i]; !r.Siblings && turn(r) && r.Speaks(f) {
-			c[i] = r.Begin(f)
+// Begin has those rules of a registry look at a recording that need labels, or the others,
+// once what they all need is worked out.
+func (c Claims) Begin(f *Facts, registry []*Rule, labels bool) {
+	var turn []int
+	var needs []Need
+	for i, r := range registry {
+		if !r.Siblings && r.Asks(Labels) == labels && r.Speaks(f) {
+			turn = append(turn, i)
+			for _, n := range r.Needs {
+				if !slices.Contains(needs, n) {
+					needs = append(needs, n)
+				}
+			}
 		}
-	})
+	}
+	f.Ask(needs...)
+	together.Each(len(turn), func(k int) { c[turn[k]] = registry[turn[k]].Begin(f) })
 }
 
 // Among claims the same of all allocations of a set; nil where there are none.

@@ -28,12 +28,21 @@ func showsReleases(a *Facts) bool {
 	return false
 }
 
+// Graphs tell whose autograd graph outlives its backward pass.
+type Graphs struct {
+	Retained []bool // by run: a forward whose graph does
+	Retains  bool   // most of them
+}
+
+// Retention are the graphs of a program.
+var Retention = Named("graphs that outlive their backward pass", FindRetained)
+
 // FindRetained sees which forward runs keep their graph: a good part of what they
 // made is still there after the next backward. What a program merely keeps of
 // them is little beside what that backward frees.
 //
-//worth:off { a.Retained = make([]bool, len(a.Runs)); return }
-func FindRetained(a *Facts) {
+//worth:off { return &Graphs{Retained: make([]bool, len(a.Runs))} }
+func FindRetained(a *Facts) *Graphs {
 	released, stayed := make([]int, len(a.Runs)), make([]int, len(a.Runs))
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
@@ -50,33 +59,61 @@ func FindRetained(a *Facts) {
 			stayed[a.Run(b)]++
 		}
 	}
-	a.Retained = make([]bool, len(a.Runs))
+	retained := make([]bool, len(a.Runs))
 	all, some := 0, 0 // forward runs before a backward pass
-	for r := range a.Retained {
-		a.Retained[r] = stayed[r]*4 >= released[r]
+	for r := range retained {
+		retained[r] = stayed[r]*4 >= released[r]
 		if released[r]+stayed[r] > 0 {
 			all++
-			if a.Retained[r] {
+			if retained[r] {
 				some++
 			}
 		}
 	}
-	a.Retains = some*2 > all
+	return &Graphs{retained, some*2 > all}
 }
 
-// FindSaved sees, in programs without a backward pass, whether forward keeps
+// SavedMarks tell what forward passes save for backward.
+type SavedMarks struct {
+	Saves  bool   // forward saves what a backward pass would need, in programs without one
+	InBulk []bool // by allocation: freed together with many others
+	Copies []bool // by allocation: casts of autocast, by size, in programs that train nothing
+}
+
+// Saved is what forward passes save.
+var Saved = Named("what passes save for backward", findSaved)
+
+// savedLook is a look at what goes together.
+type savedLook struct {
+	*Facts
+	*SizeIndex
+	*SavedMarks
+}
+
+// findSaved sees, in programs without a backward pass, whether forward keeps
 // what one would need: under no_grad nearly everything is freed on the way,
 // else it piles up and goes in one bulk when the output is dropped.
-//
-// complexity: a scan over frees, then a count, then the decision of both.
-func FindSaved(a *Facts) {
-	a.InBulk, a.Copies = pages.Make[bool](len(a.Category)), pages.Make[bool](len(a.Category))
+func findSaved(f *Facts) *SavedMarks {
+	const layers = 2
+	n := len(f.Category)
+	a := &savedLook{f, Sizes.Of(f), &SavedMarks{InBulk: pages.Make[bool](n), Copies: pages.Make[bool](n)}}
 	if a.Trains {
 		findDropped(a)
-		return
+		return a.SavedMarks
 	}
+	kept, all := keptByForward(f)
+	kept += markBulks(a)
+	a.Saves = a.Checkpoints || a.All&frames.Checkpointed != 0 && kept >= layers || kept >= bulk &&
+		(kept*4 >= all || a.All&frames.Inductor != 0 && compiledToTrain(f) >= bulk)
+	if a.Recorded.Native && a.Recorded.Frees {
+		a.Saves = a.Saves || showsReleases(f)
+	}
+	return a.SavedMarks
+}
+
+// markBulks marks what goes in bulk, and counts it; autocast's casts go so, too.
+func markBulks(a *savedLook) (bulks int) {
 	var together []timeline.AllocationID
-	bulks := 0
 	flush := func() {
 		switch {
 		case len(together) < bulk, HaveNames(a.Timeline, together):
@@ -103,7 +140,11 @@ func FindSaved(a *Facts) {
 		}
 	}
 	flush()
-	kept, all := bulks, 0
+	return bulks
+}
+
+// keptByForward counts what forward passes make, and what of it is there at the end.
+func keptByForward(a *Facts) (kept, all int) {
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if p := a.Phase[i]; p != meaning.Forward && p != meaning.Generate || a.Born(id) < 0 ||
@@ -115,12 +156,7 @@ func FindSaved(a *Facts) {
 			kept++
 		}
 	}
-	const layers = 2
-	a.Saves = a.Checkpoints || a.All&frames.Checkpointed != 0 && kept >= layers || kept >= bulk &&
-		(kept*4 >= all || a.All&frames.Inductor != 0 && compiledToTrain(a) >= bulk)
-	if a.Recorded.Native && a.Recorded.Frees {
-		a.Saves = a.Saves || showsReleases(a)
-	}
+	return kept, all
 }
 
 // compiledToTrain counts what stays of compiled forward passes that autograd runs:
@@ -155,7 +191,7 @@ const bulk = 16
 // complexity: conditions on what goes at once, in passes without and with a backward pass.
 //
 //worth:off
-func findDropped(a *Facts) {
+func findDropped(a *savedLook) {
 	const least = 512                       // bytes
 	made := sync.OnceValue(func() []int32 { // forward allocations before each one
 		made := pages.Make[int32](len(a.Category) + 1)
@@ -208,7 +244,7 @@ func findDropped(a *Facts) {
 
 // markGraph marks tensors that are a graph's, one in so many of what forward has
 // made meanwhile; made counts that before each allocation.
-func markGraph(a *Facts, together []timeline.AllocationID, made func() []int32, part int) {
+func markGraph(a *savedLook, together []timeline.AllocationID, made func() []int32, part int) {
 	const kinds = 4 // stacks, or sizes where there are none
 	type kind struct {
 		stack snapshot.StackID
@@ -289,7 +325,7 @@ func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 // than there are such weights. Under no_grad, too, weights are cast once a pass.
 //
 //worth:off false
-func areCasts(a *Facts, together []timeline.AllocationID) bool {
+func areCasts(a *savedLook, together []timeline.AllocationID) bool {
 	of := map[int64]int{}
 	casts := 0
 	for _, id := range together {

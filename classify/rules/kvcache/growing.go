@@ -1,14 +1,15 @@
 // Package kvcache tells key-value caches by their rows of equal blocks: such as grow by
 // concatenation, such as are made whole, and such as training passes keep.
 //
-// A rule for another kind of cache finds its rows in a file of its own, called by
-// Generates where it makes a loop one that generates.
+// A rule for another kind of cache finds its rows in a file of its own; what makes a loop
+// one that generates is asked by Look.
 package kvcache
 
 import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/classify/rules/rows"
 	"github.com/vramscope/vramscope/frames"
@@ -22,13 +23,14 @@ var GrowingCache = &rules.Rule{
 size is there: a key-value cache that grows by concatenation.`,
 	Signal: meaning.BySize,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Rows, rules.Sizes, rules.Lives},
+	Needs:  []rules.Need{Growth},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Chains) == 0 {
+		growing := Growth.Of(a).Growing
+		if growing == nil {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Growing[id] {
+			if !growing[id] {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.KVCache, rules.Strong)
@@ -36,14 +38,26 @@ size is there: a key-value cache that grows by concatenation.`,
 	},
 }
 
-// FindGrowth finds caches that a program lets grow by concatenation: chains of rows of as
-// many blocks each, whose sizes rise by the same amount.
-func FindGrowth(a *rules.Facts) {
-	a.Rows = rows.Find(a.Program, a.WeightSize)
-	a.Chains, a.Growing = nil, nil
+// Rows are the rows of equal blocks of a program.
+var Rows = rules.Named("rows of equal blocks", func(a *rules.Facts) []*rows.Row {
+	return rows.Find(a.Program, rules.Sizes.Of(a).WeightSize)
+})
+
+// Grown are caches that grow.
+type Grown struct {
+	Growing []bool        // by allocation: of such a cache; nil: there is none
+	Chains  [][]*rows.Row // a cache in every pass of one request
+}
+
+// Growth are the caches of a program that grow by concatenation.
+var Growth = rules.Named("rows of equal blocks whose sizes rise from pass to pass", findGrowth)
+
+// findGrowth finds chains of rows of as many blocks each, whose sizes rise by the same amount.
+func findGrowth(a *rules.Facts) *Grown {
 	const shortest = 4
+	g := &Grown{}
 	var list []*rows.Row // what a backward pass may see is no cache
-	for _, r := range a.Rows {
+	for _, r := range Rows.Of(a) {
 		if a.Phase[r.IDs[0]] != meaning.Setup && !slices.ContainsFunc(r.IDs, func(id timeline.AllocationID) bool {
 			return !rules.BeforeBackward(a, id)
 		}) {
@@ -51,24 +65,25 @@ func FindGrowth(a *rules.Facts) {
 		}
 	}
 	for i, r := range list {
-		if len(a.Growing) > 0 && a.Growing[r.IDs[0]] {
+		if len(g.Growing) > 0 && g.Growing[r.IDs[0]] {
 			continue
 		}
 		chain := chainFrom(list, i)
 		if len(chain) < shortest {
 			continue
 		}
-		if len(a.Growing) == 0 {
-			a.Growing = pages.Make[bool](len(a.Category))
+		if len(g.Growing) == 0 {
+			g.Growing = pages.Make[bool](len(a.Category))
 		}
-		a.Chains = append(a.Chains, chain)
+		g.Chains = append(g.Chains, chain)
 		for _, r := range chain {
 			for _, id := range r.IDs {
-				a.Growing[id] = true
+				g.Growing[id] = true
 			}
 		}
-		markPrompt(a, list[:i], chain)
+		g.markPrompt(a, list[:i], chain)
 	}
+	return g
 }
 
 // chainFrom follows a growing cache from one of a list of rows.
@@ -94,26 +109,42 @@ func follows(last, next *rows.Row) bool {
 
 // markPrompt marks what the first row of a growing cache took the place of: a prompt's
 // keys and values, among others that have their size.
-func markPrompt(a *rules.Facts, before []*rows.Row, chain []*rows.Row) {
+func (g *Grown) markPrompt(a *rules.Facts, before []*rows.Row, chain []*rows.Row) {
 	for _, r := range before {
 		if r.Size != 2*chain[0].Size-chain[1].Size || r.MaxFreed <= chain[0].First || r.Last >= chain[0].First {
 			continue
 		}
 		for _, id := range r.IDs {
-			a.Growing[id] = a.Growing[id] || a.Freed(id) > chain[0].First
+			g.Growing[id] = g.Growing[id] || a.Freed(id) > chain[0].First
 		}
 	}
 }
 
-// Generates turns loops that only run forward and keep a cache into generation, and what a
-// program that trains does while one grows. Models fill a cache in training, too: a pass that
-// keeps what backward would need, and no cache grows, is the first of one that failed. It
-// reports whether a part became one.
-func Generates(a *rules.Facts) bool {
-	if a.Trains {
-		return generatesWithin(a)
+// Look looks at a program whose phases are those of training and of plain forward passes. Here
+// is the one place where facts change phases, and their order counts: what is a cache is told
+// by the passes that were found; loops with one, and what grows one between steps of training,
+// become generation; then all other facts are asked of the phases as they are from then on.
+func Look(p *phases.Program) *rules.Facts {
+	a := rules.New(p)
+	a.Ask(Growth, rules.Saved, rules.Retention)
+	if !generates(a) {
+		return a
 	}
-	if a.Saves && len(a.Chains) == 0 || !findWhole(a) && len(a.Chains) == 0 && !hasClass(a) {
+	stay := []rules.Need{rules.Sizes, Rows, Growth, Whole}
+	if !a.Trains { // nothing trains the passes that are others now
+		stay = append(stay, rules.Saved, rules.Retention)
+	}
+	return a.Again(stay...)
+}
+
+// generates turns loops that only run forward and keep a cache into generation, and what a
+// program that trains does while one grows. It reports whether a part became one.
+func generates(a *rules.Facts) bool {
+	chains := Growth.Of(a).Chains
+	if a.Trains {
+		return generatesWithin(a, chains)
+	}
+	if len(Whole.Of(a)) == 0 && len(chains) == 0 && (rules.Saved.Of(a).Saves || !hasClass(a)) {
 		return false
 	}
 	for i := a.Loop; i < a.Last; i++ {
@@ -137,9 +168,9 @@ func hasClass(a *rules.Facts) bool {
 
 // generatesWithin turns into generation what a program that trains does from the pass over
 // a prompt until the cache that has grown since is gone.
-func generatesWithin(a *rules.Facts) bool {
+func generatesWithin(a *rules.Facts, chains [][]*rows.Row) bool {
 	done := 0
-	for _, chain := range a.Chains {
+	for _, chain := range chains {
 		first, end := chain[0].First, chain[len(chain)-1].MaxFreed
 		for i := max(a.Runs[a.Run(first)].First, done); i < min(end, a.Last); i++ {
 			if a.Phases[i] == meaning.Forward || a.Phases[i] == meaning.OtherPhase {

@@ -40,17 +40,6 @@ func pass(p *phased.Program, own func(layer int)) {
 	p.Work(5<<20, 70*kib)
 }
 
-// look works out the facts that caches are told by.
-func look(p *phased.Program) *rules.Facts {
-	a := &rules.Facts{Program: p.Follow()}
-	a.Kept = make([]bool, len(a.Category))
-	rules.FindSizes(a)
-	rules.FindSaved(a)
-	rules.FindRetained(a)
-	FindGrowth(a)
-	return a
-}
-
 // marked lists the blocks that are marked.
 func marked(a *rules.Facts, marks []bool) (births []int) {
 	for id, is := range marks {
@@ -96,18 +85,21 @@ func TestGrowth(t *testing.T) {
 				all = append(all, next...)
 				cache = next
 			}
-			a := look(p)
-			if len(a.Chains) != c.chains {
-				t.Fatalf("%d chains, want %d", len(a.Chains), c.chains)
+			program := p.Follow()
+			was := program.Phase[len(program.Phase)-1]
+			a := Look(program)
+			g := Growth.Of(a)
+			if len(g.Chains) != c.chains {
+				t.Fatalf("%d chains, want %d", len(g.Chains), c.chains)
 			}
 			if c.chains == 0 {
 				all = nil
 			}
-			if got := marked(a, a.Growing); !slices.Equal(got, all) {
+			if got := marked(a, g.Growing); !slices.Equal(got, all) {
 				t.Errorf("%d grow, want %d", got, all)
 			}
-			if was := a.Phase[len(a.Phase)-1]; Generates(a) != (c.chains > 0) || (a.Phase[len(a.Phase)-1] != was) != (c.chains > 0) {
-				t.Errorf("the last phase is %v", a.Phase[len(a.Phase)-1])
+			if is := a.Phase[len(a.Phase)-1]; (is != was) != (c.chains > 0) {
+				t.Errorf("the last phase is %v", is)
 			}
 		})
 	}
@@ -154,17 +146,14 @@ func TestWhole(t *testing.T) {
 				}
 				return p.Make(c.bytes, c.blocks)
 			})
-			a := look(p)
+			a := Look(p.Follow())
 			if !c.want {
 				made = nil
 			}
-			if got := marked(a, a.Kept); len(got) > 0 {
-				t.Fatalf("kept before anybody looked: %d", got)
+			if is := a.Phase[len(a.Phase)-1]; (is == meaning.Generate) != c.want {
+				t.Errorf("the last phase is %v", is)
 			}
-			if found := Generates(a); found != c.want {
-				t.Errorf("found: %v", found)
-			}
-			if got := marked(a, a.Kept); !slices.Equal(got, made) {
+			if got := marked(a, Kept.Of(a)); !slices.Equal(got, made) {
 				t.Errorf("%d are kept, want %d", got, made)
 			}
 		})
@@ -278,12 +267,12 @@ func TestBeside(t *testing.T) {
 				}
 			}
 			p.Work(1000 * kib)
-			a := look(p)
+			a := Look(p.Follow())
 			if !c.want {
 				crossed = nil
 			}
-			if Generates(a); !slices.Equal(marked(a, a.Kept), crossed) {
-				t.Errorf("%d are kept, want %d", marked(a, a.Kept), crossed)
+			if got := marked(a, Kept.Of(a)); !slices.Equal(got, crossed) {
+				t.Errorf("%d are kept, want %d", got, crossed)
 			}
 		})
 	}
@@ -340,9 +329,9 @@ func TestKept(t *testing.T) {
 					all = append(all, next...)
 				}
 			}
-			a := look(p)
-			if FindKept(a); !slices.Equal(marked(a, a.Kept), all) {
-				t.Errorf("%d are kept, want %d", marked(a, a.Kept), all)
+			a := Look(p.Follow())
+			if got := marked(a, Kept.Of(a)); !slices.Equal(got, all) {
+				t.Errorf("%d are kept, want %d", got, all)
 			}
 		})
 	}

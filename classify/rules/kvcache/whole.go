@@ -8,6 +8,7 @@ import (
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/classify/rules/rows"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -18,13 +19,14 @@ var CacheRow = &rules.Rule{
 while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache).`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Rows, rules.Lives},
+	Needs:  []rules.Need{Kept},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if !slices.Contains(a.Kept, true) {
+		kept := Kept.Of(a)
+		if !slices.Contains(kept, true) {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if !a.Kept[id] {
+			if !kept[id] {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.KVCache, rules.Plausible)
@@ -32,30 +34,49 @@ while all else goes: keys and values of a cache that is made whole, or that trai
 	},
 }
 
-// findWhole finds caches of full length in programs that only run forward: what a server's
-// setup makes last, and what is there for the passes that follow.
-func findWhole(a *rules.Facts) bool {
+// Whole are caches of full length in programs that only run forward.
+var Whole = rules.Named("caches of full length", findWhole)
+
+// Kept marks the allocations of rows that outlive passes.
+var Kept = rules.Named("rows of equal blocks that outlive passes", findRows)
+
+func findRows(a *rules.Facts) []bool {
+	list := Whole.Of(a)
+	if a.Trains {
+		list = findKept(a)
+	}
+	marks := pages.Make[bool](len(a.Category))
+	for _, r := range list {
+		for _, id := range r.IDs {
+			marks[id] = true
+		}
+	}
+	return marks
+}
+
+// findWhole finds what a server's setup makes last, and what is there for the passes that
+// follow. Models fill a cache in training, too: a pass that keeps what backward would need,
+// and no cache grows, is the first of one that failed.
+func findWhole(a *rules.Facts) (found []*rows.Row) {
 	const looks = 8 // times that an event is looked at, on average
-	f := whole{a, looks * (a.Last - a.Loop), map[kind]bool{}}
-	found := false
-	for _, r := range a.Rows {
+	grown := Growth.Of(a)
+	if a.Trains || rules.Saved.Of(a).Saves && len(grown.Chains) == 0 {
+		return nil
+	}
+	f := whole{a, grown, rules.Sizes.Of(a), looks * (a.Last - a.Loop), map[kind]bool{}}
+	for _, r := range Rows.Of(a) {
 		if f.isPool(r) || f.isCache(r) {
-			found = true
-			keep(a, r)
+			found = append(found, r)
 		}
 	}
 	return found
 }
 
-func keep(a *rules.Facts, r *rows.Row) {
-	for _, id := range r.IDs {
-		a.Kept[id] = true
-	}
-}
-
 // whole tells caches of full length.
 type whole struct {
 	*rules.Facts
+	*Grown
+	*rules.SizeIndex
 	budget int           // events that may still be looked at
 	known  map[kind]bool // rows that are caches
 }
@@ -135,20 +156,20 @@ func (f *whole) lasts(r *rows.Row) bool {
 	return f.known[k]
 }
 
-// FindKept finds keys and values that a model keeps in training because its cache is on, in
+// findKept finds keys and values that a model keeps in training because its cache is on, in
 // recordings without stacks: two by two for each layer, they outlive the backward pass, and
 // then go at once.
-func FindKept(a *rules.Facts) {
-	if a.Recorded.Allocs || !a.Trains {
-		return
+func findKept(a *rules.Facts) (found []*rows.Row) {
+	if a.Recorded.Allocs {
+		return nil
 	}
-	found := false
-	for _, r := range a.Rows {
-		if outlivesBackward(a, r, found) && r.Paired(a.Program) && r.GoTogether(a.Program) {
-			found = true
-			keep(a, r)
+	retained := rules.Retention.Of(a).Retained
+	for _, r := range Rows.Of(a) {
+		if !retained[a.Run(r.First)] && outlivesBackward(a, r, len(found) > 0) && r.Paired(a.Program) && r.GoTogether(a.Program) {
+			found = append(found, r)
 		}
 	}
+	return found
 }
 
 // outlivesBackward is true of rows that a forward pass makes and the backward pass leaves,
@@ -157,7 +178,7 @@ func FindKept(a *rules.Facts) {
 func outlivesBackward(a *rules.Facts, r *rows.Row, others bool) bool {
 	run := a.Run(r.First)
 	pass := a.BackwardAfter(run)
-	if pass == nil || a.Phase[r.IDs[0]] != meaning.Forward || a.Retained[run] || r.MinFreed < pass.End {
+	if pass == nil || a.Phase[r.IDs[0]] != meaning.Forward || r.MinFreed < pass.End {
 		return false
 	}
 	if a.BackwardAfter(a.Run(pass.End)) == nil {

@@ -17,7 +17,7 @@ import (
 // complexity: one pass over requests gathers what another one decides by.
 //
 //worth:off
-func markChunks(a *rules.Facts, p rules.Pass) {
+func markChunks(a *look, p rules.Pass) {
 	const (
 		parts = 4 // the logits and one copy, twice
 		large = 1 << 20
@@ -70,14 +70,15 @@ var LogitsInParts = &rules.Rule{
 size that are larger than all before and of which nothing is left: logits of a loss that is worked out in parts.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
-	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Lives, rules.Marked},
+	Needs:  []rules.Need{rules.Training, Marked},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Chunks) == 0 {
+		chunks := Marked.Of(a).Chunks
+		if len(chunks) == 0 {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
-			case !a.Chunks[id]:
+			case !chunks[id]:
 				return rules.Claim{}
 			case a.Birth(id).Marks&(frames.MatMul|frames.Copying) == frames.MatMul:
 				return rules.As(meaning.Logits, rules.Likely)

@@ -11,14 +11,17 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// Heads mark, by their stacks, what makes logits: the last linear map of the model.
+var Heads = rules.Named("what makes logits", FindHeads)
+
 // FindHeads finds what makes the logits: the last linear map of a pass, when the
 // model itself calls it and the other maps lie in modules below.
 //
 // complexity: a state machine over allocations, with a case for each kind.
 //
-//worth:off { a.Heads = make([]bool, len(a.Stacks)); return }
-func FindHeads(a *rules.Facts) {
-	a.Heads = make([]bool, len(a.Stacks))
+//worth:off { return make([]bool, len(a.Stacks)) }
+func FindHeads(a *rules.Facts) []bool {
+	heads := make([]bool, len(a.Stacks))
 	deeper := 0 // maps below the model since the last candidate
 	candidate := timeline.NoAllocation
 	for i := a.Loop; i < a.Last && a.All&frames.MatMul != 0; i++ {
@@ -43,15 +46,16 @@ func FindHeads(a *rules.Facts) {
 			deeper++
 			candidate = timeline.NoAllocation
 		case e.Depth <= 1 && candidate != timeline.NoAllocation:
-			a.Heads[a.Timeline.Stack(candidate)] = true
+			heads[a.Timeline.Stack(candidate)] = true
 			candidate = timeline.NoAllocation
 		}
 	}
+	return heads
 }
 
-// MarkLogits marks the logits of passes without a loss, and the copies that the
+// markUntrained marks the logits of passes without a loss, and the copies that the
 // program makes of them.
-func MarkLogits(a *rules.Facts) {
+func markUntrained(a *look) {
 	if !slices.Contains(a.Heads, true) {
 		return
 	}
@@ -63,7 +67,7 @@ func MarkLogits(a *rules.Facts) {
 	}
 }
 
-func markLogitsIn(a *rules.Facts, from, to int) {
+func markLogitsIn(a *look, from, to int) {
 	var size int64
 	for i := from; i < to; i++ {
 		if a.Events.Action[i] != snapshot.Alloc {

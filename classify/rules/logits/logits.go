@@ -1,7 +1,7 @@
 // Package logits tells logits, their copies and their gradients: by the frames of a loss
 // and by the order of sizes around it.
 //
-// A rule that finds logits marks them in Facts.Logits, from FindLogits.
+// A rule that finds logits marks them in Marks.Logits, from findLogits.
 package logits
 
 import (
@@ -10,6 +10,7 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/kvcache"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
@@ -19,15 +20,44 @@ import (
 // plain marks the logits themselves while their copies are told from them.
 const plain = meaning.Detail(meaning.NumDetails)
 
-// FindLogits marks logits over classes, their copies and their gradients: the
+// Marks mark logits and what may be logits.
+type Marks struct {
+	Logits []meaning.Detail               // by allocation; NoDetail for anything else
+	Widest map[timeline.AllocationID]bool // may be logits, though no loss shows
+	Chunks map[timeline.AllocationID]bool // of a part of the tokens, of a loss that is worked out in parts
+}
+
+// Marked are the logits of a program.
+var Marked = rules.Named("what may be logits by its place and size", findMarks)
+
+// look is what tells logits, and what was found.
+type look struct {
+	*rules.Facts
+	*rules.SizeIndex
+	*Marks
+	Heads, Sharing []bool
+}
+
+// findMarks marks the logits of passes with a loss, then those that the last linear map of
+// the model makes in others, and what joins them.
+func findMarks(f *rules.Facts) *Marks {
+	m := &Marks{pages.Make[meaning.Detail](len(f.Category)), map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}}
+	a := &look{f, rules.Sizes.Of(f), m, Heads.Of(f), rules.Sharing.Of(f)}
+	findLogits(a)
+	markUntrained(a)
+	for _, steps := range a.Untrained {
+		MarkJoined(a, steps)
+	}
+	return m
+}
+
+// findLogits marks logits over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
 //
 // complexity: one case for each way in which a pass shows its logits.
-func FindLogits(a *rules.Facts) {
-	a.Logits = pages.Make[meaning.Detail](len(a.Category))
-	a.Widest, a.Chunks = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
+func findLogits(a *look) {
 	var trained int64 // the last logits of tokens that were trained on
-	passes := rules.Passes(a)
+	passes := rules.Passes(a.Facts)
 	sizes := make([]int64, len(passes))
 	found := 0
 	for i, p := range passes {
@@ -60,7 +90,7 @@ func FindLogits(a *rules.Facts) {
 
 // lossSize is the size of the log-softmax in a forward pass, 0 when there is
 // none to be seen.
-func lossSize(a *rules.Facts, p rules.Pass) int64 {
+func lossSize(a *look, p rules.Pass) int64 {
 	if !a.Recorded.Allocs {
 		return lossSizeByOrder(a, p)
 	}
@@ -76,7 +106,7 @@ func lossSize(a *rules.Facts, p rules.Pass) int64 {
 
 // largestIn is the largest request of a range whose stack has the wanted marks
 // among those asked for.
-func largestIn(a *rules.Facts, first, end int, asked, wanted frames.Marks) int64 {
+func largestIn(a *look, first, end int, asked, wanted frames.Marks) int64 {
 	var size int64
 	if a.All&wanted != wanted {
 		return 0
@@ -103,7 +133,7 @@ func family(n, size int64) bool {
 // markForward marks the logits and their copies: back from the loss to the
 // product that made them, and on to the end of forward. It gives the size of the
 // logits of all tokens where the loss is of some of them, else the same one.
-func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
+func markForward(a *look, p rules.Pass, size int64) int64 {
 	at := lossAt(a, p, size)
 	for i := at; i < p.End; i++ {
 		if a.Events.Action[i] == snapshot.Alloc && family(a.Events.Size[i], size) {
@@ -119,7 +149,7 @@ func markForward(a *rules.Facts, p rules.Pass, size int64) int64 {
 // gives their size, or that of what they became where they aren't found.
 //
 // complexity: one case for each kind of tensor between logits and loss.
-func markBefore(a *rules.Facts, at, first int, size int64) int64 {
+func markBefore(a *look, at, first int, size int64) int64 {
 	made := at // event that made the earliest of them
 	for i, budget := at-1, 16; i >= first && budget > 0; i-- {
 		if a.Events.Action[i] != snapshot.Alloc {
@@ -165,7 +195,7 @@ const fewWords = 4000
 // for another loss.
 //
 //worth:off
-func markOthers(a *rules.Facts, p rules.Pass, size int64) {
+func markOthers(a *look, p rules.Pass, size int64) {
 	const few = 8
 	if size < 1<<20 || a.WeightHalf[size] || phases.CublasSize(size) {
 		return
@@ -189,7 +219,7 @@ func markOthers(a *rules.Facts, p rules.Pass, size int64) {
 
 // lossAt is the log-softmax of a forward pass: the first allocation of its size
 // under the loss, without stacks the last of that size that stays.
-func lossAt(a *rules.Facts, r rules.Pass, size int64) int {
+func lossAt(a *look, r rules.Pass, size int64) int {
 	at := r.End
 	for i := r.End - 1; i >= r.First; i-- {
 		if a.Events.Action[i] != snapshot.Alloc || a.Events.Size[i] != size {
@@ -217,7 +247,7 @@ func lossAt(a *rules.Facts, r rules.Pass, size int64) int {
 // complexity: one case for each kind of tensor at the beginning of a backward pass.
 //
 //worth:off
-func markBackward(a *rules.Facts, p *phases.Run, size, all int64) {
+func markBackward(a *look, p *phases.Run, size, all int64) {
 	const crumb, many = 1024, 256 // times less than the logits: one number for each token; how many a loss needs at most
 	misses, crumbs := 0, 0
 	var made []timeline.AllocationID // the last two: each is made from one that then goes
@@ -262,12 +292,13 @@ loss and only the order of sizes speaks, or where, without stacks, it is merely 
 all else that generation makes.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
-	Needs:  []rules.Need{rules.Sizes, rules.Lives, rules.Marked},
+	Needs:  []rules.Need{Marked, kvcache.Kept},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		m, kept := Marked.Of(a), kvcache.Kept.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
-			d := a.Logits[id]
+			d := m.Logits[id]
 			switch {
-			case d == meaning.NoDetail && !a.Recorded.Allocs && a.Widest[id] && a.Phase[id] == meaning.Generate && !a.Kept[id]:
+			case d == meaning.NoDetail && !a.Recorded.Allocs && m.Widest[id] && a.Phase[id] == meaning.Generate && !kept[id]:
 				return rules.As(meaning.Logits, rules.Plausible+1)
 			case d == meaning.NoDetail:
 				return rules.Claim{}

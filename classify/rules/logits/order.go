@@ -16,7 +16,7 @@ import (
 // complexity: one case for each kind of loss, asked in order of sureness.
 //
 //worth:off 0
-func lossSizeByOrder(a *rules.Facts, p rules.Pass) int64 {
+func lossSizeByOrder(a *look, p rules.Pass) int64 {
 	tail, rest := tail(a, p)
 	var top int64
 	for _, n := range tail {
@@ -71,7 +71,7 @@ func lossSizeByOrder(a *rules.Facts, p rules.Pass) int64 {
 // that are the logits of another model, or of the same one before.
 //
 //worth:off 0
-func beside(a *rules.Facts, p rules.Pass, size int64) (rest int64) {
+func beside(a *look, p rules.Pass, size int64) (rest int64) {
 	const few = 16
 	var same int
 	for i := p.First; i < p.End; i++ {
@@ -99,7 +99,7 @@ func beside(a *rules.Facts, p rules.Pass, size int64) (rest int64) {
 // complexity: a state machine over the end of forward, and one over the beginning of backward.
 //
 //worth:off false
-func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
+func forEachToken(a *look, p rules.Pass, size, least int64) bool {
 	isLogits := func(n int64) bool { return n > least && family(n, size) }
 	numbers := map[int64]bool{} // each the bytes of one number for each token, if that's what they are
 	copies := 0
@@ -143,7 +143,7 @@ func forEachToken(a *rules.Facts, p rules.Pass, size, least int64) bool {
 // function that may hide one; else by the modules, which make nothing large after them.
 //
 //worth:off true
-func ownLoss(a *rules.Facts, p rules.Pass, size, least int64) bool {
+func ownLoss(a *look, p rules.Pass, size, least int64) bool {
 	const needed, small = frames.Softmax | frames.Loss | frames.PerClass | frames.Inductor | frames.Custom, 1 << 16
 	for i := p.End - 1; i >= p.First; i-- {
 		n, e := a.Events.Size[i], a.Stacks[a.Events.StackOf(i)]
@@ -165,7 +165,7 @@ func ownLoss(a *rules.Facts, p rules.Pass, size, least int64) bool {
 // logits come from one of them.
 //
 //worth:off false
-func layered(a *rules.Facts, p rules.Pass, size int64) bool {
+func layered(a *look, p rules.Pass, size int64) bool {
 	made := 0
 	for i := p.First; i < p.End; i++ {
 		if a.Events.Action[i] != snapshot.Alloc || !family(a.Events.Size[i], size) {
@@ -188,7 +188,7 @@ func layered(a *rules.Facts, p rules.Pass, size int64) bool {
 // of all targets, one right after the other.
 //
 //worth:off false
-func twoScalars(a *rules.Facts, p rules.Pass, size int64) bool {
+func twoScalars(a *look, p rules.Pass, size int64) bool {
 	last := p.End
 	for range 2 {
 		for last--; last >= p.First && (a.Events.Action[last] != snapshot.Alloc || !family(a.Events.Size[last], size)); {
@@ -204,7 +204,7 @@ func twoScalars(a *rules.Facts, p rules.Pass, size int64) bool {
 	return false
 }
 
-func scalarsAfter(a *rules.Facts, event, end int) bool {
+func scalarsAfter(a *look, event, end int) bool {
 	const soon = 6 // allocations
 	scalars, made := 0, 0
 	for i := event + 1; i < end && made < soon && scalars < 2; i++ {
@@ -223,7 +223,7 @@ func scalarsAfter(a *rules.Facts, event, end int) bool {
 
 // tail lists the last large requests of a pass, the last one first, and the
 // largest of those before them.
-func tail(a *rules.Facts, p rules.Pass) (tail []int64, rest int64) {
+func tail(a *look, p rules.Pass) (tail []int64, rest int64) {
 	const far = 1024 // times as large as what is made of a few logits
 	tail, rest = tailAbove(a, p, 64)
 	crumbs, again := 0, 0
@@ -242,7 +242,7 @@ func tail(a *rules.Facts, p rules.Pass) (tail []int64, rest int64) {
 }
 
 // tailAbove is tail for what is larger than some bytes.
-func tailAbove(a *rules.Facts, p rules.Pass, least int64) (tail []int64, rest int64) {
+func tailAbove(a *look, p rules.Pass, least int64) (tail []int64, rest int64) {
 	const length = 12
 	seen := 0
 	for i := p.End - 1; i >= p.First; i-- {
@@ -265,7 +265,7 @@ func tailAbove(a *rules.Facts, p rules.Pass, least int64) (tail []int64, rest in
 // many. Before them only less than a size may come.
 //
 // complexity: one condition for each way in which a gradient follows another.
-func head(a *rules.Facts, b *phases.Run, least int64) (first, last int64, n int) {
+func head(a *look, b *phases.Run, least int64) (first, last int64, n int) {
 	var before timeline.AllocationID
 	for i := b.First; i < b.End && n < 6; i++ {
 		size := a.Events.Size[i]

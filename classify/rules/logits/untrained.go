@@ -12,7 +12,7 @@ import (
 // those that were trained on, before.
 //
 //worth:off
-func markAsTrained(a *rules.Facts, p rules.Pass, trained int64) {
+func markAsTrained(a *look, p rules.Pass, trained int64) {
 	const large = 1 << 20
 	if top := product(a, p); top != timeline.NoAllocation {
 		if n := a.Timeline.Requested(top); min(n, trained) >= large && rules.Row(n, trained) >= 2*fewWords {
@@ -23,7 +23,7 @@ func markAsTrained(a *rules.Facts, p rules.Pass, trained int64) {
 
 // product is the largest result of a linear map that the model itself calls, if
 // nothing in the pass is larger but a copy of it.
-func product(a *rules.Facts, p rules.Pass) timeline.AllocationID {
+func product(a *look, p rules.Pass) timeline.AllocationID {
 	var largest int64
 	top := timeline.NoAllocation
 	for i := p.First; i < p.End; i++ {
@@ -45,7 +45,7 @@ func product(a *rules.Facts, p rules.Pass) timeline.AllocationID {
 }
 
 // markProduct marks logits, and what the program makes of them.
-func markProduct(a *rules.Facts, p rules.Pass, top timeline.AllocationID) {
+func markProduct(a *look, p rules.Pass, top timeline.AllocationID) {
 	a.Logits[top] = plain
 	for i := a.Born(top) + 1; i < p.End; i++ {
 		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc && family(a.Events.Size[i], a.Timeline.Requested(top)) &&
@@ -59,7 +59,7 @@ func markProduct(a *rules.Facts, p rules.Pass, top timeline.AllocationID) {
 // on, as evaluations do: as large as those of two or more.
 //
 //worth:off
-func MarkJoined(a *rules.Facts, steps []meaning.Step) {
+func MarkJoined(a *look, steps []meaning.Step) {
 	const large = 1 << 20
 	sizes := map[int64]bool{}
 	for i := steps[0].FirstEvent; i <= steps[len(steps)-1].LastEvent; i++ {

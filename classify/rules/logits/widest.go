@@ -16,7 +16,7 @@ import (
 // however many of a few sizes, that are far larger than all others.
 //
 //worth:off
-func markWidest(a *rules.Facts, p rules.Pass) {
+func markWidest(a *look, p rules.Pass) {
 	const few, far, part = 16, 3, 5 // sizes; times as large; one in so many requests: layers are more
 	var all []timeline.AllocationID
 	of := map[int64]int{}
@@ -50,7 +50,7 @@ func markWidest(a *rules.Facts, p rules.Pass) {
 // and gone by the end of the backward pass.
 //
 //worth:off
-func markWidestIn(a *rules.Facts, backward *phases.Run, least int64) {
+func markWidestIn(a *look, backward *phases.Run, least int64) {
 	if backward == nil {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/logits"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -24,14 +25,14 @@ var OlderByFrames = &rules.Rule{
 says, and by the phase in which it goes.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
-	Needs:  []rules.Need{rules.OlderBlock},
+	Needs:  []rules.Need{logits.Heads, rules.Retention},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		graphs := olderGraphs(a)
+		heads, graphs := logits.Heads.Of(a), olderGraphs(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			if a.Timeline.Stack(id) == 0 {
 				return rules.Claim{}
 			}
-			return olderByStack(a, graphs, id, a.Freed(id))
+			return olderByStack(a, heads, graphs, id, a.Freed(id))
 		}
 	},
 }
@@ -43,11 +44,11 @@ weights; the rest of its blocks is their optimizer state. Without any history, s
 each are weights with Adam's state.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
-	Needs:  []rules.Need{rules.OlderBlock, rules.Sizes},
+	Needs:  []rules.Need{Gradients, Settled},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		lasting := judgeLasting(a)
+		lasting, settled := judgeLasting(a), Settled.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
-			if !Lasts(a, id) {
+			if !settled.Lasts(a, id) {
 				return rules.Claim{}
 			}
 			c := lasting[id]
@@ -63,8 +64,9 @@ var OlderFreed = &rules.Rule{
 for it, what an optimizer's step or zero_grad frees are gradients; anything else is a guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
-	Needs:  []rules.Need{rules.OlderBlock, rules.Lives},
+	Needs:  []rules.Need{Gradients},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		gradients := Gradients.Of(a).GradientSize
 		return func(id timeline.AllocationID) rules.Claim {
 			n := a.Timeline.Requested(id)
 			switch a.PhaseAt(a.Freed(id)) {
@@ -76,7 +78,7 @@ for it, what an optimizer's step or zero_grad frees are gradients; anything else
 				}
 				return rules.As(meaning.Gradients, rules.Plausible)
 			case meaning.Forward, meaning.Data, meaning.Generate, meaning.OtherPhase:
-				if a.GradientSize[n] > 0 && a.Trains {
+				if gradients[n] > 0 && a.Trains {
 					return rules.As(meaning.Gradients, rules.Guess)
 				}
 				return rules.As(meaning.Temporary, rules.Guess)
@@ -90,11 +92,11 @@ for it, what an optimizer's step or zero_grad frees are gradients; anything else
 // by the event that frees it.
 //
 // complexity: a table of cases.
-func olderByStack(a *rules.Facts, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
+func olderByStack(a *rules.Facts, heads []bool, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
 	e := a.Birth(id)
 	gone := f < a.Last
 	switch {
-	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.Timeline.Requested(id) > 64, a.Heads[a.Timeline.Stack(id)]:
+	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.Timeline.Requested(id) > 64, heads[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Logits, rules.Likely)
 	case e.Hint == meaning.HintOf(meaning.Forward) && !gone && graphs[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Activations, rules.Guess)
@@ -127,6 +129,7 @@ func olderByStack(a *rules.Facts, graphs map[snapshot.StackID]bool, id timeline.
 //
 //worth:off nil
 func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
+	retained := rules.Retention.Of(a).Retained
 	const many = 8
 	forward := func(id timeline.AllocationID) bool {
 		return a.Outlives(id) && a.Birth(id).Hint == meaning.HintOf(meaning.Forward) && a.Timeline.Requested(id) > 64
@@ -145,7 +148,7 @@ func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
 	}
 	later := map[snapshot.StackID]bool{}
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		if stack, b := a.Timeline.Stack(id), a.Born(id); forward(id) && places[stack] && (a.Retained[a.Run(b)] ||
+		if stack, b := a.Timeline.Stack(id), a.Born(id); forward(id) && places[stack] && (retained[a.Run(b)] ||
 			a.FailedBetween(b, a.Last)) {
 			later[stack] = true
 		}
@@ -157,33 +160,42 @@ func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
 // its end, or, where that is the program's own, until a backward pass is over
 // that follows an optimizer's step, or after one until nothing is made any more.
 // Gradients and what forward saves don't last so long.
-func Lasts(a *rules.Facts, id timeline.AllocationID) bool {
+func (s *Settlement) Lasts(a *rules.Facts, id timeline.AllocationID) bool {
 	f := a.Freed(id)
-	return f >= a.Settled || f > a.Made && !meaning.HintOf(a.PhaseAt(f)).Is(meaning.Backward, meaning.Optimizer,
+	return f >= s.Settled || f > s.Made && !meaning.HintOf(a.PhaseAt(f)).Is(meaning.Backward, meaning.Optimizer,
 		meaning.ZeroGrad)
 }
+
+// Settlement is when nothing changes any more.
+type Settlement struct {
+	Settled, Made int // events: from which blocks older than the trace last; the last that makes something
+}
+
+// Settled is when blocks older than the trace last.
+var Settled = rules.Named("when older blocks last", settles)
 
 // settles finds the event from which what is older lasts, and, where an optimizer
 // steps, the last at which anything is made.
 //
-//worth:off { a.Settled, a.Made = a.Last, a.Last; return }
-func settles(a *rules.Facts) {
-	a.Settled, a.Made = a.Last, a.Last
+//worth:off { return &Settlement{a.Last, a.Last} }
+func settles(a *rules.Facts) *Settlement {
+	s := &Settlement{a.Last, a.Last}
 	stepped := false
 	for i := range a.Runs {
 		switch r := &a.Runs[i]; {
 		case r.Phase == meaning.Optimizer:
 			stepped = true
 		case r.Phase == meaning.Backward && stepped:
-			a.Settled = r.End
-			return
+			s.Settled = r.End
+			return s
 		}
 	}
 	if stepped {
-		for a.Made--; a.Made > 0 && a.Events.Action[a.Made] != snapshot.Alloc; {
-			a.Made--
+		for s.Made--; s.Made > 0 && a.Events.Action[s.Made] != snapshot.Alloc; {
+			s.Made--
 		}
 	}
+	return s
 }
 
 // stateOfOne is how many tensors of a weight's own size an optimizer keeps for it at
@@ -219,12 +231,14 @@ func stateOfOne(a *rules.Facts) int {
 	return 2
 }
 
-// FindOlder counts the gradients of a step, and finds from when on blocks last that
-// were there before the trace.
-func FindOlder(a *rules.Facts) {
-	a.GradientSize, a.WholeStep = gradientsPerStep(a)
-	settles(a)
+// GradientIndex counts the gradients of steps by size.
+type GradientIndex struct {
+	GradientSize map[int64]int // those that one step makes, on average
+	WholeStep    map[int64]int // those of a whole step where two in a row make the most; nil: there are none
 }
+
+// Gradients are those of a program's steps.
+var Gradients = rules.Named("gradients of a step", gradientsPerStep)
 
 // judgeLasting tells weights from optimizer state among the blocks that were there
 // before the trace and stay: a size that comes back as gradients belongs to so
@@ -233,14 +247,15 @@ func FindOlder(a *rules.Facts) {
 //
 // complexity: a table of cases for each size.
 func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
-	lasting, whole := map[timeline.AllocationID]rules.Claim{}, a.WholeStep
+	lasting, settled := map[timeline.AllocationID]rules.Claim{}, Settled.Of(a)
+	gradients, whole := Gradients.Of(a).GradientSize, Gradients.Of(a).WholeStep
 	bySize, known := map[int64][]timeline.AllocationID{}, map[int64]int{} // by size: those without a stack; weights, by theirs
 	for i := range a.Timeline.Older() {
 		id := timeline.AllocationID(i)
 		switch n := a.Timeline.Requested(id); {
 		case a.Timeline.Stack(id) != 0 && a.Birth(id).Hint == meaning.HintOf(meaning.Setup):
 			known[n]++
-		case a.Timeline.Stack(id) == 0 && Lasts(a, id):
+		case a.Timeline.Stack(id) == 0 && settled.Lasts(a, id):
 			bySize[n] = append(bySize[n], id)
 		}
 	}
@@ -248,7 +263,7 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 		multiples(lasting, bySize)
 		return lasting
 	}
-	if a.Trains && !returning(a, bySize) { // gradients stay, or none is recorded
+	if a.Trains && !returning(gradients, bySize) { // gradients stay, or none is recorded
 		if multiples(lasting, bySize); len(lasting) > 0 {
 			return lasting
 		}
@@ -256,7 +271,7 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	const large = 64 << 10 // factors of moments have the sizes of biases
 	state := stateOfOne(a)
 	for n, ids := range bySize {
-		g, half := a.GradientSize[n], a.GradientSize[n/2]
+		g, half := gradients[n], gradients[n/2]
 		if n%2 != 0 {
 			half = 0
 		}
@@ -287,11 +302,11 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 // gradients of.
 //
 //worth:off true
-func returning(a *rules.Facts, bySize map[int64][]timeline.AllocationID) bool {
+func returning(gradients map[int64]int, bySize map[int64][]timeline.AllocationID) bool {
 	var bytes, all int64
 	for n, ids := range bySize {
 		all += n * int64(len(ids))
-		if a.GradientSize[n] > 0 {
+		if gradients[n] > 0 {
 			bytes += n * int64(len(ids))
 		}
 	}
@@ -301,8 +316,8 @@ func returning(a *rules.Facts, bySize map[int64][]timeline.AllocationID) bool {
 // gradientsPerStep counts by size the gradients that a step makes on average, and
 // those of a whole step where two in a row make the most; another optimizer's turn
 // makes others.
-func gradientsPerStep(a *rules.Facts) (total, whole map[int64]int) {
-	total = map[int64]int{}
+func gradientsPerStep(a *rules.Facts) *GradientIndex {
+	total, whole := map[int64]int{}, map[int64]int(nil)
 	each := map[int32]map[int64]int{}
 	bytes := map[int32]int64{}
 	for i := range a.Category {
@@ -334,7 +349,7 @@ func gradientsPerStep(a *rules.Facts) (total, whole map[int64]int) {
 			total[k] = int(math.Round(float64(v) / float64(n)))
 		}
 	}
-	return total, whole
+	return &GradientIndex{total, whole}
 }
 
 // multiples judges a final state without history by how often every size

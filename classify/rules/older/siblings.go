@@ -13,7 +13,7 @@ or, where it has none, those of its size, of which three steps or more must have
 	Signal:   meaning.BySite,
 	Siblings: true,
 	Born:     rules.Older,
-	Needs:    []rules.Need{rules.OlderBlock, rules.Sizes},
+	Needs:    []rules.Need{Gradients, Settled},
 	Begin:    askLaterSiblings,
 }
 
@@ -30,6 +30,7 @@ func askLaterSiblings(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 	unsure := func(id timeline.AllocationID) bool {
 		return a.Confidence[id] <= rules.Plausible && a.Timeline.Requested(id) >= large
 	}
+	gradients, settled := Gradients.Of(a).GradientSize, Settled.Of(a)
 	asked := false
 	for id := range timeline.AllocationID(a.Timeline.Older()) {
 		if !unsure(id) {
@@ -39,7 +40,7 @@ func askLaterSiblings(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		if stack := a.Timeline.Stack(id); stack != 0 && byStack[stack] == nil {
 			byStack[stack] = &tallies{}
 		}
-		if n := a.Timeline.Requested(id); a.GradientSize[n] == 0 && bySize[n] == nil {
+		if n := a.Timeline.Requested(id); gradients[n] == 0 && bySize[n] == nil {
 			bySize[n], maybe[bucket(n)] = &tallies{}, true
 		}
 	}
@@ -67,7 +68,7 @@ func askLaterSiblings(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		if t == nil {
 			return rules.Claim{}
 		}
-		return t.claim(Lasts(a, id), steps)
+		return t.claim(settled.Lasts(a, id), steps)
 	}
 }
 

@@ -14,7 +14,6 @@ counters. Less sure where other steps replace what has its size, and without sta
 it was made outside of every step that the recording names.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Optimizer),
-	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		remade := map[int64]bool{} // sizes of what a step makes and the next one replaces
 		for i := range a.Category {

@@ -8,12 +8,22 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// FindResumed finds the state that an optimizer has from a checkpoint, before its
+// Beside is what setup leaves beside weights: moments from a checkpoint.
+var Beside = rules.Named("what setup leaves beside weights", findResumed)
+
+// setupLook is a look at what setup leaves, and what was found.
+type setupLook struct {
+	*rules.Facts
+	*rules.SizeIndex
+	Beside map[timeline.AllocationID]rules.Claim
+}
+
+// findResumed finds the state that an optimizer has from a checkpoint, before its
 // first step: two moments of each weight's size, one right behind the other, after
 // the weights themselves. No model has its own weights like that. Where stacks show
 // files and no step is seen, a file must have brought them.
-func FindResumed(a *rules.Facts) {
-	a.Beside = map[timeline.AllocationID]rules.Claim{}
+func findResumed(f *rules.Facts) map[timeline.AllocationID]rules.Claim {
+	a := &setupLook{f, rules.Sizes.Of(f), map[timeline.AllocationID]rules.Claim{}}
 	var ids []timeline.AllocationID // what setup leaves
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
 		if a.Phase[id] == meaning.Setup && a.Timeline.Requested(id) > phases.Scalar &&
@@ -22,12 +32,13 @@ func FindResumed(a *rules.Facts) {
 		}
 	}
 	markPairs(a, ids)
+	return a.Beside
 }
 
 // markPairs marks moments that come two by two, after as many weights of their sizes.
 //
 //worth:off
-func markPairs(a *rules.Facts, ids []timeline.AllocationID) {
+func markPairs(a *setupLook, ids []timeline.AllocationID) {
 	const few = 8         // pairs
 	of := map[int64]int{} // by size
 	for _, id := range ids {
@@ -60,9 +71,9 @@ func markPairs(a *rules.Facts, ids []timeline.AllocationID) {
 
 // isPair reports whether two allocations may be moments that no step makes: of one size,
 // and brought by a file where stacks show that and no step is seen.
-func isPair(a *rules.Facts, ids []timeline.AllocationID) bool {
+func isPair(a *setupLook, ids []timeline.AllocationID) bool {
 	n := a.Timeline.Requested(ids[0])
-	return n == a.Timeline.Requested(ids[1]) && !a.StateSize[n] && (a.Trains || a.Updates || isBrought(a, ids[1]))
+	return n == a.Timeline.Requested(ids[1]) && !a.StateSize[n] && (a.Trains || a.Updates || isBrought(a.Facts, ids[1]))
 }
 
 // isBrought reports whether a file may have brought an allocation.
@@ -71,7 +82,7 @@ func isBrought(a *rules.Facts, id timeline.AllocationID) bool {
 }
 
 // markMoments marks moments, and the counters that come before or between them.
-func markMoments(a *rules.Facts, ids []timeline.AllocationID) {
+func markMoments(a *setupLook, ids []timeline.AllocationID) {
 	for i, id := range ids {
 		markState(a, id, [...]meaning.Detail{meaning.Moment1, meaning.Moment2}[i%2])
 	}
@@ -83,7 +94,7 @@ func markMoments(a *rules.Facts, ids []timeline.AllocationID) {
 }
 
 // markState marks an optimizer's state, for which only sizes speak where there are no stacks.
-func markState(a *rules.Facts, id timeline.AllocationID, d meaning.Detail) {
+func markState(a *setupLook, id timeline.AllocationID, d meaning.Detail) {
 	sure := uint8(rules.Likely)
 	if !a.Recorded.Allocs {
 		sure = rules.Plausible

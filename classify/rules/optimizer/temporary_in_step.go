@@ -12,7 +12,7 @@ var TemporaryInStep = &rules.Rule{
 the step's own work may be the program's copy of a gradient, by guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Optimizer),
-	Needs:  []rules.Need{rules.Lives},
+	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			gone, made, next := stepsUntil(a, id)

@@ -14,7 +14,6 @@ variable holds through the pass. It is as temporary as the pass.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Birth:  frames.Mask,
-	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			if f := a.Freed(id); f >= a.Last || a.FailedBetween(a.Born(id), f) {

@@ -12,13 +12,14 @@ var UnfinishedBackward = &rules.Rule{
 as a weight, else a temporary, by guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
 			case a.Freed(id) < a.Last || a.Runs[a.Run(a.Born(id))].End < a.Last:
 				return rules.Claim{}
-			case a.WeightSize[a.Timeline.Requested(id)] > 0:
+			case sizes.WeightSize[a.Timeline.Requested(id)] > 0:
 				return rules.As(meaning.Gradients, rules.Plausible)
 			}
 			return rules.As(meaning.Temporary, rules.Guess)

@@ -12,7 +12,7 @@ var UnseenBackward = &rules.Rule{
 a while: an activation, by guess. What is as large as a weight and goes with an optimizer's step, or stays, is a gradient.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Lives},
+	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		if a.Trains || !a.Updates {
 			return nil

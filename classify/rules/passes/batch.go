@@ -13,7 +13,6 @@ var BatchByLife = &rules.Rule{
 recording began within a step; zeros that outlive their step are the program's own.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Data),
-	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		sure := uint8(rules.Likely)                      // or what results are collected in
 		if a.Recorded.Allocs && a.Timeline.Older() > 0 { // or what is kept of a step, in a recording that begins in one

@@ -12,7 +12,6 @@ var ClearedInBackward = &rules.Rule{
 backward pass: a gradient.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			f := a.Freed(id)

@@ -12,7 +12,6 @@ var CutByFailure = &rules.Rule{
 the backward pass that would tell never came.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward),
-	Needs:  []rules.Need{rules.Lives},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		if len(a.OOMs) == 0 {
 			return nil

@@ -14,17 +14,18 @@ var FreedWithGraph = &rules.Rule{
 graph goes when nobody refers to it any more: saved activations. Less sure where a failure cut the pass short.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Lives, rules.Releases},
+	Needs:  []rules.Need{rules.Saved, Recomputation},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if !slices.Contains(a.InBulk, true) {
+		saved, again := rules.Saved.Of(a), Recomputation.Of(a)
+		if !slices.Contains(saved.InBulk, true) {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
-			case !a.InBulk[id] || !rules.BeforeBackward(a, id):
+			case !saved.InBulk[id] || again.Through[id] || !rules.BeforeBackward(a, id):
 			case a.Trains:
 				return rules.As(meaning.Activations, rules.Likely)
-			case !a.Saves:
+			case !saved.Saves:
 			case a.FailedBetween(a.Born(id), a.Freed(id)): // but for what the request that failed was made with
 				return rules.As(meaning.Activations, rules.Plausible)
 			default:

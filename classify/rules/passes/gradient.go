@@ -15,14 +15,15 @@ another precision, and without stacks where no weight has its size, since nothin
 with them, what a hook makes of no weight's size is temporary.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			n := a.Timeline.Requested(id)
 			user := a.Birth(id).Marks&frames.UserInner != 0 // the program's own code, in a hook
 			switch {
-			case a.Timeline.Older() > 0 || a.WeightSize[n] > 0: // not all weights are known, or one has its size
-			case n <= phases.Scalar || a.WeightSize[n/2] > 0 || a.WeightHalf[n]: // or in another precision
+			case a.Timeline.Older() > 0 || sizes.WeightSize[n] > 0: // not all weights are known, or one has its size
+			case n <= phases.Scalar || sizes.WeightSize[n/2] > 0 || sizes.WeightHalf[n]: // or in another precision
 				return rules.As(meaning.Gradients, rules.Likely)
 			case !a.Recorded.Allocs: // or forward's
 				return rules.As(meaning.Gradients, rules.Plausible)

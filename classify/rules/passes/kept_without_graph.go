@@ -12,9 +12,9 @@ var KeptWithoutGraph = &rules.Rule{
 result that the program holds.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Lives},
+	Needs:  []rules.Need{rules.Saved},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if a.Trains || a.Saves {
+		if a.Trains || rules.Saved.Of(a).Saves {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {

@@ -12,8 +12,9 @@ var OutlivesBackward = &rules.Rule{
 kept, it is an activation; else a result. A guess either way. A line that loads batches makes inputs.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Training, rules.Lives, rules.Releases},
+	Needs:  []rules.Need{rules.Training, rules.Retention},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		retained := rules.Retention.Of(a).Retained
 		return func(id timeline.AllocationID) rules.Claim {
 			if rules.BeforeBackward(a, id) {
 				return rules.Claim{}
@@ -22,7 +23,7 @@ kept, it is an activation; else a result. A guess either way. A line that loads 
 			if a.Loads[a.Timeline.Stack(id)] {
 				return rules.As(meaning.Inputs, rules.Plausible)
 			}
-			if rules.IsCut(a, a.BackwardAfter(r)) || a.Retained[r] {
+			if rules.IsCut(a, a.BackwardAfter(r)) || retained[r] {
 				return rules.As(meaning.Activations, rules.Guess)
 			}
 			return rules.As(meaning.Temporary, rules.Guess)

@@ -16,27 +16,38 @@ var RecomputedInBackward = &rules.Rule{
 show the layer's forward below the engine; without them, runs of sizes come back that forward went through.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Lives, rules.Runs},
+	Needs:  []rules.Need{Recomputation},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		again := Recomputation.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			b, f := a.Born(id), a.Freed(id)
 			if f-b <= 2 || f >= a.Runs[a.Run(b)].End { // before anything could use it further
 				return rules.Claim{}
 			}
-			return recomputedClaim(a, id, f)
+			return again.claim(a, id, f)
 		}
 	},
 }
+
+// MadeAgain tells what checkpointing computes again.
+type MadeAgain struct {
+	Recomputed []bool // by allocation: made again inside backward, as runs of sizes tell
+	Through    []bool // by allocation: of a forward pass that is made again, whose layers let go of all when they are through
+	Elsewhere  bool   // forward keeps little, and nothing shows that it is made again: the host may have it
+}
+
+// Recomputation is what checkpointing computes again, without stacks.
+var Recomputation = rules.Named("what checkpointing computes again", FindRecomputed)
 
 // FindRecomputed finds, without stacks, what checkpointing computes again inside
 // backward: runs of sizes that forward went through as well. What such a run still holds
 // at its end was saved.
 //
-//worth:off { a.Recomputed = pages.Make[bool](len(a.Category)); return }
-func FindRecomputed(a *rules.Facts) {
-	a.Recomputed = pages.Make[bool](len(a.Category))
+//worth:off { return &MadeAgain{Recomputed: pages.Make[bool](len(a.Category)), Through: pages.Make[bool](len(a.Category))} }
+func FindRecomputed(a *rules.Facts) *MadeAgain {
+	x := &MadeAgain{Recomputed: pages.Make[bool](len(a.Category)), Through: pages.Make[bool](len(a.Category))}
 	if a.Recorded.Allocs {
-		return
+		return x
 	}
 	for _, p := range rules.Passes(a) {
 		if p.Backward == nil {
@@ -48,16 +59,17 @@ func FindRecomputed(a *rules.Facts) {
 		}
 		again := madeAgain(a, forward, sizesIn(a, p.Backward.First, p.Backward.End))
 		if len(again) == 0 || len(again) <= savedFor(a, p.Backward) {
-			a.Elsewhere = true
+			x.Elsewhere = true
 			continue
 		}
 		for _, id := range again {
-			a.Recomputed[id] = true
+			x.Recomputed[id] = true
 		}
-		for _, i := range forward { // what a layer's variables hold goes at once, too, when it is through
-			a.InBulk[a.Timeline.Of[i]] = false
+		for _, i := range forward {
+			x.Through[a.Timeline.Of[i]] = true
 		}
 	}
+	return x
 }
 
 // savedFor counts what a backward pass frees that was there before it: a layer that is
@@ -134,11 +146,11 @@ func madeAgain(a *rules.Facts, forward, events []int) (out []timeline.Allocation
 	return out
 }
 
-// recomputedClaim is for what checkpointing made again and kept for the gradients
+// claim is for what checkpointing made again and kept for the gradients
 // of its layer.
-func recomputedClaim(a *rules.Facts, id timeline.AllocationID, f int) rules.Claim {
+func (x *MadeAgain) claim(a *rules.Facts, id timeline.AllocationID, f int) rules.Claim {
 	switch {
-	case a.Recomputed[id]:
+	case x.Recomputed[id]:
 		return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Likely+2)
 	case f >= a.Last, a.Recorded.Native && a.Recorded.Frees:
 	case !a.Recorded.Frees:

@@ -14,8 +14,9 @@ var SavedForBackward = &rules.Rule{
 goes with the end of the pass is temporary; compiled code doesn't tell a cast weight from an activation.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Training, rules.Lives},
+	Needs:  []rules.Need{rules.Training, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			f := a.Freed(id)
 			if f >= a.Last || a.Phases[f] != meaning.Backward || rules.BeforeBackward(a, id) {
@@ -25,7 +26,7 @@ goes with the end of the pass is temporary; compiled code doesn't tell a cast we
 			switch {
 			case f < end && end-f < 3 && n <= phases.Scalar:
 				return rules.As(meaning.Temporary, rules.Guess)
-			case a.Birth(id).Marks&frames.Inductor != 0 && a.WeightHalf[n]:
+			case a.Birth(id).Marks&frames.Inductor != 0 && sizes.WeightHalf[n]:
 				return rules.As(meaning.Activations, rules.Likely) // or a cast weight: compiled code doesn't say
 			}
 			return rules.As(meaning.Activations, byLifeAlone)

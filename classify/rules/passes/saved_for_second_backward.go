@@ -12,10 +12,12 @@ var GradientOfGradient = &rules.Rule{
 gradient needs (create_graph).`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
-			if f := a.Freed(id); f >= a.Last || a.Phases[f] != meaning.Backward || a.WeightSize[a.Timeline.Requested(id)] > 0 {
+			f, n := a.Freed(id), a.Timeline.Requested(id)
+			if f >= a.Last || a.Phases[f] != meaning.Backward || sizes.WeightSize[n] > 0 {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.Activations, rules.Likely)

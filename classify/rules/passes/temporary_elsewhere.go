@@ -12,7 +12,7 @@ var TemporaryElsewhere = &rules.Rule{
 stays, since it may be a copy of one.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.ZeroGrad, meaning.OtherPhase),
-	Needs:  []rules.Need{rules.Lives},
+	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			if a.Outlives(id) && rules.WeightSized(a, id) {

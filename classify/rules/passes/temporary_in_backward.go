@@ -12,22 +12,18 @@ var TemporaryInBackward = &rules.Rule{
 forward keeps so little that the host may keep the rest: what is brought back lives as long.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Lives},
+	Needs:  []rules.Need{Recomputation},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		sure := uint8(byLifeAlone)
+		if Recomputation.Of(a).Elsewhere {
+			sure = rules.Plausible
+		}
 		return func(id timeline.AllocationID) rules.Claim {
 			b, f := a.Born(id), a.Freed(id)
 			if f-b > 2 && f >= a.Runs[a.Run(b)].End {
 				return rules.Claim{}
 			}
-			return rules.As(meaning.Temporary, sureInBackward(a))
+			return rules.As(meaning.Temporary, sure)
 		}
 	},
-}
-
-// sureInBackward is how sure a short life within a backward pass is.
-func sureInBackward(a *rules.Facts) uint8 {
-	if a.Elsewhere {
-		return rules.Plausible
-	}
-	return byLifeAlone
 }

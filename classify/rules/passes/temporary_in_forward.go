@@ -12,7 +12,7 @@ var TemporaryInForward = &rules.Rule{
 where it was there for a good part of the program, and without stacks where it is as large as a weight and was there for a while.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Lives},
+	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		const awhile = 64 // events
 		return func(id timeline.AllocationID) rules.Claim {

@@ -17,10 +17,10 @@ than there are weights is that of activations.`,
 	Birth:  frames.Cast,
 	Needs:  []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		casts := castsPerPass(a)
+		sizes, casts := rules.Sizes.Of(a), castsPerPass(a)
 		return ofNative(a, func(id timeline.AllocationID) rules.Claim {
 			n := a.Timeline.Requested(id)
-			if !a.WeightHalf[n] || followsWeight(a, id) || casts[n] > a.WeightSize[2*n]+a.WeightSize[2*n+1] {
+			if !sizes.WeightHalf[n] || followsWeight(a, id) || casts[n] > sizes.WeightSize[2*n]+sizes.WeightSize[2*n+1] {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.AutocastCopies, rules.Strong)
@@ -36,11 +36,12 @@ func castsPerPass(a *rules.Facts) map[int64]int {
 		bytes int64
 		run   int
 	}
+	sizes := rules.Sizes.Of(a)
 	all, least := map[cast]int{}, map[int64]int{}
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 &&
-			a.WeightHalf[n] && !followsWeight(a, id) {
+			sizes.WeightHalf[n] && !followsWeight(a, id) {
 			all[cast{n, a.Run(a.Born(id))}]++
 		}
 	}

@@ -12,13 +12,15 @@ var GatheredByAnnotation = &rules.Rule{
 backward pass leaves behind are gradients; all else is communication.`,
 	Signal: meaning.ByAnnotation,
 	Born:   rules.AnyBirth &^ rules.BornIn(meaning.Setup),
+	Needs:  []rules.Need{rules.Sharing},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if a.Sharing == nil {
+		sharing := rules.Sharing.Of(a)
+		if sharing == nil {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
-			case !a.Sharing[a.Born(id)]:
+			case !sharing[a.Born(id)]:
 				return rules.Claim{}
 			case a.Phase[id] == meaning.Backward && rules.OutlivesPass(a, id):
 				return rules.As(meaning.Gradients, rules.Likely)

@@ -3,6 +3,7 @@ package stacks
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/optimizer"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -15,14 +16,16 @@ no state, which may have come from that file.`,
 	Signal: meaning.ByPythonStack,
 	Born:   rules.AnyTime,
 	Birth:  frames.Weight,
+	Needs:  []rules.Need{rules.Sizes, optimizer.Beside},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		sizes, beside := rules.Sizes.Of(a), optimizer.Beside.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			e := a.Birth(id)
 			switch {
-			case a.Phase[id] != meaning.Setup || a.Beside[id].Sure > 0:
+			case a.Phase[id] != meaning.Setup || beside[id].Sure > 0:
 				return rules.Claim{}
 			case a.Outlives(id) || a.Run(a.Freed(id)) != a.Run(a.Born(id)):
-				if e.Marks&frames.Stored != 0 && a.Trains && len(a.StateSize) == 0 {
+				if e.Marks&frames.Stored != 0 && a.Trains && len(sizes.StateSize) == 0 {
 					// or the state of an optimizer that makes none
 					return rules.KindOf(meaning.Weights, meaning.Parameter, rules.Plausible)
 				}

@@ -18,7 +18,7 @@ var CastBySize = &rules.Rule{
 right after: the 16-bit copy that autocast makes of the weight. For recordings whose frames don't name the cast.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
-	Needs:  []rules.Need{rules.Sizes, rules.Lives},
+	Needs:  []rules.Need{rules.Sizes, rules.Saved},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		copies := findCopies(a)
 		if !slices.Contains(copies, true) {
@@ -37,26 +37,27 @@ right after: the 16-bit copy that autocast makes of the weight. For recordings w
 // frame names them. Their gradient is computed in half precision and converted:
 // a gradient with half of its bytes freed right after its birth tells which
 // sizes were cast, and how many of each in one pass. Where nothing is trained,
-// rules.FindSaved has found them.
+// rules.Saved has found them.
 func findCopies(a *rules.Facts) []bool {
+	sizes, known := rules.Sizes.Of(a), rules.Saved.Of(a).Copies
 	if a.Recorded.Native && a.All&frames.Inductor == 0 {
-		return a.Copies // frames name them
+		return known // frames name them
 	}
 	cast, used := map[int64]int{}, map[timeline.AllocationID]bool{}
 	for r := range a.Runs {
 		if p := &a.Runs[r]; p.Phase == meaning.Backward {
-			for n, count := range converted(a, p, used) {
+			for n, count := range converted(a, sizes, p, used) {
 				if rules.IsCut(a, p) { // it hasn't come to all of them
-					count = max(count, a.WeightSize[2*n])
+					count = max(count, sizes.WeightSize[2*n])
 				}
 				cast[n] = max(cast[n], count)
 			}
 		}
 	}
 	if len(cast) == 0 {
-		return a.Copies
+		return known
 	}
-	copies := slices.Clone(a.Copies)
+	copies := slices.Clone(known)
 	for r := range a.Runs {
 		if a.Runs[r].Phase == meaning.Forward {
 			findCopiesIn(a, a.Runs[r], cast, used, copies)
@@ -67,14 +68,14 @@ func findCopies(a *rules.Facts) []bool {
 
 // converted counts by size the half-precision gradients of a backward pass that
 // were converted, and marks the copies that they are of.
-func converted(a *rules.Facts, p *phases.Run, used map[timeline.AllocationID]bool) map[int64]int {
+func converted(a *rules.Facts, sizes *rules.SizeIndex, p *phases.Run, used map[timeline.AllocationID]bool) map[int64]int {
 	out := map[int64]int{}
 	for i := p.First; i < p.End; i++ {
 		if a.Events.Action[i] != snapshot.Alloc {
 			continue
 		}
 		n := a.Events.Size[i]
-		if n < 1024 || n%2 != 0 || a.Freed(a.Timeline.Of[i]) < p.End || !a.WeightHalf[n/2] {
+		if n < 1024 || n%2 != 0 || a.Freed(a.Timeline.Of[i]) < p.End || !sizes.WeightHalf[n/2] {
 			continue
 		}
 		const near = 4 // events until the converted one is gone

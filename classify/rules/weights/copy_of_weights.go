@@ -4,6 +4,7 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/kvcache"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -16,12 +17,13 @@ stay: a copy of the model, as of the best so far or an average. Less sure withou
 Where nothing trains and most go again they are temporary: directions in which an optimizer without gradients tries the weights.`,
 	Signal: meaning.ByLife,
 	Born:   rules.AnyBirth,
-	Needs:  []rules.Need{rules.Lives, rules.Sizes, rules.Runs},
+	Needs:  []rules.Need{rules.Sizes, kvcache.Kept},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		twins := findTwins(a)
 		if len(twins) == 0 {
 			return nil
 		}
+		kept := kvcache.Kept.Of(a)
 		copies := rules.As(meaning.Weights, rules.Likely)
 		switch {
 		case !a.Trains && !a.Updates && mostGo(a, twins):
@@ -30,7 +32,7 @@ Where nothing trains and most go again they are temporary: directions in which a
 			copies.Sure = rules.Plausible - 5
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if !twins[id] || a.Kept[id] {
+			if !twins[id] || kept[id] {
 				return rules.Claim{}
 			}
 			return copies
@@ -54,7 +56,9 @@ func mostGo(a *rules.Facts, ids map[timeline.AllocationID]bool) bool {
 // has a weight's size and stays, until most of the weights were there. What begins
 // as zeros is no copy.
 func findTwins(a *rules.Facts) map[timeline.AllocationID]bool {
-	f := twins{Facts: a, found: map[timeline.AllocationID]bool{}, seen: map[int64]int{}, all: bytesOfModel(a)}
+	sizes := rules.Sizes.Of(a)
+	f := twins{Facts: a, SizeIndex: sizes, all: bytesOfModel(sizes),
+		seen: map[int64]int{}, found: map[timeline.AllocationID]bool{}}
 	for r := range a.Runs {
 		run := &a.Runs[r]
 		there := leastThere(a, r)
@@ -75,7 +79,7 @@ func findTwins(a *rules.Facts) map[timeline.AllocationID]bool {
 
 // bytesOfModel is what all weights hold, or half of it where setup has made nearly all of
 // them twice.
-func bytesOfModel(a *rules.Facts) (all int64) {
+func bytesOfModel(a *rules.SizeIndex) (all int64) {
 	var single int64
 	for n, count := range a.WeightSize {
 		all += n * int64(count)
@@ -107,6 +111,7 @@ func leastThere(a *rules.Facts, r int) int {
 // twins gathers copies of weights in a row.
 type twins struct {
 	*rules.Facts
+	*rules.SizeIndex
 	all    int64 // bytes of a model
 	copies []timeline.AllocationID
 	bytes  int64

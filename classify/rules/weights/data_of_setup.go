@@ -12,7 +12,7 @@ var OwnInputs = &rules.Rule{
 a data set or a table on the GPU.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
-	Needs:  []rules.Need{rules.Stacks, rules.Lives, rules.Sizes},
+	Needs:  []rules.Need{rules.Stacks},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			if !outlivesSetup(a, id) || !madeByProgram(a, id) {

@@ -6,6 +6,7 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/older"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -15,7 +16,7 @@ var BucketBySize = &rules.Rule{
 recording without stacks: one of DDP's buckets.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
-	Needs:  []rules.Need{rules.NoStacks, rules.Training, rules.Sizes},
+	Needs:  []rules.Need{rules.NoStacks, rules.Training, older.Gradients},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return rules.Among(findBuckets(a), rules.KindOf(meaning.Communication, meaning.GradientBucket, rules.Plausible+5))
 	},
@@ -24,14 +25,15 @@ recording without stacks: one of DDP's buckets.`,
 // findBuckets finds DDP's buckets: what stays of what is made in one go after the first
 // backward pass, where its sum is that of all gradients. They are made anew once.
 func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
+	single := older.Gradients.Of(a).GradientSize
 	var gradients, sum int64
-	for n, count := range a.GradientSize {
+	for n, count := range single {
 		gradients += n * int64(count)
 	}
 	var found, group []timeline.AllocationID
 	times := 0
 	flush := func() {
-		if d := max(sum-gradients, gradients-sum); d < gradients/100 && joinsGradients(a, group) {
+		if d := max(sum-gradients, gradients-sum); d < gradients/100 && joinsGradients(a, single, group) {
 			found, times = slices.Clone(group), times+1
 		}
 		group, sum = group[:0], 0
@@ -59,10 +61,10 @@ func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
 // joinsGradients reports whether allocations may be DDP's buckets (Reducer::initialize_buckets,
 // torch/csrc/distributed/c10d/reducer.cpp): most hold several gradients. Copies of weights have
 // the sizes of single ones.
-func joinsGradients(a *rules.Facts, ids []timeline.AllocationID) bool {
+func joinsGradients(a *rules.Facts, single map[int64]int, ids []timeline.AllocationID) bool {
 	alone := 0
 	for _, id := range ids {
-		if a.GradientSize[a.Timeline.Requested(id)] > 0 {
+		if single[a.Timeline.Requested(id)] > 0 {
 			alone++
 		}
 	}

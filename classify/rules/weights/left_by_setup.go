@@ -4,6 +4,7 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/older"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -14,7 +15,7 @@ var LeftBySetup = &rules.Rule{
 no module being built, loaded or moved, and a guess where, without stacks, sizes leave room for data or for state.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
-	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Needs:  []rules.Need{rules.Sizes, rules.Saved, older.Gradients},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		guessed := findGuessed(a)
 		return func(id timeline.AllocationID) rules.Claim {
@@ -39,6 +40,7 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 	if a.Recorded.Allocs || a.Updates && !a.Trains || !all && !a.Trains {
 		return nil
 	}
+	sizes, gradients := rules.Sizes.Of(a), older.Gradients.Of(a).GradientSize
 	guessed := map[timeline.AllocationID]bool{}
 	seen := map[int64]int{}
 	for i := range a.Category {
@@ -48,7 +50,7 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 		}
 		n := a.Timeline.Requested(id)
 		seen[n]++
-		if all || isNoWeight(a, n, seen[n]) {
+		if all || isNoWeight(sizes, gradients[n], n, seen[n]) {
 			guessed[id] = true
 		}
 	}
@@ -58,9 +60,9 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 // isNoWeight reports whether one of so many blocks of a size may be no weight of a model that
 // is trained: a single large one without gradients may be data; the second ones of a size of
 // which no optimizer makes state in its steps may be state that it made when it was built.
-func isNoWeight(a *rules.Facts, n int64, nth int) bool {
+func isNoWeight(a *rules.SizeIndex, gradients int, n int64, nth int) bool {
 	const large = 1 << 20 // bytes
-	weights, gradients := a.WeightSize[n], a.GradientSize[n]
+	weights := a.WeightSize[n]
 	if gradients == 0 && n >= large {
 		return weights == 1
 	}
@@ -74,5 +76,5 @@ func setupEnds(a *rules.Facts) bool {
 	if l := a.LayersOfModel(); l.Most {
 		return true
 	}
-	return a.Saves && len(a.Steps) > 1
+	return rules.Saved.Of(a).Saves && len(a.Steps) > 1
 }

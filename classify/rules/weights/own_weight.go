@@ -14,17 +14,18 @@ var OwnWeights = &rules.Rule{
 as the state that an optimizer makes for it, or by a function whose name says that it makes weights.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
-	Needs:  []rules.Need{rules.Stacks, rules.Lives, rules.Sizes},
+	Needs:  []rules.Need{rules.Stacks, rules.Sizes},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			if !outlivesSetup(a, id) || !madeByProgram(a, id) {
 				return rules.Claim{}
 			}
 			named := a.Birth(id).Marks&frames.Named != 0
 			switch n := a.Timeline.Requested(id); {
-			case a.WeightSize[n] > 1 && (len(a.StateSize) == 0 || a.StateSize[n] || named): // else a pair of tables
+			case sizes.WeightSize[n] > 1 && (len(sizes.StateSize) == 0 || sizes.StateSize[n] || named): // else a pair of tables
 				return rules.As(meaning.Weights, rules.Plausible)
-			case n > phases.Scalar && a.StateSize[n]: // an optimizer trains it
+			case n > phases.Scalar && sizes.StateSize[n]: // an optimizer trains it
 				return rules.As(meaning.Weights, rules.Likely)
 			case named:
 				return rules.As(meaning.Weights, rules.Guess)

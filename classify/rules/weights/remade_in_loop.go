@@ -16,12 +16,13 @@ var RemadeInLoop = &rules.Rule{
 gradients come in its size: a weight that is made anew; or state, where it takes the place of earlier state at once.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate, meaning.ZeroGrad, meaning.OtherPhase),
-	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Needs:  []rules.Need{rules.Retention},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		again := findRemade(a)
 		if again == nil {
 			return nil
 		}
+		retains := rules.Retention.Of(a).Retains
 		return func(id timeline.AllocationID) rules.Claim {
 			switch a.Phase[id] {
 			case meaning.Setup:
@@ -29,7 +30,7 @@ gradients come in its size: a weight that is made anew; or state, where it takes
 					return rules.Claim{}
 				}
 			case meaning.Forward, meaning.Generate:
-				if a.Retains {
+				if retains {
 					return rules.Claim{}
 				}
 			}

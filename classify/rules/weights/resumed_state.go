@@ -3,6 +3,7 @@ package weights
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/optimizer"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -12,11 +13,12 @@ var ResumedState = &rules.Rule{
 from a checkpoint. Less sure without stacks.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
-	Needs:  []rules.Need{rules.Lives, rules.Sizes},
+	Needs:  []rules.Need{optimizer.Beside},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		if len(a.Beside) == 0 {
+		beside := optimizer.Beside.Of(a)
+		if len(beside) == 0 {
 			return nil
 		}
-		return func(id timeline.AllocationID) rules.Claim { return a.Beside[id] }
+		return func(id timeline.AllocationID) rules.Claim { return beside[id] }
 	},
 }

@@ -23,6 +23,7 @@ func model(p *phased.Program) {
 
 // step is one of training, whose gradients are there until it has updated weights.
 func step(p *phased.Program, casts int) (copies []int) {
+	p.Step()
 	p.In(meaning.Forward)
 	var saved []int
 	for range 5 {
@@ -46,14 +47,6 @@ func step(p *phased.Program, casts int) (copies []int) {
 	p.Work(50 * kib)
 	p.Free(gradients...)
 	return copies
-}
-
-func look(p *phased.Program) *rules.Facts {
-	a := &rules.Facts{Program: p.Follow()}
-	rules.FindSizes(a)
-	rules.FindSaved(a)
-	a.GradientSize = map[int64]int{600 * kib: 10, 800 * kib: 5}
-	return a
 }
 
 // births lists when what a set holds was made.
@@ -101,7 +94,7 @@ func TestBuckets(t *testing.T) {
 			if !c.want {
 				made = nil
 			}
-			a := look(p)
+			a := rules.New(p.Follow())
 			if got := births(a, findBuckets(a)); !slices.Equal(got, made) {
 				t.Errorf("%d, want %d", got, made)
 			}
@@ -141,7 +134,7 @@ func TestTwins(t *testing.T) {
 			if !c.want {
 				copies = nil
 			}
-			a := look(p)
+			a := rules.New(p.Follow())
 			if got := births(a, findTwins(a)); !slices.Equal(got, copies) {
 				t.Errorf("%d, want %d", got, copies)
 			}
@@ -171,7 +164,7 @@ func TestCopies(t *testing.T) {
 				copies = append(copies, step(p, c.casts)...)
 				p.Free(other...)
 			}
-			a := look(p)
+			a := rules.New(p.Follow())
 			var got []int
 			for id, is := range findCopies(a) {
 				if is {
@@ -190,11 +183,11 @@ func TestCopies(t *testing.T) {
 
 // TestNoWeight: what setup leaves of a size may be data or state.
 func TestNoWeight(t *testing.T) {
-	a := &rules.Facts{SizeIndex: rules.SizeIndex{
-		WeightSize:   map[int64]int{4 << 20: 1, 2 << 20: 2, 600 * kib: 4, 700 * kib: 4, 8: 4},
-		GradientSize: map[int64]int{600 * kib: 2, 700 * kib: 2, 8: 2},
-		StateSize:    map[int64]bool{700 * kib: true},
-	}}
+	a := &rules.SizeIndex{
+		WeightSize: map[int64]int{4 << 20: 1, 2 << 20: 2, 600 * kib: 4, 700 * kib: 4, 8: 4},
+		StateSize:  map[int64]bool{700 * kib: true},
+	}
+	gradients := map[int64]int{600 * kib: 2, 700 * kib: 2, 8: 2}
 	for _, c := range []struct {
 		name  string
 		bytes int64
@@ -208,7 +201,7 @@ func TestNoWeight(t *testing.T) {
 		{"the second, of which there is state", 700 * kib, 3, false},
 		{"scalars", 8, 3, false},
 	} {
-		if got := isNoWeight(a, c.bytes, c.nth); got != c.want {
+		if got := isNoWeight(a, gradients[c.bytes], c.bytes, c.nth); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}

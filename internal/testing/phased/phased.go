@@ -15,6 +15,8 @@ type Program struct {
 	phases []meaning.Phase
 	phase  meaning.Phase
 	loop   int
+	step   int32
+	steps  []int32             // by event
 	marks  []phases.StackMarks // by stack
 	stack  snapshot.StackID
 }
@@ -25,6 +27,9 @@ func (p *Program) In(phase meaning.Phase) {
 		p.loop = len(p.phases)
 	}
 }
+
+// Step begins the next step.
+func (p *Program) Step() { p.step++ }
 
 // By says what the stacks of the blocks to come show, in a program that has some.
 func (p *Program) By(marks frames.Marks) {
@@ -64,7 +69,7 @@ func (p *Program) event(action snapshot.Action, address uint64, size int64) {
 	p.events.Address = append(p.events.Address, address)
 	p.events.Size = append(p.events.Size, size)
 	p.events.Stack = append(p.events.Stack, p.stack)
-	p.phases = append(p.phases, p.phase)
+	p.phases, p.steps = append(p.phases, p.phase), append(p.steps, p.step)
 	if p.phase == meaning.Setup {
 		p.loop = len(p.phases)
 	}
@@ -89,5 +94,8 @@ func (p *Program) Follow() *phases.Program {
 		a.All |= m.Marks
 	}
 	a.Rephase()
+	for id := range a.Step {
+		a.Step[id] = p.steps[a.Born(timeline.AllocationID(id))]
+	}
 	return a
 }
