@@ -109,6 +109,8 @@ func follows(last, next *rows.Row) bool {
 
 // markPrompt marks what the first row of a growing cache took the place of: a prompt's
 // keys and values, among others that have their size.
+//
+//worth:off
 func (g *Grown) markPrompt(a *rules.Facts, before []*rows.Row, chain []*rows.Row) {
 	for _, r := range before {
 		if r.Size != 2*chain[0].Size-chain[1].Size || r.MaxFreed <= chain[0].First || r.Last >= chain[0].First {
@@ -157,6 +159,8 @@ func generates(a *rules.Facts) bool {
 }
 
 // hasClass reports whether a forward pass runs through the class of a cache.
+//
+//worth:off false
 func hasClass(a *rules.Facts) bool {
 	for i := 0; i < len(a.Category) && a.All&frames.Cache != 0; i++ {
 		if a.Birth(timeline.AllocationID(i)).Marks&frames.Cache != 0 && a.Phase[i] == meaning.Forward {
@@ -168,6 +172,8 @@ func hasClass(a *rules.Facts) bool {
 
 // generatesWithin turns into generation what a program that trains does from the pass over
 // a prompt until the cache that has grown since is gone.
+//
+//worth:off false
 func generatesWithin(a *rules.Facts, chains [][]*rows.Row) bool {
 	done := 0
 	for _, chain := range chains {

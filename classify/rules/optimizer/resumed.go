@@ -77,6 +77,8 @@ func isPair(a *setupLook, ids []timeline.AllocationID) bool {
 }
 
 // isBrought reports whether a file may have brought an allocation.
+//
+//worth:off true
 func isBrought(a *rules.Facts, id timeline.AllocationID) bool {
 	return !a.Recorded.Allocs || a.Birth(id).Marks&frames.Stored != 0
 }

@@ -75,6 +75,8 @@ func FindRecomputed(a *rules.Facts) *MadeAgain {
 // savedFor counts what a backward pass frees that was there before it: a layer that is
 // computed again has saved little besides what it begins with, however much other
 // passes before it, which nothing was saved of, have freed.
+//
+//worth:off 0
 func savedFor(a *rules.Facts, p *phases.Run) (saved int) {
 	for i := p.First; i < p.End; i++ {
 		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation &&

@@ -68,6 +68,8 @@ func findCopies(a *rules.Facts) []bool {
 
 // converted counts by size the half-precision gradients of a backward pass that
 // were converted, and marks the copies that they are of.
+//
+//worth:off nil
 func converted(a *rules.Facts, sizes *rules.SizeIndex, p *phases.Run, used map[timeline.AllocationID]bool) map[int64]int {
 	out := map[int64]int{}
 	for i := p.First; i < p.End; i++ {

@@ -41,6 +41,8 @@ Where nothing trains and most go again they are temporary: directions in which a
 }
 
 // mostGo reports whether most of some allocations go before the program is over.
+//
+//worth:off false
 func mostGo(a *rules.Facts, ids map[timeline.AllocationID]bool) bool {
 	gone := 0
 	for id := range ids {

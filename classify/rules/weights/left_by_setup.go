@@ -35,6 +35,8 @@ no module being built, loaded or moved, and a guess where, without stacks, sizes
 // findGuessed marks, without stacks, what setup keeps and may be no weight: all of it where a
 // program fails before anything tells its setup from its first pass; in training, what
 // isNoWeight says.
+//
+//worth:off nil
 func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 	all := !a.Trains && len(a.OOMs) > 0 && !setupEnds(a)
 	if a.Recorded.Allocs || a.Updates && !a.Trains || !all && !a.Trains {
@@ -72,6 +74,8 @@ func isNoWeight(a *rules.SizeIndex, gradients int, n int64, nth int) bool {
 // setupEnds reports whether it shows, in a program that fails before its first backward
 // pass, where setup ends: most of what is there before the loop are layers with weights
 // of the same sizes, or iterations follow of which each frees what it saved.
+//
+//worth:off true
 func setupEnds(a *rules.Facts) bool {
 	if l := a.LayersOfModel(); l.Most {
 		return true

@@ -99,6 +99,8 @@ func (a *remade) claim(id timeline.AllocationID, r int) rules.Claim {
 
 // takesPlace reports whether an allocation has hardly been made when one of about
 // its size goes that was there in a step before.
+//
+//worth:off false
 func (a *remade) takesPlace(id timeline.AllocationID, r int) bool {
 	n := a.Timeline.Requested(id)
 	for i := a.Born(id) + 1; i < a.Last && a.Events.Action[i] != snapshot.Alloc; i++ {
