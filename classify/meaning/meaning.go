@@ -132,6 +132,7 @@ type Label struct {
 // PhaseSpan is a run of events in one phase, both ends included.
 type PhaseSpan struct {
 	Phase                 Phase
+	By                    uint8 // the signal that told: place in package phases' registry, and 1; 0: a rule did
 	FirstEvent, LastEvent int
 }
 

@@ -7,16 +7,29 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// findPacked finds the flat buffers into which sharded training packs its
-// weights before the loop: right after one was made, allocations that have its
-// size together are freed, one after the other. Without stacks it also finds the
-// weights of models that are dropped, as a teacher's are.
-func (a *Program) findPacked() {
+// FlatWeights finds what weights were packed into, which tells setup's work from passes.
+var FlatWeights = &Signal{
+	ID: "flat-weights",
+	Doc: `Right after a flat buffer was made, allocations that have its size together are freed, one after the other: sharded
+training packs its weights before the loop. Without stacks weights of models that are dropped, as a teacher's, are known, too.
+What is done to them is setup, not a pass.`,
+	Find: func(f *facts) found {
+		x := packing{f, map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}}
+		x.find()
+		return found{packed: x.packed, unpacked: x.unpacked}
+	},
+}
+
+type packing struct {
+	*facts
+	packed, unpacked map[timeline.AllocationID]bool
+}
+
+func (a packing) find() {
 	const (
 		few    = 8 // weights
 		recent = 4 // allocations before the first of the frees
 	)
-	a.Packed, a.Unpacked = map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
 	var made, freed []timeline.AllocationID // last; one after the other
 	var bytes int64                         // of those freed
 	for i := range a.Last {
@@ -35,7 +48,7 @@ func (a *Program) findPacked() {
 				}
 				if end-from >= few && a.isModel(freed[from:end]) {
 					for _, id := range freed[from:end] {
-						a.Unpacked[id] = true
+						a.unpacked[id] = true
 					}
 				}
 				from = end
@@ -47,16 +60,16 @@ func (a *Program) findPacked() {
 
 // pack marks the first of some allocations that is a flat buffer at an event, and what it was
 // made of.
-func (a *Program) pack(made, parts []timeline.AllocationID, bytes int64, event int) {
+func (a packing) pack(made, parts []timeline.AllocationID, bytes int64, event int) {
 	for _, flat := range made {
 		n, padded := a.Timeline.Requested(flat), bytes/64 // for all ranks
 		if n < bytes || n-bytes > padded || a.Freed(flat) <= event ||
 			slices.ContainsFunc(parts, func(id timeline.AllocationID) bool { return a.Born(id) > a.Born(flat) }) {
 			continue
 		}
-		a.Packed[flat] = true
+		a.packed[flat] = true
 		for _, id := range parts {
-			a.Unpacked[id] = true
+			a.unpacked[id] = true
 		}
 		return
 	}
@@ -64,7 +77,7 @@ func (a *Program) pack(made, parts []timeline.AllocationID, bytes int64, event i
 
 // isModel reports whether what is freed in the order of its birth are the weights of a
 // model: made in a row, too, with next to nothing else, and long before.
-func (a *Program) isModel(freed []timeline.AllocationID) bool {
+func (a packing) isModel(freed []timeline.AllocationID) bool {
 	first, last := freed[0], freed[len(freed)-1]
 	born, there := a.Born(last), 0
 	if len(freed)*4 < int(last-first) || a.Freed(first)-born < 4*(born-a.Born(first)) {

@@ -6,48 +6,51 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// hintReleases is for recordings whose frees have no stacks though allocations
-// have them (context="alloc"): what a backward pass or an optimizer lets go of
-// right after its last allocation is still its own doing.
+// FreesWithoutStacks is for recordings with context="alloc".
+var FreesWithoutStacks = &Signal{
+	ID: "frees-without-stacks",
+	Doc: `What a backward pass or an optimizer frees right after its last allocation is still its own doing, where frees have no
+stacks though allocations have. Gradients are left out of that where no optimizer allocates: what goes may be zero_grad's work.`,
+	Needs: []Need{Stacks, NoFreeStacks},
+	Find:  freesAtEnds,
+}
+
+// freesAtEnds finds the frees with which work goes on.
 //
 // complexity: one walk keeps track of the work at hand and of the forward before it
-func (a phaseFinder) hintReleases() {
-	if !a.Recorded.Allocs || a.Recorded.Frees {
-		return
-	}
+func freesAtEnds(f *facts) (x found) {
 	optimizes := false // an optimizer allocates: gradients go after that
 	weights := map[int64]bool{}
-	for i, action := range a.Events.Action {
-		if action != snapshot.Alloc {
-			continue
-		}
-		optimizes = optimizes || a.hints[i].Is(meaning.Optimizer)
-		if i < a.Loop && a.Outlives(a.Timeline.Of[i]) {
-			weights[a.Events.Size[i]] = true
+	for i := range f.allocs(0, f.Last) {
+		optimizes = optimizes || f.hint(i).Is(meaning.Optimizer)
+		if i < f.Loop && f.Outlives(f.Timeline.Of[i]) {
+			weights[f.Events.Size[i]] = true
 		}
 	}
 	first, since := 0, 0 // of the work at hand; of the forward pass that it uses, too
-	last := meaning.NoHint
-	for i := range a.hints {
-		if h := a.hints[i]; h != 0 {
+	last, before := meaning.NoHint, meaning.NoHint
+	for i := range f.hints {
+		h := f.hint(i)
+		if h != 0 {
 			if h != last && h.Is(meaning.Backward, meaning.Optimizer) {
 				since, first = first, i
 			}
-			last = h
+			last, before = h, h
 			continue
 		}
-		id := a.Timeline.Of[i]
-		if i == 0 || a.hints[i-1] == 0 || a.Events.Action[i] == snapshot.Alloc || id == timeline.NoAllocation {
+		work := before
+		before = meaning.NoHint
+		id := f.Timeline.Of[i]
+		if work == 0 || f.Events.Action[i] == snapshot.Alloc || id == timeline.NoAllocation {
 			continue
 		}
-		b := a.Born(id)
-		mayBeGradient := !optimizes && weights[a.Timeline.Requested(id)]
-		switch before := a.hints[i-1]; {
-		case before.Is(meaning.Optimizer) && b >= first,
-			before.Is(meaning.Backward) && b >= first && !mayBeGradient,
-			before.Is(meaning.Backward) && b >= max(since, a.Loop) && b < first &&
-				(a.hints[b] == 0 || a.hints[b].Is(meaning.Forward)):
-			a.hints[i] = before
+		b := f.Born(id)
+		mayBeGradient := !optimizes && weights[f.Timeline.Requested(id)]
+		if work.Is(meaning.Optimizer) && b >= first || work.Is(meaning.Backward) && (b >= first && !mayBeGradient ||
+			b >= max(since, f.Loop) && b < first && (f.hint(b) == 0 || f.hint(b).Is(meaning.Forward))) {
+			before = work
+			x.spans.add(i, i+1, work.Phase())
 		}
 	}
+	return x
 }

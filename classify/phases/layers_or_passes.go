@@ -13,7 +13,7 @@ import (
 // little.
 //
 // complexity: one walk over the events of each supposed pass counts all that is compared
-func (a *Program) layersOfOne(starts []int, l *Layers) bool {
+func layersOfOne(a *Program, starts []int, l *Layers) bool {
 	const most, few = 256, 64 // layers of a model; allocations of a layer
 	n := len(starts)
 	if n < 3 || n > most {
@@ -47,7 +47,7 @@ func (a *Program) layersOfOne(starts []int, l *Layers) bool {
 		if len(allocs) > few && !unlike {
 			return false
 		}
-		if k == n/2 && (len(RecurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, l.groups))) {
+		if k == n/2 && (len(RunsThatRecur(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, l.groups))) {
 			return false
 		}
 		if kept*2 >= peak && kept > 0 {
@@ -90,13 +90,13 @@ func (a *Program) LayersOfModel() (l Layers) {
 	var allocs []int
 	var sizes []int64
 	l.weights = map[int64]bool{}
-	for i := range a.Loop {
-		if a.Events.Action[i] == snapshot.Alloc && a.Outlives(a.Timeline.Of[i]) {
+	for i := range a.allocs(0, a.Loop) {
+		if a.Outlives(a.Timeline.Of[i]) {
 			allocs, sizes = append(allocs, i), append(sizes, a.Events.Size[i])
 			l.weights[a.Events.Size[i]] = true
 		}
 	}
-	groups := RecurringRuns(allocs, sizes)
+	groups := RunsThatRecur(allocs, sizes)
 	l.groups, l.Most = len(groups), mostWithin(allocs, groups)
 	return l
 }

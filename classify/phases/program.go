@@ -1,9 +1,10 @@
 package phases
 
 import (
+	"iter"
+
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/internal/pages"
-	"github.com/vramscope/vramscope/internal/together"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -13,26 +14,24 @@ import (
 type Program struct {
 	*meaning.Result
 	*StackFacts
-	Timeline         *timeline.Timeline
-	Events           *snapshot.Events
-	Phases           []meaning.Phase // by event
-	Roots            []root
-	Windows          []window       // optimizer steps and the like, by annotation
-	Covered          []meaning.Hint // by event: within the window of an optimizer
-	fused            []bool         // by event: within such a window in a backward pass; nil: none is
-	stepping         []int          // first events of the windows in which an optimizer steps or clears
-	Updates          bool           // an optimizer steps in one of the windows
-	Loop             int            // first event of the program's loop
-	Plain            bool           // there is no model, as far as stacks show
-	Runs             []Run
-	RunOf            []int32                        // by event
-	NextBackward     []int32                        // by run: the first backward pass at or after it
-	NextOptimizer    []int32                        // by run: the first optimizer run after it
-	Waiting          [][]meaning.Step               // passes in a row whose backward passes come later, or would have
-	Trains           bool                           // it has a backward pass
-	OOMs             []int                          // events of failed requests
-	Loads            map[snapshot.StackID]bool      // the program's lines that load batches
-	Packed, Unpacked map[timeline.AllocationID]bool // flat buffers of weights; what they were made of, and models that went
+	Timeline      *timeline.Timeline
+	Events        *snapshot.Events
+	Phases        []meaning.Phase // by event
+	hints         []said          // by event: its phase as the signals had it, and which of them
+	Windows       []window        // optimizer steps and the like, by annotation
+	Covered       []meaning.Hint  // by event: within the window of an optimizer
+	fused         []bool          // by event: within such a window in a backward pass; nil: none is
+	Updates       bool            // an optimizer steps in one of the windows
+	Loop          int             // first event of the program's loop
+	Runs          []Run
+	RunOf         []int32                        // by event
+	NextBackward  []int32                        // by run: the first backward pass at or after it
+	NextOptimizer []int32                        // by run: the first optimizer run after it
+	Waiting       [][]meaning.Step               // passes in a row whose backward passes come later, or would have
+	Trains        bool                           // it has a backward pass
+	OOMs          []int                          // events of failed requests
+	Loads         map[snapshot.StackID]bool      // the program's lines that load batches
+	Packed        map[timeline.AllocationID]bool // flat buffers of weights
 	// layers of a pass that failed keep one block each, without stacks: what checkpointing does
 	Checkpoints bool
 	Sharing     []bool // by event: within a range that FSDP names
@@ -41,9 +40,8 @@ type Program struct {
 	ended       bool   // after it the program lets go of what it began with: it is over, and nothing of that was short-lived
 }
 
-// Follow finds the phases, runs and steps of a program from its births and
-// deaths. The timeline may be one that was only begun.
-func Follow(t *timeline.Timeline, v *StackFacts) *Program {
+// newProgram is what is known of a program before any signal was asked.
+func newProgram(t *timeline.Timeline, v *StackFacts) *Program {
 	n := t.Len()
 	c := &meaning.Result{
 		Timeline: t,
@@ -60,11 +58,29 @@ func Follow(t *timeline.Timeline, v *StackFacts) *Program {
 			a.Stop = i + 1
 		}
 	}
-	a.ended = a.isOver()
-	phaseFinder{a, a.hints, map[int64]bool{}}.findPhases()
-	a.findRuns()
-	together.Do(a.AssignPhases, a.findSteps, untrainedFinder{a}.find)
+	a.Loop = a.Last
+	a.Covered = pages.Make[meaning.Hint](a.Last)
+	a.ended = isOver(a)
 	return a
+}
+
+// allocs are the events from one up to another that allocate.
+func (a *Program) allocs(from, to int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := from; i < to; i++ {
+			if a.Events.Action[i] == snapshot.Alloc && !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// made counts them.
+func (a *Program) made(from, to int) (n int) {
+	for range a.allocs(from, to) {
+		n++
+	}
+	return n
 }
 
 // Birth is the evidence of the stack that allocated; older blocks may have one
@@ -100,7 +116,7 @@ func (a *Program) Outlives(id timeline.AllocationID) bool {
 
 // isOver reports whether most of the oldest blocks that are there at the last allocation,
 // made in the first half of the program, go after it, as when a function returns whose variables a model was held by.
-func (a *Program) isOver() bool {
+func isOver(a *Program) bool {
 	const part, some = 4, 8 // one in so many of those that are there; blocks of the smallest model
 	var there []timeline.AllocationID
 	for id := range timeline.AllocationID(a.Timeline.Len()) {

@@ -22,8 +22,18 @@ const Scalar = 8
 // shortest is how many events a backward pass has at least.
 const shortest = 12
 
-// rootGradients finds backward passes by their root gradients, where stacks don't show them.
-type rootGradients struct{ *Program }
+// RootGradients finds backward passes by the gradient of their loss.
+var RootGradients = &Signal{
+	ID: "root-gradients",
+	Doc: `One scalar lives exactly as long as the backward pass, the gradient of its loss, while what forward had saved is freed in
+the opposite order of its birth. The freeing goes on between allocations, and no optimizer steps meanwhile. Where the
+recording ends in the middle of a pass, the scalar is still there: with a failed request that is enough, without one the pass must
+free what forward saved as others do. A number that a cache or a layer keeps is none.`,
+	Needs: []Need{NoStacks},
+	Find:  func(f *facts) found { return found{roots: rootGradients{f}.find()} },
+}
+
+type rootGradients struct{ *facts }
 
 // find gives the backward passes by their root gradients.
 //
@@ -77,15 +87,12 @@ func (a rootGradients) find() []root {
 	if r, ok := a.unfinished(alive, released, roots); ok {
 		roots = append(roots, r)
 	}
-	if len(roots) == 0 {
-		roots = a.rootsByWeights()
-	}
-	return a.withFirst(roots)
+	return roots
 }
 
 // stepsWithin reports whether an optimizer or zero_grad runs between two events,
 // or at the second: nothing of a backward pass does that.
-func (a *Program) stepsWithin(from, to int) bool {
+func (a *facts) stepsWithin(from, to int) bool {
 	if a.Covered[to] != 0 && !a.IsFused(to) {
 		return true
 	}

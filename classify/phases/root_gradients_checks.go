@@ -51,7 +51,7 @@ func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found
 }
 
 // surroundings are the sizes of the requests before and after an event.
-func (a *Program) surroundings(event int) (sizes [2]int64) {
+func (a *facts) surroundings(event int) (sizes [2]int64) {
 	for k, step := range [...]int{-1, 1} {
 		for i := event + step; 0 <= i && i < a.Last && sizes[k] == 0; i += step {
 			if a.Events.Action[i] == snapshot.Alloc {
@@ -65,22 +65,9 @@ func (a *Program) surroundings(event int) (sizes [2]int64) {
 // keptByLayers reports whether a number is one of those that each layer keeps for its
 // backward pass, such as the seed of its attention: others were made between
 // requests of the same sizes.
-func (a *Program) keptByLayers(born int, earlier []scalarAlive) bool {
+func (a rootGradients) keptByLayers(born int, earlier []scalarAlive) bool {
 	own := a.surroundings(born)
 	return slices.ContainsFunc(earlier, func(x scalarAlive) bool { return a.surroundings(x.born) == own })
-}
-
-// ofLayers finds the surroundings of numbers of which several are there at a time.
-func (a *Program) ofLayers() map[[2]int64]bool {
-	ends, several := map[[2]int64]int{}, map[[2]int64]bool{}
-	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		if b, f := a.Born(id), a.Freed(id); a.Timeline.Requested(id) <= Scalar && f-b >= shortest && f < a.Last {
-			at := a.surroundings(b)
-			several[at] = several[at] || b < ends[at]
-			ends[at] = max(ends[at], f)
-		}
-	}
-	return several
 }
 
 // cutShort drops one that the last failed request cut short, unless it had freed
@@ -96,8 +83,8 @@ func (a rootGradients) cutShort(roots []root) []root {
 			return false
 		}
 		made := int64(0)
-		for i := r.first; i < failed; i++ {
-			if a.Events.Action[i] == snapshot.Alloc && a.Freed(a.Timeline.Of[i]) > failed {
+		for i := range a.allocs(r.first, failed) {
+			if a.Freed(a.Timeline.Of[i]) > failed {
 				made++
 			}
 		}

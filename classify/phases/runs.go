@@ -8,12 +8,14 @@ import (
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // Run is a stretch of events in one phase.
 type Run struct {
 	Phase      meaning.Phase
-	First, End int // up to but without end
+	By         uint8 // the signal that told most of its events: place in Signals, and 1; 0: a rule made it another phase
+	First, End int   // up to but without end
 }
 
 // findRuns cuts the events into runs of equal phase and says for each where the
@@ -32,7 +34,7 @@ func (a *Program) findRuns() {
 		for k := range of {
 			of[k] = int32(len(a.Runs))
 		}
-		a.Runs = append(a.Runs, Run{Phase: p, First: i, End: j})
+		a.Runs = append(a.Runs, Run{Phase: p, By: decided(a.hints[i:j], p), First: i, End: j})
 		a.Trains = a.Trains || p == meaning.Backward
 		i = j
 	}
@@ -52,6 +54,24 @@ func (a *Program) findRuns() {
 	}
 }
 
+// decided is the signal that told a phase of most events that have it, others than the
+// neighbors of these where there are any.
+func decided(hints []said, p meaning.Phase) (by uint8) {
+	var told [16]int
+	for _, h := range hints {
+		if h.hint() == meaning.HintOf(p) {
+			told[h.signal()]++
+		}
+	}
+	last := slices.Index(registry, Neighbors)
+	for k, n := range told[:last+1] {
+		if n > 0 && (by == 0 || k < last && n > told[by-1]) {
+			by = uint8(k + 1)
+		}
+	}
+	return by
+}
+
 // Rephase does anew what follows from the phases of events.
 func (a *Program) Rephase() {
 	a.findRuns()
@@ -66,6 +86,34 @@ func (a *Program) Rephase() {
 // isRoot tells where autograd makes the gradient that a backward pass starts from.
 func (a *Program) isRoot(event int) bool {
 	return a.Events.Action[event] == snapshot.Alloc && a.Stacks[a.Events.StackOf(event)].Marks&frames.Rooted != 0
+}
+
+// IsFused reports whether an event is part of a step within a backward pass.
+func (a *Program) IsFused(event int) bool {
+	return a.fused != nil && event >= 0 && event < a.Last && a.fused[event]
+}
+
+// PhaseAt is the phase of an event; what lies before the trace is setup unless
+// the trace begins in the middle of the loop.
+func (a *Program) PhaseAt(event int) meaning.Phase {
+	if event >= 0 && event < a.Last {
+		return a.Phases[event]
+	}
+	return meaning.Setup
+}
+
+// AssignPhases copies the events' phases to the allocations made in them.
+func (a *Program) AssignPhases() {
+	for i := range a.Phase {
+		id := timeline.AllocationID(i)
+		if b := a.Born(id); b >= 0 {
+			a.Phase[id] = a.Phases[b]
+		} else if h := a.Birth(id).Hint; h != 0 {
+			a.Phase[id] = h.Phase()
+		} else {
+			a.Phase[id] = meaning.Setup
+		}
+	}
 }
 
 // Run of an event; -1 before the trace, the number of runs after it.
@@ -93,4 +141,49 @@ func (a *Program) BackwardAfter(r int) *Run {
 func (a *Program) FailedBetween(b, f int) bool {
 	i := sort.SearchInts(a.OOMs, b+1)
 	return i < len(a.OOMs) && a.OOMs[i] <= f
+}
+
+// ends are the ends of the loop's stretches of one phase.
+func (a *Program) ends(p meaning.Phase) (out []int) {
+	for _, r := range a.Runs {
+		if r.Phase == p && r.End > a.Loop {
+			out = append(out, r.End)
+		}
+	}
+	return out
+}
+
+// step is an iteration, up to but without an end.
+func (a *Program) step(number, first, end int) meaning.Step {
+	return meaning.Step{Number: number, FirstEvent: first, LastEvent: end - 1, Phases: a.Spans(first, end)}
+}
+
+// Spans lists the runs of equal phase from one event up to another.
+func (a *Program) Spans(from, to int) []meaning.PhaseSpan {
+	var out []meaning.PhaseSpan
+	if from >= to {
+		return nil
+	}
+	for _, r := range a.Runs[a.RunOf[from] : a.RunOf[to-1]+1] {
+		last := min(r.End, to) - 1
+		if n := len(out); n > 0 && out[n-1].Phase == r.Phase { // several became generation
+			out[n-1].LastEvent = last
+			continue
+		}
+		out = append(out, meaning.PhaseSpan{Phase: r.Phase, By: r.By, FirstEvent: max(r.First, from), LastEvent: last})
+	}
+	return out
+}
+
+// Peaks finds the largest allocated bytes of every step.
+func (a *Program) Peaks() {
+	n := 0
+	a.Timeline.WalkAllocated(func(event int, bytes int64) {
+		for n < len(a.Steps) && event > a.Steps[n].LastEvent {
+			n++
+		}
+		if n < len(a.Steps) && event >= a.Steps[n].FirstEvent {
+			a.Steps[n].PeakAllocated = max(a.Steps[n].PeakAllocated, bytes)
+		}
+	})
 }

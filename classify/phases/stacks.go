@@ -1,9 +1,7 @@
 package phases
 
 import (
-	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
-	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
@@ -18,7 +16,7 @@ type StackFacts struct {
 	Stacks   []StackMarks // by StackID
 	All      frames.Marks // of any of them
 	Recorded recorded
-	hints    []meaning.Hint // by event: the phase that its own stack names
+	named    []said // by event: the phase that its own stack names, used up by Follow
 }
 
 // Gather looks at a device's stacks. It needs no timeline: both may be made at
@@ -29,7 +27,7 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *StackFacts {
 		v.All |= e.Marks
 	}
 	v.Recorded = v.what(&d.Events)
-	v.hints = v.hint(&d.Events)
+	v.named = v.hint(&d.Events)
 	return v
 }
 
@@ -57,28 +55,4 @@ func (v *StackFacts) what(events *snapshot.Events) (r recorded) {
 		}
 	}
 	return r
-}
-
-// hint finds the phases that the events' own stacks name.
-func (v *StackFacts) hint(events *snapshot.Events) []meaning.Hint {
-	out := pages.Make[meaning.Hint](events.Len())
-	python := v.Recorded.Allocs && !v.Recorded.Native
-	for i, action := range events.Action {
-		switch action {
-		case snapshot.Alloc, snapshot.FreeRequested, snapshot.FreeCompleted, snapshot.OOM:
-		default:
-			continue
-		}
-		if id := events.StackOf(i); id != 0 {
-			e := &v.Stacks[id]
-			out[i] = e.Hint
-			if e.Marks&frames.Release != 0 && out[i] == meaning.HintOf(meaning.Setup) {
-				out[i] = 0
-			}
-		} else if python && (action == snapshot.Alloc || action == snapshot.OOM || v.Recorded.Frees &&
-			action == snapshot.FreeRequested) {
-			out[i] = meaning.HintOf(meaning.Backward) // the engine's threads run no Python
-		}
-	}
-	return out
 }

@@ -8,23 +8,26 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 )
 
-// untrainedPasses is how many passes at least must follow each other for a
-// validation, a sampler or the like to be seen.
+// UntrainedPasses finds validations and the like.
+var UntrainedPasses = &Signal{
+	ID: "untrained-passes",
+	Doc: `Three or more forward passes follow each other without a backward pass in a program that trains, as in a validation or a
+sampler. They are cut where what happens once in each comes back; one that makes far less than a pass that is trained on is a layer.
+Where later backward passes free most of what they made they are micro-batches of a pipeline.`,
+	Tells: Passes,
+	Needs: []Need{Training},
+	Find:  func(f *facts) found { return untrained{f}.find() },
+}
+
+// untrainedPasses is how many passes at least must follow each other.
 const untrainedPasses = 3
 
-// untrainedFinder finds forward passes that no backward pass follows.
-type untrainedFinder struct{ *Program }
+type untrained struct{ *facts }
 
-// find finds, in a program that trains, the stretches in which forward
-// passes follow each other and no backward pass does, and cuts them into their
-// iterations. A pass that is trained on tells how much one makes: less is a
-// layer.
-//
-// complexity: births, frees and failures are followed in one walk over all events
-func (a untrainedFinder) find() {
-	if !a.Trains {
-		return
-	}
+// find finds the stretches in which forward passes follow each other and no backward pass
+// does, and cuts them into their iterations. A pass that is trained on tells how much one
+// makes: less is a layer.
+func (a untrained) find() (x found) {
 	stretches := a.betweenUpdates()
 	var made []int // by trained pass: allocations
 	for _, s := range stretches {
@@ -33,7 +36,7 @@ func (a untrainedFinder) find() {
 		}
 	}
 	if len(made) == 0 {
-		return
+		return x
 	}
 	slices.Sort(made)
 	usual := made[len(made)/2]
@@ -62,24 +65,22 @@ func (a untrainedFinder) find() {
 			if n+1 < len(starts) {
 				end = starts[n+1]
 			}
-			steps = append(steps, meaning.Step{Number: n, FirstEvent: first, LastEvent: end - 1, Phases: a.Spans(first, end)})
+			steps = append(steps, a.step(n, first, end))
 		}
 		if a.inFlight(s) {
-			a.Waiting = append(a.Waiting, steps)
-			continue
+			x.waiting = append(x.waiting, steps)
+		} else {
+			x.untrained = append(x.untrained, steps)
 		}
-		a.Untrained = append(a.Untrained, steps)
 	}
+	return x
 }
 
 // inFlight reports whether backward passes come to what a stretch made later: of
 // the micro-batches in a pipeline, several are on their way at a time.
-func (a untrainedFinder) inFlight(s stretch) bool {
+func (a untrained) inFlight(s stretch) bool {
 	kept, used := 0, 0
-	for i := s.first; i < s.end; i++ {
-		if a.Events.Action[i] != snapshot.Alloc {
-			continue
-		}
+	for i := range a.allocs(s.first, s.end) {
 		id := a.Timeline.Of[i]
 		if f := a.Freed(id); f >= s.end && a.Timeline.Requested(id) > Scalar {
 			kept++
@@ -93,21 +94,14 @@ func (a untrainedFinder) inFlight(s stretch) bool {
 
 // asLong is where the last of some iterations ends: after as many allocations as
 // the one before had, for the program may go on with something else.
-func (a untrainedFinder) asLong(starts []int, end int) int {
-	made := 0
+func (a untrained) asLong(starts []int, end int) int {
 	n := len(starts)
-	for i := starts[n-2]; i < starts[n-1]; i++ {
-		if a.Events.Action[i] == snapshot.Alloc {
-			made++
+	made := a.made(starts[n-2], starts[n-1])
+	for i := range a.allocs(starts[n-1], end) {
+		if made == 0 {
+			return i
 		}
-	}
-	for i := starts[n-1]; i < end; i++ {
-		if a.Events.Action[i] == snapshot.Alloc {
-			if made == 0 {
-				return i
-			}
-			made--
-		}
+		made--
 	}
 	return end
 }
@@ -120,7 +114,7 @@ type stretch struct {
 }
 
 // betweenUpdates are the stretches of the loop that run forward.
-func (a untrainedFinder) betweenUpdates() (out []stretch) {
+func (a untrained) betweenUpdates() (out []stretch) {
 	open := false
 	for _, r := range a.Runs {
 		if r.End <= a.Loop {
@@ -142,11 +136,7 @@ func (a untrainedFinder) betweenUpdates() (out []stretch) {
 		}
 		s := &out[len(out)-1]
 		s.end = r.End
-		for i := max(r.First, a.Loop); i < r.End; i++ {
-			if a.Events.Action[i] == snapshot.Alloc {
-				s.allocs++
-			}
-		}
+		s.allocs += a.made(max(r.First, a.Loop), r.End)
 	}
 	return out
 }

@@ -4,37 +4,33 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/internal/pages"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// anchored finds the iterations of a loop that only runs forward by what recurs
-// once in each: the stack, or without stacks the run of sizes, or of lives where
-// batches of different sizes take turns.
-func (a *Program) anchored() []int {
-	var l Layers
-	if !a.Recorded.Allocs {
-		l = a.LayersOfModel()
-	}
-	starts := a.AnchoredIn(a.Loop, a.Last, &l)
-	a.Checkpoints = l.checkpointed
-	if len(starts) > 0 {
-		return starts
-	}
-	return []int{a.Loop}
+// RecurringRuns tells iterations by what comes back in each.
+var RecurringRuns = &Signal{
+	ID: "recurring-runs",
+	Doc: `A step begins where what happens once in each comes back: the first line of a pass, or without stacks a run of sizes, or,
+if batches of a few sizes take turns, of lives. Of what recurs, that which lies farthest and most evenly apart counts. The layers of
+a single pass recur, too: they are no steps where only deeper modules recur or, without stacks, where they keep what they made or
+nothing comes back within each.`,
+	Tells: Steps,
+	Find: func(f *facts) found {
+		var l Layers
+		if !f.Recorded.Allocs {
+			l = f.LayersOfModel()
+		}
+		starts := f.AnchoredIn(f.Loop, f.Last, &l)
+		return found{starts: starts, checkpointed: l.checkpointed}
+	},
 }
 
-// AnchoredIn finds them between two events; none where nothing recurs.
-//
-// complexity: two ways, with stacks and without
-func (a *Program) AnchoredIn(from, to int, l *Layers) []int {
+// AnchoredIn finds iterations between two events; none where nothing recurs.
+func (a *Program) AnchoredIn(from, to int, l *Layers) (starts []int) {
 	allocs := pages.Make[int](min(to-from, a.Timeline.Len()))[:0]
-	for i := from; i < to; i++ {
-		if a.Events.Action[i] == snapshot.Alloc {
-			allocs = append(allocs, i)
-		}
+	for i := range a.allocs(from, to) {
+		allocs = append(allocs, i)
 	}
-	var starts []int
 	if a.Recorded.Allocs {
 		keys := pages.Make[uint32](len(allocs))
 		for k, i := range allocs {
@@ -42,28 +38,28 @@ func (a *Program) AnchoredIn(from, to int, l *Layers) []int {
 		}
 		starts = recurring(allocs, keys, len(a.Stacks))
 		if len(starts) == 0 { // every line asks for several
-			starts = RecurringRuns(allocs, keys)
+			starts = RunsThatRecur(allocs, keys)
 		}
-		if len(starts) > 0 && !a.loops(allocs, len(starts)) {
-			starts = nil
+		if len(starts) > 0 && !loops(a, allocs, len(starts)) {
+			return nil
 		}
-	} else {
-		const most = 4 // sizes that take turns
-		sizes, made := pages.Make[int64](len(allocs)), pages.Make[int64](len(allocs))
-		for k, i := range allocs {
-			sizes[k], made[k] = a.Events.Size[i], -1
-			if f := a.Freed(a.Timeline.Of[i]); f < a.Last { // the same for batches of any size
-				made[k] = int64(sort.SearchInts(allocs, f) - k)
-			}
+		return starts
+	}
+	const most = 4 // sizes that take turns
+	sizes, made := pages.Make[int64](len(allocs)), pages.Make[int64](len(allocs))
+	for k, i := range allocs {
+		sizes[k], made[k] = a.Events.Size[i], -1
+		if f := a.Freed(a.Timeline.Of[i]); f < a.Last { // the same for batches of any size
+			made[k] = int64(sort.SearchInts(allocs, f) - k)
 		}
-		starts = RecurringRuns(allocs, sizes)
-		lives := RecurringRuns(allocs, made)
-		if n := len(starts); n == 0 || len(lives) <= most*n && len(lives)*2 >= n*3 {
-			starts = lives
-		}
-		if a.layersOfOne(starts, l) {
-			starts = nil
-		}
+	}
+	starts = RunsThatRecur(allocs, sizes)
+	lives := RunsThatRecur(allocs, made)
+	if n := len(starts); n == 0 || len(lives) <= most*n && len(lives)*2 >= n*3 {
+		starts = lives
+	}
+	if layersOfOne(a, starts, l) {
+		return nil
 	}
 	return starts
 }
@@ -96,7 +92,7 @@ func recurring(allocs []int, keys []uint32, n int) []int {
 
 // loops tells a loop from the layers of a single pass: what happens
 // outside all modules, or right below the model, comes back as often.
-func (a *Program) loops(allocs []int, count int) bool {
+func loops(a *Program, allocs []int, count int) bool {
 	shallow := uint8(255)
 	tally := make([]int, len(a.Stacks))
 	for _, i := range allocs {
@@ -121,9 +117,9 @@ func (a *Program) loops(allocs []int, count int) bool {
 	return recurring*3 >= outside // the first pass may be called from another line
 }
 
-// RecurringRuns are the recurring allocations by the values that they and the
+// RunsThatRecur are the recurring allocations by the values that they and the
 // next few have.
-func RecurringRuns[K comparable](allocs []int, values []K) []int {
+func RunsThatRecur[K comparable](allocs []int, values []K) []int {
 	runs := timeline.NewRuns(values, runLength)
 	return recurring(allocs, runs.At, runs.Len())
 }

@@ -20,14 +20,35 @@ type window struct {
 	ends       bool // the last step of a backward pass that has some
 }
 
-// annotated turns the ranges that torch and its users name into events by their
-// time. They are there even where no stacks were recorded.
+// NamedRanges are the ranges that torch and its users name.
+var NamedRanges = &Signal{
+	ID: "named-ranges",
+	Doc: `A range that torch or the program names covers the event: Optimizer.step, Optimizer.zero_grad, a data loader's
+enumeration, or forward, backward and the like in the program's own record_function. PyTorch 2.5 and newer record them, even
+without stacks. A range that was never left lasts to the end of the recording; the step of an optimizer that runs
+forward and backward itself, within which other ranges lie, says nothing by itself.`,
+	Needs: []Need{Times},
+	Find: func(f *facts) found {
+		x := found{windows: annotated(f.Program)}
+		done := 0 // windows may overlap: each event once
+		for _, w := range x.windows {
+			if w.closure {
+				continue
+			}
+			x.spans.add(max(w.first, done), w.end, w.phase)
+			if w.phase == meaning.Optimizer || w.phase == meaning.ZeroGrad {
+				x.covered.add(max(w.first, done), w.end, w.phase)
+			}
+			done = max(done, w.end)
+		}
+		return x
+	},
+}
+
+// annotated turns named ranges into events by their time.
 //
 // complexity: ranges are paired, cut to the recording and sorted in one place
-func (a *Program) annotated() []window {
-	if a.Events.TimeUS == nil {
-		return nil
-	}
+func annotated(a *Program) []window {
 	type key struct {
 		name   snapshot.StringID
 		device int

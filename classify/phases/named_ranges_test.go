@@ -24,9 +24,9 @@ func TestOpenRanges(t *testing.T) {
 	s.Devices = []snapshot.Device{{Events: e}}
 	tl := timeline.New(s, &s.Devices[0])
 	a := &Program{Timeline: tl, Events: &tl.Device.Events, Last: tl.Device.Events.Len()}
-	want := a.annotated()
+	want := annotated(a)
 	for range 50 {
-		if got := a.annotated(); len(got) != 4 || !slices.Equal(got, want) {
+		if got := annotated(a); len(got) != 4 || !slices.Equal(got, want) {
 			t.Fatalf("%+v, then %+v", want, got)
 		}
 	}

@@ -1,26 +1,55 @@
 package phases
 
-import (
-	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/snapshot"
-)
+import "github.com/vramscope/vramscope/classify/meaning"
+
+// OptimizerSteps tells where iterations end by their optimizers.
+var OptimizerSteps = &Signal{
+	ID: "optimizer-steps",
+	Doc: `A step ends when the last of its optimizers has stepped, by named ranges, else by their work. How many optimizers take
+turns in a step, up to 4, shows in what is allocated between their steps and comes back; none do where each step has its own backward
+pass and most of these leave as many bytes of gradients as the one before.`,
+	Tells: Steps,
+	Find: func(f *facts) (x found) {
+		ends := ticks(f)
+		if len(ends) == 0 {
+			ends = f.ends(meaning.Optimizer)
+		}
+		period := period(f, ends)
+		if period == 1 || oneOptimizer(f, ends) {
+			return found{ends: ends}
+		}
+		for i := period - 1; i < len(ends); i += period {
+			x.ends = append(x.ends, ends[i])
+		}
+		return x
+	},
+}
+
+// ticks are the ends of the optimizers' annotated steps, also of those that
+// allocate nothing and so have no event of their own.
+func ticks(f *facts) (out []int) {
+	for _, w := range f.Windows {
+		if w.phase == meaning.Optimizer && (!w.fused || w.ends) && w.end < f.Last && (len(out) == 0 || w.end > out[len(out)-1]) {
+			out = append(out, w.end)
+		}
+	}
+	return out
+}
 
 // period counts how many optimizers take turns within an iteration, by what is
 // allocated between their steps: bytes where they repeat, else numbers. What they
 // allocate themselves is more where one is made anew.
-func (a *Program) period(ends []int) int {
+func period(f *facts, ends []int) int {
 	counts, bytes := make([]int, len(ends)), make([]int, len(ends))
+	from := f.Loop
 	for k, e := range ends {
-		from := a.Loop
-		if k > 0 {
-			from = ends[k-1]
-		}
-		for i := from; i < e; i++ {
-			if a.Events.Action[i] == snapshot.Alloc && a.Phases[i] != meaning.Optimizer {
+		for i := range f.allocs(from, e) {
+			if f.Phases[i] != meaning.Optimizer {
 				counts[k]++
-				bytes[k] += int(a.Events.Size[i] >> 4)
+				bytes[k] += int(f.Events.Size[i] >> 4)
 			}
 		}
+		from = e
 	}
 	if p := recurrence(bytes, 0); p > 0 {
 		return p
@@ -54,29 +83,27 @@ func recurrence(numbers []int, part int) int {
 // oneOptimizer tells that what comes back every few steps is no other optimizer's
 // turn but, say, an evaluation: each step has its own backward pass, and most leave
 // as many bytes of gradients as the one before.
-func (a *Program) oneOptimizer(ends []int) bool {
+func oneOptimizer(f *facts, ends []int) bool {
 	const most = 3 // of five
 	grads, passes := make([]int64, len(ends)), make([]int64, len(ends))
 	left := false
+	from := f.Loop
 	for k, e := range ends {
-		from := a.Loop
-		if k > 0 {
-			from = ends[k-1]
-		}
-		for i := from; i < e; i++ {
-			if a.Events.Action[i] != snapshot.Alloc || a.Phases[i] != meaning.Backward {
+		for i := range f.allocs(from, e) {
+			if f.Phases[i] != meaning.Backward {
 				continue
 			}
-			id := a.Timeline.Of[i]
-			passes[k] += a.Timeline.Requested(id)
-			if a.Freed(id) >= e {
-				grads[k] += a.Timeline.Requested(id)
+			id := f.Timeline.Of[i]
+			passes[k] += f.Timeline.Requested(id)
+			if f.Freed(id) >= e {
+				grads[k] += f.Timeline.Requested(id)
 				left = true
 			}
 		}
 		if passes[k] == 0 && k > 0 { // steps after the backward pass of another
 			return false
 		}
+		from = e
 	}
 	if !left { // they are kept, and added to
 		grads = passes

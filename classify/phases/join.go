@@ -1,0 +1,218 @@
+package phases
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/internal/together"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Follow finds the phases, runs and steps of a program from its births and deaths, without
+// some signals. The timeline may be one that was only begun.
+func Follow(t *timeline.Timeline, v *StackFacts, without ...string) *Program {
+	f := &facts{Program: newProgram(t, v)}
+	f.join(without)
+	return f.Program
+}
+
+// join is the one place where findings meet. Phases: the first signal that speaks of an
+// event decides; what lies between known phases is filled last. Steps: the first
+// signal that knows any decides.
+func (f *facts) join(without []string) {
+	if slices.Contains(without, Frames.ID) {
+		f.hints = pages.Make[said](f.Last)
+	}
+	f.ask(Events, without, func(by int, x found) bool {
+		f.take(by, &x)
+		return false
+	})
+	f.complete()
+	f.findRuns()
+	together.Do(f.AssignPhases, func() {
+		var starts []int
+		if f.Loop < f.Last {
+			starts = []int{f.Loop}
+			f.ask(Steps, without, func(_ int, x found) bool {
+				f.Checkpoints = f.Checkpoints || x.checkpointed
+				switch {
+				case len(x.ends) > 0:
+					starts = f.after(x.ends)
+				case len(x.starts) > 0:
+					starts = x.starts
+				default:
+					return false
+				}
+				return true
+			})
+		}
+		f.cut(starts)
+	}, func() {
+		f.ask(Passes, without, func(_ int, x found) bool {
+			f.Untrained, f.Waiting = x.untrained, x.waiting
+			return true
+		})
+	})
+}
+
+// ask asks the signals of one subject in their order, until what they find is enough.
+func (f *facts) ask(of Subject, without []string, take func(by int, x found) (enough bool)) {
+	for k, s := range registry {
+		unmet := func(n Need) bool { return !n.met(f) }
+		if s.Tells == of && !slices.Contains(without, s.ID) && !slices.ContainsFunc(s.Needs, unmet) && take(k, s.Find(f)) {
+			return
+		}
+	}
+}
+
+// take makes facts of what a signal of phases found.
+func (f *facts) take(by int, x *found) {
+	if x.named != nil {
+		f.hints = x.named
+	}
+	if x.windows != nil {
+		f.Windows = x.windows
+		f.lookAtWindows()
+	}
+	for _, s := range x.covered {
+		for i := s.first; i < s.end; i++ {
+			f.Covered[i] = meaning.HintOf(s.phase)
+		}
+	}
+	for _, r := range x.roots {
+		f.suppose(by, span{phase: meaning.Backward, first: r.first, end: r.end + 1})
+	}
+	f.roots = append(f.roots, x.roots...)
+	slices.SortStableFunc(f.roots, func(a, b root) int { return cmp.Compare(a.first, b.first) })
+	for _, s := range x.spans {
+		f.suppose(by, s)
+	}
+	if x.packed != nil {
+		f.Packed, f.unpacked = x.packed, x.unpacked
+	}
+	if x.loads != nil {
+		f.Loads = x.loads
+	}
+	if x.loop != nil {
+		f.Loop = *x.loop
+	}
+	if x.fill != nil {
+		f.fill = x.fill
+	}
+	f.plain = f.plain || x.plain
+}
+
+// suppose gives a phase to events of a stretch.
+func (f *facts) suppose(by int, s span) {
+	for i, h := range f.hints[s.first:s.end] {
+		if h.hint() == s.instead {
+			f.hints[s.first+i] = saidBy(by, meaning.HintOf(s.phase))
+		}
+	}
+}
+
+// lookAtWindows notes what follows from the windows of optimizers.
+func (f *facts) lookAtWindows() {
+	f.stepping, f.Updates = nil, false
+	done := 0 // windows may overlap: each event once
+	for _, w := range f.Windows {
+		f.Updates = f.Updates || w.phase == meaning.Optimizer
+		switch {
+		case w.fused:
+			if f.fused == nil {
+				f.fused = pages.Make[bool](f.Last)
+			}
+			for i := max(w.first, done); i < w.end; i++ {
+				f.fused[i] = true
+			}
+			done = max(done, w.end)
+		case w.phase != meaning.Data && !w.closure:
+			f.stepping = append(f.stepping, w.first)
+		}
+	}
+}
+
+// complete makes phases of the hints, and fills the gaps between them.
+func (f *facts) complete() {
+	by := slices.Index(registry, Neighbors)
+	f.Phases = pages.Make[meaning.Phase](f.Last)
+	for i := 0; i < f.Last; {
+		if h := f.hint(i); h != 0 {
+			f.Phases[i] = h.Phase()
+			i++
+			continue
+		}
+		g := gap{first: i, end: i + 1}
+		for g.end < f.Last && f.hints[g.end] == 0 {
+			g.end++
+		}
+		if i > 0 {
+			g.before = f.hint(i - 1)
+		}
+		if g.end < f.Last {
+			g.after = f.hint(g.end)
+		}
+		middle, p, after := g.end, meaning.OtherPhase, meaning.OtherPhase
+		if f.fill != nil {
+			middle, p, after = f.fill(g)
+		}
+		for ; i < g.end; i++ {
+			if i == middle {
+				p = after
+			}
+			f.Phases[i], f.hints[i] = p, saidBy(by, meaning.HintOf(p))
+		}
+	}
+}
+
+// after are the events at which steps begin that follow on the ends of others.
+//
+// complexity: the loop may run ahead of its steps in several ways
+func (f *facts) after(ends []int) []int {
+	starts := []int{f.Loop}
+	i := f.Loop
+	for _, e := range ends {
+		i = max(i, e) // what doesn't begin a step after the end before doesn't after this one
+		for i < f.Last && (f.Events.Action[i] != snapshot.Alloc ||
+			!meaning.HintOf(f.Phases[i]).Is(meaning.Data, meaning.Forward, meaning.Generate)) {
+			i++
+		}
+		if i < f.Last && i > starts[len(starts)-1] {
+			starts = append(starts, i)
+		}
+	}
+	if len(starts) > 1 && f.Phases[starts[0]] == meaning.Data && f.Phases[starts[1]] == meaning.Forward {
+		for starts[0]+1 < starts[1] && f.Phases[starts[0]] != meaning.Forward { // each step loads the next one's batch
+			starts[0]++
+		}
+	}
+	return starts
+}
+
+// cut makes steps that begin at some events.
+func (f *facts) cut(starts []int) {
+	f.Steps = nil
+	for n, s := range starts {
+		end := f.Last
+		if n+1 < len(starts) {
+			end = starts[n+1]
+		}
+		f.Steps = append(f.Steps, f.step(n, s, end))
+	}
+	first := f.Last
+	if len(starts) > 0 {
+		first = starts[0]
+	}
+	f.Before = f.Spans(0, first)
+	n := -1
+	for id := range f.Step {
+		b := f.Born(timeline.AllocationID(id))
+		for n+1 < len(starts) && b >= starts[n+1] {
+			n++
+		}
+		f.Step[id] = int32(n)
+	}
+}

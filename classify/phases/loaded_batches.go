@@ -1,0 +1,103 @@
+package phases
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// LoadedBatches tells data by the lines that load it.
+var LoadedBatches = &Signal{
+	ID: "loaded-batches",
+	Doc: `The program's own lines that made the first batch load others wherever they allocate again outside of a pass. The first
+batch is what the loop begins with, up to the first work of another phase; where no module runs forward, what of that is still
+there after the backward pass. One line may load, run the model and compute the loss: then it counts as loading only between passes.`,
+	Needs: []Need{Stacks},
+	Find: func(f *facts) found {
+		end, modules := firstBatch(f)
+		x := found{loads: map[snapshot.StackID]bool{}}
+		for i := range f.allocs(f.Loop, end) {
+			if id := f.Events.StackOf(i); f.Stacks[id].Marks&frames.UserInner != 0 {
+				x.loads[id] = true
+			}
+		}
+		if len(x.loads) == 0 {
+			return x
+		}
+		trains := slices.ContainsFunc(f.hints, func(s said) bool { return s.hint() == meaning.HintOf(meaning.Backward) })
+		last, back := meaning.NoHint, false
+		for i := f.Loop; i < f.Last; i++ {
+			h := f.hint(i)
+			back = back || h == meaning.HintOf(meaning.Backward)
+			computing := trains && last.Is(meaning.Forward, meaning.Generate) && (modules || !back)
+			if h == 0 && f.Events.Action[i] == snapshot.Alloc && !computing {
+				switch {
+				case x.loads[f.Events.StackOf(i)]:
+					h, back = meaning.HintOf(meaning.Data), false
+					x.spans.add(i, i+1, meaning.Data)
+				case !modules:
+					last = meaning.HintOf(meaning.Forward)
+				}
+			}
+			if h != 0 {
+				last = h
+			}
+		}
+		return x
+	},
+}
+
+// firstBatch is the event after the first batch, and whether modules run forward.
+func firstBatch(f *facts) (end int, modules bool) {
+	upTo := func(ps ...meaning.Phase) int {
+		i := f.Loop
+		for i < f.Last && (f.hint(i) == 0 || f.hint(i).Is(ps...)) {
+			i++
+		}
+		return i
+	}
+	end = upTo(meaning.Data)
+	if back := upTo(meaning.Data, meaning.Forward, meaning.ZeroGrad); f.All&frames.InModule == 0 && back < f.Last {
+		end = back // torch's functions that a program calls itself are not where its forward begins
+	}
+	if end == f.Last || f.hint(end) != meaning.HintOf(meaning.Backward) {
+		return end, true
+	}
+	back := end // what backward frees is no batch
+	for i := end; i < f.Last && (f.hint(i) == 0 || f.hint(i) == meaning.HintOf(meaning.Backward)); i++ {
+		if f.hint(i) != 0 || !f.Recorded.Frees && back == i-1 && f.Events.Action[i] != snapshot.Alloc {
+			back = i
+		}
+	}
+	return f.batchEnd(f.Loop, end, back), false
+}
+
+// batchEnd is where the batch has been loaded: what an iteration begins with and
+// what outlives its backward, with a few short-lived helpers in between. A pass that
+// was cut off leaves what its forward saved, too.
+func (f *facts) batchEnd(from, to, end int) int {
+	most := 3 // helpers
+	if end >= f.Last-1 || f.FailedBetween(to, end) {
+		most = 0
+	}
+	batch, helpers := from, 0
+	for i := from; i < to && helpers <= most; i++ {
+		if f.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		switch gone := f.Freed(f.Timeline.Of[i]); {
+		case gone > end:
+			batch = i + 1
+		case gone-i <= 16:
+			helpers++
+		default:
+			helpers = 4
+		}
+	}
+	for batch > from && batch < to && f.Events.Action[batch] != snapshot.Alloc {
+		batch++
+	}
+	return batch
+}

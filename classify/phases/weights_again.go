@@ -1,0 +1,104 @@
+package phases
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// WeightsAgain finds backward passes that free nothing of what forward saved.
+var WeightsAgain = &Signal{
+	ID: "weights-again",
+	Doc: `While one scalar lives, most of the weights' sizes are allocated again, as their gradients. This finds backward passes
+that free nothing of what forward saved, because the graph is retained or the program still holds what was saved. Weights are what
+was made before the loop and stays, or what optimizers keep state of; one of the passes must leave its gradients.`,
+	Needs: []Need{NoStacks, Unseen},
+	Find:  func(f *facts) found { return found{roots: weightsAgain{f}.find()} },
+}
+
+type weightsAgain struct{ *facts }
+
+// find gives the shortest such lives of scalars.
+//
+// complexity: one search from the end, bounded in several ways
+func (a weightsAgain) find() []root {
+	const large, most = 4096, 1000
+	start := a.firstShortLived()
+	weights := map[int64]bool{}
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
+		if b := a.Born(id); a.Outlives(id) && (b < 0 || b < start) && a.Timeline.Requested(id) >= large {
+			weights[a.Timeline.Requested(id)] = true
+		}
+	}
+	if trained := a.trainedSizes(large); len(trained) > 1 {
+		weights = trained
+	} else if len(weights) < 3 {
+		return nil
+	}
+	layers := a.ofLayers()
+	var out []root
+	kept := false                                          // one of the passes leaves gradients
+	tried, budget := 0, 32*a.Last                          // events looked at
+	for i := a.Last - 1; i >= start && tried < most; i-- { // the later of nested ones is the shorter
+		id := a.Timeline.Of[i]
+		if a.Events.Action[i] != snapshot.Alloc || a.Timeline.Requested(id) > Scalar {
+			continue
+		}
+		f := a.Freed(id)
+		if f >= a.Last || f-i < shortest || a.stepsWithin(i, f) || len(out) > 0 && f >= out[len(out)-1].first ||
+			layers[a.surroundings(i)] {
+			continue
+		}
+		if tried++; f-i > budget {
+			break
+		}
+		budget -= f - i
+		seen, left := map[int64]bool{}, map[int64]bool{}
+		for k := range a.allocs(i, f) {
+			if n := a.Events.Size[k]; weights[n] {
+				seen[n] = true
+				if a.Freed(a.Timeline.Of[k]) > f || a.Covered[k] != 0 {
+					left[n] = true
+				}
+			}
+		}
+		if len(seen)*10 >= len(weights)*7 {
+			out = append(out, root{i, f, int64(len(seen))})
+			kept = kept || len(left)*2 > len(seen)
+		}
+	}
+	if !kept { // as many tokens as a layer is wide: what it computes is as large as its weights
+		return nil
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// trainedSizes are the sizes of what optimizers made in their steps and kept: of
+// the weights that they train.
+func (a weightsAgain) trainedSizes(least int64) map[int64]bool {
+	out := map[int64]bool{}
+	for id := a.Timeline.Older(); id < a.Timeline.Len(); id++ {
+		id := timeline.AllocationID(id)
+		if n := a.Timeline.Requested(id); n >= least && a.Covered[a.Born(id)] == meaning.HintOf(meaning.Optimizer) &&
+			a.Outlives(id) {
+			out[n] = true
+		}
+	}
+	return out
+}
+
+// ofLayers finds the surroundings of numbers of which several are there at a time.
+func (a weightsAgain) ofLayers() map[[2]int64]bool {
+	ends, several := map[[2]int64]int{}, map[[2]int64]bool{}
+	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
+		if b, f := a.Born(id), a.Freed(id); a.Timeline.Requested(id) <= Scalar && f-b >= shortest && f < a.Last {
+			at := a.surroundings(b)
+			several[at] = several[at] || b < ends[at]
+			ends[at] = max(ends[at], f)
+		}
+	}
+	return several
+}
