@@ -9,5 +9,5 @@ var BackwardEnds = &Signal{
 allocates nor is named, are cut so.`,
 	Tells: Steps,
 	Needs: []Need{Training},
-	Find:  func(f *facts) found { return found{ends: f.ends(meaning.Backward)} },
+	Find:  func(f *facts) found { return found{starts: f.after(f.ends(meaning.Backward))} },
 }

@@ -58,8 +58,7 @@ func (a packing) find() {
 	}
 }
 
-// pack marks the first of some allocations that is a flat buffer at an event, and what it was
-// made of.
+// pack marks the first of some allocations that is a flat buffer at an event, and what it was made of.
 func (a packing) pack(made, parts []timeline.AllocationID, bytes int64, event int) {
 	for _, flat := range made {
 		n, padded := a.Timeline.Requested(flat), bytes/64 // for all ranks
@@ -75,8 +74,8 @@ func (a packing) pack(made, parts []timeline.AllocationID, bytes int64, event in
 	}
 }
 
-// isModel reports whether what is freed in the order of its birth are the weights of a
-// model: made in a row, too, with next to nothing else, and long before.
+// isModel reports whether what is freed in the order of its birth are the weights of a model: made in a row, too, with next
+// to nothing else, and long before.
 func (a packing) isModel(freed []timeline.AllocationID) bool {
 	first, last := freed[0], freed[len(freed)-1]
 	born, there := a.Born(last), 0

@@ -7,21 +7,19 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/internal/together"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// Follow finds the phases, runs and steps of a program from its births and deaths, without
-// some signals. The timeline may be one that was only begun.
+// Follow finds the phases, runs and steps of a program from its births and deaths, without some signals. The timeline may be
+// one that was only begun.
 func Follow(t *timeline.Timeline, v *StackFacts, without ...string) *Program {
 	f := &facts{Program: newProgram(t, v)}
 	f.join(without)
 	return f.Program
 }
 
-// join is the one place where findings meet. Phases: the first signal that speaks of an
-// event decides; what lies between known phases is filled last. Steps: the first
-// signal that knows any decides.
+// join is the one place where findings meet. Phases: the first signal that speaks of an event decides; what lies between
+// known phases is filled last. Steps: the first signal that knows any decides.
 func (f *facts) join(without []string) {
 	if slices.Contains(without, Frames.ID) {
 		f.hints = pages.Make[said](f.Last)
@@ -30,7 +28,12 @@ func (f *facts) join(without []string) {
 		f.take(by, &x)
 		return false
 	})
-	f.complete()
+	f.Phases = pages.Make[meaning.Phase](f.Last)
+	for i, h := range f.hints {
+		if f.Phases[i] = meaning.OtherPhase; h != 0 {
+			f.Phases[i] = h.hint().Phase()
+		}
+	}
 	f.findRuns()
 	together.Do(f.AssignPhases, func() {
 		var starts []int
@@ -38,15 +41,10 @@ func (f *facts) join(without []string) {
 			starts = []int{f.Loop}
 			f.ask(Steps, without, func(_ int, x found) bool {
 				f.Checkpoints = f.Checkpoints || x.checkpointed
-				switch {
-				case len(x.ends) > 0:
-					starts = f.after(x.ends)
-				case len(x.starts) > 0:
+				if len(x.starts) > 0 {
 					starts = x.starts
-				default:
-					return false
 				}
-				return true
+				return len(x.starts) > 0
 			})
 		}
 		f.cut(starts)
@@ -99,10 +97,6 @@ func (f *facts) take(by int, x *found) {
 	if x.loop != nil {
 		f.Loop = *x.loop
 	}
-	if x.fill != nil {
-		f.fill = x.fill
-	}
-	f.plain = f.plain || x.plain
 }
 
 // suppose gives a phase to events of a stretch.
@@ -133,63 +127,6 @@ func (f *facts) lookAtWindows() {
 			f.stepping = append(f.stepping, w.first)
 		}
 	}
-}
-
-// complete makes phases of the hints, and fills the gaps between them.
-func (f *facts) complete() {
-	by := slices.Index(registry, Neighbors)
-	f.Phases = pages.Make[meaning.Phase](f.Last)
-	for i := 0; i < f.Last; {
-		if h := f.hint(i); h != 0 {
-			f.Phases[i] = h.Phase()
-			i++
-			continue
-		}
-		g := gap{first: i, end: i + 1}
-		for g.end < f.Last && f.hints[g.end] == 0 {
-			g.end++
-		}
-		if i > 0 {
-			g.before = f.hint(i - 1)
-		}
-		if g.end < f.Last {
-			g.after = f.hint(g.end)
-		}
-		middle, p, after := g.end, meaning.OtherPhase, meaning.OtherPhase
-		if f.fill != nil {
-			middle, p, after = f.fill(g)
-		}
-		for ; i < g.end; i++ {
-			if i == middle {
-				p = after
-			}
-			f.Phases[i], f.hints[i] = p, saidBy(by, meaning.HintOf(p))
-		}
-	}
-}
-
-// after are the events at which steps begin that follow on the ends of others.
-//
-// complexity: the loop may run ahead of its steps in several ways
-func (f *facts) after(ends []int) []int {
-	starts := []int{f.Loop}
-	i := f.Loop
-	for _, e := range ends {
-		i = max(i, e) // what doesn't begin a step after the end before doesn't after this one
-		for i < f.Last && (f.Events.Action[i] != snapshot.Alloc ||
-			!meaning.HintOf(f.Phases[i]).Is(meaning.Data, meaning.Forward, meaning.Generate)) {
-			i++
-		}
-		if i < f.Last && i > starts[len(starts)-1] {
-			starts = append(starts, i)
-		}
-	}
-	if len(starts) > 1 && f.Phases[starts[0]] == meaning.Data && f.Phases[starts[1]] == meaning.Forward {
-		for starts[0]+1 < starts[1] && f.Phases[starts[0]] != meaning.Forward { // each step loads the next one's batch
-			starts[0]++
-		}
-	}
-	return starts
 }
 
 // cut makes steps that begin at some events.

@@ -7,10 +7,8 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// layersOfOne tells the layers of a single pass, as of a training that fails in
-// its first, from iterations: nothing comes back within each, though the model's
-// weights do; or each keeps most of what it took for a backward pass, and makes
-// little.
+// layersOfOne tells the layers of a single pass, as of a training that fails in its first, from iterations: nothing comes
+// back within each, though the model's weights do; or each keeps most of what it took for a backward pass, and makes little.
 //
 // complexity: one walk over the events of each supposed pass counts all that is compared
 func layersOfOne(a *Program, starts []int, l *Layers) bool {
@@ -35,8 +33,7 @@ func layersOfOne(a *Program, starts []int, l *Layers) bool {
 				peak = max(peak, live)
 				if a.Freed(id) >= last {
 					kept += a.Timeline.Requested(id)
-					// but for autocast's copies
-					blocks += AsInt(a.Timeline.Requested(id) > Scalar && !l.weights[2*a.Timeline.Requested(id)])
+					blocks += AsInt(a.Timeline.Requested(id) > Scalar && !l.weights[2*a.Timeline.Requested(id)]) // but for autocast's
 				}
 			case snapshot.FreeRequested:
 				if id != timeline.NoAllocation && a.Born(id) >= starts[k] {
@@ -50,17 +47,13 @@ func layersOfOne(a *Program, starts []int, l *Layers) bool {
 		if k == n/2 && (len(RunsThatRecur(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, l.groups))) {
 			return false
 		}
-		if kept*2 >= peak && kept > 0 {
-			keeping++
-		}
-		ones += AsInt(blocks == 1)
+		keeping, ones = keeping+AsInt(kept*2 >= peak && kept > 0), ones+AsInt(blocks == 1)
 	}
 	l.checkpointed = unlike && ones*5 >= (n-1)*4
 	return unlike || keeping*5 >= (n-1)*4
 }
 
-// comesBack reports whether a run of values is there so many times, over a third of
-// all.
+// comesBack reports whether a run of values is there so many times, over a third of all.
 func comesBack(values []int64, times int) bool {
 	type seen struct{ first, times int }
 	runs := timeline.NewRuns(values, runLength)
@@ -101,8 +94,8 @@ func (a *Program) LayersOfModel() (l Layers) {
 	return l
 }
 
-// mostWithin reports whether most of an ascending list lies in groups that begin at
-// some events, the last one as long as the one before.
+// mostWithin reports whether most of an ascending list lies in groups that begin at some events, the last one as long as the
+// one before.
 func mostWithin(events, groups []int) bool {
 	n := len(groups)
 	if n < 2 {

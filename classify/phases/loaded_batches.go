@@ -74,9 +74,8 @@ func firstBatch(f *facts) (end int, modules bool) {
 	return f.batchEnd(f.Loop, end, back), false
 }
 
-// batchEnd is where the batch has been loaded: what an iteration begins with and
-// what outlives its backward, with a few short-lived helpers in between. A pass that
-// was cut off leaves what its forward saved, too.
+// batchEnd is where the batch has been loaded: what an iteration begins with and what outlives its backward, with a few
+// short-lived helpers in between. A pass that was cut off leaves what its forward saved, too.
 func (f *facts) batchEnd(from, to, end int) int {
 	most := 3 // helpers
 	if end >= f.Last-1 || f.FailedBetween(to, end) {

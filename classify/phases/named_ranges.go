@@ -86,27 +86,23 @@ func annotated(a *Program) []window {
 	})
 	for i := range out {
 		if w := &out[i]; w.phase == meaning.Optimizer {
-			w.closure = slices.ContainsFunc(inside(out, i), func(x window) bool {
-				return x.phase != meaning.Optimizer &&
-					x.end < w.end
-			})
+			w.closure = slices.ContainsFunc(inside(out, i), func(x window) bool { return x.phase != w.phase && x.end < w.end })
 		}
 	}
 	return out
 }
 
-// inside are the windows that begin within one, itself among them: sorted by
-// their first events, and at the same event the shorter one first.
+// inside are the windows that begin within one, itself among them: sorted by their first events, and at the same event the
+// shorter one first.
 func inside(windows []window, k int) []window {
-	w := windows[k]
-	if w.first >= w.end {
+	if windows[k].first >= windows[k].end {
 		return nil
 	}
 	from, to := k, k
-	for from > 0 && windows[from-1].first == w.first {
+	for from > 0 && windows[from-1].first == windows[k].first {
 		from--
 	}
-	for to < len(windows) && windows[to].first < w.end {
+	for to < len(windows) && windows[to].first < windows[k].end {
 		to++
 	}
 	return windows[from:to]
@@ -131,20 +127,16 @@ func (a *Program) Communicates() []bool {
 		default:
 			continue
 		}
-		if n.Start {
+		if start, ok := open[n.Name]; n.Start {
 			open[n.Name] = n.TimeUS
-			continue
+		} else if ok {
+			if depth == nil {
+				depth = make([]int32, a.Last+1)
+			}
+			depth[a.eventAt(start)]++
+			depth[a.eventAt(n.TimeUS+1)]--
+			delete(open, n.Name)
 		}
-		start, ok := open[n.Name]
-		if !ok {
-			continue
-		}
-		if depth == nil {
-			depth = make([]int32, a.Last+1)
-		}
-		depth[a.eventAt(start)]++
-		depth[a.eventAt(n.TimeUS+1)]--
-		delete(open, n.Name)
 	}
 	if depth == nil {
 		return nil
@@ -160,26 +152,21 @@ func (a *Program) Communicates() []bool {
 
 // phaseNamed is the phase that an annotation's name stands for.
 func phaseNamed(name string) (meaning.Phase, bool) {
-	switch {
-	case strings.HasPrefix(name, "Optimizer.step#"):
-		return meaning.Optimizer, true
-	case strings.HasPrefix(name, "Optimizer.zero_grad#"):
-		return meaning.ZeroGrad, true
-	case strings.HasPrefix(name, "enumerate(DataLoader)#"):
-		return meaning.Data, true
+	before, _, ours := strings.Cut(name, "#")
+	if p, ok := rangesOfTorch[before]; ok && ours {
+		return p, true
 	}
 	if len(name) > 64 {
-		return 0, false // none of those below
+		return 0, false // none of those of programs
 	}
-	switch strings.Trim(strings.ToLower(name), "# ") {
-	case "forward":
-		return meaning.Forward, true
-	case "backward":
-		return meaning.Backward, true
-	case "optimizer", "optimizer_step":
-		return meaning.Optimizer, true
-	case "zero_grad":
-		return meaning.ZeroGrad, true
-	}
-	return 0, false
+	p, ok := rangesOfPrograms[strings.Trim(strings.ToLower(name), "# ")]
+	return p, ok
 }
+
+// The names of ranges: torch's go on with # and more.
+var (
+	rangesOfTorch = map[string]meaning.Phase{"Optimizer.step": meaning.Optimizer, "Optimizer.zero_grad": meaning.ZeroGrad,
+		"enumerate(DataLoader)": meaning.Data}
+	rangesOfPrograms = map[string]meaning.Phase{"forward": meaning.Forward, "backward": meaning.Backward,
+		"optimizer": meaning.Optimizer, "optimizer_step": meaning.Optimizer, "zero_grad": meaning.ZeroGrad}
+)

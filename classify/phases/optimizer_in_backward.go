@@ -51,8 +51,8 @@ backward pass. Between them hardly anything is made that lasts for a while. The 
 	},
 }
 
-// fuse makes all steps from one window to another part of a backward pass, and
-// a zero_grad that follows at once. The last step ends an iteration.
+// fuse makes all steps from one window to another part of a backward pass, and a zero_grad that follows at once. The last
+// step ends an iteration.
 func fuse(windows []window, first, last int) {
 	const atOnce = 2 // events
 	windows[last].ends = true

@@ -1,6 +1,9 @@
 package phases
 
-import "github.com/vramscope/vramscope/classify/meaning"
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/snapshot"
+)
 
 // OptimizerSteps tells where iterations end by their optimizers.
 var OptimizerSteps = &Signal{
@@ -9,24 +12,24 @@ var OptimizerSteps = &Signal{
 turns in a step, up to 4, shows in what is allocated between their steps and comes back; none do where each step has its own backward
 pass and most of these leave as many bytes of gradients as the one before.`,
 	Tells: Steps,
-	Find: func(f *facts) (x found) {
+	Find: func(f *facts) found {
 		ends := ticks(f)
 		if len(ends) == 0 {
 			ends = f.ends(meaning.Optimizer)
 		}
-		period := period(f, ends)
-		if period == 1 || oneOptimizer(f, ends) {
-			return found{ends: ends}
+		if period := period(f, ends); period > 1 && !oneOptimizer(f, ends) {
+			var last []int
+			for i := period - 1; i < len(ends); i += period {
+				last = append(last, ends[i])
+			}
+			ends = last
 		}
-		for i := period - 1; i < len(ends); i += period {
-			x.ends = append(x.ends, ends[i])
-		}
-		return x
+		return found{starts: f.after(ends)}
 	},
 }
 
-// ticks are the ends of the optimizers' annotated steps, also of those that
-// allocate nothing and so have no event of their own.
+// ticks are the ends of the optimizers' annotated steps, also of those that allocate nothing and so have no event of their
+// own.
 func ticks(f *facts) (out []int) {
 	for _, w := range f.Windows {
 		if w.phase == meaning.Optimizer && (!w.fused || w.ends) && w.end < f.Last && (len(out) == 0 || w.end > out[len(out)-1]) {
@@ -36,9 +39,8 @@ func ticks(f *facts) (out []int) {
 	return out
 }
 
-// period counts how many optimizers take turns within an iteration, by what is
-// allocated between their steps: bytes where they repeat, else numbers. What they
-// allocate themselves is more where one is made anew.
+// period counts how many optimizers take turns within an iteration, by what is allocated between their steps: bytes where
+// they repeat, else numbers. What they allocate themselves is more where one is made anew.
 func period(f *facts, ends []int) int {
 	counts, bytes := make([]int, len(ends)), make([]int, len(ends))
 	from := f.Loop
@@ -60,9 +62,8 @@ func period(f *facts, ends []int) int {
 	return 1
 }
 
-// recurrence is the shortest distance, up to 4, at which most numbers come back,
-// 0 when there is none. Numbers are equal when they differ by less than a
-// part of themselves; with part 0 when they are the same.
+// recurrence is the shortest distance, up to 4, at which most numbers come back, 0 when there is none. Numbers are equal when
+// they differ by less than a part of themselves; with part 0 when they are the same.
 func recurrence(numbers []int, part int) int {
 	for period := 1; period <= 4; period++ {
 		same, total := 0, 0
@@ -80,9 +81,8 @@ func recurrence(numbers []int, part int) int {
 	return 0
 }
 
-// oneOptimizer tells that what comes back every few steps is no other optimizer's
-// turn but, say, an evaluation: each step has its own backward pass, and most leave
-// as many bytes of gradients as the one before.
+// oneOptimizer tells that what comes back every few steps is no other optimizer's turn but, say, an evaluation: each step has
+// its own backward pass, and most leave as many bytes of gradients as the one before.
 func oneOptimizer(f *facts, ends []int) bool {
 	const most = 3 // of five
 	grads, passes := make([]int64, len(ends)), make([]int64, len(ends))
@@ -116,4 +116,30 @@ func oneOptimizer(f *facts, ends []int) bool {
 		}
 	}
 	return total > 0 && same*5 >= total*most
+}
+
+// after are the events at which steps begin that end with some others; none without ends.
+//
+// complexity: the loop may run ahead of its steps in several ways
+func (f *facts) after(ends []int) []int {
+	if len(ends) == 0 {
+		return nil
+	}
+	starts, i := []int{f.Loop}, f.Loop
+	for _, e := range ends {
+		i = max(i, e) // what doesn't begin a step after the end before doesn't after this one
+		for i < f.Last && (f.Events.Action[i] != snapshot.Alloc ||
+			!meaning.HintOf(f.Phases[i]).Is(meaning.Data, meaning.Forward, meaning.Generate)) {
+			i++
+		}
+		if i < f.Last && i > starts[len(starts)-1] {
+			starts = append(starts, i)
+		}
+	}
+	if len(starts) > 1 && f.Phases[starts[0]] == meaning.Data && f.Phases[starts[1]] == meaning.Forward {
+		for starts[0]+1 < starts[1] && f.Phases[starts[0]] != meaning.Forward { // each step loads the next one's batch
+			starts[0]++
+		}
+	}
+	return starts
 }

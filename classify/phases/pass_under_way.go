@@ -81,8 +81,7 @@ func (a passUnderWay) find() []root {
 	return []root{{0, end, int64(all)}}
 }
 
-// gradientKinds are the sizes of what backward passes leave; of what is there
-// throughout, when they leave next to nothing.
+// gradientKinds are the sizes of what backward passes leave; of what is there throughout, when they leave next to nothing.
 func (a passUnderWay) gradientKinds() map[int64]bool {
 	const large, some = 4096, 3
 	out := map[int64]bool{}

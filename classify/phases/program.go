@@ -9,8 +9,7 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// Program is what events, phases, runs and steps of a device's program are: the facts
-// that every rule may ask.
+// Program is what events, phases, runs and steps of a device's program are: the facts that every rule may ask.
 type Program struct {
 	*meaning.Result
 	*StackFacts
@@ -75,7 +74,18 @@ func (a *Program) allocs(from, to int) iter.Seq[int] {
 	}
 }
 
-// made counts them.
+// frees are the frees from one event up to another that are requested of known allocations.
+func (a *Program) frees(from, to int) iter.Seq2[int, timeline.AllocationID] {
+	return func(yield func(int, timeline.AllocationID) bool) {
+		for i := from; i < to; i++ {
+			if id := a.Timeline.Of[i]; id != timeline.NoAllocation && a.Events.Action[i] == snapshot.FreeRequested && !yield(i, id) {
+				return
+			}
+		}
+	}
+}
+
+// made counts what is allocated.
 func (a *Program) made(from, to int) (n int) {
 	for range a.allocs(from, to) {
 		n++
@@ -83,8 +93,7 @@ func (a *Program) made(from, to int) (n int) {
 	return n
 }
 
-// Birth is the evidence of the stack that allocated; older blocks may have one
-// too.
+// Birth is the evidence of the stack that allocated; older blocks may have one too.
 func (a *Program) Birth(id timeline.AllocationID) StackMarks { return a.Stacks[a.Timeline.Stack(id)] }
 
 // Death is the evidence of the stack that freed.
@@ -96,12 +105,11 @@ func (a *Program) Death(id timeline.AllocationID) StackMarks {
 	return a.Stacks[a.Events.StackOf(int(f))]
 }
 
-// Born is the event of an allocation's birth, -1 when it is older than the
-// trace.
+// Born is the event of an allocation's birth, -1 when it is older than the trace.
 func (a *Program) Born(id timeline.AllocationID) int { return a.Timeline.BornAt(id) }
 
-// Freed is the event of the request to free, the number of events when there is
-// none within the trace, or only when the program is over.
+// Freed is the event of the request to free, the number of events when there is none within the trace, or only when the
+// program is over.
 func (a *Program) Freed(id timeline.AllocationID) int {
 	if f := a.Timeline.FreedAt(id); !a.ended || f < a.Stop {
 		return f
@@ -114,8 +122,8 @@ func (a *Program) Outlives(id timeline.AllocationID) bool {
 	return a.Timeline.Outlives(id) || a.ended && a.Timeline.FreedAt(id) >= a.Stop
 }
 
-// isOver reports whether most of the oldest blocks that are there at the last allocation,
-// made in the first half of the program, go after it, as when a function returns whose variables a model was held by.
+// isOver reports whether most of the oldest blocks that are there at the last allocation, made in the first half of the
+// program, go after it, as when a function returns whose variables a model was held by.
 func isOver(a *Program) bool {
 	const part, some = 4, 8 // one in so many of those that are there; blocks of the smallest model
 	var there []timeline.AllocationID

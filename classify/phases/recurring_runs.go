@@ -64,8 +64,8 @@ func (a *Program) AnchoredIn(from, to int, l *Layers) (starts []int) {
 	return starts
 }
 
-// recurring finds those allocations whose key, one of n, has the occurrences that
-// lie farthest and most evenly apart. The last allocations may have no key.
+// recurring finds those allocations whose key, one of n, has the occurrences that lie farthest and most evenly apart. The
+// last allocations may have no key.
 func recurring(allocs []int, keys []uint32, n int) []int {
 	var best *timeline.Places
 	places := timeline.PlacesOf(keys, n)
@@ -90,8 +90,8 @@ func recurring(allocs []int, keys []uint32, n int) []int {
 	return starts
 }
 
-// loops tells a loop from the layers of a single pass: what happens
-// outside all modules, or right below the model, comes back as often.
+// loops tells a loop from the layers of a single pass: what happens outside all modules, or right below the model, comes back
+// as often.
 func loops(a *Program, allocs []int, count int) bool {
 	shallow := uint8(255)
 	tally := make([]int, len(a.Stacks))
@@ -117,8 +117,7 @@ func loops(a *Program, allocs []int, count int) bool {
 	return recurring*3 >= outside // the first pass may be called from another line
 }
 
-// RunsThatRecur are the recurring allocations by the values that they and the
-// next few have.
+// RunsThatRecur are the recurring allocations by the values that they and the next few have.
 func RunsThatRecur[K comparable](allocs []int, values []K) []int {
 	runs := timeline.NewRuns(values, runLength)
 	return recurring(allocs, runs.At, runs.Len())

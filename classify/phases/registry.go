@@ -2,8 +2,8 @@ package phases
 
 import "slices"
 
-// registry are all signals, in the order in which they are asked. Those of events stand
-// first: there is room for 16 of them in half a byte.
+// registry are all signals, in the order in which they are asked. Those of events stand first: there is room for 16 of them
+// in half a byte.
 var registry = []*Signal{
 	Frames,
 	NamedRanges,
@@ -14,7 +14,6 @@ var registry = []*Signal{
 	PassUnderWay,
 	Closures,
 	Rhythm,
-	NoModel,
 	Setup,
 	LoadedBatches,
 	FreesWithoutStacks,
@@ -31,8 +30,8 @@ var registry = []*Signal{
 // Signals are all signals, in the order in which they are asked.
 func Signals() []*Signal { return registry }
 
-// SignalOf is the signal by its number in a run or span of events; nil where none decided,
-// but a rule that looked at what memory holds.
+// SignalOf is the signal by its number in a run or span of events; nil where none decided, but a rule that looked at what
+// memory holds.
 func SignalOf(n uint8) *Signal {
 	if n == 0 {
 		return nil

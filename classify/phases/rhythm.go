@@ -40,10 +40,9 @@ type rhythm struct {
 	spans   *spans
 }
 
-// updates divides the unknown events up to the last step of an optimizer
-// before a backward pass, and tells where that ends. Between a backward pass and
-// the step that follows gradients are clipped and scaled; other steps are of
-// iterations whose backward pass wasn't seen.
+// updates divides the unknown events up to the last step of an optimizer before a backward pass, and tells where that ends.
+// Between a backward pass and the step that follows gradients are clipped and scaled; other steps are of iterations whose
+// backward pass wasn't seen.
 func (a rhythm) updates(from, to int, trained bool) int {
 	for {
 		first, end := a.tickAfter(from, to)
@@ -59,9 +58,8 @@ func (a rhythm) updates(from, to int, trained bool) int {
 	}
 }
 
-// tickAfter is the first of an optimizer's steps that ends between two events:
-// its first event and its end, or that of the last of several optimizers that
-// step with hardly anything in between; an end of -1 when there is none.
+// tickAfter is the first of an optimizer's steps that ends between two events: its first event and its end, or that of the
+// last of several optimizers that step with hardly anything in between; an end of -1 when there is none.
 func (a rhythm) tickAfter(from, to int) (first, end int) {
 	const hardly = 8 // allocations
 	end = -1
@@ -109,8 +107,8 @@ func (a rhythm) forward(from, to, end int) {
 	a.spans.add(batch, to, meaning.Forward)
 }
 
-// seeBatches notes the sizes of batches, of the first one all, of others what goes some
-// day, and gives for each size the last that does.
+// seeBatches notes the sizes of batches, of the first one all, of others what goes some day, and gives for each size the last
+// that does.
 func (a rhythm) seeBatches(from, to int, first bool) map[int64]int {
 	goes := map[int64]int{}
 	for i := range a.allocs(from, to) {
@@ -123,9 +121,8 @@ func (a rhythm) seeBatches(from, to int, first bool) map[int64]int {
 	return goes
 }
 
-// start is where the loop begins in a recording without stacks: what was
-// made before stays, what forward makes is freed by the end of its backward. The
-// batch before it is as long as the second one.
+// start is where the loop begins in a recording without stacks: what was made before stays, what forward makes is freed by
+// the end of its backward. The batch before it is as long as the second one.
 //
 // complexity: scores each event as a possible start, with every exception beside it
 func (a rhythm) start() int {
@@ -173,8 +170,7 @@ func (a rhythm) start() int {
 	return one[at]
 }
 
-// modelIsOlder reports whether the trace began after the model was made: blocks in
-// numbers were there before and stay.
+// modelIsOlder reports whether the trace began after the model was made: blocks in numbers were there before and stay.
 func (a rhythm) modelIsOlder() bool {
 	const some = 8
 	n := 0
@@ -186,8 +182,8 @@ func (a rhythm) modelIsOlder() bool {
 	return n >= some
 }
 
-// allocsBefore lists the allocations' events before an event, back to another or to the
-// last end of an optimizer's step between them.
+// allocsBefore lists the allocations' events before an event, back to another or to the last end of an optimizer's step
+// between them.
 func (a rhythm) allocsBefore(event, from int) []int {
 	i := sort.Search(len(a.Windows), func(i int) bool { return a.Windows[i].first > event })
 	for i--; i >= 0 && a.Windows[i].first > from; i-- {
@@ -199,9 +195,8 @@ func (a rhythm) allocsBefore(event, from int) []int {
 	return slices.Collect(a.allocs(from, event))
 }
 
-// castAway reports whether an allocation goes when one of its size, of half or of
-// twice that is there, which stays, or a flat buffer for all: a weight of a
-// module that is brought to another memory format or type, or packed.
+// castAway reports whether an allocation goes when one of its size, of half or of twice that is there, which stays, or a flat
+// buffer for all: a weight of a module that is brought to another memory format or type, or packed.
 func (a *facts) castAway(id timeline.AllocationID) bool {
 	const near = 4 // events
 	if len(a.unpacked) > 0 && a.unpacked[id] {
@@ -220,9 +215,8 @@ func (a *facts) castAway(id timeline.AllocationID) bool {
 	return false
 }
 
-// firstShortLived is the first allocation that is freed again but not at once,
-// nor for the same in another type; or what a matrix library works in. Where
-// nothing is freed but by the error of a request that failed, there is no loop.
+// firstShortLived is the first allocation that is freed again but not at once, nor for the same in another type; or what a
+// matrix library works in. Where nothing is freed but by the error of a request that failed, there is no loop.
 func (a *facts) firstShortLived() int {
 	first := a.Last
 	for i := range a.allocs(0, a.Last) {

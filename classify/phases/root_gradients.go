@@ -8,9 +8,8 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// root is the run of a backward pass, found without stacks: the gradient of the
-// loss is one scalar that lives from the first event of backward to the last,
-// while what forward had saved is freed.
+// root is the run of a backward pass, found without stacks: the gradient of the loss is one scalar that lives from the first
+// event of backward to the last, while what forward had saved is freed.
 type root struct {
 	first, end int   // events: its birth and its free
 	released   int64 // allocations that were born before it and freed during it
@@ -51,22 +50,16 @@ func (a rootGradients) find() []root {
 		if i == failed {
 			atFailure = released.clone()
 		}
-		switch action {
-		case snapshot.Alloc:
-			id := a.Timeline.Of[i]
-			if a.Timeline.Requested(id) <= Scalar {
-				switch f := a.Freed(id); {
-				case f >= a.Last:
-					alive = append(alive, scalarAlive{i, released.bornBefore(i)})
-				case f-i >= shortest:
-					pending[id] = released.bornBefore(i)
-				}
+		switch id := a.Timeline.Of[i]; {
+		case id == timeline.NoAllocation:
+		case action == snapshot.Alloc && a.Timeline.Requested(id) <= Scalar:
+			switch f := a.Freed(id); {
+			case f >= a.Last:
+				alive = append(alive, scalarAlive{i, released.bornBefore(i)})
+			case f-i >= shortest:
+				pending[id] = released.bornBefore(i)
 			}
-		case snapshot.FreeRequested:
-			id := a.Timeline.Of[i]
-			if id == timeline.NoAllocation {
-				continue
-			}
+		case action == snapshot.FreeRequested:
 			b := a.Born(id)
 			if before, ok := pending[id]; ok {
 				delete(pending, id)
@@ -90,8 +83,8 @@ func (a rootGradients) find() []root {
 	return roots
 }
 
-// stepsWithin reports whether an optimizer or zero_grad runs between two events,
-// or at the second: nothing of a backward pass does that.
+// stepsWithin reports whether an optimizer or zero_grad runs between two events, or at the second: nothing of a backward pass
+// does that.
 func (a *facts) stepsWithin(from, to int) bool {
 	if a.Covered[to] != 0 && !a.IsFused(to) {
 		return true
@@ -100,9 +93,8 @@ func (a *facts) stepsWithin(from, to int) bool {
 	return i < len(a.stepping) && a.stepping[i] <= to
 }
 
-// keepRoots keeps the innermost of intervals that release nearly the same, for
-// the loss lives around the root gradient, or around those of all micro-batches, and
-// the later of two that overlap, for what forward saved goes early in backward.
+// keepRoots keeps the innermost of intervals that release nearly the same, for the loss lives around the root gradient, or
+// around those of all micro-batches, and the later of two that overlap, for what forward saved goes early in backward.
 //
 // complexity: each pair of intervals is compared once, for all reasons to drop the outer one
 func (a rootGradients) keepRoots(found []root) []root {
@@ -123,8 +115,7 @@ func (a rootGradients) keepRoots(found []root) []root {
 				within, end = within+s.released, s.end
 			}
 		}
-		dominated = dominated || within*4 >= r.released*3 && !a.mirrored(r)
-		if !dominated {
+		if !dominated && (within*4 < r.released*3 || a.mirrored(r)) {
 			inner = append(inner, r)
 		}
 	}
@@ -134,22 +125,18 @@ func (a rootGradients) keepRoots(found []root) []root {
 	}
 	var out []root
 	for _, r := range inner {
-		if r.released*20 < largest {
-			continue
+		switch n := len(out) - 1; {
+		case r.released*20 < largest:
+		case n < 0 || r.first >= out[n].end:
+			out = append(out, r)
+		case r.released > out[n].released:
+			out[n] = r
 		}
-		if n := len(out); n > 0 && r.first < out[n-1].end {
-			if r.released > out[n-1].released {
-				out[n-1] = r
-			}
-			continue
-		}
-		out = append(out, r)
 	}
 	return out
 }
 
-// releases sums freed bytes by when they were born, in a binary indexed tree
-// over groups of events.
+// releases sums freed bytes by when they were born, in a binary indexed tree over groups of events.
 type releases struct {
 	sums  []int64
 	group int // events per leaf

@@ -9,24 +9,20 @@ import (
 
 // What a backward pass does and a number that merely lives for a while doesn't.
 
-// scalarAlive is a scalar that is there at the end, and what had been released
-// when it was made.
+// scalarAlive is a scalar that is there at the end, and what had been released when it was made.
 type scalarAlive struct {
 	born   int
 	before int64
 }
 
-// unfinished is the backward pass in which a recording ends: its root gradient is
-// still there. Where no request failed, it must do what others do, too.
+// unfinished is the backward pass in which a recording ends: its root gradient is still there. Where no request failed, it
+// must do what others do, too.
 func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found []root) (root, bool) {
 	const most, few, looks = 64, 8, 4 // numbers; releases; of the numbers that are looked at closely
-	failed := len(a.OOMs) > 0
-	for i := a.Last - 1; failed && i > a.OOMs[len(a.OOMs)-1]; i-- {
-		failed = a.Events.Action[i] != snapshot.Alloc
-	}
+	failed := len(a.OOMs) > 0 && a.made(a.OOMs[len(a.OOMs)-1], a.Last) == 0
 	over := 0 // where the last pass that was seen to its end is
-	for _, r := range found {
-		over = max(over, r.end)
+	if n := len(found); n > 0 {
+		over = found[n-1].end
 	}
 	made, at, looked := int64(0), a.Last, 0
 	for k := len(alive) - 1; k >= max(0, len(alive)-most); k-- {
@@ -62,38 +58,33 @@ func (a *facts) surroundings(event int) (sizes [2]int64) {
 	return sizes
 }
 
-// keptByLayers reports whether a number is one of those that each layer keeps for its
-// backward pass, such as the seed of its attention: others were made between
-// requests of the same sizes.
+// keptByLayers reports whether a number is one of those that each layer keeps for its backward pass, such as the seed of its
+// attention: others were made between requests of the same sizes.
 func (a rootGradients) keptByLayers(born int, earlier []scalarAlive) bool {
 	own := a.surroundings(born)
 	return slices.ContainsFunc(earlier, func(x scalarAlive) bool { return a.surroundings(x.born) == own })
 }
 
-// cutShort drops one that the last failed request cut short, unless it had freed
-// what was there before it rather than made more: a number that a layer keeps for
-// backward goes with all else when the error unwinds.
+// cutShort drops one that the last failed request cut short, unless it had freed what was there before it rather than made
+// more: a number that a layer keeps for backward goes with all else when the error unwinds.
 func (a rootGradients) cutShort(roots []root) []root {
 	if len(a.OOMs) == 0 {
 		return roots
 	}
 	failed := a.OOMs[len(a.OOMs)-1]
 	return slices.DeleteFunc(roots, func(r root) bool {
-		if failed < r.first || r.end < failed {
-			return false
-		}
 		made := int64(0)
 		for i := range a.allocs(r.first, failed) {
 			if a.Freed(a.Timeline.Of[i]) > failed {
 				made++
 			}
 		}
-		return r.released*4 < made
+		return r.first <= failed && failed <= r.end && r.released*4 < made
 	})
 }
 
-// gradual keeps those during which the freeing goes on between allocations: an
-// output that holds a graph until the next one is there frees it in one go.
+// gradual keeps those during which the freeing goes on between allocations: an output that holds a graph until the next one
+// is there frees it in one go.
 func (a rootGradients) gradual(roots []root) []root {
 	const few, least = 8, 6 // frees without an allocation in between; allocations of the smallest backward
 	var out []root
@@ -121,8 +112,8 @@ func (a rootGradients) gradual(roots []root) []root {
 	return out
 }
 
-// proportioned drops those that take many times as long as anything between them: a
-// number that a request makes after its prompt may live through all of its tokens.
+// proportioned drops those that take many times as long as anything between them: a number that a request makes after its
+// prompt may live through all of its tokens.
 func proportioned(roots []root) []root {
 	const times = 12
 	if len(roots) < 2 {
@@ -135,19 +126,15 @@ func proportioned(roots []root) []root {
 	return slices.DeleteFunc(roots, func(r root) bool { return r.end-r.first > times*longest })
 }
 
-// weighty drops all of them where they free next to nothing of what was made before
-// them: masks and positions are worked out around numbers, too, once in every pass.
+// weighty drops all of them where they free next to nothing of what was made before them: masks and positions are worked out
+// around numbers, too, once in every pass.
 func (a rootGradients) weighty(roots []root) []root {
 	const part = 1000
 	var within, all int64 // bytes
 	n := 0
-	for i := 0; i < a.Last && len(roots) > 0; i++ {
-		id := a.Timeline.Of[i]
-		if a.Events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation {
-			continue
-		}
+	for i, id := range a.frees(0, a.Last) {
 		b := a.Born(id)
-		if b < 0 || i-b < shortest {
+		if len(roots) == 0 || b < 0 || i-b < shortest {
 			continue
 		}
 		all += a.Timeline.Requested(id)
@@ -164,20 +151,16 @@ func (a rootGradients) weighty(roots []root) []root {
 	return roots
 }
 
-// mirrored reports whether what is freed during a run goes in the opposite order of
-// its birth, as saved tensors do and caches don't: what the first half of the
-// frees lets go was born after what the second half does. Of what is older than
-// the trace the order isn't known.
+// mirrored reports whether what is freed during a run goes in the opposite order of its birth, as saved tensors do and caches
+// don't: what the first half of the frees lets go was born after what the second half does. Of what is older than the trace
+// the order isn't known.
 func (a rootGradients) mirrored(r root) bool {
 	const several = 8
 	var births []int
 	older := 0
-	for i := r.first; i < r.end; i++ {
-		id := a.Timeline.Of[i]
-		if a.Events.Action[i] != snapshot.FreeRequested || id == timeline.NoAllocation || a.Covered[i] != 0 {
-			continue
-		}
+	for i, id := range a.frees(r.first, r.end) {
 		switch b := a.Born(id); {
+		case a.Covered[i] != 0:
 		case b < 0:
 			older++
 		case b < r.first:

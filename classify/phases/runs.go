@@ -18,9 +18,8 @@ type Run struct {
 	First, End int   // up to but without end
 }
 
-// findRuns cuts the events into runs of equal phase and says for each where the
-// next backward pass is. Two passes with nothing of forward between them are two:
-// the second may be about the gradients of the first.
+// findRuns cuts the events into runs of equal phase and says for each where the next backward pass is. Two passes with
+// nothing of forward between them are two: the second may be about the gradients of the first.
 func (a *Program) findRuns() {
 	a.Runs = nil
 	a.RunOf = pages.Make[int32](a.Last)
@@ -54,8 +53,8 @@ func (a *Program) findRuns() {
 	}
 }
 
-// decided is the signal that told a phase of most events that have it, others than the
-// neighbors of these where there are any.
+// decided is the signal that told a phase of most events that have it, others than the neighbors of these where there are
+// any.
 func decided(hints []said, p meaning.Phase) (by uint8) {
 	var told [16]int
 	for _, h := range hints {
@@ -93,8 +92,7 @@ func (a *Program) IsFused(event int) bool {
 	return a.fused != nil && event >= 0 && event < a.Last && a.fused[event]
 }
 
-// PhaseAt is the phase of an event; what lies before the trace is setup unless
-// the trace begins in the middle of the loop.
+// PhaseAt is the phase of an event; what lies before the trace is setup unless the trace begins in the middle of the loop.
 func (a *Program) PhaseAt(event int) meaning.Phase {
 	if event >= 0 && event < a.Last {
 		return a.Phases[event]
@@ -127,8 +125,7 @@ func (a *Program) Run(event int) int {
 	return int(a.RunOf[event])
 }
 
-// BackwardAfter is the first backward pass at or after a run, nil when there is
-// none.
+// BackwardAfter is the first backward pass at or after a run, nil when there is none.
 func (a *Program) BackwardAfter(r int) *Run {
 	if n := int(a.NextBackward[max(r, 0)]); n < len(a.Runs) {
 		return &a.Runs[n]
@@ -136,8 +133,7 @@ func (a *Program) BackwardAfter(r int) *Run {
 	return nil
 }
 
-// FailedBetween reports whether a request failed between two events: what the
-// error unwinds was cut short.
+// FailedBetween reports whether a request failed between two events: what the error unwinds was cut short.
 func (a *Program) FailedBetween(b, f int) bool {
 	i := sort.SearchInts(a.OOMs, b+1)
 	return i < len(a.OOMs) && a.OOMs[i] <= f

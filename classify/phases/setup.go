@@ -1,9 +1,12 @@
 package phases
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // Setup tells where the loop begins.
@@ -11,12 +14,12 @@ var Setup = &Signal{
 	ID: "setup",
 	Doc: `Everything before the first work of another phase is setup, up to the first batch. With stacks, torch's functions that
 the program calls outside of any module before its first pass belong to it, and the batch is what lines allocate that allocate
-again later; in a recording of one iteration, the last few things that the program's own lines made. A program without a model has
-no loop. Without stacks, the rhythm of lives tells.`,
+again later; in a recording of one iteration, the last few things that the program's own lines made. A program whose stacks show
+no model at all has no loop: all of its work is other. Without stacks, the rhythm of lives tells.`,
 	Find: func(f *facts) (x found) {
 		first := f.Last
-		if f.plain {
-			return found{loop: &first}
+		if noModel(f) {
+			return found{loop: &first, spans: spans{{phase: meaning.OtherPhase, end: f.Last}}}
 		}
 		for i := range f.allocs(0, f.Last) {
 			if h := f.hint(i); h != 0 && h != meaning.HintOf(meaning.Setup) {
@@ -38,8 +41,21 @@ no loop. Without stacks, the rhythm of lives tells.`,
 	},
 }
 
-// pastHelpers passes over torch's functions that a program's setup calls itself, outside
-// of any module.
+// noModel tells programs that from their beginning on neither make nor load weights, run no module and train nothing.
+func noModel(f *facts) bool {
+	older := timeline.AllocationID(f.Timeline.Older())
+	if f.All&frames.UserInner == 0 || f.All&(frames.Weight|frames.InModule) != 0 || int(older) == f.Timeline.Len() {
+		return false
+	}
+	for id := range older {
+		if f.Outlives(id) && f.Timeline.Stack(id) == 0 {
+			return false // it may be one
+		}
+	}
+	return !slices.ContainsFunc(f.hints, func(s said) bool { return s != 0 && !s.hint().Is(meaning.Setup) })
+}
+
+// pastHelpers passes over torch's functions that a program's setup calls itself, outside of any module.
 func pastHelpers(f *facts, first int) int {
 	helper := func(i int) bool {
 		return f.hint(i) == meaning.HintOf(meaning.Forward) &&
@@ -60,39 +76,32 @@ func pastHelpers(f *facts, first int) int {
 	return first
 }
 
-// dataBefore goes back over the first batch: what is allocated right before the
-// first forward, from lines that allocate again later or that a loader runs.
+// dataBefore goes back over the first batch: what is allocated right before the first forward, from lines that allocate again
+// later or that a loader runs.
 func dataBefore(f *facts, first int, isSetup func(int) bool) int {
-	var again []bool // by stack: allocates after first
-	start := first
-	for i := first - 1; i >= 0 && !isSetup(i); i-- {
-		if f.Events.Action[i] != snapshot.Alloc {
-			continue
-		}
-		if again == nil {
-			again = make([]bool, len(f.Stacks))
-			for k := range f.allocs(first+1, f.Last) {
-				again[f.Events.StackOf(k)] = true
+	const few = 4                        // a recording of one iteration: what the program itself made last
+	again := make([]bool, len(f.Stacks)) // by stack: allocates after first
+	for k := range f.allocs(first+1, f.Last) {
+		again[f.Events.StackOf(k)] = true
+	}
+	back := func(most int, loads func(snapshot.StackID) bool) (start int) {
+		start = first
+		for i := first - 1; i >= 0 && most > 0 && !isSetup(i); i-- {
+			if f.Events.Action[i] != snapshot.Alloc {
+				continue
 			}
-		}
-		if !again[f.Events.StackOf(i)] {
-			break
-		}
-		start = i
-	}
-	if start < first {
-		return start
-	}
-	const few = 4 // a recording of one iteration: what the program itself made last
-	for i, n := first-1, 0; i >= 0 && n < few && !isSetup(i); i-- {
-		if f.Events.Action[i] == snapshot.Alloc {
-			if e := f.Stacks[f.Events.StackOf(i)]; e.Marks&frames.UserInner == 0 ||
-				e.Marks&(frames.Weight|frames.InModule|frames.Named) != 0 {
+			if !loads(f.Events.StackOf(i)) {
 				break
 			}
 			start = i
-			n++
+			most--
 		}
+		return start
 	}
-	return start
+	if start := back(first, func(id snapshot.StackID) bool { return again[id] }); start < first {
+		return start
+	}
+	return back(few, func(id snapshot.StackID) bool {
+		return f.Stacks[id].Marks&(frames.UserInner|frames.Weight|frames.InModule|frames.Named) == frames.UserInner
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -50,7 +49,6 @@ const (
 	Stacks       Need = iota // stacks of allocations
 	NoStacks                 // none of them
 	NoFreeStacks             // none of frees
-	OwnLines                 // lines of the program's own on stacks
 	Times                    // when events were
 	Ranges                   // named ranges
 	Unseen                   // no backward pass found so far
@@ -59,13 +57,13 @@ const (
 
 // String is what is needed, in words.
 func (n Need) String() string {
-	return [...]string{"stacks", "a recording without stacks", "frees without stacks", "lines of the program's own on stacks",
-		"times of events", "named ranges", "no backward pass found so far", "a backward pass"}[n]
+	return [...]string{"stacks", "a recording without stacks", "frees without stacks", "times of events", "named ranges",
+		"no backward pass found so far", "a backward pass"}[n]
 }
 
 func (n Need) met(f *facts) bool {
-	return [...]bool{f.Recorded.Allocs, !f.Recorded.Allocs, !f.Recorded.Frees, f.All&frames.UserInner != 0,
-		f.Events.TimeUS != nil, len(f.Windows) > 0, len(f.roots) == 0, f.Trains}[n]
+	return [...]bool{f.Recorded.Allocs, !f.Recorded.Allocs, !f.Recorded.Frees, f.Events.TimeUS != nil, len(f.Windows) > 0,
+		len(f.roots) == 0, f.Trains}[n]
 }
 
 // facts are what signals are asked with: the program, and what those before them found.
@@ -73,9 +71,7 @@ type facts struct {
 	*Program
 	roots    []root                         // backward passes that no stack shows
 	unpacked map[timeline.AllocationID]bool // what flat buffers were made of, and models that went
-	plain    bool                           // there is no model, as far as stacks show
 	stepping []int                          // first events of the windows in which an optimizer steps or clears
-	fill     func(gap) (middle int, before, after meaning.Phase)
 }
 
 // found is what one signal found.
@@ -87,19 +83,17 @@ type found struct {
 	roots    []root                         // besides those so far
 	packed   map[timeline.AllocationID]bool // flat buffers
 	unpacked map[timeline.AllocationID]bool
-	plain    bool                      // there is no model
 	loop     *int                      // first event of the program's loop
 	loads    map[snapshot.StackID]bool // lines that load batches
-	fill     func(gap) (middle int, before, after meaning.Phase)
 
-	ends, starts []int // of steps: an end is the event after the last one
+	starts       []int // of steps
 	checkpointed bool  // what looked like steps are layers that keep one block each
 
 	untrained, waiting [][]meaning.Step
 }
 
-// span is a stretch of events, up to but without end. A phase is only given to events
-// that have none or, in place of another, to those that have that one.
+// span is a stretch of events, up to but without end. A phase is only given to events that have none or, in place of another,
+// to those that have that one.
 type span struct {
 	phase      meaning.Phase
 	first, end int
@@ -118,12 +112,6 @@ func (s *spans) add(first, end int, p meaning.Phase) {
 	} else {
 		*s = append(*s, span{phase: p, first: first, end: end})
 	}
-}
-
-// gap is a stretch of events of which no signal tells the phase, and the phases around it.
-type gap struct {
-	first, end    int
-	before, after meaning.Hint
 }
 
 // said is the hint at an event's phase, and the place in the registry of the signal that gave it.

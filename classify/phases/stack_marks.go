@@ -33,12 +33,7 @@ func judgeStacks(s *snapshot.Snapshot) []StackMarks {
 		f := &s.Frames[i]
 		id := snapshot.FrameID(i)
 		if view.Language(id) == frames.Python {
-			facts[i] = judgePython(s.String(f.Function), s.String(f.File))
-			facts[i].user = view.Owner(id) == frames.User
-			if facts[i].user {
-				facts[i].Marks |= frames.OfProgram(s.String(f.Function))
-			}
-			facts[i].builds = facts[i].user && s.String(f.Function) == "__init__"
+			facts[i] = judgePython(s.String(f.Function), s.String(f.File), view.Owner(id) == frames.User)
 		} else {
 			facts[i].Marks, facts[i].hint = frames.OfNative(s.String(f.Function))
 		}
@@ -59,8 +54,7 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 	for _, f := range stack {
 		fact := &facts[f]
 		m := fact.Marks
-		// The program's own code inside a step is what the step was given to run:
-		// another forward and backward.
+		// The program's own code inside a step is what the step was given to run: another forward and backward.
 		user = user || fact.user
 		closure = closure || user && fact.step
 		if e.Hint == meaning.HintOf(meaning.Optimizer) { // what an optimizer is called from says nothing of its work
@@ -99,9 +93,11 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 	return e
 }
 
-func judgePython(function, file string) frameFact {
-	fact := frameFact{python: true}
-	fact.Marks, fact.hint = frames.OfPython(function, file)
+func judgePython(function, file string, user bool) frameFact {
+	fact := frameFact{python: true, user: user, builds: user && function == "__init__"}
+	if fact.Marks, fact.hint = frames.OfPython(function, file); user {
+		fact.Marks |= frames.OfProgram(function)
+	}
 	file = strings.ReplaceAll(file, `\`, "/")
 	fact.step = function == "step" && strings.Contains(file, "torch/optim/") &&
 		!strings.HasSuffix(file, "torch/optim/optimizer.py")

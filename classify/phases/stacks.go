@@ -19,8 +19,7 @@ type StackFacts struct {
 	named    []said // by event: the phase that its own stack names, used up by Follow
 }
 
-// Gather looks at a device's stacks. It needs no timeline: both may be made at
-// the same time.
+// Gather looks at a device's stacks. It needs no timeline: both may be made at the same time.
 func Gather(s *snapshot.Snapshot, d *snapshot.Device) *StackFacts {
 	v := &StackFacts{Stacks: judgeStacks(s)}
 	for _, e := range v.Stacks {
@@ -35,22 +34,12 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *StackFacts {
 func (v *StackFacts) what(events *snapshot.Events) (r recorded) {
 	most := recorded{true, true, v.All&frames.Native != 0}
 	for i, action := range events.Action {
-		if action != snapshot.Alloc && action != snapshot.FreeRequested {
-			continue
-		}
 		id := events.StackOf(i)
-		if id == 0 {
+		if id == 0 || action != snapshot.Alloc && action != snapshot.FreeRequested {
 			continue
 		}
-		if action == snapshot.Alloc {
-			r.Allocs = true
-		} else {
-			r.Frees = true
-		}
-		if v.Stacks[id].Marks&frames.Native != 0 {
-			r.Native = true
-		}
-		if r == most {
+		r.Allocs, r.Frees = r.Allocs || action == snapshot.Alloc, r.Frees || action != snapshot.Alloc
+		if r.Native = r.Native || v.Stacks[id].Marks&frames.Native != 0; r == most {
 			break
 		}
 	}

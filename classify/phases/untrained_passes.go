@@ -24,9 +24,8 @@ const untrainedPasses = 3
 
 type untrained struct{ *facts }
 
-// find finds the stretches in which forward passes follow each other and no backward pass
-// does, and cuts them into their iterations. A pass that is trained on tells how much one
-// makes: less is a layer.
+// find finds the stretches in which forward passes follow each other and no backward pass does, and cuts them into their
+// iterations. A pass that is trained on tells how much one makes: less is a layer.
 func (a untrained) find() (x found) {
 	stretches := a.betweenUpdates()
 	var made []int // by trained pass: allocations
@@ -76,8 +75,8 @@ func (a untrained) find() (x found) {
 	return x
 }
 
-// inFlight reports whether backward passes come to what a stretch made later: of
-// the micro-batches in a pipeline, several are on their way at a time.
+// inFlight reports whether backward passes come to what a stretch made later: of the micro-batches in a pipeline, several are
+// on their way at a time.
 func (a untrained) inFlight(s stretch) bool {
 	kept, used := 0, 0
 	for i := range a.allocs(s.first, s.end) {
@@ -92,8 +91,8 @@ func (a untrained) inFlight(s stretch) bool {
 	return used*2 > kept && used*4 >= s.allocs
 }
 
-// asLong is where the last of some iterations ends: after as many allocations as
-// the one before had, for the program may go on with something else.
+// asLong is where the last of some iterations ends: after as many allocations as the one before had, for the program may go
+// on with something else.
 func (a untrained) asLong(starts []int, end int) int {
 	n := len(starts)
 	made := a.made(starts[n-2], starts[n-1])
@@ -141,8 +140,7 @@ func (a untrained) betweenUpdates() (out []stretch) {
 	return out
 }
 
-// UntrainedEnd is the last event of the pass that an event lies in where that
-// isn't trained on, else the last of all.
+// UntrainedEnd is the last event of the pass that an event lies in where that isn't trained on, else the last of all.
 func (a *Program) UntrainedEnd(event int) int {
 	if s := a.UntrainedAt(event); s != nil {
 		return s.LastEvent

@@ -76,8 +76,7 @@ func (a weightsAgain) find() []root {
 	return out
 }
 
-// trainedSizes are the sizes of what optimizers made in their steps and kept: of
-// the weights that they train.
+// trainedSizes are the sizes of what optimizers made in their steps and kept: of the weights that they train.
 func (a weightsAgain) trainedSizes(least int64) map[int64]bool {
 	out := map[int64]bool{}
 	for id := a.Timeline.Older(); id < a.Timeline.Len(); id++ {
