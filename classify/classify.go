@@ -18,6 +18,7 @@
 package classify
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/vramscope/vramscope/classify/leaks"
@@ -34,7 +35,7 @@ import (
 type Options struct {
 	Labels   []meaning.Label
 	Tensors  []names.Tensor // the model's, in the order in which it lists them
-	Without  []string       // ids of rules that aren't asked
+	Without  []string       // ids of rules, and of signals of phases, that aren't asked
 	Evidence *Evidence      // of the device, used up by New; nil: New gathers it
 }
 
@@ -69,20 +70,20 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 	return &Evidence{stacks: phases.Gather(s, d)}
 }
 
-// Follow looks at births and deaths, too: phases, steps and what rules ask
-// for. The timeline may be one that was only begun.
-func (g *Evidence) Follow(t *timeline.Timeline) {
-	g.facts, g.claims = prepare(phases.Follow(t, g.stacks))
+// Follow looks at births and deaths, too: phases and steps, without some of the signals
+// that tell them, and what rules ask for. The timeline may be one that was only begun.
+func (g *Evidence) Follow(t *timeline.Timeline, without ...string) {
+	g.facts, g.claims = prepare(phases.Follow(t, g.stacks, without...))
 }
 
 // New classifies the allocations of a timeline.
 func New(t *timeline.Timeline, o Options) *Classification {
 	g := o.Evidence
-	if g == nil {
+	if g == nil || slices.ContainsFunc(o.Without, phases.Known) { // it may have been followed with them
 		g = Gather(t.Snapshot, t.Device)
 	}
 	if g.facts == nil {
-		g.Follow(t)
+		g.Follow(t, o.Without...)
 	}
 	decide(g.facts, g.claims, o)
 	return &Classification{Result: g.facts.Result}

@@ -176,6 +176,7 @@ type Event struct {
 	Stream     uint64           `json:"stream"`
 	Pool       string           `json:"pool"`
 	Phase      *string          `json:"phase"`
+	RestsOn    []Resting        `json:"phases_rest_on"`
 	Step       *int             `json:"step"`
 	Allocation *Brief           `json:"allocation"`
 	OOM        *int             `json:"oom"` // index into the failed requests
@@ -192,6 +193,13 @@ type Event struct {
 	InternalMetadata *string `json:"internal_metadata"`
 	CompileContext   *string `json:"compile_context"`
 	ForwardStack     []Frame `json:"forward_stack"`
+}
+
+// Resting is a signal of phases, and what it told.
+type Resting struct {
+	Signal *string  `json:"signal"` // nil: rules told
+	Phases []string `json:"phases"`
+	Reason string   `json:"reason"`
 }
 
 // Entry is an entry of the trace in a list.
@@ -271,6 +279,7 @@ type Rule struct {
 // Step is a step of the report, and what it made.
 type Step struct {
 	report.Step
+	RestsOn    []Resting        `json:"phases_rest_on"`
 	PeakEvent  int              `json:"peak_event"`
 	Categories map[string]int64 `json:"categories_at_its_peak"`
 	Start      int64            `json:"allocated_before_bytes"`

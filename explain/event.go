@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -22,6 +23,10 @@ func (a *asking) event(text string) error {
 	x := &Event{Event: n, Action: s.ActionName(e.Action[n]), Address: e.Address[n], Bytes: e.Size[n], Micros: micros(e, n),
 		Stream: s.Streams[e.StreamOf(n)], Pool: poolText(s, e.PoolOf(n)), Around: []Entry{}}
 	x.Phase, x.Step = a.spot(n)
+	x.RestsOn = []Resting{}
+	if span, _ := a.Classes.SpanAt(n); span != nil {
+		x.RestsOn = restsOn([]classify.PhaseSpan{*span})
+	}
 	x.Stack, x.StackRest = a.stack(e.StackOf(n))
 	x.ForwardStack, _ = a.stack(e.ForwardStackOf(n))
 	x.UserMetadata = textOrNil(clip(s.String(e.MetadataOf(n))))

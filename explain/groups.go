@@ -359,6 +359,7 @@ func (a *asking) step(text string) error {
 		x.Phases = append(x.Phases, report.Phase{Phase: p.Phase.String(), FirstEvent: p.FirstEvent, LastEvent: p.LastEvent})
 	}
 	x.Phases, _ = first(x.Phases, 4*maxBriefs)
+	x.RestsOn = restsOn(s.Phases)
 	a.walk(x)
 	last := s.LastEvent
 	if i+1 < len(steps) {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -108,23 +110,31 @@ func (a *asking) neighbors(address uint64, event int, moment string, but timelin
 
 // spot is the phase and the step that an event lies in.
 func (a *asking) spot(event int) (phase *string, step *int) {
-	for i := range a.Classes.Steps {
-		s := &a.Classes.Steps[i]
-		if event < s.FirstEvent || event > s.LastEvent {
-			continue
-		}
-		step = &s.Number
-		for _, p := range s.Phases {
-			if p.FirstEvent <= event && event <= p.LastEvent {
-				return new(p.Phase.String()), step
-			}
-		}
-		return nil, step
+	span, in := a.Classes.SpanAt(event)
+	if span != nil {
+		phase = new(span.Phase.String())
 	}
-	for _, p := range a.Classes.Before {
-		if p.FirstEvent <= event && event <= p.LastEvent {
-			return new(p.Phase.String()), nil
+	if in != nil {
+		step = &in.Number
+	}
+	return phase, step
+}
+
+// restsOn are the signals that told the phases of some spans, in the order of the spans.
+func restsOn(spans []classify.PhaseSpan) []Resting {
+	out := []Resting{}
+	for _, p := range spans {
+		x := Resting{Reason: "Rules that look at what memory holds told it: a cache that grows, a loss that failed."}
+		if s := phases.SignalOf(p.By); s != nil {
+			x.Signal, x.Reason = &s.ID, s.Reason()
+		}
+		k := slices.IndexFunc(out, func(y Resting) bool { return or(x.Signal) == or(y.Signal) })
+		if k < 0 {
+			k, out = len(out), append(out, x)
+		}
+		if word := p.Phase.String(); !slices.Contains(out[k].Phases, word) {
+			out[k].Phases = append(out[k].Phases, word)
 		}
 	}
-	return nil, nil
+	return out
 }

@@ -168,6 +168,21 @@ type Result struct {
 	Untrained [][]Step
 }
 
+// SpanAt is the run of equal phase that an event lies in, with its step; nil where there is none.
+func (c *Result) SpanAt(event int) (*PhaseSpan, *Step) {
+	in, step := c.Before, (*Step)(nil)
+	if i := sort.Search(len(c.Steps), func(i int) bool { return c.Steps[i].FirstEvent > event }); i > 0 {
+		step = &c.Steps[i-1]
+		in = step.Phases
+	}
+	for i := range in {
+		if in[i].FirstEvent <= event && event <= in[i].LastEvent {
+			return &in[i], step
+		}
+	}
+	return nil, step
+}
+
 // UntrainedAt is the pass that an event lies in where that is one of Untrained, else nil.
 func (c *Result) UntrainedAt(event int) *Step {
 	i := sort.Search(len(c.Untrained), func(i int) bool { return c.Untrained[i][0].FirstEvent > event })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
@@ -24,15 +25,15 @@ func (n *naming) flags(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&n.paths, "labels", nil,
 		"a labels `FILE` that says what memory holds; SNAPSHOT.labels.json is found by itself (repeatable)")
 	cmd.Flags().StringArrayVar(&n.names.Without, "without", nil,
-		"classify without the `RULE` of doc/classification.md (repeatable)")
+		"classify without the rule or signal with this `ID` of doc/classification.md (repeatable)")
 	_ = cmd.Flags().MarkHidden("without") // it is there
 }
 
 // read reads the labels that were named and those that lie beside the snapshots.
 func (n *naming) read(snapshots []string) error {
 	for _, id := range n.names.Without {
-		if !slices.ContainsFunc(classify.Rules(), func(r *rules.Rule) bool { return r.ID == id }) {
-			return fmt.Errorf("--without %.60q: doc/classification.md has no such rule", id)
+		if !phases.Known(id) && !slices.ContainsFunc(classify.Rules(), func(r *rules.Rule) bool { return r.ID == id }) {
+			return fmt.Errorf("--without %.60q: doc/classification.md has no such rule or signal", id)
 		}
 	}
 	return n.names.Labels(append(append([]string(nil), n.paths...), open.LabelsBeside(snapshots)...)...)

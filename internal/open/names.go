@@ -24,7 +24,7 @@ import (
 
 // Names are what names allocations: labels files, and the model's tensors.
 type Names struct {
-	Without []string // ids of rules that no allocation is classified by
+	Without []string // ids of rules, and of signals of phases, that nothing is classified by
 
 	files   []*labels.File
 	tensors []classify.Tensor

@@ -275,6 +275,7 @@ func (s *explained) event(x *explain.Event) {
 		t.add(mark, units.Count(e.Event), Plain(e.Action), units.Bytes(e.Bytes), what+e.At)
 	}
 	s.add(Part{Heading: "Around it", Level: 4, Table: t})
+	s.resting("Its phase rests on", x.RestsOn)
 	s.facts("", []Fact{{"user metadata", text(x.UserMetadata)}, {"PyTorch's", text(x.InternalMetadata)},
 		{"compiled", text(x.CompileContext)}})
 	s.stack("Stack, innermost first", x.Stack, x.StackRest)
@@ -370,11 +371,25 @@ func (s *explained) step(x *explain.Step) {
 		{"allocated", fmt.Sprintf("%s before it, %s at its peak, %s after it", units.Bytes(x.Start),
 			units.Bytes(x.PeakAllocatedBytes), units.Bytes(x.End))},
 		{"events by phase", strings.Join(parts, ", ")}})
+	s.resting("Its phases rest on", x.RestsOn)
 	s.held("Held at its peak", x.Categories)
 	s.group("What it made", &x.Made, false)
 	if x.Survivors.Allocations > 0 {
 		s.group("What of that outlives the next step's end", &x.Survivors, true)
 	}
+}
+
+// resting lists the signals that told phases, and why.
+func (s *explained) resting(heading string, signals []explain.Resting) {
+	var facts []Fact
+	for _, x := range signals {
+		name := "rules"
+		if x.Signal != nil {
+			name = *x.Signal
+		}
+		facts = append(facts, Fact{name, Plain(strings.Join(x.Phases, ", ")) + ": " + x.Reason})
+	}
+	s.facts(heading, facts)
 }
 
 // asks lists the questions that follow.

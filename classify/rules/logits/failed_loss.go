@@ -25,10 +25,10 @@ func TellFailedLoss(a *rules.Facts) {
 	if !ok || k < 0 || s.Phases[k].Phase != meaning.Forward || s.Phases[k].FirstEvent >= root {
 		return
 	}
-	p := s.Phases[k]
+	p, before := s.Phases[k], s.Phases[k]
+	before.LastEvent = root - 1
 	over := min(a.Freed(a.Timeline.Of[root])-1, p.LastEvent)
-	cut := []meaning.PhaseSpan{{Phase: meaning.Forward, FirstEvent: p.FirstEvent, LastEvent: root - 1}, {Phase: meaning.Backward,
-		FirstEvent: root, LastEvent: over}}
+	cut := []meaning.PhaseSpan{before, {Phase: meaning.Backward, FirstEvent: root, LastEvent: over}}
 	if over < p.LastEvent {
 		// an error is no pass
 		cut = append(cut, meaning.PhaseSpan{Phase: meaning.OtherPhase, FirstEvent: over + 1, LastEvent: p.LastEvent})

@@ -41,17 +41,23 @@ func lines(text string) string {
 	return b.String() + "\n"
 }
 
-// Keep compares the part of a document behind a line with what it should be, or, to
-// update, writes that.
+// made begins the lines of documents behind which tests keep them.
+const made = "<!-- From here on made from"
+
+// Keep compares the part of a document behind a line, up to the next one of its kind, with
+// what it should be, or, to update, writes that.
 func Keep(t *testing.T, name, line, text string, update bool) {
 	t.Helper()
 	old, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, _, found := strings.Cut(string(old), line)
+	head, rest, found := strings.Cut(string(old), line)
 	if !found {
 		t.Fatalf("%s: no line %q", name, line)
+	}
+	if i := strings.Index(rest, made); i >= 0 {
+		text += "\n" + rest[i:]
 	}
 	switch text = head + line + text; {
 	case !update && text != string(old):
