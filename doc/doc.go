@@ -13,12 +13,12 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// rules begins the part of classification.md that is made from the rules.
-const rules = "<!-- From here on made from the rules"
+// made begins the parts of classification.md that are made from the signals of phases and from the rules.
+const made = "<!-- From here on made from the"
 
 // Topics are what can be looked up, those that reports name first.
 func Topics() []string {
-	topics := []string{"findings", "categories", "rules", "json"}
+	topics := []string{"findings", "categories", "rules", "json", "signals"}
 	entries, err := files.ReadDir(".")
 	if err != nil {
 		panic(err) // they are part of the program
@@ -38,12 +38,13 @@ func Topic(name, word string) (string, error) {
 		return "", fmt.Errorf("no topic %q: there are %s", name, strings.Join(Topics(), ", "))
 	}
 	text := ""
-	switch before, after, _ := strings.Cut(read("classification"), rules); name {
+	switch parts := strings.Split(read("classification"), made); name {
 	case "categories":
-		text = before
+		text = parts[0]
+	case "signals":
+		text = "# Signals\n\nEach is one way to tell what a program was doing. The first that speaks of an event decides.\n" + body(parts[1])
 	case "rules":
-		_, after, _ = strings.Cut(after, "\n")
-		text = "# Rules\n\nEach is one reason to say what an allocation is for. The surest claim decides.\n" + after
+		text = "# Rules\n\nEach is one reason to say what an allocation is for. The surest claim decides.\n" + body(parts[2])
 	default:
 		text = read(name)
 	}
@@ -54,6 +55,12 @@ func Topic(name, word string) (string, error) {
 		return found, nil
 	}
 	return "", fmt.Errorf("nothing about %q among %s: there are %s", word, name, strings.Join(headings(text), ", "))
+}
+
+// body is a text without its first line.
+func body(text string) string {
+	_, text, _ = strings.Cut(text, "\n")
+	return text
 }
 
 func read(name string) string {

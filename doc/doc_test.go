@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/doc"
 	"github.com/vramscope/vramscope/report"
@@ -34,13 +35,18 @@ func TestTopics(t *testing.T) {
 			t.Errorf("%s: %s", r.ID, text)
 		}
 	}
+	for _, s := range phases.Signals() {
+		if text := ask("signals", s.ID); !strings.HasPrefix(text, "### `"+s.ID+"`\n") || strings.Count(text, "###") != 1 {
+			t.Errorf("%s: %s", s.ID, text)
+		}
+	}
 	for _, c := range report.Categories {
 		ask("categories", c)
 	}
 	ask("json", "A report")
 	for _, topic := range doc.Topics() {
 		text, err := doc.Topic(topic, "")
-		if err != nil || !strings.HasPrefix(text, "# ") || strings.Contains(text, "<!--") && topic == "rules" {
+		if err != nil || !strings.HasPrefix(text, "# ") || strings.Contains(text, "<!--") && (topic == "rules" || topic == "signals") {
 			t.Errorf("%s: %v, %.60s", topic, err, text)
 		}
 	}
