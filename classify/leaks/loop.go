@@ -218,5 +218,5 @@ func (l *loop) mayBeLayers(kept []timeline.AllocationID) bool {
 			allocs, sizes = append(allocs, i), append(sizes, events.Size[i])
 		}
 	}
-	return broken && len(allocs) <= few && len(phases.RunsThatRecur(allocs, sizes)) < 3
+	return broken && len(allocs) <= few && len(phases.RecurringRuns(allocs, sizes)) < 3
 }

@@ -120,6 +120,7 @@ var cases = []struct {
 		p.weights(12*mib, 20*mib)
 		p.within("Optimizer.step#LBFGS.step", func() {
 			for range 2 {
+				p.alloc(mib, "train.py:30 main")
 				p.within("Optimizer.zero_grad#LBFGS.zero_grad", func() { p.alloc(mib, other, step, mine) })
 				p.backward(p.forward(2))
 				p.alloc(mib, other)
@@ -127,10 +128,12 @@ var cases = []struct {
 		})
 		p.alloc(mib, other)
 	},
-		"setup/frames 2, zero_grad/named-ranges 1, forward/frames 8, backward/frames 13, optimizer/closures 1, " +
-			"zero_grad/named-ranges 1, forward/frames 8, backward/frames 13, optimizer/closures 1, other/neighbors 1",
-		"setup/frames 2, zero_grad/named-ranges 1, forward/frames 8, backward/frames 13, other/neighbors 1, " +
-			"zero_grad/named-ranges 1, forward/frames 8, backward/frames 13, other/neighbors 2"},
+		"setup/frames 2, data/loaded-batches 1, zero_grad/named-ranges 1, forward/frames 8, backward/frames 13, " +
+			"optimizer/closures 2, zero_grad/named-ranges 1, forward/frames 8, backward/frames 13, " +
+			"optimizer/closures 1, other/neighbors 1",
+		"setup/frames 2, data/loaded-batches 1, zero_grad/named-ranges 1, forward/frames 8, backward/frames 13, " +
+			"other/neighbors 1, data/loaded-batches 1, zero_grad/named-ranges 1, forward/frames 8, backward/frames 13, " +
+			"other/neighbors 2"},
 	{"closures", "the closure only clears gradients", false, func(p *tape) {
 		p.weights(12*mib, 20*mib)
 		p.within("Optimizer.step#SGD.step", func() {

@@ -172,36 +172,37 @@ func TestSteps(t *testing.T) {
 		want         []int
 		without      []int // the signal; nil: the same
 	}{
-		{"optimizer-steps", "each its own", false, func(p *tape) { p.loop(3) }, []int{2, 74, 146}, nil},
-		{"optimizer-steps", "without ranges by their work", false, func(p *tape) {
+		{"updates", "each its own", false, func(p *tape) { p.loop(3) }, []int{2, 74, 146}, nil},
+		{"updates", "without ranges by their work", false, func(p *tape) {
 			p.loop(3)
 			p.ranges = nil
 		}, []int{2, 74, 146}, nil},
-		{"optimizer-steps", "two take turns", false, adversaries(20*mib, 28*mib), []int{2, 93, 184, 275}, []int{3, 39, 93, 130, 184, 221, 275, 312}},
-		{"optimizer-steps", "one, whose passes take turns", false, adversaries(20*mib, 20*mib), []int{3, 39, 93, 130, 184, 221, 275, 312}, nil},
-		{"optimizer-steps", "within the backward pass", true, func(p *tape) {
+		{"updates", "two take turns", false, adversaries(20*mib, 28*mib), []int{2, 93, 184, 275}, nil},
+		{"updates", "one, whose passes take turns", false, adversaries(20*mib, 20*mib), []int{3, 39, 93, 130, 184, 221, 275, 312},
+			[]int{2, 93, 184, 275}},
+		{"updates", "within the backward pass", true, func(p *tape) {
 			fusing(5, 0)(p)
 			fusing(5, 0)(p)
-		}, []int{6, 75}, nil},
-		{"backward-ends", "nothing steps", false, func(p *tape) {
+		}, []int{6, 75}, []int{6}},
+		{"updates", "no optimizer steps", false, func(p *tape) {
 			for range 3 {
 				p.alloc(mib, mine)
 				p.backward(p.forward(3), 20*mib)
 			}
 		}, []int{2, 34, 66}, nil},
-		{"batch-starts", "each pass has a batch", false, func(p *tape) {
+		{"forward-loops", "each pass has a batch", false, func(p *tape) {
 			for range 3 {
 				pass(p, 3*mib, 4*mib, 5*mib)
 			}
-		}, []int{2, 23, 44}, nil},
-		{"batch-starts", "each batch comes in pieces", false, func(p *tape) {
+		}, []int{2, 23, 44}, []int{2}},
+		{"forward-loops", "each batch comes in pieces", false, func(p *tape) {
 			for range 2 {
 				p.times(2, mib, mine)
 				pass(p, 3*mib, 4*mib, 5*mib)
 			}
 		}, []int{2, 25}, []int{2}},
-		{"batch-starts", "nothing but batches", false, func(p *tape) { p.times(7, mib, mine) }, []int{5, 6, 7, 8}, nil},
-		{"recurring-runs", "the first line of a pass", false, func(p *tape) {
+		{"forward-loops", "nothing but batches", false, func(p *tape) { p.times(7, mib, mine) }, []int{5, 6, 7, 8}, []int{5}},
+		{"forward-loops", "the first line of a pass", false, func(p *tape) {
 			for range 4 {
 				p.free(p.alloc(mib, "site-packages/torch/nn/modules/sparse.py:1 forward", module, mine))
 				for range 3 {
@@ -209,7 +210,7 @@ func TestSteps(t *testing.T) {
 				}
 			}
 		}, []int{2, 14, 26, 38}, []int{2}},
-		{"recurring-runs", "only deeper modules recur: layers", false, func(p *tape) {
+		{"forward-loops", "only deeper modules recur: layers", false, func(p *tape) {
 			for k := range 4 {
 				p.alloc(mib, linear, module, module, mine)
 				for i := range 4 {
@@ -217,7 +218,7 @@ func TestSteps(t *testing.T) {
 				}
 			}
 		}, []int{2}, nil},
-		{"recurring-runs", "sizes", true, func(p *tape) {
+		{"forward-loops", "sizes", true, func(p *tape) {
 			p.weights(12*mib, 20*mib)
 			for range 4 {
 				for _, n := range []int64{1, 9, 2, 8, 3, 7, 4, 6} {
@@ -227,14 +228,14 @@ func TestSteps(t *testing.T) {
 				}
 			}
 		}, []int{4, 52, 100, 148}, []int{4}},
-		{"recurring-runs", "lives, where batches of two sizes take turns", true, func(p *tape) {
+		{"forward-loops", "lives, where batches of two sizes take turns", true, func(p *tape) {
 			p.weights(12*mib, 20*mib)
 			for k := range int64(8) {
 				ids := p.times(8, (1+k*k)*mib)
 				p.free(ids[1], ids[0], ids[3], ids[2], ids[7], ids[5], ids[6], ids[4])
 			}
 		}, []int{4, 28, 52, 76, 100, 124, 148, 172}, []int{4}},
-		{"recurring-runs", "layers that keep what they make", true, func(p *tape) {
+		{"forward-loops", "layers that keep what they make", true, func(p *tape) {
 			p.weights(12*mib, 20*mib)
 			id := p.alloc(mib)
 			p.times(4, 30*mib)

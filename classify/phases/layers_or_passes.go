@@ -44,7 +44,7 @@ func layersOfOne(a *Program, starts []int, l *Layers) bool {
 		if len(allocs) > few && !unlike {
 			return false
 		}
-		if k == n/2 && (len(RunsThatRecur(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, l.groups))) {
+		if k == n/2 && (len(RecurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, l.groups))) {
 			return false
 		}
 		keeping, ones = keeping+AsInt(kept*2 >= peak && kept > 0), ones+AsInt(blocks == 1)
@@ -89,7 +89,7 @@ func (a *Program) LayersOfModel() (l Layers) {
 			l.weights[a.Events.Size[i]] = true
 		}
 	}
-	groups := RunsThatRecur(allocs, sizes)
+	groups := RecurringRuns(allocs, sizes)
 	l.groups, l.Most = len(groups), mostWithin(allocs, groups)
 	return l
 }

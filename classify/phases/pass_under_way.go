@@ -13,20 +13,18 @@ var PassUnderWay = &Signal{
 too: the recording begins in the middle of a backward pass. Without any other pass or step to compare with, it must last nearly to
 the end of the recording.`,
 	Needs: []Need{NoStacks},
-	Find:  func(f *facts) found { return found{roots: passUnderWay{f}.find()} },
+	Find:  func(f *facts) found { return found{roots: passUnderWay(f)} },
 }
 
-type passUnderWay struct{ *facts }
-
-// find gives that pass, before all others.
+// passUnderWay gives that pass, before all others.
 //
 // complexity: every condition is another way in which the beginning is no backward pass
-func (a passUnderWay) find() []root {
+func passUnderWay(a *facts) []root {
 	const (
 		few, least = 8, 8 // frees without an allocation in between; freed blocks of the shortest rest
 		near       = 64   // events
 	)
-	gradients := a.gradientKinds()
+	gradients := gradientKinds(a)
 	limit := a.Last
 	if len(a.roots) > 0 {
 		limit = a.roots[0].first
@@ -71,8 +69,11 @@ func (a passUnderWay) find() []root {
 	if len(a.roots)+steps == 0 && (a.Last-end)*16 > a.Last {
 		return nil // nothing says that there are any, unless it is all that is recorded
 	}
-	for i := end; i < min(end+near, limit); i++ {
-		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation && a.Born(id) < 0 {
+	for i, id := range a.frees(end, limit) {
+		if i >= end+near {
+			break
+		}
+		if a.Born(id) < 0 {
 			if end = i; a.Timeline.Requested(id) <= Scalar {
 				break
 			}
@@ -82,12 +83,12 @@ func (a passUnderWay) find() []root {
 }
 
 // gradientKinds are the sizes of what backward passes leave; of what is there throughout, when they leave next to nothing.
-func (a passUnderWay) gradientKinds() map[int64]bool {
+func gradientKinds(a *facts) map[int64]bool {
 	const large, some = 4096, 3
 	out := map[int64]bool{}
 	for _, r := range a.roots {
-		for i := r.first; i < r.end; i++ {
-			if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && n >= large && a.Freed(a.Timeline.Of[i]) > r.end {
+		for i := range a.allocs(r.first, r.end) {
+			if n := a.Events.Size[i]; n >= large && a.Freed(a.Timeline.Of[i]) > r.end {
 				out[n] = true
 			}
 		}

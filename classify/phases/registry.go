@@ -19,10 +19,8 @@ var registry = []*Signal{
 	FreesWithoutStacks,
 	Neighbors,
 
-	OptimizerSteps,
-	BackwardEnds,
-	BatchStarts,
-	RecurringRuns,
+	Updates,
+	ForwardLoops,
 
 	UntrainedPasses,
 }

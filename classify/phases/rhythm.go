@@ -70,10 +70,8 @@ func (a rhythm) tickAfter(from, to int) (first, end int) {
 			continue
 		}
 		if end < 0 {
-			first, end = w.first, w.end
-			continue
-		}
-		if a.made(end, w.first) > hardly {
+			first = w.first
+		} else if a.made(end, w.first) > hardly {
 			break
 		}
 		end = max(end, w.end)
@@ -137,7 +135,9 @@ func (a rhythm) start() int {
 	best, score, at := 0, 0, len(one)
 	stays := map[int64]bool{}
 	for _, i := range one {
-		stays[a.Events.Size[i]] = stays[a.Events.Size[i]] || a.Outlives(a.Timeline.Of[i])
+		if a.Outlives(a.Timeline.Of[i]) {
+			stays[a.Events.Size[i]] = true
+		}
 	}
 	limit := a.roots[min(3, len(a.roots)-1)].end // an iteration may have several backward passes
 	for k := len(one) - 1; k >= 0; k-- {
@@ -199,20 +199,16 @@ func (a rhythm) allocsBefore(event, from int) []int {
 // buffer for all: a weight of a module that is brought to another memory format or type, or packed.
 func (a *facts) castAway(id timeline.AllocationID) bool {
 	const near = 4 // events
-	if len(a.unpacked) > 0 && a.unpacked[id] {
-		return true
-	}
 	f, n := a.Freed(id), a.Timeline.Requested(id)
-	if f >= a.Last {
-		return false
+	if f >= a.Last || a.unpacked[id] {
+		return a.unpacked[id]
 	}
-	for i := f - 1; i >= max(0, f-near); i-- {
-		if a.Events.Action[i] == snapshot.Alloc {
-			m := a.Events.Size[i]
-			return (m == n || m*2 == n || n*2 == m) && (a.Outlives(a.Timeline.Of[i]) || a.unpacked[a.Timeline.Of[i]])
-		}
+	cast := false
+	for i := range a.allocs(max(0, f-near), f) {
+		m := a.Events.Size[i]
+		cast = (m == n || m*2 == n || n*2 == m) && (a.Outlives(a.Timeline.Of[i]) || a.unpacked[a.Timeline.Of[i]])
 	}
-	return false
+	return cast
 }
 
 // firstShortLived is the first allocation that is freed again but not at once, nor for the same in another type; or what a

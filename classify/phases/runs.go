@@ -37,19 +37,18 @@ func (a *Program) findRuns() {
 		a.Trains = a.Trains || p == meaning.Backward
 		i = j
 	}
-	a.NextBackward = make([]int32, len(a.Runs)+1)
-	a.NextBackward[len(a.Runs)] = int32(len(a.Runs))
-	a.NextOptimizer = make([]int32, len(a.Runs))
-	next := len(a.Runs)
-	for r := len(a.Runs) - 1; r >= 0; r-- {
-		if r+1 < len(a.Runs) && a.Runs[r+1].Phase == meaning.Optimizer {
-			next = r + 1
-		}
-		a.NextBackward[r] = a.NextBackward[r+1]
-		if a.Runs[r].Phase == meaning.Backward {
+	n := len(a.Runs)
+	a.NextBackward, a.NextOptimizer = make([]int32, n+1), make([]int32, n)
+	a.NextBackward[n] = int32(n)
+	step := n
+	for r := n - 1; r >= 0; r-- {
+		a.NextBackward[r], a.NextOptimizer[r] = a.NextBackward[r+1], int32(step)
+		switch a.Runs[r].Phase {
+		case meaning.Backward:
 			a.NextBackward[r] = int32(r)
+		case meaning.Optimizer:
+			step = r
 		}
-		a.NextOptimizer[r] = int32(next)
 	}
 }
 

@@ -15,15 +15,13 @@ var WeightsAgain = &Signal{
 that free nothing of what forward saved, because the graph is retained or the program still holds what was saved. Weights are what
 was made before the loop and stays, or what optimizers keep state of; one of the passes must leave its gradients.`,
 	Needs: []Need{NoStacks, Unseen},
-	Find:  func(f *facts) found { return found{roots: weightsAgain{f}.find()} },
+	Find:  func(f *facts) found { return found{roots: weightsAgain(f)} },
 }
 
-type weightsAgain struct{ *facts }
-
-// find gives the shortest such lives of scalars.
+// weightsAgain gives the shortest such lives of scalars.
 //
 // complexity: one search from the end, bounded in several ways
-func (a weightsAgain) find() []root {
+func weightsAgain(a *facts) []root {
 	const large, most = 4096, 1000
 	start := a.firstShortLived()
 	weights := map[int64]bool{}
@@ -32,12 +30,12 @@ func (a weightsAgain) find() []root {
 			weights[a.Timeline.Requested(id)] = true
 		}
 	}
-	if trained := a.trainedSizes(large); len(trained) > 1 {
+	if trained := trainedSizes(a, large); len(trained) > 1 {
 		weights = trained
 	} else if len(weights) < 3 {
 		return nil
 	}
-	layers := a.ofLayers()
+	layers := ofLayers(a)
 	var out []root
 	kept := false                                          // one of the passes leaves gradients
 	tried, budget := 0, 32*a.Last                          // events looked at
@@ -77,7 +75,7 @@ func (a weightsAgain) find() []root {
 }
 
 // trainedSizes are the sizes of what optimizers made in their steps and kept: of the weights that they train.
-func (a weightsAgain) trainedSizes(least int64) map[int64]bool {
+func trainedSizes(a *facts, least int64) map[int64]bool {
 	out := map[int64]bool{}
 	for id := a.Timeline.Older(); id < a.Timeline.Len(); id++ {
 		id := timeline.AllocationID(id)
@@ -90,7 +88,7 @@ func (a weightsAgain) trainedSizes(least int64) map[int64]bool {
 }
 
 // ofLayers finds the surroundings of numbers of which several are there at a time.
-func (a weightsAgain) ofLayers() map[[2]int64]bool {
+func ofLayers(a *facts) map[[2]int64]bool {
 	ends, several := map[[2]int64]int{}, map[[2]int64]bool{}
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
 		if b, f := a.Born(id), a.Freed(id); a.Timeline.Requested(id) <= Scalar && f-b >= shortest && f < a.Last {

@@ -1,36 +1,50 @@
 package phases
 
 import (
+	"slices"
 	"sort"
 
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// RecurringRuns tells iterations by what comes back in each.
-var RecurringRuns = &Signal{
-	ID: "recurring-runs",
-	Doc: `A step begins where what happens once in each comes back: the first line of a pass, or without stacks a run of sizes, or,
-if batches of a few sizes take turns, of lives. Of what recurs, that which lies farthest and most evenly apart counts. The layers of
-a single pass recur, too: they are no steps where only deeper modules recur or, without stacks, where they keep what they made or
-nothing comes back within each.`,
+// ForwardLoops tells where iterations begin that only run forward.
+var ForwardLoops = &Signal{
+	ID: "forward-loops",
+	Doc: `A step of a loop that only runs forward begins where a batch is loaded after the one before was used, else where what
+happens once in each comes back. That is the first line of a pass, or without stacks a run of sizes, or, if batches of a few sizes
+take turns, of lives; of what recurs, that which lies farthest and most evenly apart counts. The layers of a single pass recur, too:
+they are no steps where only deeper modules recur or, without stacks, where they keep what they made or nothing comes back within each.`,
 	Tells: Steps,
-	Find: func(f *facts) found {
+	Find: func(f *facts) (x found) {
+		used := true // by a forward pass: what is loaded in pieces is one batch
+		for i := f.Loop; i < f.Last; i++ {
+			switch f.Phases[i] {
+			case meaning.Forward, meaning.Generate:
+				used = true
+			case meaning.Data:
+				if used && (i == f.Loop || f.Phases[i-1] != meaning.Data) && f.Events.Action[i] == snapshot.Alloc {
+					x.starts = append(x.starts, i)
+					used = false
+				}
+			}
+		}
+		if len(x.starts) > 1 {
+			return x
+		}
 		var l Layers
 		if !f.Recorded.Allocs {
 			l = f.LayersOfModel()
 		}
-		starts := f.AnchoredIn(f.Loop, f.Last, &l)
-		return found{starts: starts, checkpointed: l.checkpointed}
+		return found{starts: f.AnchoredIn(f.Loop, f.Last, &l), checkpointed: l.checkpointed}
 	},
 }
 
 // AnchoredIn finds iterations between two events; none where nothing recurs.
 func (a *Program) AnchoredIn(from, to int, l *Layers) (starts []int) {
-	allocs := pages.Make[int](min(to-from, a.Timeline.Len()))[:0]
-	for i := range a.allocs(from, to) {
-		allocs = append(allocs, i)
-	}
+	allocs := slices.AppendSeq(pages.Make[int](min(to-from, a.Timeline.Len()))[:0], a.allocs(from, to))
 	if a.Recorded.Allocs {
 		keys := pages.Make[uint32](len(allocs))
 		for k, i := range allocs {
@@ -38,7 +52,7 @@ func (a *Program) AnchoredIn(from, to int, l *Layers) (starts []int) {
 		}
 		starts = recurring(allocs, keys, len(a.Stacks))
 		if len(starts) == 0 { // every line asks for several
-			starts = RunsThatRecur(allocs, keys)
+			starts = RecurringRuns(allocs, keys)
 		}
 		if len(starts) > 0 && !loops(a, allocs, len(starts)) {
 			return nil
@@ -53,8 +67,8 @@ func (a *Program) AnchoredIn(from, to int, l *Layers) (starts []int) {
 			made[k] = int64(sort.SearchInts(allocs, f) - k)
 		}
 	}
-	starts = RunsThatRecur(allocs, sizes)
-	lives := RunsThatRecur(allocs, made)
+	starts = RecurringRuns(allocs, sizes)
+	lives := RecurringRuns(allocs, made)
 	if n := len(starts); n == 0 || len(lives) <= most*n && len(lives)*2 >= n*3 {
 		starts = lives
 	}
@@ -106,19 +120,15 @@ func loops(a *Program, allocs []int, count int) bool {
 	}
 	recurring, outside := 0, 0
 	for id, n := range tally {
-		if n == 0 || a.Stacks[id].Depth > shallow {
-			continue
-		}
-		outside++
-		if n+1 >= count {
-			recurring++
+		if n > 0 && a.Stacks[id].Depth <= shallow {
+			outside, recurring = outside+1, recurring+AsInt(n+1 >= count)
 		}
 	}
 	return recurring*3 >= outside // the first pass may be called from another line
 }
 
-// RunsThatRecur are the recurring allocations by the values that they and the next few have.
-func RunsThatRecur[K comparable](allocs []int, values []K) []int {
+// RecurringRuns are the recurring allocations by the values that they and the next few have.
+func RecurringRuns[K comparable](allocs []int, values []K) []int {
 	runs := timeline.NewRuns(values, runLength)
 	return recurring(allocs, runs.At, runs.Len())
 }

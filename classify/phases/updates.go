@@ -1,21 +1,26 @@
 package phases
 
 import (
+	"cmp"
+
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/snapshot"
 )
 
-// OptimizerSteps tells where iterations end by their optimizers.
-var OptimizerSteps = &Signal{
-	ID: "optimizer-steps",
-	Doc: `A step ends when the last of its optimizers has stepped, by named ranges, else by their work. How many optimizers take
-turns in a step, up to 4, shows in what is allocated between their steps and comes back; none do where each step has its own backward
-pass and most of these leave as many bytes of gradients as the one before.`,
+// Updates tells where iterations end that train.
+var Updates = &Signal{
+	ID: "updates",
+	Doc: `A step ends when the last of its optimizers has stepped, else with its backward pass. How many optimizers take turns in
+a step, up to 4, shows in what is allocated between their steps and comes back; none do where each step has its own backward pass and
+most of these leave as many bytes of gradients as the one before.`,
 	Tells: Steps,
 	Find: func(f *facts) found {
 		ends := ticks(f)
 		if len(ends) == 0 {
 			ends = f.ends(meaning.Optimizer)
+		}
+		if len(ends) == 0 {
+			return found{starts: after(f, f.ends(meaning.Backward))}
 		}
 		if period := period(f, ends); period > 1 && !oneOptimizer(f, ends) {
 			var last []int
@@ -24,7 +29,7 @@ pass and most of these leave as many bytes of gradients as the one before.`,
 			}
 			ends = last
 		}
-		return found{starts: f.after(ends)}
+		return found{starts: after(f, ends)}
 	},
 }
 
@@ -53,13 +58,7 @@ func period(f *facts, ends []int) int {
 		}
 		from = e
 	}
-	if p := recurrence(bytes, 0); p > 0 {
-		return p
-	}
-	if p := recurrence(counts, 20); p > 0 {
-		return p
-	}
-	return 1
+	return cmp.Or(recurrence(bytes, 0), recurrence(counts, 20), 1)
 }
 
 // recurrence is the shortest distance, up to 4, at which most numbers come back, 0 when there is none. Numbers are equal when
@@ -121,7 +120,7 @@ func oneOptimizer(f *facts, ends []int) bool {
 // after are the events at which steps begin that end with some others; none without ends.
 //
 // complexity: the loop may run ahead of its steps in several ways
-func (f *facts) after(ends []int) []int {
+func after(f *facts, ends []int) []int {
 	if len(ends) == 0 {
 		return nil
 	}
