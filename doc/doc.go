@@ -42,7 +42,7 @@ func Topic(name, word string) (string, error) {
 	case "categories":
 		text = parts[0]
 	case "signals":
-		text = "# Signals\n\nEach is one way to tell what a program was doing. The first that speaks of an event decides.\n" + body(parts[1])
+		text = "# Signals\n\nEach is one way to tell what a program was doing. The first that speaks decides.\n" + body(parts[1])
 	case "rules":
 		text = "# Rules\n\nEach is one reason to say what an allocation is for. The surest claim decides.\n" + body(parts[2])
 	default:

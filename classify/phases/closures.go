@@ -5,9 +5,9 @@ import "github.com/vramscope/vramscope/classify/meaning"
 // Closures tells what is an optimizer's own in steps that run forward and backward.
 var Closures = &Signal{
 	ID: "closures",
-	Doc: `An optimizer that was given a closure runs forward and backward within its step, and only what follows the backward pass
-is its own work. LBFGS needs a closure, Lightning gives one to all. Other named ranges within the step's tell so; the optimizer's
-part lasts up to the end of the step, and up to each zero_grad in it.`,
+	Doc: `An optimizer that was given a closure runs forward and backward within its step, and only what follows the backward
+pass is its own work. LBFGS needs a closure, Lightning gives one to all. Other named ranges within the step's tell so; the
+optimizer's part lasts up to the end of the step, and up to each zero_grad in it.`,
 	Needs: []Need{Ranges},
 	Find: func(f *facts) (x found) {
 		for k, w := range f.Windows {

@@ -11,8 +11,8 @@ import (
 var Frames = &Signal{
 	ID: "frames",
 	Doc: `Frames on the event's own stack name the phase: autograd's engine, an optimizer's step, a module's forward, a data
-loader. In recordings of Python stacks alone, work without any frame is backward, for the engine's threads run no Python.
-Of several, the innermost counts, but for backward, which counts wherever the engine is on the stack.`,
+loader. In recordings of Python stacks alone, work without any frame is backward, for the engine's threads run no Python. Of
+several, the innermost counts, but for backward, which counts wherever the engine is on the stack.`,
 	Find: func(f *facts) found { return found{named: f.named} },
 }
 

@@ -9,8 +9,9 @@ import (
 // FreesWithoutStacks is for recordings with context="alloc".
 var FreesWithoutStacks = &Signal{
 	ID: "frees-without-stacks",
-	Doc: `What a backward pass or an optimizer frees right after its last allocation is still its own doing, where frees have no
-stacks though allocations have. Gradients are left out of that where no optimizer allocates: what goes may be zero_grad's work.`,
+	Doc: `What a backward pass or an optimizer frees right after its last allocation is still its own doing, where frees have
+no stacks though allocations have. Gradients are left out of that where no optimizer allocates: what goes may be zero_grad's
+work.`,
 	Needs: []Need{Stacks, NoFreeStacks},
 	Find:  freesAtEnds,
 }

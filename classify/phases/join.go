@@ -80,11 +80,11 @@ func (f *facts) take(by int, x *found) {
 			f.Covered[i] = meaning.HintOf(s.phase)
 		}
 	}
-	for _, r := range x.roots {
-		f.suppose(by, span{phase: meaning.Backward, first: r.first, end: r.end + 1})
-	}
 	f.roots = append(f.roots, x.roots...)
 	slices.SortStableFunc(f.roots, func(a, b root) int { return cmp.Compare(a.first, b.first) })
+	for _, r := range x.roots {
+		x.spans.add(r.first, r.end+1, meaning.Backward)
+	}
 	for _, s := range x.spans {
 		f.suppose(by, s)
 	}
@@ -103,7 +103,7 @@ func (f *facts) take(by int, x *found) {
 func (f *facts) suppose(by int, s span) {
 	for i, h := range f.hints[s.first:s.end] {
 		if h.hint() == s.instead {
-			f.hints[s.first+i] = saidBy(by, meaning.HintOf(s.phase))
+			f.hints[int(s.first)+i] = saidBy(by, meaning.HintOf(s.phase))
 		}
 	}
 }

@@ -33,7 +33,7 @@ func layersOfOne(a *Program, starts []int, l *Layers) bool {
 				peak = max(peak, live)
 				if a.Freed(id) >= last {
 					kept += a.Timeline.Requested(id)
-					blocks += AsInt(a.Timeline.Requested(id) > Scalar && !l.weights[2*a.Timeline.Requested(id)]) // but for autocast's
+					blocks += AsInt(a.Timeline.Requested(id) > Scalar && !l.weights[2*a.Timeline.Requested(id)]) // no cast
 				}
 			case snapshot.FreeRequested:
 				if id != timeline.NoAllocation && a.Born(id) >= starts[k] {

@@ -11,9 +11,10 @@ import (
 // LoadedBatches tells data by the lines that load it.
 var LoadedBatches = &Signal{
 	ID: "loaded-batches",
-	Doc: `The program's own lines that made the first batch load others wherever they allocate again outside of a pass. The first
-batch is what the loop begins with, up to the first work of another phase; where no module runs forward, what of that is still
-there after the backward pass. One line may load, run the model and compute the loss: then it counts as loading only between passes.`,
+	Doc: `The program's own lines that made the first batch load others wherever they allocate again outside of a pass. The
+first batch is what the loop begins with, up to the first work of another phase; where no module runs forward, what of that is
+still there after the backward pass. One line may load, run the model and compute the loss: then it counts as loading only
+between passes.`,
 	Needs: []Need{Stacks},
 	Find: func(f *facts) found {
 		end, modules := firstBatch(f)

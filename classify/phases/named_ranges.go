@@ -25,8 +25,8 @@ var NamedRanges = &Signal{
 	ID: "named-ranges",
 	Doc: `A range that torch or the program names covers the event: Optimizer.step, Optimizer.zero_grad, a data loader's
 enumeration, or forward, backward and the like in the program's own record_function. PyTorch 2.5 and newer record them, even
-without stacks. A range that was never left lasts to the end of the recording; the step of an optimizer that runs
-forward and backward itself, within which other ranges lie, says nothing by itself.`,
+without stacks. A range that was never left lasts to the end of the recording; the step of an optimizer that runs forward and
+backward itself, within which other ranges lie, says nothing by itself.`,
 	Needs: []Need{Times},
 	Find: func(f *facts) found {
 		x := found{windows: annotated(f.Program)}

@@ -8,9 +8,9 @@ import (
 // Neighbors fills the gaps that all others leave.
 var Neighbors = &Signal{
 	ID: "neighbors",
-	Doc: `No signal speaks of the event itself, and the phases before and after it tell. Between passes it is the next batch, from
-the first thing on that is there until it has been used; where stacks tell which lines load batches, nothing else is one. What
-lies between a backward pass and the optimizer is neither's.`,
+	Doc: `No signal speaks of the event itself, and the phases before and after it tell. Between passes it is the next batch,
+from the first thing on that is there until it has been used; where stacks tell which lines load batches, nothing else is one.
+What lies between a backward pass and the optimizer is neither's.`,
 	Find: func(f *facts) (x found) {
 		for i := 0; i < f.Last; i++ {
 			if f.hints[i] != 0 {

@@ -9,9 +9,9 @@ import (
 // PassUnderWay finds the backward pass in whose middle the recording begins.
 var PassUnderWay = &Signal{
 	ID: "pass-under-way",
-	Doc: `Blocks older than the recording are freed bit by bit while gradients are made, up to the free of a number that is older,
-too: the recording begins in the middle of a backward pass. Without any other pass or step to compare with, it must last nearly to
-the end of the recording.`,
+	Doc: `Blocks older than the recording are freed bit by bit while gradients are made, up to the free of a number that is
+older, too: the recording begins in the middle of a backward pass. Without any other pass or step to compare with, it must last
+nearly to the end of the recording.`,
 	Needs: []Need{NoStacks},
 	Find:  func(f *facts) found { return found{roots: passUnderWay(f)} },
 }

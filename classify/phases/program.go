@@ -78,7 +78,8 @@ func (a *Program) allocs(from, to int) iter.Seq[int] {
 func (a *Program) frees(from, to int) iter.Seq2[int, timeline.AllocationID] {
 	return func(yield func(int, timeline.AllocationID) bool) {
 		for i := from; i < to; i++ {
-			if id := a.Timeline.Of[i]; id != timeline.NoAllocation && a.Events.Action[i] == snapshot.FreeRequested && !yield(i, id) {
+			id := a.Timeline.Of[i]
+			if id != timeline.NoAllocation && a.Events.Action[i] == snapshot.FreeRequested && !yield(i, id) {
 				return
 			}
 		}

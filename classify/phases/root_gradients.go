@@ -24,10 +24,10 @@ const shortest = 12
 // RootGradients finds backward passes by the gradient of their loss.
 var RootGradients = &Signal{
 	ID: "root-gradients",
-	Doc: `One scalar lives exactly as long as the backward pass, the gradient of its loss, while what forward had saved is freed in
-the opposite order of its birth. The freeing goes on between allocations, and no optimizer steps meanwhile. Where the
-recording ends in the middle of a pass, the scalar is still there: with a failed request that is enough, without one the pass must
-free what forward saved as others do. A number that a cache or a layer keeps is none.`,
+	Doc: `One scalar lives exactly as long as the backward pass, the gradient of its loss, while what forward had saved is
+freed in the opposite order of its birth. The freeing goes on between allocations, and no optimizer steps meanwhile. Where the
+recording ends in the middle of a pass, the scalar is still there: with a failed request that is enough, without one the pass
+must free what forward saved as others do. A number that a cache or a layer keeps is none.`,
 	Needs: []Need{NoStacks},
 	Find:  func(f *facts) found { return found{roots: rootGradients{f}.find()} },
 }

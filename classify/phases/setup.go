@@ -12,14 +12,16 @@ import (
 // Setup tells where the loop begins.
 var Setup = &Signal{
 	ID: "setup",
-	Doc: `Everything before the first work of another phase is setup, up to the first batch. With stacks, torch's functions that
-the program calls outside of any module before its first pass belong to it, and the batch is what lines allocate that allocate
-again later; in a recording of one iteration, the last few things that the program's own lines made. A program whose stacks show
-no model at all has no loop: all of its work is other. Without stacks, the rhythm of lives tells.`,
+	Doc: `Everything before the first work of another phase is setup, up to the first batch. With stacks, torch's functions
+that the program calls outside of any module before its first pass belong to it, and the batch is what lines allocate that
+allocate again later; in a recording of one iteration, the last few things that the program's own lines made. A program whose
+stacks show no model at all has no loop: all of its work is other. Without stacks, the rhythm of lives tells.`,
 	Find: func(f *facts) (x found) {
 		first := f.Last
 		if noModel(f) {
-			return found{loop: &first, spans: spans{{phase: meaning.OtherPhase, end: f.Last}}}
+			x.spans.add(0, f.Last, meaning.OtherPhase)
+			x.loop = &first
+			return x
 		}
 		for i := range f.allocs(0, f.Last) {
 			if h := f.hint(i); h != 0 && h != meaning.HintOf(meaning.Setup) {
@@ -32,7 +34,8 @@ no model at all has no loop: all of its work is other. Without stacks, the rhyth
 		}
 		start := pastHelpers(f, first)
 		if first < start {
-			x.spans = spans{{phase: meaning.Setup, first: first, end: start, instead: meaning.HintOf(meaning.Forward)}}
+			x.spans.add(first, start, meaning.Setup)
+			x.spans[0].instead = meaning.HintOf(meaning.Forward)
 		}
 		x.loop = new(dataBefore(f, start, func(i int) bool {
 			return f.hint(i).Is(meaning.Setup) || i >= first && f.hint(i).Is(meaning.Forward)

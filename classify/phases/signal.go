@@ -95,8 +95,8 @@ type found struct {
 // span is a stretch of events, up to but without end. A phase is only given to events that have none or, in place of another,
 // to those that have that one.
 type span struct {
+	first, end int32
 	phase      meaning.Phase
-	first, end int
 	instead    meaning.Hint
 }
 
@@ -107,10 +107,10 @@ func (s *spans) add(first, end int, p meaning.Phase) {
 	if first >= end {
 		return
 	}
-	if n := len(*s) - 1; n >= 0 && (*s)[n].phase == p && (*s)[n].end == first {
-		(*s)[n].end = end
+	if n := len(*s) - 1; n >= 0 && (*s)[n].phase == p && int((*s)[n].end) == first {
+		(*s)[n].end = int32(end)
 	} else {
-		*s = append(*s, span{phase: p, first: first, end: end})
+		*s = append(*s, span{phase: p, first: int32(first), end: int32(end)})
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 // UntrainedPasses finds validations and the like.
 var UntrainedPasses = &Signal{
 	ID: "untrained-passes",
-	Doc: `Three or more forward passes follow each other without a backward pass in a program that trains, as in a validation or a
-sampler. They are cut where what happens once in each comes back; one that makes far less than a pass that is trained on is a layer.
-Where later backward passes free most of what they made they are micro-batches of a pipeline.`,
+	Doc: `Three or more forward passes follow each other without a backward pass in a program that trains, as in a validation
+or a sampler. They are cut where what happens once in each comes back; one that makes far less than a pass that is trained on
+is a layer. Where later backward passes free most of what they made they are micro-batches of a pipeline.`,
 	Tells: Passes,
 	Needs: []Need{Training},
 	Find:  func(f *facts) found { return untrained{f}.find() },

@@ -11,9 +11,10 @@ import (
 // WeightsAgain finds backward passes that free nothing of what forward saved.
 var WeightsAgain = &Signal{
 	ID: "weights-again",
-	Doc: `While one scalar lives, most of the weights' sizes are allocated again, as their gradients. This finds backward passes
-that free nothing of what forward saved, because the graph is retained or the program still holds what was saved. Weights are what
-was made before the loop and stays, or what optimizers keep state of; one of the passes must leave its gradients.`,
+	Doc: `While one scalar lives, most of the weights' sizes are allocated again, as their gradients. This finds backward
+passes that free nothing of what forward saved, because the graph is retained or the program still holds what was saved.
+Weights are what was made before the loop and stays, or what optimizers keep state of; one of the passes must leave its
+gradients.`,
 	Needs: []Need{NoStacks, Unseen},
 	Find:  func(f *facts) found { return found{roots: weightsAgain(f)} },
 }
