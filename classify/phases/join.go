@@ -29,10 +29,12 @@ func (f *facts) join(without []string) {
 		return false
 	})
 	f.Phases = pages.Make[meaning.Phase](f.Last)
+	of := [16]meaning.Phase{meaning.OtherPhase} // by hint
+	for p := range meaning.NumPhases {
+		of[meaning.HintOf(meaning.Phase(p))] = meaning.Phase(p)
+	}
 	for i, h := range f.hints {
-		if f.Phases[i] = meaning.OtherPhase; h != 0 {
-			f.Phases[i] = h.hint().Phase()
-		}
+		f.Phases[i] = of[h.hint()&15]
 	}
 	f.findRuns()
 	together.Do(f.AssignPhases, func() {

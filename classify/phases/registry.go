@@ -25,6 +25,9 @@ var registry = []*Signal{
 	UntrainedPasses,
 }
 
+// neighborsAt is the place of what is asked when nothing else has told.
+var neighborsAt = slices.Index(registry, Neighbors)
+
 // Signals are all signals, in the order in which they are asked.
 func Signals() []*Signal { return registry }
 

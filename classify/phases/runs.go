@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 
@@ -52,22 +53,25 @@ func (a *Program) findRuns() {
 	}
 }
 
-// decided is the signal that told a phase of most events that have it, others than the neighbors of these where there are
-// any.
+// decided is the signal that told a phase of most events that have it, others than the neighbors of these where there are any.
 func decided(hints []said, p meaning.Phase) (by uint8) {
 	var told [16]int
-	for _, h := range hints {
-		if h.hint() == meaning.HintOf(p) {
-			told[h.signal()]++
+	rest := uint8(0)
+	for i, n := 0, 0; i < len(hints); i += n {
+		h := hints[i]
+		for n = 1; i+n < len(hints) && hints[i+n] == h; n++ {
+		}
+		switch k := h.signal(); {
+		case h.hint() != meaning.HintOf(p):
+		case k == neighborsAt:
+			rest = uint8(k + 1)
+		default:
+			if told[k] += n; by == 0 || told[k] > told[by-1] || told[k] == told[by-1] && k < int(by) {
+				by = uint8(k + 1)
+			}
 		}
 	}
-	last := slices.Index(registry, Neighbors)
-	for k, n := range told[:last+1] {
-		if n > 0 && (by == 0 || k < last && n > told[by-1]) {
-			by = uint8(k + 1)
-		}
-	}
-	return by
+	return cmp.Or(by, rest)
 }
 
 // Rephase does anew what follows from the phases of events.

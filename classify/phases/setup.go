@@ -2,6 +2,7 @@ package phases
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
@@ -82,11 +83,14 @@ func pastHelpers(f *facts, first int) int {
 // dataBefore goes back over the first batch: what is allocated right before the first forward, from lines that allocate again
 // later or that a loader runs.
 func dataBefore(f *facts, first int, isSetup func(int) bool) int {
-	const few = 4                        // a recording of one iteration: what the program itself made last
-	again := make([]bool, len(f.Stacks)) // by stack: allocates after first
-	for k := range f.allocs(first+1, f.Last) {
-		again[f.Events.StackOf(k)] = true
-	}
+	const few = 4                           // a recording of one iteration: what the program itself made last
+	again := sync.OnceValue(func() []bool { // by stack: allocates after first
+		out := make([]bool, len(f.Stacks))
+		for k := range f.allocs(first+1, f.Last) {
+			out[f.Events.StackOf(k)] = true
+		}
+		return out
+	})
 	back := func(most int, loads func(snapshot.StackID) bool) (start int) {
 		start = first
 		for i := first - 1; i >= 0 && most > 0 && !isSetup(i); i-- {
@@ -101,7 +105,7 @@ func dataBefore(f *facts, first int, isSetup func(int) bool) int {
 		}
 		return start
 	}
-	if start := back(first, func(id snapshot.StackID) bool { return again[id] }); start < first {
+	if start := back(first, func(id snapshot.StackID) bool { return again()[id] }); start < first {
 		return start
 	}
 	return back(few, func(id snapshot.StackID) bool {
