@@ -14,15 +14,15 @@ var FlatWeights = &Signal{
 training packs its weights before the loop. Without stacks weights of models that are dropped, as a teacher's, are known, too.
 What is done to them is setup, not a pass.`,
 	Find: func(f *facts) found {
-		x := packing{f, map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}}
+		x := packing{f, found{packed: map[timeline.AllocationID]bool{}, unpacked: map[timeline.AllocationID]bool{}}}
 		x.find()
-		return found{packed: x.packed, unpacked: x.unpacked}
+		return x.found
 	},
 }
 
 type packing struct {
 	*facts
-	packed, unpacked map[timeline.AllocationID]bool
+	found
 }
 
 func (a packing) find() {
@@ -48,7 +48,7 @@ func (a packing) find() {
 				}
 				if end-from >= few && a.isModel(freed[from:end]) {
 					for _, id := range freed[from:end] {
-						a.unpacked[id] = true
+						a.found.unpacked[id] = true
 					}
 				}
 				from = end
@@ -66,9 +66,9 @@ func (a packing) pack(made, parts []timeline.AllocationID, bytes int64, event in
 			slices.ContainsFunc(parts, func(id timeline.AllocationID) bool { return a.Born(id) > a.Born(flat) }) {
 			continue
 		}
-		a.packed[flat] = true
+		a.found.packed[flat] = true
 		for _, id := range parts {
-			a.unpacked[id] = true
+			a.found.unpacked[id] = true
 		}
 		return
 	}
@@ -83,9 +83,7 @@ func (a packing) isModel(freed []timeline.AllocationID) bool {
 		return false
 	}
 	for id := first; id <= last; id++ {
-		if a.Freed(id) > born {
-			there++
-		}
+		there += AsInt(a.Freed(id) > born)
 	}
 	return len(freed)*10 >= there*9
 }

@@ -55,6 +55,11 @@ func annotated(a *Program) []window {
 	}
 	open := map[key][]int64{}
 	var out []window
+	add := func(p meaning.Phase, first, end int) {
+		if first < a.Last && end > 0 {
+			out = append(out, window{phase: p, first: first, end: end})
+		}
+	}
 	for _, n := range a.Timeline.Snapshot.Annotations {
 		phase, ok := phaseNamed(a.Timeline.Snapshot.String(n.Name))
 		if !ok || n.Device != a.Timeline.Device.Ordinal && n.Device >= 0 {
@@ -66,18 +71,14 @@ func annotated(a *Program) []window {
 			continue
 		}
 		if starts := open[k]; len(starts) > 0 {
-			w := window{phase: phase, first: a.eventAt(starts[len(starts)-1]), end: a.eventAt(n.TimeUS + 1)}
+			add(phase, a.eventAt(starts[len(starts)-1]), a.eventAt(n.TimeUS+1))
 			open[k] = starts[:len(starts)-1]
-			if w.first < a.Last && w.end > 0 {
-				out = append(out, w)
-			}
 		}
 	}
 	for k, starts := range open { // a range that was never left: the recording ends in it
-		phase, _ := phaseNamed(a.Timeline.Snapshot.String(k.name))
 		for _, s := range starts {
-			if first := a.eventAt(s); first < a.Last && phase != meaning.Data {
-				out = append(out, window{phase: phase, first: first, end: a.Last})
+			if phase, _ := phaseNamed(a.Timeline.Snapshot.String(k.name)); phase != meaning.Data {
+				add(phase, a.eventAt(s), a.Last)
 			}
 		}
 	}

@@ -34,10 +34,7 @@ backward pass. Between them hardly anything is made that lasts for a while. The 
 				if r.left > few || r.young > r.old+slack {
 					break
 				}
-				if r.old > 0 {
-					gaps++
-				}
-				old, young = old+r.old, young+r.young
+				gaps, old, young = gaps+AsInt(r.old > 0), old+r.old, young+r.young
 			}
 			if gaps >= some && old >= 2*young {
 				if x.windows == nil {

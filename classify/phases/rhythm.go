@@ -175,9 +175,7 @@ func (a rhythm) modelIsOlder() bool {
 	const some = 8
 	n := 0
 	for id := range timeline.AllocationID(a.Timeline.Older()) {
-		if a.Outlives(id) && a.Timeline.Requested(id) > Scalar {
-			n++
-		}
+		n += AsInt(a.Outlives(id) && a.Timeline.Requested(id) > Scalar)
 	}
 	return n >= some
 }

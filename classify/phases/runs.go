@@ -30,9 +30,8 @@ func (a *Program) findRuns() {
 			!a.isRoot(j-1)) {
 			j++
 		}
-		of := a.RunOf[i:j]
-		for k := range of {
-			of[k] = int32(len(a.Runs))
+		for k := i; k < j; k++ {
+			a.RunOf[k] = int32(len(a.Runs))
 		}
 		a.Runs = append(a.Runs, Run{Phase: p, By: decided(a.hints[i:j], p), First: i, End: j})
 		a.Trains = a.Trains || p == meaning.Backward
@@ -107,22 +106,18 @@ func (a *Program) PhaseAt(event int) meaning.Phase {
 func (a *Program) AssignPhases() {
 	for i := range a.Phase {
 		id := timeline.AllocationID(i)
-		if b := a.Born(id); b >= 0 {
-			a.Phase[id] = a.Phases[b]
-		} else if h := a.Birth(id).Hint; h != 0 {
-			a.Phase[id] = h.Phase()
-		} else {
-			a.Phase[id] = meaning.Setup
+		b := a.Born(id)
+		if a.Phase[id] = a.PhaseAt(b); b < 0 && a.Birth(id).Hint != 0 {
+			a.Phase[id] = a.Birth(id).Hint.Phase()
 		}
 	}
 }
 
 // Run of an event; -1 before the trace, the number of runs after it.
 func (a *Program) Run(event int) int {
-	switch {
-	case event < 0:
+	if event < 0 {
 		return -1
-	case event >= a.Last:
+	} else if event >= a.Last {
 		return len(a.Runs)
 	}
 	return int(a.RunOf[event])

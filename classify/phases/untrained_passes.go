@@ -82,10 +82,7 @@ func (a untrained) inFlight(s stretch) bool {
 	for i := range a.allocs(s.first, s.end) {
 		id := a.Timeline.Of[i]
 		if f := a.Freed(id); f >= s.end && a.Timeline.Requested(id) > Scalar {
-			kept++
-			if f < a.Last && a.Phases[f] == meaning.Backward {
-				used++
-			}
+			kept, used = kept+1, used+AsInt(a.PhaseAt(f) == meaning.Backward)
 		}
 	}
 	return used*2 > kept && used*4 >= s.allocs

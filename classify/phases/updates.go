@@ -61,42 +61,41 @@ func period(f *facts, ends []int) int {
 	return cmp.Or(recurrence(bytes, 0), recurrence(counts, 20), 1)
 }
 
-// recurrence is the shortest distance, up to 4, at which most numbers come back, 0 when there is none. Numbers are equal when
-// they differ by less than a part of themselves; with part 0 when they are the same.
+// recurrence is the shortest distance, up to 4, at which most numbers come back, 0 when there is none; the first ones make
+// their state.
 func recurrence(numbers []int, part int) int {
 	for period := 1; period <= 4; period++ {
-		same, total := 0, 0
-		for i := 2 * period; i < len(numbers); i++ { // the first ones make their state
-			total++
-			d := numbers[i] - numbers[i-period]
-			if d == 0 || part > 0 && max(d, -d)*part <= numbers[i] {
-				same++
-			}
-		}
-		if total > 0 && same*5 >= total*3 {
+		if mostAre(numbers, 2*period, period, part) {
 			return period
 		}
 	}
 	return 0
 }
 
+// mostAre reports whether three of five numbers, from one on, are those at a distance before them, or differ by less than a
+// part of themselves.
+func mostAre(numbers []int, from, distance, part int) bool {
+	same := 0
+	for i := from; i < len(numbers); i++ {
+		d := numbers[i] - numbers[i-distance]
+		same += AsInt(d == 0 || part > 0 && max(d, -d)*part <= numbers[i])
+	}
+	return len(numbers) > from && same*5 >= (len(numbers)-from)*3
+}
+
 // oneOptimizer tells that what comes back every few steps is no other optimizer's turn but, say, an evaluation: each step has
 // its own backward pass, and most leave as many bytes of gradients as the one before.
 func oneOptimizer(f *facts, ends []int) bool {
-	const most = 3 // of five
-	grads, passes := make([]int64, len(ends)), make([]int64, len(ends))
+	grads, passes := make([]int, len(ends)), make([]int, len(ends))
 	left := false
 	from := f.Loop
 	for k, e := range ends {
 		for i := range f.allocs(from, e) {
-			if f.Phases[i] != meaning.Backward {
-				continue
-			}
-			id := f.Timeline.Of[i]
-			passes[k] += f.Timeline.Requested(id)
-			if f.Freed(id) >= e {
-				grads[k] += f.Timeline.Requested(id)
-				left = true
+			if id := f.Timeline.Of[i]; f.Phases[i] == meaning.Backward {
+				passes[k] += int(f.Timeline.Requested(id))
+				if f.Freed(id) >= e {
+					grads[k], left = grads[k]+int(f.Timeline.Requested(id)), true
+				}
 			}
 		}
 		if passes[k] == 0 && k > 0 { // steps after the backward pass of another
@@ -107,14 +106,7 @@ func oneOptimizer(f *facts, ends []int) bool {
 	if !left { // they are kept, and added to
 		grads = passes
 	}
-	same, total := 0, 0
-	for k := 2; k < len(ends); k++ { // the first pass may be another
-		total++
-		if grads[k] == grads[k-1] {
-			same++
-		}
-	}
-	return total > 0 && same*5 >= total*most
+	return mostAre(grads, 2, 1, 0) // the first pass may be another
 }
 
 // after are the events at which steps begin that end with some others; none without ends.
