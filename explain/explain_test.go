@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -159,6 +160,39 @@ func hex(n uint64) string {
 		out = string(digits[n%16]) + out
 	}
 	return out
+}
+
+// TestRestsOn: a step and an event name the signals that told their phases, or that rules did.
+func TestRestsOn(t *testing.T) {
+	const beam, bare = "../testdata/scenarios/beam_search__none.pickle.gz", "../testdata/scenarios/resumed__none.pickle.gz"
+	for _, c := range []struct{ path, kind, value, want string }{
+		{qwen(), "step", "0", "loaded-batches [data], neighbors [other], frames [forward backward]"},
+		{qwen(), "event", "4284", "frames [backward]"},
+		{qwen(), "event", "3", "frames [setup]"},
+		{bare, "step", "1", "rhythm [data forward optimizer], named-ranges [zero_grad], root-gradients [backward]"},
+		{beam, "event", "300", "rules [generate]"},
+	} {
+		d := ask(t, subject(t, c.path), c.kind, c.value)
+		var rests []explain.Resting
+		if d.Step != nil {
+			rests = d.Step.RestsOn
+		} else {
+			rests = d.Event.RestsOn
+		}
+		var got []string
+		for _, x := range rests {
+			name := "rules"
+			if x.Signal != nil {
+				name = *x.Signal
+			}
+			if got = append(got, fmt.Sprint(name, " ", x.Phases)); !strings.HasSuffix(x.Reason, ".") {
+				t.Errorf("%s: %q", name, x.Reason)
+			}
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("--%s %s of %s rests on %s", c.kind, c.value, c.path, text)
+		}
+	}
 }
 
 // TestNotThere says of what can't be asked why.
