@@ -10,9 +10,9 @@ import (
 // Updates tells where iterations end that train.
 var Updates = &Signal{
 	ID: "updates",
-	Doc: `A step ends when the last of its optimizers has stepped, else with its backward pass. How many optimizers take turns
-in a step, up to 4, shows in what is allocated between their steps and comes back; none do where each step has its own backward
-pass and most of these leave as many bytes of gradients as the one before.`,
+	Doc: `A step ends when the last of its optimizers has stepped, else with its backward pass. How many of them take turns in
+a step, as those of a GAN do, up to 4, shows in what is allocated between their steps and comes back; none do where each step
+has its own backward pass and most of these leave as many bytes of gradients as the one before.`,
 	Tells: Steps,
 	Find: func(f *facts) found {
 		ends := ticks(f)
