@@ -137,8 +137,6 @@ const runLength = 5
 
 // layersOfOne tells the layers of a single pass, as of a training that fails in its first, from iterations: nothing comes
 // back within each, though the model's weights do; or each keeps most of what it took for a backward pass, and makes little.
-//
-// complexity: one walk over the events of each supposed pass counts all that is compared
 func layersOfOne(a *Program, starts []int, l *Layers) bool {
 	const most, few = 256, 64 // layers of a model; allocations of a layer
 	n := len(starts)

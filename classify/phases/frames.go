@@ -120,8 +120,6 @@ func judgeStacks(s *snapshot.Snapshot) []StackMarks {
 }
 
 // judgeStack is the evidence of one stack.
-//
-// complexity: the frames of a stack are looked at once, for all marks
 func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 	var e StackMarks
 	python, user, closure := false, false, false

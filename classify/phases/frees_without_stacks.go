@@ -17,8 +17,6 @@ work.`,
 }
 
 // freesAtEnds finds the frees with which work goes on.
-//
-// complexity: one walk keeps track of the work at hand and of the forward before it
 func freesAtEnds(f *facts) (x found) {
 	optimizes := false // an optimizer allocates: gradients go after that
 	weights := map[int64]bool{}

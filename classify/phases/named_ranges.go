@@ -46,8 +46,6 @@ backward itself, within which other ranges lie, says nothing by itself.`,
 }
 
 // annotated turns named ranges into events by their time.
-//
-// complexity: ranges are paired, cut to the recording and sorted in one place
 func annotated(a *Program) []window {
 	type key struct {
 		name   snapshot.StringID

@@ -33,35 +33,38 @@ What lies between a backward pass and the optimizer is neither's.`,
 }
 
 // fill gives phases to the events of a gap between two known ones.
-//
-// complexity: one case for each pair of phases that may surround a gap
 func fill(f *facts, out *spans, first, end int, before, after meaning.Hint) {
-	p := meaning.OtherPhase
+	middle, p := end, meaning.OtherPhase
 	switch {
 	case first < f.Loop:
-		middle := min(f.Loop, end)
-		out.add(first, middle, meaning.Setup)
-		first, p = middle, meaning.Data
+		middle, p = min(f.Loop, end), meaning.Setup
 	case before == after && before != 0 && !before.Is(meaning.Data, meaning.Optimizer): // most, by far
 		p = before.Phase()
 	case (f.IsFused(first-1) || before.Is(meaning.Backward)) && (f.IsFused(end) || after.Is(meaning.Backward)):
 		p = meaning.Backward
-	case before.Is(meaning.Backward) && after.Is(meaning.Optimizer):
 	case after.Is(meaning.Forward, meaning.Data, meaning.Generate) && before.Is(meaning.Backward, meaning.Optimizer,
 		meaning.ZeroGrad, meaning.Data, meaning.OtherPhase, meaning.Setup) ||
 		before == 0 && after.Is(meaning.Forward, meaning.Generate):
-		middle := nextBatch(f, first, end)
-		out.add(first, middle, meaning.OtherPhase)
-		first, p = middle, meaning.Data
+		middle = nextBatch(f, first, end)
+	default:
+		p = within(f, before, after)
+	}
+	out.add(first, middle, p)
+	out.add(middle, end, meaning.Data)
+}
+
+// within is the phase of a gap in which no iteration begins.
+func within(f *facts, before, after meaning.Hint) meaning.Phase {
+	switch {
 	case before.Is(meaning.Forward, meaning.Generate):
-		p = before.Phase()
+		return before.Phase()
 	case after.Is(meaning.Backward), f.Recorded.Allocs && f.All&frames.InModule == 0 && before.Is(meaning.Data) &&
 		after.Is(meaning.ZeroGrad):
-		p = meaning.Forward
+		return meaning.Forward
 	case before == 0 && after != 0:
-		p = after.Phase()
+		return after.Phase()
 	}
-	out.add(first, end, p)
+	return meaning.OtherPhase
 }
 
 // nextBatch is where the next batch begins in a gap between two iterations.

@@ -17,8 +17,6 @@ nearly to the end of the recording.`,
 }
 
 // passUnderWay gives that pass, before all others.
-//
-// complexity: every condition is another way in which the beginning is no backward pass
 func passUnderWay(a *facts) []root {
 	const (
 		few, least = 8, 8 // frees without an allocation in between; freed blocks of the shortest rest

@@ -121,8 +121,6 @@ func (a rhythm) seeBatches(from, to int, first bool) map[int64]int {
 
 // start is where the loop begins in a recording without stacks: what was made before stays, what forward makes is freed by
 // the end of its backward. The batch before it is as long as the second one.
-//
-// complexity: scores each event as a possible start, with every exception beside it
 func (a rhythm) start() int {
 	// no pass frees all that its forward made
 	if len(a.roots) == 0 || a.roots[0].end >= a.Last-1 || a.FailedBetween(a.roots[0].first, a.roots[0].end) {

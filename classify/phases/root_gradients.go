@@ -35,8 +35,6 @@ must free what forward saved as others do. A number that a cache or a layer keep
 type rootGradients struct{ *facts }
 
 // find gives the backward passes by their root gradients.
-//
-// complexity: births, frees and failures are followed in one walk over all events
 func (a rootGradients) find() []root {
 	released := newReleases(a.Last)
 	pending := map[timeline.AllocationID]int64{}
@@ -95,8 +93,6 @@ func (a *facts) stepsWithin(from, to int) bool {
 
 // keepRoots keeps the innermost of intervals that release nearly the same, for the loss lives around the root gradient, or
 // around those of all micro-batches, and the later of two that overlap, for what forward saved goes early in backward.
-//
-// complexity: each pair of intervals is compared once, for all reasons to drop the outer one
 func (a rootGradients) keepRoots(found []root) []root {
 	sort.Slice(found, func(i, j int) bool { return found[i].first < found[j].first })
 	const look = 400 // how many later scalars are compared

@@ -110,8 +110,6 @@ func oneOptimizer(f *facts, ends []int) bool {
 }
 
 // after are the events at which steps begin that end with some others; none without ends.
-//
-// complexity: the loop may run ahead of its steps in several ways
 func after(f *facts, ends []int) []int {
 	if len(ends) == 0 {
 		return nil

@@ -20,8 +20,6 @@ gradients.`,
 }
 
 // weightsAgain gives the shortest such lives of scalars.
-//
-// complexity: one search from the end, bounded in several ways
 func weightsAgain(a *facts) []root {
 	const large, most = 4096, 1000
 	start := a.firstShortLived()
