@@ -93,10 +93,10 @@ type StackMarks struct {
 type frameFact struct {
 	frames.Marks
 	hint         meaning.Hint
+	innermost    frames.Marks // of a stack whose innermost frame of Python it is
 	python, user bool
 	forward      bool // one level of a module's forward
 	step         bool // of one of torch's optimizers, which may be given a closure
-	builds       bool // a constructor of the program's own
 }
 
 // judgeStacks works out the evidence of every distinct stack, each frame once.
@@ -135,18 +135,9 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 		if e.Marks&frames.Weight != 0 { // an optimizer makes them its own, too
 			m &^= frames.State
 		}
-		e.Marks |= m
-		if fact.builds && !python {
-			e.Marks |= frames.Named
-		}
-		if fact.python && !python {
+		if e.Marks |= m; fact.python && !python {
 			python = true
-			if fact.user {
-				e.Marks |= frames.UserInner
-			}
-			if fact.Marks&frames.Engine != 0 && fact.Marks&frames.Rebuild == 0 {
-				e.Marks |= frames.Nested
-			}
+			e.Marks |= fact.innermost
 		}
 		if (e.Hint == 0 || e.Hint == meaning.HintOf(meaning.Forward) && fact.hint == meaning.HintOf(meaning.Generate)) &&
 			!(closure && fact.hint == meaning.HintOf(meaning.Optimizer)) {
@@ -166,9 +157,16 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 }
 
 func judgePython(function, file string, user bool) frameFact {
-	fact := frameFact{python: true, user: user, builds: user && function == "__init__"}
+	fact := frameFact{python: true, user: user}
 	if fact.Marks, fact.hint = frames.OfPython(function, file); user {
 		fact.Marks |= frames.OfProgram(function)
+		fact.innermost |= frames.UserInner
+	}
+	if user && function == "__init__" { // a constructor of the program's own
+		fact.innermost |= frames.Named
+	}
+	if fact.Marks&frames.Engine != 0 && fact.Marks&frames.Rebuild == 0 {
+		fact.innermost |= frames.Nested
 	}
 	file = strings.ReplaceAll(file, `\`, "/")
 	fact.step = function == "step" && strings.Contains(file, "torch/optim/") &&

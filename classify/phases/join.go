@@ -133,19 +133,11 @@ func (f *facts) lookAtWindows() {
 
 // cut makes steps that begin at some events.
 func (f *facts) cut(starts []int) {
-	f.Steps = nil
+	bounds := append(starts, f.Last)
 	for n, s := range starts {
-		end := f.Last
-		if n+1 < len(starts) {
-			end = starts[n+1]
-		}
-		f.Steps = append(f.Steps, f.step(n, s, end))
+		f.Steps = append(f.Steps, f.step(n, s, bounds[n+1]))
 	}
-	first := f.Last
-	if len(starts) > 0 {
-		first = starts[0]
-	}
-	f.Before = f.Spans(0, first)
+	f.Before = f.Spans(0, bounds[0])
 	n := -1
 	for id := range f.Step {
 		b := f.Born(timeline.AllocationID(id))

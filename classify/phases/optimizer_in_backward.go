@@ -30,11 +30,11 @@ backward pass. Between them hardly anything is made that lasts for a while. The 
 		for k := 0; k < len(steps); {
 			gaps, old, young, j := 0, 0, 0, k+1
 			for ; j < len(steps); j++ {
-				r := between(f, &f.Windows[steps[j-1]], &f.Windows[steps[j]])
-				if r.left > few || r.young > r.old+slack {
+				o, y, left := between(f, &f.Windows[steps[j-1]], &f.Windows[steps[j]])
+				if left > few || y > o+slack {
 					break
 				}
-				gaps, old, young = gaps+AsInt(r.old > 0), old+r.old, young+r.young
+				gaps, old, young = gaps+AsInt(o > 0), old+o, young+y
 			}
 			if gaps >= some && old >= 2*young {
 				if x.windows == nil {
@@ -59,26 +59,22 @@ func fuse(windows []window, first, last int) {
 	}
 }
 
-// rest is what happens between two steps, in allocations.
-type rest struct {
-	old, young int // freed after a while: were there before the first step, were made since
-	left       int // made since, and there when the second step begins
-}
-
-func between(f *facts, w, next *window) (r rest) {
+// between counts what happens between two steps, in allocations: freed after a while, of those that were there before the
+// first step and of those made since; and made since, and there when the second step begins.
+func between(f *facts, w, next *window) (old, young, left int) {
 	const while = 12 // events
 	for i := w.end; i < next.first; i++ {
 		id := f.Timeline.Of[i]
 		switch {
 		case id == timeline.NoAllocation || f.Covered[i] != 0:
 		case f.Events.Action[i] == snapshot.Alloc && f.Freed(id) >= next.first:
-			r.left++
+			left++
 		case f.Events.Action[i] != snapshot.FreeRequested || i-f.Born(id) < while:
 		case f.Born(id) < w.first:
-			r.old++
+			old++
 		default:
-			r.young++
+			young++
 		}
 	}
-	return r
+	return old, young, left
 }

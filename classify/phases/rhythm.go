@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"iter"
 	"slices"
 	"sort"
 
@@ -63,12 +64,7 @@ func (a rhythm) updates(from, to int, trained bool) int {
 func (a rhythm) tickAfter(from, to int) (first, end int) {
 	const hardly = 8 // allocations
 	end = -1
-	i := sort.Search(len(a.Windows), func(i int) bool { return a.Windows[i].first > from })
-	for ; i < len(a.Windows) && a.Windows[i].first <= to; i++ {
-		w := a.Windows[i]
-		if w.phase != meaning.Optimizer || w.fused || w.end > to {
-			continue
-		}
+	for w := range a.steps(from, to) {
 		if end < 0 {
 			first = w.first
 		} else if a.made(end, w.first) > hardly {
@@ -77,6 +73,18 @@ func (a rhythm) tickAfter(from, to int) (first, end int) {
 		end = max(end, w.end)
 	}
 	return first, end
+}
+
+// steps are the windows of optimizers between two events.
+func (a rhythm) steps(from, to int) iter.Seq[window] {
+	return func(yield func(window) bool) {
+		i := sort.Search(len(a.Windows), func(i int) bool { return a.Windows[i].first > from })
+		for ; i < len(a.Windows) && a.Windows[i].first <= to; i++ {
+			if w := a.Windows[i]; w.phase == meaning.Optimizer && !w.fused && w.end <= to && !yield(w) {
+				return
+			}
+		}
+	}
 }
 
 // forward divides the unknown events before a backward pass.
@@ -181,12 +189,8 @@ func (a rhythm) modelIsOlder() bool {
 // allocsBefore lists the allocations' events before an event, back to another or to the last end of an optimizer's step
 // between them.
 func (a rhythm) allocsBefore(event, from int) []int {
-	i := sort.Search(len(a.Windows), func(i int) bool { return a.Windows[i].first > event })
-	for i--; i >= 0 && a.Windows[i].first > from; i-- {
-		if w := a.Windows[i]; w.phase == meaning.Optimizer && !w.fused && w.end <= event {
-			from = w.end
-			break
-		}
+	for w := range a.steps(from, event) {
+		from = w.end
 	}
 	return slices.Collect(a.allocs(from, event))
 }

@@ -39,21 +39,21 @@ func (a rootGradients) find() []root {
 	released := newReleases(a.Last)
 	pending := map[timeline.AllocationID]int64{}
 	var found []root
-	var alive []scalarAlive
+	var alive []root                      // scalars that are there at the end, and what had been released when they were made
 	failed, atFailure := a.Last, released // what the last error unwinds, no backward pass releases
 	if n := len(a.OOMs); n > 0 {
 		failed = a.OOMs[n-1]
 	}
 	for i, action := range a.Events.Action {
 		if i == failed {
-			atFailure = released.clone()
+			atFailure = &releases{slices.Clone(released.sums), released.group}
 		}
 		switch id := a.Timeline.Of[i]; {
 		case id == timeline.NoAllocation:
 		case action == snapshot.Alloc && a.Timeline.Requested(id) <= Scalar:
 			switch f := a.Freed(id); {
 			case f >= a.Last:
-				alive = append(alive, scalarAlive{i, released.bornBefore(i)})
+				alive = append(alive, root{first: i, released: released.bornBefore(i)})
 			case f-i >= shortest:
 				pending[id] = released.bornBefore(i)
 			}
@@ -146,8 +146,6 @@ func newReleases(events int) *releases {
 	return &releases{make([]int64, events/group+3), group}
 }
 
-func (r *releases) clone() *releases { return &releases{slices.Clone(r.sums), r.group} }
-
 func (r *releases) add(born int, bytes int64) {
 	for i := (born+r.group)/r.group + 1; i < len(r.sums); i += i & -i {
 		r.sums[i] += bytes
@@ -163,15 +161,9 @@ func (r *releases) bornBefore(event int) int64 {
 	return sum
 }
 
-// scalarAlive is a scalar that is there at the end, and what had been released when it was made.
-type scalarAlive struct {
-	born   int
-	before int64
-}
-
 // unfinished is the backward pass in which a recording ends: its root gradient is still there. Where no request failed, it
 // must do what others do, too.
-func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found []root) (root, bool) {
+func (a rootGradients) unfinished(alive []root, released *releases, found []root) (root, bool) {
 	const most, few, looks = 64, 8, 4 // numbers; releases; of the numbers that are looked at closely
 	failed := len(a.OOMs) > 0 && a.made(a.OOMs[len(a.OOMs)-1], a.Last) == 0
 	over := 0 // where the last pass that was seen to its end is
@@ -181,18 +173,18 @@ func (a rootGradients) unfinished(alive []scalarAlive, released *releases, found
 	made, at, looked := int64(0), a.Last, 0
 	for k := len(alive) - 1; k >= max(0, len(alive)-most) && looked < looks; k-- {
 		x := alive[k]
-		for ; at > x.born; at-- {
+		for ; at > x.first; at-- {
 			if a.Events.Action[at-1] == snapshot.Alloc && a.Freed(a.Timeline.Of[at-1]) >= a.Last {
 				made++
 			}
 		}
-		r := root{x.born, a.Last - 1, released.bornBefore(x.born) - x.before}
-		if x.born <= over || r.released < few || r.released*4 < made {
+		r := root{x.first, a.Last - 1, released.bornBefore(x.first) - x.released}
+		if x.first <= over || r.released < few || r.released*4 < made {
 			continue
 		}
 		// numbers that each layer keeps for its backward pass, such as seeds of attention, have the same surroundings
-		own := a.surroundings(x.born)
-		kept := func(x scalarAlive) bool { return a.surroundings(x.born) == own }
+		own := a.surroundings(x.first)
+		kept := func(x root) bool { return a.surroundings(x.first) == own }
 		looked++
 		if failed && !slices.ContainsFunc(alive[max(0, k-most):k], kept) || len(a.gradual([]root{r})) > 0 {
 			return r, true

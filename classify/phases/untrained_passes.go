@@ -58,13 +58,10 @@ func (a untrained) find() (x found) {
 			continue
 		}
 		s.end = a.asLong(starts, s.end)
+		bounds := append(starts, s.end)
 		var steps []meaning.Step
 		for n, first := range starts {
-			end := s.end
-			if n+1 < len(starts) {
-				end = starts[n+1]
-			}
-			steps = append(steps, a.step(n, first, end))
+			steps = append(steps, a.step(n, first, bounds[n+1]))
 		}
 		if a.inFlight(s) {
 			x.waiting = append(x.waiting, steps)
