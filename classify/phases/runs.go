@@ -33,7 +33,7 @@ func (a *Program) findRuns() {
 		for k := i; k < j; k++ {
 			a.RunOf[k] = int32(len(a.Runs))
 		}
-		a.Runs = append(a.Runs, Run{Phase: p, By: decided(a.hints[i:j], p), First: i, End: j})
+		a.Runs = append(a.Runs, Run{Phase: p, By: a.decided(i, j, p), First: i, End: j})
 		a.Trains = a.Trains || p == meaning.Backward
 		i = j
 	}
@@ -53,7 +53,11 @@ func (a *Program) findRuns() {
 }
 
 // decided is the signal that told a phase of most events that have it, others than the neighbors of these where there are any.
-func decided(hints []said, p meaning.Phase) (by uint8) {
+func (a *Program) decided(first, end int, p meaning.Phase) (by uint8) {
+	if a.hints == nil {
+		return 0 // phases that were given
+	}
+	hints := a.hints[first:end]
 	var told [16]int
 	rest := uint8(0)
 	for i, n := 0, 0; i < len(hints); i += n {
