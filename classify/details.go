@@ -10,8 +10,6 @@ import (
 
 // findDetails says more where the category alone leaves it open: moments come in
 // the order in which an optimizer makes them, parameters have gradients.
-//
-// complexity: a table of cases.
 func findDetails(a *rules.Facts) {
 	single := older.Gradients.Of(a).GradientSize
 	var gradients, states int64

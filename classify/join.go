@@ -48,7 +48,7 @@ func join(a *rules.Facts, p rules.Panel) {
 
 // joinOne asks the rules of one birth about one allocation, which may be one of the widest.
 //
-// complexity: it runs for every allocation, and a call for each claim would cost more than the claims.
+// It runs for every allocation, and a call for each claim would cost more than the claims.
 func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, widest map[timeline.AllocationID]bool) {
 	var best rules.Claim
 	var by meaning.Signal

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/internal/testing/ring"
 	"github.com/vramscope/vramscope/internal/testing/worth/off"
@@ -78,6 +79,9 @@ func singles() (out []aCase) {
 		begin := runtime.FuncForPC(reflect.ValueOf(r.Begin).Pointer()).Name() // PATH/rules/SUBJECT.init.func1
 		subject, _, _ := strings.Cut(begin[strings.LastIndexByte(begin, '/')+1:], ".")
 		out = append(out, aCase{Name: r.ID, Kind: "rule", rules: []string{r.ID}, round: cmp.Or(r.Round, earlier), subject: subject})
+	}
+	for _, signal := range phases.Signals() {
+		out = append(out, aCase{Name: signal.ID, Kind: "signal", rules: []string{signal.ID}, round: earlier, subject: "phases"})
 	}
 	for n, id := range off.IDs {
 		name, round, _ := strings.Cut(id, "@")
@@ -366,7 +370,7 @@ func price(t *testing.T, cases []aCase) prices {
 		}
 		for _, c := range cases {
 			active := slices.ContainsFunc(c.helpers, func(n int) bool { return asked[n] }) ||
-				slices.ContainsFunc(c.rules, func(id string) bool { return spoke[id] })
+				slices.ContainsFunc(c.rules, func(id string) bool { return spoke[id] || phases.Known(id) })
 			if !active && (c.Kind == "helper" || c.Kind == "pair") {
 				continue
 			}
@@ -444,6 +448,9 @@ func TestWorth(t *testing.T) {
 func priced(t *testing.T) (names []string) {
 	for _, r := range Rules() {
 		names = append(names, r.ID)
+	}
+	for _, s := range phases.Signals() {
+		names = append(names, s.ID)
 	}
 	clause := regexp.MustCompile(`(?m)^package (\w+)`)
 	marked := regexp.MustCompile(`(?m)^//worth:off.*\nfunc (?:\([^)]*\) )?(\w+)`)

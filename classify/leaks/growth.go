@@ -123,8 +123,6 @@ func (l *growth) paceOf(kept []survivor) (p pace, grows bool) {
 // paceUpTo reports whether survivors keep coming up to a step, and at which pace.
 // What is made once (optimizer state), twice (DDP rebuilds its buckets in the second
 // step) or in a queue of some length doesn't.
-//
-// complexity: every condition is another way in which survivors stop coming
 func (l *growth) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	var steps []int
 	firstDead, firstAlive := int32(l.n), int32(l.n)
@@ -205,8 +203,6 @@ func (l *growth) rise(kept []survivor, end int) int {
 }
 
 // leaks are what every step leaves behind, graphs apart from lists.
-//
-// complexity: every condition leaves out another thing that isn't a leak
 func (l *growth) leaks() []Leak {
 	var growing, rest []placed
 	for _, all := range l.survivors() {

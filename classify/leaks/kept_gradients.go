@@ -14,8 +14,6 @@ import (
 // live through the next forward and its optimizer step, and no later step makes
 // new ones. Gradients that are accumulated over many backwards live long, too,
 // but only until the optimizer has used them.
-//
-// complexity: one pass gathers everything that tells kept gradients from accumulated ones
 func (l *loop) keptGradients() []Leak {
 	optimized, trained := l.endsOf(meaning.Optimizer), l.endsOf(meaning.Backward)
 	if len(optimized) == 0 {

@@ -16,8 +16,6 @@ const number = 512 // bytes, what the allocator rounds a scalar to
 // graph is kept through its last tensor, nearly always a number, and holds
 // what several different operations of the forward saved; a list holds what
 // was put into it.
-//
-// complexity: one pass counts all that tells a graph from a list, one switch decides
 func (l *growth) split(growing []placed) (graph, lists []placed) {
 	step := l.typical(growing)
 	made, numbers := map[snapshot.StackID]bool{}, map[snapshot.StackID]bool{}

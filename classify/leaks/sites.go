@@ -96,8 +96,6 @@ var called = map[string]bool{"forward": true, "__call__": true, "<lambda>": true
 // keeper guesses the line that keeps: for a graph that is trained on where its
 // last tensor is made, else where most of the bytes come from, seen from outside
 // the modules.
-//
-// complexity: the line depends on the kind of leak and on what stacks show
 func (l *loop) keeper(kind string, p pace) (Site, snapshot.StackID) {
 	var best timeline.AllocationID
 	var bytes int64 = -1

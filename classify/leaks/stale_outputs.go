@@ -12,8 +12,6 @@ const smallShare = 100
 // staleOutputs finds what the forward of a step made and the next step's
 // forward still carries: outputs held by a variable until it is assigned
 // again. It isn't growth, but it stands on top of the peak.
-//
-// complexity: one pass sums by step, stack and category
 func (l *loop) staleOutputs() []Leak {
 	held := make([]int64, l.n)
 	var byCategory [meaning.NumCategories]int64

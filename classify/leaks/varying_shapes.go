@@ -10,8 +10,6 @@ import (
 
 // varyingShapes finds loops whose steps ask for other sizes each time: nothing
 // leaks, but the allocator's cache fits no step and grows.
-//
-// complexity: one pass compares each step with the one before
 func (l *loop) varyingShapes() []Leak {
 	byStack := map[snapshot.StackID]int64{}
 	var ids []timeline.AllocationID

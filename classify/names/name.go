@@ -167,8 +167,6 @@ func ReadLabels(c *meaning.Result, given []meaning.Label) map[timeline.Allocatio
 
 // readMetadata reads what torch.cuda.memory._set_memory_metadata left: on the
 // allocation itself, or on an annotate entry for a block that is in use.
-//
-// complexity: one branch for each action that carries metadata
 func readMetadata(c *meaning.Result, n *namer) map[timeline.AllocationID]meaning.Category {
 	categories := map[timeline.AllocationID]meaning.Category{}
 	t := c.Timeline

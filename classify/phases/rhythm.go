@@ -177,6 +177,8 @@ func (a rhythm) start() int {
 }
 
 // modelIsOlder reports whether the trace began after the model was made: blocks in numbers were there before and stay.
+//
+//worth:off false
 func (a rhythm) modelIsOlder() bool {
 	const some = 8
 	n := 0
@@ -197,6 +199,8 @@ func (a rhythm) allocsBefore(event, from int) []int {
 
 // castAway reports whether an allocation goes when one of its size, of half or of twice that is there, which stays, or a flat
 // buffer for all: a weight of a module that is brought to another memory format or type, or packed.
+//
+//worth:off false
 func (a *facts) castAway(id timeline.AllocationID) bool {
 	const near = 4 // events
 	f, n := a.Freed(id), a.Timeline.Requested(id)

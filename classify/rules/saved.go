@@ -188,8 +188,6 @@ const bulk = 16
 // meanwhile, or are there when the next of passes without one begins. Results
 // that were merely collected are few, or of few kinds.
 //
-// complexity: conditions on what goes at once, in passes without and with a backward pass.
-//
 //worth:off
 func findDropped(a *savedLook) {
 	const least = 512                       // bytes

@@ -14,8 +14,6 @@ import (
 // trained on, outside of all layers, requests of one size and its family that
 // are larger than all before, and of which nothing is left for backward.
 //
-// complexity: one pass over requests gathers what another one decides by.
-//
 //worth:off
 func markChunks(a *look, p rules.Pass) {
 	const (

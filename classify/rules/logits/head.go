@@ -17,8 +17,6 @@ var Heads = rules.Named("what makes logits", FindHeads)
 // FindHeads finds what makes the logits: the last linear map of a pass, when the
 // model itself calls it and the other maps lie in modules below.
 //
-// complexity: a state machine over allocations, with a case for each kind.
-//
 //worth:off { return make([]bool, len(a.Stacks)) }
 func FindHeads(a *rules.Facts) []bool {
 	heads := make([]bool, len(a.Stacks))

@@ -53,8 +53,6 @@ func findMarks(f *rules.Facts) *Marks {
 
 // findLogits marks logits over classes, their copies and their gradients: the
 // run of equal sizes around a classification loss.
-//
-// complexity: one case for each way in which a pass shows its logits.
 func findLogits(a *look) {
 	var trained int64 // the last logits of tokens that were trained on
 	passes := rules.Passes(a.Facts)
@@ -147,8 +145,6 @@ func markForward(a *look, p rules.Pass, size int64) int64 {
 
 // markBefore marks the logits and what was made of them before an event. It
 // gives their size, or that of what they became where they aren't found.
-//
-// complexity: one case for each kind of tensor between logits and loss.
 func markBefore(a *look, at, first int, size int64) int64 {
 	made := at // event that made the earliest of them
 	for i, budget := at-1, 16; i >= first && budget > 0; i-- {
@@ -243,8 +239,6 @@ func lossAt(a *look, r rules.Pass, size int64) int {
 
 // markBackward marks the gradients of the logits: those that the loss is of, and
 // those of all tokens.
-//
-// complexity: one case for each kind of tensor at the beginning of a backward pass.
 //
 //worth:off
 func markBackward(a *look, p *phases.Run, size, all int64) {

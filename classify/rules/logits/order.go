@@ -13,8 +13,6 @@ import (
 // and one after the other, and the log-softmax of that size at the end of
 // forward; or logits that are by far the largest thing there.
 //
-// complexity: one case for each kind of loss, asked in order of sureness.
-//
 //worth:off 0
 func lossSizeByOrder(a *look, p rules.Pass) int64 {
 	tail, rest := tail(a, p)
@@ -95,8 +93,6 @@ func beside(a *look, p rules.Pass, size int64) (rest int64) {
 // and token, its logits and their log-softmax, and then in one for each token, and
 // whether backward begins with as many: gather does so, and so does what label
 // smoothing takes the mean of.
-//
-// complexity: a state machine over the end of forward, and one over the beginning of backward.
 //
 //worth:off false
 func forEachToken(a *look, p rules.Pass, size, least int64) bool {
@@ -263,8 +259,6 @@ func tailAbove(a *look, p rules.Pass, least int64) (tail []int64, rest int64) {
 // head is the run of related sizes that a backward pass begins with, each made
 // from the one before, which then goes: the first and the last of them, and how
 // many. Before them only less than a size may come.
-//
-// complexity: one condition for each way in which a gradient follows another.
 func head(a *look, b *phases.Run, least int64) (first, last int64, n int) {
 	var before timeline.AllocationID
 	for i := b.First; i < b.End && n < 6; i++ {

@@ -90,8 +90,6 @@ for it, what an optimizer's step or zero_grad frees are gradients; anything else
 
 // olderByStack judges a block that is older than the trace by what its stack says, and
 // by the event that frees it.
-//
-// complexity: a table of cases.
 func olderByStack(a *rules.Facts, heads []bool, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
 	e := a.Birth(id)
 	gone := f < a.Last
@@ -244,8 +242,6 @@ var Gradients = rules.Named("gradients of a step", gradientsPerStep)
 // before the trace and stay: a size that comes back as gradients belongs to so
 // many weights, and the rest of its blocks to their state. Weights were made
 // first and lie lowest.
-//
-// complexity: a table of cases for each size.
 func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	lasting, settled := map[timeline.AllocationID]rules.Claim{}, Settled.Of(a)
 	gradients, whole := Gradients.Of(a).GradientSize, Gradients.Of(a).WholeStep

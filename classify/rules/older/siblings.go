@@ -20,8 +20,6 @@ or, where it has none, those of its size, of which three steps or more must have
 // askLaterSiblings counts, for blocks older than the trace of which only their lives
 // tell, the later ones of their stack and of their size. A size that returns as
 // gradients is told by that.
-//
-// complexity: a scan that asks, one that counts and what claims share two tables.
 func askLaterSiblings(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 	const large = 4096
 	byStack, bySize := make([]*tallies, len(a.Stacks)), map[int64]*tallies{}
