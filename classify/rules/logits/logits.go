@@ -10,7 +10,6 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
-	"github.com/vramscope/vramscope/classify/rules/kvcache"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
@@ -286,14 +285,12 @@ loss and only the order of sizes speaks, or where, without stacks, it is merely 
 all else that generation makes.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
-	Needs:  []rules.Need{Marked, kvcache.Kept},
+	Needs:  []rules.Need{Marked},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		m, kept := Marked.Of(a), kvcache.Kept.Of(a)
+		m := Marked.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			d := m.Logits[id]
 			switch {
-			case d == meaning.NoDetail && !a.Recorded.Allocs && m.Widest[id] && a.Phase[id] == meaning.Generate && !kept[id]:
-				return rules.As(meaning.Logits, rules.Plausible+1)
 			case d == meaning.NoDetail:
 				return rules.Claim{}
 			}
