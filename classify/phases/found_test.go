@@ -230,6 +230,13 @@ var cases = []struct {
 			"forward/rhythm 92",
 		"setup/neighbors 4, forward/rhythm 24, backward/weights-again 35, optimizer/named-ranges 4, forward/rhythm 92"},
 
+	{"root-gradients", "a layer's number goes with all else when a request fails", true, failing(30),
+		"setup/neighbors 3, forward/rhythm 148",
+		""},
+	{"root-gradients", "a pass that fails late had freed more than it made", true, failing(3),
+		"setup/neighbors 3, forward/rhythm 24, backward/root-gradients 42, forward/rhythm 1",
+		"setup/neighbors 3, forward/rhythm 67"},
+
 	{"weights-again", "a graph that is retained", true, again(12*mib, 20*mib, 28*mib),
 		"setup/neighbors 17, forward/rhythm 3, backward/weights-again 23, data/rhythm 17, forward/rhythm 3, " +
 			"backward/weights-again 23, forward/rhythm 3",
@@ -459,6 +466,24 @@ func fusing(steps, left int) func(p *tape) {
 		}
 		p.free(root)
 		p.within("Optimizer.zero_grad#SGD.zero_grad", func() { p.brief(mib) })
+	}
+}
+
+// failing frees what was there while a number lives, makes more, and lets go of all where a request fails.
+func failing(more int) func(p *tape) {
+	return func(p *tape) {
+		p.weights(12*mib, 20*mib, 28*mib)
+		saved := p.forward(6)
+		seed := p.alloc(4)
+		for _, id := range slices.Backward(saved) {
+			p.brief(5 * mib)
+			p.free(id)
+		}
+		made := p.times(more, 5*mib)
+		p.fail(100 * mib)
+		slices.Reverse(made)
+		p.free(made...)
+		p.free(seed)
 	}
 }
 
