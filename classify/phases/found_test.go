@@ -270,17 +270,17 @@ var cases = []struct {
 		"setup/neighbors 131",
 		""},
 
-	{"rhythm", "a batch that is kept beside others", true, func(p *tape) {
+	{"rhythm", "what is kept beside batches", true, func(p *tape) {
 		p.weights(12*mib, 20*mib, 28*mib)
-		for range 3 {
-			p.alloc(7 * mib) // in a list
+		for k := range int64(3) {
+			p.alloc((7 + k) * mib) // in a list
 			batch := p.alloc(mib)
 			p.backward(p.forward(6), 28*mib)
 			p.free(batch)
 		}
 	},
-		"setup/neighbors 3, data/rhythm 2, forward/rhythm 24, backward/root-gradients 33, data/rhythm 5, " +
-			"forward/rhythm 24, backward/root-gradients 33, data/rhythm 5, forward/rhythm 24, " +
+		"setup/neighbors 4, data/rhythm 1, forward/rhythm 24, backward/root-gradients 33, data/rhythm 3, other/rhythm 1, " +
+			"data/rhythm 1, forward/rhythm 24, backward/root-gradients 33, data/rhythm 5, forward/rhythm 24, " +
 			"backward/root-gradients 33, forward/rhythm 3",
 		"setup/neighbors 29, backward/root-gradients 157, other/neighbors 3"},
 	{"rhythm", "a step whose pass isn't seen, and one that is", true, func(p *tape) {
