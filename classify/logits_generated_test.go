@@ -3,8 +3,8 @@ package classify
 import "testing"
 
 // TestGeneration answers requests one after the other, without stacks: each begins with a
-// prompt and lets its keys and values grow token by token, while the logits of a pass stay
-// until the next one's.
+// prompt and lets its keys and values grow token by token. What its logits are nothing tells,
+// but nobody is sure of something else.
 func TestGeneration(t *testing.T) {
 	const layers, row, vocabulary, hidden = 3, 2048, 400_000, 8192
 	s := newStory(t, false)
@@ -50,19 +50,17 @@ func TestGeneration(t *testing.T) {
 	c := New(s.timeline(), Options{})
 	var right, all, sureAndWrong int64
 	for i, a := range s.allocs {
-		if a.category != KVCache && a.category != Logits {
-			continue
-		}
-		all += a.bytes
 		switch {
-		case c.Category[i] == a.category:
-			right += a.bytes
-		case c.Confidence[i] >= 90:
+		case a.category == KVCache:
+			if all += a.bytes; c.Category[i] == KVCache {
+				right += a.bytes
+			}
+		case a.category == Logits && c.Category[i] != Logits && c.Confidence[i] >= 90:
 			sureAndWrong += a.bytes
 		}
 	}
-	if right*100 < all*97 || sureAndWrong*100 > all {
-		t.Errorf("of %d bytes of caches and logits %d are right, %d wrong though sure", all, right, sureAndWrong)
+	if right*100 < all*97 || sureAndWrong > 0 {
+		t.Errorf("of %d bytes of caches %d are right; %d of logits are wrong though sure", all, right, sureAndWrong)
 	}
 	for k, step := range c.Steps {
 		for _, p := range step.Phases {

@@ -47,19 +47,19 @@ func worthText(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type row struct{ changed, peak, life, sure, leaks string }
+	type row struct{ changed, peak, sure, helped, hurt string }
 	of := map[string]map[string]row{}
 	var names []string
 	for line := range strings.Lines(string(text)) {
 		c := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(c) != 9 || c[3] != "all" || c[1] == "pair" {
+		if len(c) != 11 || c[3] != "all" || c[1] == "pair" {
 			continue
 		}
 		if of[c[0]] == nil {
 			of[c[0]] = map[string]row{}
 			names = append(names, c[0])
 		}
-		of[c[0]][c[2]] = row{c[4], c[5], c[6], c[7], c[8]}
+		of[c[0]][c[2]] = row{c[4], c[5], c[7], c[9], c[10]}
 	}
 	var b strings.Builder
 	all := of["(everything)"]
@@ -69,13 +69,13 @@ that are right, and of bytes that are wrong though 90 %% sure. On the left on re
 written (%s, of which %s %% of the bytes at the peak are right), on the right on those that came later (%s, %s %%). Negative: without it the
 answer would be better. Cases that stand in for each other look cheaper than they are: the last rows leave out whole subjects.`,
 		all[written].changed, all[written].peak, all[unseen].changed, all[unseen].peak)))
-	b.WriteString("\n| case | peak, written for | sure and wrong | peak, unseen | sure and wrong | unseen recordings it changes |\n|---|--:|--:|--:|--:|--:|\n")
+	b.WriteString("\n| case | peak, written for | sure and wrong | peak, unseen | sure and wrong | runs helped | runs hurt |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, name := range names {
 		if name == "(everything)" {
 			continue
 		}
 		w, u := of[name][written], of[name][unseen]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", name, w.peak, w.sure, u.peak, u.sure, u.changed)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", name, w.peak, w.sure, u.peak, u.sure, u.helped, u.hurt)
 	}
 	return b.String()
 }

@@ -65,6 +65,15 @@ func (m *matcher) dropTied() {
 	m.tensors = slices.DeleteFunc(m.tensors, func(t Tensor) bool { return m.tied != "" && t.Name == m.tied })
 }
 
+// inAnother reports whether one of some allocations may be as many elements as another is, in half or twice the precision.
+func (m *matcher) inAnother(ids []timeline.AllocationID, id timeline.AllocationID) bool {
+	n := m.c.Timeline.Requested(id)
+	return slices.ContainsFunc(ids, func(x timeline.AllocationID) bool {
+		y := m.c.Timeline.Requested(x)
+		return 2*y == n || y == 2*n
+	})
+}
+
 // order is a sequence of tensors, by index.
 type order []int
 
@@ -100,16 +109,15 @@ func (m *matcher) match(ids []timeline.AllocationID, orders []order, endings []s
 		last[t.Elements] = i
 	}
 	for _, p := range best.pairs {
-		i := best.order[p[1]/best.parts]
+		i, id := best.order[p[1]/best.parts], best.ids[p[0]]
 		size := m.tensors[i].Elements
 		switch {
 		case has[size] == wants[size]:
-		case endings[0] == "" && has[size] == 1 && wants[size] == 2: // the head is the embedding
+		case endings[0] == "" && has[size] == 1 && wants[size] == 2 && !m.inAnother(ids, id): // the head is the embedding
 			i, m.tied = first[size], m.tensors[last[size]].Name
 		default:
 			continue
 		}
-		id := best.ids[p[0]]
 		if m.c.Timeline.Born[id] == timeline.Never && wants[size] > 1 && has[size] > 1 {
 			continue // blocks older than the trace are in the order of their addresses, which means little
 		}
