@@ -23,14 +23,13 @@ with them, what a hook makes of no weight's size is temporary.`,
 			user := a.Birth(id).Marks&frames.UserInner != 0 // the program's own code, in a hook
 			switch {
 			case a.Timeline.Older() > 0 || sizes.WeightSize[n] > 0: // not all weights are known, or one has its size
+				return rules.As(meaning.Gradients, rules.Strong)
 			case n <= phases.Scalar || sizes.WeightSize[n/2] > 0 || sizes.WeightHalf[n]: // or in another precision
 				return rules.As(meaning.Gradients, rules.Likely)
-			case !a.Recorded.Allocs: // or forward's
-				return rules.As(meaning.Gradients, rules.Plausible)
-			case user:
+			case a.Recorded.Allocs && user:
 				return rules.As(meaning.Temporary, rules.Likely)
 			}
-			return rules.As(meaning.Gradients, rules.Strong)
+			return rules.As(meaning.Gradients, rules.Guess) // or what a graph of gradients saves, or forward's
 		}
 	},
 }
