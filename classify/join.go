@@ -24,9 +24,23 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 	panel := claims.Seat(registry)
 	together.Do(func() { join(a, panel) }, a.Peaks)
 	askSiblings(a, o.Without)
+	calibrate(a)
 	findDetails(a)
 	logits.TellFailedLoss(a)
 	names.Find(a.Result, o.Tensors)
+}
+
+// calibrate says of blocks that rules decided how often these were proven right, where that is another figure.
+func calibrate(a *rules.Facts) {
+	var proven [256]uint8
+	for k, r := range registry {
+		proven[k+1] = r.Proven
+	}
+	for i, rule := range a.Rule {
+		if p := proven[rule]; p > 0 {
+			a.Confidence[i] = p
+		}
+	}
 }
 
 // join is the one place where claims meet: the surest claim decides, a signal

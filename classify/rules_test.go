@@ -125,19 +125,22 @@ func rightTold(t *testing.T) map[string]sureness {
 	return out
 }
 
-// TestRulesAreAsSureAsRight: where a rule decides in several runs that it wasn't written for,
-// it is about as often right as it says, neither surer nor much shyer.
+// TestRulesAreAsSureAsRight: where a rule decides enough in several runs that it wasn't written
+// for, it is about as often right as it says, neither surer nor much shyer.
 func TestRulesAreAsSureAsRight(t *testing.T) {
-	const few, rounding, shy = 3, 1, 20 // runs, percent, percent
-	known := map[string]string{}
+	const fewRuns, fewBlocks, rounding, shy = 3, 100, 2, 20 // the last two in percent
+	known := map[string]string{
+		"gradient":      "two runs with a gradient of gradients: what that graph saves outlives its pass, in sizes of weights, too",
+		"left-by-setup": "where a program fails in its setup without stacks, all of it is a guess",
+	}
 	measured := rightTold(t)
 	for _, r := range Rules() {
 		x := measured[r.ID+" "+unseen]
-		if x.runs < few {
+		if x.runs < fewRuns || x.blocks < fewBlocks {
 			continue
 		}
 		if off := x.sure > x.right+rounding || x.sure < x.right-shy; off != (known[r.ID] != "") {
-			t.Errorf("%s is right in %.1f %% of the blocks of %d runs, and %.0f %% sure", r.ID, x.right, x.runs, x.sure)
+			t.Errorf("%s is right for %.1f %% of the bytes in %d runs, and %.0f %% sure", r.ID, x.right, x.runs, x.sure)
 		}
 	}
 }

@@ -20,6 +20,7 @@ while all else goes: keys and values of a cache that is made whole, or that trai
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{Kept},
+	Proven: 85,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		kept := Kept.Of(a)
 		if !slices.Contains(kept, true) {

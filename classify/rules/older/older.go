@@ -65,6 +65,7 @@ for it, what an optimizer's step or zero_grad frees are gradients; anything else
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
 	Needs:  []rules.Need{Gradients},
+	Proven: 55,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		gradients := Gradients.Of(a).GradientSize
 		return func(id timeline.AllocationID) rules.Claim {
@@ -112,8 +113,8 @@ func olderByStack(a *rules.Facts, heads []bool, graphs map[snapshot.StackID]bool
 		return rules.As(meaning.Activations, rules.Likely)
 	case e.Hint == 0 && e.Marks&frames.UserInner != 0 && e.Marks&frames.Named != 0:
 		return rules.As(meaning.Weights, rules.Plausible)
-	case e.Hint == 0 && e.Marks&frames.UserInner != 0:
-		return rules.As(meaning.Inputs, rules.Plausible)
+	case e.Hint == 0 && e.Marks&frames.UserInner != 0: // or what the program keeps
+		return rules.As(meaning.Inputs, rules.Guess)
 	// kept by the program; without any history, saved as likely
 	case e.Hint == meaning.HintOf(meaning.Forward) && !gone && a.Timeline.Older() < a.Timeline.Len():
 		return rules.As(meaning.Temporary, rules.Guess)

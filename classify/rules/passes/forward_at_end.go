@@ -12,6 +12,7 @@ var HeldAtEnd = &rules.Rule{
 activation, by guess, or, in passes that keep no graph, a result that the program collects.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
+	Proven: 85,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {

@@ -13,6 +13,7 @@ result that the program holds.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Saved},
+	Proven: 85,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		if a.Trains || rules.Saved.Of(a).Saves {
 			return nil

@@ -13,6 +13,7 @@ kept, it is an activation; else a result. A guess either way. A line that loads 
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Training, rules.Retention},
+	Proven: 85,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		retained := rules.Retention.Of(a).Retained
 		return func(id timeline.AllocationID) rules.Claim {

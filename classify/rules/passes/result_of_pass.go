@@ -12,6 +12,7 @@ var ResultOfPass = &rules.Rule{
 validation: a result that the program holds until the next; without stacks, what a step begins with is a batch, by guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
+	Proven: 85,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		spans := !a.Trains && !a.Recorded.Allocs
 		if !spans && len(a.Untrained) == 0 {

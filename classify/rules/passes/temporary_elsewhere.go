@@ -13,6 +13,7 @@ stays, since it may be a copy of one.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.ZeroGrad, meaning.OtherPhase),
 	Needs:  []rules.Need{rules.Sizes},
+	Proven: 85,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		return func(id timeline.AllocationID) rules.Claim {
 			if a.Outlives(id) && rules.WeightSized(a, id) {

@@ -16,6 +16,7 @@ than there are weights is that of activations.`,
 	Born:   rules.AnyTime,
 	Birth:  frames.Cast,
 	Needs:  []rules.Need{rules.Sizes},
+	Proven: 65,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		sizes, casts := rules.Sizes.Of(a), castsPerPass(a)
 		return ofNative(a, func(id timeline.AllocationID) rules.Claim {

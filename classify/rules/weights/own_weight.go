@@ -15,6 +15,7 @@ as the state that an optimizer makes for it, or by a function whose name says th
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Stacks, rules.Sizes},
+	Proven: 40,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {

@@ -2,9 +2,10 @@
 // signal of phases and every heuristic among their helpers.
 //
 //	go run ./internal/testing/worth -corpus FOLDER
+//	go run ./internal/testing/worth -only ID
 //
-// FOLDER is the one that .ci/corpus.py prepares; without it nothing is measured and nothing
-// written. Helpers get their switches in copies of the sources that only this command
+// FOLDER has the labelled recordings below labelled/; without it no table is written, and
+// single cases are measured on the shipped recordings. Helpers get their switches in copies of the sources that only this command
 // compiles (go test -overlay); the program itself has none.
 package main
 
@@ -28,15 +29,17 @@ func main() {
 }
 
 func measure(corpus, only string) error {
-	if corpus == "" {
-		return fmt.Errorf("-corpus FOLDER is missing: prices are measured on all labelled recordings or not at all")
-	}
-	corpus, err := filepath.Abs(corpus)
-	if err != nil {
-		return err
-	}
-	if found, err := filepath.Glob(filepath.Join(corpus, "labelled", "*", "truth.json.gz")); err != nil || len(found) == 0 {
-		return fmt.Errorf("%s has no labelled recordings", corpus)
+	switch {
+	case corpus != "":
+		var err error
+		if corpus, err = filepath.Abs(corpus); err != nil {
+			return err
+		}
+		if found, err := filepath.Glob(filepath.Join(corpus, "labelled", "*", "truth.json.gz")); err != nil || len(found) == 0 {
+			return fmt.Errorf("%s has no labelled recordings", corpus)
+		}
+	case only == "":
+		return fmt.Errorf("-corpus FOLDER is missing: the table is written from all labelled recordings or not at all")
 	}
 	work, err := os.MkdirTemp("", "worth")
 	if err != nil {
