@@ -6,7 +6,9 @@
 package kvcache
 
 import (
+	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
@@ -55,39 +57,69 @@ var Growth = rules.Named("rows of equal blocks whose sizes rise from pass to pas
 func findGrowth(a *rules.Facts) *Grown {
 	const shortest = 4
 	g := &Grown{}
-	var list []*rows.Row // what a backward pass may see is no cache
-	for _, r := range Rows.Of(a) {
+	byCount, bySize := map[int][]*rows.Row{}, map[int64][]*rows.Row{}
+	for _, r := range Rows.Of(a) { // what a backward pass may see is no cache
 		if a.Phase[r.IDs[0]] != meaning.Setup && !slices.ContainsFunc(r.IDs, func(id timeline.AllocationID) bool {
 			return !rules.BeforeBackward(a, id)
 		}) {
-			list = append(list, r)
+			byCount[len(r.IDs)], bySize[r.Size] = append(byCount[len(r.IDs)], r), append(bySize[r.Size], r)
 		}
 	}
-	for i, r := range list {
-		if len(g.Growing) > 0 && g.Growing[r.IDs[0]] {
-			continue
+	for _, list := range byCount {
+		grows := map[*rows.Row]bool{}
+		for i, r := range list {
+			if grows[r] {
+				continue
+			}
+			if chain := chainFrom(list, i); len(chain) >= shortest {
+				g.Chains = append(g.Chains, chain)
+				for _, r := range chain {
+					grows[r] = true
+				}
+			}
 		}
-		chain := chainFrom(list, i)
-		if len(chain) < shortest {
-			continue
-		}
-		if len(g.Growing) == 0 {
-			g.Growing = pages.Make[bool](len(a.Category))
-		}
-		g.Chains = append(g.Chains, chain)
+	}
+	if len(g.Chains) > 0 {
+		g.mark(a, bySize)
+	}
+	return g
+}
+
+// mark marks what grows, and what the first row of a growing cache took the place of: a
+// prompt's keys and values, among others that have their size.
+func (g *Grown) mark(a *rules.Facts, bySize map[int64][]*rows.Row) {
+	slices.SortFunc(g.Chains, func(x, y []*rows.Row) int { return cmp.Compare(x[0].First, y[0].First) })
+	g.Growing = pages.Make[bool](len(a.Category))
+	for _, chain := range g.Chains {
 		for _, r := range chain {
 			for _, id := range r.IDs {
 				g.Growing[id] = true
 			}
 		}
-		g.markPrompt(a, list[:i], chain)
+		first := chain[0].First
+		if prompt := thereAt(bySize[2*chain[0].Size-chain[1].Size], first); prompt != nil {
+			for _, id := range prompt.IDs {
+				g.Growing[id] = g.Growing[id] || a.Freed(id) > first
+			}
+		}
 	}
-	return g
+}
+
+// thereAt is the last of some rows that is made before an event and there at it; nil: none is.
+func thereAt(list []*rows.Row, event int) *rows.Row {
+	const look = 1 << 10 // rows: what else a pass makes of their size
+	i := sort.Search(len(list), func(i int) bool { return list[i].First >= event })
+	for _, r := range slices.Backward(list[max(0, i-look):i]) {
+		if r.Last < event && r.MaxFreed > event {
+			return r
+		}
+	}
+	return nil
 }
 
 // chainFrom follows a growing cache from one of a list of rows.
 func chainFrom(list []*rows.Row, first int) []*rows.Row {
-	const look = 64 // rows: what else a pass makes in rows
+	const look = 64 // rows: what else a pass makes as many of
 	chain := []*rows.Row{list[first]}
 	var step int64
 	for i := first + 1; i < min(len(list), first+1+look); i++ {
@@ -104,21 +136,6 @@ func chainFrom(list []*rows.Row, first int) []*rows.Row {
 // it begins.
 func follows(last, next *rows.Row) bool {
 	return len(next.IDs) == len(last.IDs) && next.First > last.Last && last.MinFreed > next.First
-}
-
-// markPrompt marks what the first row of a growing cache took the place of: a prompt's
-// keys and values, among others that have their size.
-//
-//worth:off
-func (g *Grown) markPrompt(a *rules.Facts, before []*rows.Row, chain []*rows.Row) {
-	for _, r := range before {
-		if r.Size != 2*chain[0].Size-chain[1].Size || r.MaxFreed <= chain[0].First || r.Last >= chain[0].First {
-			continue
-		}
-		for _, id := range r.IDs {
-			g.Growing[id] = g.Growing[id] || a.Freed(id) > chain[0].First
-		}
-	}
 }
 
 // Look looks at a program whose phases are those of training and of plain forward passes. Here

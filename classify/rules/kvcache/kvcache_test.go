@@ -56,13 +56,15 @@ func TestGrowth(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		rows   []int64 // tokens in each pass
+		others int     // rows of hidden states in each
 		chains int
 	}{
-		{"token by token", []int64{2, 3, 4, 5, 6}, 1},
-		{"too short", []int64{2, 3, 4}, 0},
-		{"two requests", []int64{2, 3, 4, 5, 6, 0, 7, 8, 9, 10}, 2},
-		{"by other amounts each time", []int64{2, 3, 5, 6, 9}, 0},
-		{"not at all", []int64{5, 5, 5, 5, 5}, 0},
+		{"token by token", []int64{2, 3, 4, 5, 6}, 0, 1},
+		{"too short", []int64{2, 3, 4}, 0, 0},
+		{"two requests", []int64{2, 3, 4, 5, 6, 0, 7, 8, 9, 10}, 0, 2},
+		{"by other amounts each time", []int64{2, 3, 5, 6, 9}, 0, 0},
+		{"not at all", []int64{5, 5, 5, 5, 5}, 0, 0},
+		{"beside many rows of other kinds", []int64{2, 3, 4, 5, 6}, 80, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &phased.Program{}
@@ -84,6 +86,9 @@ func TestGrowth(t *testing.T) {
 				})
 				all = append(all, next...)
 				cache = next
+				for range c.others {
+					p.Free(p.Make(11*kib, layers)...)
+				}
 			}
 			program := p.Follow()
 			was := program.Phase[len(program.Phase)-1]
