@@ -368,12 +368,15 @@ func sideOf(round, of int) string {
 }
 
 // price measures cases on all samples.
-func price(t *testing.T, cases []aCase) prices {
+func price(t *testing.T, cases []aCase, parts bool) prices {
 	p := prices{map[string]map[string]*cost{}, map[string]int{}, map[string]*judgedSum{}, map[string]map[string]*hits{}}
 	for _, c := range cases {
 		p.Of[c.Name] = map[string]*cost{}
 	}
 	samples(t, func(s *sample) {
+		if !s.whole && !parts {
+			return
+		}
 		off.Set()
 		base := New(s.tl, Options{})
 		asked := make([]bool, len(off.IDs))
@@ -509,18 +512,23 @@ func writeWorth(t *testing.T) {
 		chosen := regexp.MustCompile(*only)
 		cases = slices.DeleteFunc(cases, func(c aCase) bool { return !chosen.MatchString(c.Name) })
 	}
-	p := price(t, cases)
+	p := price(t, cases, true)
 	if *only != "" {
 		t.Log("\n" + table(cases, p) + rightness(p))
 		return
 	}
 	joint := jointly(cases, p)
-	q := price(t, joint)
+	q := price(t, joint, false) // of recordings as they were made: there are hundreds
 	for _, c := range joint {
-		if c.Kind == "subject" || q.extra(c) >= some {
-			p.Of[c.Name] = q.Of[c.Name]
-			cases = append(cases, c)
+		if c.Kind != "subject" && q.extra(c) < some {
+			continue
 		}
+		for k, x := range q.Of[c.Name] { // a mean over these, in sums over all
+			f := float64(p.Count[k]) / float64(q.Count[k])
+			x.Peak, x.Life, x.Sure = x.Peak*f, x.Life*f, x.Sure*f
+		}
+		p.Of[c.Name] = q.Of[c.Name]
+		cases = append(cases, c)
 	}
 	for name, text := range map[string]string{worthTable: table(cases, p), rightTable: rightness(p)} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {

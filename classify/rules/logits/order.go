@@ -28,8 +28,9 @@ func lossSizeByOrder(a *look, p rules.Pass) int64 {
 			rest = max(rest, n)
 		}
 	}
+	const large = 1 << 16 // bytes
 	dominates := func(rest int64) bool {
-		return top >= 2*rest && top >= 1<<16 || around >= 2 && top*2 >= rest*3
+		return top >= 2*rest && top >= large || around >= 2 && top*2 >= rest*3
 	}
 	if p.Backward == nil {
 		const far = 8 // where an error has cut the pass, its end isn't the model's
@@ -46,11 +47,11 @@ func lossSizeByOrder(a *look, p rules.Pass) int64 {
 	least := int64(0)
 	largest := dominates(rest)
 	if a.Recorded.Allocs { // a loss that isn't torch's own
-		largest = dominates(beside(a, p, top)) && !layered(a, p, top) && ownLoss(a, p, top, top/picked)
+		largest = top >= large && !layered(a, p, top) && ownLoss(a, p, top, top/picked)
 		if largest {
 			least = top / picked
 		}
-	} else if dominates(beside(a, p, top)) && forEachToken(a, p, top, top/picked) {
+	} else if top >= large && forEachToken(a, p, top, top/picked) {
 		return top
 	}
 	first, last, n := head(a, p.Backward, least)
@@ -63,30 +64,6 @@ func lossSizeByOrder(a *look, p rules.Pass) int64 {
 		}
 	}
 	return 0
-}
-
-// beside is the largest request of a pass that isn't of a size's family: a few of
-// that are the logits of another model, or of the same one before.
-//
-//worth:off 0
-func beside(a *look, p rules.Pass, size int64) (rest int64) {
-	const few = 16
-	var same int
-	for i := p.First; i < p.End; i++ {
-		n := a.Events.Size[i]
-		switch {
-		case a.Events.Action[i] != snapshot.Alloc || n <= rest && same > few || a.Sharing != nil && a.Sharing[i] ||
-			a.IsWorkspaceBySize(a.Timeline.Of[i]):
-		case !family(n, size):
-			rest = max(rest, n)
-		case a.Freed(a.Timeline.Of[i]) > i+2:
-			same++
-		}
-	}
-	if same > few {
-		return max(rest, size)
-	}
-	return rest
 }
 
 // forEachToken tells, without stacks, whether a pass ends in numbers for each word

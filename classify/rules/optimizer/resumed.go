@@ -4,7 +4,6 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -20,8 +19,7 @@ type setupLook struct {
 
 // findResumed finds the state that an optimizer has from a checkpoint, before its
 // first step: two moments of each weight's size, one right behind the other, after
-// the weights themselves. No model has its own weights like that. Where stacks show
-// files and no step is seen, a file must have brought them.
+// the weights themselves. No model has its own weights like that.
 func findResumed(f *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	a := &setupLook{f, rules.Sizes.Of(f), map[timeline.AllocationID]rules.Claim{}}
 	var ids []timeline.AllocationID // what setup leaves
@@ -69,18 +67,10 @@ func markPairs(a *setupLook, ids []timeline.AllocationID) {
 	}
 }
 
-// isPair reports whether two allocations may be moments that no step makes: of one size,
-// and brought by a file where stacks show that and no step is seen.
+// isPair reports whether two allocations may be moments that no step makes: of one size.
 func isPair(a *setupLook, ids []timeline.AllocationID) bool {
 	n := a.Timeline.Requested(ids[0])
-	return n == a.Timeline.Requested(ids[1]) && !a.StateSize[n] && (a.Trains || a.Updates || isBrought(a.Facts, ids[1]))
-}
-
-// isBrought reports whether a file may have brought an allocation.
-//
-//worth:off true
-func isBrought(a *rules.Facts, id timeline.AllocationID) bool {
-	return !a.Recorded.Allocs || a.Birth(id).Marks&frames.Stored != 0
+	return n == a.Timeline.Requested(ids[1]) && !a.StateSize[n]
 }
 
 // markMoments marks moments, and the counters that come before or between them.

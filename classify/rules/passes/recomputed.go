@@ -110,24 +110,11 @@ func sizesOf(a *rules.Facts, events []int) []int64 {
 	return sizes
 }
 
-// varied reports whether a run of sizes changes often enough to be told from others.
-//
-//worth:off true
-func varied(sizes []int64) bool {
-	changes := 0
-	for k, n := range sizes[1:] {
-		if n != sizes[k] {
-			changes++
-		}
-	}
-	return changes >= 2
-}
-
 // madeAgain lists what outlives each run of sizes in backward's events that forward had.
 func madeAgain(a *rules.Facts, forward, events []int) (out []timeline.AllocationID) {
 	sizes := sizesOf(a, events)
 	at := timeline.NewRuns(sizesOf(a, forward), runLength).In(sizes)
-	known := func(k int) bool { return at[k] != timeline.NoRun && varied(sizes[k:k+runLength]) }
+	known := func(k int) bool { return at[k] != timeline.NoRun }
 	for first := 0; first < len(at); first++ {
 		if !known(first) {
 			continue
