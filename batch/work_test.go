@@ -59,6 +59,7 @@ func someRuns(t *testing.T, random *rand.Rand, runs int) string {
 	put(t, root+"/broken/cut.pickle", shipped(t, small[0])[:3000])
 	put(t, root+"/broken/text.pickle", []byte("no pickle at all"))
 	put(t, root+"/notes/words.txt", []byte("nothing here says anything of a step or loss\n"))
+	put(t, root+"/notes/conf.toml", []byte(strings.Repeat("a.", 20_000)+"a = 1\n")) // decoded, it would take gigabytes
 	return root
 }
 

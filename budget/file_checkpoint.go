@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/limit"
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
@@ -98,6 +99,9 @@ func readSafetensors(r io.Reader) ([]Tensor, error) {
 		return nil, fmt.Errorf("offset %d: the header should have %d bytes", 8+len(raw), size)
 	}
 	var entries map[string]json.RawMessage
+	if err := limit.Check(limit.Header, raw); err != nil {
+		return nil, fmt.Errorf("header: %w", err)
+	}
 	if err := json.Unmarshal(raw, &entries); err != nil {
 		return nil, fmt.Errorf("offset 8: header: %w", err)
 	}
@@ -182,7 +186,7 @@ func readIndex(r io.Reader, path string) ([]Tensor, error) {
 	var index struct {
 		Files map[string]string `json:"weight_map"`
 	}
-	if err := json.NewDecoder(io.LimitReader(r, maxHeaderBytes)).Decode(&index); err != nil {
+	if err := json.NewDecoder(limit.Reader(limit.Header, r)).Decode(&index); err != nil {
 		return nil, fmt.Errorf("%s: not an index: %w", path, err)
 	}
 	if len(index.Files) == 0 {

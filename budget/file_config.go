@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/vramscope/vramscope/internal/cut"
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
 // Config is a model's config.json: its own fields, and behind them the
@@ -29,9 +30,6 @@ type Config struct {
 	assumed  string                 // what was assumed, in words
 	file     *Packed                // the weights of a quantised checkpoint, nil without one
 }
-
-// maxConfigBytes bounds a config.json; real ones are a few kilobytes.
-const maxConfigBytes = 4 << 20
 
 //go:embed defaults.json
 var defaultsJSON []byte
@@ -53,12 +51,9 @@ var classes = sync.OnceValue(func() map[string]json.RawMessage {
 
 // ReadConfig reads a config.json.
 func ReadConfig(r io.Reader) (*Config, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxConfigBytes+1))
+	data, err := io.ReadAll(limit.Reader(limit.Config, r))
 	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxConfigBytes {
-		return nil, fmt.Errorf("a config.json of more than %d MiB is none", maxConfigBytes>>20)
+		return nil, fmt.Errorf("not a model configuration: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(plainJSON(data)))
 	d.UseNumber()

@@ -13,6 +13,8 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
 type reader func(text []byte) (*fields, error)
@@ -38,6 +40,9 @@ func syntaxes(name string, text []byte) []reader {
 // readYAML reads the first document. Aliases are followed as often as they stand there,
 // within the bound on fields.
 func readYAML(text []byte) (*fields, error) {
+	if err := limit.Check(limit.YAML, text); err != nil {
+		return nil, err
+	}
 	var doc yaml.Node
 	err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&doc)
 	if err == io.EOF {
@@ -72,6 +77,12 @@ func (f *fields) interpolate() {
 // Docker Compose's services. An image of an engine stands for the command that it begins with.
 func readContainers(text []byte) (*fields, error) {
 	a := arguments{fields: &fields{}, vars: map[string]string{}}
+	if !bytes.Contains(text, []byte("image")) {
+		return a.fields, nil
+	}
+	if err := limit.Check(limit.YAML, text); err != nil {
+		return nil, err
+	}
 	left := maxFields
 	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var doc yaml.Node
@@ -247,25 +258,9 @@ func below(name, key string) string {
 	return name + "." + key
 }
 
-// readTOML reads a file whose brackets don't lie deep in one another: the parser calls
-// itself for each.
 func readTOML(text []byte) (*fields, error) {
-	depth, deepest := 0, 0
-	for _, c := range text {
-		switch c {
-		case '[', '{':
-			depth++
-		case ']', '}':
-			depth--
-		case '\n':
-			if depth < 0 {
-				depth = 0
-			}
-		}
-		deepest = max(deepest, depth)
-	}
-	if deepest > maxDepth {
-		return nil, errDeep
+	if err := limit.Check(limit.TOML, text); err != nil {
+		return nil, err
 	}
 	var all map[string]any
 	meta, err := toml.Decode(string(text), &all)
@@ -274,9 +269,6 @@ func readTOML(text []byte) (*fields, error) {
 	}
 	f := &fields{}
 	for _, key := range meta.Keys() {
-		if len(key) > maxDepth {
-			return nil, errDeep
-		}
 		var v any = all
 		for _, k := range key {
 			m, _ := v.(map[string]any)
@@ -317,10 +309,13 @@ func wordOf(v any) (string, bool) {
 
 // readJSON reads an object, in the order in which it is written.
 func readJSON(text []byte) (*fields, error) {
+	if err := limit.Check(limit.Recipe, text); err != nil {
+		return nil, err
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	f := &fields{}
-	if err := f.json(d, "", 0); err != nil {
+	if err := f.json(d, ""); err != nil {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
@@ -330,18 +325,15 @@ func readJSON(text []byte) (*fields, error) {
 }
 
 // json reads one value. Of a list the words count, and the objects that it holds.
-func (f *fields) json(d *json.Decoder, name string, depth int) error {
+func (f *fields) json(d *json.Decoder, name string) error {
 	t, err := d.Token()
 	if err != nil {
 		return err
 	}
-	if depth > maxDepth {
-		return errDeep
-	}
 	switch t := t.(type) {
 	case json.Delim:
 		if t == '[' {
-			return f.jsonList(d, name, depth)
+			return f.jsonList(d, name)
 		}
 		for d.More() {
 			key, err := d.Token()
@@ -349,7 +341,7 @@ func (f *fields) json(d *json.Decoder, name string, depth int) error {
 				return err
 			}
 			k, _ := key.(string)
-			if err := f.json(d, below(name, k), depth+1); err != nil {
+			if err := f.json(d, below(name, k)); err != nil {
 				return err
 			}
 		}
@@ -362,11 +354,11 @@ func (f *fields) json(d *json.Decoder, name string, depth int) error {
 	}
 }
 
-func (f *fields) jsonList(d *json.Decoder, name string, depth int) error {
+func (f *fields) jsonList(d *json.Decoder, name string) error {
 	for i := 0; d.More(); i++ {
 		before := len(f.names)
 		at := fmt.Sprintf("%s[%d]", name, i)
-		if err := f.json(d, at, depth+1); err != nil {
+		if err := f.json(d, at); err != nil {
 			return err
 		}
 		if word, ok := f.values[at]; ok && len(f.names) == before+1 { // a word: it belongs to the list

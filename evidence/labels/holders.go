@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
 // HoldersSchema is that of the file that says which variables hold memory.
@@ -27,7 +29,7 @@ type Holder struct {
 
 // ReadHolders reads a file of holders.
 func ReadHolders(r io.Reader) ([]Holder, error) {
-	limited := &io.LimitedReader{R: r, N: maxBytes + 1}
+	limited := limit.Reader(limit.Labels, r)
 	d := json.NewDecoder(limited)
 	var h holders
 	err := h.read(d)
@@ -35,8 +37,8 @@ func ReadHolders(r io.Reader) ([]Holder, error) {
 	switch {
 	case err == nil:
 		return h.found, nil
-	case limited.N == 0:
-		return nil, fmt.Errorf("holders: more than %d MiB", maxBytes>>20)
+	case limited.Err() != nil:
+		return nil, fmt.Errorf("holders: %w", limited.Err())
 	case errors.As(err, &own):
 		return nil, fmt.Errorf("holders: %w", err)
 	}

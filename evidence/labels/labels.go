@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
 // Schema is the only one there is.
@@ -19,7 +21,6 @@ const Schema = "vramscope.labels/1"
 
 // Limits on what a file may contain.
 const (
-	maxBytes  = 256 << 20
 	maxLabels = 4 << 20
 	maxName   = 1 << 12 // bytes
 )
@@ -43,15 +44,15 @@ type Label struct {
 
 // Read reads a labels file.
 func Read(r io.Reader) (*File, error) {
-	limited := &io.LimitedReader{R: r, N: maxBytes + 1}
+	limited := limit.Reader(limit.Labels, r)
 	d := json.NewDecoder(limited)
 	f, err := read(d)
 	var own *problem
 	switch {
 	case err == nil:
 		return f, nil
-	case limited.N == 0:
-		return nil, fmt.Errorf("labels: more than %d MiB", maxBytes>>20)
+	case limited.Err() != nil:
+		return nil, fmt.Errorf("labels: %w", limited.Err())
 	case errors.As(err, &own):
 		return nil, fmt.Errorf("labels: %w", err)
 	}

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"math"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
 // ReadJSON reads what `gpustat --json`, `rocm-smi --showmeminfo vram --json` and
@@ -17,10 +17,10 @@ import (
 // off, what was read up to there comes with the error.
 func ReadJSON(r io.Reader) (*Report, error) {
 	var p Parser
-	in := &bounded{r: r}
+	in := limit.Reader(limit.Reading, r)
 	d := json.NewDecoder(in)
 	for {
-		in.left = maxReading
+		in.Next()
 		var reading json.RawMessage
 		if err := d.Decode(&reading); err == io.EOF {
 			return p.Finish(), nil
@@ -31,24 +31,6 @@ func ReadJSON(r io.Reader) (*Report, error) {
 			p.amdJSON(reading)
 		}
 	}
-}
-
-// maxReading bounds one reading of all GPUs, which is held as a whole.
-const maxReading = 4 << 20
-
-// bounded is a stream that ends in an error where one value is too long.
-type bounded struct {
-	r    io.Reader
-	left int
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errors.New("an object of more than 4 MiB")
-	}
-	n, err := b.r.Read(p[:min(len(p), b.left)])
-	b.left -= n
-	return n, err
 }
 
 // gpustatJSON takes what `gpustat --json` prints, in MiB.

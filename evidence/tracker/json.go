@@ -11,10 +11,11 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
-// maxDocument bounds a JSON file that is read as a whole.
-const maxDocument = 64 << 20
+// maxHistory bounds a Trainer's state, which is read value by value.
+const maxHistory = 512 << 20
 
 // isTrainerState tells transformers' trainer_state.json (trainer_callback.py,
 // TrainerState) by its keys.
@@ -27,7 +28,8 @@ func isTrainerState(_ string, head []byte) bool {
 
 // readTrainerState reads the history one entry at a time.
 func readTrainerState(r *run, in io.Reader) error {
-	d := json.NewDecoder(io.LimitReader(in, 8*maxDocument))
+	bounded := limit.Reader(limit.History, io.LimitReader(in, maxHistory))
+	d := json.NewDecoder(bounded)
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return broken(d, err)
 	}
@@ -36,6 +38,7 @@ func readTrainerState(r *run, in io.Reader) error {
 		if err != nil {
 			return broken(d, err)
 		}
+		bounded.Next()
 		if key != "log_history" {
 			var value json.RawMessage
 			if err := d.Decode(&value); err != nil {
@@ -50,6 +53,7 @@ func readTrainerState(r *run, in io.Reader) error {
 		}
 		for d.More() {
 			var entry map[string]any
+			bounded.Next()
 			if err := d.Decode(&entry); err != nil {
 				return broken(d, err)
 			}
@@ -107,7 +111,7 @@ func readSummary(r *run, in io.Reader) error { return r.document(in, false) }
 
 // document takes a flat JSON object: figures, and parameters where there may be such.
 func (r *run) document(in io.Reader, parameters bool) error {
-	d := json.NewDecoder(io.LimitReader(in, maxDocument))
+	d := json.NewDecoder(limit.Reader(limit.Summary, in))
 	var all map[string]any
 	if err := d.Decode(&all); err != nil {
 		return broken(d, err)
@@ -167,7 +171,7 @@ func (r *run) flat(name string, value json.RawMessage, depth int) {
 
 // readMetadata reads the command and the GPUs (wandb-metadata.json).
 func readMetadata(r *run, in io.Reader) error {
-	d := json.NewDecoder(io.LimitReader(in, maxDocument))
+	d := json.NewDecoder(limit.Reader(limit.Metadata, in))
 	var m struct {
 		Program   string   `json:"program"`
 		Args      []string `json:"args"`

@@ -8,6 +8,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/cut"
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
 // maxSaid bounds a text that a report shows: a command may be long.
@@ -28,7 +29,7 @@ func readLaunched(r *run, in io.Reader) error {
 			Settings  map[string]string `json:"allocator_settings"`
 		} `json:"environment"`
 	}
-	d := json.NewDecoder(io.LimitReader(in, maxDocument))
+	d := json.NewDecoder(limit.Reader(limit.Launched, in))
 	if err := d.Decode(&all); err != nil {
 		return broken(d, err)
 	}

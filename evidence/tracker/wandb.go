@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
 // isWandb tells W&B's transaction log, a log of LevelDB's form behind a head of
@@ -210,7 +211,8 @@ func (r *run) wandbConfig(message []byte) {
 		if f.number != 1 || f.bytes == nil {
 			return
 		}
-		if key, value := item(f.bytes); key != "" && key != "_wandb" && json.Valid(value) {
+		key, value := item(f.bytes)
+		if key != "" && key != "_wandb" && limit.Check(limit.Setting, value) == nil && json.Valid(value) {
 			r.flat(key, value, 0)
 		}
 	})
