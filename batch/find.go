@@ -32,6 +32,7 @@ type Found struct {
 	Pickles []string // pickles of something else, which were passed over
 	Silent  []string // logs in which nothing known stands, one of each folder
 	Failed  []error  // folders and files that could not be read
+	Links   []string // links that aren't followed, to what lies elsewhere
 }
 
 // candidate is a file that may belong to a run.
@@ -48,6 +49,7 @@ type candidate struct {
 
 const (
 	maxFiles = 2_000_000
+	maxLinks = 10_000 // that are looked at
 	maxDepth = 64
 )
 
@@ -99,8 +101,36 @@ func Find(ctx context.Context, roots []string, o FindOptions) (*Found, error) {
 	runs, silent := group(w.files)
 	found.Runs, found.Silent = append(found.Runs, runs...), silent
 	found.Failed = w.untold(found.Runs)
+	found.Links = leadElsewhere(w.links, roots)
 	call(found.Runs, o)
 	return found, nil
+}
+
+// leadElsewhere are those of some links that lead to a file or folder below none of the roots.
+func leadElsewhere(links, roots []string) (away []string) {
+	resolved := func(name string) string {
+		name, err := filepath.EvalSymlinks(name)
+		if err == nil {
+			name, err = filepath.Abs(name)
+		}
+		if err != nil {
+			return ""
+		}
+		return filepath.ToSlash(name)
+	}
+	var places []string
+	for _, root := range roots {
+		if local, ok := store.Path(root); ok {
+			places = append(places, resolved(local))
+		}
+	}
+	below := Below(places)
+	for _, link := range links {
+		if to := resolved(link); to != "" && !below(to) {
+			away = append(away, link)
+		}
+	}
+	return away
 }
 
 // call gives runs the names that the outputs call them by, and puts them into
@@ -149,6 +179,7 @@ type walker struct {
 	seen    map[string]bool // folders and files, in case roots overlap
 	files   []candidate
 	failed  []error
+	links   []string
 	root    string // the present one
 }
 
@@ -175,6 +206,8 @@ func (w *walker) folder(name string, depth int) error {
 		full := filepath.Join(name, e.Name())
 		switch {
 		case e.IsDir() && sniff.OtherFolder(e.Name()):
+		case e.Type() == fs.ModeSymlink:
+			w.link(full, e.Name())
 		case e.IsDir() && depth >= maxDepth:
 			w.failed = append(w.failed, fmt.Errorf("%s: more than %d folders deep: not looked at", full, maxDepth))
 		case e.IsDir():
@@ -182,17 +215,32 @@ func (w *walker) folder(name string, depth int) error {
 				return err
 			}
 		case e.Type().IsRegular() && !sniff.OtherFile(e.Name()):
-			st, err := e.Info()
-			if err != nil || w.seen[filepath.ToSlash(full)] {
-				continue // gone meanwhile, or named before
+			if err := w.file(full, e); err != nil {
+				return err
 			}
-			if len(w.files) == maxFiles {
-				return fmt.Errorf("%s: more than %d files: give folders further down", name, maxFiles)
-			}
-			w.files = append(w.files, candidate{Path: filepath.ToSlash(full), Root: w.root, Bytes: st.Size()})
 		}
 	}
 	return nil
+}
+
+// file adds a file, unless it is gone meanwhile or was named before.
+func (w *walker) file(name string, e fs.DirEntry) error {
+	st, err := e.Info()
+	if err != nil || w.seen[filepath.ToSlash(name)] {
+		return nil
+	}
+	if len(w.files) == maxFiles {
+		return fmt.Errorf("%s: more than %d files: give folders further down", filepath.Dir(name), maxFiles)
+	}
+	w.files = append(w.files, candidate{Path: filepath.ToSlash(name), Root: w.root, Bytes: st.Size()})
+	return nil
+}
+
+// link notes a link to what may be a run's.
+func (w *walker) link(name, base string) {
+	if !sniff.OtherFolder(base) && !sniff.OtherFile(base) && len(w.links) < maxLinks {
+		w.links = append(w.links, name)
+	}
 }
 
 // prefix adds what lies below a prefix of a bucket, or the object of that name.

@@ -81,6 +81,9 @@ func runsOfParts(ctx context.Context, parts []*store.Place) (runs []Run, from, s
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("%s: no part of a batch: %w", part.URL(""), unwrapPath(err))
 		}
+		if err := counted(ctx, part, len(found)); err != nil {
+			return nil, nil, nil, err
+		}
 		for _, entry := range found {
 			if err := ctx.Err(); err != nil {
 				return nil, nil, nil, err
@@ -107,6 +110,20 @@ func runsOfParts(ctx context.Context, parts []*store.Place) (runs []Run, from, s
 		return nil, nil, nil, errors.New("the parts hold no run")
 	}
 	return ByPath(runs), from, scripts, nil
+}
+
+// counted is an error where a part's own table has another number of runs than its folder.
+func counted(ctx context.Context, part *store.Place, runs int) error {
+	const table = "runs.parquet"
+	rows, err := parquetRows(ctx, part, table)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: no finished part of a batch: it has no %s: run its shard again", part.URL(""), table)
+	}
+	if err == nil && rows != int64(runs) {
+		err = fmt.Errorf("%s has %s, %s below %s: copy the part anew, or run its shard again", part.URL(table),
+			units.Plural(int(rows), "row"), units.Plural(runs, "run"), runsFolder+"/")
+	}
+	return err
 }
 
 // others is an error about runs that are there and in no part, unless they may go.

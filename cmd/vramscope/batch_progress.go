@@ -57,6 +57,7 @@ func (t *teller) found(f *batch.Found) {
 		t.line(err.Error())
 	}
 	t.passedOver(f.Pickles, "pickled, but no memory snapshot")
+	t.passedOver(f.Links, "leads out of the given folders (give what the link leads to)")
 	t.silent = f.Silent
 }
 

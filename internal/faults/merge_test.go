@@ -38,6 +38,10 @@ func TestUntrustedParts(t *testing.T) {
 	for name, spoil := range map[string]func() error{
 		"a page that is a link":     link(filepath.Join(run, "report.html")),
 		"a report that is a link":   link(filepath.Join(run, "report.json")),
+		"no run":                    func() error { return os.RemoveAll(run) },
+		"no table":                  func() error { return os.Remove(filepath.Join(bad, "runs.parquet")) },
+		"a table that is a link":    link(filepath.Join(bad, "runs.parquet")),
+		"a table that is cut":       truncated(filepath.Join(bad, "runs.parquet")),
 		"no page":                   func() error { return os.Remove(filepath.Join(run, "report.html")) },
 		"a report that is cut":      truncated(filepath.Join(run, "report.json")),
 		"a report of another form":  func() error { return os.WriteFile(filepath.Join(run, "report.json"), []byte("[]"), 0o644) },
