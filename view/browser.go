@@ -27,9 +27,13 @@ func (s *Server) Say(w io.Writer, opened bool) {
 	fmt.Fprintln(w, "  Ctrl-C ends it")
 }
 
-// OpenBrowser opens an address in this machine's browser, where somebody sits in front of it.
-func OpenBrowser(address string) bool {
+// OpenBrowser opens the pages in this machine's browser, where somebody sits in front of it.
+func (s *Server) OpenBrowser() bool {
 	if os.Getenv("SSH_CONNECTION") != "" {
+		return false
+	}
+	address, err := s.Door()
+	if err != nil {
 		return false
 	}
 	var command []string

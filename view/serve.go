@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -31,10 +32,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	if len(parts) == 1 && s.opens(parts[0]) {
-		http.Redirect(w, r, "/"+s.token+"/", http.StatusSeeOther)
-		return
-	}
 	if subtle.ConstantTimeCompare([]byte(parts[0]), []byte(s.token)) != 1 || len(parts) < 2 {
 		http.NotFound(w, r)
 		return
@@ -70,17 +67,6 @@ func (s *Server) local(r *http.Request) bool {
 		}
 	}
 	return false
-}
-
-// opens takes the code that works once.
-func (s *Server) opens(code string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.once == "" || subtle.ConstantTimeCompare([]byte(code), []byte(s.once)) != 1 {
-		return false
-	}
-	s.once = ""
-	return true
 }
 
 // files lists the pages that there are.
@@ -189,7 +175,8 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock() // until the file is there
 	i := s.add(e)
 	s.mu.Unlock()
-	err = receive(filepath.Join(e.folder, name), http.MaxBytesReader(w, r.Body, s.options.MaxUpload))
+	body := &patient{http.MaxBytesReader(w, r.Body, s.options.MaxUpload), http.NewResponseController(w), s.options.Patience}
+	err = receive(filepath.Join(e.folder, name), body)
 	e.mu.Unlock()
 	if err == nil {
 		err = s.make(e)
@@ -203,7 +190,29 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusRequestEntityTooLarge, tooLarge)
 		return
 	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		refuse(http.StatusRequestTimeout, "nothing came for "+s.options.Patience.String())
+		return
+	}
 	refuse(http.StatusUnprocessableEntity, err.Error())
+}
+
+// patient reads what a browser sends, and waits only so long for more of it.
+type patient struct {
+	body    io.Reader
+	control *http.ResponseController
+	wait    time.Duration
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	if err := p.control.SetReadDeadline(time.Now().Add(p.wait)); err != nil {
+		return 0, err
+	}
+	n, err := p.body.Read(b)
+	if err != nil {
+		_ = p.control.SetReadDeadline(time.Time{}) // what comes next on this connection has its own time
+	}
+	return n, err
 }
 
 // drop forgets a page that couldn't be made.

@@ -17,10 +17,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -37,6 +40,8 @@ type Options struct {
 	Make      func(ctx context.Context, input, folder string, uploaded bool) error
 	MaxUpload int64 // bytes of a file that a page hands over
 	MaxPages  int   // with those handed over; 0: 64
+	// Patience is how long nothing may come of a file that is handed over; 0: half a minute.
+	Patience time.Duration
 }
 
 // Server serves pages.
@@ -44,15 +49,15 @@ type Server struct {
 	options  Options
 	listener net.Listener
 	token    string
-	folder   string // of what is made; goes with the server
+	folder   string    // of what is made, which only this user can look into; goes with the server
+	lock     io.Closer // says to others that the folder's server lives
 	ctx      context.Context
 	cancel   context.CancelFunc
 	making   chan struct{} // holds one: making takes memory
 
 	mu    sync.Mutex
 	pages []*entry
-	open  int    // pages that aren't gone
-	once  string // a code that leads to the pages a single time
+	open  int // pages that aren't gone
 }
 
 // entry is a page, perhaps still to be made.
@@ -74,15 +79,23 @@ func New(o Options) (*Server, error) {
 	if len(o.Inputs) > o.MaxPages {
 		return nil, fmt.Errorf("view: %d inputs, at most %d can be viewed at once", len(o.Inputs), o.MaxPages)
 	}
-	folder, err := os.MkdirTemp("", "vramscope-view-")
+	if o.Patience == 0 {
+		o.Patience = 30 * time.Second
+	}
+	sweep(os.TempDir())
+	folder, err := os.MkdirTemp("", folderPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("view: no folder for pages: %w", err)
 	}
+	lock, err := hold(folder)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("view: no folder for pages: %w", err), os.RemoveAll(folder))
+	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("view: %w", err), os.RemoveAll(folder))
+		return nil, errors.Join(fmt.Errorf("view: %w", err), os.RemoveAll(folder), lock.Close())
 	}
-	s := &Server{options: o, listener: listener, token: code(), folder: folder, once: code(), making: make(chan struct{}, 1)}
+	s := &Server{options: o, listener: listener, token: code(), folder: folder, lock: lock, making: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, input := range o.Inputs {
 		s.add(&entry{input: input, name: filepath.Base(input)})
@@ -111,9 +124,18 @@ func (s *Server) Port() int { return s.listener.Addr().(*net.TCPAddr).Port }
 // URL is the address of the pages. Who knows it can read them.
 func (s *Server) URL() string { return fmt.Sprintf("http://127.0.0.1:%d/%s/", s.Port(), s.token) }
 
-// Once is an address that leads to the pages a single time: a browser is started with it,
-// and others of the machine see how programs are started.
-func (s *Server) Once() string { return fmt.Sprintf("http://127.0.0.1:%d/%s", s.Port(), s.once) }
+// Door is the address of a file that leads on to the pages, and that only this user can read: a browser is
+// started with it, as others of the machine see how programs are started.
+func (s *Server) Door() (string, error) {
+	name := filepath.Join(s.folder, "open.html")
+	page := fmt.Sprintf(`<!doctype html><meta charset=utf-8><title>vramscope</title><meta name=referrer content=no-referrer>`+
+		`<meta http-equiv=refresh content="0;url=%[1]s"><a href="%[1]s">The pages</a>`, s.URL())
+	if err := os.WriteFile(name, []byte(page), 0o600); err != nil {
+		return "", err
+	}
+	at := filepath.ToSlash(name)
+	return (&url.URL{Scheme: "file", Path: "/" + strings.TrimPrefix(at, "/")}).String(), nil
+}
 
 // First makes the first input's page.
 func (s *Server) First() error { return s.make(s.pages[0]) }
@@ -141,8 +163,11 @@ func (s *Server) Close() error {
 	s.cancel()
 	_ = s.listener.Close()
 	s.making <- struct{}{} // whoever still writes into the folder
-	return os.RemoveAll(s.folder)
+	return errors.Join(os.RemoveAll(s.folder), s.lock.Close())
 }
+
+// folderPrefix begins the names of servers' folders.
+const folderPrefix = "vramscope-view-"
 
 // make makes a page, once; what failed is tried again for an input, which may be mended.
 func (s *Server) make(e *entry) error {

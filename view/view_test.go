@@ -1,6 +1,7 @@
 package view
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -10,17 +11,25 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // started is a server whose pages say which input they are of; an input named "bad" has none.
 func started(t *testing.T, inputs ...string) (s *Server, end func()) {
+	return patientlyStarted(t, 0, inputs...)
+}
+
+// patientlyStarted is one that waits only so long for what is handed over.
+func patientlyStarted(t *testing.T, patience time.Duration, inputs ...string) (s *Server, end func()) {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
-	s, err := New(Options{Inputs: inputs, MaxUpload: 1000, MaxPages: 4,
+	s, err := New(Options{Inputs: inputs, MaxUpload: 1000, MaxPages: 4, Patience: patience,
 		Make: func(_ context.Context, input, folder string, uploaded bool) error {
 			text := "page of " + input
 			if uploaded {
@@ -158,18 +167,126 @@ func TestListens(t *testing.T) {
 	}
 }
 
-// The address that starts a browser works once.
-func TestOnce(t *testing.T) {
+// What starts a browser says nothing to those who see its command line: the token stands in a file for this user alone.
+func TestDoor(t *testing.T) {
 	s, _ := started(t, "a")
-	path := s.Once()[strings.LastIndex(s.Once(), "/"):]
-	if status, _, h := ask(t, s, "GET", path, nil); status != 303 || h.Get("Location") != "/"+s.token+"/" {
-		t.Errorf("%d %v", status, h)
+	door, err := s.Door()
+	if err != nil || strings.Contains(door, s.token) || strings.Contains(door, fmt.Sprint(s.Port())) {
+		t.Fatalf("%s, %v", door, err)
 	}
-	for range 2 {
-		if status, _, _ := ask(t, s, "GET", path, nil); status != 404 {
-			t.Errorf("again: %d", status)
+	at, err := url.Parse(door)
+	if err != nil || at.Scheme != "file" {
+		t.Fatal(door, err)
+	}
+	text, err := os.ReadFile(at.Path)
+	if err != nil || !strings.Contains(string(text), `content="0;url=`+s.URL()+`"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	for name, want := range map[string]os.FileMode{at.Path: 0o600, filepath.Dir(at.Path): 0o700 | os.ModeDir} {
+		if info, err := os.Stat(name); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v, want %v", name, info.Mode(), err, want)
 		}
 	}
+}
+
+// TestBrowser: a program that is started in the place of the browser gets there; its command line alone doesn't.
+func TestBrowser(t *testing.T) {
+	s, _ := started(t, "a")
+	bin := t.TempDir()
+	got := filepath.Join(bin, "got")
+	script := "#!/bin/sh\nprintf %s \"$1\" >" + got + "\n"
+	if err := os.WriteFile(filepath.Join(bin, "xdg-open"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":0")
+	t.Setenv("SSH_CONNECTION", "")
+	if !s.OpenBrowser() {
+		t.Fatal("not started")
+	}
+	door, err := s.Door()
+	if text, _ := os.ReadFile(got); err != nil || string(text) != door {
+		t.Errorf("started with %s, want %s, %v", text, door, err)
+	}
+}
+
+// TestStopped: an upload of which nothing more comes ends, and frees its place.
+func TestStopped(t *testing.T) {
+	s, _ := patientlyStarted(t, 100*time.Millisecond, "a")
+	for i := range 5 { // more than there are places
+		c, err := net.Dial("tcp4", fmt.Sprintf("127.0.0.1:%d", s.Port()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "POST /%[1]s/upload?name=x HTTP/1.1\r\nHost: 127.0.0.1:%[2]d\r\nOrigin: http://127.0.0.1:%[2]d\r\n"+
+			"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", s.token, s.Port())
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || answer.StatusCode != http.StatusRequestTimeout {
+			t.Fatalf("%d: %v, %v", i, answer, err)
+		}
+		c.Close()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if left, err := filepath.Glob(s.folder + "/*/x"); s.open != 1 || len(left) > 0 || err != nil {
+		t.Errorf("%d pages, left %v, %v", s.open, left, err)
+	}
+}
+
+// TestSweep: the next server removes what one that was killed has left, and nobody else's.
+func TestSweep(t *testing.T) {
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	folder := func(name string, mode os.FileMode, files ...string) string {
+		at := filepath.Join(tmp, name)
+		if err := os.Mkdir(at, mode); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if err := os.WriteFile(filepath.Join(at, f), []byte("x"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return filepath.Base(at)
+	}
+	folder("vramscope-view-1", 0o700, "lock", "open.html")
+	want := []string{folder("other", 0o700, "lock"), folder("vramscope-view-open", 0o755, "lock"), folder("vramscope-view-unlocked", 0o700, "page.html")}
+	if err := os.Symlink(tmp, filepath.Join(tmp, "vramscope-view-link")); err != nil {
+		t.Fatal(err)
+	}
+	living, err := New(Options{Inputs: []string{"a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, "vramscope-view-link", filepath.Base(living.folder))
+	next, err := New(Options{Inputs: []string{"b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, filepath.Base(next.folder))
+	slices.Sort(want)
+	if got := names(t, tmp); !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+	if err := errors.Join(living.Close(), next.Close()); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, tmp); len(got) != 4 {
+		t.Errorf("left are %v", got)
+	}
+}
+
+// names are what lies in a folder.
+func names(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
 }
 
 // lengthless hides how long a body is.
@@ -189,7 +306,7 @@ func TestUpload(t *testing.T) {
 	}
 	left := func() (names []string) {
 		_ = filepath.WalkDir(s.folder, func(path string, d os.DirEntry, _ error) error {
-			if d != nil && !d.IsDir() {
+			if d != nil && !d.IsDir() && filepath.Dir(path) != s.folder {
 				rel, _ := filepath.Rel(s.folder, path)
 				names = append(names, rel)
 			}

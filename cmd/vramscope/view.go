@@ -87,7 +87,7 @@ func runView(ctx context.Context, cmd *cobra.Command, args []string, maxMemory s
 		}
 		return err
 	}
-	s.Say(cmd.OutOrStdout(), !quiet && onTerminal(cmd.OutOrStdout()) && view.OpenBrowser(s.Once()))
+	s.Say(cmd.OutOrStdout(), !quiet && onTerminal(cmd.OutOrStdout()) && s.OpenBrowser())
 	return <-served
 }
 
