@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/internal/apart"
@@ -39,8 +37,7 @@ with bounded time, memory and answer.`,
 			if err != nil {
 				return err
 			}
-			return server.Run(cmd.Context(), &sdk.IOTransport{Reader: reader{cmd.InOrStdin()}, Writer: writer{cmd.OutOrStdout()},
-				MaxLineLength: 1 << 20})
+			return server.Run(cmd.Context(), mcp.Lines(cmd.InOrStdin(), cmd.OutOrStdout()))
 		},
 	}
 	flags := cmd.Flags()
@@ -72,18 +69,4 @@ func itself() func(context.Context, []string) (mcp.Result, error) {
 		}
 		return r, err
 	}
-}
-
-// reader and writer are standard input and output, which a server may close.
-type reader struct{ io.Reader }
-type writer struct{ io.Writer }
-
-func (r reader) Close() error { return closed(r.Reader) }
-func (w writer) Close() error { return closed(w.Writer) }
-
-func closed(stream any) error {
-	if c, ok := stream.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
 }

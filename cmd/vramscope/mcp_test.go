@@ -101,3 +101,27 @@ func TestMCP(t *testing.T) {
 		}
 	}
 }
+
+// TestMCPRedacts: what the server is told holds for every tool, also where a file is refused.
+func TestMCPRedacts(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{"zqxfile.json": `{"model_type": "zqxtype"}`, "zqxlog.txt": "zqxline\n", "zqxdump.pickle": "zqx"} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	type m = map[string]any
+	session := served(t, "--redact", "--root", root)
+	for tool, in := range map[string]m{"budget": {"config": "zqxfile.json"}, "analyze": {"paths": []string{"zqxlog.txt"}},
+		"explain": {"paths": []string{"zqxdump.pickle"}, "kind": "oom", "value": "0"}, "whatif": {"path": "zqxdump.pickle"},
+		"diff": {"before": "zqxdump.pickle", "after": "zqxlog.txt"}} {
+		r, err := session.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: in})
+		if err != nil || !r.IsError {
+			t.Errorf("%s: %+v, %v", tool, r, err)
+			continue
+		}
+		if text := r.Content[0].(*sdk.TextContent).Text; strings.Contains(text, "zqx") {
+			t.Errorf("%s: %s", tool, text)
+		}
+	}
+}

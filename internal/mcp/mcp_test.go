@@ -153,7 +153,7 @@ func TestCommandLines(t *testing.T) {
 		{"whatif", m{"path": "in", "conf": []string{"a:b"}, "capacity": []string{"1GiB", "2GiB"}},
 			"whatif --capacity=1GiB --capacity=2GiB --conf=a:b " + common + reading + " -- ROOT/run/a.pickle"},
 		{"budget", m{"params": "8B", "batch": 2, "inference": true, "gpu": []string{"80GiB"}},
-			"budget --params=8B --batch=2 --inference --gpu=80GiB " + common + " --"},
+			"budget --params=8B --batch=2 --inference --gpu=80GiB " + common + reading + " --"},
 		{"diff", m{"before": "in", "after": "in"}, "diff " + common + reading + " -- ROOT/run/a.pickle ROOT/run/a.pickle"},
 		{"record", m{"kinds": []string{"--output"}}, "record -- --output"},
 	} {

@@ -22,7 +22,7 @@ type analyzeInput struct {
 }
 
 func (s *server) analyze(in analyzeInput) (*command, error) {
-	c := &command{args: []string{"analyze"}, maxBytes: in.MaxBytes, reads: true}
+	c := &command{args: []string{"analyze"}, maxBytes: in.MaxBytes}
 	c.number("device", in.Device)
 	c.flag("gpu", in.GPU)
 	if err := s.config(c, in.Config); err != nil {
@@ -51,7 +51,7 @@ func (s *server) explain(in explainInput) (*command, error) {
 	if !slices.Contains(kinds, in.Kind) {
 		return nil, fmt.Errorf("kind: one of %s", strings.Join(kinds, ", "))
 	}
-	c := &command{args: []string{"explain", "--" + in.Kind + "=" + in.Value}, maxBytes: in.MaxBytes, reads: true}
+	c := &command{args: []string{"explain", "--" + in.Kind + "=" + in.Value}, maxBytes: in.MaxBytes}
 	c.number("device", in.Device)
 	c.flag("gpu", in.GPU)
 	return c, s.files(c, in.Paths...)
@@ -68,7 +68,7 @@ type whatifInput struct {
 }
 
 func (s *server) whatif(in whatifInput) (*command, error) {
-	c := &command{args: []string{"whatif"}, maxBytes: in.MaxBytes, reads: true}
+	c := &command{args: []string{"whatif"}, maxBytes: in.MaxBytes}
 	c.number("device", in.Device)
 	c.flag("gpu", in.GPU)
 	for name, values := range map[string][]string{"conf": in.Conf, "capacity": in.Capacity, "change": in.Change} {
@@ -133,7 +133,7 @@ type diffInput struct {
 }
 
 func (s *server) diff(in diffInput) (*command, error) {
-	c := &command{args: []string{"diff"}, maxBytes: in.MaxBytes, reads: true}
+	c := &command{args: []string{"diff"}, maxBytes: in.MaxBytes}
 	c.number("device", in.Device)
 	c.flag("gpu", in.GPU)
 	if err := repeated(c, "fail-on", in.FailOn); err != nil {
