@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-var pseudonym = regexp.MustCompile(`(dir|file|fn|pkg|class|range|name|text|value|key|process|gpu|action)_[0-9a-f]{4,}`)
+var pseudonym = regexp.MustCompile(`(dir|file|fn|pkg|class|range|name|text|value|key|process|gpu|graph|action)_[0-9a-f]{4,}`)
 
 // shape writes a pseudonym's kind only.
 func shape(s string) string { return pseudonym.ReplaceAllString(s, "$1") }
@@ -121,6 +121,7 @@ func TestTexts(t *testing.T) {
 		{"collective", r.Annotation("nccl:all_reduce"), "nccl:all_reduce"},
 		{"loader", r.Annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"), "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"},
 		{"shard", r.Annotation("FSDP::all_gather (model.layers.7.moonshot)"), "FSDP::all_gather (model.layers.7.name)"},
+		{"compiled graph", r.Annotation("## Call CompiledFxGraph moonshot 2 ##"), "## Call CompiledFxGraph graph ##"},
 		{"range", r.Annotation("moonshot phase"), "range"},
 		{"tensor", r.Metadata("model.layers.0.self_attn.q_proj.weight"), "model.layers.0.self_attn.q_proj.weight"},
 		{"tensor of one's own", r.Metadata("model.moonshot.0.weight"), "model.name.0.weight"},

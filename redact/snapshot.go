@@ -41,9 +41,10 @@ var (
 	profilerStep = pattern.Of(`^(ProfilerStep#[0-9]+|## (forward|backward|optimizer|zero_grad|data) ##|(?i:forward|backward|` +
 		`optimizer|optimizer_step|zero_grad|train|eval|step|loss|data)|nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|` +
 		`reduce_scatter|broadcast|DistributedDataParallel\.forward|DataParallel\.forward|Torch-Compiled Region: [0-9/_]+|` +
-		`## Call CompiledFxGraph [a-z0-9]+ ##|CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
+		`CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
 	optimizerRange = pattern.Of(`^(Optimizer\.(?:step|zero_grad)#)(\w+)(\.\w+)$`)
 	loaderRange    = pattern.Of(`^enumerate\(DataLoader\)#_(SingleProcess|MultiProcessing)DataLoaderIter\.__next__$`)
+	graphRange     = pattern.Of(`^(## Call CompiledFxGraph )(.*)( ##)$`) // the key of a cache, or whatever stands there
 	fsdpRange      = pattern.Of(`^(FSDP::[a-z_]+(?: for)?)(?: (\(?)([^()]*)(\)?))?$`)
 	timedRange     = pattern.Of(`^([\w.<>]+) \(dynamo_timed\)$`)
 )
@@ -68,6 +69,9 @@ func (r *Redactor) Annotation(name string) string {
 		if strings.HasPrefix(name, mark) {
 			return mark + r.name("class", name[len(mark):])
 		}
+	}
+	if m := graphRange().FindStringSubmatch(name); m != nil {
+		return m[1] + r.name("graph", m[2]) + m[3]
 	}
 	if m := fsdpRange().FindStringSubmatch(name); m != nil {
 		if m[2]+m[3]+m[4] == "" {

@@ -38,6 +38,9 @@ func Planted(word string) Recording {
 	r.Annotations = []Annotation{{Stage: "START", Name: word, TimeUS: 1}, {Stage: "END", Name: word, TimeUS: 2},
 		{Stage: "START", Name: "Optimizer.step#" + word + ".step", TimeUS: 1}, {Stage: "END", Name: "Optimizer.step#" + word +
 			".step", TimeUS: 2}}
+	for _, name := range []string{"## Call CompiledFxGraph " + word + " ##", "FSDP::pre_forward (" + word + ".0)", "FSDP::backward_prefetch for " + word} {
+		r.Annotations = append(r.Annotations, Annotation{Stage: "START", Name: name, TimeUS: 1}, Annotation{Stage: "END", Name: name, TimeUS: 2})
+	}
 	r.Settings = append(r.Settings, Item{"PYTORCH_ALLOC_CONF", text("max_split_size_mb:64," + word + ":yes")},
 		Item{word, text(word)})
 	r.Extra = []Item{{word + "_top", text(word)}, {"categories", &List{Items: []any{text(word)}}}}
