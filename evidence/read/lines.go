@@ -10,6 +10,9 @@ import (
 // maxLine bounds a line; longer ones are read in pieces.
 const maxLine = 1 << 20
 
+// zeros are what a file holds behind the end that a crash left it, perhaps by gigabytes.
+var zeros [maxLine]byte
+
 // textLines hands out the lines of a stream without their ends. Carriage
 // returns inside a line separate what a terminal would show over each other:
 // every state of a progress bar comes by itself, with the same number.
@@ -40,6 +43,8 @@ func textLines(r io.Reader, f lineFunc) error {
 				return nil
 			}
 			return fmt.Errorf("offset %d: %w", offset, err)
+		case len(rest) > 0 && rest[0] == 0 && len(rest) <= len(zeros) && bytes.Equal(rest, zeros[:len(rest)]):
+			rest = rest[:0]
 		case len(rest) >= maxLine:
 			carriage(number, rest, f)
 			rest = rest[:0]

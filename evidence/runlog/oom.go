@@ -192,6 +192,10 @@ func authorOf(line []byte) string {
 
 func (o *oomState) begin(p *Parser, number int, line []byte, at int) {
 	o.finish(p)
+	if len(p.report.OOMs) >= maxEntries { // it wouldn't be kept
+		p.report.Dropped++
+		return
+	}
 	backend := backendOf(line[:at])
 	*o = oomState{open: true, text: o.text[:0], prefix: append(o.prefix[:0], line[:at]...), head: o.head}
 	o.message = evidence.OOMMessage{Line: number, Rank: p.rank(number, line[:at]), Backend: backend,

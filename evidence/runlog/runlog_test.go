@@ -743,3 +743,26 @@ func TestHeadsOfOneLine(t *testing.T) {
 		t.Errorf("%d messages, want %d", n, oomsInLine)
 	}
 }
+
+// TestManyFailures: of a log that repeats one failure for ever, what isn't kept is counted and not read.
+func TestManyFailures(t *testing.T) {
+	var p Parser
+	lines := []string{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free.",
+		"Including non-PyTorch memory, this process has 78.00 GiB memory in use."}
+	for i := range maxEntries + 7 {
+		for k, line := range lines {
+			p.Line(2*i+k+1, []byte(line))
+		}
+	}
+	p.Line(2*maxEntries+15, []byte("{'loss': 1.5, 'step': 3}"))
+	r := p.Finish()
+	if len(r.OOMs) != maxEntries || r.Dropped != 7 {
+		t.Errorf("%d kept, %d dropped", len(r.OOMs), r.Dropped)
+	}
+	if last := r.OOMs[maxEntries-1]; last.ProcessBytes == nil || last.Line != 2*maxEntries-1 {
+		t.Errorf("the last one kept is %+v", last)
+	}
+	if r.Steps == nil || r.Steps.Count != 1 {
+		t.Errorf("steps behind them: %+v", r.Steps)
+	}
+}
