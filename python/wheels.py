@@ -61,6 +61,9 @@ Description-Content-Type: text/markdown
 
 """
 
+THIRD_PARTY = "LICENSES-THIRD-PARTY.txt"
+SBOM = "vramscope.cdx.json"
+
 # PyTorch calls this at the end of its import. It does nothing outside of `vramscope run`.
 ENTRY_POINTS = "[torch.backends]\nvramscope = vramscope._hook:start\n"
 
@@ -84,16 +87,26 @@ def contents(tags: List[str]) -> str:
     return f"The command in this wheel reads and writes folders and {stores}."
 
 
-def binary(platform: Platform, number: str, tags: List[str], folder: pathlib.Path) -> bytes:
+class Built(NamedTuple):
+    command: bytes
+    texts: bytes  # the licences of all that is in it
+    sbom: bytes  # the list of that, as CycloneDX has it
+
+
+def built(platform: Platform, number: str, tags: List[str], folder: pathlib.Path) -> Built:
     """Builds the command for a platform."""
     out = folder / f"vramscope-{platform.name}"
     env = {**os.environ, "CGO_ENABLED": "0", "GOOS": platform.goos, "GOARCH": platform.goarch, "GOFLAGS": "-trimpath"}
     flags = f"-s -w -buildid= -X main.version={number}"
     command = ["go", "build", "-buildvcs=false", "-tags", ",".join(tags), "-ldflags", flags, "-o", str(out), "./cmd/vramscope"]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
-    data = out.read_bytes()
-    out.unlink()
-    return data
+    texts, sbom = out.with_name(out.name + ".txt"), out.with_name(out.name + ".json")
+    collect = ["go", "run", "./internal/licenses/collect", "-of", str(out.resolve()), "-version", number]
+    subprocess.run([*collect, "-texts", str(texts.resolve()), "-sbom", str(sbom.resolve())], cwd=ROOT, check=True)
+    made = Built(out.read_bytes(), texts.read_bytes(), sbom.read_bytes())
+    for path in (out, texts, sbom):
+        path.unlink()
+    return made
 
 
 def package() -> Dict[str, bytes]:
@@ -126,29 +139,36 @@ class Wheel:
         return self.buffer.getvalue()
 
 
-def wheel(platform: Platform, number: str, tags: List[str], command: bytes) -> bytes:
+def wheel(platform: Platform, number: str, tags: List[str], made: Built) -> bytes:
     info = f"vramscope-{number}.dist-info"
     w = Wheel(info)
     for name, data in package().items():
         w.add(name, data)
     script = "vramscope.exe" if platform.goos == "windows" else "vramscope"
-    w.add(f"vramscope-{number}.data/scripts/{script}", command, 0o755)
+    w.add(f"vramscope-{number}.data/scripts/{script}", made.command, 0o755)
     about = METADATA.format(version=number, contents=contents(tags))
     w.add(f"{info}/METADATA", (about + (ROOT / "README.md").read_text()).encode())
     serves = "".join(f"Tag: py3-none-{tag}\n" for tag in platform.tags.split("."))
     w.add(f"{info}/WHEEL", f"Wheel-Version: 1.0\nGenerator: vramscope\nRoot-Is-Purelib: false\n{serves}".encode())
     w.add(f"{info}/entry_points.txt", ENTRY_POINTS.encode())
     w.add(f"{info}/licenses/LICENSE", (ROOT / "LICENSE").read_bytes())
+    w.add(f"{info}/licenses/{THIRD_PARTY}", made.texts)
+    w.add(f"{info}/sboms/{SBOM}", made.sbom)
     return w.finish()
 
 
-def archive(platform: Platform, command: bytes) -> "tuple[str, bytes]":
-    """The binary alone, with the licence."""
-    files = [("vramscope", command, 0o755), ("LICENSE", (ROOT / "LICENSE").read_bytes(), 0o644)]
+def archive(platform: Platform, made: Built) -> "tuple[str, bytes]":
+    """The binary alone, with the licences and the list of what is in it."""
+    files = [
+        ("vramscope", made.command, 0o755),
+        ("LICENSE", (ROOT / "LICENSE").read_bytes(), 0o644),
+        (THIRD_PARTY, made.texts, 0o644),
+        (SBOM, made.sbom, 0o644),
+    ]
     if platform.goos == "windows":
         w = Wheel("")
         for name, data, mode in files:
-            w.add(name + (".exe" if name == "vramscope" else ".txt"), data, mode)
+            w.add(name + {"vramscope": ".exe", "LICENSE": ".txt"}.get(name, ""), data, mode)
         w.zip.close()
         return "zip", w.buffer.getvalue()
     tar = io.BytesIO()
@@ -172,11 +192,12 @@ def main() -> None:
     for platform in PLATFORMS:
         if arguments.only and platform.name not in arguments.only:
             continue
-        command = binary(platform, number, arguments.tags, arguments.out)
-        ending, packed = archive(platform, command)
+        made = built(platform, number, arguments.tags, arguments.out)
+        ending, packed = archive(platform, made)
         written = {
-            f"vramscope-{number}-py3-none-{platform.tags}.whl": wheel(platform, number, arguments.tags, command),
+            f"vramscope-{number}-py3-none-{platform.tags}.whl": wheel(platform, number, arguments.tags, made),
             f"vramscope-{number}-{platform.name}.{ending}": packed,
+            f"vramscope-{number}-{platform.name}.cdx.json": made.sbom,
         }
         for name, data in written.items():
             (arguments.out / name).write_bytes(data)
