@@ -5,12 +5,11 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // limited is a command under a limit of the shell's.
 func limited(t testing.TB, limit string, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return exec.CommandContext(ctx, "bash", append([]string{"-c", limit + `; exec "$0" "$@"`, program}, args...)...)
 }

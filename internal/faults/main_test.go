@@ -45,9 +45,16 @@ type outcome struct {
 	killed      bool // by a signal
 }
 
-// command is one that is to be run, which takes a minute at most.
+// patience is far more than any command takes, on a machine with much else to do, too.
+const patience = 10 * time.Minute
+
+// tries are how often a command may take more memory than its limit: what it takes is looked at now and then, and
+// on a machine with much else to do that may come late.
+const tries = 10
+
+// command is one that is to be run.
 func command(t testing.TB, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return exec.CommandContext(ctx, program, args...)
 }
