@@ -9,7 +9,7 @@ import (
 var TemporaryInForward = &rules.Rule{
 	ID: "temporary-in-forward",
 	Doc: `Made in a forward pass and gone before any backward pass could use it. A guess in programs that only run forward
-where it was there for a good part of the program, and without stacks where it is as large as a weight and was there for a while.`,
+where it was there for a good part of the program, and without stacks where it is as large as a weight and lived for a while.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Sizes},
