@@ -118,10 +118,8 @@ func (m *matcher) match(ids []timeline.AllocationID, orders []order, endings []s
 		default:
 			continue
 		}
-		if m.c.Timeline.Born[id] == timeline.Never && wants[size] > 1 && has[size] > 1 {
-			continue // blocks older than the trace are in the order of their addresses, which means little
-		}
-		if !m.namer.named(id) {
+		// Blocks older than the trace are in the order of their addresses, which means little.
+		if !m.namer.named(id) && (m.c.Timeline.Born[id] != timeline.Never || min(wants[size], has[size]) <= 1) {
 			m.namer.name(id, m.tensors[i].Name+endings[p[1]%best.parts])
 		}
 	}

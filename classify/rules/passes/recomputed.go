@@ -17,6 +17,7 @@ show the layer's forward below the engine; without them, runs of sizes come back
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{Recomputation},
+	Proven: 50,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		again := Recomputation.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
