@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +17,14 @@ type output struct {
 	stdout, stderr *os.File // the program's ends
 	ends           []*os.File
 	log            *log
-	copies         sync.WaitGroup
+	streams        []*stream
 	over           []func()
+}
+
+// stream is one of the program's, on its way to where it went.
+type stream struct {
+	from, to *os.File
+	done     chan struct{}
 }
 
 // newOutput prepares the program's output: where ours is a terminal, the program's is one,
@@ -67,30 +74,54 @@ func (o *output) stream(to *os.File) (*os.File, error) {
 		}
 	}
 	o.ends = append(o.ends, writer)
-	o.copies.Add(1)
+	one := &stream{reader, to, make(chan struct{})}
+	o.streams = append(o.streams, one)
 	go func() {
-		defer o.copies.Done()
-		defer reader.Close() // a program whose reader has gone is told so, as without us
-		passOn(reader, to, o.log)
+		defer close(one.done)
+		if err := passOn(reader, to, o.log); !errors.Is(err, os.ErrDeadlineExceeded) {
+			reader.Close() // a program whose reader has gone is told so, as without us
+		}
 	}()
 	return writer, nil
 }
 
 // passOn copies to the end. What can't be logged is shown all the same.
-func passOn(from io.Reader, to io.Writer, log io.Writer) {
+func passOn(from io.Reader, to io.Writer, log io.Writer) error {
 	buffer := make([]byte, 1<<16)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
 			if _, failed := to.Write(buffer[:n]); failed != nil {
-				return
+				return failed
 			}
 			log.Write(buffer[:n])
 		}
 		if err != nil {
-			return // EOF; of a terminal whose other end is closed, EIO
+			return err // EOF; of a terminal whose other end is closed, EIO
 		}
 	}
+}
+
+// open reports whether more may come.
+func (s *stream) open() bool {
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// handOver leaves the rest of a stream to a process that lives as long as what the program left behind.
+func (s *stream) handOver() error {
+	if s.from.SetReadDeadline(time.Now()) == nil {
+		<-s.done // so that nothing is read here that isn't written
+	}
+	if err := blocking(s.from); err != nil {
+		return err // it was closed meanwhile: everything has been copied
+	}
+	defer s.from.Close()
+	return passOnBy(s.from, s.to)
 }
 
 // started gives the program's ends up, which it has inherited.
@@ -101,19 +132,23 @@ func (o *output) started() {
 	o.ends = nil
 }
 
-// wait waits until everything is copied, so long at most, and reports whether it was.
+// wait waits until everything is copied, so long at most, and reports whether it was. What still comes then
+// goes on without us and the log.
 func (o *output) wait(most time.Duration) bool {
 	o.started()
-	done := make(chan struct{})
-	go func() {
-		o.copies.Wait()
-		close(done)
-	}()
-	complete := false
-	select {
-	case <-done:
-		complete = true
-	case <-time.After(most):
+	copied, stop := context.WithTimeout(context.Background(), most)
+	defer stop()
+	complete := true
+	for _, s := range o.streams {
+		select {
+		case <-s.done:
+			continue
+		case <-copied.Done():
+		}
+		if s.open() {
+			complete = false
+			_ = s.handOver() // without the program for it, output of what was left behind ends here
+		}
 	}
 	for _, over := range o.over {
 		over()

@@ -88,7 +88,7 @@ const lingering = 2 * time.Second
 func (p *Program) Wait() *Result {
 	_ = p.cmd.Wait() // an exit code that isn't 0 is no error here
 	if !p.output.wait(lingering) {
-		p.record.Notes = append(p.record.Notes, "processes that the program left behind still wrote when it had ended")
+		p.record.Notes = append(p.record.Notes, "processes that the program left behind still write: what they print goes on, and is not in "+LogFile)
 	}
 	p.relay.stop()
 	p.gpus.stop()

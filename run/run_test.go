@@ -3,16 +3,12 @@
 package run
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 )
@@ -114,23 +110,6 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// TestLeftBehind: a process that the program leaves behind and that holds its output open doesn't hold us.
-func TestLeftBehind(t *testing.T) {
-	s, read := files(t)
-	p, err := Start(options(t, "sleep 60 & echo $!"), s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := p.Wait()
-	out, _ := read()
-	var pid int
-	fmt.Sscan(out, &pid)
-	defer syscall.Kill(pid, syscall.SIGKILL)
-	if len(r.Notes) == 0 || !strings.Contains(r.Notes[len(r.Notes)-1], "left behind") {
-		t.Errorf("notes %q", r.Notes)
-	}
-}
-
 // TestTerminal: where our output is a terminal, the program's is one of the same size, and what it writes arrives as it is.
 func TestTerminal(t *testing.T) {
 	ours, theirs, err := pty.Open()
@@ -161,60 +140,6 @@ func TestTerminal(t *testing.T) {
 	}
 	if got, want := <-shown, "33 77\r\n10%\r20%\r\r\nend\r\n"; got != want { // the terminal's own newlines
 		t.Errorf("shown was %q, want %q", got, want)
-	}
-}
-
-// TestSignals: what comes to us reaches the program. The test is run again as the launcher.
-func TestSignals(t *testing.T) {
-	if dir := os.Getenv("RUN_TEST_DIR"); dir != "" {
-		o := Options{Dir: dir, Stacks: "all", Ring: 1 << 20,
-			Command: []string{"sh", "-c", os.Getenv("RUN_TEST_SHELL")}}
-		p, err := Start(o, Streams{nil, os.Stdout, os.Stderr})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := p.Wait()
-		DieOf(r.Signal)
-		os.Exit(r.Status)
-	}
-	for _, c := range []struct {
-		signal syscall.Signal
-		shell  string
-		want   string
-	}{
-		{syscall.SIGTERM, `trap 'exit 5' TERM; echo up; while :; do sleep 0.05; done`, "exit status 5"},
-		{syscall.SIGINT, `trap 'exit 6' INT; echo up; while :; do sleep 0.05; done`, "exit status 6"},
-		{syscall.SIGHUP, `trap 'exit 7' HUP; echo up; while :; do sleep 0.05; done`, "exit status 7"},
-		{syscall.SIGUSR2, `trap 'exit 8' USR2; echo up; while :; do sleep 0.05; done`, "exit status 8"},
-		{syscall.SIGTERM, `echo up; while :; do sleep 0.05; done`, "signal: terminated"},
-	} {
-		t.Run(c.want, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "run")
-			cmd := exec.Command(os.Args[0], "-test.run", "^TestSignals$")
-			cmd.Env = append(os.Environ(), "RUN_TEST_DIR="+dir, "RUN_TEST_SHELL="+c.shell)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // away from the terminal of whoever tests
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
-			if _, err := io.ReadFull(out, make([]byte, 3)); err != nil {
-				t.Fatal(err)
-			}
-			cmd.Process.Signal(c.signal)
-			go io.Copy(io.Discard, out)
-			if err := cmd.Wait(); err == nil || err.Error() != c.want {
-				t.Errorf("ended with %v", err)
-			}
-			var record Record
-			text, _ := os.ReadFile(filepath.Join(dir, RecordFile))
-			if json.Unmarshal(text, &record) != nil || record.End == nil {
-				t.Errorf("run.json is %s", text)
-			}
-		})
 	}
 }
 

@@ -15,6 +15,10 @@ func openTerminal(*os.File) (reader, writer *os.File, over func(), err error) {
 	return nil, nil, nil, errors.ErrUnsupported
 }
 
+func passOnBy(*os.File, *os.File) error { return errors.ErrUnsupported }
+
+func blocking(*os.File) error { return nil }
+
 // relay keeps interrupts from ending us before the program, which gets them from its console.
 type relay struct{ signals chan os.Signal }
 

@@ -3,11 +3,13 @@
 package run
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -46,50 +48,92 @@ func openTerminal(like *os.File) (reader, writer *os.File, over func(), err erro
 	}), nil
 }
 
+// passOnBy starts a process that copies the rest of the program's output.
+func passOnBy(from, to *os.File) error {
+	path, err := exec.LookPath("cat")
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(path)
+	cmd.Stdin, cmd.Stdout = from, to
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd.Start()
+}
+
+// blocking makes reads of a file wait in the system, as other programs expect of what they are given.
+func blocking(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	failed := raw.Control(func(fd uintptr) { err = syscall.SetNonblock(int(fd), false) })
+	return errors.Join(failed, err)
+}
+
 // relay passes signals on to the program.
 type relay struct {
 	dir     string
+	passed  []os.Signal
 	signals chan os.Signal
 	done    chan struct{}
 	mu      sync.Mutex
 	program *os.Process
-	early   []os.Signal // that came before the program was there
+	early   []os.Signal      // that came before the program was there
+	again   <-chan time.Time // when a kept SIGUSR2 is tried again
 }
 
-// passed are the signals by which programs are told something.
-var passed = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
+// listening is how often it is looked whether somebody listens for a kept SIGUSR2.
+const listening = 200 * time.Millisecond
+
+// told are the signals by which programs are told something.
+var told = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 	syscall.SIGWINCH, syscall.SIGCONT}
 
+// newRelay passes on what nobody had ignored when we were started; the rest stays ignored, also for the program.
 func newRelay(dir string) *relay {
 	r := &relay{dir: dir, signals: make(chan os.Signal, 16), done: make(chan struct{})}
-	signal.Notify(r.signals, passed...)
-	go func() {
-		for {
-			select {
-			case s := <-r.signals:
-				r.pass(s)
-			case <-r.done:
-				return
-			}
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Ignore(syscall.SIGQUIT) // a shell ignores both for what it puts behind; Go tells of the first alone
+	}
+	for _, s := range told {
+		if !signal.Ignored(s.(syscall.Signal)) {
+			r.passed = append(r.passed, s)
 		}
-	}()
+	}
+	signal.Notify(r.signals, r.passed...)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // for good: writing to a reader that has gone fails, and no more
+	go r.work()
 	return r
+}
+
+func (r *relay) work() {
+	for {
+		select {
+		case s := <-r.signals:
+			r.pass(s)
+		case <-r.again:
+			r.again = nil
+			r.pass(syscall.SIGUSR2)
+		case <-r.done:
+			return
+		}
+	}
 }
 
 func (r *relay) to(p *os.Process) {
 	r.mu.Lock()
+	r.program = p
 	early := r.early
-	r.program, r.early = p, nil
 	r.mu.Unlock()
 	for _, s := range early {
-		r.pass(s)
+		r.signals <- s
 	}
 }
 
 func (r *relay) stop() {
 	signal.Stop(r.signals)
 	close(r.done)
-	signal.Reset(passed...)
+	signal.Reset(r.passed...)
 }
 
 // pass passes one signal on. What a terminal's keys send reaches the program by itself.
@@ -104,6 +148,8 @@ func (r *relay) pass(s os.Signal) {
 	case program == nil:
 	case (s == syscall.SIGINT || s == syscall.SIGQUIT) && ofTerminal():
 	case s == syscall.SIGUSR2 && r.askRecorders():
+	case s == syscall.SIGUSR2 && deadly(program.Pid, syscall.SIGUSR2) && pythonIn(program.Pid):
+		r.again = time.After(listening) // a recorder will listen once PyTorch has come up
 	default:
 		_ = program.Signal(s)
 	}
@@ -148,17 +194,15 @@ func nameOfSignal(s syscall.Signal) string {
 	return s.String()
 }
 
-// apart keeps a helper from the keys of the terminal.
-func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
-
 // DieOf ends this process by the signal that ended the program, so that whoever started us
-// sees the same; it returns where that can't be.
+// sees the same; it returns where that can't be, and 128 and the signal is to be the exit code.
 func DieOf(s syscall.Signal) {
 	switch s {
-	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGKILL, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE,
-		syscall.SIGALRM:
-		signal.Reset(s)
-		_ = syscall.Kill(os.Getpid(), s)
-		select {} // it is on its way
+	case syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGKILL:
+		if !signal.Ignored(s) {
+			signal.Reset(s)
+			_ = syscall.Kill(os.Getpid(), s)
+			time.Sleep(time.Second) // it is on its way
+		}
 	}
 }

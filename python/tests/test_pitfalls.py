@@ -13,7 +13,7 @@ import types
 
 import pytest
 import vramscope
-from conftest import STUB, Lab
+from conftest import STUB, Done, Lab
 from vramscope._binary import find
 from vramscope._hook import samples
 
@@ -381,6 +381,63 @@ def test_signal_to_the_launcher(lab: Lab) -> None:
         os.kill(int(dumped.name[3:].split("-")[0]), signal.SIGKILL)
         p.wait(30)
     assert p.returncode == 4
+
+
+@posix
+def test_interrupted(lab: Lab) -> None:
+    """22: Ctrl-C: a dump, then death by SIGINT, as without us; a shell's loop ends by that."""
+    r = lab.run("""
+        import os, signal, torch
+        def wait():
+            batch = torch.zeros(1 << 20)
+            os.kill(os.getpid(), signal.SIGINT)
+        wait()
+        """, "--no-analyze")  # fmt: skip
+    assert r.code == -signal.SIGINT
+    assert (r.record["signal"], r.record["exit_code"], r.why) == ("SIGINT", None, [["exit"]])
+    assert "KeyboardInterrupt" in r.stderr
+
+
+@posix
+def test_caught_interrupt(lab: Lab) -> None:
+    """22: a program that handles Ctrl-C ends as it likes."""
+    r = lab.run("""
+        import torch
+        kept = torch.zeros(1 << 20)
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise SystemExit(3)
+        """)
+    assert (r.code, r.why) == (3, [["exit"]])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells who would die of a signal")
+@pytest.mark.parametrize("shell", ["exec {python} {program}", "{python} {program}; exit $?"])
+def test_signal_before_the_recorder(lab: Lab, shell: str) -> None:
+    """23: SIGUSR2 before PyTorch has come up is kept until it has; it would end Python, or the shell between."""
+    program = lab.write("program.py", """
+        import os, time
+        print("up", flush=True)
+        while not os.path.exists("go"):
+            time.sleep(0.02)
+        import torch
+        kept = torch.zeros(1 << 20)
+        while not any(name.endswith("-signal.pickle.gz") for name in os.listdir("out")):
+            time.sleep(0.02)
+        """)  # fmt: skip
+    command = ["sh", "-c", shell.format(python=sys.executable, program=program)]
+    line = [find(), "run", "--no-analyze", "-o", str(lab.out), "--", *command]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=lab.environment(), cwd=lab.folder) as p:
+        assert p.stdout is not None and p.stdout.readline() == b"up\n"
+        p.send_signal(signal.SIGUSR2)
+        time.sleep(0.5)  # it would end the program meanwhile
+        lab.write("go", "")
+        try:
+            assert p.wait(60) == 0
+        finally:
+            p.kill()
+    assert Done(lab.out, subprocess.CompletedProcess(line, 0, b"", b"")).why == [["signal", "exit"]]
 
 
 def test_environment_for_elsewhere(lab: Lab) -> None:

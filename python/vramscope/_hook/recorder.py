@@ -260,7 +260,7 @@ class Recorder:
     @guarded
     def _leave(self) -> None:
         """Prepares the end, however it comes; signals only where the program left them alone."""
-        atexit.register(self.exit)
+        atexit.register(self.ended)
 
         def leave(status: int) -> None:
             self.exit()
@@ -371,6 +371,15 @@ class Recorder:
         except ValueError:
             pass  # on another thread: the main one isn't in Python, and its handler runs once it is
         os.kill(os.getpid(), number)
+
+    def ended(self) -> None:
+        """The interpreter ends."""
+        self.exit()
+        if getattr(sys, "last_type", None) is KeyboardInterrupt and not hasattr(sys, "ps1"):
+            try:  # then Python ends by SIGINT, but not where something was compiled since, as by PyTorch for a snapshot
+                exec("raise KeyboardInterrupt")
+            except KeyboardInterrupt:
+                pass
 
     @guarded
     def exit(self) -> None:
