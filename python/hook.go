@@ -11,28 +11,40 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 )
 
-//go:embed vramscope/_hook/*.py hook/sitecustomize.py
+//go:embed vramscope/__init__.py vramscope/_hook/*.py hook/sitecustomize.py
 var sources embed.FS
+
+// packageFile says the version.
+const packageFile = "vramscope/__init__.py"
+
+var versionLine = regexp.MustCompile(`(?m)^__version__ = "([0-9a-z.]+)"$`)
 
 // Names in the folder that PYTHONPATH points to. PyTorch from 2.5 on calls the entry point
 // of the dist-info folder, which needs nothing else; sitecustomize is for older ones.
+// The folder has the name and version of what it is a part of, as `pip freeze` prints them.
 const (
 	hookPackage = "vramscope_hook"
-	hookInfo    = "vramscope_hook-1.dist-info"
-	metadata    = "Metadata-Version: 2.1\nName: vramscope-hook\nVersion: 1\nSummary: records what fills the GPU\n"
+	metadata    = "Metadata-Version: 2.1\nName: vramscope\nVersion: %s\nSummary: records what fills the GPU\n"
 	entryPoints = "[torch.backends]\nvramscope = vramscope_hook:start\n"
 )
 
 // WriteHook lays what records a program into a folder, which then goes first on PYTHONPATH.
 func WriteHook(folder string) error {
-	files := map[string][]byte{
-		path.Join(hookInfo, "METADATA"):         []byte(metadata),
-		path.Join(hookInfo, "entry_points.txt"): []byte(entryPoints),
+	about, err := sources.ReadFile(packageFile)
+	version := versionLine.FindSubmatch(about)
+	if err != nil || version == nil {
+		return errors.Join(err, errors.New(packageFile+" says no __version__"))
 	}
-	err := fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	info := fmt.Sprintf("vramscope-%s.dist-info", version[1])
+	files := map[string][]byte{
+		path.Join(info, "METADATA"):         fmt.Appendf(nil, metadata, version[1]),
+		path.Join(info, "entry_points.txt"): []byte(entryPoints),
+	}
+	err = fs.WalkDir(sources, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || name == packageFile {
 			return err
 		}
 		text, err := sources.ReadFile(name)

@@ -24,6 +24,7 @@ const (
 
 	hookFolder      = ".hook/path"
 	processesFolder = ".hook/processes"
+	startedFile     = ".hook/python" // there once a Python was started that could record
 )
 
 // maxFolders bounds the search for a free name.

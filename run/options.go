@@ -98,9 +98,8 @@ func (o *Options) text() string {
 type Variable struct{ Name, Value string }
 
 // Environment are the variables that make a program record itself into a run's directory,
-// whose hook has been laid. What PYTHONPATH held stays behind the hook.
-func (o *Options) Environment(dir string, lookup func(string) (string, bool)) []Variable {
-	hook := filepath.Join(dir, hookFolder)
+// whose hook lies where Place says. What PYTHONPATH held stays behind the hook.
+func (o *Options) Environment(dir, hook string, lookup func(string) (string, bool)) []Variable {
 	if before, ok := lookup(variablePath); ok && before != "" {
 		hook += string(os.PathListSeparator) + before
 	}
@@ -111,6 +110,41 @@ func (o *Options) Environment(dir string, lookup func(string) (string, bool)) []
 		v = append(v, Variable{variableNames, namesOn(runtime.GOARCH)})
 	}
 	return v
+}
+
+// Place is the folder of a run's directory for PYTHONPATH, where one character ends an entry.
+func Place(dir string) (string, error) {
+	hook := filepath.Join(dir, hookFolder)
+	if strings.ContainsRune(hook, os.PathListSeparator) {
+		return "", fmt.Errorf("%s: %q in a directory's path ends an entry of %s\n  Give -o a directory without it",
+			dir, os.PathListSeparator, variablePath)
+	}
+	return hook, nil
+}
+
+// link is Place for as long as the program runs: a link leads to a folder that has no place of its own.
+func link(dir string) (string, func(), error) {
+	hook, refused := Place(dir)
+	if refused == nil {
+		return hook, func() {}, nil
+	}
+	temporary, err := os.MkdirTemp("", "vramscope-")
+	if err != nil {
+		return "", nil, refused
+	}
+	over := func() { os.RemoveAll(temporary) }
+	at := filepath.Join(temporary, hookFolder)
+	if err = os.Mkdir(filepath.Dir(at), 0o700); err == nil {
+		err = os.Symlink(filepath.Join(dir, hookFolder), at)
+	}
+	if err == nil {
+		hook, err = Place(temporary)
+	}
+	if err != nil {
+		over()
+		return "", nil, refused
+	}
+	return hook, over, nil
 }
 
 // namesOn is how PyTorch is to name C++ frames: its default took minutes for large recordings

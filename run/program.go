@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,6 +24,9 @@ type Program struct {
 	output *output
 	gpus   *monitor
 	relay  *relay
+	over   func() // takes away what only a running program needs
+	kept   chan struct{}
+	ended  chan struct{}
 }
 
 // Result is what came of it.
@@ -33,6 +37,7 @@ type Result struct {
 	Imported  int // processes that imported PyTorch
 	Recorded  int // of those, processes with a dump
 	OutOfMemo bool
+	started   bool // a Python that could record
 }
 
 // NotStarted is a command that doesn't run, with a shell's exit code for it.
@@ -53,19 +58,34 @@ func Start(o Options, s Streams) (*Program, error) {
 		}
 		return nil, &NotStarted{code, err}
 	}
-	p := &Program{record: newRecord(o.Command, time.Now())}
+	p := &Program{record: newRecord(o.Command, time.Now()), kept: make(chan struct{}), ended: make(chan struct{})}
 	if p.Dir, err = o.Folder(); err != nil {
 		return nil, err
 	}
-	if err := p.record.write(p.Dir); err != nil {
+	hook, over, err := link(p.Dir)
+	if err != nil {
 		return nil, err
 	}
+	p.over = over
 	p.cmd = &exec.Cmd{Path: path, Args: o.Command, Stdin: s.In, Env: os.Environ()}
-	for _, v := range o.Environment(p.Dir, os.LookupEnv) {
+	for _, v := range o.Environment(p.Dir, hook, os.LookupEnv) {
 		p.cmd.Env = append(p.cmd.Env, v.Name+"="+v.Value) // the last one counts
 	}
-	if p.output, err = newOutput(filepath.Join(p.Dir, LogFile), s); err != nil {
+	if err := p.start(s); err != nil {
+		over()
 		return nil, err
+	}
+	return p, nil
+}
+
+// start starts the program and what runs beside it.
+func (p *Program) start(s Streams) error {
+	err := p.record.write(p.Dir)
+	if err != nil {
+		return err
+	}
+	if p.output, err = newOutput(filepath.Join(p.Dir, LogFile), s); err != nil {
+		return err
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.output.stdout, p.output.stderr
 	p.gpus = startMonitor(p.Dir, p.record)
@@ -74,11 +94,35 @@ func Start(o Options, s Streams) (*Program, error) {
 		p.relay.stop()
 		p.gpus.stop()
 		p.output.wait(0)
-		return nil, &NotStarted{126, fmt.Errorf("%s: %w", o.Command[0], err)}
+		return &NotStarted{126, fmt.Errorf("%s: %w", p.cmd.Args[0], err)}
 	}
 	p.output.started()
 	p.relay.to(p.cmd.Process)
-	return p, nil
+	go p.keep()
+	return nil
+}
+
+// keeping is how often run.json takes over what processes say of themselves.
+const keeping = 5 * time.Second
+
+// keep keeps run.json up to date: we may be killed before the program ends.
+func (p *Program) keep() {
+	defer close(p.kept)
+	again := time.NewTicker(keeping)
+	defer again.Stop()
+	var before time.Time
+	for {
+		select {
+		case <-again.C:
+		case <-p.ended:
+			return
+		}
+		if info, err := os.Stat(filepath.Join(p.Dir, processesFolder)); err == nil && info.ModTime() != before {
+			before = info.ModTime()
+			p.record.fill(processes(p.Dir))
+			_ = p.record.write(p.Dir) // tried again in the end
+		}
+	}
 }
 
 // lingering is how long output of processes that the program left behind is waited for.
@@ -87,12 +131,19 @@ const lingering = 2 * time.Second
 // Wait waits for the program and writes down what it left.
 func (p *Program) Wait() *Result {
 	_ = p.cmd.Wait() // an exit code that isn't 0 is no error here
+	close(p.ended)
+	<-p.kept
 	if !p.output.wait(lingering) {
-		p.record.Notes = append(p.record.Notes, "processes that the program left behind still write: what they print goes on, and is not in "+LogFile)
+		p.record.Notes = append(p.record.Notes,
+			"processes that the program left behind still write: what they print goes on, and is not in "+LogFile)
 	}
 	p.relay.stop()
 	p.gpus.stop()
+	p.over()
 	r := &Result{Record: p.record}
+	if _, err := os.Stat(filepath.Join(p.Dir, startedFile)); err == nil {
+		r.started = true
+	}
 	p.record.Environment.Driver = driver(p.Dir)
 	found := processes(p.Dir)
 	p.record.fill(found)
@@ -125,8 +176,7 @@ func (r *Result) Missing() string {
 	case r.Recorded > 0:
 		return ""
 	case r.Imported == 0:
-		return "nothing was recorded: no process imported PyTorch with the recorder in it\n" +
-			"  Python started with -I or -E ignores the environment: then pip install vramscope beside PyTorch.\n" +
+		return "nothing was recorded: no process imported PyTorch with the recorder in it\n  " + r.unreached() + "\n" +
 			"  Processes on other machines, of Ray or in containers need the variables of `vramscope run --print-env -o DIR`."
 	case len(r.Processes) == 0:
 		return "nothing was recorded: PyTorch was imported, and no process used CUDA\n" +
@@ -134,6 +184,26 @@ func (r *Result) Missing() string {
 			"  If so, the program doesn't move its model there."
 	}
 	return "nothing was recorded: " + explain(r.Processes)
+}
+
+// unreached says why the recorder came into no process that imported PyTorch.
+func (r *Result) unreached() string {
+	if r.started {
+		return "Python was started with the recorder within reach, and imported no PyTorch."
+	}
+	for i, word := range r.Command {
+		if i == 0 && strings.Contains(filepath.Base(word), "python") {
+			continue
+		}
+		if !strings.HasPrefix(word, "-") || strings.HasPrefix(word, "--") || word == "-c" || word == "-m" {
+			break
+		}
+		if strings.ContainsAny(word, "IE") {
+			return "Python started with " + word + " ignores the environment: leave it out, or pip install vramscope beside PyTorch."
+		}
+	}
+	return "No Python was started that heeds PYTHONPATH: frozen programs, and Python with -I or -E, ignore the environment.\n" +
+		"  Where PyTorch is a package of its own, pip install vramscope beside it."
 }
 
 // explain is the first word of a process on why it left nothing.

@@ -152,9 +152,9 @@ func TestFolders(t *testing.T) {
 			t.Errorf("%s, %v", dir, err)
 		}
 		for _, name := range []string{"vramscope_hook/recorder.py", "vramscope_hook/__init__.py", "sitecustomize.py",
-			"vramscope_hook-1.dist-info/entry_points.txt"} {
-			if _, err := os.Stat(filepath.Join(dir, hookFolder, name)); err != nil {
-				t.Error(err)
+			"vramscope-*.dist-info/entry_points.txt"} {
+			if found, err := filepath.Glob(filepath.Join(dir, hookFolder, name)); len(found) != 1 {
+				t.Error(name, found, err)
 			}
 		}
 	}
@@ -177,6 +177,34 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// TestColon: PYTHONPATH can't hold a directory with a colon: a link leads there while the program runs.
+func TestColon(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s, read := files(t)
+	o := options(t, `echo "$PYTHONPATH"; cat "${PYTHONPATH%%:*}/sitecustomize.py"`)
+	o.Dir = filepath.Join(t.TempDir(), "2026-11-28T02:55:32")
+	p, err := Start(o, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
+	out, _ := read()
+	if at, text, _ := strings.Cut(out, "\n"); strings.Contains(at, o.Dir) || !strings.Contains(text, "vramscope_hook.start()") {
+		t.Errorf("PYTHONPATH is %s, there lies %q", at, text)
+	}
+	if left, _ := os.ReadDir(os.Getenv("TMPDIR")); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	if _, err := Place(o.Dir); err == nil {
+		t.Error("it has a place of its own")
+	}
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "nowhere"))
+	o.Dir += "-2"
+	if _, err := Start(o, s); err == nil || !strings.Contains(err.Error(), "Give -o a directory without it") {
+		t.Errorf("without a folder for a link: %v", err)
+	}
+}
+
 // TestOptions: what is said to the recorder, and what can't be meant.
 func TestOptions(t *testing.T) {
 	o := Options{Stacks: "python", Ring: 1 << 20, Steps: "3:5", Ranks: "0,2-3"}
@@ -186,7 +214,7 @@ func TestOptions(t *testing.T) {
 	if got := o.text(); got != "stacks=python,ring=1048576,steps=3:5,holders=0,ranks=0+2-3" {
 		t.Error(got)
 	}
-	for _, v := range o.Environment("/d", func(name string) (string, bool) {
+	for _, v := range o.Environment("/d", "/d/.hook/path", func(name string) (string, bool) {
 		if name == variablePath {
 			return "/mine", true
 		}

@@ -105,7 +105,11 @@ func printEnvironment(w io.Writer, o *vrun.Options) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range o.Environment(dir, os.LookupEnv) {
+	hook, err := vrun.Place(dir)
+	if err != nil {
+		return fmt.Errorf("run: --print-env: %w", err)
+	}
+	for _, v := range o.Environment(dir, hook, os.LookupEnv) {
 		fmt.Fprintf(w, "export %s=%s\n", v.Name, vrun.Quote(v.Value))
 	}
 	return nil

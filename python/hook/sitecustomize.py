@@ -8,30 +8,37 @@ import os
 import sys
 
 
-class _AfterTorch:
+class _AfterTorch(object):
     """Stands among the finders until torch is imported, and starts the recorder behind that."""
+
+    asking = False
 
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name != "torch":
+        if name != "torch" or cls.asking:  # by a finder that asks all others, too
             return None
-        sys.meta_path.remove(cls)
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find is not None else None
-            if spec is not None:
-                cls._follow(spec.loader)
-                return spec
+        cls.asking = True
+        try:
+            for finder in list(sys.meta_path):
+                find = getattr(finder, "find_spec", None)
+                spec = find(name, path, target) if find is not None else None
+                if spec is not None:
+                    cls._follow(spec.loader)
+                    return spec
+        finally:
+            cls.asking = False
         return None
 
-    @staticmethod
-    def _follow(loader):
+    @classmethod
+    def _follow(cls, loader):
         try:
             execute = loader.exec_module
 
             def exec_module(module):
                 execute(module)
                 try:
+                    if cls in sys.meta_path:  # only now: who asks for a spec need not import
+                        sys.meta_path.remove(cls)
                     import vramscope_hook
 
                     vramscope_hook.start()
@@ -41,6 +48,15 @@ class _AfterTorch:
             loader.exec_module = exec_module
         except Exception:
             pass  # an odd loader: PyTorch's own entry point may still call
+
+
+def _tell():
+    """Says that a Python was started which could record."""
+    try:
+        folder = os.path.join(os.environ["VRAMSCOPE_RUN"], ".hook")
+        os.close(os.open(os.path.join(folder, "python"), os.O_CREAT | os.O_WRONLY, 0o600))
+    except Exception:
+        pass
 
 
 def _run_the_next():
@@ -62,6 +78,7 @@ def _run_the_next():
             sys.modules.setdefault("sitecustomize", own)
 
 
-if os.environ.get("VRAMSCOPE_RUN"):
+if os.environ.get("VRAMSCOPE_RUN") and sys.version_info >= (3,):  # Python 2 asks finders otherwise
+    _tell()
     sys.meta_path.insert(0, _AfterTorch)
 _run_the_next()

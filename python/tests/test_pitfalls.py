@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import time
 import types
+import zipfile
+from typing import List
 
 import pytest
 import vramscope
@@ -52,6 +55,92 @@ def test_every_version(lab: Lab, version: str) -> None:
 def test_switched_off_entry_points(lab: Lab) -> None:
     """4: TORCH_DEVICE_BACKEND_AUTOLOAD=0 switches PyTorch's door off."""
     assert lab.run(ALLOCATES, TORCH_DEVICE_BACKEND_AUTOLOAD="0").why == [["exit"]]
+
+
+@pytest.mark.parametrize("version", ["2.4.1", "2.15.0"])
+def test_asked_for_before_it_is_imported(lab: Lab, version: str) -> None:
+    """28: transformers asks for the spec of torch long before anybody imports it."""
+    r = lab.run("""
+        import importlib.util
+        assert all(importlib.util.find_spec("torch").loader for _ in range(2))
+        import torch
+        kept = torch.zeros(1 << 20)
+        """, STUB_TORCH_VERSION=version, TORCH_DEVICE_BACKEND_AUTOLOAD="0")  # fmt: skip
+    assert (r.code, r.why) == (0, [["exit"]]), r.stderr
+
+
+def test_finders_that_ask_all_others(lab: Lab) -> None:
+    """28: another tool's finder of the same kind."""
+    r = lab.run("""
+        import sys
+        class Finder:
+            @classmethod
+            def find_spec(cls, *a):
+                specs = (f.find_spec(*a) for f in sys.meta_path if f is not cls and hasattr(f, "find_spec"))
+                return next((s for s in specs if s is not None), None)
+        sys.meta_path.insert(0, Finder)
+        import torch
+        kept = torch.zeros(1 << 20)
+        """, STUB_TORCH_VERSION="2.4.1")  # fmt: skip
+    assert (r.code, r.why) == (0, [["exit"]]), r.stderr
+
+
+@posix
+def test_a_colon_in_the_directory(lab: Lab) -> None:
+    """29: PYTHONPATH can't hold a directory whose name is a time."""
+    lab.out = lab.folder / "2026-11-28_02:55:32"
+    r = lab.run(ALLOCATES)
+    assert (r.code, r.why) == (0, [["exit"]]), r.stderr
+    done = subprocess.run([find(), "run", "-o", str(lab.folder / "a:b"), "--print-env"], capture_output=True, env=lab.environment())
+    assert done.returncode == 2 and b"ends an entry of PYTHONPATH" in done.stderr
+
+
+@posix
+@pytest.mark.skipif(not shutil.which("python2") or subprocess.run(["python2", "-V"], capture_output=True).returncode != 0,
+                    reason="no Python 2")  # fmt: skip
+def test_python_2_in_between(lab: Lab) -> None:
+    """30: a launch script's helper in Python 2."""
+    shell = f"python2 -c 'import json; print(json.dumps(1))' && {sys.executable} -c '{ALLOCATES}'"
+    r = lab.run(command=["sh", "-c", shell])
+    assert (r.code, r.stdout, r.why) == (0, "1\n", [["exit"]]), r.stderr
+
+
+def test_zip_file(lab: Lab) -> None:
+    """31: an application in a zip file."""
+    with zipfile.ZipFile(lab.folder / "app.pyz", "w") as z:
+        z.writestr("__main__.py", ALLOCATES)
+    assert lab.run(command=[sys.executable, "app.pyz"]).why == [["exit"]]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python before 3.11 has no -P")
+def test_safe_path(lab: Lab) -> None:
+    """31: Python that leaves the script's folder out of its path."""
+    assert lab.run(command=[sys.executable, "-P", "-c", ALLOCATES]).why == [["exit"]]
+
+
+@pytest.mark.parametrize(
+    "command, said",
+    [
+        ([sys.executable, "-c", "pass"], "imported no PyTorch"),
+        ([sys.executable, "-s", "-I", "-c", "pass"], "Python started with -I ignores the environment"),
+        (["sh", "-c", "true"], "No Python was started that heeds PYTHONPATH"),
+    ],
+)
+def test_the_true_reason(lab: Lab, command: List[str], said: str) -> None:
+    """31: where nothing was recorded it is said why."""
+    assert said in lab.run(command=command).stderr
+
+
+def test_named_as_what_it_is(lab: Lab) -> None:
+    """32: `pip freeze` in the program shows no distribution that isn't there to install."""
+    r = lab.run("""
+        import importlib.metadata, os
+        path = os.environ["PYTHONPATH"].split(os.pathsep)[:1]
+        print([f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions(path=path)])
+        import torch
+        kept = torch.zeros(1 << 20)
+        """)  # fmt: skip
+    assert (r.stdout, r.why) == (f"['vramscope=={vramscope.__version__}']\n", [["exit"]])
 
 
 @posix
