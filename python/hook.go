@@ -60,7 +60,7 @@ func WriteHook(folder string) error {
 	})
 	for name, text := range files {
 		to := filepath.Join(folder, filepath.FromSlash(name))
-		err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o644))
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, text, 0o600))
 	}
 	if err != nil {
 		return fmt.Errorf("%s: the recorder can't be written: %w", folder, err)

@@ -36,7 +36,10 @@ func (o *Options) Folder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return dir, python.WriteHook(filepath.Join(dir, hookFolder))
+	if err := python.WriteHook(filepath.Join(dir, hookFolder)); err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(filepath.Join(dir, processesFolder), 0o700)
 }
 
 func (o *Options) make() (string, error) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/vramscope/vramscope/internal/secrets"
 )
 
 // Record is run.json: what was run, and what came of it.
@@ -144,7 +146,7 @@ func (r *Record) write(dir string) error {
 		return err
 	}
 	name := filepath.Join(dir, RecordFile)
-	if err = os.WriteFile(name+".tmp", append(text, '\n'), 0o644); err == nil {
+	if err = os.WriteFile(name+".tmp", append(text, '\n'), 0o600); err == nil {
 		err = os.Rename(name+".tmp", name)
 	}
 	return err
@@ -154,8 +156,8 @@ func (r *Record) write(dir string) error {
 func newRecord(command []string, at time.Time) *Record {
 	folder, _ := os.Getwd()
 	host, _ := os.Hostname()
-	return &Record{Schema: Schema, Command: command, Folder: folder, Start: at.Format(time.RFC3339Nano), Processes: []Process{},
-		Notes: []string{}, Environment: Environment{Command: quoted(command), Host: host, GitCommit: commitOf(folder),
+	return &Record{Schema: Schema, Command: secrets.Words(command), Folder: folder, Start: at.Format(time.RFC3339Nano), Processes: []Process{},
+		Notes: []string{}, Environment: Environment{Command: secrets.Text(quoted(command)), Host: host, GitCommit: commitOf(folder),
 			AllocatorSettings: map[string]string{}}}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/limit"
+	"github.com/vramscope/vramscope/internal/secrets"
 )
 
 // maxHistory bounds a Trainer's state, which is read value by value.
@@ -204,7 +205,7 @@ func (r *run) command(program string, args []string) {
 	if program == "" {
 		return
 	}
-	command := program + " " + strings.Join(args, " ")
+	command := program + " " + strings.Join(secrets.Words(args), " ")
 	command = strings.TrimSpace(strings.ToValidUTF8(command[:min(len(command), 1000)], ""))
 	r.p.Command = &command
 	for i := range args {

@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/limit"
+	"github.com/vramscope/vramscope/internal/secrets"
 )
 
 // maxSaid bounds a text that a report shows: a command may be long.
@@ -39,8 +40,16 @@ func readLaunched(r *run, in io.Reader) error {
 	if e.WorldSize != nil && *e.WorldSize > 0 {
 		m.WorldSize = e.WorldSize
 	}
-	r.p.GPU, r.p.Command, r.p.Machine = short(e.GPU), short(e.Command), m
+	r.p.GPU, r.p.Command, r.p.Machine = short(e.GPU), command(e.Command), m
 	return nil
+}
+
+// command is the program's, without what nobody else may know.
+func command(s *string) *string {
+	if s != nil {
+		s = new(secrets.Text(*s))
+	}
+	return short(s)
 }
 
 // short is a text that says something, cut to what a report has room for.

@@ -473,6 +473,21 @@ def test_signal_to_the_launcher(lab: Lab) -> None:
 
 
 @posix
+def test_secrets_of_the_command_line(lab: Lab) -> None:
+    """33: keys among the arguments: they are on no page, and in no file that others read."""
+    program = lab.write("program.py", ALLOCATES + "raise SystemExit(1)")
+    line = [sys.executable, str(program), "--hf_token", "hf_SECRET1", "--wandb_key=SECRET2", "--lr", "1e-4"]
+    r = lab.run(command=line)
+    ticket = subprocess.run([find(), "analyze", "--format", "markdown", str(lab.out)], capture_output=True, check=True).stdout.decode()
+    for text in (r.stderr, (lab.out / "report.html").read_text(), ticket, (lab.out / "run.json").read_text()):
+        assert "SECRET" not in text
+    assert "--hf_token …" in r.stderr and "--lr 1e-4" in r.stderr and r.record["command"][-2:] == ["--lr", "1e-4"]
+    hidden = [p for p in (lab.out / ".hook").rglob("*") if p.is_file()]
+    assert hidden and {stat.S_IMODE(p.stat().st_mode) for p in [*hidden, lab.out / "run.json"]} == {0o600}
+    assert not any(b"SECRET" in p.read_bytes() for p in hidden)
+
+
+@posix
 def test_interrupted(lab: Lab) -> None:
     """22: Ctrl-C: a dump, then death by SIGINT, as without us; a shell's loop ends by that."""
     r = lab.run("""

@@ -25,11 +25,11 @@ def free_bytes(folder: str) -> int:
     return int(max(0, stat.f_bavail * stat.f_frsize - KEEP_FREE))
 
 
-def write(path: str, fill: Callable[[Any], None]) -> None:
+def write(path: str, fill: Callable[[Any], None], mode: int = 0o666) -> None:
     """Writes a file under a temporary name, which it loses when it is whole."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "wb") as f:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode), "wb") as f:
             fill(f)
         os.replace(temporary, path)
     except BaseException:
@@ -40,8 +40,8 @@ def write(path: str, fill: Callable[[Any], None]) -> None:
         raise
 
 
-def write_json(path: str, value: Any) -> None:
-    write(path, lambda f: f.write(json.dumps(value, separators=(",", ":"), default=str).encode()))
+def write_json(path: str, value: Any, mode: int = 0o666) -> None:
+    write(path, lambda f: f.write(json.dumps(value, separators=(",", ":"), default=str).encode()), mode)
 
 
 class Gzip:

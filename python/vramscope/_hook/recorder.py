@@ -88,8 +88,8 @@ class Recorder:
     def report(self) -> None:
         """Writes what is known of this process, for `vramscope run` to read."""
         folder = os.path.join(self.options.dir, ".hook", "processes")
-        os.makedirs(folder, exist_ok=True)
-        files.write_json(os.path.join(folder, f"{self.pid}-{int(self.began * 1000)}.json"), self.facts())
+        os.makedirs(folder, 0o700, exist_ok=True)
+        files.write_json(os.path.join(folder, f"{self.pid}-{int(self.began * 1000)}.json"), self.facts(), 0o600)
 
     def facts(self) -> Dict[str, Any]:
         torch = self.torch
@@ -108,7 +108,6 @@ class Recorder:
             "ooms": self.ooms,
             "steps": self.steps,
             "overhead_seconds": round(self.overhead, 3),
-            "argv": list(getattr(sys, "orig_argv", sys.argv))[:50],
             "python": platform.python_version(),
             "torch": str(torch.__version__),
             "cuda": torch.version.cuda,
