@@ -18,6 +18,7 @@ import (
 const (
 	RecordFile = "run.json"
 	LogFile    = "output.log"
+	endFile    = "output-end.log" // the end of a log that is too long for one file
 	ReportFile = "report.html"
 	gpuFile    = "gpu.csv"
 	appsFile   = "gpu-processes.csv"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -194,10 +195,10 @@ func (l *log) rotate() {
 		l.failed = errors.Join(err, l.file.Truncate(0))
 		return
 	}
-	name := l.file.Name()
+	name := filepath.Join(filepath.Dir(l.file.Name()), endFile)
 	l.file.Close()
 	l.rotated = true
-	l.file, l.failed = os.Create(name[:len(name)-len(".log")] + "-end.log")
+	l.file, l.failed = os.Create(name)
 }
 
 func (l *log) close() {

@@ -25,6 +25,7 @@ type Program struct {
 	gpus   *monitor
 	relay  *relay
 	over   func() // takes away what only a running program needs
+	kills  int    // for host memory, before
 	kept   chan struct{}
 	ended  chan struct{}
 }
@@ -37,7 +38,8 @@ type Result struct {
 	Imported  int // processes that imported PyTorch
 	Recorded  int // of those, processes with a dump
 	OutOfMemo bool
-	started   bool // a Python that could record
+	Ending    string // how the program ended, where that wants words
+	started   bool   // a Python that could record
 }
 
 // NotStarted is a command that doesn't run, with a shell's exit code for it.
@@ -89,6 +91,7 @@ func (p *Program) start(s Streams) error {
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.output.stdout, p.output.stderr
 	p.gpus = startMonitor(p.Dir, p.record)
+	p.kills, _ = hostMemory(os.ReadFile)
 	p.relay = newRelay(p.Dir) // before the start: a signal that comes at once is not lost
 	if err := p.cmd.Start(); err != nil {
 		p.relay.stop()
@@ -160,6 +163,10 @@ func (p *Program) Wait() *Result {
 		p.record.Signal = new(nameOfSignal(r.Signal))
 	} else {
 		p.record.ExitCode = &r.Status
+	}
+	kills, limit := hostMemory(os.ReadFile)
+	if r.Ending = ending(r, lastOf(p.Dir), kills-p.kills, limit); r.Ending != "" {
+		p.record.Notes = append(p.record.Notes, r.Ending)
 	}
 	if err := p.record.write(p.Dir); err != nil {
 		p.record.Notes = append(p.record.Notes, err.Error())

@@ -118,6 +118,9 @@ func printEnvironment(w io.Writer, o *vrun.Options) error {
 // tell says what was recorded, and the verdict.
 func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) {
 	shown := shorter(dir)
+	if r.Ending != "" {
+		fmt.Fprintln(w, "vramscope:", printable(errors.New(r.Ending)))
+	}
 	why := r.Missing()
 	if why != "" {
 		fmt.Fprintf(w, "vramscope: %s\n", why)

@@ -35,9 +35,9 @@ func TestGrowth(t *testing.T) {
 		{"between two only", at(100, 200), 0, "100.00 MiB more at the end of the later dump: two can't show whether it goes on"},
 		{"less and less", at(300, 200, 100), 0, "goes up and down from dump to dump: -200.00 MiB between the first and the last"},
 		{"the failure's dump is apart", []dump{{mib: 100}, {mib: 200}, {mib: 300}, {mib: 5000, ooms: 1}}, 100, "grows from dump to dump by 100.00 MiB, 200.00 MiB over 3 dumps"},
-		{"a failure and one before it", []dump{{mib: 100}, {mib: 5000, ooms: 1}}, 0, "only one dump of this process stands between steps: no trend"},
+		{"a failure and one before it", []dump{{mib: 100}, {mib: 5000, ooms: 1}}, 0, ""},
 		{"another process before", []dump{{mib: 9000}, {mib: 100, anew: true}, {mib: 200}, {mib: 300}}, 100, "grows from dump to dump by 100.00 MiB, 200.00 MiB over 3 dumps"},
-		{"started again and again", []dump{{mib: 100}, {mib: 200, anew: true}, {mib: 300, anew: true}}, 0, "only one dump of this process stands between steps: no trend"},
+		{"started again and again", []dump{{mib: 100}, {mib: 200, anew: true}, {mib: 300, anew: true}}, 0, ""},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			trend := &report.Trend{}

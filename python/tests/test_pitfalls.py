@@ -333,6 +333,7 @@ def test_killed(lab: Lab) -> None:
         """, "--steps", "1:2")  # fmt: skip
     assert r.code == -signal.SIGKILL
     assert (r.record["signal"], r.why) == ("SIGKILL", [["step", "step"]])
+    assert "SIGKILL" in r.stderr and "SIGKILL" in r.record["notes"][-1]
     assert b"peaked" in subprocess.run([find(), "analyze", "-q", str(lab.out)], capture_output=True, check=True).stdout
 
 

@@ -256,7 +256,9 @@ func (s *sheet) trends() {
 				DumpWords(d))
 		}
 		s.add(Part{Heading: TrendTitle(x), Level: 3, Table: t})
-		s.add(Part{Text: []string{x.Text}})
+		if x.Text != "" {
+			s.add(Part{Text: []string{x.Text}})
+		}
 	}
 	if rest := len(s.doc.Trend) - len(shown); rest > 0 && len(shown) > 0 {
 		s.add(Part{Rest: "and " + units.Plural(rest, "trend") + " of other processes, alike or less full"})

@@ -398,7 +398,9 @@ func (s *sheet) otherDevices(shown []int, main int) {
 func (s *sheet) shortTrends() {
 	var trends []string
 	for _, x := range ShownTrends(s.doc, s.trim.trends) {
-		trends = append(trends, TrendTitle(x)+": "+units.Rounded(x.Text))
+		if x.Text != "" {
+			trends = append(trends, TrendTitle(x)+": "+units.Rounded(x.Text))
+		}
 	}
 	s.lines("DUMPS", trends, shortAlso)
 }
