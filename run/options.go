@@ -26,13 +26,13 @@ type Options struct {
 	Dir     string // "": a new one in the working folder
 	Command []string
 	Stacks  string // all, python or none
-	Ring    int64  // bytes of host memory for events
+	Ring    int64  // bytes of host memory for events and their dumps
 	Steps   string // A:B
 	Holders bool
 	Ranks   string // 0,2-3; "": all
 }
 
-// DefaultRing holds about a million events with all their stacks.
+// DefaultRing holds 460,000 events with all their stacks.
 const DefaultRing = 1 << 30
 
 // Names of the variables by which the recorder is reached, as python/vramscope/_hook/options.py reads them.

@@ -57,7 +57,7 @@ and a page written when the program failed.`,
 	flags.SetInterspersed(false) // what follows the command is its own
 	outputFlag(cmd, &f.options.Dir, "the run's `DIRECTORY` (default vramscope-NAME-N)")
 	flags.StringVar(&f.options.Stacks, "stacks", "all", "the stacks to record: all, python or none")
-	flags.StringVar(&f.ring, "ring", units.Size(vrun.DefaultRing), "host memory for events, by `SIZE`: older ones fall out")
+	flags.StringVar(&f.ring, "ring", units.Size(vrun.DefaultRing), "host memory for events and their dumps, by `SIZE`: older events fall out")
 	flags.StringVar(&f.options.Steps, "steps", "", "also dump after the optimizer's steps `A:B`, at both")
 	flags.BoolVar(&f.noHolders, "no-holders", false, "don't look for the variables that hold tensors")
 	flags.BoolVar(&f.noAnalyze, "no-analyze", false, "don't analyse in the end")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import os
+import pickle
 import re
 import sys
 from typing import Any, Optional, Tuple
 
 import pytest
 from conftest import HERE, Lab
-from vramscope._hook import files, options, static
+from vramscope._hook import files, host, options, static
 from vramscope._hook.holders import _together
 
 
@@ -71,6 +73,53 @@ def test_locals_are_let_go() -> None:
         return [*found, str(sum(type(o) is Big for o in gc.get_objects()))]
 
     assert show() == ["big", "0"] or show() == ["Big", "big", "0"]
+
+
+GROUPS = {
+    "two": {"/proc/self/cgroup": "0::/user/a\n", "/sys/fs/cgroup/user/a/memory.max": "17179869184\n",
+            "/sys/fs/cgroup/user/a/memory.current": "16179869184\n", "/sys/fs/cgroup/user/a/memory.stat": "anon 1\ninactive_file 500\n"},
+    "container": {"/proc/self/cgroup": "0::/../b\n", "/sys/fs/cgroup/memory.max": "8589934592\n",
+                  "/sys/fs/cgroup/memory.current": "8589934592\n", "/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:    4 kB\n"},
+    "one": {"/proc/self/cgroup": "3:cpu:/x\n4:memory:/job\n", "/sys/fs/cgroup/memory/job/memory.limit_in_bytes": "4294967296\n",
+            "/sys/fs/cgroup/memory/job/memory.usage_in_bytes": "4294967295\n",
+            "/sys/fs/cgroup/memory/job/memory.stat": "inactive_file 9\ntotal_inactive_file 7\n"},
+    "unbounded": {"/proc/self/cgroup": "0::/a\n", "/sys/fs/cgroup/a/memory.max": "max\n", "/proc/meminfo": "MemAvailable: 2 kB\n"},
+    "elsewhere": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "group, ranks, limit, ring, available",
+    [
+        ("two", "", 16 << 30, 1 << 30, 1_000_000_500),
+        ("two", "8", 2 << 30, 256 << 20, 1_000_000_500),
+        ("container", "1", 8 << 30, 1 << 30, 0),
+        ("one", "", 4 << 30, 512 << 20, 8),
+        ("one", "100000", 42949, 1 << 20, 8),
+        ("unbounded", "8", None, 1 << 30, 2048),
+        ("elsewhere", "x", None, 1 << 30, None),
+    ],
+)
+def test_memory_of_the_host(group: str, ranks: str, limit: Any, ring: int, available: Any) -> None:
+    """The ring is an eighth of what a process may take at most."""
+    h = host.Host({"LOCAL_WORLD_SIZE": ranks}, lambda name: GROUPS[group].get(name, ""))
+    assert (h.limit(), h.ring(1 << 30), h.available()) == (limit, ring, available)
+
+
+@pytest.mark.parametrize("free, events", [(10, 0), (1 << 40, 1)])
+def test_no_room_for_events(lab: Lab, free: int, events: int) -> None:
+    """Where the dump would have the kernel end the program, its events are left out."""
+    r = lab.run(f"""
+        import sys, torch
+        kept = torch.zeros(1 << 20)
+        sys.modules["vramscope_hook"]._started.host.available = lambda: {free}
+        """)
+    assert (r.code, r.why) == (0, [["exit"]])
+    (file,) = lab.out.glob("*.pickle.gz")
+    snapshot = pickle.loads(gzip.decompress(file.read_bytes()))
+    assert len(snapshot["segments"]) == 1 and bool(snapshot["device_traces"][0]) == bool(events)
+    assert any("has no room" in n for n in r.processes[0]["notes"]) == (not events)
+    assert "main.kept" in r.holders("exit")
 
 
 def test_nothing_is_kept_alive(lab: Lab) -> None:

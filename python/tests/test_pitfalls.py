@@ -385,6 +385,18 @@ def test_samples_are_bounded() -> None:
 
 
 @posix
+def test_the_compiler_stays_away(lab: Lab) -> None:
+    """34: PyTorch's snapshot would import its compiler, which takes seconds and reads settings too early."""
+    r = lab.run("""
+        import os, signal, torch
+        kept = torch.zeros(1 << 20)
+        os.kill(os.getpid(), signal.SIGUSR2)
+        print("compiler" in vars(torch), "_inductor" in vars(torch))
+        """)
+    assert (r.stdout, r.why) == ("False False\n", [["signal", "exit"]])
+
+
+@posix
 def test_terminated(lab: Lab) -> None:
     """20: SIGTERM: a dump with the variables of the moment, then death by SIGTERM, as without us."""
     r = lab.run("""

@@ -7,8 +7,9 @@ from typing import Mapping, NamedTuple, Optional, Tuple
 RUN = "VRAMSCOPE_RUN"  # the run's directory
 OPTIONS = "VRAMSCOPE_OPTIONS"  # name=value,name=value
 
-# Host memory that an event of the ring takes at most, as a rule (see doc/recording.md).
-EVENT_BYTES = {"all": 1100, "python": 500, "none": 200}
+# Host memory that an event takes, as a rule, in the ring and while that is dumped (see doc/recording.md); of that the dump.
+EVENT_BYTES = {"all": 2300, "python": 1700, "none": 1000}
+DUMP_BYTES = {"all": 1700, "python": 1200, "none": 850}
 
 
 class Options(NamedTuple):
@@ -16,7 +17,7 @@ class Options(NamedTuple):
 
     dir: str
     stacks: str = "all"  # all, python or none
-    ring: int = 1 << 30  # bytes of host memory
+    ring: int = 1 << 30  # bytes of host memory, dumping included
     steps: Optional[Tuple[int, int]] = None
     holders: bool = True
     ranks: Optional[Tuple[Tuple[int, int], ...]] = None

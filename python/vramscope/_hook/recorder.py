@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import gc
 import os
@@ -15,10 +16,12 @@ import platform
 import signal
 import sys
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+import types
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from . import files, options
 from .holders import Walk
+from .host import Host
 from .names import Names
 from .samples import Samples
 
@@ -63,6 +66,7 @@ class Recorder:
         self.record: Any = torch.cuda.memory._record_memory_history
         self.exit_now = os._exit
         self.stand_in: Any = None
+        self.host = Host(os.environ)
         self._reset()
 
     def _reset(self) -> None:
@@ -82,6 +86,7 @@ class Recorder:
         self.looked: List[Dict[str, Any]] = []  # the holders of the last look or dump before the end
         self.stepped: Optional[int] = None  # the optimizer whose steps are counted
         self.samples: Optional[Samples] = None  # in place of dumps
+        self.entries = 0  # of the ring
 
     # What the process says of itself.
 
@@ -229,7 +234,10 @@ class Recorder:
 
     @guarded
     def _switch_on(self, stacks: str) -> None:
-        entries = self.options._replace(stacks=stacks).entries
+        ring = self.host.ring(self.options.ring)
+        if ring < self.options.ring:
+            self.note(f"the ring is {ring >> 20} MiB, an eighth of the host memory that this process may take")
+        self.entries = entries = self.options._replace(stacks=stacks, ring=ring).entries
         context = None if stacks == "none" else "all"
         try:
             try:
@@ -429,7 +437,11 @@ class Recorder:
         if limit <= 0:
             self.note(f"no dump ({why}): the disk is full but for the 2 GiB that stay free, or this process' share of it is")
             return False
-        snapshot = self.torch.cuda.memory._snapshot()
+        held, seconds = None, {}
+        if self.options.holders:  # before the snapshot, whose objects would be looked through, too
+            held = self._guess(why, lambda: self._held(Walk(self.torch, HERE), keep=why != "exit"))
+            seconds["holders_seconds"] = round(time.monotonic() - began, 3)
+        snapshot = self._snapshot(why)
         if not snapshot.get("segments") and not any(snapshot.get("device_traces", ())):
             return False
         name = f"{self._prefix()}-{len(self.dumps)}-{why}"
@@ -437,13 +449,8 @@ class Recorder:
         if os.path.exists(base + ".pickle.gz"):  # the same pid again, on another host or later
             name += f"-{int(self.began * 1000)}"
             base = os.path.join(self.options.dir, name)
-        seconds = {}
-        if self.options.holders:
-            try:
-                self._write_names(base, why)
-            except Exception as e:
-                self.note(f"names and holders ({why}): {type(e).__name__}: {str(e)[:200]}")
-            seconds["holders_seconds"] = round(time.monotonic() - began, 3)
+        if held is not None:
+            self._guess(why, lambda: self._write_names(base, why, *held))
         try:
             size = files.write_pickle(base + ".pickle.gz", snapshot, limit)
         except files.TooLarge:
@@ -462,6 +469,50 @@ class Recorder:
             self.note(f"a dump took {took:.0f} s: from then on Python stacks alone are recorded")
         return True
 
+    def _guess(self, why: str, of: Callable[[], Any]) -> Any:
+        """Names and holders, without which a dump is one all the same."""
+        try:
+            return of()
+        except Exception as e:
+            self.note(f"names and holders ({why}): {type(e).__name__}: {str(e)[:200]}")
+            return None
+
+    def _snapshot(self, why: str) -> Dict[str, Any]:
+        """PyTorch's snapshot, without its events where the host's memory has no room for them."""
+        memory = self.torch.cuda.memory
+        if self.mode in options.DUMP_BYTES:
+            events = min(self.entries, 3 * (self._allocations() or 0))
+            free = self.host.available()
+            if free is not None and events * options.DUMP_BYTES[self.mode] > free:
+                alone = self._state()
+                if alone is not None:
+                    self.note(f"no events in a dump ({why}): the host's memory has no room for them")
+                    return alone
+        with self._without_compiler():
+            return memory._snapshot()  # type: ignore[no-any-return]
+
+    def _state(self) -> Optional[Dict[str, Any]]:
+        """A snapshot without events; None where this PyTorch makes none."""
+        try:
+            with self._without_compiler():
+                return self.torch._C._cuda_memorySnapshot((0, 0, False))  # type: ignore[no-any-return]
+        except Exception:
+            return None
+
+    @contextlib.contextmanager
+    def _without_compiler(self) -> Iterator[None]:
+        """PyTorch asks torch._inductor for the names of compiled code, and so imports it, for seconds."""
+        torch, absent = self.torch, types.SimpleNamespace()
+        if "torch._inductor" in sys.modules:
+            yield
+            return
+        torch.__dict__["_inductor"] = absent
+        try:
+            yield
+        finally:
+            if torch.__dict__.get("_inductor") is absent:
+                del torch.__dict__["_inductor"]
+
     def _held(self, walk: Walk, keep: bool) -> Tuple[Dict[Tuple[int, int], Tuple[str, str]], List[Dict[str, Any]]]:
         """Names and holders as they are now."""
         try:
@@ -478,10 +529,9 @@ class Recorder:
             self.looked = [{**h, "event": made} for h in held] if made is not None else []
         return names, held
 
-    def _write_names(self, base: str, why: str) -> None:
-        names, held = self._held(Walk(self.torch, HERE), keep=why != "exit")
+    def _write_names(self, base: str, why: str, names: Dict[Tuple[int, int], Tuple[str, str]], held: List[Dict[str, Any]]) -> None:
         if why == "exit":
-            held += self.looked  # found again by the number of allocations made by then
+            held = held + self.looked  # found again by the number of allocations made by then
         files.write_json(base + ".labels.json", {
             "schema": "vramscope.labels/1", "device": 0,
             "labels": [{"device": device, "address": address, "event": None, "category": category, "name": name}

@@ -14,6 +14,7 @@ def _record_memory_history(enabled="all", context="all", stacks="all", max_entri
 
 
 def _snapshot(device=None):
+    hasattr(sys.modules["torch"], "_inductor")  # the real one asks it for names
     exec("")  # the real one's first call imports much, which makes Python forget a KeyboardInterrupt
     d = sys.modules["torch.cuda"]._device
     segments = [
