@@ -25,6 +25,7 @@ const (
 
 	hookFolder      = ".hook/path"
 	processesFolder = ".hook/processes"
+	tickFile        = ".hook/tick"   // written anew when regular dumps are due
 	startedFile     = ".hook/python" // there once a Python was started that could record
 )
 

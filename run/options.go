@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -25,9 +26,10 @@ import (
 type Options struct {
 	Dir     string // "": a new one in the working folder
 	Command []string
-	Stacks  string // all, python or none
-	Ring    int64  // bytes of host memory for events and their dumps
-	Steps   string // A:B
+	Stacks  string        // all, python or none
+	Ring    int64         // bytes of host memory for events and their dumps
+	Steps   string        // A:B, or A: for events from there on
+	Every   time.Duration // between dumps of what is held; 0: none
 	Holders bool
 	Ranks   string // 0,2-3; "": all
 }
@@ -53,7 +55,18 @@ func (o *Options) Check() error {
 	if o.Ring < 1<<20 {
 		return fmt.Errorf("--ring %s: at least 1 MiB", units.Bytes(o.Ring))
 	}
-	if o.Steps != "" {
+	if scheme, _, far := strings.Cut(o.Dir, "://"); far {
+		return fmt.Errorf("-o %s: a program records into a directory of its machine\n"+
+			"  Give -o DIR, and copy it to %s:// when the program has ended", o.Dir, scheme)
+	}
+	if o.Every != 0 && o.Every < time.Second {
+		return fmt.Errorf("--every %s: at least a second", o.Every)
+	}
+	if since, open := strings.CutSuffix(o.Steps, ":"); open {
+		if first, _, err := span(since, ":"); err != nil || first < 1 {
+			return fmt.Errorf("--steps %q: FIRST:, as in 1000:", o.Steps)
+		}
+	} else if o.Steps != "" {
 		if first, last, err := span(o.Steps, ":"); err != nil || first < 1 || last < first {
 			return fmt.Errorf("--steps %q: FIRST:LAST, as in 3:5", o.Steps)
 		}
@@ -82,8 +95,13 @@ func span(text, between string) (first, last int, err error) {
 // text is what the recorder reads.
 func (o *Options) text() string {
 	s := fmt.Sprintf("stacks=%s,ring=%d", o.Stacks, o.Ring)
-	if o.Steps != "" {
+	if since, open := strings.CutSuffix(o.Steps, ":"); open {
+		s += ",since=" + since
+	} else if o.Steps != "" {
 		s += ",steps=" + o.Steps
+	}
+	if o.Every != 0 {
+		s += fmt.Sprintf(",every=%g", o.Every.Seconds())
 	}
 	if !o.Holders {
 		s += ",holders=0"

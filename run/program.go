@@ -26,6 +26,7 @@ type Program struct {
 	relay  *relay
 	over   func() // takes away what only a running program needs
 	kills  int    // for host memory, before
+	every  time.Duration
 	kept   chan struct{}
 	ended  chan struct{}
 }
@@ -60,7 +61,7 @@ func Start(o Options, s Streams) (*Program, error) {
 		}
 		return nil, &NotStarted{code, err}
 	}
-	p := &Program{record: newRecord(o.Command, time.Now()), kept: make(chan struct{}), ended: make(chan struct{})}
+	p := &Program{every: o.Every, record: newRecord(o.Command, time.Now()), kept: make(chan struct{}), ended: make(chan struct{})}
 	if p.Dir, err = o.Folder(); err != nil {
 		return nil, err
 	}
@@ -113,10 +114,21 @@ func (p *Program) keep() {
 	defer close(p.kept)
 	again := time.NewTicker(keeping)
 	defer again.Stop()
+	var regular <-chan time.Time
+	if p.every > 0 {
+		ticks := time.NewTicker(p.every)
+		defer ticks.Stop()
+		regular = ticks.C
+	}
 	var before time.Time
 	for {
 		select {
 		case <-again.C:
+		case <-regular:
+			if os.WriteFile(filepath.Join(p.Dir, tickFile), nil, 0o600) == nil {
+				p.relay.askRecorders()
+			}
+			continue
 		case <-p.ended:
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 )
@@ -224,7 +225,13 @@ func TestOptions(t *testing.T) {
 			t.Error(v.Value)
 		}
 	}
-	for _, bad := range []Options{{Stacks: "some", Ring: 1 << 20}, {Stacks: "all", Ring: 1}, {Stacks: "all", Ring: 1 << 20, Steps: "0:3"},
+	o = Options{Stacks: "all", Ring: 1 << 20, Steps: "1000:", Every: 10 * time.Minute, Holders: true}
+	if err := o.Check(); err != nil || o.text() != "stacks=all,ring=1048576,since=1000,every=600" {
+		t.Error(o.text(), err)
+	}
+	for _, bad := range []Options{{Stacks: "some", Ring: 1 << 20},
+		{Stacks: "all", Ring: 1 << 20, Steps: "0:"}, {Stacks: "all", Ring: 1 << 20, Steps: ":"},
+		{Stacks: "all", Ring: 1 << 20, Every: time.Millisecond}, {Stacks: "all", Ring: 1 << 20, Dir: "s3://bucket/x"}, {Stacks: "all", Ring: 1}, {Stacks: "all", Ring: 1 << 20, Steps: "0:3"},
 		{Stacks: "all", Ring: 1 << 20, Steps: "5:3"}, {Stacks: "all", Ring: 1 << 20, Steps: "x"},
 		{Stacks: "all", Ring: 1 << 20, Ranks: "0,,1"}, {Stacks: "all", Ring: 1 << 20, Ranks: "3-1"}} {
 		if bad.Check() == nil {

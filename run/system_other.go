@@ -30,6 +30,9 @@ func newRelay(string) *relay {
 
 func (r *relay) to(*os.Process) {}
 
+// askRecorders can't: there is no signal for it.
+func (r *relay) askRecorders() bool { return false }
+
 func (r *relay) stop() { signal.Stop(r.signals) }
 
 func status(s *os.ProcessState) (int, syscall.Signal) { return s.ExitCode(), 0 }

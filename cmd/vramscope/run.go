@@ -12,6 +12,7 @@ import (
 
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report/gates"
 	vrun "github.com/vramscope/vramscope/run"
 )
 
@@ -24,6 +25,7 @@ type runFlags struct {
 	options   vrun.Options
 	ring      string
 	noHolders bool
+	failOn    []string
 	noAnalyze bool
 	printEnv  bool
 }
@@ -58,11 +60,14 @@ and a page written when the program failed.`,
 	outputFlag(cmd, &f.options.Dir, "the run's `DIRECTORY` (default vramscope-NAME-N)")
 	flags.StringVar(&f.options.Stacks, "stacks", "all", "the stacks to record: all, python or none")
 	flags.StringVar(&f.ring, "ring", units.Size(vrun.DefaultRing), "host memory for events and their dumps, by `SIZE`: older events fall out")
-	flags.StringVar(&f.options.Steps, "steps", "", "also dump after the optimizer's steps `A:B`, at both")
+	flags.StringVar(&f.options.Steps, "steps", "", "also dump after the optimizer's steps `A:B`, at both; A: records from step A on")
+	flags.DurationVar(&f.options.Every, "every", 0, "dump what is held every `DURATION`, as in 10m, with events when it grew")
 	flags.BoolVar(&f.noHolders, "no-holders", false, "don't look for the variables that hold tensors")
 	flags.BoolVar(&f.noAnalyze, "no-analyze", false, "don't analyse in the end")
 	flags.StringVar(&f.options.Ranks, "ranks", "", "record these ranks alone, a `LIST` as in 0,2-3")
 	flags.BoolVar(&f.printEnv, "print-env", false, "print the variables that record a program started elsewhere, and run nothing")
+	flags.StringArrayVar(&f.failOn, "fail-on", nil,
+		"exit with 1 when the program ended well and `CONDITION` holds: "+gates.Help+" (repeatable)")
 	return cmd
 }
 
@@ -76,6 +81,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
+	if _, err := gates.Parse(f.failOn); err != nil {
+		return err
+	}
+	if len(f.failOn) > 0 && (f.noAnalyze || f.printEnv) {
+		return errors.New("--fail-on has no effect where nothing is analysed")
+	}
 	if f.printEnv {
 		return printEnvironment(cmd.OutOrStdout(), o)
 	}
@@ -88,10 +99,10 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("run: %w", err)
 	}
 	result := p.Wait()
-	f.tell(cmd.ErrOrStderr(), p.Dir, result)
+	judged := f.tell(cmd.ErrOrStderr(), p.Dir, result)
 	vrun.DieOf(result.Signal)
 	if result.Status == 0 {
-		return nil
+		return judged
 	}
 	return &exitError{result.Status}
 }
@@ -115,8 +126,8 @@ func printEnvironment(w io.Writer, o *vrun.Options) error {
 	return nil
 }
 
-// tell says what was recorded, and the verdict.
-func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) {
+// tell says what was recorded, and the verdict, and gives what --fail-on makes of that.
+func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) error {
 	shown := shorter(dir)
 	if r.Ending != "" {
 		fmt.Fprintln(w, "vramscope:", printable(errors.New(r.Ending)))
@@ -136,9 +147,12 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) {
 		}
 	}
 	if f.noAnalyze {
-		return
+		return nil
 	}
 	args := []string{dir, "--quiet", "--title", r.Environment.Command}
+	for _, condition := range f.failOn {
+		args = append(args, "--fail-on", condition)
+	}
 	page := filepath.Join(dir, vrun.ReportFile)
 	if r.Failed() {
 		args = append(args, "-o", page)
@@ -148,15 +162,24 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) {
 	analyze.SetArgs(args)
 	analyze.SetOut(w)
 	analyze.SetErr(io.Discard)
-	switch err := analyze.Execute(); {
-	case errors.Is(err, open.ErrNothing): // no dump, and nothing printed that says something of memory
-	case err != nil:
+	err := analyze.Execute()
+	var holds *conditionError
+	if errors.Is(err, open.ErrNothing) && len(f.failOn) == 0 { // no dump, and nothing printed that says something of memory
+		return nil
+	}
+	switch _, none := os.Stat(page); {
+	case err != nil && !errors.As(err, &holds) && len(f.failOn) == 0:
 		fmt.Fprintln(w, "vramscope:", printable(err))
-	case r.Failed():
+		return nil
+	case none == nil:
 		fmt.Fprintf(w, "vramscope: the report is %s\n", shorter(page))
-	default:
+	case r.Recorded > 0:
 		fmt.Fprintf(w, "vramscope: more with `vramscope analyze %s`\n", vrun.Quote(shown))
 	}
+	if err != nil && r.Status != 0 {
+		fmt.Fprintln(w, "vramscope:", printable(err)) // the exit code stays the program's
+	}
+	return err
 }
 
 func processes(n int) string {

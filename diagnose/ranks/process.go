@@ -16,9 +16,12 @@ type Process struct {
 	told  string // why they are one process's, and in which order
 }
 
-// mainDump is the last dump, which as a rule holds what those before it hold; a
+// mainDump is the last dump with events, which as a rule holds what those before it hold; a
 // failure that it doesn't hold, as of an attempt before, is worth more.
 func (j *Job) mainDump(dumps []int) int {
+	if told := slices.DeleteFunc(slices.Clone(dumps), func(i int) bool { return j.Recorded[i].last == 0 }); len(told) > 0 {
+		dumps = told
+	}
 	for _, i := range slices.Backward(dumps) {
 		if slices.ContainsFunc(j.Recorded[i].Devices, func(x *Device) bool { return len(x.Dev.OOMs) > 0 }) {
 			return i
@@ -113,7 +116,7 @@ func (j *Job) sameRank(a, b int) bool {
 func (j *Job) continues(a, b int) bool {
 	x, y := j.Recorded[a], j.Recorded[b]
 	switch {
-	case j.sameProcess(a, b):
+	case j.sameProcess(a, b), sayTheSame(x, y):
 		return true
 	case j.apart(a, b), filename.Compare(x.Name, y.Name) == 0, y.Complete:
 		return false
@@ -123,6 +126,11 @@ func (j *Job) continues(a, b int) bool {
 	return survives(x, y)
 }
 
+// sayTheSame reports whether two names have the same process, where one is of a dump without events: nothing else tells.
+func sayTheSame(x, y *Recording) bool {
+	return (x.last == 0 || y.last == 0) && x.Name.PID != 0 && x.Name.PID == y.Name.PID
+}
+
 // joinShared joins rows of different names that have events in common.
 func (j *Job) joinShared(rows [][]int) [][]int {
 	for again := true; again; {
@@ -130,7 +138,9 @@ func (j *Job) joinShared(rows [][]int) [][]int {
 		for a := range rows {
 			for b := a + 1; b < len(rows); b++ {
 				if slices.ContainsFunc(rows[a], func(x int) bool {
-					return slices.ContainsFunc(rows[b], func(y int) bool { return j.sameProcess(x, y) })
+					return slices.ContainsFunc(rows[b], func(y int) bool {
+						return j.sameProcess(x, y) || sayTheSame(j.Recorded[x], j.Recorded[y])
+					})
 				}) {
 					joined := append(rows[a], rows[b]...)
 					slices.SortStableFunc(joined, func(x, y int) int { return j.later(x, y) })

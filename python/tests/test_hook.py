@@ -11,6 +11,7 @@ import sys
 from typing import Any, Optional, Tuple
 
 import pytest
+import vramscope
 from conftest import HERE, Lab
 from vramscope._hook import files, host, options, static
 from vramscope._hook.holders import _together
@@ -120,6 +121,78 @@ def test_no_room_for_events(lab: Lab, free: int, events: int) -> None:
     assert len(snapshot["segments"]) == 1 and bool(snapshot["device_traces"][0]) == bool(events)
     assert any("has no room" in n for n in r.processes[0]["notes"]) == (not events)
     assert "main.kept" in r.holders("exit")
+
+
+def snapshots(lab: Lab) -> "dict[str, Any]":
+    return {p.name.split("-", 1)[1]: pickle.loads(gzip.decompress(p.read_bytes())) for p in lab.out.glob("*.pickle.gz")}
+
+
+def test_events_from_a_step_on(lab: Lab) -> None:
+    r = lab.run("""
+        import torch
+        optimizer, kept = torch.optim.Optimizer([]), []
+        for _ in range(4):
+            kept.append(torch.zeros(1 << 20))
+            optimizer.step()
+        """, "--steps", "3:")  # fmt: skip
+    assert (r.code, r.why, r.processes[0]["recording"]) == (0, [["exit"]], "all")
+    (snapshot,) = snapshots(lab).values()
+    assert sum(e["action"] == "alloc" for e in snapshot["device_traces"][0]) == 2
+
+
+def test_a_step_that_never_came(lab: Lab) -> None:
+    r = lab.run("import torch\nkept = torch.zeros(1 << 20)\ntorch.optim.Optimizer([]).step()", "--steps", "30:")
+    assert (r.code, r.processes[0]["recording"]) == (0, "later")
+    assert "no events were recorded: the first optimizer made 1 steps, 29 were to come before" in r.stderr
+
+
+def test_regular_dumps(lab: Lab) -> None:
+    """They have events where more is held than before; of many, evenly many stay, the first and the last among them."""
+    r = lab.run("""
+        import sys, torch
+        optimizer, kept = torch.optim.Optimizer([]), []
+        started = sys.modules["vramscope_hook"]._started
+        torch.zeros(1)
+        started.options = started.options._replace(every=1e-9)
+        for step in range(1, 61):
+            if step in (1, 3):
+                kept.append(torch.zeros(100 << 20))
+            optimizer.step()
+        """, "--every", "1h")  # fmt: skip
+    found = snapshots(lab)
+    events = {int(name.split("-")[0]): bool(s["device_traces"][0]) for name, s in found.items() if "every" in name}
+    assert {n: events.get(n) for n in (0, 59)} == {0: False, 59: False} and 5 <= len(events) <= 20
+    assert [d["event"] for d in r.processes[0]["dumps"]][:3] == [2, 2, 3]
+    assert [d["bytes"] > 0 for d in r.processes[0]["dumps"]].count(True) == len(found)
+    report = vramscope.analyze(lab.out)
+    (device,) = report.devices
+    assert device["history"] == "complete" and device["at_end"]["allocated_bytes"] == 200 << 20
+
+
+def test_regular_dumps_have_events_after_growth(lab: Lab) -> None:
+    lab.run("""
+        import sys, torch
+        optimizer, kept = torch.optim.Optimizer([]), []
+        torch.zeros(1)
+        started = sys.modules["vramscope_hook"]._started
+        started.options = started.options._replace(every=1e-9)
+        for size in (100, 0, 100, 0):
+            kept.append(torch.zeros(size << 20)) if size else None
+            optimizer.step()
+        """, "--every", "1h", "--no-analyze")  # fmt: skip
+    assert [bool(snapshots(lab)[f"{n}-every.pickle.gz"]["device_traces"][0]) for n in range(4)] == [False, False, True, False]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_regular_dumps_of_programs_without_steps(lab: Lab) -> None:
+    r = lab.run("""
+        import os, time, torch
+        kept = torch.zeros(1 << 20)
+        end = time.monotonic() + 60
+        while not any(name.endswith("-every.pickle.gz") for name in os.listdir("out")) and time.monotonic() < end:
+            time.sleep(0.02)
+        """, "--every", "1s")  # fmt: skip
+    assert r.why[0][0] == "every" and "main.kept" in r.holders("exit")
 
 
 def test_nothing_is_kept_alive(lab: Lab) -> None:

@@ -251,6 +251,27 @@ def test_exit_codes(lab: Lab, end: str, code: int) -> None:
     assert (r.code, r.record["exit_code"], r.why) == (code, code, [["exit"]])
 
 
+@pytest.mark.parametrize(
+    "condition, program, code, said",
+    [
+        ("oom", "", 0, "more with"),
+        ("allocated>1KiB", "", 1, "condition holds: allocated>1KiB"),
+        ("allocated>1KiB", "raise SystemExit(7)", 7, "condition holds: allocated>1KiB"),
+        ("reserved>95%", "", 2, "can't be judged"),
+    ],
+)
+def test_conditions(lab: Lab, condition: str, program: str, code: int, said: str) -> None:
+    """A condition that holds fails a program that ended well; one that can't be judged doesn't pass in silence."""
+    r = lab.run(ALLOCATES + program, "--fail-on", condition)
+    assert r.code == code and said in r.stderr
+
+
+def test_conditions_without_a_recording(lab: Lab) -> None:
+    assert lab.run("", "--fail-on", "oom").code == 2
+    line = [find(), "run", "--no-analyze", "--fail-on", "oom", "--", "true"]
+    assert b"has no effect" in subprocess.run(line, capture_output=True, cwd=lab.folder).stderr
+
+
 def test_os_exit(lab: Lab) -> None:
     """13: os._exit runs no exit handlers."""
     r = lab.run(ALLOCATES + "import os\nos._exit(7)")

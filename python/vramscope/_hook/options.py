@@ -19,6 +19,8 @@ class Options(NamedTuple):
     stacks: str = "all"  # all, python or none
     ring: int = 1 << 30  # bytes of host memory, dumping included
     steps: Optional[Tuple[int, int]] = None
+    since: int = 1  # the step from which on events are recorded
+    every: float = 0.0  # seconds between dumps of what is held; 0: none
     holders: bool = True
     ranks: Optional[Tuple[Tuple[int, int], ...]] = None
     disk: int = 8 << 30  # bytes of dumps that a process leaves
@@ -46,6 +48,10 @@ def read(environment: Mapping[str, str]) -> Options:
                 o = o._replace(disk=int(value))
             elif name == "steps":
                 o = o._replace(steps=_span(value, ":"))
+            elif name == "since":
+                o = o._replace(since=int(value))
+            elif name == "every":
+                o = o._replace(every=float(value))
             elif name == "holders":
                 o = o._replace(holders=value != "0")
             elif name == "ranks":

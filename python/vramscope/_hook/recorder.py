@@ -29,6 +29,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SLOW_DUMP = 60.0  # seconds; after such a dump C++ frames are no longer recorded
 MANY_OOMS = (30.0, 0.2)  # seconds, or share of the run's time, that dumps at out-of-memory errors may take
 LOOKS = frozenset(a * 10**b for b in range(8) for a in (1, 3)) - {1}  # steps at whose end holders are looked for
+GROWTH = (1.02, 16 << 20)  # times, and bytes, by which more must be allocated for a regular dump to have events
+REGULAR = 20  # regular dumps that stay
 LOOKING = 0.02  # share of the run's time that such looks may take, the first aside
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
                        "PYTORCH_NO_CUDA_MEMORY_CACHING")  # fmt: skip
@@ -73,7 +75,7 @@ class Recorder:
         self.pid = os.getpid()
         self.began = time.time()
         self.state = "torch"  # imported; then cuda, finished
-        self.mode: Optional[str] = None  # all, python, none; user, off, unavailable, unwanted
+        self.mode: Optional[str] = None  # all, python, none; later, user, off, unavailable, unwanted
         self.notes: List[str] = []
         self.dumps: List[Dict[str, Any]] = []
         self.ooms = 0
@@ -87,6 +89,9 @@ class Recorder:
         self.stepped: Optional[int] = None  # the optimizer whose steps are counted
         self.samples: Optional[Samples] = None  # in place of dumps
         self.entries = 0  # of the ring
+        self.last = time.monotonic()  # of the regular dumps
+        self.level: Optional[int] = None  # what was allocated at the last that had events, or at the first
+        self.tick = 0  # when `vramscope run` last asked for one
 
     # What the process says of itself.
 
@@ -177,7 +182,7 @@ class Recorder:
             self.mode = "user"
             self.note("the program records itself")
         elif self.mode is not None:
-            if self.mode != "off":
+            if self.mode not in ("off", "later"):
                 self.dump("stop")
             self.mode = "off"
             self.note("the program switched recording off")
@@ -192,7 +197,9 @@ class Recorder:
             self.mode = "unwanted"
             self.report()
             return
-        if self.mode is None:
+        if self.mode is None and self.options.since > 1:
+            self.mode = "later"
+        elif self.mode is None:
             self._switch_on(self._stacks())
         self._attach()
         self._leave()
@@ -257,12 +264,15 @@ class Recorder:
                 attach(self.oom)
             except Exception:
                 self.note("this allocator tells no out-of-memory errors")
-        if self.options.steps is not None or self.options.holders or self.samples is not None:
+        o = self.options
+        if o.steps is not None or o.since > 1 or o.every or o.holders or self.samples is not None:
             register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
             if register is not None:
                 register(self.step)
-            elif self.options.steps is not None:
+            elif o.steps is not None or o.since > 1:
                 self.note("this PyTorch has no hook for steps: --steps has no effect")
+                if self.mode == "later":
+                    self._switch_on(self._stacks())
 
     @guarded
     def _leave(self) -> None:
@@ -320,8 +330,12 @@ class Recorder:
         if self.stepped != id(optimizer) or self.pid != os.getpid():
             return
         self.steps += 1
+        if self.mode == "later" and self.steps + 1 >= self.options.since:
+            self._switch_on(self._stacks())
         if self.samples is not None:
             self._sample()
+        elif self.options.every and time.monotonic() - self.last >= self.options.every:
+            self._regular()
         elif self.options.steps is not None and self.steps in self.options.steps:
             self._dump_step()
         elif self.steps in LOOKS and self.options.holders:
@@ -350,9 +364,37 @@ class Recorder:
     def _dump_step(self) -> None:
         self.dump("step", {"step": self.steps})
 
+    @guarded
+    def _regular(self) -> None:
+        """A dump of what is held now; with events where more is held than before."""
+        allocated = self.torch.cuda.memory_stats().get("allocated_bytes.all.current", 0)
+        self.level = self.level or allocated
+        grew = allocated > self.level * GROWTH[0] + GROWTH[1]
+        if grew:
+            self.level = allocated
+        if self.dump("every", {"step": self.steps, "alone": not grew}, alone=not grew):
+            kept = [d for d in self.dumps if d["why"] == "every" and d["file"]]
+            told = [d for d in kept if not d["alone"]][-1:]
+            for d in kept[1:-1:2] if len(kept) > REGULAR else ():
+                if d not in told:  # the last one with events stays
+                    self._drop(d)
+        self.last = time.monotonic()
+
     def asked(self, *_: Any) -> None:
-        """SIGUSR2."""
-        self._dump_signal("SIGUSR2")
+        """SIGUSR2: somebody asks for a dump, or `vramscope run` for a regular one, as not all programs have steps."""
+        ticked = self._ticked() if self.options.every else self.tick
+        if ticked == self.tick:
+            self._dump_signal("SIGUSR2")
+            return
+        self.tick = ticked
+        if self.pid == os.getpid() and time.monotonic() - self.last >= 0.9 * self.options.every:
+            self._regular()
+
+    def _ticked(self) -> int:
+        try:
+            return os.stat(os.path.join(self.options.dir, ".hook", "tick")).st_mtime_ns
+        except OSError:
+            return self.tick
 
     def terminate(self, number: int, _: Any) -> None:
         """SIGTERM: then the process ends by it, as it would have."""
@@ -393,6 +435,8 @@ class Recorder:
         if self.pid != os.getpid() or self.state != "cuda":
             return
         self.state = "finished"
+        if self.mode == "later":
+            self.note(f"no events were recorded: the first optimizer made {self.steps} steps, {self.options.since - 1} were to come before")
         out_of_memory = getattr(self.torch.cuda, "OutOfMemoryError", ())
         last = getattr(sys, "last_value", None)
         dumped = any(d["why"] == "oom" for d in self.dumps)
@@ -403,15 +447,15 @@ class Recorder:
 
     # Dumps.
 
-    def dump(self, why: str, extra: Optional[Dict[str, Any]] = None) -> bool:
-        """Writes a snapshot with its labels and holders; says whether one was written."""
+    def dump(self, why: str, extra: Optional[Dict[str, Any]] = None, alone: bool = False) -> bool:
+        """Writes a snapshot with its labels and holders, without events if `alone`; says whether one was written."""
         if self.busy or self.mode == "unwanted":
             return False
         self.busy, collects = True, gc.isenabled()
         began = time.monotonic()
         gc.disable()  # the snapshot is millions of objects without a cycle
         try:
-            return self._dump(why, extra or {}, began)
+            return self._dump(why, extra or {}, began, alone)
         except Exception as e:
             self.failed("dump", e)
             return False
@@ -428,7 +472,7 @@ class Recorder:
             if self.deadly is not None:
                 self._die(self.deadly)
 
-    def _dump(self, why: str, extra: Dict[str, Any], began: float) -> bool:
+    def _dump(self, why: str, extra: Dict[str, Any], began: float, alone: bool) -> bool:
         if self.samples is not None or not self.options.wants(self.rank()):
             self._sample(True)
             return False
@@ -441,7 +485,7 @@ class Recorder:
         if self.options.holders:  # before the snapshot, whose objects would be looked through, too
             held = self._guess(why, lambda: self._held(Walk(self.torch, HERE), keep=why != "exit"))
             seconds["holders_seconds"] = round(time.monotonic() - began, 3)
-        snapshot = self._snapshot(why)
+        snapshot = (self._state() if alone else None) or self._snapshot(why)
         if not snapshot.get("segments") and not any(snapshot.get("device_traces", ())):
             return False
         name = f"{self._prefix()}-{len(self.dumps)}-{why}"
