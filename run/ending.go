@@ -60,9 +60,10 @@ func ending(r *Result, log string, kills int, limit int64) string {
 }
 
 var (
-	escapes = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
-	ranked  = regexp.MustCompile(`^\[(?:rank|default)?\d+\]:? ?`) // torchrun's mark of a line
-	raised  = regexp.MustCompile(`^[A-Za-z_][\w.]*(?::.*)?$`)
+	escapes   = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+	ranked    = regexp.MustCompile(`^\[(?:rank|default)?\d+\]:? ?`) // torchrun's mark of a line
+	launchers = regexp.MustCompile(`\b(?:ChildFailedError|CalledProcessError)\b`)
+	raised    = regexp.MustCompile(`^[A-Za-z_][\w.]*(?::.*)?$`)
 )
 
 // exception is the last one that a program's output tells of, without those by which launchers say that a
@@ -76,7 +77,7 @@ func exception(log string) (found string) {
 			inside = true
 		case inside && line != "" && !strings.HasPrefix(line, " "):
 			inside = false
-			if raised.MatchString(line) && !strings.Contains(line, "ChildFailedError") && !strings.Contains(line, "CalledProcessError") {
+			if raised.MatchString(line) && !launchers.MatchString(line) {
 				found = line
 			}
 		}

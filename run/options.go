@@ -55,21 +55,14 @@ func (o *Options) Check() error {
 	if o.Ring < 1<<20 {
 		return fmt.Errorf("--ring %s: at least 1 MiB", units.Bytes(o.Ring))
 	}
-	if scheme, _, far := strings.Cut(o.Dir, "://"); far {
-		return fmt.Errorf("-o %s: a program records into a directory of its machine\n"+
-			"  Give -o DIR, and copy it to %s:// when the program has ended", o.Dir, scheme)
+	if strings.Contains(o.Dir, "://") {
+		return fmt.Errorf("-o %s: not a directory of this machine\n  Give one, and copy it when the program has ended", o.Dir)
 	}
 	if o.Every != 0 && o.Every < time.Second {
 		return fmt.Errorf("--every %s: at least a second", o.Every)
 	}
-	if since, open := strings.CutSuffix(o.Steps, ":"); open {
-		if first, _, err := span(since, ":"); err != nil || first < 1 {
-			return fmt.Errorf("--steps %q: FIRST:, as in 1000:", o.Steps)
-		}
-	} else if o.Steps != "" {
-		if first, last, err := span(o.Steps, ":"); err != nil || first < 1 || last < first {
-			return fmt.Errorf("--steps %q: FIRST:LAST, as in 3:5", o.Steps)
-		}
+	if err := o.checkSteps(); err != nil {
+		return err
 	}
 	for part := range strings.SplitSeq(o.Ranks, ",") {
 		if first, last, err := span(part, "-"); o.Ranks != "" && (err != nil || last < first) {
@@ -77,6 +70,16 @@ func (o *Options) Check() error {
 		}
 	}
 	return nil
+}
+
+// checkSteps refuses what is neither FIRST:LAST nor FIRST:.
+func (o *Options) checkSteps() error {
+	since, open := strings.CutSuffix(o.Steps, ":")
+	first, last, err := span(since, ":")
+	if o.Steps == "" || err == nil && first >= 1 && last >= first && !(open && strings.Contains(since, ":")) {
+		return nil
+	}
+	return fmt.Errorf("--steps %q: FIRST:LAST as in 3:5, or FIRST: as in 1000: alone", o.Steps)
 }
 
 // span reads two numbers, or one for both.

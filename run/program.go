@@ -218,7 +218,8 @@ func (r *Result) unreached() string {
 			break
 		}
 		if strings.ContainsAny(word, "IE") {
-			return "Python started with " + word + " ignores the environment: leave it out, or pip install vramscope beside PyTorch."
+			return "Python started with " + word +
+				" ignores the environment: leave it out, or pip install vramscope beside PyTorch."
 		}
 	}
 	return "No Python was started that heeds PYTHONPATH: frozen programs, and Python with -I or -E, ignore the environment.\n" +

@@ -156,8 +156,9 @@ func (r *Record) write(dir string) error {
 func newRecord(command []string, at time.Time) *Record {
 	folder, _ := os.Getwd()
 	host, _ := os.Hostname()
-	return &Record{Schema: Schema, Command: secrets.Words(command), Folder: folder, Start: at.Format(time.RFC3339Nano), Processes: []Process{},
-		Notes: []string{}, Environment: Environment{Command: secrets.Text(quoted(command)), Host: host, GitCommit: commitOf(folder),
+	return &Record{Schema: Schema, Command: secrets.Words(command), Folder: folder, Start: at.Format(time.RFC3339Nano),
+		Processes: []Process{}, Notes: []string{},
+		Environment: Environment{Command: secrets.Text(quoted(command)), Host: host, GitCommit: commitOf(folder),
 			AllocatorSettings: map[string]string{}}}
 }
 

@@ -59,8 +59,10 @@ and a page written when the program failed.`,
 	flags.SetInterspersed(false) // what follows the command is its own
 	outputFlag(cmd, &f.options.Dir, "the run's `DIRECTORY` (default vramscope-NAME-N)")
 	flags.StringVar(&f.options.Stacks, "stacks", "all", "the stacks to record: all, python or none")
-	flags.StringVar(&f.ring, "ring", units.Size(vrun.DefaultRing), "host memory for events and their dumps, by `SIZE`: older events fall out")
-	flags.StringVar(&f.options.Steps, "steps", "", "also dump after the optimizer's steps `A:B`, at both; A: records from step A on")
+	flags.StringVar(&f.ring, "ring", units.Size(vrun.DefaultRing),
+		"host memory for events and their dumps, by `SIZE`: older events fall out")
+	flags.StringVar(&f.options.Steps, "steps", "",
+		"also dump after the optimizer's steps `A:B`, at both; A: records from step A on")
 	flags.DurationVar(&f.options.Every, "every", 0, "dump what is held every `DURATION`, as in 10m, with events when it grew")
 	flags.BoolVar(&f.noHolders, "no-holders", false, "don't look for the variables that hold tensors")
 	flags.BoolVar(&f.noAnalyze, "no-analyze", false, "don't analyse in the end")
@@ -128,24 +130,7 @@ func printEnvironment(w io.Writer, o *vrun.Options) error {
 
 // tell says what was recorded, and the verdict, and gives what --fail-on makes of that.
 func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) error {
-	shown := shorter(dir)
-	if r.Ending != "" {
-		fmt.Fprintln(w, "vramscope:", printable(errors.New(r.Ending)))
-	}
-	why := r.Missing()
-	if why != "" {
-		fmt.Fprintf(w, "vramscope: %s\n", why)
-	} else {
-		fmt.Fprintf(w, "vramscope: %s recorded into %s\n", processes(r.Recorded), shown)
-	}
-	for _, p := range r.Processes {
-		for _, n := range p.Notes {
-			if why != "" && strings.Contains(why, n) {
-				continue // said already
-			}
-			fmt.Fprintf(w, "vramscope: process %d: %s\n", p.PID, printable(errors.New(n)))
-		}
-	}
+	said(w, dir, r)
 	if f.noAnalyze {
 		return nil
 	}
@@ -174,12 +159,33 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) error {
 	case none == nil:
 		fmt.Fprintf(w, "vramscope: the report is %s\n", shorter(page))
 	case r.Recorded > 0:
-		fmt.Fprintf(w, "vramscope: more with `vramscope analyze %s`\n", vrun.Quote(shown))
+		fmt.Fprintf(w, "vramscope: more with `vramscope analyze %s`\n", vrun.Quote(shorter(dir)))
 	}
 	if err != nil && r.Status != 0 {
 		fmt.Fprintln(w, "vramscope:", printable(err)) // the exit code stays the program's
 	}
 	return err
+}
+
+// said says how the program ended, and what was recorded.
+func said(w io.Writer, dir string, r *vrun.Result) {
+	if r.Ending != "" {
+		fmt.Fprintln(w, "vramscope:", printable(errors.New(r.Ending)))
+	}
+	why := r.Missing()
+	if why != "" {
+		fmt.Fprintf(w, "vramscope: %s\n", why)
+	} else {
+		fmt.Fprintf(w, "vramscope: %s recorded into %s\n", processes(r.Recorded), shorter(dir))
+	}
+	for _, p := range r.Processes {
+		for _, n := range p.Notes {
+			if why != "" && strings.Contains(why, n) {
+				continue // said already
+			}
+			fmt.Fprintf(w, "vramscope: process %d: %s\n", p.PID, printable(errors.New(n)))
+		}
+	}
 }
 
 func processes(n int) string {
