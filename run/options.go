@@ -31,6 +31,7 @@ type Options struct {
 	Steps   string        // A:B, or A: for events from there on
 	Every   time.Duration // between dumps of what is held; 0: none
 	Holders bool
+	Live    bool   // somebody watches, on a terminal
 	Ranks   string // 0,2-3; "": all
 }
 
@@ -105,6 +106,9 @@ func (o *Options) text() string {
 	}
 	if o.Every != 0 {
 		s += fmt.Sprintf(",every=%g", o.Every.Seconds())
+	}
+	if o.Live {
+		s += ",live=1"
 	}
 	if !o.Holders {
 		s += ",holders=0"

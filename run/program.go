@@ -26,6 +26,7 @@ type Program struct {
 	relay  *relay
 	over   func() // takes away what only a running program needs
 	kills  int    // for host memory, before
+	live   *live
 	every  time.Duration
 	kept   chan struct{}
 	ended  chan struct{}
@@ -40,6 +41,7 @@ type Result struct {
 	Recorded  int // of those, processes with a dump
 	OutOfMemo bool
 	Ending    string // how the program ended, where that wants words
+	Unseen    bool   // its output, on a screen that is gone
 	started   bool   // a Python that could record
 }
 
@@ -70,11 +72,16 @@ func Start(o Options, s Streams) (*Program, error) {
 		return nil, err
 	}
 	p.over = over
+	if o.Live {
+		p.live = startLive(p.Dir, p.record.Environment.Command, &s)
+		o.Live = p.live != nil // else nobody has to be told
+	}
 	p.cmd = &exec.Cmd{Path: path, Args: o.Command, Stdin: s.In, Env: os.Environ()}
 	for _, v := range o.Environment(p.Dir, hook, os.LookupEnv) {
 		p.cmd.Env = append(p.cmd.Env, v.Name+"="+v.Value) // the last one counts
 	}
 	if err := p.start(s); err != nil {
+		p.live.end()
 		over()
 		return nil, err
 	}
@@ -146,6 +153,7 @@ const lingering = 2 * time.Second
 // Wait waits for the program and writes down what it left.
 func (p *Program) Wait() *Result {
 	_ = p.cmd.Wait() // an exit code that isn't 0 is no error here
+	p.live.end()
 	close(p.ended)
 	<-p.kept
 	if !p.output.wait(lingering) {
@@ -155,7 +163,7 @@ func (p *Program) Wait() *Result {
 	p.relay.stop()
 	p.gpus.stop()
 	p.over()
-	r := &Result{Record: p.record}
+	r := &Result{Record: p.record, Unseen: p.live != nil}
 	if _, err := os.Stat(filepath.Join(p.Dir, startedFile)); err == nil {
 		r.started = true
 	}

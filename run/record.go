@@ -78,6 +78,15 @@ type process struct {
 	Python            *string           `json:"python"`
 	WorldSize         *int              `json:"world_size"`
 	AllocatorSettings map[string]string `json:"allocator_settings"`
+	Capacity          map[string]int64  `json:"capacity"`
+	Holders           []holder          `json:"holders"`
+}
+
+// holder is a variable, or a kind of named tensors, of the last look.
+type holder struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+	Step  int    `json:"step"`
 }
 
 // Bounds of what is read of the processes' own files.

@@ -64,6 +64,7 @@ and a page written when the program failed.`,
 	flags.StringVar(&f.options.Steps, "steps", "",
 		"also dump after the optimizer's steps `A:B`, at both; A: records from step A on")
 	flags.DurationVar(&f.options.Every, "every", 0, "dump what is held every `DURATION`, as in 10m, with events when it grew")
+	flags.BoolVar(&f.options.Live, "live", false, "show on the terminal what is held, in place of the program's output")
 	flags.BoolVar(&f.noHolders, "no-holders", false, "don't look for the variables that hold tensors")
 	flags.BoolVar(&f.noAnalyze, "no-analyze", false, "don't analyse in the end")
 	flags.StringVar(&f.options.Ranks, "ranks", "", "record these ranks alone, a `LIST` as in 0,2-3")
@@ -171,6 +172,9 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) error {
 func said(w io.Writer, dir string, r *vrun.Result) {
 	if r.Ending != "" {
 		fmt.Fprintln(w, "vramscope:", printable(errors.New(r.Ending)))
+	}
+	if r.Unseen {
+		fmt.Fprintf(w, "vramscope: the program's output is in %s\n", shorter(filepath.Join(dir, vrun.LogFile)))
 	}
 	why := r.Missing()
 	if why != "" {

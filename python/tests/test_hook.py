@@ -195,6 +195,28 @@ def test_regular_dumps_of_programs_without_steps(lab: Lab) -> None:
     assert r.why[0][0] == "every" and "main.kept" in r.holders("exit")
 
 
+def test_somebody_watches(lab: Lab) -> None:
+    """After a step, once a second: the counters, the device's size, and who held most at the last look."""
+    r = lab.run("""
+        import json, os, sys, torch
+        optimizer, kept = torch.optim.Optimizer([]), []
+        torch.zeros(1)
+        started = sys.modules["vramscope_hook"]._started
+        started.options = started.options._replace(live=True)
+        for step in range(1, 6):
+            kept.append(torch.zeros(1 << 20))
+            started.shown -= 2
+            optimizer.step()
+            (name,) = os.listdir("out/.hook/processes")
+            said = json.load(open("out/.hook/processes/" + name))
+            assert said["steps"] == step and said["memory_stats"]["0"]["allocated_bytes.all.current"] == step << 20, said
+            assert list(said["capacity"]) == ["0"]
+            held = [{"path": "main.kept", "bytes": 3 << 20, "step": 3}] if step >= 3 else []
+            assert said["holders"] == held, said
+        """, "--no-analyze")  # fmt: skip
+    assert r.code == 0, r.stderr
+
+
 def test_nothing_is_kept_alive(lab: Lab) -> None:
     """What was looked at dies when it would have died, without the garbage collector."""
     r = lab.run("""

@@ -47,6 +47,7 @@ class Torch:
         self.base = torch._C._TensorBase if not hasattr(torch._C, "TensorBase") else torch._C.TensorBase
         self.off = torch._C.DisableTorchFunctionSubclass
         self.function_base = torch._C._FunctionBase
+        self.sizes: Dict[Tuple[int, int], int] = {}  # bytes of the storages that were met
 
     def address(self, tensor: Any) -> Optional[Tuple[int, int]]:
         """A CUDA tensor's device and its storage's address; None for any other. Of a tensor that is spread over
@@ -58,8 +59,10 @@ class Torch:
             with self.off():
                 if not self.base.is_cuda.__get__(tensor):
                     return None
-                address = self.base.untyped_storage(tensor).data_ptr()
-                return (self.base.get_device(tensor), address) if address else None
+                storage = self.base.untyped_storage(tensor)
+                place = (self.base.get_device(tensor), storage.data_ptr())
+                self.sizes[place] = storage.nbytes()
+                return place if place[1] else None
         except Exception:
             return None
 

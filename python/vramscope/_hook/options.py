@@ -21,6 +21,7 @@ class Options(NamedTuple):
     steps: Optional[Tuple[int, int]] = None
     since: int = 1  # the step from which on events are recorded
     every: float = 0.0  # seconds between dumps of what is held; 0: none
+    live: bool = False  # somebody watches
     holders: bool = True
     ranks: Optional[Tuple[Tuple[int, int], ...]] = None
     disk: int = 8 << 30  # bytes of dumps that a process leaves
@@ -52,6 +53,8 @@ def read(environment: Mapping[str, str]) -> Options:
                 o = o._replace(since=int(value))
             elif name == "every":
                 o = o._replace(every=float(value))
+            elif name == "live":
+                o = o._replace(live=value == "1")
             elif name == "holders":
                 o = o._replace(holders=value != "0")
             elif name == "ranks":

@@ -31,6 +31,7 @@ MANY_OOMS = (30.0, 0.2)  # seconds, or share of the run's time, that dumps at ou
 LOOKS = frozenset(a * 10**b for b in range(8) for a in (1, 3)) - {1}  # steps at whose end holders are looked for
 GROWTH = (1.02, 16 << 20)  # times, and bytes, by which more must be allocated for a regular dump to have events
 REGULAR = 20  # regular dumps that stay
+LARGEST = 10  # holders that a process tells of
 LOOKING = 0.02  # share of the run's time that such looks may take, the first aside
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
                        "PYTORCH_NO_CUDA_MEMORY_CACHING")  # fmt: skip
@@ -86,6 +87,9 @@ class Recorder:
         self.busy = False
         self.deadly: Optional[int] = None  # a signal that came during a dump
         self.looked: List[Dict[str, Any]] = []  # the holders of the last look or dump before the end
+        self.largest: List[Dict[str, Any]] = []  # of those, and what has names, by bytes
+        self.capacity: Dict[str, int] = {}  # of the devices that were used
+        self.shown = time.monotonic()  # to somebody who watches
         self.stepped: Optional[int] = None  # the optimizer whose steps are counted
         self.samples: Optional[Samples] = None  # in place of dumps
         self.entries = 0  # of the ring
@@ -124,6 +128,8 @@ class Recorder:
             "gpu": self.gpu(),
             "allocator_settings": {k: os.environ[k] for k in ALLOCATOR_VARIABLES if k in os.environ},
             "memory_stats": self.stats,
+            "capacity": self.capacity,
+            "holders": self.largest,
         }
 
     def gpu(self) -> Optional[str]:
@@ -265,7 +271,7 @@ class Recorder:
             except Exception:
                 self.note("this allocator tells no out-of-memory errors")
         o = self.options
-        if o.steps is not None or o.since > 1 or o.every or o.holders or self.samples is not None:
+        if o.steps is not None or o.since > 1 or o.every or o.live or o.holders or self.samples is not None:
             register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
             if register is not None:
                 register(self.step)
@@ -340,6 +346,14 @@ class Recorder:
             self._dump_step()
         elif self.steps in LOOKS and self.options.holders:
             self._look()
+        if self.options.live and time.monotonic() - self.shown >= 1:
+            self._show()
+
+    @guarded
+    def _show(self) -> None:
+        self._count()
+        self.report()
+        self.shown = time.monotonic()
 
     @guarded
     def _sample(self, whole: bool = False) -> None:
@@ -564,6 +578,7 @@ class Recorder:
             names = Names(walk).found
             held = [{"path": h.path, "device": h.device, "event": None, "tensors": h.tensors, "graph": h.graph}
                     for h in walk.held(set(names))]  # fmt: skip
+            self.largest = self._largest(walk.t.sizes, names, held)
         finally:
             walk.let_go()
         if not walk.complete:
@@ -572,6 +587,17 @@ class Recorder:
             made = self._allocations()
             self.looked = [{**h, "event": made} for h in held] if made is not None else []
         return names, held
+
+    def _largest(self, sizes: Dict[Any, int], names: Dict[Any, Any], held: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+        """What holds most, by variable; what has names of its own by its kind."""
+        found: Dict[str, int] = {}
+        for place, (category, _) in names.items():
+            kind = category.replace("_", " ")
+            found[kind] = found.get(kind, 0) + sizes.get(place, 0)
+        for h in held:
+            found[h["path"]] = found.get(h["path"], 0) + sum(sizes.get((h["device"], a), 0) for a in {*h["tensors"], *h["graph"]})
+        order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
+        return [{"path": path, "bytes": size, "step": self.steps} for path, size in order[:LARGEST] if size]
 
     def _write_names(self, base: str, why: str, names: Dict[Tuple[int, int], Tuple[str, str]], held: List[Dict[str, Any]]) -> None:
         if why == "exit":
@@ -607,6 +633,7 @@ class Recorder:
             for device in range(cuda.device_count()):
                 stats = cuda.memory_stats(device)
                 if stats.get("reserved_bytes.all.peak"):
+                    self.capacity[str(device)] = int(cuda.get_device_properties(device).total_memory)
                     self.stats[str(device)] = {k: v for k, v in stats.items() if ".all." in k or "." not in k}
         except Exception as e:
             self.note(f"memory_stats: {str(e)[:200]}")

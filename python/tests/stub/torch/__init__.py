@@ -37,6 +37,9 @@ class _Storage:
     def data_ptr(self):
         return self.address
 
+    def nbytes(self):
+        return self.size
+
     def __del__(self):
         try:
             cuda._device.free(self.address)

@@ -72,6 +72,10 @@ def device_count():
     return 1
 
 
+def get_device_properties(device=0):
+    return type("Properties", (), {"total_memory": _device.capacity})
+
+
 def get_device_name(device=0):
     return "Stand-in"
 
@@ -99,6 +103,7 @@ init = _lazy_init
 
 def memory_stats(device=0):
     return {"allocation.all.allocated": _device.made, "reserved_bytes.all.peak": _device.peak,
+            "reserved_bytes.all.current": _device.used,
             "allocated_bytes.all.current": _device.used, "allocated_bytes.all.peak": _device.peak}
 
 
