@@ -42,9 +42,30 @@ def test_options_are_flags() -> None:
     assert "qwen_sft" not in str(r.json)
 
 
-def test_a_page_in_a_frame_of_its_own() -> None:
-    shown = vramscope.analyze(RECORDING)._repr_html_()
-    assert shown.startswith('<iframe sandbox="allow-scripts" srcdoc="') and shown.count("<") == 2
+def test_a_short_page() -> None:
+    """A cell's output stays small, and nothing of a program becomes HTML."""
+    r = vramscope.analyze(RECORDING)
+    shown = r._repr_html_()
+    assert len(shown) < 60_000 and "<script" not in shown
+    assert "logits" in shown and "At the peak" in shown and "Made by" in shown
+    r.json["verdict"]["text"] = "<b>" + "x" * 10_000
+    r.json["devices"][0]["sites"][0]["function"] = "<img>"
+    assert "<b>" not in r._repr_html_() and "<img>" not in r._repr_html_() and len(r._repr_html_()) < 60_000
+
+
+def test_typed_results() -> None:
+    r = vramscope.analyze(RECORDING)
+    assert isinstance(r.verdict, vramscope.Verdict) and isinstance(r.findings[0], vramscope.Finding)
+    assert r.verdict.severity == r.verdict["severity"] == "critical" and dict(r.verdict)["text"] == str(r.verdict)
+    assert repr(r.verdict).startswith("<Verdict critical: Out of memory")
+    assert repr(r.findings[0]).startswith("<Finding oom_true_shortage, critical: ") and r.findings[0].device == 0
+    with pytest.raises(KeyError):
+        r.verdict["keys"]
+
+
+def test_names_of_the_package() -> None:
+    assert set(vramscope.__all__) <= set(dir(vramscope))
+    assert all(hasattr(vramscope, name) for name in vramscope.__all__)
 
 
 @pytest.mark.parametrize("name, text", [("no-such-file", "no-such-file"), (str(HERE / "stub" / "torch" / "nn.py"), "nn.py")])
@@ -82,6 +103,54 @@ print(r.devices[0]["at_end"]["allocated_bytes"] >> 20, [h["path"] for h in r.dev
 """) == "4 ['main.kept', 'main.before']\n"  # fmt: skip
 
 
+def test_tables_of_one_recording(lab: Lab) -> None:
+    """Of several dumps the one that the verdict is about, or as named."""
+    pytest.importorskip("pyarrow")
+    inside(lab, """
+with vramscope.recording("out") as recorder:
+    kept = [torch.zeros(1 << 20)]
+    recorder.dump("step")
+    kept.append(torch.zeros(1 << 20))
+""")
+    r = vramscope.analyze(lab.out)
+    assert len(r.recordings) == 2
+    assert {name: r.to_arrow("allocations", recording=name).num_rows for name in r.recordings} == dict(zip(r.recordings, (1, 2)))
+    assert r.to_arrow("allocations").num_rows == 2
+
+
+def test_recording_twice(lab: Lab) -> None:
+    """The second recording of a process isn't one whose ring was too small; a folder is used once."""
+    assert inside(lab, """
+kept = []
+for n in 1, 2:
+    with vramscope.recording(f"sec{n}"):
+        kept += [torch.zeros(1 << 20) for _ in range(5)]
+    print(vramscope.analyze(f"sec{n}").devices[0]["history"])
+try:
+    with vramscope.recording("sec1"):
+        pass
+except FileExistsError as e:
+    print(e)
+""") == "complete\nlate\nsec1: holds a recording already; give another folder\n"  # fmt: skip
+
+
+def test_what_is_on_the_gpu(lab: Lab) -> None:
+    assert inside(lab, """
+class Shell:
+    def register_magic_function(self, f, magic_kind, magic_name): setattr(self, magic_kind, f)
+shell = Shell()
+vramscope.load_ipython_extension(shell)
+shell.line("")
+kept, model = [torch.zeros(3 << 20)], torch.nn.Module()
+model._parameters["w"] = torch.zeros(2 << 20)
+class Hidden:
+    pass
+hidden = iter([torch.zeros(1 << 20)])
+shell.line("")
+""") == ("on the GPU: nothing, CUDA isn't up\non the GPU: 6 MiB\n       3 MiB  main.kept[0]\n       2 MiB  weights\n"
+         "       1 MiB  others, or nobody that was found\n")  # fmt: skip
+
+
 def test_recording_that_fails(lab: Lab) -> None:
     assert inside(lab, """
 try:
@@ -105,7 +174,7 @@ def test_importing_it_loads_little() -> None:
 def test_the_cell_magic(lab: Lab) -> None:
     assert inside(lab, """
 class Shell:
-    def register_magic_function(self, f, magic_kind, magic_name): self.magic = f
+    def register_magic_function(self, f, magic_kind, magic_name): self.magic = f if magic_kind == "cell" else self.magic
     def run_cell(self, cell):
         exec(cell, sys.modules["__main__"].__dict__)
         return type("Result", (), {"success": True})
@@ -113,7 +182,8 @@ shell = Shell()
 vramscope.load_ipython_extension(shell)
 report = shell.magic("out", "left = [torch.zeros(1 << 20) for _ in range(3)]")
 assert report.devices
-assert shell.magic("again", "x = 1") is None
+assert len(report._repr_html_()) < 60_000
+assert shell.magic("out", "x = 1") is None
 """) == "left on the GPU: 3 MiB in 3 allocations\n       3 MiB  main.left\nleft on the GPU: nothing\n"  # fmt: skip
 
 
@@ -132,3 +202,19 @@ callback.on_train_end(None, state, None)
 print(torch.cuda._device.recording)
 print(sorted(d["why"] for d in __import__("json").load(open(next(__import__("pathlib").Path("out/.hook/processes").iterdir())))["dumps"]))
 """) == "None\n['step']\n"  # fmt: skip
+
+
+def test_the_tracker(lab: Lab) -> None:
+    """As Accelerate calls it."""
+    lab.write("accelerate/tracking.py", "class GeneralTracker:\n    def __init__(self, _blank=False):\n        assert self.name\n")
+    assert inside(lab, """
+sys.path.insert(0, ".")
+tracker = vramscope.callbacks.Accelerate("out", steps=2)
+tracker.start()
+tracker.store_init_configuration({})
+for step in range(4):
+    kept = torch.zeros(1 << 20)
+    tracker.log({"loss": 0.0}, step=step)
+tracker.finish()
+print(torch.cuda._device.recording, [d["why"] for d in tracker.tracker.dumps])
+""") == "None ['step']\n"  # fmt: skip

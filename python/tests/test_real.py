@@ -201,6 +201,15 @@ ids = torch.zeros(32, dtype=torch.long)
 a = TrainingArguments("hf", max_steps=6, per_device_train_batch_size=2, report_to=[], save_strategy="no", disable_tqdm=True)
 Trainer(m, a, train_dataset=[{"input_ids": ids, "labels": ids}] * 16, callbacks=[vramscope.callbacks.HFTrainer("out", steps=4)]).train()
 """,
+    "accelerate": """
+import accelerate, vramscope
+a = accelerate.Accelerator(log_with=vramscope.callbacks.Accelerate("out", steps=4))
+m = model(); o = torch.optim.AdamW(m.parameters()); m, o = a.prepare(m, o)
+a.init_trackers("project")
+for i in range(6):
+    loss = m(torch.randn(8, 512, device=a.device)).mean(); a.backward(loss); o.step(); o.zero_grad(); a.log({"loss": 0.0}, step=i)
+a.end_training()
+""",
     "lightning": """
 import lightning, vramscope
 class Module(lightning.LightningModule):

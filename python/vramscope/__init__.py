@@ -15,14 +15,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["AnalysisError", "Report", "analyze", "callbacks", "recording", "__version__"]
+__all__ = ["AnalysisError", "Finding", "Report", "Verdict", "analyze", "callbacks", "recording", "__version__"]
 
 if TYPE_CHECKING:
     from . import callbacks
     from ._recording import recording
-    from ._report import AnalysisError, Report, analyze
+    from ._report import AnalysisError, Finding, Report, Verdict, analyze
 
-_PLACES = {"AnalysisError": "_report", "Report": "_report", "analyze": "_report", "recording": "_recording"}
+_PLACES = {"AnalysisError": "_report", "Finding": "_report", "Report": "_report", "Verdict": "_report", "analyze": "_report",
+           "recording": "_recording"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -36,8 +37,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> "list[str]":
+    return sorted({*globals(), *__all__})
+
+
 def load_ipython_extension(shell: Any) -> None:
-    """%load_ext vramscope: adds the cell magic %%vram."""
+    """%load_ext vramscope: adds the magics %vram and %%vram."""
     from . import _magic
 
     _magic.load(shell)

@@ -1,4 +1,4 @@
-"""%%vram: what a cell did to the GPU's memory, and what it left there."""
+"""%%vram: what a cell did to the GPU's memory, and what it left there. %vram: what is there now, by variable."""
 
 from __future__ import annotations
 
@@ -7,10 +7,27 @@ import os
 import tempfile
 from typing import Any, Dict, List, Tuple
 
+from ._hook import options
+from ._hook.recorder import Recorder
+from ._short import size as written
+
 
 def load(shell: Any) -> None:
     """Registers the magic with a notebook's or IPython's shell."""
     shell.register_magic_function(lambda line, cell: vram(shell, line, cell), magic_kind="cell", magic_name="vram")
+    shell.register_magic_function(lambda line: print(now()), magic_kind="line", magic_name="vram")
+
+
+def now() -> str:
+    """What is on the GPU now, by variable."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return "on the GPU: nothing, CUDA isn't up"
+    whole, held = Recorder(torch, options.Options("")).look()
+    lines = [f"on the GPU: {written(whole)}"] + [f"  {written(h['bytes']):>10}  {h['path']}" for h in held]
+    rest = whole - sum(h["bytes"] for h in held)
+    return "\n".join(lines + [f"  {written(rest):>10}  others, or nobody that was found"] * (rest > 0))
 
 
 def vram(shell: Any, line: str, cell: str) -> Any:
@@ -19,7 +36,7 @@ def vram(shell: Any, line: str, cell: str) -> Any:
 
     import torch
 
-    folder = line.strip() or os.path.join(tempfile.mkdtemp(prefix="vramscope-"), "cell")
+    folder = _free(line.strip() or os.path.join(tempfile.mkdtemp(prefix="vramscope-"), "cell"))
     torch.cuda.init()
     before, made = _live(torch), _made(torch)
     with recording(folder) as recorder:
@@ -33,6 +50,14 @@ def vram(shell: Any, line: str, cell: str) -> Any:
     return report
 
 
+def _free(folder: str) -> str:
+    """The folder, or with a number behind: cells are run again."""
+    n, name = 1, folder
+    while os.path.exists(name):
+        n, name = n + 1, f"{folder}-{n + 1}"
+    return name
+
+
 def _made(torch: Any) -> Any:
     """How many allocations have been made."""
     return torch.cuda.memory_stats().get("allocation.all.allocated")
@@ -41,7 +66,8 @@ def _made(torch: Any) -> Any:
 def _live(torch: Any) -> Dict[int, int]:
     """The allocations there are, by address, and their sizes."""
     found = {}
-    for segment in torch.cuda.memory._snapshot()["segments"]:
+    alone = Recorder(torch, options.Options("")).state_alone()
+    for segment in (alone or torch.cuda.memory._snapshot())["segments"]:
         address = segment["address"]
         for block in segment["blocks"]:
             if block["state"] == "active_allocated":
@@ -65,13 +91,6 @@ def _left(torch: Any, before: Dict[int, int], folder: str) -> str:
                         held.append((size, h["path"]))
             break
     held.sort(key=lambda h: (-h[0], h[1]))
-    lines = [f"left on the GPU: {_size(sum(now.values()))} in {len(now)} allocations"]
-    lines += [f"  {_size(size):>10}  {path}" for size, path in held[:10]]
+    lines = [f"left on the GPU: {written(sum(now.values()))} in {len(now)} allocations"]
+    lines += [f"  {written(size):>10}  {path}" for size, path in held[:10]]
     return "\n".join(lines)
-
-
-def _size(n: int) -> str:
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if n >= scale:
-            return f"{n / scale:.3g} {unit}"
-    return f"{n} B"

@@ -24,6 +24,8 @@ def recording(
     import torch
 
     folder = os.path.abspath(os.fspath(out))
+    if os.path.isdir(folder) and any(name.endswith(".pickle.gz") for name in os.listdir(folder)):
+        raise FileExistsError(f"{out}: holds a recording already; give another folder")
     os.makedirs(folder, exist_ok=True)
     torch.cuda.init()
     ring = max_entries * options.EVENT_BYTES[stacks]

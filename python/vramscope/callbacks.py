@@ -2,8 +2,9 @@
 
     trainer = transformers.Trainer(..., callbacks=[vramscope.callbacks.HFTrainer("out", steps=3)])
     trainer = lightning.Trainer(..., callbacks=[vramscope.callbacks.Lightning("out", steps=3)])
+    accelerator = accelerate.Accelerator(log_with=vramscope.callbacks.Accelerate("out", steps=3))
 
-Both record from the beginning of the training, dump after the given step, and then switch
+All record from the beginning of the training, dump after the given step, and then switch
 recording off; an out-of-memory error before is dumped, too. `vramscope run` needs no callback.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Optional
 
-__all__ = ["HFTrainer", "Lightning"]
+__all__ = ["Accelerate", "HFTrainer", "Lightning"]
 
 
 class _Steps:
@@ -84,6 +85,40 @@ def Lightning(out: str, steps: int = 3, **options: Any) -> Any:
             self.recording.end()
 
         def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+            self.recording.end()
+
+    return Record()
+
+
+def Accelerate(out: str, steps: int = 3, **options: Any) -> Any:
+    """A tracker for accelerate.Accelerator(log_with=…) that records into the folder `out` from `init_trackers` on, until
+    `log` was called `steps` times."""
+    from accelerate.tracking import GeneralTracker
+
+    class Record(GeneralTracker):  # type: ignore[misc]
+        name = "vramscope"
+        requires_logging_directory = False
+        main_process_only = True
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.recording, self.logged = _Steps(out, steps, **options), 0
+
+        @property
+        def tracker(self) -> Any:
+            return self.recording.recorder
+
+        def start(self) -> None:
+            self.recording.begin()
+
+        def store_init_configuration(self, values: Any) -> None:
+            self.recording.begin()  # older versions have no start
+
+        def log(self, values: Any, step: Optional[int] = None, **_: Any) -> None:
+            self.logged += 1
+            self.recording.step(self.logged)
+
+        def finish(self) -> None:
             self.recording.end()
 
     return Record()

@@ -93,6 +93,7 @@ class Recorder:
         self.stepped: Optional[int] = None  # the optimizer whose steps are counted
         self.samples: Optional[Samples] = None  # in place of dumps
         self.entries = 0  # of the ring
+        self.again = False  # blocks of an earlier recording may have stacks and no events, which isn't the ring's fault
         self.last = time.monotonic()  # of the regular dumps
         self.level: Optional[int] = None  # what was allocated at the last that had events, or at the first
         self.tick = 0  # when `vramscope run` last asked for one
@@ -214,7 +215,7 @@ class Recorder:
     def enter(self) -> None:
         """Records from here to `leave`, for a program that asks for that itself: its end and signals stay its own."""
         self.wrap()
-        self.state = "cuda"
+        self.state, self.again = "cuda", True
         self._switch_on(self._stacks())
         self._attach()
 
@@ -450,7 +451,8 @@ class Recorder:
             return
         self.state = "finished"
         if self.mode == "later":
-            self.note(f"no events were recorded: the first optimizer made {self.steps} steps, {self.options.since - 1} were to come before")
+            before = self.options.since - 1
+            self.note(f"no events were recorded: the first optimizer made {self.steps} steps, {before} were to come before")
         out_of_memory = getattr(self.torch.cuda, "OutOfMemoryError", ())
         last = getattr(sys, "last_value", None)
         dumped = any(d["why"] == "oom" for d in self.dumps)
@@ -499,7 +501,7 @@ class Recorder:
         if self.options.holders:  # before the snapshot, whose objects would be looked through, too
             held = self._guess(why, lambda: self._held(Walk(self.torch, HERE), keep=why != "exit"))
             seconds["holders_seconds"] = round(time.monotonic() - began, 3)
-        snapshot = (self._state() if alone else None) or self._snapshot(why)
+        snapshot = (self.state_alone() if alone else None) or self._snapshot(why)
         if not snapshot.get("segments") and not any(snapshot.get("device_traces", ())):
             return False
         name = f"{self._prefix()}-{len(self.dumps)}-{why}"
@@ -542,14 +544,22 @@ class Recorder:
             events = min(self.entries, 3 * (self._allocations() or 0))
             free = self.host.available()
             if free is not None and events * options.DUMP_BYTES[self.mode] > free:
-                alone = self._state()
+                alone = self.state_alone()
                 if alone is not None:
                     self.note(f"no events in a dump ({why}): the host's memory has no room for them")
                     return alone
         with self._without_compiler():
-            return memory._snapshot()  # type: ignore[no-any-return]
+            snapshot: Dict[str, Any] = memory._snapshot()
+        if self.again and self.mode in options.DUMP_BYTES:
+            snapshot["trace_alloc_overflowed"] = [len(trace) >= self.entries for trace in snapshot.get("device_traces", ())]
+        return snapshot
 
-    def _state(self) -> Optional[Dict[str, Any]]:
+    def look(self) -> Tuple[int, List[Dict[str, Any]]]:
+        """What is allocated now, in bytes, and who holds it, the largest first."""
+        self._held(Walk(self.torch, HERE), keep=False)
+        return int(self.torch.cuda.memory_stats().get("allocated_bytes.all.current", 0)), self.largest
+
+    def state_alone(self) -> Optional[Dict[str, Any]]:
         """A snapshot without events; None where this PyTorch makes none."""
         try:
             with self._without_compiler():
@@ -599,7 +609,7 @@ class Recorder:
         order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
         return [{"path": path, "bytes": size, "step": self.steps} for path, size in order[:LARGEST] if size]
 
-    def _write_names(self, base: str, why: str, names: Dict[Tuple[int, int], Tuple[str, str]], held: List[Dict[str, Any]]) -> None:
+    def _write_names(self, base: str, why: str, names: Dict[Any, Tuple[str, str]], held: List[Dict[str, Any]]) -> None:
         if why == "exit":
             held = held + self.looked  # found again by the number of allocations made by then
         files.write_json(base + ".labels.json", {
