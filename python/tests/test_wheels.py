@@ -8,6 +8,8 @@ import hashlib
 import importlib.util
 import io
 import pathlib
+import sys
+import tarfile
 import zipfile
 
 import pytest
@@ -67,3 +69,48 @@ def test_contents(wheels, tags, words) -> None:  # type: ignore[no-untyped-def]
 def test_archives(wheels) -> None:  # type: ignore[no-untyped-def]
     for platform in wheels.PLATFORMS:
         assert wheels.archive(platform, b"the command") == wheels.archive(platform, b"the command")
+
+
+@pytest.fixture
+def backend(wheels, monkeypatch) -> object:  # type: ignore[no-untyped-def]
+    monkeypatch.setitem(sys.modules, "wheels", wheels)
+    spec = importlib.util.spec_from_file_location("build_backend", SCRIPT.with_name("build_backend.py"))
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_sdist(backend, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """It has what builds the command and what pip reads, and none of the recordings."""
+    name = backend.build_sdist(str(tmp_path))
+    data = (tmp_path / name).read_bytes()
+    with tarfile.open(tmp_path / name) as t:
+        names = {n.split("/", 1)[1] for n in t.getnames()}
+    assert {"PKG-INFO", "pyproject.toml", "go.mod", "go.sum", "cmd/vramscope/main.go", "python/wheels.py"} <= names
+    assert not any("testdata" in n for n in names) and len(data) < 10_000_000
+    backend.build_sdist(str(tmp_path))
+    assert (tmp_path / name).read_bytes() == data
+
+
+def test_editable(backend, wheels, tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """The package is the checkout's, all else is the wheel's."""
+    def build(folder: str) -> pathlib.Path:
+        made = wheels.Wheel(f"vramscope-{wheels.version()}.dist-info")
+        made.add("vramscope/__init__.py", b"")
+        made.add("vramscope-0.data/scripts/vramscope", b"the command", 0o755)
+        path = pathlib.Path(folder) / "vramscope-0-py3-none-any.whl"
+        path.write_bytes(made.finish())
+        return path
+
+    monkeypatch.setattr(backend, "_build", build)
+    z = zipfile.ZipFile(tmp_path / backend.build_editable(str(tmp_path)))
+    assert z.read("vramscope.pth").decode().strip() == str(SCRIPT.parent)
+    script = z.getinfo("vramscope-0.data/scripts/vramscope")
+    assert script.external_attr >> 16 & 0o777 == 0o755 and "vramscope/__init__.py" not in z.namelist()
+
+
+def test_a_machine_without_go(backend, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(backend.shutil, "which", lambda name: None)
+    with pytest.raises(SystemExit, match="Go 1.26"):
+        backend.build_wheel("nowhere")
