@@ -3,6 +3,7 @@
 package run
 
 import (
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -112,4 +113,29 @@ func TestNobodyWatches(t *testing.T) {
 	if text, _ := os.ReadFile(filepath.Join(p.Dir, "options")); strings.Contains(string(text), "live") {
 		t.Errorf("the recorders are told: %s", text)
 	}
+}
+
+// TestKept: what processes say of themselves is in run.json while the program runs: we may be killed.
+func TestKept(t *testing.T) {
+	before := keeping
+	keeping = 10 * time.Millisecond
+	t.Cleanup(func() { keeping = before })
+	s, _ := files(t)
+	gate := filepath.Join(t.TempDir(), "gate")
+	p, err := Start(options(t, tells+"while ! test -e "+gate+"; do sleep 0.05; done"), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record Record
+	until(t, "run.json tells of the process", func() bool {
+		text, _ := os.ReadFile(filepath.Join(p.Dir, RecordFile))
+		return json.Unmarshal(text, &record) == nil && len(record.Processes) == 1
+	})
+	if record.End != nil || record.Processes[0].Steps != 3 {
+		t.Errorf("run.json is %+v", record)
+	}
+	if err := os.WriteFile(gate, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.Wait()
 }

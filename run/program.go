@@ -114,7 +114,7 @@ func (p *Program) start(s Streams) error {
 }
 
 // keeping is how often run.json takes over what processes say of themselves.
-const keeping = 5 * time.Second
+var keeping = 5 * time.Second
 
 // keep keeps run.json up to date: we may be killed before the program ends.
 func (p *Program) keep() {

@@ -47,7 +47,7 @@ type Environment struct {
 type Process struct {
 	PID       int      `json:"pid"`
 	Rank      *int     `json:"rank"`
-	Recording *string  `json:"recording"` // all, python, none; user, off, unavailable, unwanted; null: CUDA never came up
+	Recording *string  `json:"recording"` // all, python, none; later, user, off, unavailable, unwanted; null: CUDA never came up
 	Dumps     []Dump   `json:"dumps"`
 	OOMs      int      `json:"ooms"`
 	Steps     int      `json:"steps"`
