@@ -27,12 +27,16 @@ def wheels() -> object:
     return module
 
 
+def made(wheels) -> object:  # type: ignore[no-untyped-def]
+    return wheels.Built(b"the command", b"the licences", b"{}")
+
+
 def test_every_platform(wheels) -> None:  # type: ignore[no-untyped-def]
     """The same bytes each time; every file recorded with its hash; the command runnable; tags of each libc."""
     tags = set()
     for platform in wheels.PLATFORMS:
-        data = wheels.wheel(platform, "1.2", [], b"the command")
-        assert data == wheels.wheel(platform, "1.2", [], b"the command")
+        data = wheels.wheel(platform, "1.2", [], made(wheels))
+        assert data == wheels.wheel(platform, "1.2", [], made(wheels))
         z = zipfile.ZipFile(io.BytesIO(data))
         assert z.testzip() is None
         record = [line.split(",") for line in z.read("vramscope-1.2.dist-info/RECORD").decode().splitlines()]
@@ -61,14 +65,14 @@ def test_every_platform(wheels) -> None:  # type: ignore[no-untyped-def]
 ])  # fmt: skip
 def test_contents(wheels, tags, words) -> None:  # type: ignore[no-untyped-def]
     """The metadata says which object stores the command knows."""
-    data = wheels.wheel(wheels.PLATFORMS[0], "1.2", tags, b"the command")
+    data = wheels.wheel(wheels.PLATFORMS[0], "1.2", tags, made(wheels))
     about = email.message_from_string(zipfile.ZipFile(io.BytesIO(data)).read("vramscope-1.2.dist-info/METADATA").decode())
     assert words in about.get_payload().splitlines()[0]
 
 
 def test_archives(wheels) -> None:  # type: ignore[no-untyped-def]
     for platform in wheels.PLATFORMS:
-        assert wheels.archive(platform, b"the command") == wheels.archive(platform, b"the command")
+        assert wheels.archive(platform, made(wheels)) == wheels.archive(platform, made(wheels))
 
 
 @pytest.fixture
