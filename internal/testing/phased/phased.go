@@ -4,6 +4,7 @@ package phased
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -57,6 +58,14 @@ func (p *Program) Free(blocks ...int) {
 	}
 }
 
+// Older frees a block that is older than the program, and returns the event of that.
+func (p *Program) Older(size int64) int {
+	gone := len(p.phases)
+	p.event(snapshot.FreeRequested, 1<<50, size)
+	p.event(snapshot.FreeCompleted, 1<<50, size)
+	return gone
+}
+
 // Work makes and frees blocks, one after the other.
 func (p *Program) Work(sizes ...int64) {
 	for _, n := range sizes {
@@ -95,7 +104,27 @@ func (p *Program) Follow() *phases.Program {
 	}
 	a.Rephase()
 	for id := range a.Step {
-		a.Step[id] = p.steps[a.Born(timeline.AllocationID(id))]
+		if b := a.Born(timeline.AllocationID(id)); b >= 0 {
+			a.Step[id] = p.steps[b]
+		}
 	}
 	return a
+}
+
+// Ask is what a rule claims of the block that an event concerns, asked as the classification asks it.
+func Ask(r *rules.Rule, a *phases.Program, event int) rules.Claim {
+	f, id := rules.New(a), a.Timeline.Of[event]
+	birth := rules.BornIn(a.Phase[id])
+	if a.Born(id) < 0 {
+		birth = rules.Older
+	}
+	if !r.Speaks(f) || r.Born&birth == 0 ||
+		r.Birth|r.Death != 0 && a.Birth(id).Marks&r.Birth == 0 && a.Death(id).Marks&r.Death == 0 {
+		return rules.Claim{}
+	}
+	claim := r.Begin(f)
+	if claim == nil {
+		return rules.Claim{}
+	}
+	return claim(id)
 }
