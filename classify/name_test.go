@@ -26,8 +26,21 @@ func TestNames(t *testing.T) {
 	three := []Tensor{{Name: "embed.weight", Elements: elements, Bytes: 0}, {Name: "layer.0.weight", Elements: elements, Bytes: 0}, {Name: "layer.1.weight", Elements: elements, Bytes: 0}}
 	tell := func() *Classification {
 		s := newStory(t, true)
-		tr := newTrainer(s)
-		s.loop(2, func(int) { tr.train() })
+		alloc := func(n int, c Category, lines ...string) (made []int) {
+			for range n {
+				made = append(made, s.alloc(c, 64*mib, lines...))
+			}
+			return made
+		}
+		alloc(3, Weights, "train.py:5 main")
+		s.loop(2, func(k int) {
+			s.in(Backward)
+			grads := alloc(3, Gradients)
+			s.in(Optimizer)
+			alloc(6*(1-k), OptimizerState, "train.py:14 main")
+			s.in(ZeroGrad)
+			s.free(grads...)
+		})
 		return s.classified()
 	}
 	for _, x := range []struct {

@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vramscope/vramscope/classify/leaks"
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -18,17 +16,16 @@ import (
 // story is a small program told allocation by allocation, with what each is
 // for: the input of tests that ask what follows from it.
 type story struct {
-	t        *testing.T
-	stacks   bool
-	phase    Phase
-	step     int
-	address  uint64
-	events   []recorder.Event
-	allocs   []told
-	steps    []Step
-	reserved []recorder.Segment
-	ranges   []recorder.Annotation
-	frames   map[string]*recorder.Stack
+	t       *testing.T
+	stacks  bool
+	phase   Phase
+	step    int
+	address uint64
+	events  []recorder.Event
+	allocs  []told
+	steps   []Step
+	ranges  []recorder.Annotation
+	frames  map[string]*recorder.Stack
 }
 
 type told struct {
@@ -41,10 +38,9 @@ type told struct {
 	stack    *recorder.Stack
 }
 
-const (
-	storyBase  = uint64(0x7f0000000000)
-	storyExtra = uint64(0x7e0000000000)
-)
+const storyBase = uint64(0x7f0000000000)
+
+const mib = 1 << 20
 
 func newStory(t *testing.T, stacks bool) *story {
 	return &story{t: t, stacks: stacks, step: -1, address: storyBase, frames: map[string]*recorder.Stack{}}
@@ -141,22 +137,6 @@ func (s *story) within(name string, body func()) {
 	s.ranges = append(s.ranges, recorder.Annotation{Stage: "END", Name: name, TimeUS: int64(len(s.events) - 1)})
 }
 
-// reserve tells of a segment that nothing uses.
-func (s *story) reserve(size int64) {
-	address := storyExtra + uint64(len(s.reserved))<<34
-	s.reserved = append(s.reserved, recorder.Segment{Address: address, Total: size, Blocks: []recorder.Block{{Address: address, Size: size, Requested: int64(0), State: "inactive"}}})
-	s.events = append(s.events, recorder.Event{Action: "segment_alloc", Address: address, Size: size, Stream: uint64(0), TimeUS: int64(len(s.events))})
-	s.extend()
-}
-
-// giveBack returns what was reserved last to the driver.
-func (s *story) giveBack() {
-	last := s.reserved[len(s.reserved)-1]
-	s.reserved = s.reserved[:len(s.reserved)-1]
-	s.events = append(s.events, recorder.Event{Action: "segment_free", Address: last.Address, Size: last.Total, Stream: uint64(0), TimeUS: int64(len(s.events))})
-	s.extend()
-}
-
 func (s *story) extend() {
 	if s.step < 0 {
 		return
@@ -183,7 +163,7 @@ func (s *story) timeline() *timeline.Timeline {
 		}
 		seg.Blocks = append(seg.Blocks, b)
 	}
-	r := recorder.Recording{Segments: append([]recorder.Segment{seg}, s.reserved...), Traces: [][]recorder.Event{s.events}, Annotations: s.ranges}
+	r := recorder.Recording{Segments: []recorder.Segment{seg}, Traces: [][]recorder.Event{s.events}, Annotations: s.ranges}
 	sn, err := snapshot.Decode(bytes.NewReader(r.Dump(recorder.Style{Era: recorder.V2_10, Protocol: 4})), snapshot.Options{})
 	if err != nil {
 		s.t.Fatal(err)
@@ -211,10 +191,4 @@ func (s *story) classified() *Classification {
 		}
 	})
 	return c
-}
-
-// leaks that follow from the story.
-func (s *story) leaks() []Leak {
-	c := s.classified()
-	return leaks.Find(c.Result, frames.New(c.Timeline.Snapshot))
 }

@@ -1,11 +1,11 @@
-package classify
+package leaks_test
 
 import (
 	"fmt"
 	"slices"
-)
 
-const mib = 1 << 20
+	"github.com/vramscope/vramscope/classify/meaning"
+)
 
 // trainer is an ordinary training loop: three layers, AdamW.
 type trainer struct {
@@ -17,50 +17,51 @@ type trainer struct {
 func newTrainer(s *story) *trainer {
 	tr := &trainer{story: s}
 	for range 3 {
-		tr.weights = append(tr.weights, s.alloc(Weights, 64*mib, "train.py:5 main"))
+		tr.weights = append(tr.weights, s.alloc(meaning.Weights, 64*mib, "train.py:5 main"))
 	}
 	return tr
 }
 
 func (tr *trainer) forward() {
-	tr.in(Data)
-	tr.outputs = []int{tr.alloc(Inputs, 16<<10, "train.py:10 main")}
-	tr.in(Forward)
+	tr.in(meaning.Data)
+	tr.outputs = []int{tr.alloc(meaning.Inputs, 16<<10, "train.py:10 main")}
+	tr.in(meaning.Forward)
 	for i := range 3 {
-		tr.outputs = append(tr.outputs, tr.alloc(Activations, 32*mib, fmt.Sprintf("net.py:%d forward", 20+i), "train.py:11 main"))
-		tr.free(tr.alloc(Temporary, 8*mib, "net.py:30 forward", "train.py:11 main"))
+		tr.outputs = append(tr.outputs, tr.alloc(meaning.Activations, 32*mib, fmt.Sprintf("net.py:%d forward", 20+i),
+			"train.py:11 main"))
+		tr.free(tr.alloc(meaning.Temporary, 8*mib, "net.py:30 forward", "train.py:11 main"))
 	}
-	tr.outputs = append(tr.outputs, tr.alloc(Temporary, 4, "train.py:12 main"))
+	tr.outputs = append(tr.outputs, tr.alloc(meaning.Temporary, 4, "train.py:12 main"))
 }
 
 // backward frees what the forward made, except what is still wanted.
 func (tr *trainer) backward(keep ...int) {
-	tr.in(Backward)
+	tr.in(meaning.Backward)
 	for i := len(tr.outputs) - 1; i >= 0; i-- {
-		tr.free(tr.alloc(Temporary, 32*mib))
+		tr.free(tr.alloc(meaning.Temporary, 32*mib))
 		if !slices.Contains(keep, tr.outputs[i]) {
 			tr.free(tr.outputs[i])
 		}
 	}
 	for range tr.weights {
 		if len(tr.grads) < len(tr.weights) {
-			tr.grads = append(tr.grads, tr.alloc(Gradients, 64*mib))
+			tr.grads = append(tr.grads, tr.alloc(meaning.Gradients, 64*mib))
 		} else { // accumulated in place
-			tr.free(tr.alloc(Temporary, 64*mib))
+			tr.free(tr.alloc(meaning.Temporary, 64*mib))
 		}
 	}
 }
 
 func (tr *trainer) optimize() {
-	tr.in(Optimizer)
+	tr.in(meaning.Optimizer)
 	for len(tr.state) < 2*len(tr.weights) {
-		tr.state = append(tr.state, tr.alloc(OptimizerState, 64*mib, "train.py:14 main"))
+		tr.state = append(tr.state, tr.alloc(meaning.OptimizerState, 64*mib, "train.py:14 main"))
 	}
-	tr.free(tr.alloc(Temporary, 64*mib, "train.py:14 main"))
+	tr.free(tr.alloc(meaning.Temporary, 64*mib, "train.py:14 main"))
 }
 
 func (tr *trainer) zeroGrad() {
-	tr.in(ZeroGrad)
+	tr.in(meaning.ZeroGrad)
 	tr.free(tr.grads...)
 	tr.grads = nil
 }
@@ -90,8 +91,8 @@ var leakStories = []struct {
 		tr := newTrainer(s)
 		s.loop(5, func(int) {
 			tr.train()
-			s.in(OtherPhase)
-			s.alloc(Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
+			s.in(meaning.OtherPhase)
+			s.alloc(meaning.Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
 		})
 	}, []string{"growing_list log.py:7"}, nil, false},
 
@@ -99,8 +100,8 @@ var leakStories = []struct {
 		tr := newTrainer(s)
 		s.loop(15, func(k int) {
 			tr.train()
-			if s.in(OtherPhase); k%3 == 2 {
-				s.alloc(Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
+			if s.in(meaning.OtherPhase); k%3 == 2 {
+				s.alloc(meaning.Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
 			}
 		})
 	}, []string{"growing_list log.py:7"}, nil, false},
@@ -109,17 +110,17 @@ var leakStories = []struct {
 		tr := newTrainer(s)
 		s.loop(2, func(int) {
 			tr.train()
-			s.in(OtherPhase)
-			s.alloc(Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
+			s.in(meaning.OtherPhase)
+			s.alloc(meaning.Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
 		})
 	}, []string{"growing_list? log.py:7"}, nil, false},
 
 	{"features of every batch, without training", func(s *story) {
-		s.alloc(Weights, 256*mib, "extract.py:3 main")
+		s.alloc(meaning.Weights, 256*mib, "extract.py:3 main")
 		s.loop(6, func(int) {
-			s.in(Forward)
+			s.in(meaning.Forward)
 			for i := range 8 {
-				a := s.alloc(Temporary, 16*mib, fmt.Sprintf("net.py:%d forward", 20+i), "extract.py:8 encode")
+				a := s.alloc(meaning.Temporary, 16*mib, fmt.Sprintf("net.py:%d forward", 20+i), "extract.py:8 encode")
 				if i < 7 {
 					s.free(a)
 				}
@@ -132,9 +133,9 @@ var leakStories = []struct {
 		s.loop(5, func(int) {
 			tr.forward()
 			tr.backward()
-			s.in(OtherPhase)
+			s.in(meaning.OtherPhase)
 			for range 3 {
-				s.alloc(Temporary, 64*mib, "norms.py:9 record", "train.py:13 main")
+				s.alloc(meaning.Temporary, 64*mib, "norms.py:9 record", "train.py:13 main")
 			}
 			tr.optimize()
 			tr.zeroGrad()
@@ -145,9 +146,9 @@ var leakStories = []struct {
 		tr := newTrainer(s)
 		s.loop(5, func(int) {
 			tr.forward()
-			s.in(Forward)
+			s.in(meaning.Forward)
 			for i := range 8 {
-				s.alloc(Activations, int64(8+i%4)*mib, fmt.Sprintf("net.py:%d forward", 40+i), "train.py:11 main")
+				s.alloc(meaning.Activations, int64(8+i%4)*mib, fmt.Sprintf("net.py:%d forward", 40+i), "train.py:11 main")
 			}
 			tr.backward()
 			tr.optimize()
@@ -159,10 +160,10 @@ var leakStories = []struct {
 		tr := newTrainer(s)
 		s.loop(5, func(int) {
 			tr.forward()
-			s.in(Forward)
-			s.alloc(Logits, 100*mib, "metrics.py:4 entropy", "train.py:12 main")
-			s.alloc(Logits, 100*mib, "metrics.py:5 entropy", "train.py:12 main")
-			s.alloc(Temporary, 4, "metrics.py:5 entropy", "train.py:12 main")
+			s.in(meaning.Forward)
+			s.alloc(meaning.Logits, 100*mib, "metrics.py:4 entropy", "train.py:12 main")
+			s.alloc(meaning.Logits, 100*mib, "metrics.py:5 entropy", "train.py:12 main")
+			s.alloc(meaning.Temporary, 4, "metrics.py:5 entropy", "train.py:12 main")
 			tr.backward()
 			tr.optimize()
 			tr.zeroGrad()
@@ -170,16 +171,16 @@ var leakStories = []struct {
 	}, []string{"retained_graph metrics.py:5"}, nil, false},
 
 	{"losses summed without no_grad", func(s *story) {
-		s.alloc(Weights, 256*mib, "eval.py:3 main")
+		s.alloc(meaning.Weights, 256*mib, "eval.py:3 main")
 		s.loop(4, func(int) {
-			s.in(Forward)
+			s.in(meaning.Forward)
 			for i := range 12 {
-				s.alloc(Activations, int64(4+i%5)*mib, fmt.Sprintf("net.py:%d forward", 20+i), "eval.py:8 main")
-				s.free(s.alloc(Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
-				s.free(s.alloc(Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
-				s.free(s.alloc(Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
+				s.alloc(meaning.Activations, int64(4+i%5)*mib, fmt.Sprintf("net.py:%d forward", 20+i), "eval.py:8 main")
+				s.free(s.alloc(meaning.Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
+				s.free(s.alloc(meaning.Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
+				s.free(s.alloc(meaning.Temporary, 4*mib, "net.py:19 forward", "eval.py:8 main"))
 			}
-			s.alloc(Temporary, 4, "eval.py:9 main")
+			s.alloc(meaning.Temporary, 4, "eval.py:9 main")
 		})
 	}, []string{"retained_graph eval.py:9"}, nil, true},
 
@@ -195,7 +196,7 @@ var leakStories = []struct {
 	{"gradients zeroed in place before the forward", func(s *story) {
 		tr := newTrainer(s)
 		s.loop(4, func(int) {
-			s.in(ZeroGrad)
+			s.in(meaning.ZeroGrad)
 			tr.forward()
 			tr.backward()
 			tr.optimize()
@@ -239,7 +240,7 @@ var leakStories = []struct {
 			tr.backward()
 			if k == 0 {
 				for range tr.weights {
-					s.alloc(Gradients, 64*mib)
+					s.alloc(meaning.Gradients, 64*mib)
 				}
 			}
 			tr.optimize()
@@ -249,10 +250,10 @@ var leakStories = []struct {
 
 	{"DDP's buckets, built again in the second step", func(s *story) {
 		tr := newTrainer(s)
-		s.alloc(Communication, 192*mib, "train.py:6 main")
+		s.alloc(meaning.Communication, 192*mib, "train.py:6 main")
 		s.loop(5, func(k int) {
-			if s.in(Forward); k == 1 {
-				s.alloc(Communication, 192*mib, "train.py:11 main")
+			if s.in(meaning.Forward); k == 1 {
+				s.alloc(meaning.Communication, 192*mib, "train.py:11 main")
 			}
 			tr.train()
 		})
@@ -262,8 +263,8 @@ var leakStories = []struct {
 		tr := newTrainer(s)
 		var queue []int
 		s.loop(8, func(int) {
-			s.in(Data)
-			if queue = append(queue, s.alloc(Inputs, 16*mib, "data.py:5 next")); len(queue) > 3 {
+			s.in(meaning.Data)
+			if queue = append(queue, s.alloc(meaning.Inputs, 16*mib, "data.py:5 next")); len(queue) > 3 {
 				s.free(queue[0])
 				queue = queue[1:]
 			}
@@ -276,8 +277,8 @@ var leakStories = []struct {
 		var list []int
 		s.loop(11, func(k int) {
 			tr.train()
-			s.in(OtherPhase)
-			if list = append(list, s.alloc(Temporary, 8*mib, "log.py:7 remember")); k%4 == 3 {
+			s.in(meaning.OtherPhase)
+			if list = append(list, s.alloc(meaning.Temporary, 8*mib, "log.py:7 remember")); k%4 == 3 {
 				s.free(list...)
 				list = nil
 			}
@@ -292,11 +293,11 @@ var leakStories = []struct {
 			tr.backward()
 			if tr.optimize(); k == 0 {
 				for range 6 {
-					s.alloc(OptimizerState, 16*mib, "train.py:15 root")
+					s.alloc(meaning.OptimizerState, 16*mib, "train.py:15 root")
 				}
 			}
 			for i := 0; k%2 == 0 && i < 6; i++ {
-				anew := s.alloc(OptimizerState, 16*mib, "train.py:15 root")
+				anew := s.alloc(meaning.OptimizerState, 16*mib, "train.py:15 root")
 				if len(roots) == 6 {
 					s.free(roots[0])
 					roots = roots[1:]
@@ -309,26 +310,26 @@ var leakStories = []struct {
 
 	{"a buffer that is filled anew once, and what the last step's variables hold", func(s *story) {
 		tr := newTrainer(s)
-		buffer, kept := s.alloc(Inputs, 128*mib, "data.py:5 main"), -1
+		buffer, kept := s.alloc(meaning.Inputs, 128*mib, "data.py:5 main"), -1
 		s.loop(13, func(k int) {
-			s.in(Forward)
+			s.in(meaning.Forward)
 			if k == 12 {
-				s.alloc(Activations, 64*mib, "train.py:17 main")
+				s.alloc(meaning.Activations, 64*mib, "train.py:17 main")
 				return
 			}
 			if k == 0 {
-				s.alloc(Activations, 64<<10, "train.py:6 main")
+				s.alloc(meaning.Activations, 64<<10, "train.py:6 main")
 			}
 			if k == 8 {
 				s.free(buffer)
-				s.alloc(Activations, 128*mib, "data.py:9 refill")
-				s.alloc(Activations, 9*mib, "net.py:40 hook")
+				s.alloc(meaning.Activations, 128*mib, "data.py:9 refill")
+				s.alloc(meaning.Activations, 9*mib, "net.py:40 hook")
 			}
 			if kept >= 0 {
 				s.free(kept, kept+1)
 			}
-			kept = s.alloc(Inputs, 16*mib, "train.py:10 main")
-			s.alloc(Activations, 256*mib, "train.py:11 main")
+			kept = s.alloc(meaning.Inputs, 16*mib, "train.py:10 main")
+			s.alloc(meaning.Activations, 256*mib, "train.py:11 main")
 			tr.train()
 		})
 	}, nil, []string{"first_step_state? train.py:14"}, false},
@@ -337,8 +338,8 @@ var leakStories = []struct {
 		tr := newTrainer(s)
 		s.loop(9, func(k int) {
 			tr.train()
-			if s.in(OtherPhase); k < 4 {
-				s.alloc(Temporary, 8*mib, "log.py:7 remember")
+			if s.in(meaning.OtherPhase); k < 4 {
+				s.alloc(meaning.Temporary, 8*mib, "log.py:7 remember")
 			}
 		})
 	}, nil, nil, false},
@@ -347,9 +348,9 @@ var leakStories = []struct {
 		tr := newTrainer(s)
 		s.loop(20, func(int) {
 			tr.train()
-			s.in(OtherPhase)
-			s.alloc(Temporary, 4, "log.py:7 remember")
-			s.alloc(Temporary, 256, "log.py:8 remember")
+			s.in(meaning.OtherPhase)
+			s.alloc(meaning.Temporary, 4, "log.py:7 remember")
+			s.alloc(meaning.Temporary, 256, "log.py:8 remember")
 		})
 	}, nil, nil, false},
 
@@ -358,8 +359,8 @@ var leakStories = []struct {
 		var held []int
 		s.loop(4, func(int) {
 			tr.forward()
-			s.in(Forward)
-			out := s.alloc(Logits, 200*mib, "train.py:11 main")
+			s.in(meaning.Forward)
+			out := s.alloc(meaning.Logits, 200*mib, "train.py:11 main")
 			s.free(held...)
 			held = []int{out}
 			tr.backward()
@@ -369,28 +370,29 @@ var leakStories = []struct {
 	}, nil, []string{"stale_outputs train.py:11"}, false},
 
 	{"outputs of a module, held by who calls it", func(s *story) {
-		s.alloc(Weights, 256*mib, "check.py:3 main")
+		s.alloc(meaning.Weights, 256*mib, "check.py:3 main")
 		var held []int
 		s.loop(4, func(int) {
-			s.in(Forward)
-			hidden := s.alloc(Temporary, 32*mib, "net.py:20 forward", "check.py:9 validate", "check.py:30 main")
-			s.free(s.alloc(Temporary, 32*mib, "net.py:22 forward", "check.py:9 validate", "check.py:30 main"))
-			out := s.alloc(Logits, 200*mib, "net.py:24 forward", "net.py:30 forward", "check.py:9 validate", "check.py:30 main")
+			s.in(meaning.Forward)
+			hidden := s.alloc(meaning.Temporary, 32*mib, "net.py:20 forward", "check.py:9 validate", "check.py:30 main")
+			s.free(s.alloc(meaning.Temporary, 32*mib, "net.py:22 forward", "check.py:9 validate", "check.py:30 main"))
+			out := s.alloc(meaning.Logits, 200*mib, "net.py:24 forward", "net.py:30 forward", "check.py:9 validate",
+				"check.py:30 main")
 			s.free(hidden)
 			s.free(held...)
-			loss := s.alloc(Temporary, mib, "check.py:10 validate", "check.py:30 main")
+			loss := s.alloc(meaning.Temporary, mib, "check.py:10 validate", "check.py:30 main")
 			held = []int{out, loss}
 		})
 	}, nil, []string{"stale_outputs check.py:9"}, false},
 
 	{"decoding with a cache that is copied as it grows", func(s *story) {
-		s.alloc(Weights, 512*mib, "chat.py:3 main")
+		s.alloc(meaning.Weights, 512*mib, "chat.py:3 main")
 		cache := make([]int, 4)
 		s.loop(12, func(k int) {
-			s.in(Generate)
+			s.in(meaning.Generate)
 			for i := range cache {
-				s.free(s.alloc(Temporary, 4*mib, "net.py:20 forward", "chat.py:9 main"))
-				next := s.alloc(KVCache, int64(100+k)*32<<10, "net.py:25 forward", "chat.py:9 main")
+				s.free(s.alloc(meaning.Temporary, 4*mib, "net.py:20 forward", "chat.py:9 main"))
+				next := s.alloc(meaning.KVCache, int64(100+k)*32<<10, "net.py:25 forward", "chat.py:9 main")
 				if k > 0 {
 					s.free(cache[i])
 				}
@@ -400,14 +402,15 @@ var leakStories = []struct {
 	}, nil, nil, false},
 
 	{"the caches of all requests", func(s *story) {
-		s.alloc(Weights, 512*mib, "chat.py:3 main")
+		s.alloc(meaning.Weights, 512*mib, "chat.py:3 main")
 		s.loop(6, func(int) {
 			cache := make([]int, 4)
-			s.in(Generate)
+			s.in(meaning.Generate)
 			for token := range 8 {
 				for i := range cache {
-					s.free(s.alloc(Temporary, 4*mib, "net.py:20 forward", "chat.py:9 reply", "chat.py:20 main"))
-					next := s.alloc(KVCache, int64(100+token)*32<<10, "net.py:25 forward", "chat.py:9 reply", "chat.py:20 main")
+					s.free(s.alloc(meaning.Temporary, 4*mib, "net.py:20 forward", "chat.py:9 reply", "chat.py:20 main"))
+					next := s.alloc(meaning.KVCache, int64(100+token)*32<<10, "net.py:25 forward", "chat.py:9 reply",
+						"chat.py:20 main")
 					if token > 0 {
 						s.free(cache[i])
 					}
@@ -418,36 +421,37 @@ var leakStories = []struct {
 	}, []string{"growing_list chat.py:9"}, nil, false},
 
 	{"decoding with a cache that is a list of tokens", func(s *story) {
-		s.alloc(Weights, 512*mib, "chat.py:3 main")
+		s.alloc(meaning.Weights, 512*mib, "chat.py:3 main")
 		s.loop(12, func(int) {
-			s.in(Generate)
+			s.in(meaning.Generate)
 			for range 4 {
-				s.free(s.alloc(Temporary, 4*mib, "net.py:20 forward", "chat.py:9 main"))
-				s.alloc(KVCache, 64<<10, "net.py:25 forward", "chat.py:9 main")
-				s.free(s.alloc(KVCache, 1*mib, "net.py:26 forward", "chat.py:9 main"))
+				s.free(s.alloc(meaning.Temporary, 4*mib, "net.py:20 forward", "chat.py:9 main"))
+				s.alloc(meaning.KVCache, 64<<10, "net.py:25 forward", "chat.py:9 main")
+				s.free(s.alloc(meaning.KVCache, 1*mib, "net.py:26 forward", "chat.py:9 main"))
 			}
 		})
 	}, nil, nil, false},
 
 	{"the layers of one forward", func(s *story) {
-		s.alloc(Weights, 256*mib, "train.py:5 main")
-		s.in(Forward)
-		s.alloc(Activations, 16*mib, "net.py:48 forward", "train.py:11 main")
+		s.alloc(meaning.Weights, 256*mib, "train.py:5 main")
+		s.in(meaning.Forward)
+		s.alloc(meaning.Activations, 16*mib, "net.py:48 forward", "train.py:11 main")
 		s.loop(6, func(int) {
-			s.in(Forward)
+			s.in(meaning.Forward)
 			for i := range 6 {
-				s.free(s.alloc(Temporary, 8*mib, "block.py:4 forward", "net.py:50 forward", "train.py:11 main"))
-				s.alloc(Activations, int64(4+i%3)*mib, fmt.Sprintf("block.py:%d forward", 5+i), "net.py:50 forward", "train.py:11 main")
+				s.free(s.alloc(meaning.Temporary, 8*mib, "block.py:4 forward", "net.py:50 forward", "train.py:11 main"))
+				s.alloc(meaning.Activations, int64(4+i%3)*mib, fmt.Sprintf("block.py:%d forward", 5+i), "net.py:50 forward",
+					"train.py:11 main")
 			}
-			s.alloc(Activations, 4*mib, "net.py:51 forward", "train.py:11 main")
+			s.alloc(meaning.Activations, 4*mib, "net.py:51 forward", "train.py:11 main")
 		})
 	}, nil, nil, false},
 
 	{"a model loaded layer by layer", func(s *story) {
 		s.loop(8, func(int) {
-			s.in(Forward)
+			s.in(meaning.Forward)
 			for range 4 {
-				s.alloc(Unknown, 64*mib, "load.py:5 load")
+				s.alloc(meaning.Unknown, 64*mib, "load.py:5 load")
 			}
 		})
 	}, nil, nil, false},
@@ -455,24 +459,24 @@ var leakStories = []struct {
 	{"a shadow of the weights, updated in place", func(s *story) {
 		tr := newTrainer(s)
 		for range 3 {
-			s.alloc(Weights, 64*mib, "ema.py:5 init")
+			s.alloc(meaning.Weights, 64*mib, "ema.py:5 init")
 		}
 		s.loop(5, func(int) {
 			tr.train()
-			s.in(OtherPhase)
-			s.free(s.alloc(Temporary, 64*mib, "ema.py:9 update"))
+			s.in(meaning.OtherPhase)
+			s.free(s.alloc(meaning.Temporary, 64*mib, "ema.py:9 update"))
 		})
 	}, nil, nil, false},
 
 	{"batches of varying length", func(s *story) {
 		tr := newTrainer(s)
 		s.loop(6, func(k int) {
-			s.in(Data)
-			in := s.alloc(Inputs, int64(1+k*7%5)<<20, "data.py:5 next")
-			s.in(Forward)
+			s.in(meaning.Data)
+			in := s.alloc(meaning.Inputs, int64(1+k*7%5)<<20, "data.py:5 next")
+			s.in(meaning.Forward)
 			var acts []int
 			for range 10 {
-				acts = append(acts, s.alloc(Activations, int64(1+k*7%5)*16*mib, "net.py:20 forward"))
+				acts = append(acts, s.alloc(meaning.Activations, int64(1+k*7%5)*16*mib, "net.py:20 forward"))
 			}
 			tr.backward()
 			s.free(acts...)
@@ -486,13 +490,13 @@ var leakStories = []struct {
 	{"batches of one length, with a few operations more in some steps", func(s *story) {
 		tr := newTrainer(s)
 		s.loop(6, func(k int) {
-			s.in(Forward)
+			s.in(meaning.Forward)
 			var acts []int
 			for range k % 3 {
-				acts = append(acts, s.alloc(Temporary, 8*mib, "net.py:19 forward"))
+				acts = append(acts, s.alloc(meaning.Temporary, 8*mib, "net.py:19 forward"))
 			}
 			for i := range 60 {
-				acts = append(acts, s.alloc(Activations, int64(2+i%4*3)*mib, fmt.Sprintf("net.py:%d forward", 20+i)))
+				acts = append(acts, s.alloc(meaning.Activations, int64(2+i%4*3)*mib, fmt.Sprintf("net.py:%d forward", 20+i)))
 			}
 			tr.backward()
 			s.free(acts...)

@@ -1,4 +1,4 @@
-package classify
+package leaks_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/classify/leaks"
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
 )
 
@@ -42,7 +43,8 @@ func TestLeakStories(t *testing.T) {
 					t.Errorf("defects %q, want %q", defects, want)
 				}
 				for _, w := range others {
-					if kind, _, _ := strings.Cut(w, " "); (kind == VaryingShapes || kind == FragmentationCreep) && !slices.Contains(also, w) {
+					if kind, _, _ := strings.Cut(w,
+						" "); (kind == leaks.VaryingShapes || kind == leaks.FragmentationCreep) && !slices.Contains(also, w) {
 						t.Errorf("%s is found", w)
 					}
 				}
@@ -73,19 +75,19 @@ func TestLayersOrSteps(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			s := newStory(t, x.stacks)
-			s.in(Setup)
-			s.alloc(Weights, 512*mib, "net.py:5 __init__")
+			s.in(meaning.Setup)
+			s.alloc(meaning.Weights, 512*mib, "net.py:5 __init__")
 			s.loop(12, func(k int) {
-				s.in(Forward)
-				s.free(s.alloc(Temporary, 96*mib, "net.py:9 forward"))
-				s.alloc(Temporary, 64*mib+int64(k)*x.grows, "net.py:10 forward", "main.py:5 main")
+				s.in(meaning.Forward)
+				s.free(s.alloc(meaning.Temporary, 96*mib, "net.py:9 forward"))
+				s.alloc(meaning.Temporary, 64*mib+int64(k)*x.grows, "net.py:10 forward", "main.py:5 main")
 				if x.fails && k == 11 {
 					s.fail(96 * mib)
 				}
 			})
-			leaks := s.leaks()
-			if len(leaks) != 1 || leaks[0].Kind != GrowingList || leaks[0].Suspected == x.sure {
-				t.Errorf("%+v", leaks)
+			found := s.leaks()
+			if len(found) != 1 || found[0].Kind != leaks.GrowingList || found[0].Suspected == x.sure {
+				t.Errorf("%+v", found)
 			}
 		})
 	}
@@ -99,14 +101,14 @@ func TestCopiesBeforeAFailure(t *testing.T) {
 	tr := newTrainer(s)
 	const steps = 5
 	s.loop(steps, func(k int) {
-		s.in(Forward)
+		s.in(meaning.Forward)
 		for i := range tr.weights {
-			s.alloc(Temporary, 64*mib+int64(i))
+			s.alloc(meaning.Temporary, 64*mib+int64(i))
 		}
 		if k == steps-1 {
 			for range 9 {
-				s.alloc(Activations, 64*mib)
-				s.alloc(Activations, 32*mib)
+				s.alloc(meaning.Activations, 64*mib)
+				s.alloc(meaning.Activations, 32*mib)
 			}
 			s.fail(32 * mib)
 			return
@@ -116,45 +118,52 @@ func TestCopiesBeforeAFailure(t *testing.T) {
 		tr.backward()
 		tr.optimize()
 	})
-	leaks := slices.DeleteFunc(s.leaks(), func(l Leak) bool { return !l.Defect })
-	if len(leaks) != 1 || leaks[0].Kind != GrowingList || leaks[0].TotalBytes>>20 != steps*3*64 {
-		t.Errorf("%+v", leaks)
+	found := slices.DeleteFunc(s.leaks(), func(l leaks.Leak) bool { return !l.Defect })
+	if len(found) != 1 || found[0].Kind != leaks.GrowingList || found[0].TotalBytes>>20 != steps*3*64 {
+		t.Errorf("%+v", found)
 	}
 }
 
 // TestLeadsToLeaks tells what is said around the line of a leak: where the memory
 // is made, and which of the loop's lines leads there.
 func TestLeadsToLeaks(t *testing.T) {
-	const library, trainer = "/opt/lib/python3.11/site-packages/bert.py:350 forward", "/opt/lib/python3.11/site-packages/trainer.py:9 fit"
+	const library, trainer = "/opt/lib/python3.11/site-packages/bert.py:350 forward",
+		"/opt/lib/python3.11/site-packages/trainer.py:9 fit"
 	for _, x := range []struct {
 		name   string
 		stacks [2][]string // of what is kept, of the rest of a step
 		want   string      // made > line < called from
 	}{
-		{"in a function of the loop's", [2][]string{{"a.py:12 encode", "a.py:18 <module>"}, {"a.py:17 <module>"}}, " > a.py:12 < a.py:18"},
-		{"in a library's module", [2][]string{{library, "a.py:12 encode", "a.py:18 <module>"}, {"a.py:17 <module>"}}, "bert.py:350 > a.py:12 < a.py:18"},
-		{"in a module of one's own", [2][]string{{"net.py:4 forward", "net.py:9 forward", "a.py:12 encode", "a.py:18 main", "a.py:40 <module>"}, {"a.py:17 main", "a.py:40 <module>"}}, "net.py:4 > a.py:12 < a.py:18"},
-		{"in a library, for a module of one's own", [2][]string{{library, "net.py:4 forward", "a.py:12 encode", "a.py:18 main", "a.py:40 <module>"}, {"a.py:17 main"}}, "net.py:4 > a.py:12 < a.py:18"},
+		{"in a function of the loop's", [2][]string{{"a.py:12 encode", "a.py:18 <module>"}, {"a.py:17 <module>"}},
+			" > a.py:12 < a.py:18"},
+		{"in a library's module", [2][]string{{library, "a.py:12 encode", "a.py:18 <module>"}, {"a.py:17 <module>"}},
+			"bert.py:350 > a.py:12 < a.py:18"},
+		{"in a module of one's own", [2][]string{{"net.py:4 forward", "net.py:9 forward", "a.py:12 encode", "a.py:18 main",
+			"a.py:40 <module>"}, {"a.py:17 main", "a.py:40 <module>"}}, "net.py:4 > a.py:12 < a.py:18"},
+		{"in a library, for a module of one's own", [2][]string{{library, "net.py:4 forward", "a.py:12 encode", "a.py:18 main",
+			"a.py:40 <module>"}, {"a.py:17 main"}}, "net.py:4 > a.py:12 < a.py:18"},
 		{"in the loop", [2][]string{{"a.py:12 main", "a.py:40 <module>"}, {"a.py:11 main", "a.py:40 <module>"}}, " > a.py:12 < "},
 		{"in the script", [2][]string{{"a.py:12 <module>"}, {"a.py:11 <module>"}}, " > a.py:12 < "},
-		{"in a comprehension", [2][]string{{"a.py:12 <dictcomp>", "a.py:12 remember", "a.py:18 <module>"}, {"a.py:11 <module>"}}, " > a.py:12 < a.py:18"},
-		{"in what a library calls", [2][]string{{"a.py:12 compute_loss", trainer, "a.py:18 main"}, {trainer, "a.py:18 main"}}, " > a.py:12 < "},
+		{"in a comprehension", [2][]string{{"a.py:12 <dictcomp>", "a.py:12 remember", "a.py:18 <module>"}, {"a.py:11 <module>"}},
+			" > a.py:12 < a.py:18"},
+		{"in what a library calls", [2][]string{{"a.py:12 compute_loss", trainer, "a.py:18 main"}, {trainer, "a.py:18 main"}},
+			" > a.py:12 < "},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			s := newStory(t, true)
-			s.alloc(Weights, 256*mib, "a.py:3 <module>")
+			s.alloc(meaning.Weights, 256*mib, "a.py:3 <module>")
 			s.loop(6, func(int) {
-				s.in(Data)
-				in := s.alloc(Inputs, mib, x.stacks[1]...)
-				s.in(Forward)
+				s.in(meaning.Data)
+				in := s.alloc(meaning.Inputs, mib, x.stacks[1]...)
+				s.in(meaning.Forward)
 				for range 3 {
-					s.free(s.alloc(Temporary, 32*mib, x.stacks[1]...))
+					s.free(s.alloc(meaning.Temporary, 32*mib, x.stacks[1]...))
 				}
-				s.alloc(Temporary, 4*mib, x.stacks[0]...)
+				s.alloc(meaning.Temporary, 4*mib, x.stacks[0]...)
 				s.free(in)
 			})
 			for _, l := range s.leaks() {
-				if l.Kind != GrowingList {
+				if l.Kind != leaks.GrowingList {
 					continue
 				}
 				word := func(file string, line int) string {
@@ -163,7 +172,8 @@ func TestLeadsToLeaks(t *testing.T) {
 					}
 					return fmt.Sprintf("%s:%d", path.Base(file), line)
 				}
-				if got := word(l.Made.File, l.Made.Line) + " > " + word(l.File, l.Line) + " < " + word(l.CalledFrom.File, l.CalledFrom.Line); got != x.want {
+				if got := word(l.Made.File, l.Made.Line) + " > " + word(l.File, l.Line) + " < " + word(l.CalledFrom.File,
+					l.CalledFrom.Line); got != x.want {
 					t.Errorf("%s, want %s", got, x.want)
 				}
 				return
@@ -177,23 +187,23 @@ func TestLeadsToLeaks(t *testing.T) {
 // lines, and before them another from a library's below the line that calls it.
 func TestMadeByMost(t *testing.T) {
 	s := newStory(t, true)
-	s.alloc(Weights, 256*mib, "a.py:3 <module>")
+	s.alloc(meaning.Weights, 256*mib, "a.py:3 <module>")
 	s.loop(6, func(int) {
-		s.in(Data)
-		in := s.alloc(Inputs, mib, "a.py:11 main", "a.py:40 <module>")
-		s.in(Forward)
+		s.in(meaning.Data)
+		in := s.alloc(meaning.Inputs, mib, "a.py:11 main", "a.py:40 <module>")
+		s.in(meaning.Forward)
 		for range 3 {
-			s.free(s.alloc(Temporary, 32*mib, "a.py:11 main", "a.py:40 <module>"))
+			s.free(s.alloc(meaning.Temporary, 32*mib, "a.py:11 main", "a.py:40 <module>"))
 		}
-		s.alloc(Temporary, 4*mib, linearFrame, callFrame, "net.py:7 forward", "a.py:12 main", "a.py:40 <module>")
+		s.alloc(meaning.Temporary, 4*mib, linearFrame, callFrame, "net.py:7 forward", "a.py:12 main", "a.py:40 <module>")
 		for range 2 {
-			s.alloc(Temporary, 4*mib, "net.py:4 forward", "net.py:7 forward", "a.py:12 main", "a.py:40 <module>")
+			s.alloc(meaning.Temporary, 4*mib, "net.py:4 forward", "net.py:7 forward", "a.py:12 main", "a.py:40 <module>")
 		}
 		s.free(in)
 	})
-	leaks := s.leaks()
-	if len(leaks) != 1 || path.Base(leaks[0].Made.File) != "net.py" || leaks[0].Made.Line != 4 {
-		t.Errorf("made in %+v, want net.py:4", leaks)
+	found := s.leaks()
+	if len(found) != 1 || path.Base(found[0].Made.File) != "net.py" || found[0].Made.Line != 4 {
+		t.Errorf("made in %+v, want net.py:4", found)
 	}
 }
 
@@ -211,50 +221,51 @@ func TestStepAtCapacity(t *testing.T) {
 	tr := newTrainer(s)
 	s.loop(5, func(int) {
 		tr.train()
-		s.in(OtherPhase)
-		s.alloc(Temporary, 8*mib, "log.py:7 remember")
+		s.in(meaning.OtherPhase)
+		s.alloc(meaning.Temporary, 8*mib, "log.py:7 remember")
 	})
-	c := s.classified()
+	c := s.result()
 	var peak int64
 	for _, st := range c.Steps {
 		peak = max(peak, st.PeakAllocated)
 	}
-	leaks := s.leaks()
+	found := s.leaks()
 	for _, x := range []struct {
 		free int64
 		want int
 	}{{0, 5}, {8*mib - 1, 5}, {8 * mib, 6}, {80 * mib, 15}} {
-		step, ok := leaks[0].StepAtCapacity(peak + x.free)
+		step, ok := found[0].StepAtCapacity(peak + x.free)
 		if !ok || step != x.want {
 			t.Errorf("with %d bytes left the capacity is hit in step %d (%v), want %d", x.free, step, ok, x.want)
 		}
 	}
-	if leaks[0].BytesPerStep != 8*mib || leaks[0].TotalBytes != 40*mib || leaks[0].Steps != 5 || len(leaks[0].Allocations) != 5 {
-		t.Errorf("leak is %+v", leaks[0])
+	if found[0].BytesPerStep != 8*mib || found[0].TotalBytes != 40*mib || found[0].Steps != 5 || len(found[0].Allocations) != 5 {
+		t.Errorf("leak is %+v", found[0])
 	}
 }
 
 // A step without events, or a single one, is no reason to fall over.
 func TestLeaksOfOddSteps(t *testing.T) {
-	for _, steps := range [][]Step{
+	for _, steps := range [][]meaning.Step{
 		nil, {{}}, {{}, {Number: 1}}, {{}, {Number: 1, FirstEvent: 1}, {Number: 2, FirstEvent: 2}},
-		{{Phases: []PhaseSpan{{Phase: Backward, FirstEvent: 0, LastEvent: 0}, {Phase: Forward, FirstEvent: 0, LastEvent: 0}, {Phase: Backward, FirstEvent: 0, LastEvent: 0}}}},
+		{{Phases: []meaning.PhaseSpan{{Phase: meaning.Backward, FirstEvent: 0, LastEvent: 0}, {Phase: meaning.Forward,
+			FirstEvent: 0, LastEvent: 0}, {Phase: meaning.Backward, FirstEvent: 0, LastEvent: 0}}}},
 	} {
 		s := newStory(t, true)
 		for range 4 {
-			s.free(s.alloc(Temporary, mib, "a.py:1 f"))
+			s.free(s.alloc(meaning.Temporary, mib, "a.py:1 f"))
 		}
-		c := s.classified()
+		c := s.result()
 		c.Steps = steps
-		if leaks := leaks.Find(c.Result, frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
-			t.Errorf("steps %v: %v", steps, leaks)
+		if found := leaks.Find(c, frames.New(c.Timeline.Snapshot)); len(found) > 0 {
+			t.Errorf("steps %v: %v", steps, found)
 		}
 	}
 	s := newStory(t, true)
-	c := s.classified()
-	c.Steps = []Step{{}, {}, {}}
-	if leaks := leaks.Find(c.Result, frames.New(c.Timeline.Snapshot)); len(leaks) > 0 {
-		t.Errorf("an empty recording leaks: %v", leaks)
+	c := s.result()
+	c.Steps = []meaning.Step{{}, {}, {}}
+	if found := leaks.Find(c, frames.New(c.Timeline.Snapshot)); len(found) > 0 {
+		t.Errorf("an empty recording leaks: %v", found)
 	}
 }
 
@@ -264,13 +275,13 @@ func BenchmarkLeaks(b *testing.B) {
 	tr := newTrainer(s)
 	s.loop(2000, func(int) {
 		tr.train()
-		s.in(OtherPhase)
-		s.alloc(Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
+		s.in(meaning.OtherPhase)
+		s.alloc(meaning.Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
 	})
-	c := s.classified()
+	c := s.result()
 	view := frames.New(c.Timeline.Snapshot)
 	for b.Loop() {
-		leaks.Find(c.Result, view)
+		leaks.Find(c, view)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(c.Timeline.Len()), "ns/allocation")
 }
