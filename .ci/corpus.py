@@ -31,18 +31,18 @@ TestLabelledFindings TestFoundRecordings TestWhoseCode
 NEW = set("""
 meta__maml_second_order
 """.split())
-
-
-def unseen(shared):
-    """Runs that nobody tunes on: only their worth for each rule is measured (internal/testing/worth)."""
-    listed = f"{shared}/corpus/labelled/new.tsv"
-    return {line.split("\t")[0] for line in open(listed)} if os.path.exists(listed) else set()
 JUDGING = {"classify", "diagnose"}
 
 # Of each of these, one recording has one address that replay misses: a ring and a late one by what was free before their first
 # event, which nothing tells, and one under expandable segments by what was joined between two failures (its peaks have no truth either).
 MISSED = {"growing_list__example_gradients", "growing_list__old_optimizers", "leak_oom__kept_exception_retry"}
 REPLAYING = {"replay", "timeline"}
+
+
+def unseen(shared):
+    """Runs that nobody tunes on: only their worth for each rule is measured (internal/testing/worth)."""
+    listed = f"{shared}/corpus/labelled/new.tsv"
+    return {line.split("\t")[0] for line in open(listed)} if os.path.exists(listed) else set()
 
 
 def prepare(shared, folder, without):
