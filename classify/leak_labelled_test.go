@@ -46,6 +46,20 @@ type fileLine struct {
 	line int
 }
 
+// planOf is what a run's author knows of its leaks, and the run's own lines on their stacks.
+func planOf(t *testing.T, r *labelledRun) (*plan, map[fileLine]bool) {
+	t.Helper()
+	p := &plan{}
+	var kept struct{ Retained []int }
+	if err := readJSON(filepath.Join(r.Dir, "run.json"), p); err != nil {
+		t.Fatal(err)
+	}
+	if err := readJSON(filepath.Join(r.Dir, "truth.json.gz"), &kept); err != nil {
+		t.Fatal(err)
+	}
+	return p, plantedSites(t, r, kept.Retained)
+}
+
 // plantedSites are the run's own lines on the stacks of what its bug keeps.
 func plantedSites(t *testing.T, r *labelledRun, retained []int) map[fileLine]bool {
 	scripts := map[string]bool{}
@@ -131,15 +145,7 @@ func TestLabelledLeaks(t *testing.T) {
 	type count struct{ planted, found, wrong int }
 	sums := map[string]*count{}
 	for _, r := range labelledRuns(t) {
-		p := &plan{}
-		var kept struct{ Retained []int }
-		if err := readJSON(filepath.Join(r.Dir, "run.json"), p); err != nil {
-			t.Fatal(err)
-		}
-		if err := readJSON(filepath.Join(r.Dir, "truth.json.gz"), &kept); err != nil {
-			t.Fatal(err)
-		}
-		sites := plantedSites(t, r, kept.Retained)
+		p, sites := planOf(t, r)
 		for _, name := range slices.Sorted(maps.Keys(r.Variants)) {
 			v := r.Variants[name]
 			if v.OK != nil && !*v.OK {

@@ -182,15 +182,7 @@ func samples(t *testing.T, f func(*sample)) {
 
 // samplesOf calls a function for the recordings of a run, and for parts of them.
 func samplesOf(t *testing.T, r *labelledRun, round int, f func(*sample)) {
-	p := &plan{}
-	var kept struct{ Retained []int }
-	if err := readJSON(filepath.Join(r.Dir, "run.json"), p); err != nil {
-		t.Fatal(err)
-	}
-	if err := readJSON(filepath.Join(r.Dir, "truth.json.gz"), &kept); err != nil {
-		t.Fatal(err)
-	}
-	sites := plantedSites(t, r, kept.Retained)
+	p, sites := planOf(t, r)
 	for _, name := range slices.Sorted(maps.Keys(r.Variants)) {
 		v := r.Variants[name]
 		if v.OK != nil && !*v.OK {
@@ -342,8 +334,8 @@ type hits struct {
 }
 
 type judgedSum struct {
-	Peak, Life, Sure, Steps float64
-	Leaks                   int
+	Peak, Life, Sure float64
+	Leaks            int
 }
 
 // sum adds the figures of a sample.
@@ -355,7 +347,7 @@ func (p prices) sum(s *sample, j judged) {
 			p.Base[k] = &judgedSum{}
 		}
 		x := p.Base[k]
-		x.Peak, x.Life, x.Sure, x.Steps, x.Leaks = x.Peak+j.Peak, x.Life+j.Life, x.Sure+j.SureWrong, x.Steps+j.Steps, x.Leaks+j.leaks
+		x.Peak, x.Life, x.Sure, x.Leaks = x.Peak+j.Peak, x.Life+j.Life, x.Sure+j.SureWrong, x.Leaks+j.leaks
 	}
 }
 

@@ -33,10 +33,9 @@ type Program struct {
 	Packed        map[timeline.AllocationID]bool // flat buffers of weights
 	// layers of a pass that failed keep one block each, without stacks: what checkpointing does
 	Checkpoints bool
-	Sharing     []bool // by event: within a range that FSDP names
-	Last        int    // number of events
-	Stop        int    // that of the last allocation, and one
-	ended       bool   // after it the program lets go of what it began with: it is over, and nothing of that was short-lived
+	Last        int  // number of events
+	Stop        int  // that of the last allocation, and one
+	ended       bool // after it the program lets go of what it began with: it is over, and nothing of that was short-lived
 }
 
 // newProgram is what is known of a program before any signal was asked.

@@ -226,7 +226,7 @@ func (a rootGradients) cutShort(roots []root) []root {
 }
 
 // gradual keeps those during which the freeing goes on between allocations: an output that holds a graph until the next one
-// is there frees it in one go.
+// is there frees it at once.
 //
 //worth:off roots
 func (a rootGradients) gradual(roots []root) []root {

@@ -89,7 +89,7 @@ type kind struct {
 	count int
 }
 
-// isPool is true of the last blocks that setup leaves, in one go and of a size of their own,
+// isPool is true of the last blocks that setup leaves, at once and of a size of their own,
 // with one or two for each layer.
 //
 //worth:off false
@@ -106,7 +106,7 @@ func (f *whole) isPool(r *rows.Row) bool {
 }
 
 // isCache is true of rows that are there for passes: with one or two blocks for each layer,
-// which the program makes in one go or its layers two by two; or, beside a cache that grows,
+// which the program makes at once or its layers two by two; or, beside a cache that grows,
 // with as many as that has or half as many, which layers keep of an encoder's result or of a
 // prefix that requests share.
 //

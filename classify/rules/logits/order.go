@@ -29,23 +29,21 @@ func lossSizeByOrder(a *look, p rules.Pass) int64 {
 		}
 	}
 	const large = 1 << 16 // bytes
-	dominates := func(rest int64) bool {
-		return top >= 2*rest && top >= large || around >= 2 && top*2 >= rest*3
-	}
+	dominates := top >= 2*rest && top >= large || around >= 2 && top*2 >= rest*3
 	if p.Backward == nil {
 		const far = 8 // where an error has cut the pass, its end isn't the model's
 		layers := around > 4 && around*3 > len(tail)*2
 		if a.Trains && a.WeightSize[top] > 0 && a.UntrainedAt(p.First) == nil { // what follows the last backward pass
 			return 0
 		}
-		if dominates(rest) && !layers && (top >= far*rest || !a.FailedBetween(p.First, p.End)) {
+		if dominates && !layers && (top >= far*rest || !a.FailedBetween(p.First, p.End)) {
 			return top
 		}
 		return 0
 	}
 	const picked = 64 // tokens' own logits are so much less than those of all words
 	least := int64(0)
-	largest := dominates(rest)
+	largest := dominates
 	if a.Recorded.Allocs { // a loss that isn't torch's own
 		largest = top >= large && !layered(a, p, top) && ownLoss(a, p, top, top/picked)
 		if largest {

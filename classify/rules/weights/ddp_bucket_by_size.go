@@ -22,7 +22,7 @@ recording without stacks: one of DDP's buckets.`,
 	},
 }
 
-// findBuckets finds DDP's buckets: what stays of what is made in one go after the first
+// findBuckets finds DDP's buckets: what stays of what is made at once after the first
 // backward pass, where its sum is that of all gradients. They are made anew once.
 func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
 	single := older.Gradients.Of(a).GradientSize
