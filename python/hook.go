@@ -67,3 +67,30 @@ func WriteHook(folder string) error {
 	}
 	return nil
 }
+
+// Visit is what a running program is made to run, with six texts in it: the package's name, its folder, the run's
+// directory, the options, what to do, and the file for the answer. What it imports is gone again behind it.
+const Visit = `def _visit(name, place, folder, options, what, answer):
+    import importlib.util, os, sys
+    try:
+        package = sys.modules.get(name)
+        if package is None:
+            spec = importlib.util.spec_from_file_location(
+                name, os.path.join(place, "__init__.py"), submodule_search_locations=[place])
+            package = importlib.util.module_from_spec(spec)
+            sys.modules[name] = package
+            before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+            try:
+                spec.loader.exec_module(package)
+                importlib.import_module(name + ".attached")
+            finally:
+                sys.dont_write_bytecode = before
+        sys.modules[name + ".attached"].visit(package, folder, options, what, answer)
+    except BaseException as e:
+        with open(answer + ".tmp", "w") as f:
+            f.write('{"done": false, "why": "the recorder does not start: %%s"}' %% type(e).__name__)
+        os.replace(answer + ".tmp", answer)
+
+
+_visit(%s, %s, %s, %s, %s, %s)
+`

@@ -97,7 +97,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.AddCommand(newAnalyze(), newDiff(), newExport(), newRecord(), newRun(), newVersion())
+	root.AddCommand(newAnalyze(), newAttach(), newDiff(), newExport(), newRecord(), newRun(), newVersion())
 	root.AddCommand(newBudget())
 	root.AddCommand(newWhatif())
 	root.AddCommand(newBatch(), newRuns(), newMerge())

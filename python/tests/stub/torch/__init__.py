@@ -108,6 +108,9 @@ class _C:
     def _cuda_attach_out_of_memory_observer(observer):
         cuda._device.observers.append(observer)
 
+    @staticmethod
+    def _cuda_isHistoryEnabled():
+        return cuda._device.recording
 
     @staticmethod
     def _cuda_memorySnapshot(what):
