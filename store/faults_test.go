@@ -98,6 +98,110 @@ func TestChangedWhileRead(t *testing.T) {
 	}
 }
 
+// TestSpoiltBytes are noticed: those that came, by the digest that the store tells, and those that arrived there, by the
+// one that goes with them.
+func TestSpoiltBytes(t *testing.T) {
+	data := bytes.Repeat([]byte("0123456789"), 60_000)
+	var flip func(n int64) int // of the n-th request for an object's bytes, the place of the one that changes; -1: none
+	tag := ""
+	var n atomic.Int64
+	spoil := func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if r.Method == http.MethodPut {
+			body, _ := io.ReadAll(r.Body)
+			if at := flip(n.Add(1)); at >= 0 {
+				body[at] ^= 1
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		next.ServeHTTP(answer, r)
+		for k, v := range answer.Header() {
+			w.Header()[k] = v
+		}
+		body := answer.Body.Bytes()
+		if r.URL.Query().Get("list-type") == "" {
+			if tag != "" {
+				w.Header().Set("ETag", tag)
+			}
+			if at := flip(n.Add(1)); at >= 0 && at < len(body) {
+				body[at] ^= 1
+			}
+		}
+		w.WriteHeader(answer.Code)
+		w.Write(body)
+	}
+	never := func(int64) int { return -1 }
+	for name, c := range map[string]struct {
+		flip func(n int64) int
+		tag  string
+		want string
+	}{
+		"none":                                 {never, "", ""},
+		"in the first window":                  {func(n int64) int { return map[int64]int{1: 7}[n] - 1 }, "", "other bytes came"},
+		"in the rest":                          {func(n int64) int { return map[int64]int{2: 7}[n] - 1 }, "", "other bytes came"},
+		"in each request":                      {func(int64) int { return 3 }, "", "other bytes came"},
+		"none, of a store whose tags are none": {never, `"00000000000000000000000000000000"`, ""},
+		"once, of a store whose tags are none": {func(n int64) int { return map[int64]int{2: 7}[n] - 1 }, `"00000000000000000000000000000000"`, "other bytes came"},
+		"of an object that was put together":   {func(int64) int { return 3 }, `"00000000000000000000000000000000-2"`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := fakes3.Start(t)
+			s.Put(t, "a.pickle", data)
+			n.Store(0)
+			flip, tag, s.Before = c.flip, c.tag, spoil
+			r, err := open(t, "s3://team").Read(context.Background(), "a.pickle")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.ReadAll(r)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), "s3://team/a.pickle: "+c.want) {
+				t.Errorf("error is %v; want %q", err, c.want)
+			}
+		})
+	}
+	t.Run("each time the same, where digests were right", func(t *testing.T) {
+		s := fakes3.Start(t)
+		s.Put(t, "a.pickle", data)
+		s.Put(t, "b.pickle", data)
+		flip, tag = never, ""
+		s.Before = spoil
+		place := open(t, "s3://team")
+		read(t, place, "a.pickle")
+		flip = func(int64) int { return 3 }
+		r, err := place.Read(context.Background(), "b.pickle")
+		if err == nil {
+			_, err = io.ReadAll(r)
+		}
+		if err == nil || !strings.Contains(err.Error(), "other bytes came") {
+			t.Errorf("error is %v", err)
+		}
+	})
+	t.Run("sent once", func(t *testing.T) {
+		s := fakes3.Start(t)
+		n.Store(0)
+		flip, s.Before = func(n int64) int { return map[int64]int{1: 7}[n] - 1 }, spoil
+		place := open(t, "s3://team")
+		if err := write(place, "out", string(data)); err != nil {
+			t.Fatal(err)
+		}
+		flip = never
+		if read(t, place, "out") != string(data) {
+			t.Error("what lies there isn't what was written")
+		}
+	})
+	t.Run("sent each time", func(t *testing.T) {
+		s := fakes3.Start(t)
+		t.Setenv("AWS_MAX_ATTEMPTS", "2")
+		flip, s.Before = func(int64) int { return 0 }, spoil
+		err := write(open(t, "s3://team"), "out", string(data))
+		if err == nil || !strings.Contains(err.Error(), "s3://team/out: other bytes arrived there") {
+			t.Errorf("error is %v", err)
+		}
+	})
+}
+
 // TestSeek reads a part and the whole again.
 func TestSeek(t *testing.T) {
 	for _, place := range places(t, t.TempDir()) {

@@ -104,7 +104,7 @@ func contentFrom(file *os.File, offset int64) (*content, error) {
 		file.Close()
 		return nil, err
 	}
-	return &content{file, info.Size(), version(info)}, nil
+	return &content{ReadCloser: file, size: info.Size(), version: version(info)}, nil
 }
 
 // unfinished is in the names of files that are being written.

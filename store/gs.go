@@ -101,7 +101,7 @@ func (o *gsObjects) open(ctx context.Context, name string, offset, length int64)
 	if err != nil {
 		return nil, told(err)
 	}
-	return &content{r, r.Size(), r.ModTime().String()}, nil
+	return &content{ReadCloser: r, size: r.Size(), version: r.ModTime().String()}, nil
 }
 
 // gsUpload is an object that appears when it is completed, and doesn't when its

@@ -32,6 +32,7 @@ type Reader struct {
 	jumped  bool  // to offset; at the beginning, too
 	failed  int   // attempts since there was some progress
 	passed  int64 // bytes since the last of them
+	check   *check
 }
 
 // Read reads on.
@@ -46,6 +47,11 @@ func (r *Reader) Read(b []byte) (int, error) {
 			}
 		}
 		n, err := r.content.Read(b)
+		if r.check.saw(b[:n], r.offset) {
+			if err := r.check.differs(r.ctx, r.place, r.name); err != nil {
+				return 0, r.place.fail(r.name, err)
+			}
+		}
 		r.offset += int64(n)
 		if r.passed += int64(n); r.passed >= progress {
 			r.failed = 0

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -26,6 +27,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 // s3Objects are those of a bucket whose names begin with a prefix.
@@ -33,7 +35,8 @@ type s3Objects struct {
 	client  *s3.Client
 	uploads *transfermanager.Client
 	bucket  string
-	prefix  string // "" or with a slash at its end
+	prefix  string       // "" or with a slash at its end
+	digests *atomic.Bool // a tag was the digest of what was read
 	patience
 }
 
@@ -96,15 +99,16 @@ func openS3(ctx context.Context, bucket string, params url.Values) (backend, err
 		}
 		if o.BaseEndpoint != nil {
 			// Stores of others: buckets are seldom hosts, and checksums beyond
-			// the protocol's first version are often refused.
+			// the protocol's first version, which has MD5, are often refused.
 			o.UsePathStyle = flags["use_path_style"]
+			o.APIOptions = append(o.APIOptions, smithyhttp.AddContentChecksumMiddleware)
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		}
 		checksums = o.RequestChecksumCalculation
 	})
 	uploads := transfermanager.New(client, func(o *transfermanager.Options) { o.RequestChecksumCalculation = checksums })
-	return &s3Objects{client: client, uploads: uploads, bucket: bucket, patience: silence}, nil
+	return &s3Objects{client: client, uploads: uploads, bucket: bucket, digests: new(atomic.Bool), patience: silence}, nil
 }
 
 // rounds is how often a store that is silent is asked.
@@ -127,10 +131,11 @@ func (r *retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 
 func waiting(attempt int, _ error) (time.Duration, error) { return backoff(attempt), nil }
 
-// spoilt tells answers that did not come whole.
+// spoilt tells answers that did not come whole, and uploads that didn't arrive as they were sent.
 func spoilt(err error) aws.Ternary {
 	var unreadable *smithy.DeserializationError
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &unreadable) {
+	var api smithy.APIError
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &unreadable) || errors.As(err, &api) && api.ErrorCode() == "BadDigest" {
 		return aws.TrueTernary
 	}
 	return aws.UnknownTernary
@@ -227,7 +232,15 @@ func (o *s3Objects) open(ctx context.Context, name string, offset, length int64)
 			return nil, fmt.Errorf("the range %q isn't one", aws.ToString(out.ContentRange))
 		}
 	}
-	return &content{out.Body, size, aws.ToTime(out.LastModified).String()}, nil
+	return &content{out.Body, size, aws.ToTime(out.LastModified).String(), plainDigest(out), o.digests}, nil
+}
+
+// plainDigest is the digest of an object's bytes, nil where its tag is of what they are encrypted to.
+func plainDigest(out *s3.GetObjectOutput) []byte {
+	if e := out.ServerSideEncryption; e != "" && e != types.ServerSideEncryptionAes256 || out.SSECustomerAlgorithm != nil {
+		return nil
+	}
+	return digest(aws.ToString(out.ETag))
 }
 
 // upload is an object that appears when it is completed, and doesn't when its
@@ -302,6 +315,7 @@ var apiCauses = map[string][2]string{
 	"InvalidAccessKeyId":           {"the access key is not known there", ""},
 	"SignatureDoesNotMatch":        {"the secret key does not fit the access key", ""},
 	"ExpiredToken":                 {"the credentials have expired", ""},
+	"BadDigest":                    {"other bytes arrived there than were sent, each time", ""},
 	"PermanentRedirect":            {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
 	"AuthorizationHeaderMalformed": {"the bucket is in another region", "Add ?region=NAME to the URL, or set AWS_REGION."},
 }

@@ -22,6 +22,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -62,8 +63,10 @@ type sink interface {
 // content is a part of an object.
 type content struct {
 	io.ReadCloser
-	size    int64  // bytes of the whole object
-	version string // of the object, to tell whether another has taken its place
+	size    int64        // bytes of the whole object
+	version string       // of the object, to tell whether another has taken its place
+	md5     []byte       // of the whole object, as the store tells it; nil where it tells none
+	meet    *atomic.Bool // whether such a digest of the store was right once
 }
 
 // Open names a place; whether anything is there shows when it is read. It is
@@ -244,7 +247,7 @@ func (p *Place) Read(ctx context.Context, name string) (*Reader, error) {
 	if err := r.reopen(); err != nil {
 		return nil, err
 	}
-	r.Size, r.version = r.content.size, r.content.version
+	r.Size, r.version, r.check = r.content.size, r.content.version, newCheck(r.content)
 	return r, nil
 }
 

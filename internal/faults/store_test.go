@@ -64,6 +64,19 @@ func every(n int, spoil handler) handler {
 	}
 }
 
+// changed has another byte in the middle, each time.
+func changed(w http.ResponseWriter, r *http.Request, store http.Handler) {
+	answer := httptest.NewRecorder()
+	store.ServeHTTP(answer, r)
+	maps.Copy(w.Header(), answer.Header())
+	w.WriteHeader(answer.Code)
+	body := answer.Body.Bytes()
+	if len(body) > 0 {
+		body[len(body)/2] ^= 1
+	}
+	w.Write(body)
+}
+
 // only spoils the reading of some objects.
 func only(part string, spoil handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, store http.Handler) {
@@ -164,6 +177,8 @@ func TestLastingFaultsOfAStore(t *testing.T) {
 		"recording's content ends":     lateOnly("run0/snapshot", 1, torn),
 		"recording may not be read":    only("run0/snapshot", status(403)),
 		"recording not there any more": lateOnly("run0/snapshot", 1, status(404)),
+		"recording's bytes change":     lateOnly("run0/snapshot", 1, changed),
+		"log's bytes change":           lateOnly("run0/log", 0, changed),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.Before = before
