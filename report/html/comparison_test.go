@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/diff"
+	"github.com/vramscope/vramscope/internal/testing/thorough"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/view"
@@ -32,6 +33,7 @@ func comparison(t *testing.T, b *tab, before, after *report.Document, names [2]s
 // TestComparisonPage compares a program that makes its optimizer anew, once letting go of the
 // old one and once keeping it, after all of its lines have moved.
 func TestComparisonPage(t *testing.T) {
+	thorough.Only(t)
 	b := newTab(t, 1200, 900)
 	before := recording(t, "../scenarios/optimizer_again_ok__python.pickle.gz")
 	after := recording(t, "../scenarios/optimizer_again__python.pickle.gz")

@@ -9,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/internal/testing/thorough"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -30,6 +31,7 @@ func (b *tab) press(selector string) {
 // TestOneCursor moves the moment in each way that there is; all parts must follow,
 // and the link must lead back.
 func TestOneCursor(t *testing.T) {
+	thorough.Only(t)
 	doc := recording(t, "growing_list__step_cache/snapshot_all.pickle.gz")
 	d := &doc.Devices[0]
 	b := newTab(t, 1440, 900)
@@ -166,6 +168,7 @@ func TestMapShowsTheHoles(t *testing.T) {
 
 // TestSearchMarks searches, and looks at what is dimmed, and at counts.
 func TestSearchMarks(t *testing.T) {
+	thorough.Only(t)
 	doc := recording(t, "qwen_vocab_oom__05b/snapshot_all.pickle.gz")
 	p := doc.Devices[0].Pictures
 	b := newTab(t, 1440, 900)
@@ -218,6 +221,7 @@ func hasLine(p *report.Pictures, band int, file string, line int) bool {
 
 // TestFlameAddsUp looks at the flame graph of a moment and of a range.
 func TestFlameAddsUp(t *testing.T) {
+	thorough.Only(t)
 	doc := recording(t, "growing_list__step_cache/snapshot_all.pickle.gz")
 	p := doc.Devices[0].Pictures
 	b := newTab(t, 1440, 900)
@@ -255,6 +259,7 @@ func TestFlameAddsUp(t *testing.T) {
 
 // TestSegmentsOverTime compares the height of the bands with what was reserved.
 func TestSegmentsOverTime(t *testing.T) {
+	thorough.Only(t)
 	doc := recording(t, "frag_oom__pairwise_docs/snapshot_expandable.pickle.gz")
 	b := newTab(t, 1440, 900)
 	b.open(saved(t, written(t, doc)))

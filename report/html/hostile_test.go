@@ -12,6 +12,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/internal/testing/thorough"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
 )
@@ -65,6 +66,7 @@ func (b *tab) ran() int { return eval[int](b, "window.ran || 0") }
 
 // TestHostileNamesNeverRun opens such a page and does all that shows names.
 func TestHostileNamesNeverRun(t *testing.T) {
+	thorough.Only(t)
 	doc := hostile(t)
 	p := doc.Devices[0].Pictures
 	b := newTab(t, 1440, 1000)

@@ -14,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/vramscope/vramscope/internal/testing/recorder"
+	"github.com/vramscope/vramscope/internal/testing/thorough"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
@@ -199,6 +200,7 @@ func aliveAt(p *report.Pictures, event int, category int) (bytes int64) {
 }
 
 func TestTableFollows(t *testing.T) {
+	thorough.Only(t)
 	doc := recording(t, "growing_list__step_cache/snapshot_all.pickle.gz")
 	d := &doc.Devices[0]
 	p := d.Pictures
@@ -321,6 +323,7 @@ func TestTableWithoutEverything(t *testing.T) {
 }
 
 func TestKeyboardAndLinks(t *testing.T) {
+	thorough.Only(t)
 	doc := recording(t, "device_map__two_gpus/snapshot_named.pickle.gz")
 	b := newTab(t, 1440, 900)
 	url := saved(t, written(t, doc))

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/testing/thorough"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/view"
@@ -17,6 +18,7 @@ import (
 // TestServedPage opens a page whose columns a server has, goes to another one, and drops a
 // file on it: one with a name that would be markup.
 func TestServedPage(t *testing.T) {
+	thorough.Only(t)
 	b := newTab(t, 1200, 900)
 	large := synthetic(300_000)
 	page := func(_ context.Context, input, folder string, uploaded bool) error {

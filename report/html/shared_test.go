@@ -9,12 +9,14 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/vramscope/vramscope/internal/testing/thorough"
 	"github.com/vramscope/vramscope/report/html"
 )
 
 // TestShared opens a page that takes its script from the folder above: as it should
 // be, without that file, and with a name that would run if the policy let it.
 func TestShared(t *testing.T) {
+	thorough.Only(t)
 	var page bytes.Buffer
 	shares, err := html.Beside(&page, sample(), "..")
 	if err != nil || !shares {
