@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vramscope/vramscope/batch"
-	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/store"
@@ -88,7 +88,7 @@ func (f *flags) task(args []string) (*task, error) {
 		t.Options.Notes = append(t.Options.Notes, report.Note{Key: key, Value: value})
 	}
 	if f.gpu != "" {
-		gpu, err := budget.FindGPU(f.gpu)
+		gpu, err := gpus.Find(f.gpu)
 		if err != nil {
 			return nil, fmt.Errorf("--gpu: %w", err)
 		}

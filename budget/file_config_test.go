@@ -3,6 +3,8 @@ package budget
 import (
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // TestPythonJSON: Python writes floats that JSON has no words for, and editors marks
@@ -43,12 +45,12 @@ func TestFewestGPUs(t *testing.T) {
 	}
 	for _, s := range []Setting{{FSDP: "full"}, {Zero: 3}, {}} {
 		for bytes, most := range map[int64]int64{24 << 30: 8, 400 << 30: 1} {
-			n, _, err := Solve(c, s, "gpus", GPU{Name: "test", Capacity: bytes})
+			n, _, err := Solve(c, s, "gpus", gpus.GPU{Name: "test", Capacity: bytes})
 			if err != nil || n < 1 || n > most || most > 1 && n == 1 {
 				t.Errorf("%+v on %d GiB: %d GPUs, %v", s, bytes>>30, n, err)
 			}
 		}
-		if n, _, err := Solve(c, s, "gpus", GPU{Name: "test", Capacity: 1 << 20}); err != nil || n != 0 {
+		if n, _, err := Solve(c, s, "gpus", gpus.GPU{Name: "test", Capacity: 1 << 20}); err != nil || n != 0 {
 			t.Errorf("%+v on 1 MiB: %d GPUs, %v", s, n, err)
 		}
 	}

@@ -4,11 +4,13 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // A learned table of positions ends every sequence; what is worked out goes on.
 func TestLearnedPositions(t *testing.T) {
-	g := GPU{Name: "80GB", Capacity: 80 << 30, Context: 500 << 20}
+	g := gpus.GPU{Name: "80GB", Capacity: 80 << 30, Context: 500 << 20}
 	for _, tt := range []struct {
 		kind   string
 		fields map[string]any
@@ -51,7 +53,7 @@ func TestLearnedPositions(t *testing.T) {
 			if n, _, err := Solve(c, s, "seq", g); err != nil || n != tt.want {
 				t.Errorf("%s: the longest sequence is %d, want %d (%v)", tt.kind, n, tt.want, err)
 			}
-			fits, err := Fits(c, s, []GPU{g})
+			fits, err := Fits(c, s, []gpus.GPU{g})
 			if err != nil || fits[0].HasSequence && fits[0].MaxSequence != tt.want {
 				t.Errorf("%s: %+v, %v", tt.kind, fits, err)
 			}

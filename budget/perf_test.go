@@ -1,6 +1,10 @@
 package budget
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/vramscope/vramscope/gpus"
+)
 
 func BenchmarkCompute(b *testing.B) {
 	for _, m := range []struct {
@@ -23,7 +27,7 @@ func BenchmarkCompute(b *testing.B) {
 		})
 		b.Run(m.name+"/fits", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Fits(c, Setting{Batch: 1, Sequence: 4096}, GPUs()); err != nil {
+				if _, err := Fits(c, Setting{Batch: 1, Sequence: 4096}, gpus.All()); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -33,7 +37,7 @@ func BenchmarkCompute(b *testing.B) {
 		if m.name == "405B" {
 			b.Run(m.name+"/stages", func(b *testing.B) {
 				for b.Loop() {
-					if _, err := Fits(c, stages, GPUs()[10:14]); err != nil {
+					if _, err := Fits(c, stages, gpus.All()[10:14]); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -3,10 +3,9 @@ package budget
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/gpus"
 )
 
 const (
@@ -14,97 +13,19 @@ const (
 	gib = 1 << 30
 )
 
-// GPU is a device and what of it can be used.
-type GPU struct {
-	Name     string
-	Capacity int64 // bytes that PyTorch sees as the total
-	Context  int64 // what the CUDA context takes of it
-	Hopper   bool  // sm90 or newer: larger workspaces
-}
-
-// gpus is the table of devices: the total capacity that out-of-memory
-// messages print, which is less than nvidia-smi's, which is not the name's.
-var gpus = []GPU{
-	{"T4 16GB", gibs(14.56), 307 * mib, false},
-	{"V100 16GB", gibs(15.77), 307 * mib, false},
-	{"V100 32GB", gibs(31.73), 307 * mib, false},
-	{"RTX 4070 12GB", gibs(11.57), 460 * mib, false},
-	{"RTX 3090 24GB", gibs(23.60), 307 * mib, false},
-	{"RTX 4090 24GB", gibs(23.52), 460 * mib, false},
-	{"RTX 5090 32GB", gibs(31.36), 614 * mib, true},
-	{"A10 24GB", gibs(22.03), 307 * mib, false},
-	{"L4 24GB", gibs(22.03), 460 * mib, false},
-	{"L40S 48GB", gibs(44.34), 460 * mib, false},
-	{"RTX 6000 Ada 48GB", 50865307648, 460 * mib, false},
-	{"A100 40GB", gibs(39.39), 460 * mib, false},
-	{"A100 80GB", gibs(79.14), 460 * mib, false},
-	{"H100 80GB", gibs(79.10), 614 * mib, true},
-	{"H200 141GB", gibs(139.72), 614 * mib, true},
-	{"B200 192GB", gibs(178.35), 614 * mib, true},
-	{"MI300X 192GB", gibs(191.69), 614 * mib, true},
-}
-
-func gibs(f float64) int64 { return int64(f * gib) }
-
-// GPUs is the table of known devices.
-func GPUs() []GPU { return append([]GPU(nil), gpus...) }
-
-// FindGPU reads a device's name ("H100 80GB", "a100-40", "4090") or a size ("80GiB").
-func FindGPU(s string) (GPU, error) {
-	if n, err := units.Parse(s); err == nil && n >= mib { // 4090 is no size
-		return GPU{Name: s, Capacity: n, Context: 614 * mib, Hopper: true}, nil
-	}
-	want := squeeze(s)
-	var hits []GPU
-	for _, g := range gpus {
-		name := squeeze(g.Name)
-		if name == want || name == want+"gb" {
-			return g, nil
-		}
-		if want != "" && strings.Contains(name, want) {
-			hits = append(hits, g)
-		}
-	}
-	switch {
-	case len(hits) == 1:
-		return hits[0], nil
-	case len(hits) > 1:
-		var names []string
-		for _, g := range hits {
-			names = append(names, strconv.Quote(g.Name))
-		}
-		return GPU{}, fmt.Errorf("%q could be %s: give the whole name", short(s), strings.Join(names, " or "))
-	}
-	var names []string
-	for _, g := range gpus {
-		names = append(names, g.Name)
-	}
-	return GPU{}, fmt.Errorf("%q is neither a size like 80GiB nor one of: %s", short(s), strings.Join(names, ", "))
-}
-
-func squeeze(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return -1
-	}, strings.ToLower(strings.TrimPrefix(strings.ToLower(s), "nvidia")))
-}
-
 // device is the GPU a setting is for; an H100 when none is named.
-func (p *plan) device() GPU {
+func (p *plan) device() gpus.GPU {
 	if p.GPU != "" {
-		if g, err := FindGPU(p.GPU); err == nil {
+		if g, err := gpus.Find(p.GPU); err == nil {
 			return g
 		}
 	}
-	g, _ := FindGPU("H100 80GB")
-	return g
+	return gpus.Usual()
 }
 
 // workspaces are those of a plain product and of one with a bias epilogue.
 func (p *plan) workspaces() (int64, int64) {
-	if p.device().Hopper {
+	if d := p.device(); d.LargeWorkspaces() {
 		return 32 * mib, 1 * mib
 	}
 	return 8519680, 1 * mib

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/gpus"
 )
 
 var (
@@ -270,7 +272,7 @@ func TestSolveForDividedModels(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := tt.s
 			s.Sequence = 64
-			g := GPU{Name: "test", Capacity: tt.gib * gib}
+			g := gpus.GPU{Name: "test", Capacity: tt.gib * gib}
 			n, with, err := Solve(configOf(t, mixtral8x7B), s, "gpus", g)
 			if err != nil || n%tt.multiple != 0 || n != tt.wantRanks || with.GPUs != n {
 				t.Fatalf("%d GPUs (%+v), %v; want %d", n, with, err, tt.wantRanks)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // Plan is a setting that fits, and what it costs in time.
@@ -100,7 +102,7 @@ func (s Setting) has() bool {
 // Plans are the five best settings of a training that fit a device: precision, sharding,
 // checkpointing and micro-batch are searched, everything else is as the setting says. Where
 // none fits, least is the one that takes the least.
-func Plans(c *Config, s Setting, g GPU, precisions []string) (best []Plan, least *Plan, err error) {
+func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, least *Plan, err error) {
 	full, err := c.complete(s)
 	if err != nil {
 		return nil, nil, err
@@ -149,7 +151,7 @@ func worth(plans, before []Plan, other bool) []Plan {
 // search is one for plans.
 type search struct {
 	c     *Config
-	g     GPU
+	g     gpus.GPU
 	least *Plan
 	way   string
 }
@@ -268,7 +270,7 @@ func byCost(ps []Plan) []Plan {
 
 // confirmed are the best of some plans, each worked out for itself: where the allocator
 // cannot meet its requests after all, with a smaller micro-batch.
-func confirmed(c *Config, ps []Plan, g GPU) []Plan {
+func confirmed(c *Config, ps []Plan, g gpus.GPU) []Plan {
 	var good []Plan
 	for _, p := range ps {
 		if len(good) == plansShown {

@@ -3,27 +3,29 @@ package budget
 import (
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // Every plan fits, the best of each way is first, and a model too large to train in full is
 // given the lightest way that fits. Among them are what guides to memory promise.
 func TestPlans(t *testing.T) {
-	h100 := GPU{Name: "H100", Capacity: 79 * gib, Context: 614 * mib}
+	h100 := gpus.GPU{Name: "H100", Capacity: 79 * gib, Context: 614 * mib}
 	for _, tt := range []struct {
 		name string
 		c    map[string]any
 		s    Setting
-		g    GPU
+		g    gpus.GPU
 		want string // in the best plan's flags
 		n    int    // of plans
 	}{
-		{"7B on 24 GB", with(llama8B, "vocab_size", 32000.0), Setting{Optimizer: "adamw-fused"}, GPU{Name: "24", Capacity: 23 * gib, Context: 460 * mib}, "--offload optimizer --optimizer-in-backward", 4},
+		{"7B on 24 GB", with(llama8B, "vocab_size", 32000.0), Setting{Optimizer: "adamw-fused"}, gpus.GPU{Name: "24", Capacity: 23 * gib, Context: 460 * mib}, "--offload optimizer --optimizer-in-backward", 4},
 		{"8B on 8", llama8B, Setting{Optimizer: "adamw-fused", GPUs: 8, Sequence: 4096}, h100, "--fsdp full", 5},
 		{"70B on 8", llama70B, Setting{Optimizer: "adamw-fused", GPUs: 8, Sequence: 4096}, h100, "--tp", 5},
 		{"405B on 128", llama405B, Setting{Optimizer: "adamw-fused", GPUs: 128, Sequence: 8192, Framework: "megatron"}, h100, "--fsdp full --tp 8 --sequence-parallel --optimizer adamw-fused --checkpointing full --master-weights", 1},
 		{"8B on one", llama8B, Setting{Sequence: 512}, h100, "--precision bf16 --batch 2", 5},
-		{"1.5B on 12 GB", qwen15B, Setting{Sequence: 1024}, GPU{Name: "12", Capacity: 12282 * mib, Context: 300 * mib}, "--optimizer adamw-8bit", 5},
-		{"32B on two of 24 GB", qwen32B, Setting{Sequence: 2048, GPUs: 2, LoRA: 16}, GPU{Name: "24", Capacity: 24080 * mib, Context: 460 * mib}, "--precision int4 --batch 1 --seq 2048 --gpus 2 --fsdp full --checkpointing full --loss fused", 1},
+		{"1.5B on 12 GB", qwen15B, Setting{Sequence: 1024}, gpus.GPU{Name: "12", Capacity: 12282 * mib, Context: 300 * mib}, "--optimizer adamw-8bit", 5},
+		{"32B on two of 24 GB", qwen32B, Setting{Sequence: 2048, GPUs: 2, LoRA: 16}, gpus.GPU{Name: "24", Capacity: 24080 * mib, Context: 460 * mib}, "--precision int4 --batch 1 --seq 2048 --gpus 2 --fsdp full --checkpointing full --loss fused", 1},
 		{"adapters that are asked for", llama8B, Setting{Sequence: 1024, LoRA: 64, Adapter: "dora"}, h100, "--lora 64 --adapter dora", 5},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -54,7 +56,7 @@ func TestPlans(t *testing.T) {
 // Plans are distinct: no framework gets what it hasn't, none takes twice the time of another of its way, and a later
 // way is there for what it saves.
 func TestPlanWays(t *testing.T) {
-	h100 := GPU{Name: "H100", Capacity: 79 * gib, Context: 614 * mib}
+	h100 := gpus.GPU{Name: "H100", Capacity: 79 * gib, Context: 614 * mib}
 	for _, framework := range []string{"", "torchtitan", "torchtune", "megatron"} {
 		ps, _, err := Plans(configOf(t, llama70B), Setting{GPUs: 8, Sequence: 4096, Framework: framework}, h100, []string{"bf16-mixed", "bf16"})
 		if err != nil {
@@ -73,7 +75,7 @@ func TestPlanWays(t *testing.T) {
 			}
 		}
 	}
-	ps, least, err := Plans(configOf(t, llama70B), Setting{Sequence: 1024}, GPU{Name: "24", Capacity: 23 * gib}, []string{"bf16-mixed", "bf16"})
+	ps, least, err := Plans(configOf(t, llama70B), Setting{Sequence: 1024}, gpus.GPU{Name: "24", Capacity: 23 * gib}, []string{"bf16-mixed", "bf16"})
 	if err != nil || len(ps) > 0 || least == nil || !strings.Contains(least.Flags, "--precision int4 --batch 1") || least.TotalDevice < 23*gib {
 		t.Errorf("%d plans, the least %+v, %v", len(ps), least, err)
 	}
@@ -110,7 +112,7 @@ var (
 // first than for those that fit.
 func TestSolveAcrossLooseReserve(t *testing.T) {
 	c := configOf(t, llama8B)
-	g := GPU{Name: "80", Capacity: 79*gib + 256*mib, Context: 500 * mib}
+	g := gpus.GPU{Name: "80", Capacity: 79*gib + 256*mib, Context: 500 * mib}
 	n, s, err := Solve(c, Setting{Precision: "bf16", Sequence: 1024, Checkpointing: "full"}, "batch", g)
 	if err != nil || n < 4 {
 		t.Fatalf("the largest batch is %d (%v), and 4 fits", n, err)

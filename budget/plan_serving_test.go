@@ -1,6 +1,10 @@
 package budget
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/vramscope/vramscope/gpus"
+)
 
 var (
 	flanT5Large  = map[string]any{"model_type": "t5", "d_model": 1024.0, "d_kv": 64.0, "d_ff": 2816.0, "num_layers": 24.0, "num_heads": 16.0, "vocab_size": 32128.0, "feed_forward_proj": "gated-gelu"}
@@ -61,7 +65,7 @@ func TestTokensOfSound(t *testing.T) {
 			t.Errorf("%+v: %d tokens, logits of %d bytes, want %d tokens", tt.s, b.Setting.DecoderSeq, got, tt.want)
 		}
 	}
-	if n, _, err := Solve(configOf(t, whisperSmall), Setting{}, "seq", GPUs()[0]); err == nil {
+	if n, _, err := Solve(configOf(t, whisperSmall), Setting{}, "seq", gpus.All()[0]); err == nil {
 		t.Errorf("the longest sound: %d", n)
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // Fit says whether a setting fits a device, and how far it could go there.
 type Fit struct {
-	GPU         GPU
+	GPU         gpus.GPU
 	Fits        bool
 	MaxBatch    int64 // at the setting's sequence; 0: not even one
 	MaxSequence int64 // at the setting's batch
@@ -20,10 +22,10 @@ type Fit struct {
 // fits says whether a budget fits a device. The table's capacities are what
 // PyTorch reports as the device's total; the context and communicators are
 // taken from it, as is what the allocator reserves.
-func (b *Budget) fits(g GPU) bool { return b.need(g) <= g.Capacity }
+func (b *Budget) fits(g gpus.GPU) bool { return b.need(g) <= g.Capacity }
 
 // need is what a budget takes of a device, -1 for a setting that cannot be.
-func (b *Budget) need(g GPU) int64 {
+func (b *Budget) need(g gpus.GPU) int64 {
 	if b == nil {
 		return -1
 	}
@@ -98,7 +100,7 @@ const (
 )
 
 // Fits works the table over devices out.
-func Fits(c *Config, s Setting, devices []GPU) ([]Fit, error) {
+func Fits(c *Config, s Setting, devices []gpus.GPU) ([]Fit, error) {
 	s, err := c.complete(s)
 	if err != nil {
 		return nil, err
@@ -167,7 +169,7 @@ func reserveFactor(s Setting) float64 {
 
 // Solve finds the largest batch or sequence, or the fewest GPUs, for a device,
 // and the setting with it; 0 and the setting as it is when none fits.
-func Solve(c *Config, s Setting, what string, g GPU) (int64, Setting, error) {
+func Solve(c *Config, s Setting, what string, g gpus.GPU) (int64, Setting, error) {
 	s, err := c.complete(s)
 	if err != nil {
 		return 0, s, err
@@ -385,7 +387,7 @@ var servingRungs = []rung{
 
 // Ladder applies the measures one after another, keeping those that save,
 // until the setting fits the device (or, without one, to the end).
-func Ladder(c *Config, s Setting, g *GPU) ([]Measure, error) {
+func Ladder(c *Config, s Setting, g *gpus.GPU) ([]Measure, error) {
 	s, err := c.complete(s)
 	if err != nil {
 		return nil, err

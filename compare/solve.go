@@ -6,13 +6,14 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 // Solve says which batch or sequence (what is batch or seq) fits a GPU by the model's
 // budget, in the setting that a recording shows.
-func Solve(t *timeline.Timeline, c *classify.Classification, config *budget.Config, what string, gpu budget.GPU) (string,
+func Solve(t *timeline.Timeline, c *classify.Classification, config *budget.Config, what string, gpu gpus.GPU) (string,
 	error) {
 	r, err := Run(t, c, frames.New(t.Snapshot), *Untold(config))
 	if err != nil {

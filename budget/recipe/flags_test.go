@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // A plan's flags, typed again, make the same budget.
@@ -15,7 +16,7 @@ func TestPlansAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := budget.FindGPU("24GiB")
+	g, err := gpus.Find("24GiB")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/budget/recipe"
+	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -210,18 +211,18 @@ func (f *budgetFlags) setting(cmd *cobra.Command) error {
 }
 
 // devicesOf reads --gpu; without it, a few sizes that people have.
-func (f *budgetFlags) devicesOf() ([]budget.GPU, error) {
+func (f *budgetFlags) devicesOf() ([]gpus.GPU, error) {
 	names := f.devices
 	if len(names) == 0 {
 		names = []string{"RTX 4090 24GB", "A100 40GB", "H100 80GB", "H200 141GB"}
 	}
-	var gs []budget.GPU
+	var gs []gpus.GPU
 	for _, n := range names {
 		if n == "all" {
-			gs = append(gs, budget.GPUs()...)
+			gs = append(gs, gpus.All()...)
 			continue
 		}
-		g, err := budget.FindGPU(n)
+		g, err := gpus.Find(n)
 		if err != nil {
 			return nil, fmt.Errorf("--gpu: %w", err)
 		}
@@ -293,7 +294,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 }
 
 // plans answer --plan, nil without it.
-func (f *budgetFlags) plans(c *budget.Config, gs []budget.GPU) (best []budget.Plan, least *budget.Plan, err error) {
+func (f *budgetFlags) plans(c *budget.Config, gs []gpus.GPU) (best []budget.Plan, least *budget.Plan, err error) {
 	switch {
 	case !f.plan:
 		return nil, nil, nil
@@ -312,11 +313,11 @@ func (f *budgetFlags) plans(c *budget.Config, gs []budget.GPU) (best []budget.Pl
 	return budget.Plans(c, f.s, gs[0], precisions)
 }
 
-func (f *budgetFlags) ladder(c *budget.Config, gs []budget.GPU, doc *budget.Document) error {
+func (f *budgetFlags) ladder(c *budget.Config, gs []gpus.GPU, doc *budget.Document) error {
 	if f.noLadder {
 		return nil
 	}
-	var target *budget.GPU
+	var target *gpus.GPU
 	if len(f.devices) > 0 {
 		target = &gs[0]
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/batch"
-	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/store"
 )
@@ -102,7 +102,7 @@ func capacityOf(gpu string) (int64, error) {
 	if gpu == "" {
 		return 0, nil
 	}
-	found, err := budget.FindGPU(gpu)
+	found, err := gpus.Find(gpu)
 	if err != nil {
 		return 0, fmt.Errorf("--gpu: %w", err)
 	}

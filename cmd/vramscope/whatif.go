@@ -12,6 +12,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/replay/allocator"
@@ -278,7 +279,7 @@ func solved(t *timeline.Timeline, c *classify.Classification, o replay.Options, 
 			return nil, unsolved
 		}
 	}
-	gpu := budget.GPU{Context: cmp.Or(o.Outside, replay.Outside)}
+	gpu := gpus.GPU{Context: cmp.Or(o.Outside, replay.Outside)}
 	switch {
 	case len(o.Capacities) > 0:
 		gpu.Capacity = o.Capacities[0]
