@@ -100,6 +100,8 @@ func (e *examination) capacity(dev *report.Device) {
 		Least: e.T.Peaks.Reserved.Bytes, Spill: !logs.MustFail(e.evidence) || onWindows(e.T.Snapshot)}
 	if bytes, source := sizes.Capacity(e.evidence); bytes > 0 {
 		dev.CapacityBytes, dev.CapacitySource = &bytes, &source
+	} else if s := simulatedOn(e.evidence); s != nil && s.CapacityBytes > 0 {
+		dev.CapacityBytes, dev.CapacitySource = new(s.CapacityBytes), new("simulated")
 	}
 }
 

@@ -79,6 +79,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	doc.Verdict = j.verdict(doc, &one)
 	j.sayUnread(&doc.Verdict)
 	doc.Environment = j.environment(doc)
+	simulated(doc)
 	if err := o.unanswered(doc); err != nil {
 		return nil, err
 	}

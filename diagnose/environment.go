@@ -49,7 +49,7 @@ func launched(doc *report.Document, x *report.Environment) {
 	x.Command, x.GPU = p.Command, p.GPU
 	if m := p.Machine; m != nil {
 		x.Torch, x.CUDA, x.Driver, x.Python = m.Torch, m.CUDA, m.Driver, m.Python
-		x.Settings, x.WorldSize, x.GitCommit = m.Settings, m.WorldSize, m.GitCommit
+		x.Settings, x.WorldSize, x.GitCommit, x.Simulated = m.Settings, m.WorldSize, m.GitCommit, m.Simulated
 	}
 }
 

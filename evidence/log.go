@@ -265,6 +265,7 @@ type Machine struct {
 	GitCommit                   *string // of the folder that the program was started in
 	Settings                    *string // the allocator's
 	WorldSize                   *int
+	Simulated                   *Simulated // nil: the GPU was there
 }
 
 // Told reports whether anything is.

@@ -62,7 +62,22 @@ func (r *Redactor) machine(m *evidence.Machine) {
 		pointed(version, func(v string) string { return r.unless(released, "version", v) })
 	}
 	pointed(m.Settings, r.options)
+	if s := m.Simulated; s != nil {
+		s.GPU, s.Device, s.Uncounted, s.Unknown, s.Ended = r.gpu(s.GPU), r.gpu(s.Device), map[string]int{}, map[string]int{}, nil
+		for i := range s.Assumptions {
+			a := &s.Assumptions[i]
+			a.What, a.Taken = r.unless(sizesOf, "operator", a.What), r.unless(taken, "value", a.Taken)
+			a.File, _ = r.file(a.File)
+			a.Function = r.name("function", a.Function)
+		}
+	}
 }
+
+// sizesOf are operators whose results have sizes that depend on data, and taken what a condition was taken to be.
+var (
+	sizesOf = pattern.Of(`^(nonzero|masked_select|unique|unique_dim|unique_consecutive|repeat_interleave|bincount|nms|item|a condition)$`)
+	taken   = pattern.Of(`^(|True|False|0|0\.0)$`)
+)
 
 // released are versions, perhaps of a build for some device.
 var released = pattern.Of(`^$|^[0-9]+(\.[0-9]+)*((a|b|rc|\.dev|\.post|t)[0-9]*)?(\+((cu|rocm|xpu|cpu|git|nv)[0-9a-f.]*))?$`)

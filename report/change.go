@@ -1,6 +1,9 @@
 package report
 
-import "github.com/vramscope/vramscope/internal/units"
+import (
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
+)
 
 // Outcome is what comes of a change: to peak allocated memory or, where Reserved says
 // so, to peak reserved memory, in bytes. Fields are nil where that isn't known.
@@ -76,4 +79,7 @@ type Environment struct {
 	Command   *string `json:"command"` // of the program that was recorded
 	Python    *string `json:"python"`
 	GitCommit *string `json:"git_commit"`
+
+	// Simulated is the GPU that wasn't there, and what hangs on that; nil: it ran on a real one, as far as anything tells.
+	Simulated *evidence.Simulated `json:"simulated"`
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/simulate"
 )
 
 // Options say what is run, and how it is recorded.
@@ -33,6 +34,9 @@ type Options struct {
 	Holders bool
 	Live    bool   // somebody watches, on a terminal
 	Ranks   string // 0,2-3; "": all
+
+	Simulated *simulate.Setting // the GPU that isn't there; nil: the machine's own
+	Library   string            // the folder of the library that answers for it
 }
 
 // DefaultRing holds 460,000 events with all their stacks.
@@ -77,7 +81,7 @@ func (o *Options) Check() error {
 func (o *Options) checkSteps() error {
 	since, open := strings.CutSuffix(o.Steps, ":")
 	first, last, err := span(since, ":")
-	if o.Steps == "" || err == nil && first >= 1 && last >= first && !(open && strings.Contains(since, ":")) {
+	if o.Steps == "" || o.Steps == "end" && o.Simulated != nil || err == nil && first >= 1 && last >= first && !(open && strings.Contains(since, ":")) {
 		return nil
 	}
 	return fmt.Errorf("--steps %q: FIRST:LAST as in 3:5, or FIRST: as in 1000: alone", o.Steps)

@@ -27,9 +27,11 @@ type Program struct {
 	over   func() // takes away what only a running program needs
 	kills  int    // for host memory, before
 	live   *live
-	every  time.Duration
-	kept   chan struct{}
-	ended  chan struct{}
+	// simulated: no GPU is there to be watched, and addresses of the host are the same each time.
+	simulated bool
+	every     time.Duration
+	kept      chan struct{}
+	ended     chan struct{}
 }
 
 // Result is what came of it.
@@ -42,6 +44,7 @@ type Result struct {
 	OutOfMemo bool
 	Ending    string // how the program ended, where that wants words
 	Unseen    bool   // its output, on a screen that is gone
+	Refused   string // why nothing can be simulated for it, told by a process of it
 	started   bool   // a Python that could record
 }
 
@@ -80,6 +83,11 @@ func Start(o Options, s Streams) (*Program, error) {
 	for _, v := range o.Environment(p.Dir, hook, os.LookupEnv) {
 		p.cmd.Env = append(p.cmd.Env, v.Name+"="+v.Value) // the last one counts
 	}
+	if err := p.simulate(&o); err != nil {
+		p.live.end()
+		over()
+		return nil, err
+	}
 	if err := p.start(s); err != nil {
 		p.live.end()
 		over()
@@ -98,10 +106,17 @@ func (p *Program) start(s Streams) error {
 		return err
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.output.stdout, p.output.stderr
-	p.gpus = startMonitor(p.Dir, p.record)
+	p.gpus = &monitor{}
+	if !p.simulated {
+		p.gpus = startMonitor(p.Dir, p.record)
+	}
 	p.kills, _ = hostMemory(os.ReadFile)
 	p.relay = newRelay(p.Dir) // before the start: a signal that comes at once is not lost
-	if err := p.cmd.Start(); err != nil {
+	start := p.cmd.Start
+	if p.simulated {
+		start = func() error { return startInPlace(p.cmd, p.record) }
+	}
+	if err := start(); err != nil {
 		p.relay.stop()
 		p.gpus.stop()
 		p.output.wait(0)
@@ -170,6 +185,9 @@ func (p *Program) Wait() *Result {
 	p.record.Environment.Driver = driver(p.Dir)
 	found := processes(p.Dir)
 	p.record.fill(found)
+	if p.simulated {
+		r.Refused = refusedBy(p.Dir)
+	}
 	r.Imported = len(found)
 	for _, one := range found {
 		if slices.ContainsFunc(one.Dumps, func(d Dump) bool { return d.File != nil }) {

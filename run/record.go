@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/vramscope/vramscope/internal/secrets"
+	"github.com/vramscope/vramscope/simulate"
 )
 
 // Record is run.json: what was run, and what came of it.
@@ -41,6 +42,7 @@ type Environment struct {
 	Python            *string           `json:"python"`
 	Host              string            `json:"host"`
 	GitCommit         *string           `json:"git_commit"`
+	Simulated         *Simulated        `json:"simulated"` // null: the machine's own GPU
 }
 
 // Process is one that imported PyTorch.
@@ -54,6 +56,9 @@ type Process struct {
 	Overhead  float64  `json:"overhead_seconds"`
 	Notes     []string `json:"notes"`
 	Stats     any      `json:"memory_stats"`
+
+	// Simulated is what the process says of its simulated GPU; null without one.
+	Simulated *simulate.Account `json:"simulated,omitempty"`
 }
 
 // Dump is one of its snapshots.
@@ -136,11 +141,15 @@ func noNull[T any](list []T) []T {
 func (r *Record) fill(found []process) {
 	r.Processes = []Process{}
 	e := &r.Environment
+	e.Simulated.begin()
 	for _, p := range found {
 		if p.State != "torch" {
 			r.Processes = append(r.Processes, p.Process)
 		}
 		e.Torch, e.CUDA, e.GPU = cmp.Or(e.Torch, p.Torch), cmp.Or(e.CUDA, p.CUDA), cmp.Or(e.GPU, p.GPU)
+		if e.Simulated != nil {
+			e.Simulated.take(p.Simulated)
+		}
 		e.Python, e.WorldSize = cmp.Or(e.Python, p.Python), cmp.Or(e.WorldSize, p.WorldSize)
 		if len(p.AllocatorSettings) > 0 && len(e.AllocatorSettings) == 0 {
 			e.AllocatorSettings = p.AllocatorSettings

@@ -14,6 +14,7 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report/gates"
 	vrun "github.com/vramscope/vramscope/run"
+	"github.com/vramscope/vramscope/simulate"
 )
 
 // exitError is the exit code of a program that was run, for which nothing is printed.
@@ -28,6 +29,7 @@ type runFlags struct {
 	failOn    []string
 	noAnalyze bool
 	printEnv  bool
+	simulate  simulateFlags
 }
 
 func newRun() *cobra.Command {
@@ -69,6 +71,7 @@ and a page written when the program failed.`,
 	flags.BoolVar(&f.noAnalyze, "no-analyze", false, "don't analyse in the end")
 	flags.StringVar(&f.options.Ranks, "ranks", "", "record these ranks alone, a `LIST` as in 0,2-3")
 	flags.BoolVar(&f.printEnv, "print-env", false, "print the variables that record a program started elsewhere, and run nothing")
+	f.simulate.flags(cmd)
 	flags.StringArrayVar(&f.failOn, "fail-on", nil,
 		"exit with 1 when the program ended well and `CONDITION` holds: "+gates.Help+" (repeatable)")
 	return cmd
@@ -79,6 +82,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	o.Command, o.Holders = args, !f.noHolders
 	var err error
 	if o.Ring, err = sizeOf("--ring", f.ring); err != nil {
+		return err
+	}
+	if f.printEnv && f.simulate.gpu != "" {
+		return errors.New("--simulate has no effect with --print-env, by which programs record themselves where GPUs are")
+	}
+	if err := f.simulate.set(cmd, o); err != nil {
 		return err
 	}
 	if err := o.Check(); err != nil {
@@ -102,6 +111,9 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("run: %w", err)
 	}
 	result := p.Wait()
+	if result.Refused != "" {
+		return &simulate.Refusal{Text: result.Refused}
+	}
 	judged := f.tell(cmd.ErrOrStderr(), p.Dir, result)
 	vrun.DieOf(result.Signal)
 	if result.Status == 0 {
@@ -135,7 +147,10 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) error {
 	if f.noAnalyze {
 		return nil
 	}
-	args := []string{dir, "--quiet", "--title", r.Environment.Command}
+	args := []string{dir, "--title", r.Environment.Command}
+	if r.Environment.Simulated == nil {
+		args = append(args, "--quiet")
+	}
 	for _, condition := range f.failOn {
 		args = append(args, "--fail-on", condition)
 	}

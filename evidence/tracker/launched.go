@@ -3,6 +3,7 @@ package tracker
 import (
 	"encoding/json"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,6 +29,8 @@ func readLaunched(r *run, in io.Reader) error {
 			GitCommit *string           `json:"git_commit"`
 			WorldSize *int              `json:"world_size"`
 			Settings  map[string]string `json:"allocator_settings"`
+
+			Simulated *evidence.Simulated `json:"simulated"`
 		} `json:"environment"`
 	}
 	d := json.NewDecoder(limit.Reader(limit.Launched, in))
@@ -36,12 +39,42 @@ func readLaunched(r *run, in io.Reader) error {
 	}
 	e := &all.Environment
 	m := &evidence.Machine{Torch: short(e.Torch), CUDA: short(e.CUDA), Driver: short(e.Driver), Python: short(e.Python),
-		GitCommit: short(e.GitCommit), Settings: settingsOf(e.Settings)}
+		GitCommit: short(e.GitCommit), Settings: settingsOf(e.Settings), Simulated: simulatedOn(e.Simulated)}
 	if e.WorldSize != nil && *e.WorldSize > 0 {
 		m.WorldSize = e.WorldSize
 	}
 	r.p.GPU, r.p.Command, r.p.Machine = short(e.GPU), command(e.Command), m
 	return nil
+}
+
+// maxAssumed bounds how much is told of what a simulation assumed.
+const maxAssumed = 200
+
+// simulatedOn is the GPU that wasn't there, nil where one was.
+func simulatedOn(s *evidence.Simulated) *evidence.Simulated {
+	if s == nil || s.GPU == "" {
+		return nil
+	}
+	s.GPU, s.Device, s.Ended = cut.Bytes(s.GPU, maxSaid), cut.Bytes(s.Device, maxSaid), short(s.Ended)
+	s.Assumptions = append([]evidence.Assumption{}, s.Assumptions[:min(len(s.Assumptions), maxAssumed)]...)
+	for i := range s.Assumptions {
+		a := &s.Assumptions[i]
+		a.What, a.File, a.Function = cut.Bytes(a.What, maxSaid), cut.Bytes(a.File, maxSaid), cut.Bytes(a.Function, maxSaid)
+		a.Taken = cut.Bytes(a.Taken, maxSaid)
+	}
+	s.Uncounted, s.Unknown = few(s.Uncounted), few(s.Unknown)
+	return s
+}
+
+// few are counts by name, as many as are told.
+func few(counts map[string]int) map[string]int {
+	out := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if len(out) < maxAssumed {
+			out[cut.Bytes(name, maxSaid)] = counts[name]
+		}
+	}
+	return out
 }
 
 // command is the program's, without what nobody else may know.

@@ -59,6 +59,29 @@ def _tell():
         pass
 
 
+def _refuse_cpu_only():
+    """Ends a Python that was to run on a simulated GPU and whose PyTorch knows no CUDA, before the program starts."""
+    try:
+        from importlib.util import find_spec
+
+        spec = find_spec("torch")
+        if spec is None or not spec.origin:
+            return
+        with open(os.path.join(os.path.dirname(spec.origin), "version.py")) as f:
+            lines = f.read(10000).splitlines()
+        said = {}
+        for line in lines:
+            name, between, value = line.partition("=")
+            if between:
+                said[name.partition(":")[0].strip()] = value.strip().strip("'\"")
+        if said.get("cuda") == "None":
+            from vramscope_hook import simulated
+
+            simulated.refuse(os.environ, simulated.CPU_ONLY.format(version=said.get("__version__", "?")))
+    except Exception:
+        pass  # asked again once PyTorch is imported
+
+
 def _run_the_next():
     here = os.path.dirname(os.path.abspath(__file__))
     own = sys.modules.pop("sitecustomize", None)
@@ -81,4 +104,6 @@ def _run_the_next():
 if os.environ.get("VRAMSCOPE_RUN") and sys.version_info >= (3,):  # Python 2 asks finders otherwise
     _tell()
     sys.meta_path.insert(0, _AfterTorch)
+    if os.environ.get("VRAMSCOPE_SIMULATE"):
+        _refuse_cpu_only()
 _run_the_next()

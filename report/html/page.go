@@ -277,6 +277,12 @@ func (v *page) Where() (out []string) {
 	return out
 }
 
+// Simulated is the badge of a GPU that wasn't there, "" for a real one.
+func (v *page) Simulated() string { return view.Simulated(v.Document) }
+
+// Rests is what the answer of a simulated GPU rests on.
+func (v *page) Rests() []string { return view.SimulatedLines(v.Document) }
+
 // bare is a text without the parentheses around it.
 func bare(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "("), ")")

@@ -25,7 +25,7 @@ func Write(w io.Writer, s *view.Sheet) error {
 	if s.Title != "" {
 		m.line("## %s\n", prose(s.Title))
 	}
-	m.verdict(&s.Verdict)
+	m.verdict(s.Above, &s.Verdict)
 	if len(s.Notes)+len(s.Caveats) > 0 {
 		m.line("")
 	}
@@ -62,12 +62,15 @@ func (m *writer) line(format string, args ...any) {
 
 var alerts = map[report.Severity]string{report.Critical: "CAUTION", report.Warning: "WARNING", report.Info: "NOTE"}
 
-func (m *writer) verdict(v *report.Verdict) {
+func (m *writer) verdict(above string, v *report.Verdict) {
 	if v.Severity == "" {
 		m.line("**%s**\n", prose(v.Text))
 		return
 	}
 	m.line("> [!%s]", alerts[v.Severity])
+	if above != "" {
+		m.line("> %s\n>", prose(above))
+	}
 	m.line("> **%s**", prose(units.Rounded(v.Text)))
 	if v.Fix != nil {
 		m.line(">\n> First change: %s%s", prose(units.Rounded(*v.Fix)), view.VerdictEffect(v))

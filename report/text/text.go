@@ -63,6 +63,9 @@ func (t *writer) verdict(s *view.Sheet) {
 	for _, n := range s.Notes {
 		t.line("%s: %s", view.Printable(n.Key), view.Printable(n.Value))
 	}
+	if s.Above != "" {
+		t.line("%s", t.paint(report.Info, view.Printable(s.Above)))
+	}
 	t.wrapPainted(cmp.Or(s.Verdict.Severity, report.Info), "", units.Rounded(s.Verdict.Text))
 	if s.Verdict.Fix != nil && (t.style.Quiet || !s.Changes) {
 		t.wrap("  First change: ", units.Rounded(*s.Verdict.Fix)+view.VerdictEffect(&s.Verdict))

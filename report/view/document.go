@@ -66,6 +66,9 @@ func Document(doc *report.Document, e Edition) *Sheet {
 	}
 	s.trials(doc.Trials)
 	s.comparison(doc.Comparison)
+	if lines := SimulatedLines(doc); len(lines) > 0 {
+		s.add(Part{Heading: "Simulated", Level: 3, Text: append([]string{simulatedCard(doc)}, lines...), List: true})
+	}
 	if e == Terminal {
 		s.host(doc.Host)
 		s.read()
@@ -83,7 +86,7 @@ func (s *sheet) done() *Sheet {
 	if omitted := s.doc.OmittedText(); omitted != "" && s.evidence > 0 {
 		s.add(Part{Bare: true, Text: []string{omitted}})
 	}
-	return &Sheet{Title: s.doc.Title, Verdict: s.doc.Verdict, Notes: s.doc.Notes, Parts: s.parts, Tool: s.doc.Tool,
+	return &Sheet{Title: s.doc.Title, Above: Simulated(s.doc), Verdict: s.doc.Verdict, Notes: s.doc.Notes, Parts: s.parts, Tool: s.doc.Tool,
 		Changes: s.changes}
 }
 

@@ -41,6 +41,7 @@ func (s *sheet) short() {
 	s.shortTrends()
 	s.shortLogs(main)
 	s.shortComparison(s.doc.Comparison)
+	s.lines("SIMULATED", SimulatedLines(s.doc), shortRows)
 	s.more(main)
 }
 
@@ -488,6 +489,9 @@ func (s *sheet) shortComparison(c *report.Comparison) {
 // more is how the recording was made, and how to see the rest.
 func (s *sheet) more(main int) {
 	p := Part{Bare: true}
+	if card := simulatedCard(s.doc); card != "" {
+		p.Text = append(p.Text, card)
+	}
 	if main >= 0 {
 		d := &s.doc.Devices[main]
 		in := &s.doc.Inputs[d.Input]
@@ -495,7 +499,7 @@ func (s *sheet) more(main int) {
 		if t := s.doc.Environment.Torch; t != nil && *t >= "0" && *t < ":" { // a version, not what the file's form tells
 			torch = "torch " + *t
 		}
-		p.Text = []string{list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History])}
+		p.Text = append(p.Text, list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History]))
 	}
 	p.Text = append(p.Text, "more: -v   page: -o report.html   ticket: -o report.md")
 	s.add(p)

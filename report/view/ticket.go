@@ -59,6 +59,9 @@ func (s *sheet) environment(d *report.Device) {
 			parts = append(parts, name+" "+*value)
 		}
 	}
+	if card := simulatedCard(s.doc); card != "" {
+		add("", &card)
+	}
 	add("torch", x.Torch)
 	add("CUDA", x.CUDA)
 	add("driver", x.Driver)

@@ -25,6 +25,7 @@ const (
 type Sheet struct {
 	Heading string // of a page, where there is no title
 	Title   string // the user's
+	Above   string // the verdict: that the GPU was simulated
 	Verdict report.Verdict
 	Notes   []report.Note // the user's
 	Caveats []string      // what makes the verdict less than sure

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 __all__ = ["start"]
 
@@ -32,3 +33,15 @@ def start() -> None:
         _started = recorder.install(sys.modules["torch"], os.environ)
     except Exception:
         _started = False
+    if _started and os.environ.get("VRAMSCOPE_SIMULATE"):
+        _simulate(_started)
+
+
+def _simulate(recorder: Any) -> None:
+    """A process on a simulated GPU; what fails is told, as the answer hangs on it."""
+    try:
+        from . import simulated
+
+        simulated.install(sys.modules["torch"], recorder, os.environ)
+    except Exception as e:
+        recorder.failed("simulate", e)

@@ -69,6 +69,7 @@ class Recorder:
         self.record: Any = torch.cuda.memory._record_memory_history
         self.exit_now = os._exit
         self.stand_in: Any = None
+        self.simulated: Any = None  # the GPU that isn't there
         self.host = Host(os.environ)
         self._reset()
 
@@ -131,6 +132,7 @@ class Recorder:
             "memory_stats": self.stats,
             "capacity": self.capacity,
             "holders": self.largest,
+            "simulated": self.simulated.facts() if self.simulated is not None else None,
         }
 
     def gpu(self) -> Optional[str]:
@@ -272,7 +274,8 @@ class Recorder:
             except Exception:
                 self.note("this allocator tells no out-of-memory errors")
         o = self.options
-        if o.steps is not None or o.since > 1 or o.every or o.live or o.holders or self.samples is not None:
+        counts = o.steps is not None or o.since > 1 or o.every or o.live or o.holders or self.samples is not None
+        if counts or self.simulated is not None:
             register = getattr(sys.modules.get("torch.optim.optimizer"), "register_optimizer_step_post_hook", None)
             if register is not None:
                 register(self.step)
@@ -345,10 +348,16 @@ class Recorder:
             self._regular()
         elif self.options.steps is not None and self.steps in self.options.steps:
             self._dump_step()
-        elif self.steps in LOOKS and self.options.holders:
+        elif self.steps in LOOKS and self.options.holders and not self._last():
             self._look()
         if self.options.live and time.monotonic() - self.shown >= 1:
             self._show()
+        if self.simulated is not None:
+            self.simulated.stepped(self.steps)
+
+    def _last(self) -> bool:
+        """The simulated program ends here, with a dump."""
+        return self.simulated is not None and self.simulated.settings.steps == self.steps
 
     @guarded
     def _show(self) -> None:
@@ -459,6 +468,8 @@ class Recorder:
         if not (dumped and out_of_memory and isinstance(last, out_of_memory)):  # what unwinding left says less
             self.dump("exit")
         self._count()
+        if self.simulated is not None:
+            self.simulated.account()
         self.report()
 
     # Dumps.

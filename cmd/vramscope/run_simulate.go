@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	vrun "github.com/vramscope/vramscope/run"
+	"github.com/vramscope/vramscope/simulate"
+	"github.com/vramscope/vramscope/simulate/device"
+)
+
+// simulateFlags are those of a GPU that isn't there.
+type simulateFlags struct {
+	gpu       string
+	assume    string
+	noWeights bool
+	world     int
+	rank      int
+}
+
+func (f *simulateFlags) flags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.gpu, "simulate", "",
+		"run on a GPU that isn't there, `GPU[:COUNT]` as in \"A100 40GB\" or 24GiB:2, to the third step of the optimizer "+
+			"(--steps N: the Nth, end: the program's end)")
+	flags.StringVar(&f.assume, "assume", "even", "simulated: what sizes that depend on data are: even, most, none or a `SHARE` of the largest")
+	flags.BoolVar(&f.noWeights, "no-weights", false, "simulated: take checkpoints by their headers, and missing ones by the model's configuration")
+	flags.IntVar(&f.world, "world-size", 0, "simulated: one rank alone, of a world of `N`")
+	flags.IntVar(&f.rank, "rank", 0, "simulated: which rank of --world-size that is")
+}
+
+// untilTheEnd is what --steps says of a program that is to run on.
+const untilTheEnd = "end"
+
+// set has the program run on a simulated GPU, if it is to.
+func (f *simulateFlags) set(cmd *cobra.Command, o *vrun.Options) error {
+	if f.gpu == "" {
+		for _, name := range []string{"assume", "no-weights", "world-size", "rank"} {
+			if cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s has no effect without --simulate", name)
+			}
+		}
+		return nil
+	}
+	if err := simulate.Here.Check(); err != nil {
+		return err
+	}
+	s, err := simulate.Read(f.gpu)
+	if err != nil {
+		return fmt.Errorf("--simulate: %w", err)
+	}
+	s.Sizes, s.NoWeights, s.World, s.Rank = f.assume, f.noWeights, f.world, f.rank
+	if err := s.CheckNumbers(); err != nil {
+		return err
+	}
+	if s.Steps, err = lastStep(o, s.Steps); err != nil {
+		return err
+	}
+	caches, err := simulate.Caches()
+	if err != nil {
+		return err
+	}
+	o.Simulated = s
+	o.Library, err = device.Library(caches)
+	return err
+}
+
+// lastStep is the step after which the program is ended. Where --steps names one alone, nothing is dumped before it.
+func lastStep(o *vrun.Options, usual int) (int, error) {
+	switch {
+	case o.Steps == untilTheEnd:
+		o.Steps = ""
+		return 0, nil
+	case o.Steps == "":
+		return usual, nil
+	case strings.HasSuffix(o.Steps, ":"):
+		return 0, nil
+	}
+	var first, last int
+	if n, _ := fmt.Sscanf(o.Steps, "%d:%d", &first, &last); n < 1 {
+		return 0, errors.New("--steps: a number, A:B or end")
+	}
+	if last == 0 {
+		o.Steps, last = "", first
+	}
+	return last, nil
+}

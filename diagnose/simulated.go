@@ -1,0 +1,77 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// simulatedOn is the GPU that a run was simulated on, nil for a real one.
+func simulatedOn(ev *evidence.Evidence) *evidence.Simulated {
+	if p := ev.Settings(); p != nil && p.Machine != nil {
+		return p.Machine.Simulated
+	}
+	return nil
+}
+
+// simulated says whether a program that ran on a GPU that wasn't there fits on one, and adds the context to what it holds.
+func simulated(doc *report.Document) {
+	s := doc.Environment.Simulated
+	if s == nil {
+		return
+	}
+	failed := false
+	for i := range doc.Devices {
+		d := &doc.Devices[i]
+		failed = failed || len(d.OOMs) > 0
+		if d.AtPeak.CUDAContext == nil && s.ContextBytes > 0 {
+			d.AtPeak.CUDAContext = new(s.ContextBytes)
+		}
+	}
+	main := doc.Fullest()
+	if main == nil || main.History == "none" && main.Peaks.Allocated.Bytes == 0 {
+		return
+	}
+	taken := max(main.Peaks.Reserved.Bytes, s.PeakBytes) + s.ContextBytes + s.OtherBytes
+	s.SpareBytes = new(s.CapacityBytes - taken)
+	s.Fits = new(!failed && *s.SpareBytes >= 0)
+	if failed {
+		return
+	}
+	text := fmt.Sprintf("Needs %s of %s (%s reserved, %s for the CUDA context", units.Size(main.Peaks.Allocated.Bytes),
+		units.Size(s.CapacityBytes), units.Size(main.Peaks.Reserved.Bytes), units.Size(s.ContextBytes))
+	if s.OtherBytes > 0 {
+		text += ", " + units.Size(s.OtherBytes) + " of other processes"
+	}
+	text += fmt.Sprintf("): %s to spare. %s", units.Size(max(*s.SpareBytes, 0)), assumed(s))
+	if v := &doc.Verdict; v.Severity == report.Info {
+		v.Text = text
+	} else {
+		v.Text = text + " " + v.Text
+	}
+}
+
+// assumed says on how much of a simulation's answer the data would decide.
+func assumed(s *evidence.Simulated) string {
+	var bytes int64
+	for i := range s.Assumptions {
+		bytes = max(bytes, s.Assumptions[i].Bytes)
+	}
+	text := "Nothing was assumed."
+	if n := len(s.Assumptions); n > 0 {
+		text = "That rests on " + units.Plural(n, "assumption")
+		if bytes > 0 {
+			text += ": up to " + units.Size(bytes) + " hang on one"
+		}
+		text += "."
+	}
+	if len(s.Uncounted) > 0 {
+		text += " Workspaces of convolutions are not counted."
+	}
+	if len(s.Unknown) > 0 {
+		text += " " + units.Plural(len(s.Unknown), "library call") + " had no answer."
+	}
+	return text
+}

@@ -1,0 +1,128 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"maps"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+)
+
+// Simulated is the line above a verdict of a GPU that wasn't there, "" of a real one.
+func Simulated(doc *report.Document) string {
+	s := doc.Environment.Simulated
+	if s == nil {
+		return ""
+	}
+	head := "SIMULATED " + s.GPU
+	if s.Count > 1 {
+		head = fmt.Sprintf("SIMULATED %d × %s", s.Count, s.GPU)
+	}
+	switch {
+	case s.Fits == nil:
+		return head
+	case *s.Fits:
+		return head + " · fits"
+	}
+	return head + " · doesn't fit"
+}
+
+// SimulatedLines say what an answer of a simulated GPU rests on.
+func SimulatedLines(doc *report.Document) (lines []string) {
+	s := doc.Environment.Simulated
+	if s == nil {
+		return nil
+	}
+	for i := range s.Assumptions {
+		lines = append(lines, assumption(&s.Assumptions[i]))
+	}
+	if len(s.Uncounted) > 0 {
+		lines = append(lines, "not counted: "+counted(s.Uncounted)+", whose size cuDNN decides on the card")
+	}
+	if len(s.Unknown) > 0 {
+		lines = append(lines, "library calls without an answer: "+counted(s.Unknown))
+	}
+	if s.NoWeights {
+		lines = append(lines, "checkpoints were taken by their headers: no weight was read")
+	}
+	return append(lines, otherVersions(doc)...)
+}
+
+// assumption is one in a line.
+func assumption(a *evidence.Assumption) string {
+	at := Code(fmt.Sprintf("%s:%d", report.ShortFile(a.File), a.Line))
+	if a.Taken != "" {
+		return fmt.Sprintf("assumed at %s: %s was taken to be %s, %s", at, a.What, a.Taken, units.Plural(a.Calls, "time"))
+	}
+	text := fmt.Sprintf("assumed at %s: %s of %s gave %s of at most %s rows", at, a.What, units.Plural(a.Calls, "call"),
+		units.Count(int(a.Rows)), units.Count(int(a.MostRows)))
+	if a.Bytes > 0 {
+		text += fmt.Sprintf("; %s hang on it, at most %s", units.Size(a.Bytes), units.Size(a.MostBytes))
+	}
+	return text
+}
+
+// counted are names with how often each was called.
+func counted(calls map[string]int) string {
+	const most = 5
+	names := slices.SortedFunc(maps.Keys(calls), func(a, b string) int {
+		if calls[a] != calls[b] {
+			return calls[b] - calls[a]
+		}
+		return strings.Compare(a, b)
+	})
+	var parts []string
+	for _, name := range names[:min(len(names), most)] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", name, units.Count(calls[name])))
+	}
+	if rest := more(len(names)-most, ""); rest != "" {
+		parts = append(parts, rest)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// otherVersions say what another PyTorch than the program's would change.
+func otherVersions(doc *report.Document) []string {
+	s, torch := doc.Environment.Simulated, doc.Environment.Torch
+	if torch == nil {
+		return nil
+	}
+	var major, minor int
+	if n, _ := fmt.Sscanf(*torch, "%d.%d", &major, &minor); n < 2 {
+		return nil
+	}
+	workspace := "8,519,680"
+	if s.Capability >= "9." || len(s.Capability) > 3 {
+		workspace = "33,554,432"
+	}
+	text := "computed with torch " + *torch + ". "
+	if major > 2 || major == 2 && minor >= 12 {
+		text += "Up to 2.11 cuBLAS' workspaces stay: +" + workspace + " bytes for each handle, of which a training has two; and a " +
+			"training frees the gradient of its logits later (+1 to 5 % in three programs)"
+	} else {
+		text += "2.15 keeps no workspace of cuBLAS: -" + workspace + " bytes for each handle, of which a training has two; and a " +
+			"training frees the gradient of its logits sooner (-1 to 5 % in three programs)"
+	}
+	return []string{text + ". Reserved memory varies by up to 5 % between versions"}
+}
+
+// simulatedCard is the first line of the footer.
+func simulatedCard(doc *report.Document) string {
+	s := doc.Environment.Simulated
+	if s == nil {
+		return ""
+	}
+	text := fmt.Sprintf("simulated: no GPU was used; %s, compute capability %s, %d multiprocessors", s.Device, s.Capability,
+		s.Multiprocessors)
+	if s.WorldSize > 0 {
+		text += fmt.Sprintf("; rank %d of %s, alone", s.Rank, units.Count(s.WorldSize))
+	}
+	if s.Ended != nil {
+		text += "; ended " + *s.Ended
+	}
+	return text
+}
