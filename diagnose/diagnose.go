@@ -76,6 +76,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 		}
 	}
 	logs.Add(doc, o.Capacity, j.logRanks())
+	doc.Ended = logs.Ended(doc)
 	doc.Verdict = j.verdict(doc, &one)
 	j.sayUnread(&doc.Verdict)
 	doc.Environment = j.environment(doc)

@@ -10,7 +10,32 @@ type Log struct {
 	Engine       Engine
 	Phases       []PhaseReading // in file order
 	Pressure     Pressure
+	Ending       Ending
 	Dropped      int // out-of-memory messages and summaries beyond the bound
+}
+
+// How a process ended.
+type How string
+
+// The ways in which one may have ended. EndedWell is only told where that was seen.
+const (
+	UnknownEnd How = "unknown"
+	EndedWell  How = "well"
+	GPUMemory  How = "gpu_memory"
+	HostMemory How = "host_memory"
+	Killed     How = "killed" // by signal 9, whose sender nobody names
+	Failed     How = "failed" // for something else than memory
+	Stopped    How = "stopped"
+)
+
+// Ending is how a process ended, as its log or its launcher's record tells. The zero
+// value is unknown.
+type Ending struct {
+	How      How
+	Text     string // what was said of it
+	Line     int    // where, 0: it is no text's
+	UserFile string // "" without a traceback
+	UserLine int
 }
 
 // OOMMessage is one "out of memory". Sizes are as exact as the message, which

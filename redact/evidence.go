@@ -34,6 +34,8 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 		for k := range ev.Logs[i].HostFailures {
 			pointed(&ev.Logs[i].HostFailures[k].UserFile, r.source)
 		}
+		end := &ev.Logs[i].Ending
+		end.UserFile, end.Text = r.source(end.UserFile), exception().FindString(end.Text)
 		for k := range ev.Logs[i].Phases {
 			when := &ev.Logs[i].Phases[k].When
 			*when = anyWord().ReplaceAllStringFunc(*when, func(w string) string { return r.unless(phaseWord, "phase", w) })
@@ -54,6 +56,9 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 		r.trace(&ev.Traces[i])
 	}
 }
+
+// exception is the kind of what a program ended in, without what it said, or the code.
+var exception = pattern.Of(`^([A-Z][A-Za-z]{2,40}(Error|Exception|Interrupt|Exit)|exit code -?[0-9]{1,3})\b`)
 
 // machine keeps versions that have been released, and the allocator's own settings.
 func (r *Redactor) machine(m *evidence.Machine) {

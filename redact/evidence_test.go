@@ -21,7 +21,7 @@ func TestNoTextOfEvidenceComesThrough(t *testing.T) {
 	comesThrough(reflect.ValueOf(ev), "", word, &left)
 	slices.Sort(left)
 	want := []string{ // words of the program's own, which readers choose among
-		"GPUs.Partition", "GPUs.Tool", "Logs.Engine.Name", "Logs.HostFailures.By", "Logs.Servers.Name", "OOMMessages.Backend",
+		"GPUs.Partition", "GPUs.Tool", "Logs.Ending.How", "Logs.Engine.Name", "Logs.HostFailures.By", "Logs.Servers.Name", "OOMMessages.Backend",
 		"OOMMessages.By", "OOMMessages.Fix", "OOMMessages.Phase", "OOMMessages.Scene.Doing", "OOMMessages.Scene.Server",
 		"OOMMessages.Verdict", "Parameters.Tracker",
 	}

@@ -36,6 +36,7 @@ type Document struct {
 	Clocks   []Clock            `json:"clocks"`   // how other evidence lies in time against the recording
 	Host     *HostMemory        `json:"host"`     // pinned host memory, when recorded
 	Evidence *evidence.Evidence `json:"evidence"`
+	Ended    *Ended             `json:"ended"` // nil: no evidence could tell
 	// Environment is where the run ran, as far as any evidence tells.
 	Environment Environment `json:"environment"`
 	Budget      any         `json:"budget"`
@@ -49,6 +50,14 @@ type Document struct {
 	// no source at hand.
 	Source func(p *Place, around int) []SourceLine `json:"-"`
 	Top    int                                     `json:"-"` // call sites to show; 0: as many as usual
+}
+
+// Ended is how the process ended.
+type Ended struct {
+	How    string `json:"how"`    // well, gpu_memory, host_memory, killed, failed, stopped or unknown
+	Text   string `json:"text"`   // what was said of it, "" where it isn't known
+	Source *int   `json:"source"` // index into Inputs
+	Line   *int   `json:"line"`
 }
 
 // SourceLine is a line of a program.

@@ -76,11 +76,11 @@ func hostTitle(h *evidence.HostFailure, where string) string {
 	case h.By == evidence.BySharedMemory:
 		return "Out of shared memory on the host (/dev/shm), not of the GPU's memory: a DataLoader worker was killed" + where
 	case h.By == evidence.BySignal:
-		return "A process was killed by signal 9, as the host's out-of-memory killer does, or somebody's kill -9; what was " +
-			"given shows no failure of the GPU's memory"
+		return "A process was killed by signal 9, as the host's out-of-memory killer does, or somebody's kill -9; nothing " +
+			"shows that the GPU's memory failed"
 	case h.By == evidence.ByWorker:
 		return "A DataLoader worker ended without a word" + where +
-			": killed for want of the host's memory perhaps, or crashed; what was given shows no failure of the GPU's memory"
+			": killed for want of the host's memory perhaps, or crashed; nothing shows that the GPU's memory failed"
 	case h.By == evidence.ByPagingFile:
 		return onHost + "Windows' paging file is too small" + where
 	case h.RequestedBytes != nil:

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/diagnose/oom"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/record"
 	"github.com/vramscope/vramscope/report"
@@ -78,6 +79,11 @@ func (w *witness) capacityOf() int64 {
 	return size
 }
 
+// isFailure tells findings of a request that failed, or of a process that was killed.
+func isFailure(f *report.Finding) bool {
+	return strings.HasPrefix(f.ID, "oom_") || f.ID == "host_out_of_memory" || f.ID == report.WorkspaceFull
+}
+
 // mostFacts are those that a sentence holds.
 const mostFacts = 8
 
@@ -92,15 +98,21 @@ func firstFacts(facts []string) string {
 func Verdict(doc *report.Document) (report.Verdict, bool) {
 	if len(doc.Findings) > 0 && doc.Findings[0].Severity != report.Info {
 		f := doc.Findings[0]
-		return report.Verdict{Severity: f.Severity, Text: f.Title, Fix: f.Fix, SavesBytes: f.SavesBytes}, true
+		v := report.Verdict{Severity: f.Severity, Text: f.Title, Fix: f.Fix, SavesBytes: f.SavesBytes}
+		if end := Ended(doc); end != nil && end.How == string(evidence.Failed) && !isFailure(&f) {
+			v.Text += ". It ended in " + end.Text + ", which is no failure of memory"
+		}
+		return v, true
 	}
 	w := &witness{doc: doc}
-	facts := w.facts()
-	if len(facts) == 0 {
+	facts, end := w.facts(), Ended(doc)
+	if len(facts) == 0 && (end == nil || end.How == string(evidence.UnknownEnd) || end.How == string(evidence.EndedWell)) {
 		return report.Verdict{}, false
 	}
-	v := report.Verdict{Severity: report.Info, Text: "No failure found: " + firstFacts(facts),
-		Fix: new("Record a snapshot to see what the memory is for: `vramscope record` prints how")}
+	v := report.Verdict{Severity: report.Info}
+	if v.Text, v.Fix = withoutFailure(end, facts); v.Fix == nil {
+		v.Fix = new("Record a snapshot to see what the memory is for: `vramscope record` prints how")
+	}
 	damaged := 0
 	for _, in := range doc.Inputs {
 		if len(in.Damage) > 0 {

@@ -22,7 +22,7 @@ func TestForms(t *testing.T) {
 		"a message cut in its words":           message(func(m *evidence.OOMMessage) bool { return *m.RequestedBytes == 3<<29 && *m.CapacityBytes > 7<<30 }),
 		"torchrun's list of failures":          message(func(m *evidence.OOMMessage) bool { return *m.Rank == 4 }),
 		"an inference server":                  func(ev *evidence.Evidence) bool { return ev.Logs[0].Servers[0].Name == "sglang" },
-		"a failure on the host":                func(ev *evidence.Evidence) bool { return ev.Logs[0].HostFailures[0].By == evidence.BySlurm },
+		"an end":                               func(ev *evidence.Evidence) bool { return ev.Logs[0].HostFailures[0].By == evidence.BySlurm },
 		"an out-of-memory message":             message(func(m *evidence.OOMMessage) bool { return *m.RequestedBytes == 3<<29 && *m.GPU == 0 }),
 		"a failure beside PyTorch's allocator": message(func(m *evidence.OOMMessage) bool { return m.By == "CUBLAS_STATUS_ALLOC_FAILED" }),
 		"figures of cudaMallocAsync":           message(func(m *evidence.OOMMessage) bool { return *m.RequestedBytes == 3<<29 && *m.AllocatedBytes == 45<<29 }),

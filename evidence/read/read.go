@@ -123,35 +123,6 @@ func readGPUs(r io.Reader, name string, source int) ([]string, *evidence.Evidenc
 	return kinds, ev, err
 }
 
-// readTracked reads a file of a tracker's.
-func readTracked(r io.Reader, form *tracker.Form, name string, source int) ([]string, *evidence.Evidence, error) {
-	found, err := form.Read(r, name)
-	if err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	ev := evidence.New()
-	if found.Steps != nil {
-		found.Steps.Source = source
-		if found.Steps.Count > 0 {
-			ev.Steps = append(ev.Steps, found.Steps)
-		}
-		ev.Logs = append(ev.Logs, evidence.Log{Source: source, Steps: found.Steps})
-	}
-	if found.Parameters != nil {
-		found.Parameters.Source = source
-		ev.Parameters = append(ev.Parameters, *found.Parameters)
-	}
-	for i := range found.GPUs {
-		found.GPUs[i].Source = source
-		ev.GPUs = append(ev.GPUs, found.GPUs[i])
-	}
-	if found.Steps == nil && found.Parameters == nil && len(found.GPUs) == 0 {
-		return nil, nil, cmp.Or(err, fmt.Errorf("%s: a tracker's file without steps, memory or parameters that are known: %w",
-			name, ErrNothingKnown))
-	}
-	return []string{form.Kind}, ev, err
-}
-
 // lineFunc takes one line, with its number in the file.
 type lineFunc func(number int, line []byte)
 

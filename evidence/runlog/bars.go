@@ -85,6 +85,7 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 		step.Epoch = int64(named[0].value)
 	}
 	if s.progress.step(name, barEnd(body[list[0].position:]), step, s.epoch) {
+		p.told++
 		p.survival.step(p, step.Number, nil, true)
 	}
 }

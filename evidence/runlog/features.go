@@ -3,6 +3,7 @@ package runlog
 import (
 	"bytes"
 
+	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/evidence/serving"
 )
 
@@ -19,7 +20,7 @@ const (
 	hasCut                           // what may be "CUDA out of memory", cut by the end of the line
 	hasRecord                        // torchrun's list of failures
 	hasServer                        // an inference server
-	hasHost                          // memory of the host
+	hasEnd                           // how a process ended
 	hasStats                         // memory_stats()
 	hasOther                         // what asks for memory beside PyTorch's allocator
 	hasPressure                      // what trainers say of a GPU's size, and of its being full
@@ -34,6 +35,7 @@ const (
 	inAsync
 	inTrace
 	inSummary
+	inHost
 	inColumns
 	mayBeKilled
 	isCounted
@@ -72,16 +74,7 @@ var words = []feature{
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"_bytes.all.", hasStats}, {"num_ooms", hasStats},
-	{hostAllocator, hasHost}, {"_kill event", hasHost}, {"-kill event", hasHost}, {"OMKilled", hasHost},
-	{"Kill process", hasHost}, {"Killed process", hasHost},
-	{"node running low", hasHost}, {"shared memory. Please", hasHost}, {"by signal: Killed", hasHost}, {" Killed  ", hasHost},
-	{"(SIGKILL) received", hasHost},
-	{"MemoryError", hasHost}, {"srun: error: ", hasHost}, {"TERM_MEMLIMIT", hasHost}, {"kb exceeded", hasHost},
-	{"WinError 1455", hasHost}, {"d::bad_alloc", hasHost},
-	{"exited unexpectedly", hasHost}, {"exitcode: -9", hasHost}, {"exitcode  : -9", hasHost}, {"code = -9", hasHost},
-	{"xit code 137", hasHost}, {"xit code: 137", hasHost},
-	{"Exit Code:    137", hasHost}, {"zsh: killed", hasHost}, {" killed  ", hasHost},
-	{"Cannot allocate memory", hasHost},
+	{" Killed", hasEnd}, {" killed  ", hasEnd},
 	{"ALLOC_FAILED", hasOther}, {"uda failure", hasOther}, {"HIP failure", hasOther}, {"CUDA calloc", hasOther},
 	{"CUDA host alloc", hasOther},
 	{"STATUS_NOT_INIT", hasOther}, {"STATUS_INTERNAL", hasOther}, {"valid cuDNN algo", hasOther}, {"find an engine", hasOther},
@@ -106,6 +99,9 @@ func buildStarts() [][]feature {
 	lists := [][]feature{nil}
 	for _, m := range serving.Marks {
 		words = append(words, feature{m.Words, hasEngine})
+	}
+	for _, m := range ending.Marks {
+		words = append(words, feature{m.Words, hasEnd})
 	}
 	for _, m := range serverMarks {
 		words = append(words, feature{m.text, hasServer})

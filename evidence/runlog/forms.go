@@ -3,6 +3,7 @@ package runlog
 import (
 	"bytes"
 
+	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/evidence/serving"
 )
 
@@ -33,8 +34,8 @@ var messages = []Form{
 	{"torchrun's list of failures", "Root Cause (first observed failure):\n[0]:\n  rank      : 4 (local_rank: 4)\n" + exampleOOM,
 		hasRecord | inRecord, (*Parser).record},
 	{"an inference server", "python -m sglang.launch_server --model x\n" + exampleOOM, hasServer, (*Parser).server},
-	{"a failure on the host", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasHost | mayBeKilled,
-		(*Parser).hostLine},
+	{"an end", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasEnd | mayBeKilled | inHost,
+		(*Parser).endLine},
 	{"an out-of-memory message", exampleOOM, hasOOM | hasAlloc, (*Parser).oomLine},
 	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling " +
 		"`cublasCreate(handle)`",
@@ -78,14 +79,15 @@ func (p *Parser) offer(forms []Form, number int, line []byte, has features) bool
 }
 
 // goingOn are what has begun and may go on in a line that has no word of it.
-func (p *Parser) goingOn(line []byte) (in features) {
+func (p *Parser) goingOn(number int, line []byte) (in features) {
 	if p.records.open && (line[0] == '-' || line[0] == '=') {
 		in |= inRecord
 	}
-	switch c := line[0]; {
-	case len(line) < 32 && (c >= 0x80 || bytes.IndexByte([]byte("KGPTU"), c) >= 0), // a word of killedWords alone
-		c == '[' && len(line) > 3 && line[2] == ']' && line[3] != '[': // a shell's job
+	if ending.MayBeKilled(line) {
 		in |= mayBeKilled
+	}
+	if p.cutHostLine > 0 && number-p.cutHostLine < cutHostLines {
+		in |= inHost
 	}
 	if p.async > 0 {
 		in |= inAsync
@@ -110,11 +112,6 @@ func (p *Parser) server(number int, line []byte, _ features) bool {
 	return false
 }
 
-// hostLine takes such a line whole: its figures are no GPU's.
-func (p *Parser) hostLine(number int, line []byte, has features) bool {
-	return (has&hasHost != 0 || isKilled(line)) && p.hostFailure(number, line)
-}
-
 func (p *Parser) oomLine(number int, line []byte, _ features) bool {
 	return p.oom.start(p, number, line)
 }
@@ -128,6 +125,7 @@ func (p *Parser) asyncLine(number int, line []byte, _ features) bool {
 }
 
 func (p *Parser) traceLine(number int, line []byte, has features) bool {
+	p.raised(number, line)
 	isFrame := p.traces.Line(line, has&hasTrace != 0)
 	p.late(number, line, isFrame)
 	return false

@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/evidence/traceback"
 )
 
@@ -49,9 +50,14 @@ type Parser struct {
 	traces  traceback.Traces
 	oom     oomState
 	records records
-	summary summaryState
-	stats   statsState
-	steps   stepState
+	end     ending.Reader
+	told    int    // steps so far, by lines and by the training's bar
+	cutHost []byte // the beginning of a message of the host's allocator that goes on
+	// cutHostLine is its line, 0: there is none.
+	cutHostLine int
+	summary     summaryState
+	stats       statsState
+	steps       stepState
 	// survival is of the messages so far.
 	survival survival
 	labels   labels
@@ -104,7 +110,7 @@ func (p *Parser) Line(number int, line []byte) {
 		p.escaped(number, line)
 		return
 	}
-	if !p.offer(messages, number, line, has|p.goingOn(line)) {
+	if !p.offer(messages, number, line, has|p.goingOn(number, line)) {
 		p.figures(number, line, has)
 	}
 	p.before, p.beforeNumber = append(p.before[:0], line[:min(len(line), maxBefore)]...), number
@@ -138,6 +144,7 @@ func (p *Parser) Finish() *Report {
 	p.stats.finish(p)
 	p.survival.settle(p)
 	p.report.Steps = p.steps.finish()
+	p.report.Ending = p.end.Ended(p.told)
 	p.report.dropUnsure()
 	return &p.report
 }

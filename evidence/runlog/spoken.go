@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/cut"
+	"github.com/vramscope/vramscope/evidence/ending"
 )
 
 // spokenMarks are words, in lower case, by which people and programs speak of a
@@ -120,7 +119,7 @@ func (p *Parser) spokenLine(number int, line []byte, _ features) bool {
 	p.spoken++
 	p.oom.finish(p)
 	m := evidence.OOMMessage{Line: number, AfterStep: p.steps.latest(), UpToStep: -1, Unclear: true, Unsure: true,
-		Rank: p.rank(number, line), Quote: quoted(line)}
+		Rank: p.rank(number, line), Quote: ending.Quoted(line, maxQuote)}
 	for _, word := range recovers {
 		m.WentOn = m.WentOn || bytes.Contains(lower, []byte(word))
 	}
@@ -132,7 +131,7 @@ func (p *Parser) spokenLine(number int, line []byte, _ features) bool {
 // seemsNew leaves lines out that say again what one just before said.
 func (p *Parser) seemsNew(line []byte) bool {
 	n := len(p.report.OOMs)
-	return n == 0 || !p.report.OOMs[n-1].Unclear || p.report.OOMs[n-1].Quote != quoted(line)
+	return n == 0 || !p.report.OOMs[n-1].Unclear || p.report.OOMs[n-1].Quote != ending.Quoted(line, maxQuote)
 }
 
 // speaks looks for a mark that none of the stop words stands beside.
@@ -191,14 +190,3 @@ func wordLength(text []byte) (n int) {
 
 // maxQuote is how much of a line is quoted.
 const maxQuote = 300
-
-// quoted is a line as a report shows it: without what isn't text, and short.
-func quoted(line []byte) string {
-	text := strings.Map(func(r rune) rune {
-		if r < ' ' || r == utf8.RuneError {
-			return ' '
-		}
-		return r
-	}, string(line[:min(len(line), 4*maxQuote)]))
-	return cut.Letters(strings.Join(strings.Fields(text), " "), maxQuote)
-}

@@ -210,6 +210,9 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 		step.At, s.stamp = timeStamp(line, s.stamp)
 	}
 	fresh := s.main.add(step, f.cumulativeSeconds)
+	if fresh {
+		p.told++
+	}
 	if fresh && p.OnStep != nil {
 		p.OnStep(step)
 	}

@@ -144,6 +144,13 @@ func (t *traceback) source(line []byte) {
 // IsOtherError tells the line that ends the trace of an exception which says
 // what it is, and that it isn't memory: "ValueError: bad".
 func IsOtherError(line []byte) bool {
+	// what NCCL lacked follows
+	return raises(line) && !bytes.Contains(line, []byte("emory")) && !bytes.Contains(line, []byte("NCCL error in")) &&
+		!bytes.HasPrefix(line, []byte("nccl"))
+}
+
+// raises tells an exception's name at the beginning of a line, with what it says or alone.
+func raises(line []byte) bool {
 	end := 0
 	for end < len(line) && (figures.IsWordByte(line[end]) || line[end] == '.') {
 		end++
@@ -153,13 +160,25 @@ func IsOtherError(line []byte) bool {
 		!bytes.HasSuffix(name, []byte("KeyboardInterrupt")) {
 		return false
 	}
-	// what NCCL lacked follows
-	if bytes.Contains(line, []byte("emory")) || bytes.Contains(line, []byte("NCCL error in")) ||
-		bytes.HasPrefix(line, []byte("nccl")) {
-		return false
-	}
 	said, ok := bytes.CutPrefix(line[end:], []byte(":"))
 	return len(line) == end || ok && len(bytes.TrimSpace(said)) > 0
+}
+
+// Exception is the end of a trace, "ValueError: bad", behind what a launcher or a logger
+// put in front; nil: the line is none.
+func Exception(line []byte) []byte {
+	line = bytes.TrimRight(line[:min(len(line), 2048)], " \t\r")
+	if raises(line) {
+		return line
+	}
+	for at := 1; at+1 < min(len(line), 160); at++ {
+		if c := line[at]; c == ' ' && bytes.IndexByte([]byte("]:)|E"), line[at-1]) >= 0 || c == ':' && line[at-1] == ']' {
+			if text := bytes.TrimLeft(line[at:], ": "); raises(text) {
+				return text
+			}
+		}
+	}
+	return nil
 }
 
 // see takes a frame that is not of an installed package.

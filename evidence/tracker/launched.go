@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/limit"
 	"github.com/vramscope/vramscope/internal/secrets"
@@ -32,6 +33,7 @@ func readLaunched(r *run, in io.Reader) error {
 
 			Simulated *evidence.Simulated `json:"simulated"`
 		} `json:"environment"`
+		ExitCode *int64 `json:"exit_code"`
 	}
 	d := json.NewDecoder(limit.Reader(limit.Launched, in))
 	if err := d.Decode(&all); err != nil {
@@ -42,6 +44,9 @@ func readLaunched(r *run, in io.Reader) error {
 		GitCommit: short(e.GitCommit), Settings: settingsOf(e.Settings), Simulated: simulatedOn(e.Simulated)}
 	if e.WorldSize != nil && *e.WorldSize > 0 {
 		m.WorldSize = e.WorldSize
+	}
+	if all.ExitCode != nil {
+		r.ended = ending.OfCode(*all.ExitCode)
 	}
 	r.p.GPU, r.p.Command, r.p.Machine = short(e.GPU), command(e.Command), m
 	return nil

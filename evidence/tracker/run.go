@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"io"
 	"math"
 	"path"
 	"slices"
@@ -24,6 +25,8 @@ type run struct {
 	p        evidence.Parameters
 	accum    int64
 	gpus     map[int]*evidence.GPU
+	ended    evidence.Ending
+	console  io.Writer // for what the program printed; nil: nobody wants it
 }
 
 const (
@@ -146,6 +149,7 @@ func (r *run) found() *Found {
 		r.p.SetTokens()
 		f.Parameters = &r.p
 	}
+	f.Ending = r.ended
 	for _, i := range sortedKeys(r.gpus) {
 		f.GPUs = append(f.GPUs, *r.gpus[i])
 	}

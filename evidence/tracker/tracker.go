@@ -52,6 +52,7 @@ type Found struct {
 	Steps      *evidence.Steps // nil: none
 	Parameters *evidence.Parameters
 	GPUs       []evidence.GPU
+	Ending     evidence.Ending
 }
 
 // Recognise tells such a file by its name and its beginning; nil for any other.
@@ -64,9 +65,11 @@ func Recognise(name string, head []byte) *Form {
 	return nil
 }
 
-// Read reads a file. When it breaks off, what came before is found.
-func (f *Form) Read(in io.Reader, name string) (*Found, error) {
+// Read reads a file. When it breaks off, what came before is found. What the program
+// printed, of which some trackers keep a copy, goes to the console; nil: nobody wants it.
+func (f *Form) Read(in io.Reader, name string, console io.Writer) (*Found, error) {
 	r := newRun(f, name)
+	r.console = console
 	err := f.read(r, in)
 	return r.found(), err
 }

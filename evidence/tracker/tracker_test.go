@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -21,7 +22,7 @@ func read(t *testing.T, name string, data []byte) (*Form, *Found, error) {
 	if form == nil {
 		return nil, nil, nil
 	}
-	found, err := form.Read(bytes.NewReader(data), name)
+	found, err := form.Read(bytes.NewReader(data), name, nil)
 	return form, found, err
 }
 
@@ -190,7 +191,7 @@ func TestCut(t *testing.T) {
 			return nil
 		}
 		for cut := range data {
-			if _, err := form.Read(bytes.NewReader(data[:cut]), file); err != nil && form.Kind != "trainer_state" && form.Kind != "trainer_results" &&
+			if _, err := form.Read(bytes.NewReader(data[:cut]), file, nil); err != nil && form.Kind != "trainer_state" && form.Kind != "trainer_results" &&
 				form.Kind != "wandb_run" {
 				t.Errorf("%s cut at %d: %v", file, cut, err)
 			}
@@ -220,7 +221,7 @@ func FuzzRead(f *testing.F) {
 		if form < 0 || form >= len(Forms) {
 			return
 		}
-		found, _ := Forms[form].Read(bytes.NewReader(data), "mlruns/0/0123456789abcdef0123456789abcdef/metrics/loss")
+		found, _ := Forms[form].Read(bytes.NewReader(data), "mlruns/0/0123456789abcdef0123456789abcdef/metrics/loss", io.Discard)
 		if s := found.Steps; s != nil && (len(s.Curve) >= 2*points || s.Count < len(s.Curve)) {
 			t.Errorf("%d steps, %d kept", s.Count, len(s.Curve))
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/internal/limit"
 )
 
@@ -78,9 +79,12 @@ func readWandb(r *run, in io.Reader) error {
 // The numbers of the fields of a record (wandb/proto/wandb_internal.proto).
 const (
 	historyField     = 2
+	outputField      = 4
 	configField      = 5
 	statsField       = 7
+	rawOutputField   = 13
 	runField         = 17
+	exitField        = 18
 	environmentField = 26
 )
 
@@ -99,6 +103,20 @@ func (r *run) wandbRecord(f field) {
 		})
 	case statsField:
 		r.wandbStats(f.bytes)
+	case outputField, rawOutputField: // 3 is what the program printed
+		_ = fields(f.bytes, func(f field) {
+			if f.number == 3 && r.console != nil {
+				_, _ = r.console.Write(f.bytes)
+			}
+		})
+	case exitField: // 1 is the code, of which 0 isn't written
+		code := int64(0)
+		_ = fields(f.bytes, func(f field) {
+			if f.number == 1 {
+				code = int64(int32(f.value))
+			}
+		})
+		r.ended = ending.OfCode(code)
 	case environmentField:
 		r.wandbEnvironment(f.bytes)
 	}

@@ -1,0 +1,240 @@
+// Package ending tells how a process ended, by what it, its shell, the system or a
+// service wrote of that.
+//
+//	var e ending.Reader
+//	f := e.Line(7, 0, line)
+//	fmt.Println(f.How, f.Host.By)
+//	fmt.Println(e.Ended(steps).How)
+package ending
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/cut"
+	"github.com/vramscope/vramscope/internal/units"
+)
+
+// Reader follows what one log says of how its process ended. The zero value is ready.
+type Reader struct {
+	// Sibling tells that the line is of a record of a rank that its launcher stopped after another had failed.
+	Sibling bool
+	ends    []end
+}
+
+type end struct {
+	evidence.Ending
+	writer []byte
+	steps  int // that had been told before
+	wraps  bool
+}
+
+const (
+	maxLine = 2048 // of a line that tells of an end
+	maxEnds = 64   // that are kept
+	maxText = 160
+)
+
+// Found is what a line tells of an end; the zero value: nothing.
+type Found struct {
+	How   evidence.How
+	Host  evidence.HostFailure // of the host's memory, or of a process that was killed, without its place
+	Alone bool                 // it tells by itself: a word of a shell's, or a code, makes no log of a text
+}
+
+// Line takes a line that may tell of an end.
+func (r *Reader) Line(number, steps int, line []byte) (f Found) {
+	if len(line) > maxLine {
+		return f
+	}
+	for i := range Marks {
+		m := &Marks[i]
+		at := bytes.Index(line, []byte(m.Words))
+		if at < 0 || m.not != "" && bytes.Contains(line, []byte(m.not)) {
+			continue
+		}
+		how, text := m.how, Quoted(line, maxText)
+		if m.form != nil {
+			groups := m.form().FindSubmatch(line)
+			if groups == nil {
+				continue
+			}
+			if how == evidence.Failed || how == evidence.Stopped {
+				text = Quoted(groups[0], maxText)
+			}
+			if code := bytes.Join(groups[1:], nil); len(code) > 0 && m.Words == "xit" {
+				n, _ := strconv.ParseInt(string(code), 10, 32)
+				of := OfCode(n)
+				if how, text = of.How, of.Text; r.Sibling && how != evidence.Failed {
+					return Found{}
+				}
+			}
+		}
+		f = Found{How: how, Host: evidence.HostFailure{Line: number, By: m.by}}
+		if m.asked != "" {
+			asked := figures.After(figures.Compact(line[at:], maxLine), m.asked)
+			if asked < 0 {
+				asked = figures.After(figures.Compact(line, maxLine), m.asked)
+			}
+			if f.Host.RequestedBytes = evidence.Known(asked); f.Host.RequestedBytes == nil {
+				continue
+			}
+		}
+		if m.by == evidence.ByKernel {
+			f.Host.HeldBytes = max(0, figures.After(figures.Compact(line[at:], 512), "anon-rss:"))
+		}
+		r.add(end{Ending: evidence.Ending{How: how, Text: text, Line: number}, steps: steps})
+		f.Alone = how != evidence.EndedWell && m.by != "" && (m.Words != "xit" || how == evidence.Killed)
+		return f
+	}
+	if IsKilled(line) {
+		r.add(end{Ending: evidence.Ending{How: evidence.Killed, Text: Quoted(line, maxText), Line: number}, steps: steps})
+		return Found{How: evidence.Killed, Host: evidence.HostFailure{Line: number, By: evidence.BySignal}, Alone: line[0] == '['}
+	}
+	return Found{}
+}
+
+// OfCode is what the code means that a process ended with: shells give 128 and the signal
+// that ended it, launchers the signal, negative.
+func OfCode(code int64) evidence.Ending {
+	e := evidence.Ending{How: evidence.Failed, Text: "exit code " + strconv.FormatInt(code, 10)}
+	signal := -code
+	if code > 128 {
+		signal = code - 128
+	}
+	switch {
+	case code == 0:
+		e.How = evidence.EndedWell
+	case signal == 9:
+		e.How = evidence.Killed
+	case signal == 15 || signal == 2:
+		e.How = evidence.Stopped
+	}
+	if name := signals[signal]; name != "" {
+		e.Text += " (" + name + ")"
+	}
+	return e
+}
+
+var signals = map[int64]string{2: "interrupted", 6: "aborted", 7: "bus error", 9: "SIGKILL", 11: "segmentation fault", 15: "SIGTERM"}
+
+// wrappers are exceptions by which launchers and engines pass on that another process
+// had failed.
+var wrappers = []string{"ChildFailedError", "CalledProcessError", "ProcessRaisedException", "ProcessExitedException",
+	"RayTaskError", "ActorDiedError", "Engine core initialization failed", "EngineDeadError", "WorkerCrashedError"}
+
+// Raised takes the exception that a trace ends in, and the user's line in it.
+func (r *Reader) Raised(number, steps int, exception, writer []byte, file string, at int) {
+	text := Quoted(exception, maxText)
+	how := evidence.Failed
+	if strings.HasPrefix(text, "KeyboardInterrupt") || strings.HasPrefix(text, "SystemExit: 0") {
+		how = evidence.Stopped
+	}
+	e := end{Ending: evidence.Ending{How: how, Text: text, Line: number, UserFile: file, UserLine: at},
+		writer: bytes.Clone(writer), steps: steps,
+		wraps: slices.ContainsFunc(wrappers, func(w string) bool { return bytes.Contains(exception, []byte(w)) })}
+	if n := len(r.ends) - 1; n >= 0 {
+		last := &r.ends[n]
+		switch follows := last.steps == steps && last.How == evidence.Failed && last.writer != nil; {
+		case follows && !last.wraps && (e.wraps || !bytes.Equal(last.writer, e.writer)):
+			return // of what failed first
+		case follows:
+			r.ends = r.ends[:n]
+		}
+	}
+	if e.writer == nil {
+		e.writer = []byte{}
+	}
+	r.add(e)
+}
+
+func (r *Reader) add(e end) {
+	if e.How == evidence.EndedWell {
+		r.ends = r.ends[:0]
+	}
+	if len(r.ends) == maxEnds {
+		r.ends = slices.Delete(r.ends, 1, 2)
+	}
+	r.ends = append(r.ends, e)
+}
+
+// telling is how much each way says of the end, where a log has several: a launcher's
+// code says less than the exception, and that less than the system's word on memory.
+var telling = []evidence.How{evidence.EndedWell, evidence.Stopped, evidence.Failed, evidence.Killed, evidence.HostMemory}
+
+// Ended is how the process ended, of which so many steps were told in all: what steps
+// follow was no end.
+func (r *Reader) Ended(steps int) (found evidence.Ending) {
+	weight := -1
+	for i := range r.ends {
+		e := &r.ends[i]
+		if e.steps < steps {
+			continue
+		}
+		w := 2 * slices.Index(telling, e.How)
+		if e.writer != nil || e.How == evidence.Failed && !strings.HasPrefix(e.Text, "exit code") {
+			w++
+		}
+		if w > weight {
+			weight, found = w, e.Ending
+		}
+	}
+	return found
+}
+
+// killedWords are what shells print of such a program, in their users' languages
+// (glibc, strsignal), and zsh's.
+var killedWords = []string{"Killed", "killed", "Getötet", "Processus arrêté", "Terminado (killed)", "Ucciso", "Убито", "已杀死",
+	"強制終了"}
+
+// MayBeKilled tells lines that begin as one does of which IsKilled may be true, though it
+// has no mark's words: a word of killedWords alone, or a shell's job.
+func MayBeKilled(line []byte) bool {
+	c := line[0]
+	return len(line) < 32 && (c >= 0x80 || bytes.IndexByte([]byte("KGPTU"), c) >= 0) ||
+		c == '[' && len(line) > 3 && line[2] == ']' && line[3] != '['
+}
+
+// IsKilled tells what a shell prints of a program that signal 9 ended: "Killed",
+// "run.sh: line 3: 12345 Killed                  python train.py",
+// "[1]    31241 killed     python train.py", "[1]+  Killed                  python train.py".
+func IsKilled(line []byte) bool {
+	line = line[:min(len(line), 200)]
+	for _, word := range killedWords {
+		at := bytes.Index(line, []byte(word))
+		if at < 0 {
+			continue
+		}
+		before, after := bytes.TrimSpace(line[:at]), line[at+len(word):]
+		alone := len(bytes.TrimSpace(after)) == 0
+		if len(before) == 0 {
+			if word != "killed" && alone {
+				return true
+			}
+			continue
+		}
+		pid := bytes.TrimRight(bytes.TrimRight(before, "0123456789"), " ")
+		numbered := units.IsDigit(before[len(before)-1]) && bytes.HasSuffix(pid, []byte(":"))
+		if (alone || bytes.HasPrefix(after, []byte("  "))) && (numbered && bytes.Contains(pid, []byte("line ")) ||
+			numbered && !alone || before[0] == '[' && !alone && len(bytes.Trim(before, "[]+- 0123456789")) == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// Quoted is a line as a report shows it: without what isn't text, and short.
+func Quoted(line []byte, most int) string {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == utf8.RuneError {
+			return ' '
+		}
+		return r
+	}, string(line[:min(len(line), 4*most)]))
+	return cut.Letters(strings.Join(strings.Fields(text), " "), most)
+}

@@ -1,0 +1,67 @@
+package ending
+
+import (
+	"testing"
+
+	"github.com/vramscope/vramscope/evidence"
+)
+
+// TestMarks: each mark's example is taken for what the mark tells, and by whom.
+func TestMarks(t *testing.T) {
+	for i := range Marks {
+		m := &Marks[i]
+		var r Reader
+		f := r.Line(1, 0, []byte(m.Line))
+		if how := r.Ended(0).How; f.How != m.how || f.Host.By != m.by || how != m.how {
+			t.Errorf("%q: %+v, ended %s, want %s by %s", m.Line, f, how, m.how, m.by)
+		}
+	}
+}
+
+// TestCodes: what a process ended with says how, in the words of shells and of launchers.
+func TestCodes(t *testing.T) {
+	for line, want := range map[string]evidence.How{
+		"trainer-1 exited with code 137": evidence.Killed, "exits with return code = -9": evidence.Killed, "Exited with exit code 1": evidence.Failed,
+		"exit status 139": evidence.Failed, "Process finished with exit code 0": evidence.EndedWell, "exit code: 143": evidence.Stopped,
+		"failed (exitcode: -15) local_rank: 1": evidence.Stopped, "      Exit Code:    137": evidence.Killed, "terminated with exit code 134": evidence.Failed,
+		"exit code 1370": evidence.Failed, "the exit is on the left": "", "an existing code 137": "",
+	} {
+		var r Reader
+		if r.Line(1, 0, []byte(line)); r.Ended(0).How != want {
+			t.Errorf("%q: %+v, want %q", line, r.Ended(0), want)
+		}
+	}
+}
+
+// TestEnded: what steps follow was no end, what failed first stands, and a code says least.
+func TestEnded(t *testing.T) {
+	var r Reader
+	r.Raised(5, 2, []byte("ValueError: bad"), nil, "/a/x.py", 3)
+	if e := r.Ended(2); e.How != evidence.Failed || e.Text != "ValueError: bad" || e.UserLine != 3 {
+		t.Errorf("%+v", e)
+	}
+	if e := r.Ended(3); e.How != "" {
+		t.Errorf("a step follows: %+v", e)
+	}
+	r.Raised(6, 2, []byte("KeyError: 'a'"), nil, "", 0)
+	r.Raised(7, 2, []byte("RuntimeError: NCCL timeout"), []byte("rank1"), "", 0)
+	r.Raised(8, 2, []byte("torch.distributed.elastic.multiprocessing.errors.ChildFailedError:"), nil, "", 0)
+	r.Line(9, 2, []byte("srun: error: n1: task 0: Exited with exit code 1"))
+	if e := r.Ended(2); e.Text != "KeyError: 'a'" {
+		t.Errorf("%+v", e)
+	}
+	r.Line(10, 2, []byte("Out of memory: Killed process 12 (python)"))
+	if e := r.Ended(2); e.How != evidence.HostMemory {
+		t.Errorf("%+v", e)
+	}
+	r.Line(11, 2, []byte("Training completed."))
+	if e := r.Ended(2); e.How != evidence.EndedWell {
+		t.Errorf("%+v", e)
+	}
+	for range 3 * maxEnds {
+		r.Line(12, 3, []byte("exit code 1"))
+	}
+	if len(r.ends) > maxEnds {
+		t.Errorf("%d ends are kept", len(r.ends))
+	}
+}

@@ -1,0 +1,106 @@
+package ending
+
+import (
+	"regexp"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
+)
+
+// Mark is how a process, a shell, the system or a service says that one ended.
+type Mark struct {
+	Words string // a byte search for them comes first
+	how   evidence.How
+	by    string // who tells
+	asked string // what stands before the bytes asked for, without blanks; without the bytes it tells of nothing
+	// form is what else the line is like; a group in it is the code that the process ended with. nil: the words are enough.
+	form func() *regexp.Regexp
+	not  string // what tells that a line is about something else
+	Line string // an example
+}
+
+// Marks are all of them; the first that a line has, and is like, counts. Those of the
+// host's memory come first, then signals, codes, and what else ends a program.
+var Marks = []Mark{
+	{"DefaultCPUAllocator", evidence.HostMemory, evidence.ByPyTorch, "triedtoallocate", nil, "",
+		"RuntimeError: [enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to " +
+			"allocate 17179869184 bytes."},
+	{"_kill event", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`Detected .* oom_kill event`), "",
+		"slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch."},
+	{"-kill event", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`Detected .* oom-kill event`), "",
+		"slurmstepd: error: Detected 1 oom-kill event(s) in step 12345.batch cgroup."},
+	{"OMKilled", evidence.HostMemory, evidence.ByKubernetes, "", pattern.Of(`eason.*OOMKilled|137.*OOMKilled|OOMKilled.*137|` +
+		`\s\d+/\d+\s+OOMKilled\s+\d|"?OOMKilled"?\s*:\s*"?[tT]rue`), "", "  Reason:       OOMKilled"},
+	{"Killed process", evidence.HostMemory, evidence.ByKernel, "", pattern.Of(`ut of memory: Killed process`), "",
+		"[12.3] Memory cgroup out of memory: Killed process 4242 (python) anon-rss:65432100kB"},
+	{"Kill process", evidence.HostMemory, evidence.ByKernel, "", pattern.Of(`ut of memory: Kill process`), "",
+		"[12.3] Out of memory: Kill process 4242 (python) score 900 or sacrifice child"},
+	{"due to memory ", evidence.HostMemory, "systemd-oomd", "", pattern.Of(`Killed \S+ due to memory (pressure|used)`), "",
+		"systemd-oomd[811]: Killed /user.slice/train.scope due to memory pressure for /user.slice being 71.22% > 50.00% for > 20s"},
+	{"sending SIG", evidence.HostMemory, "earlyoom", "", pattern.Of(`sending SIG(TERM|KILL) to process .*VmRSS`), "",
+		"earlyoom[611]: sending SIGTERM to process 2231 uid 1000 \"python\": badness 1102, VmRSS 27041 MiB"},
+	{"node running low on memory", evidence.HostMemory, evidence.ByRay, "", pattern.Of(`due to the node running low on memory`), "",
+		"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."},
+	{"ray-oom-prevention", evidence.HostMemory, evidence.ByRay, "", nil, "",
+		"Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/en/latest/ray-core/" +
+			"scheduling/ray-oom-prevention.html."},
+	{"all available RAM", evidence.HostMemory, "Colab", "", pattern.Of(`crashed after using all available RAM`), "",
+		"Your session crashed after using all available RAM."},
+	{"more memory than is avail", evidence.HostMemory, "Kaggle", "", pattern.Of(`tried to allocate more memory than is available`), "",
+		"Your notebook tried to allocate more memory than is available. It has restarted."},
+	{"ran out of memory and rest", evidence.HostMemory, "the notebook's service", "",
+		pattern.Of(`[Kk]ernel .*ran out of memory and restart`), "", "The kernel ran out of memory and restarted."},
+	{"quires more system memory", evidence.HostMemory, "Ollama", "systemmemory(", nil, "",
+		"Error: model requires more system memory (44.0 GiB) than is available (7.6 GiB)"},
+	{"SIGKILL! Perhaps out", evidence.HostMemory, "gunicorn", "", nil, "",
+		"[ERROR] Worker (pid:21) was sent SIGKILL! Perhaps out of memory?"},
+	{"shared memory. Please", evidence.HostMemory, evidence.BySharedMemory, "",
+		pattern.Of(`ut of shared memory\. Please try to raise`), "", "DataLoader worker (pid 12) is killed by signal: Bus error. It is " +
+			"possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit."},
+	{"shared memory (shm)", evidence.HostMemory, evidence.BySharedMemory, "", pattern.Of(`insufficient shared memory \(shm\)`), "",
+		"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm)."},
+	{"srun: error: ", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`: Out Of Memory\s*$`), "",
+		"srun: error: gpu14: task 0: Out Of Memory"},
+	{"TERM_MEMLIMIT", evidence.HostMemory, evidence.ByLSF, "", pattern.Of(`TERM_MEMLIMIT: job killed`), "",
+		"TERM_MEMLIMIT: job killed after reaching LSF memory usage limit."},
+	{"kb exceeded", evidence.HostMemory, evidence.ByPBS, "", pattern.Of(`PBS: job killed: .*kb exceeded limit `), "",
+		"=>> PBS: job killed: mem 67108864kb exceeded limit 62914560kb"},
+	{"[WinError 1455]", evidence.HostMemory, evidence.ByPagingFile, "", nil, "",
+		"OSError: [WinError 1455] The paging file is too small for this operation to complete."},
+	// RAPIDS' memory manager says so of a GPU's memory
+	{"d::bad_alloc", evidence.HostMemory, evidence.ByAllocation, "",
+		pattern.Of(`(what\(\):|rror: |throwing an instance of ').*std::bad_alloc`), "CUDA",
+		"terminate called after throwing an instance of 'std::bad_alloc'"},
+	// bare; who has more to say stands above
+	{"MemoryError", evidence.HostMemory, evidence.ByPython, "", pattern.Of(`^(.*\]: |\s*)MemoryError\s*$`), "", "MemoryError"},
+	{"MemoryError: Unable", evidence.HostMemory, "NumPy", "Unabletoallocate", nil, "",
+		"numpy.core._exceptions._ArrayMemoryError: Unable to allocate 37.5 GiB for an array with shape (100663296, 50)"},
+	{"Cannot allocate memory", evidence.HostMemory, evidence.BySystem, "", pattern.Of(`Errno 12\] Cannot allocate memory`), "",
+		"OSError: [Errno 12] Cannot allocate memory"},
+	{"Cannot allocate memory (12)", evidence.HostMemory, evidence.BySystem, "unabletommap", nil, "",
+		"RuntimeError: unable to mmap 1073741824 bytes from file </dev/shm/torch_12>: Cannot allocate memory (12)"},
+	{"$ Torch: not enough memory", evidence.HostMemory, "Torch7", "youtriedtoallocate", nil, "",
+		"$ Torch: not enough memory: you tried to allocate 2GB. Buy new RAM! at /torch/pkg/torch/lib/TH/THGeneral.c:270"},
+	{"exited unexpectedly", evidence.Killed, evidence.ByWorker, "", pattern.Of(`DataLoader worker \(pid`), "",
+		"RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly"},
+	{"by signal: Killed", evidence.Killed, evidence.BySignal, "", nil, "", "RuntimeError: DataLoader worker is killed by signal: Killed."},
+	{"(SIGKILL) received", evidence.Killed, evidence.BySignal, "", pattern.Of(`Signal 9 \(SIGKILL\) received`), "",
+		"traceback : Signal 9 (SIGKILL) received by PID 46"},
+	{"zsh: killed", evidence.Killed, evidence.BySignal, "", nil, "", "zsh: killed     python train.py"},
+	{"xit", evidence.Killed, evidence.BySignal, "", pattern.Of(`(?i)\b(?:exit|exited|exits|terminated|returned) ?(?:with)?[ _]?` +
+		`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b`), "", "exited with code 137"},
+	{"CANCELLED AT", evidence.Stopped, evidence.BySlurm, "", pattern.Of(`\*\*\* (?:JOB|STEP) \S+ .*CANCELLED AT .*\*\*\*`), "",
+		"slurmstepd: error: *** JOB 88121 ON gpu07 CANCELLED AT 2025-03-02T04:00:31 DUE TO TIME LIMIT ***"},
+	{"egmentation fault", evidence.Failed, "", "", pattern.Of(`(?:^|\d +|: |! )[Ss]egmentation fault\b.*`), "",
+		"run.sh: line 9: 4511 Segmentation fault      (core dumped) python fit.py"},
+	{"(core dumped)", evidence.Failed, "", "", nil, "", "Aborted (core dumped)"},
+	{"CUDA error: ", evidence.Failed, "", "", pattern.Of(`CUDA error: (?:an illegal|device-side|unspecified|misaligned|invalid|` +
+		`unknown|the launch|uncorrectable|no kernel).*`), "", "[ERROR] trainer - CUDA error: an illegal memory access was encountered"},
+	{"memory leak detected", evidence.Failed, "sglang", "", pattern.Of(`pool.*memory leak detected`), "",
+		"ValueError: token_to_kv_pool_allocator memory leak detected! available_size=9000"},
+	{"train_runtime", evidence.EndedWell, "", "", pattern.Of(`'train_runtime'|"train_runtime"|train_runtime +=`), "",
+		"{'train_runtime': 12.5, 'train_loss': 2.1, 'epoch': 1.0}"},
+	{"raining co", evidence.EndedWell, "", "", pattern.Of(`^[^"'{]*\b[Tt]raining complete(d|\b)`), "", "Training completed."},
+	{" passed in ", evidence.EndedWell, "pytest", "", pattern.Of(`^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|xpassed|` +
+		`warnings?),? ?)+ ?in .*=+$`), "", "===== 6 passed in 3.21s ====="},
+}

@@ -1,0 +1,62 @@
+package runlog
+
+import (
+	"bytes"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/ending"
+	"github.com/vramscope/vramscope/evidence/traceback"
+)
+
+// endLine takes a line whole that tells of the host's memory: its figures are no GPU's.
+func (p *Parser) endLine(number int, line []byte, has features) bool {
+	if has&(hasEnd|inHost) == 0 && !ending.IsKilled(line) {
+		return false
+	}
+	if has&inHost != 0 {
+		p.cutHost = append(append(p.cutHost, ' '), line...)
+		line = p.cutHost
+	}
+	p.end.Sibling = p.records.open && !p.records.root
+	f := p.end.Line(number, p.told, line)
+	found := f.How == evidence.HostMemory || f.How == evidence.Killed
+	if at := bytes.Index(line, []byte(evidence.ByPyTorch)); at >= 0 && !found {
+		if has&inHost == 0 {
+			p.cutHost, p.cutHostLine = append(p.cutHost[:0], line[:min(len(line), maxOther)]...), number
+		}
+		return true
+	}
+	p.cutHostLine = 0
+	if f.Alone {
+		p.report.Known++
+	}
+	if found {
+		p.hostFailed(f.Host, line[:max(0, bytes.Index(line, []byte(evidence.ByPyTorch)))])
+	}
+	return found
+}
+
+// cutHostLines is over how many lines the message of PyTorch's allocator of host
+// memory may be wrapped.
+const cutHostLines = 4
+
+func (p *Parser) hostFailed(f evidence.HostFailure, prefix []byte) {
+	if len(p.report.HostFailures) >= maxFailures {
+		return
+	}
+	var m evidence.OOMMessage
+	p.traces.Tell(&m, prefix)
+	f.UserFile, f.UserLine = evidence.Or(m.UserFile, ""), evidence.Or(m.UserLine, 0)
+	p.report.HostFailures = append(p.report.HostFailures, f)
+}
+
+// raised notes the exception that a trace ends in.
+func (p *Parser) raised(number int, line []byte) {
+	exception := traceback.Exception(line)
+	if !p.traces.Open || exception == nil {
+		return
+	}
+	var m evidence.OOMMessage
+	p.traces.Tell(&m, line)
+	p.end.Raised(number, p.told, exception, traceback.Writer(line), evidence.Or(m.UserFile, ""), evidence.Or(m.UserLine, 0))
+}
