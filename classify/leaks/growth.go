@@ -45,16 +45,9 @@ type growth struct {
 func (l *growth) survivors() []placed {
 	index := map[place]int{}
 	var groups []placed
-	ended := timeline.Never
-	if l.t.End.Allocated == 0 { // all went with the program
-		ended = l.lastBirth()
-	}
 	for id, step := range l.all() {
 		next := min(step+1, l.n-1)
-		died := l.t.FreeRequested[id]
-		if died > ended {
-			died = timeline.Never
-		}
+		died := l.died(id)
 		if died != timeline.Never && died <= l.last[next] || l.belongs(id) {
 			continue
 		}
@@ -75,15 +68,6 @@ func (l *growth) survivors() []placed {
 		groups[i].kept = append(groups[i].kept, survivor{id, int32(step), int32(end)})
 	}
 	return groups
-}
-
-// lastBirth is the event of the last allocation, Never without one: what goes later
-// goes with the program.
-func (l *loop) lastBirth() uint32 {
-	if n := l.t.Len(); n > 0 {
-		return l.t.Born[n-1]
-	}
-	return timeline.Never
 }
 
 // belongs reports whether an allocation is meant to stay. Being alive for long is
@@ -500,7 +484,7 @@ func (l *growth) before(groups []placed) (out []survivor) {
 		places[g.stack] = g.stack != 0
 	}
 	for id := range timeline.AllocationID(l.t.Older()) {
-		if places[l.t.Stack(id)] && l.t.FreeRequested[id] == timeline.Never && !l.belongs(id) {
+		if places[l.t.Stack(id)] && l.died(id) == timeline.Never && !l.belongs(id) {
 			out = append(out, survivor{id, -1, int32(l.n)})
 		}
 	}

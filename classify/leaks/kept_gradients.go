@@ -24,7 +24,7 @@ func (l *loop) keptGradients() []Leak {
 	var freed int64           // by zero_grad
 	for id := range l.t.Len() {
 		a := timeline.AllocationID(id)
-		born, died := l.t.Born[id], l.t.FreeRequested[id]
+		born, died := l.t.Born[id], l.died(a)
 		if l.c.Category[id] != meaning.Gradients || l.c.Detail[id] == meaning.GradientBucket || died == timeline.Before {
 			continue
 		}
@@ -133,9 +133,9 @@ func (l *loop) firstStepState() []Leak {
 	byStep := make([]int64, l.n)
 	var total int64
 	var state []survivor
-	ended := l.lastBirth()
+	over := l.t.Born[l.t.Len()-1] // with the last request
 	for id, step := range l.all() {
-		if l.c.Category[id] == meaning.OptimizerState && l.t.FreeRequested[id] > ended {
+		if died := l.t.FreeRequested[id]; l.c.Category[id] == meaning.OptimizerState && (died > over || over == timeline.Never) {
 			byStep[step] += l.bytes(id)
 			total += l.bytes(id)
 			state = append(state, survivor{id, int32(step), int32(l.n)})

@@ -32,6 +32,8 @@ type loop struct {
 	// forward passes without a backward one in a program that trains; else nil.
 	trained func() map[frames.Line]bool
 
+	end *ending
+
 	lines map[snapshot.StackID][]frames.Line
 }
 
@@ -74,6 +76,7 @@ func loopOf(c *meaning.Result, view *frames.View, steps []meaning.Step) *loop {
 		l.backward = append(l.backward, backward)
 	}
 	l.serves = !l.trains && slices.Contains(c.Category, meaning.KVCache) && l.perRequest()
+	l.ending()
 	return l
 }
 

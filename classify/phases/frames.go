@@ -22,6 +22,11 @@ several, the innermost counts, but for backward, which counts wherever the engin
 func (v *StackFacts) hint(events *snapshot.Events) []said {
 	out := pages.Make[said](events.Len())
 	python := v.Recorded.Allocs && !v.Recorded.Native
+	last := len(events.Action) - 1 // event that allocates: what goes after it in no pass goes with the program
+	for last > 0 && events.Action[last] != snapshot.Alloc {
+		last--
+	}
+	over := last >= 0 && events.StackOf(last) != 0
 	for i, action := range events.Action {
 		switch action {
 		case snapshot.Alloc, snapshot.FreeRequested, snapshot.FreeCompleted, snapshot.OOM:
@@ -34,7 +39,7 @@ func (v *StackFacts) hint(events *snapshot.Events) []said {
 				out[i] = said(e.Hint)
 			}
 		} else if python && (action == snapshot.Alloc || action == snapshot.OOM || v.Recorded.Frees &&
-			action == snapshot.FreeRequested) {
+			action == snapshot.FreeRequested && (i < last || !over)) {
 			out[i] = said(meaning.HintOf(meaning.Backward))
 		}
 	}

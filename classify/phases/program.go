@@ -34,7 +34,7 @@ type Program struct {
 	// layers of a pass that failed keep one block each, without stacks: what checkpointing does
 	Checkpoints bool
 	Last        int  // number of events
-	Stop        int  // that of the last allocation, and one
+	Stop        int  // that of the last allocation, and one; where the program is over, that from which on it lets go
 	ended       bool // after it the program lets go of what it began with: it is over, and nothing of that was short-lived
 }
 
@@ -58,7 +58,15 @@ func newProgram(t *timeline.Timeline, v *StackFacts) *Program {
 	}
 	a.Loop = a.Last
 	a.Covered = pages.Make[meaning.Hint](a.Last)
-	a.ended = isOver(a)
+	if a.ended = isOver(a); a.ended {
+		begun := a.Stop / 2
+		for i, id := range a.frees(a.Stop, a.Last) { // those before are the last step's own
+			if a.Born(id) < begun {
+				a.Stop = i
+				break
+			}
+		}
+	}
 	return a
 }
 

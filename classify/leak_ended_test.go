@@ -1,0 +1,60 @@
+package classify
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/testing/ring"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// defectsOf are a recording's leaks, in words.
+func defectsOf(t *testing.T, s *snapshot.Snapshot, d *snapshot.Device) (words []string) {
+	t.Helper()
+	c := New(timeline.New(s, d), Options{})
+	for _, l := range c.Leaks() {
+		if l.Defect {
+			words = append(words, fmt.Sprintf("%s %s:%d", l.Kind, filepath.Base(l.File), l.Line))
+		}
+	}
+	return words
+}
+
+// untold is a recording without stacks in which nothing that lasts goes with the list: its end
+// isn't told from a list that is cleared.
+const untold = "growing_list__example_gradients none, with the model left"
+
+// TestDumpedAfterTheEnd finds the same leaks where the program has come to its end before the
+// dump, whether all is gone then or a model is still there.
+func TestDumpedAfterTheEnd(t *testing.T) {
+	for _, r := range labelledRuns(t) {
+		for _, name := range slices.Sorted(maps.Keys(r.Variants)) {
+			if v := r.Variants[name]; v.OK != nil && !*v.OK {
+				continue
+			}
+			for _, model := range []bool{false, true} {
+				tl := r.timeline(t, name)
+				before := defectsOf(t, tl.Snapshot, tl.Device)
+				weights := map[uint64]bool{}
+				c := New(tl, Options{})
+				for id, category := range c.Category {
+					if category == Weights {
+						weights[tl.Address(timeline.AllocationID(id))] = model
+					}
+				}
+				ring.End(tl.Device, func(b *snapshot.Block) bool { return weights[b.Address] })
+				as := r.Name + " " + name
+				if model {
+					as += ", with the model left"
+				}
+				if after := defectsOf(t, tl.Snapshot, tl.Device); !slices.Equal(before, after) && as != untold {
+					t.Errorf("%s: %q, and after the end %q", as, before, after)
+				}
+			}
+		}
+	}
+}

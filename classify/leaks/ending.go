@@ -1,0 +1,118 @@
+package leaks
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// ending is what goes with the program after its last request: what it held until then, it kept.
+type ending struct {
+	last uint32                    // event of the last allocation, Never without one
+	all  bool                      // that goes later goes with the program
+	with map[snapshot.StackID]bool // else what is freed under one of these stacks does
+}
+
+// died is the event at which an allocation was let go, Never where it is still there or went
+// with the program.
+func (l *loop) died(id timeline.AllocationID) uint32 {
+	died := l.t.FreeRequested[id]
+	if died >= timeline.Before || died <= l.end.last {
+		return died
+	}
+	if l.end.all || l.end.with[l.t.Device.Events.StackOf(int(died))] {
+		return timeline.Never
+	}
+	return died
+}
+
+// ending looks at the frees after the last request. A function's variables go under the stack
+// that called it, and a module's under none; what the loop itself lets go is freed from within it.
+func (l *loop) ending() {
+	e := &ending{last: timeline.Never, with: map[snapshot.StackID]bool{}}
+	l.end = e
+	if l.t.Len() == 0 || l.t.Born[l.t.Len()-1] == timeline.Never {
+		return
+	}
+	if e.last = l.lastOf(l.t.Born[l.t.Len()-1]); e.last == timeline.Never {
+		return
+	}
+	if e.all = l.t.End.Allocated == 0 || !l.freesShown() && (l.lastingGo(e.last) || l.emptied()); e.all {
+		return
+	}
+	inside, _ := l.pythonStacks()
+	common := commonFrames(l.t.Snapshot, inside)
+	events := &l.t.Device.Events
+	for i := int(e.last) + 1; i < events.Len(); i++ {
+		stack := events.StackOf(i)
+		if _, known := e.with[stack]; known || events.Action[i] != snapshot.FreeRequested {
+			continue
+		}
+		caller := pythonFrames(l.view, l.t.Snapshot, stack)
+		e.with[stack] = stack == 0 && l.freesShown() || len(caller) > 0 && len(caller) < len(common) &&
+			slices.ContainsFunc(inside, func(frames []snapshot.FrameID) bool { return slices.Equal(frames[:len(caller)], caller) })
+	}
+}
+
+// lastOf is the event before the first after the last request that frees what the first half of the
+// program made: those up to there are the last step's own.
+func (l *loop) lastOf(request uint32) uint32 {
+	events := &l.t.Device.Events
+	for i := int(request) + 1; i < events.Len(); i++ {
+		if id := l.t.Of[i]; id != timeline.NoAllocation && events.Action[i] == snapshot.FreeRequested && l.t.BornAt(id) < int(request)/2 {
+			return uint32(i) - 1
+		}
+	}
+	return timeline.Never
+}
+
+// freesShown reports whether frees before the last request have stacks.
+func (l *loop) freesShown() bool {
+	events := &l.t.Device.Events
+	for i := int(l.first[0]); i <= int(l.last[0]) && i < events.Len(); i++ {
+		if events.Action[i] == snapshot.FreeRequested && events.StackOf(i) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// lastingGo reports whether most of the weights, or of the optimizer's state, that are there at
+// the last request go after it: both are kept by variables that the loop needs.
+func (l *loop) lastingGo(last uint32) bool {
+	var there, gone [meaning.NumCategories]int64
+	for i, category := range l.c.Category {
+		id := timeline.AllocationID(i)
+		if died := l.t.FreeRequested[id]; died != timeline.Before && died > last {
+			there[category] += l.bytes(id)
+			if died != timeline.Never {
+				gone[category] += l.bytes(id)
+			}
+		}
+	}
+	return 2*gone[meaning.Weights] > there[meaning.Weights] || 2*gone[meaning.OptimizerState] > there[meaning.OptimizerState]
+}
+
+// emptied reports whether hardly anything is left of what the loop made, though variables carried
+// some of it from each step to the next. What lasts for good reason aside.
+func (l *loop) emptied() bool {
+	const few, hardly = 4, 100 // steps; one part in so many
+	carried := 0
+	var left, gone int64
+	for id, step := range l.all() {
+		died := l.t.FreeRequested[id]
+		switch {
+		case lasting[l.c.Category[id]]:
+			continue
+		case died == timeline.Never:
+			left += l.bytes(id)
+		case died > l.end.last:
+			gone += l.bytes(id)
+		case step+1 < l.n && died > l.last[step] && died <= l.last[step+1]:
+			carried++
+		}
+	}
+	return l.n >= few && left*hardly <= gone && carried >= l.n-2
+}
