@@ -12,6 +12,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/replay/allocator"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -34,9 +35,8 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 	prints := prints{}
 	for i := range e.T.OOMs {
 		o := &e.T.OOMs[i]
-		x := report.OOM{Index: i, Event: o.Event, RequestedBytes: o.Requested, AllocatedBytes: o.Allocated,
-			ReservedBytes: o.Reserved,
-			Verdict:       e.oomVerdict(o, dev), PinnedBy: []report.Pin{}}
+		x := report.OOM{Index: i, StepsAfter: passes.StepsAfter(e.Classes, o.Event), Event: o.Event, RequestedBytes: o.Requested,
+			AllocatedBytes: o.Allocated, ReservedBytes: o.Reserved, Verdict: e.oomVerdict(o, dev), PinnedBy: []report.Pin{}}
 		if o.DeviceFree >= 0 {
 			x.DeviceFreeBytes = new(o.DeviceFree)
 		}

@@ -23,10 +23,12 @@ type Failure struct {
 	FreeBytes        int64  `json:"free_bytes"`      // within segments
 	LargestFreeBytes int64  `json:"largest_free_block_bytes"`
 	StillToComeBytes int64  `json:"still_to_come_bytes"` // what the phase at work has yet to allocate, as far as that is known
+	NeedsBytes       int64  `json:"needs_bytes"`         // by the run in all, at the least, as far as that is known
 	Text             string `json:"text"`
 	Pins             []Pin  `json:"pinned_by"` // what frees most first; only where memory was there
 
-	inOptimizer bool // what is still to come is the state of the first optimizer step
+	after  passes.ToCome
+	wentOn bool
 }
 
 // Pin is a group of blocks that keep segments from being given back: those of
@@ -63,7 +65,7 @@ func (w *whatIf) failures() {
 func (p *Program) explain(oom *timeline.OOM, classes *classify.Classification, view *frames.View) Failure {
 	layout := p.Timeline.LayoutAt(oom.Event)
 	f := Failure{Event: oom.Event, RequestedBytes: oom.Requested, LiveBytes: oom.Active, ReservedBytes: oom.Reserved,
-		Pins: []Pin{}}
+		NeedsBytes: oom.Active + oom.Requested, Pins: []Pin{}}
 	f.FreeBytes, f.LargestFreeBytes = layout.Free()
 	limits := p.Limits()
 	s := Scenario{Usable: limits.Usable, Allowed: limits.Allowed}
@@ -71,7 +73,11 @@ func (p *Program) explain(oom *timeline.OOM, classes *classify.Classification, v
 		f.AvailableBytes, f.MissingBytes = &most, max(0, oom.Active+oom.Requested-most)
 	}
 	if classes != nil {
-		f.StillToComeBytes, f.inOptimizer = passes.StillToCome(classes, oom)
+		f.after = passes.After(classes, oom, true)
+		f.StillToComeBytes, f.wentOn = f.after.Bytes, passes.StepsAfter(classes, oom.Event) > 0
+		if need := passes.Whole(classes, oom, f.after); need != nil && !f.wentOn {
+			f.NeedsBytes = max(f.NeedsBytes, need.Bytes)
+		}
 		if f.MissingBytes == 0 {
 			f.Pins = pinsOf(pinnedSegments(&layout), classes, view)
 		}
@@ -96,7 +102,7 @@ func (f *Failure) text(refusal string) string {
 	}
 	switch {
 	case f.StillToComeBytes <= f.RequestedBytes:
-	case f.inOptimizer:
+	case f.after.InOptimizer():
 		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state.", units.Bytes(f.StillToComeBytes))
 	default:
 		s += fmt.Sprintf(" By the step before, the rest of this one needs about %s at a time.", units.Bytes(f.StillToComeBytes))

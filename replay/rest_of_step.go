@@ -4,82 +4,137 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/replay/passes"
 )
 
-// rest is what the step had yet to allocate after the request that failed, as a
-// scenario changes it.
-type rest struct {
-	bytes int64
-	known bool
+// Answer says what becomes of a run under other settings or with a change.
+type Answer string
+
+// Answers. What isn't known is no failure, and a request that is met no success.
+const (
+	Fits           Answer = "fits"
+	Meets          Answer = "meets"            // the request that failed; what follows isn't recorded
+	MeetsThenFails Answer = "meets_then_fails" // what is known to follow doesn't fit
+	Fails          Answer = "fails"
+	Unknown        Answer = "unknown" // how much memory there is isn't known
+)
+
+// Room is what a run would have where a request failed, with that request met.
+type Room struct {
+	Most     int64         // that PyTorch could have; 0: not known
+	Left     int64         // at its fullest so far
+	LeftThen int64         // right after the request
+	After    passes.ToCome // what comes next
+	Part     float64       // of that, with a change; negative: nobody knows
+	Request  int64         // that failed, which is part of what comes
+	WentOn   bool          // the program did, and its other steps went through
+	Changed  bool          // the program is changed, which lowers what follows, too
 }
 
-// restAfter is unknown where nothing before shows how the step goes on, or where
-// nobody knows how much of it a change leaves.
-func (w *whatIf) restAfter(o *Outcome) rest {
+// Rest is what still has to be allocated at a time after the request, and whether that is all that is to come; known says
+// whether anything shows it.
+func (r *Room) Rest() (bytes int64, all, known bool) {
+	x := &r.After
+	next := max(x.Bytes, x.Layers)
+	bytes = int64(float64(max(0, next-r.Request)) * max(0, r.Part))
+	return max(bytes, x.Moments), x.Bytes > 0, next > 0 && r.Part >= 0 || x.Moments > bytes
+}
+
+// Answer is what becomes of the run.
+func (r *Room) Answer() Answer {
+	const ample = 20 // percent, which what follows a changed part seldom needs beyond that
+	rest, all, known := r.Rest()
+	least := max(r.After.Bytes-r.Request, r.After.Layers-r.Request, r.After.Likely) // if the change leaves all of it
+	switch {
+	case r.Most == 0:
+		return Unknown
+	case r.Left < 0:
+		return Fails
+	case r.WentOn:
+		return Fits
+	case known && rest > r.LeftThen:
+		return MeetsThenFails
+	case known && all:
+		return Fits
+	case r.Changed && r.Left*100 >= ample*r.Most && (known || least <= r.LeftThen) && r.After.Likely <= r.LeftThen:
+		return Fits
+	}
+	return Meets
+}
+
+// room is that of a scenario at the request that failed when it was recorded.
+func (w *whatIf) room(o *Outcome) Room {
+	r := Room{Part: 1, Changed: len(o.Changes) > 0}
 	for i := range w.Failures {
 		f := &w.Failures[i]
 		if o.LastEvent != f.Event {
 			continue
 		}
-		if f.StillToComeBytes == 0 {
-			return rest{}
-		}
-		bytes := float64(f.StillToComeBytes - f.RequestedBytes)
+		r.After, r.Request, r.WentOn = f.after, f.RequestedBytes, f.wentOn
 		for _, change := range o.Changes {
-			part := Leaves(change, f.inOptimizer)
+			part := Leaves(change, &f.after, w.classes)
 			if part < 0 {
-				return rest{}
+				r.Part = part
+				break
 			}
-			bytes *= part
+			r.Part *= part
 		}
-		return rest{int64(bytes), true}
+		break
 	}
-	return rest{known: true}
+	if o.LeftBytes != nil {
+		r.Most, r.Left, r.LeftThen = o.most, *o.LeftBytes, *o.leftThen
+	}
+	return r
+}
+
+// answer says what becomes of the run in a scenario.
+func (w *whatIf) answer(o *Outcome) {
+	switch {
+	case o.OOM:
+		o.Answer = Fails
+	case !o.Survived && o.LeftBytes != nil:
+		o.Answer = Fits
+	case !o.Survived:
+		o.Answer = Unknown
+	default:
+		r := w.room(o)
+		o.Answer = r.Answer()
+		o.rest, o.restAll, _ = r.Rest()
+	}
+	if o.Fits = nil; o.Answer != Meets && o.Answer != Unknown {
+		o.Fits = new(o.Answer == Fits)
+	}
 }
 
 // yetToMake is what a step had to make after the request that failed, with a change that a
-// trial meets it with: by the step before, or by the layers of the first pass; 0 where
-// nothing shows it.
+// trial meets it with; 0 where nothing shows it.
 func (w *whatIf) yetToMake(r *Result, change string) int64 {
-	for i := range w.p.Timeline.OOMs {
-		o := &w.p.Timeline.OOMs[i]
-		if !r.Survived || o.Event != r.Until || w.classes == nil {
+	for i := range w.Failures {
+		f := &w.Failures[i]
+		if !r.Survived || f.Event != r.Until || w.classes == nil {
 			continue
 		}
-		bytes, inOptimizer := passes.StillToCome(w.classes, o)
-		if bytes <= o.Requested {
-			_, _, bytes = passes.LayersToCome(w.classes, o)
-		}
-		return int64(float64(max(0, bytes-o.Requested)) * max(0, Leaves(change, inOptimizer)))
+		x := max(f.after.Bytes, f.after.Layers)
+		return int64(float64(max(0, x-f.RequestedBytes)) * max(0, Leaves(change, &f.after, w.classes)))
 	}
 	return 0
 }
 
-// toCome is what a step still had to allocate after the request that failed,
-// where that is more than a scenario which meets it leaves; else 0.
-func (o *Outcome) toCome() int64 {
-	if o.rest.known && o.leftThen != nil && o.rest.bytes > *o.leftThen {
-		return o.rest.bytes
-	}
-	return 0
-}
-
-// Leaves is the part that a change leaves of what was still to come after a failure, the
-// state of an optimizer's first step or the rest of a pass; -1: nobody knows.
-func Leaves(change string, inOptimizer bool) float64 {
-	about, value, _ := strings.Cut(change, "=")
+// Leaves is the part that a change leaves of what was still to come after a failure; -1: nobody knows.
+func Leaves(name string, x *passes.ToCome, c *classify.Classification) float64 {
+	about, value, _ := strings.Cut(name, "=")
 	switch {
-	case about == "optimizer" && inOptimizer:
-		// one byte of four and the blocks' scales; one moment of two; sgd: none
-		return map[string]float64{"8bit": 0.254, "lion": 0.5, "fused": 1}[value]
-	case about == "sharding" && inOptimizer:
+	case about == "optimizer" && x.InOptimizer():
+		return change.StateLeft(name, x.State.PerGradient, c)
+	case about == "sharding" && x.InOptimizer():
 		n, _ := strconv.ParseFloat(value, 64)
 		return 1 / n
-	case (about == "batch" || about == "seq") && !inOptimizer:
+	case (about == "batch" || about == "seq") && !x.InOptimizer():
 		part, _ := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
 		return part
-	case (about == "checkpointing" || about == "logits" || about == "use_cache") && !inOptimizer:
+	case (about == "checkpointing" || about == "logits" || about == "use_cache") && !x.InOptimizer():
 		return -1
 	}
 	return 1

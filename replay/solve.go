@@ -223,24 +223,42 @@ func (o *Outcome) whatElse(settings string) []string {
 	return append([]string{o.Settings}, o.Changes...)
 }
 
-// fitText says whether a scenario goes through, and where it fails.
+// fitText says whether a scenario goes through, what it needs, and where it fails.
 func (o *Outcome) fitText() string {
+	needs, reserved := units.Size(*o.NeedsBytes), units.Size(o.needsReserved)
+	missing := *o.NeedsBytes - o.most
 	switch {
+	case o.Answer == Fits && !o.Survived:
+		return fmt.Sprintf("fits, peak %s reserved", units.Size(o.PeakReservedBytes))
+	case o.Answer == Fits:
+		return fmt.Sprintf("fits, peak %s reserved as far as recorded", reserved)
+	case o.OOM && missing > 0:
+		return fmt.Sprintf("doesn't fit: the run needs %s (%s reserved), %s more than PyTorch could have; it is out of memory%s",
+			needs, reserved, units.Size(missing), o.failsWhere())
 	case o.OOM:
-		text := "doesn't fit: out of memory"
-		if o.FailedPhase != nil {
-			text += " in " + phaseText(*o.FailedPhase)
-		}
-		if o.FailedStep != nil {
-			text += fmt.Sprintf(" of step %d", *o.FailedStep)
-		}
-		if o.FailedAt != nil {
-			text += " at " + o.FailedAt.text()
-		}
-		return text + fmt.Sprintf(", %s short", units.Size(o.ShortBytes))
-	case o.Survived:
-		return fmt.Sprintf("the request that failed fits, peak %s reserved; what follows isn't recorded",
-			units.Size(o.PeakReservedBytes))
+		return fmt.Sprintf("doesn't fit: the run needs %s of the %s that PyTorch could have, but reserves %s; it is out of memory%s",
+			needs, units.Size(o.most), reserved, o.failsWhere())
+	case missing > 0:
+		return fmt.Sprintf("doesn't fit: the request that failed does, but the run needs about %s, %s more than PyTorch could have",
+			needs, units.Size(missing))
+	case o.Answer == MeetsThenFails:
+		return fmt.Sprintf("doesn't fit: the request that failed does, but the step still has to make about %s, more than the %s "+
+			"that are left then", units.Size(o.rest), units.Size(*o.leftThen))
 	}
-	return fmt.Sprintf("fits, peak %s reserved", units.Size(o.PeakReservedBytes))
+	return fmt.Sprintf("the request that failed fits, peak %s reserved; what follows isn't recorded",
+		units.Size(o.PeakReservedBytes))
+}
+
+// failsWhere is where it runs out of memory.
+func (o *Outcome) failsWhere() (text string) {
+	if o.FailedPhase != nil {
+		text = " in " + phaseText(*o.FailedPhase)
+	}
+	if o.FailedStep != nil {
+		text += fmt.Sprintf(" of step %d", *o.FailedStep)
+	}
+	if o.FailedAt != nil {
+		text += " at " + o.FailedAt.text()
+	}
+	return text
 }

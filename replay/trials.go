@@ -13,8 +13,9 @@ type trial struct {
 	capacity int64 // bytes of the GPU; 0: not known
 	given    int64 // as asked for; 0: the recorded one
 	result   Result
-	repacked bool // it began with the first blocks packed, as from an empty device
-	unsure   bool // its outcome depends on a limit that isn't known exactly
+	repacked bool   // it began with the first blocks packed, as from an empty device
+	unsure   bool   // its outcome depends on a limit that isn't known exactly
+	needs    Result // without a limit, where a given size isn't enough
 }
 
 // piece is a number of trials of one program: changes to it are made once.
@@ -85,6 +86,11 @@ func (w *whatIf) play(x *trial, p *Program) {
 	x.result = p.Run(x.scenario)
 	x.repacked = p.repacks(&x.scenario)
 	x.unsure = w.depends(p, x.scenario, x.result)
+	if x.given > 0 && x.result.OOM {
+		free := x.scenario
+		free.Usable, free.Allowed = 0, 0
+		x.needs = p.Run(free)
+	}
 }
 
 // depends tries both ends of what the recorded limit may have been, where the
@@ -127,15 +133,16 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 	if s.Allowed > 0 {
 		o.AllowedBytes = new(s.Allowed)
 	}
-	if most := s.most(); most > 0 && !r.OOM {
-		o.LeftBytes, o.leftThen = new(most-r.PeakAllocated), new(most-r.FinalAllocated-r.Pieces)
+	if o.most = s.most(); o.most > 0 && !r.OOM {
+		o.LeftBytes, o.leftThen = new(o.most-r.PeakAllocated), new(o.most-r.FinalAllocated-r.Pieces)
 	}
 	o.given = x.given
+	if x.given > 0 {
+		o.NeedsBytes, o.needsReserved = new(max(x.needs.PeakAllocated, r.PeakAllocated)), max(x.needs.PeakReserved, r.PeakReserved)
+	}
 	if r.OOM {
-		o.OOMEvent, o.Fits = new(r.OOMEvent), new(false)
+		o.OOMEvent = new(r.OOMEvent)
 		w.failsAt(&o, w.view)
-	} else if s.most() > 0 && !r.Survived {
-		o.Fits = new(true)
 	}
 	for _, c := range changes {
 		o.Changes = append(o.Changes, c.Name)
@@ -145,6 +152,12 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 		o.SavesBytes = w.Scenarios[0].PeakReservedBytes - o.PeakReservedBytes
 		if w.repackedPeak > 0 && x.repacked {
 			o.SavesBytes = w.repackedPeak - o.PeakReservedBytes // compared with its like
+		}
+	}
+	w.answer(&o)
+	if o.NeedsBytes != nil && len(o.Changes) == 0 && w.repackedPeak == 0 {
+		for i := range w.Failures {
+			*o.NeedsBytes = max(*o.NeedsBytes, w.Failures[i].NeedsBytes)
 		}
 	}
 	w.Scenarios = append(w.Scenarios, o)

@@ -70,7 +70,7 @@ func (w *whatIf) judgeOOM(first *Outcome) {
 	var r remedies
 	for i := range w.Scenarios[1:] {
 		o := &w.Scenarios[i+1]
-		if o.rest = w.restAfter(o); sameCapacity(o, first) {
+		if sameCapacity(o, first) {
 			r.weigh(o, first)
 		}
 	}
@@ -91,12 +91,12 @@ func (r *remedies) weigh(o, first *Outcome) {
 	case o.OOM && !changed:
 		r.later = max(r.later, o.Allocations-first.Allocations)
 		r.closer = r.closer || cmp.Or(o.Allocations-first.Allocations, cmp.Compare(first.ShortBytes, o.ShortBytes)) > 0
-	case !o.OOM && changed && len(r.changes) < 3 && o.toCome() == 0:
+	case !o.OOM && changed && len(r.changes) < 3 && o.Answer != MeetsThenFails:
 		r.changes = append(r.changes, o.Name+o.spare())
-		if !o.rest.known {
+		if o.Answer != Fits {
 			r.open = append(r.open, o.Name)
 		}
-	case !o.OOM && !changed && (r.best == nil || r.best.toCome() > 0 && o.toCome() <= 0):
+	case !o.OOM && !changed && (r.best == nil || r.best.Answer == MeetsThenFails && o.Answer != MeetsThenFails):
 		r.best = o
 	}
 }
@@ -114,11 +114,11 @@ func (r *remedies) settingsText(first *Outcome) string {
 			return s + ", and none comes closer."
 		}
 		return s + "."
-	case best.toCome() > 0:
+	case best.Answer == MeetsThenFails:
 		return fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make "+
 			"about %s, more than the %s that are left then: it would have failed later.",
-			best.Name, units.Bytes(best.toCome()), units.Bytes(*best.leftThen))
-	case best.rest.bytes > 0:
+			best.Name, units.Bytes(best.rest), units.Bytes(*best.leftThen))
+	case best.Answer == Fits:
 		return fmt.Sprintf("With %s the request that failed would have been met%s.", best.Name, best.spare())
 	}
 	return fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it "+

@@ -56,6 +56,8 @@ type Outcome struct {
 	LeftBytes   *int64 `json:"left_bytes"`  // of what PyTorch could have, beyond peak allocated; nil: not known
 	Retries     int    `json:"retries"`
 	DeviceCalls int    `json:"device_calls"`
+	// NeedsBytes is what the run allocates at its peak without a limit, as far as that is known; nil where no size was given.
+	NeedsBytes *int64 `json:"needs_bytes"`
 	// Complete is false when the program went another way than it was
 	// recorded: the peaks are those up to LastEvent.
 	Complete  bool `json:"complete"`
@@ -64,13 +66,17 @@ type Outcome struct {
 	// Fits says whether the run goes through; nil where that isn't known. If it doesn't, it
 	// fails in this step and phase, at this line.
 	Fits        *bool   `json:"fits"`
+	Answer      Answer  `json:"answer"` // the same, told apart
 	FailedStep  *int    `json:"failed_step"`
 	FailedPhase *string `json:"failed_phase"`
 	FailedAt    *Place  `json:"failed_at"`
 
-	given    int64  // bytes of the GPU that was asked for; 0: the recorded one
-	leftThen *int64 // of what PyTorch could have, right after the last event, which the peak may have come before
-	rest     rest   // what the step has yet to allocate after that
+	needsReserved int64  // the same of what it reserves
+	given         int64  // bytes of the GPU that was asked for; 0: the recorded one
+	most          int64  // that PyTorch could have; 0: not known
+	leftThen      *int64 // of it, right after the last event, which the peak may have come before
+	rest          int64  // what the step has yet to allocate after that
+	restAll       bool   // and nothing else comes
 }
 
 // Spare is what the scenario leaves, in bytes, at its fullest so far and, where rest
@@ -80,7 +86,10 @@ func (o *Outcome) Spare() (bytes int64, rest, known bool) {
 	if o.LeftBytes == nil {
 		return 0, false, false
 	}
-	return min(*o.LeftBytes, *o.leftThen-o.rest.bytes), o.rest.bytes > 0, true
+	if !o.restAll {
+		return min(*o.LeftBytes, *o.leftThen), false, true
+	}
+	return min(*o.LeftBytes, *o.leftThen-o.rest), o.rest > 0, true
 }
 
 // Options say what to try.

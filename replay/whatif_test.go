@@ -93,8 +93,7 @@ func TestVerdicts(t *testing.T) {
 			"been met",
 		"qwen_vocab_oom__05b/snapshot_all":              "No setting that was tried meets the request",
 		"llama8b_full_oom__fp32_autocast/snapshot_none": "it would have failed later",
-		"../scenarios/eval_oom__python": "What the rest of the step needs with checkpointing=full and " +
-			"logits=chunked isn't known.",
+		"../scenarios/eval_oom__python":                 "What the rest of the step needs with logits=chunked isn't known.",
 	} {
 		if doc := tried(t, run, Options{}); !strings.Contains(doc.Verdict, want) {
 			t.Errorf("%s: %q, want %q", run, doc.Verdict, want)

@@ -484,6 +484,8 @@ type OOM struct {
 	Repeats int `json:"repeats"`
 	// Index is which of the recording's failures it is, from 0.
 	Index int `json:"-"`
+	// StepsAfter are the steps that the program made afterwards, without another failure.
+	StepsAfter int `json:"-"`
 }
 
 // Failed is how many requests failed, those that aren't listed included.

@@ -11,7 +11,6 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay"
-	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -180,7 +179,7 @@ func afterChange(p *facts.Pass, o *timeline.OOM, s facts.Shortage, change string
 	if s.Still <= o.Requested {
 		return after
 	}
-	part := replay.Leaves(change, passes.OptimizerStateToCome(p.Classes, o) > 0)
+	part := replay.Leaves(change, new(facts.ToCome.Of(p)[o.Event]), p.Classes)
 	if part < 0 {
 		part = 1
 	}

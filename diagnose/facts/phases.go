@@ -31,27 +31,14 @@ func (p *Pass) StepNear(event int) int32 {
 	return int32(steps[i].Number)
 }
 
-// StepsAfter counts the steps that begin after a failure that was the last, and the one that it was in, where an
-// optimizer's step of it came later: the pass after the failure lies in it, too.
+// StepsAfter is how many steps a program made after a failure that was its last.
 func StepsAfter(d *report.Device, event int) int {
-	n, again := 0, 0
-	for _, s := range d.Steps {
-		stepped := func(p report.Phase) bool { return p.Phase == classify.Optimizer.String() && p.FirstEvent > event }
-		if s.FirstEvent > event {
-			n++
-		} else if slices.ContainsFunc(s.Phases, stepped) {
-			again = 1
+	for i := range d.OOMs {
+		if d.OOMs[i].Event == event {
+			return d.OOMs[i].StepsAfter
 		}
 	}
-	if n > 0 {
-		n += again
-	}
-	for _, o := range d.OOMs {
-		if o.Event > event {
-			return 0
-		}
-	}
-	return n
+	return 0
 }
 
 // Phases are the phases of the whole recording, and what they say of the work.

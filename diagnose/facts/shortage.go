@@ -21,7 +21,7 @@ func (s *Shortage) Need(o *timeline.OOM) int64 { return o.Active + max(o.Request
 
 // Shortage is what a request lacked that failed.
 func (p *Pass) Shortage(o *timeline.OOM) Shortage {
-	s := Shortage{Usable: o.Capacity(), Still: p.StillToCome(o), After: StepsAfter(p.Dev, o.Event)}
+	s := Shortage{Usable: o.Capacity(), Still: p.StillToCome(o), After: passes.StepsAfter(p.Classes, o.Event)}
 	if s.Usable < 0 {
 		s.Usable = 0
 		if p.Dev.CapacityBytes != nil {
@@ -37,22 +37,12 @@ func (p *Pass) Shortage(o *timeline.OOM) Shortage {
 // MaxExplained bounds the failures for which the rest of their step is worked out.
 const MaxExplained = 8
 
-// Rest is what a phase had yet to make.
-type Rest struct {
-	Bytes     int64
-	Estimated bool // from a step of a smaller batch
-}
-
 // ToCome is what the phases in which requests failed had yet to make, by event.
-var ToCome = Named("memory still to come", func(p *Pass) map[int]Rest {
-	all := map[int]Rest{}
+var ToCome = Named("memory still to come", func(p *Pass) map[int]passes.ToCome {
+	all := map[int]passes.ToCome{}
 	for i := range p.T.OOMs {
 		o := &p.T.OOMs[i]
-		x := Rest{Bytes: passes.OptimizerStateToCome(p.Classes, o)}
-		if x.Bytes == 0 && len(all) < MaxExplained && Replay.Of(p) != nil {
-			x.Bytes, x.Estimated = passes.RestOfStep(p.Classes, o)
-		}
-		all[o.Event] = x
+		all[o.Event] = passes.After(p.Classes, o, len(all) < MaxExplained && Replay.Of(p) != nil)
 	}
 	return all
 })

@@ -30,14 +30,15 @@ type moments struct {
 func (r *rewriter) moments() (*moments, error) {
 	w := r.weights()
 	m := &moments{ids: map[int64][]timeline.AllocationID{}, element: w.element, how: "from the shapes of the weights"}
+	copies := passes.Copies(r.classes)
 	r.of(classify.OptimizerState, func(id timeline.AllocationID) {
 		switch r.classes.Detail[id] {
-		case classify.MasterWeights, classify.StepCounter:
+		case classify.StepCounter:
 			return
 		case classify.Moment2:
 			m.second = true
 		}
-		if r.castFrom(id) {
+		if copies[id] || r.castFrom(id) {
 			return
 		}
 		n := r.Requested(id)
@@ -173,6 +174,24 @@ func (r *rewriter) eightBit() (string, error) {
 		"bytes for each number as recorded, %s); the step needs no temporaries.", text, m.element, m.how), nil
 }
 
+// StateLeft is the part that a change of the optimizer leaves of the state that a first step has yet to make, copies of the
+// weights among it; -1: nobody knows.
+func StateLeft(name string, x passes.PerGradient, c *classify.Classification) float64 {
+	element := 4.0
+	if w := (&rewriter{Timeline: c.Timeline, classes: c}).weights(); x.Width == 1 && w.element > 0 {
+		element = float64(w.element)
+	}
+	left, known := map[string]float64{"optimizer=8bit": (1 + 4.0/quantBlock) / element, "optimizer=lion": 0.5,
+		"optimizer=sgd": 0, "optimizer=fused": 1}[name]
+	switch {
+	case !known:
+		return -1
+	case x.Copied():
+		return (1 + left*float64(x.Tensors-1)) / float64(x.Tensors)
+	}
+	return left
+}
+
 // overridden are the moments that bitsandbytes keeps in 32 bits for Transformers' Trainer
 // (its get_optimizer overrides nn.Embedding): those of the vocabulary's vectors, which come
 // before a head of their size.
@@ -236,7 +255,7 @@ func (r *rewriter) lion() (string, error) {
 	case m.small:
 		return "", fmt.Errorf("the optimizer keeps moments of few bits or of a low rank, %s in all: Lion's moment would be more",
 			units.Bytes(m.bytes))
-	case len(r.OOMs) > 0 && passes.OptimizerStateToCome(r.classes, &r.OOMs[0]) > 0:
+	case len(r.OOMs) > 0 && passes.FirstState(r.classes, &r.OOMs[0]).ToCome > 0:
 		return "", fmt.Errorf("the optimizer's first step failed before all of its state was there")
 	case !m.second && m.bytes*2 < m.trained*3: // one moment has as many bytes as the weights, two have twice as many
 		return "", fmt.Errorf("the optimizer keeps one moment already")

@@ -1,0 +1,183 @@
+package passes
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// State is what an optimizer makes for the weights in its first step.
+type State struct {
+	ToCome   int64 // bytes that are still to be made
+	Made, Of int   // gradients that have got theirs, of all
+	PerGradient
+}
+
+// PerGradient is what an optimizer keeps for each gradient.
+type PerGradient struct {
+	Tensors int
+	Width   float64 // of each, against the gradient's
+}
+
+// Copied reports whether one of the tensors is a copy of the weight in fp32: Adam's moments alone are two.
+func (x PerGradient) Copied() bool { return x.Tensors > 2 && x.Width == 2 }
+
+// FirstState tells how far the first optimizer step had come when it failed: it makes as
+// much state for every gradient as those have got that it reached.
+func FirstState(c *classify.Classification, oom *timeline.OOM) (x State) {
+	t := c.Timeline
+	if !in(c, classify.Optimizer, oom.Event) {
+		return x
+	}
+	var gradients, state int64
+	var made []kept
+	of := map[int64]int{}
+	least := 1
+	for i, bytes := range t.Allocated {
+		id := timeline.AllocationID(i)
+		if !t.AliveAt(id, oom.Event) {
+			continue
+		}
+		switch c.Category[i] {
+		case classify.Gradients:
+			gradients += bytes
+			x.Of++
+			of[t.Requested(id)]++
+		case classify.OptimizerState:
+			if t.BornAt(id) >= 0 && c.Phase[i] != classify.Optimizer {
+				continue // copies of the weights that were made with the optimizer are complete
+			}
+			state += bytes
+			if bytes > scalarBlock {
+				made = append(made, kept{t.Requested(id), t.Stack(id)}) // blocks may have tails
+			}
+			if c.Detail[i] == classify.Moment2 {
+				least = 2
+			}
+		}
+	}
+	var reached int
+	x.PerGradient, reached = perGradient(made, of, least, oom.Requested)
+	x.Made = min(reached/x.Tensors, x.Of)
+	x.ToCome = max(0, int64(float64(x.Tensors)*x.Width*float64(gradients))-state)
+	return x
+}
+
+// scalarBlock is what a scalar takes.
+const scalarBlock = 512
+
+// kept is one tensor of an optimizer's state, in the order in which they were made.
+type kept struct {
+	bytes int64
+	stack snapshot.StackID
+}
+
+// perGradient tells what an optimizer keeps for each gradient: by the lines that take turns to make it, by the sizes,
+// which come in groups, and by how many there are of a size, a request that failed among them; at least so many. Reached
+// are the tensors that go with a gradient.
+func perGradient(made []kept, gradients map[int64]int, least int, failed int64) (x PerGradient, reached int) {
+	x = PerGradient{Tensors: 1, Width: 1}
+	var list []kept
+	for _, width := range []float64{1, 2, 0.5, 0.25} { // fp32 for 16 bits, 16 bits for fp32, 8 bits for fp32
+		of := slices.DeleteFunc(slices.Clone(made), func(k kept) bool { return gradients[int64(float64(k.bytes)/width)] == 0 })
+		if len(of) > len(list) {
+			x.Width, list = width, of
+		}
+	}
+	for bytes, n := range countSizes(list) {
+		all := gradients[int64(float64(bytes)/x.Width)]
+		if n == all && (bytes+scalarBlock-1)/scalarBlock*scalarBlock == failed {
+			n++ // the second of the last one; lists of temporaries come after all state
+		}
+		least = max(least, (n+all-1)/all)
+	}
+	x.Tensors = min(max(least, turns(list), grouped(list, least)), mostKept)
+	return x, len(list)
+}
+
+// mostKept is more than any optimizer keeps for one weight: AMSGrad's three and a copy in fp32.
+const mostKept = 4
+
+func countSizes(list []kept) map[int64]int {
+	sizes := map[int64]int{}
+	for _, k := range list {
+		sizes[k.bytes]++
+	}
+	return sizes
+}
+
+// turns is how many lines take turns to make tensors: after so many the same one comes again. 0 without stacks.
+func turns(list []kept) (most int) {
+	const part = 5 // a fifth of them; a line among four that is the only one of its kind makes a quarter
+	last, seen := map[snapshot.StackID]int{}, [mostKept + 1]int{}
+	for i, k := range list {
+		if before, ok := last[k.stack]; ok && k.stack != 0 && i-before <= mostKept {
+			seen[i-before]++
+		}
+		last[k.stack] = i
+	}
+	for d, n := range seen {
+		if n > 0 && n*part >= len(list) {
+			most = d
+		}
+	}
+	return most
+}
+
+// grouped is the smallest group, of two tensors and as many as there must be, in which nearly all equal ones come after
+// each other; the last may be cut short. 0 where none does, or all are of one size.
+func grouped(list []kept, least int) int {
+	var runs []int
+	for i := range list {
+		if i == 0 || list[i].bytes != list[i-1].bytes {
+			runs = append(runs, 0)
+		}
+		runs[len(runs)-1]++
+	}
+	for n := max(2, least); n <= mostKept && len(runs) > 1; n++ {
+		whole := 0
+		for _, run := range runs[:len(runs)-1] {
+			if run%n == 0 {
+				whole++
+			}
+		}
+		if whole*10 >= (len(runs)-1)*9 {
+			return n
+		}
+	}
+	return 0
+}
+
+// Copies are the fp32 copies of the weights among an optimizer's state. Where no stack tells them from moments, they are
+// the first of each three tensors, or four, that are twice as wide as their gradient.
+func Copies(c *classify.Classification) map[timeline.AllocationID]bool {
+	copies := map[timeline.AllocationID]bool{}
+	var made []kept
+	var ids []timeline.AllocationID
+	of := map[int64]int{}
+	for i, category := range c.Category {
+		switch id := timeline.AllocationID(i); {
+		case category == classify.Gradients:
+			of[c.Timeline.Requested(id)] = len(c.Category) // at different times
+		case category != classify.OptimizerState:
+		case c.Detail[i] == classify.MasterWeights:
+			copies[id] = true
+		case c.Timeline.Allocated[i] > scalarBlock:
+			made, ids = append(made, kept{c.Timeline.Requested(id), c.Timeline.Stack(id)}), append(ids, id)
+		}
+	}
+	x, _ := perGradient(made, of, 1, 0)
+	if len(copies) > 0 || !x.Copied() {
+		return copies
+	}
+	of = map[int64]int{}
+	for i, k := range made {
+		if of[k.bytes]%x.Tensors == 0 {
+			copies[ids[i]] = true
+		}
+		of[k.bytes]++
+	}
+	return copies
+}
