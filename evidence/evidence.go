@@ -48,7 +48,7 @@ func New() *Evidence {
 
 // Add appends another input's evidence.
 func (e *Evidence) Add(o *Evidence) {
-	e.GPUs = append(e.GPUs, o.GPUs...)
+	e.GPUs = joinTracked(append(e.GPUs, o.GPUs...))
 	e.OOMMessages = append(e.OOMMessages, o.OOMMessages...)
 	e.MemorySummaries = append(e.MemorySummaries, o.MemorySummaries...)
 	e.Steps = append(e.Steps, o.Steps...)

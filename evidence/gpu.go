@@ -30,6 +30,32 @@ type GPU struct {
 	Partition string `json:"-"`
 }
 
+// joinTracked leaves out the GPUs of a tracker's file that has no readings of them, where
+// another of the same tracker's has: names and sizes go to those.
+func joinTracked(list []GPU) []GPU {
+	read := func(g *GPU) bool { return g.Samples > 0 || len(g.Processes) > 0 }
+	joined := map[int]bool{}
+	for i := range list {
+		from := &list[i]
+		if from.Tool == "" || read(from) {
+			continue
+		}
+		for k := range list {
+			if to := &list[k]; to.Tool == from.Tool && to.GPU == from.GPU && read(to) && to.Source != from.Source {
+				to.Name, to.TotalBytes = either(to.Name, from.Name), either(to.TotalBytes, from.TotalBytes)
+				joined[i] = true
+			}
+		}
+	}
+	kept := list[:0]
+	for i := range list {
+		if !joined[i] {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept
+}
+
 // Monitor is what printed the readings, as people call it.
 func (g *GPU) Monitor() string { return cmp.Or(g.Tool, "nvidia-smi") }
 

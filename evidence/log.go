@@ -113,6 +113,7 @@ type Steps struct {
 	MaxReservedBytes  *int64   `json:"max_reserved_bytes"`
 
 	Named        bool   `json:"-"` // MaxMemoryBytes is called allocated by the log
+	Printed      string `json:"-"` // MaxMemoryBytes as printed, where its GB may be 1000³ or 1024³ bytes; "" where that is sure
 	OnlyReserved bool   `json:"-"` // MaxMemoryBytes is the reserved figure: the log has no other
 	Interrupted  bool   `json:"-"` // another bar moved between steps, as an evaluation's: the bar's times have it in them
 	Curve        []Step `json:"-"` // at most 2048, evenly thinned

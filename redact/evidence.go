@@ -30,7 +30,13 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 			m.By = r.unless(status, "library", m.By)
 		}
 	}
+	for _, s := range ev.Steps {
+		s.Printed = printed().FindString(s.Printed)
+	}
 	for i := range ev.Logs {
+		if s := ev.Logs[i].Steps; s != nil {
+			s.Printed = printed().FindString(s.Printed)
+		}
 		for k := range ev.Logs[i].HostFailures {
 			pointed(&ev.Logs[i].HostFailures[k].UserFile, r.source)
 		}
@@ -56,6 +62,9 @@ func (r *Redactor) Evidence(ev *evidence.Evidence) {
 		r.trace(&ev.Traces[i])
 	}
 }
+
+// printed is a size as a log writes it.
+var printed = pattern.Of(`^[0-9][0-9.,]{0,20} ?[KkMGT]?i?[Bb]?$`)
 
 // exception is the kind of what a program ended in, without what it said, or the code.
 var exception = pattern.Of(`^([A-Z][A-Za-z]{2,40}(Error|Exception|Interrupt|Exit)|exit code -?[0-9]{1,3})\b`)

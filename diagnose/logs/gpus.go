@@ -443,5 +443,5 @@ func largestProcess(list []evidence.Process) string {
 func mentionsMemory(l evidence.Log) bool { return evidence.Or(l.Steps.MaxMemoryBytes, 0) > 0 }
 
 func mostMemory(s *evidence.Steps) string {
-	return units.MostMemory(s.MaxMemoryBytes, s.MaxReservedBytes, s.Named)
+	return units.MostMemory(s.MaxMemoryBytes, s.MaxReservedBytes, s.Named, s.Printed)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/evidence/runlog"
 )
 
 // notebookLines hands out the lines of text that a Jupyter notebook's outputs
@@ -79,6 +81,11 @@ func (n *notebookReader) value() {
 	switch string(n.key) {
 	case "text/html":
 		n.table.html(n.text, n.started, n.f)
+		return
+	case "source": // of the program's own text only what its figures are divided by
+		if u := runlog.UnitWord(n.text); u != "" {
+			n.f(n.started, []byte(u))
+		}
 		return
 	case "text", "text/plain", "evalue", "traceback", "stdout", "stderr":
 	default:

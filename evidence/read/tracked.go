@@ -77,6 +77,9 @@ func logged(ev *evidence.Evidence, found *tracker.Found, source int) {
 	if ev.Steps == nil {
 		ev.Steps = []*evidence.Steps{}
 	}
+	if found.GPUBytes > 0 {
+		log.Pressure.CapacityBytes = found.GPUBytes
+	}
 	if end := found.Ending; end.How != "" && (log.Ending.How == "" || end.How == evidence.EndedWell || end.How == evidence.Killed) {
 		log.Ending = end
 	}

@@ -44,7 +44,7 @@ func (s *stepState) rowOf(p *Parser, number int, line []byte) bool {
 		unit, bar = 1<<30, "━ "
 	}
 	f := noFacts()
-	f.keepMemory(held*unit, &meaning{reserved: true})
+	f.keepMemory(held*unit, &meaning{Named: figures.Named{What: figures.Reserved}}, nil)
 	s.keepMemory(&f)
 	s.epoch = epoch
 	if i := bytes.LastIndex(rest, []byte(bar)); i >= 0 {

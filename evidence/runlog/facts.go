@@ -20,12 +20,14 @@ type facts struct {
 	cumulativeSeconds   float64
 	tokensPerSecond     float64
 	allocated, reserved int64
-	named               bool // the line calls it allocated
+	named               bool   // the line calls it allocated
+	size                int64  // of the GPU
+	printed             []byte // the largest figure as written, where it isn't sure which unit that is
 }
 
 func noFacts() facts {
 	return facts{step: -1, epoch: -1, lead: -1, secondsPerStep: -1, cumulativeSeconds: -1, tokensPerSecond: -1,
-		allocated: unknown, reserved: unknown}
+		allocated: unknown, reserved: unknown, size: unknown}
 }
 
 func (f *facts) hasMetric() bool {
@@ -35,7 +37,8 @@ func (f *facts) hasMetric() bool {
 func (f *facts) hasMemory() bool { return f.allocated != unknown || f.reserved != unknown }
 
 // readFacts sorts the pairs of a line by their words.
-func readFacts(list []pair, line []byte) facts {
+// binary: the log shows that it divides by 1024³.
+func readFacts(list []pair, line []byte, binary bool) facts {
 	f := noFacts()
 	f.readLead(&list[0])
 	inMB := -1 // Megatron's head "memory (MB) |" is for all that follows; looked for once needed
@@ -47,16 +50,22 @@ func readFacts(list []pair, line []byte) facts {
 		case p.position < maxStepPosition && f.readStep(p, i, list):
 		case f.readLoss(p):
 		case f.readTime(p):
-		case p.memory && (!p.sized || p.unit.isSize() || p.inBillions()):
+		case p.memory() && (!p.Sized || p.unit.isSize() || p.inBillions()):
 			if inMB < 0 && p.unit == noUnit {
 				inMB = 0
 				if bytes.Contains(line, []byte("memory (MB)")) {
 					inMB = 1
 				}
 			}
-			f.keepMemory(p.value*p.bytesEach(list[i+1:], inMB == 1, line), p.meaning)
+			unit, sure := p.bytesEach(list[i+1:], inMB == 1, line)
+			if !sure && binary {
+				unit, sure = p.unit.factor(true), true
+			}
+			f.keepMemory(p.value*unit, p.meaning, p.unless(sure, line))
+		case p.What == figures.OfDevice && p.unit.isSize() && (p.unit < kb || p.Binary || binary): // a guess may be too small
+			f.size = max(f.size, int64(min(p.value*p.unit.factor(true), figures.MaxMemory)))
 		case p.empty && p.unit.isSize() && !p.slash:
-			f.keepMemory(p.value*p.unit.factor(false), p.meaning)
+			f.keepMemory(p.value*p.unit.factor(binary), p.meaning, p.unless(binary || p.unit < kb, line))
 		}
 	}
 	return f
@@ -147,23 +156,36 @@ func (f *facts) readTime(p *pair) bool {
 	return true
 }
 
-// bytesEach is the unit of a memory figure. One without a unit borrows that of
-// the next ("allocated 1290 reserved 3292 MiB"); without any it stays unread
-// (0), unless it can only be bytes.
-func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
-	if p.unit != noUnit {
-		return p.unit.factor(p.binary || p.inPowersOfTwo(line))
+// unless is the figure as written, nil where its unit is sure.
+func (p *pair) unless(sure bool, line []byte) []byte {
+	if sure || p.end > len(line) {
+		return nil
 	}
+	return line[p.position:p.end]
+}
+
+// bytesEach is the unit of a memory figure, and whether it is sure: GB may be 1000³ or 1024³
+// bytes. One without a unit borrows that of the next ("allocated 1290 reserved 3292 MiB");
+// without any it stays unread (0), unless it can only be bytes.
+func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) (bytes float64, sure bool) {
+	if p.unit != noUnit {
+		binary := p.Binary || p.inPowersOfTwo(line)
+		return p.unit.factor(binary), binary || p.unit < kb
+	}
+	if !inMB && p.Factor == 0 && len(rest) > 0 && rest[0].memory() && rest[0].unit.isSize() {
+		return rest[0].bytesEach(nil, false, line)
+	}
+	return p.bytesAlone(inMB, line), true
+}
+
+// bytesAlone is the unit of a figure that none stands at.
+func (p *pair) bytesAlone(inMB bool, line []byte) float64 {
 	switch {
 	case inMB:
 		return 1 << 20
-	case p.meaning.factor > 0:
-		return p.meaning.factor
-	case len(rest) > 0 && rest[0].memory && rest[0].unit.isSize():
-		return rest[0].unit.factor(rest[0].binary)
-	case p.inBillions():
-		return 1e9
-	case p.inGB(line):
+	case p.Factor > 0:
+		return p.Factor
+	case p.inBillions(), p.inGB(line):
 		return 1e9
 	case p.whole && p.value >= 1<<24:
 		return 1
@@ -181,7 +203,7 @@ func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) float64 {
 // inGB tells gigabytes that a program's own print leaves the unit out of:
 // "reserved memory is 16.5977 and allocated memory is 3.4781".
 func (p *pair) inGB(line []byte) bool {
-	return p.unit == noUnit && p.decimals >= 3 && p.value > 0 && p.value < 1<<9 && p.plain && len(line) <= maxProse &&
+	return p.unit == noUnit && p.decimals >= 3 && p.value > 0 && p.value < 1<<9 && p.Plain && len(line) <= maxProse &&
 		bytes.Contains(line, []byte("eserved memory")) && bytes.Contains(line, []byte("llocated memory"))
 }
 
@@ -199,15 +221,17 @@ func (p *pair) inPowersOfTwo(line []byte) bool {
 	return false
 }
 
-func (f *facts) keepMemory(value float64, m *meaning) {
+func (f *facts) keepMemory(value float64, m *meaning, printed []byte) {
 	if value <= 0 || value > figures.MaxMemory || math.IsNaN(value) {
 		return
 	}
 	bytes := int64(math.Round(value))
 	switch {
-	case m.reserved:
-		f.reserved = max(f.reserved, bytes)
+	case m.What == figures.Reserved:
+		if f.reserved = max(f.reserved, bytes); f.allocated == unknown {
+			f.printed = printed
+		}
 	case bytes > f.allocated:
-		f.allocated, f.named = bytes, m.named
+		f.allocated, f.named, f.printed = bytes, m.What == figures.Allocated, printed
 	}
 }

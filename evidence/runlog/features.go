@@ -29,6 +29,7 @@ const (
 	hasMoment                        // before or after a phase
 	hasSpoken                        // a failure in words of its own
 	hasAlloc                         // something about allocating
+	hasUnit                          // MiB and GiB are made of bytes
 
 	// What has no word: something that has begun, or the way that a line begins.
 	inRecord
@@ -88,6 +89,20 @@ var words = []feature{
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 
+// unitWords are how programs divide bytes for what they print as MB and GB.
+var unitWords = []string{"1024**", "1024 **", "1024 / 1024", "1024/1024", "1024 * 1024", "1024*1024", "1024^3", "2**30", "2 ** 30",
+	"1 << 30", "1<<30", "2**20", "1 << 20", "1<<20"}
+
+// UnitWord is how a program's text divides bytes for what it prints, "" where it doesn't.
+func UnitWord(text []byte) string {
+	for _, u := range unitWords {
+		if bytes.Contains(text, []byte(u)) {
+			return u
+		}
+	}
+	return ""
+}
+
 // starts maps a pair of bytes to the words that begin with it, as 1 + the
 // number of a list.
 var (
@@ -99,6 +114,9 @@ func buildStarts() [][]feature {
 	lists := [][]feature{nil}
 	for _, m := range serving.Marks {
 		words = append(words, feature{m.Words, hasEngine})
+	}
+	for _, u := range unitWords {
+		words = append(words, feature{u, hasUnit})
 	}
 	for _, m := range ending.Marks {
 		words = append(words, feature{m.Words, hasEnd})

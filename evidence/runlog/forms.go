@@ -48,6 +48,7 @@ var messages = []Form{
 	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high " +
 		"memory " +
 		"pressure\nstep 1 loss 2.5", hasPressure, (*Parser).pressureLine},
+	{"a unit", "print(torch.cuda.max_memory_allocated() / 1024 ** 3)\nstep 1 loss 2.5 mem 2.50GB", hasUnit, (*Parser).unitLine},
 	{"the Trainer's beginning", "***** Running training *****\nstep 1 loss 2.5", hasRunning, (*Parser).beginning},
 }
 
@@ -136,6 +137,12 @@ func (p *Parser) pressureLine(number int, line []byte, _ features) bool {
 	if readPressure(&p.report.Pressure, number, line); p.report.Pressure.Flushes > before {
 		p.report.Known++
 	}
+	return false
+}
+
+// unitLine is of a program whose GB are divided by 1024³.
+func (p *Parser) unitLine(int, []byte, features) bool {
+	p.steps.binary = true
 	return false
 }
 

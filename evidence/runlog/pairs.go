@@ -322,15 +322,3 @@ func unitOf(b []byte) unit {
 
 // keyBytes is how much text before a number is looked at.
 const keyBytes = 56
-
-func lastWord(key []byte) []byte {
-	end := len(key)
-	for end > 0 && !(key[end-1] >= 'a' && key[end-1] <= 'z' || key[end-1] == '_' || units.IsDigit(key[end-1])) {
-		end--
-	}
-	start := end
-	for start > 0 && (key[start-1] >= 'a' && key[start-1] <= 'z' || key[start-1] == '_' || units.IsDigit(key[start-1])) {
-		start--
-	}
-	return key[start:end]
-}

@@ -30,19 +30,21 @@ func readPressure(p *evidence.Pressure, number int, line []byte) {
 	}
 	if _, rest, ok := bytes.Cut(line, []byte("UDA capacity: ")); ok {
 		if _, rest, ok = bytes.Cut(rest, []byte(" with ")); ok {
-			s.keepCapacity(rest)
+			capacity, _ := figures.Size(rest)
+			s.keepCapacity(capacity)
 		}
 	}
 	for _, words := range [...]string{"Max memory = ", ". Max memory: "} {
 		if _, rest, ok := bytes.Cut(line, []byte(words)); ok {
-			s.keepCapacity(figures.Compact(rest, 24))
+			capacity, _ := figures.Size(figures.Compact(rest, 24))
+			s.keepCapacity(capacity)
 		}
 	}
 }
 
 // keepCapacity keeps what all GPUs have.
-func (s *pressure) keepCapacity(text []byte) {
-	switch capacity, _ := figures.Size(text); {
+func (s *pressure) keepCapacity(capacity int64) {
+	switch {
 	case capacity <= 0:
 	case s.CapacityBytes == 0 || s.CapacityBytes == capacity:
 		s.CapacityBytes = capacity

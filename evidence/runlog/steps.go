@@ -19,6 +19,8 @@ type stepState struct {
 	allocated int64
 	reserved  int64
 	named     bool   // the log calls the largest allocated figure that
+	printed   string // it, as printed, where it isn't sure in which unit
+	binary    bool   // the log shows that it divides by 1024³ for its GB
 	last      uint64 // hash of the last unnumbered step line
 	seed      maphash.Seed
 	stamp     int  // where in the last line its time stood
@@ -52,12 +54,12 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 	if len(s.pairs) == 0 || isCommand(line) {
 		return false
 	}
-	return s.judge(p, number, line, new(readFacts(s.pairs, line)))
+	return s.judge(p, number, line, new(readFacts(s.pairs, line, s.binary)))
 }
 
 func (s *stepState) begin() {
 	if !s.ready {
-		*s = stepState{ready: true, epoch: -1, allocated: unknown, reserved: unknown, seed: maphash.MakeSeed()}
+		*s = stepState{ready: true, binary: s.binary, epoch: -1, allocated: unknown, reserved: unknown, seed: maphash.MakeSeed()}
 		s.main.init()
 	}
 }
@@ -95,6 +97,9 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 		f.step, isStep = f.lead, true
 	}
 	dict := f.step < 0 && f.hasLoss && isDict(line)
+	if f.size >= 1<<30 && (isStep || dict) {
+		(*pressure)(&p.report.Pressure).keepCapacity(f.size)
+	}
 	switch {
 	case f.summary:
 		p.report.Known++
@@ -150,7 +155,7 @@ func (s *stepState) memoryLine(line []byte) bool {
 	}
 	for i := range s.pairs {
 		q := &s.pairs[i]
-		if q.memory && (q.plain && q.unit.isSize() || q.inBillions() || q.inGB(line)) {
+		if q.memory() && (q.Plain && q.unit.isSize() || q.inBillions() || q.inGB(line)) {
 			return true
 		}
 		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() &&
@@ -188,7 +193,9 @@ func evaluationLine(line []byte) bool {
 
 func (s *stepState) keepMemory(f *facts) {
 	if f.allocated > s.allocated {
-		s.allocated, s.named = f.allocated, f.named
+		s.allocated, s.named, s.printed = f.allocated, f.named, string(f.printed)
+	} else if s.allocated == unknown && f.reserved > s.reserved {
+		s.printed = string(f.printed)
 	}
 	s.reserved = max(s.reserved, f.reserved)
 }
@@ -336,7 +343,7 @@ func (s *stepState) finish() *evidence.Steps {
 			steps.Curve = numberBeside(curve)
 		}
 	}
-	steps.Named, steps.OnlyReserved = s.named, s.allocated == unknown
+	steps.Named, steps.OnlyReserved, steps.Printed = s.named, s.allocated == unknown, s.printed
 	steps.MaxMemoryBytes = known(s.allocated)
 	if s.reserved >= s.allocated { // else the most was never told: DeepSpeed says it only while it sets up
 		steps.MaxReservedBytes = known(s.reserved)

@@ -4,37 +4,6 @@ package runlog
 // with a line that needs it.
 type stopWord struct{ word, line string }
 
-// otherMemory is before figures of memory that aren't what a GPU holds.
-var otherMemory = []stopWord{
-	{"cpu", "  init_mem_cpu_alloc_delta   =     1101MB"},
-	{"host", "Host memory allocated: 12.5 GB"},
-	{"virtual", "[INFO] [utils.py:793:see_memory_usage] CPU Virtual Memory:  used = 70.28 GB, percent = 3.5%"},
-	{"disk", "Disk cache allocated: 12.5 GB"},
-	{"kv cache", "Unsloth: vLLM's KV Cache can use up to 36.84 GB. Also swap space = 6 GB."},
-	{"free", "GPU memory free: 12.5 GB"},
-	{"avail", "[2025-10-16 09:06:22 TP5] Memory pool end. avail mem=11.87 GB"},
-	{"active", "active memory: 12.5 GB"},
-	{"util", "GPU memory utilization: 12.5 GB"},
-	{"pinned", "pinned memory: 12.5 GB"},
-	{"limit", "memory limit: 12.5 GB"},
-	{"usage/", "memory_usage/total: 12.5 GB"},
-	{"capacity", "CUDA memory capacity: 79.10 GiB"},
-	{"fragment", "memory fragmentation: 12.5 GB"},
-	{"ratio", "memory ratio: 12.5 GB"},
-	{"swap", "swap memory: 6 GB"},
-	{" ram", "[after subset] system RAM used: 1.32 GB"},
-	{"model size", "memory of model size: 12.5 GB"},
-	{"process", "memory of process: 12.5 GB"},
-	{"total_gpu", "total_gpu_memory: 79.10 GB"},
-	{"activation", "PyTorch activation peak memory 1.23GiB"},                // the same
-	{"max memory", `GPU = NVIDIA GeForce RTX 4060. Max memory = 7.996 GB.`}, // Unsloth
-	{"storage", "storage memory: 12.5 GB"},
-	{"theoretical", "Theoretical memory footprints: 4660.05 MB"},     // megatron/training/theoretical_memory_usage.py
-	{"weight and optimizer", "weight and optimizer memory=95.35 MB"}, // the same
-	{"to alloc", "Tried to allocate 1.50 GiB"},
-	{"calloc", "NCCL WARN Failed to CUDA calloc async 24 MB"},
-}
-
 // knownLines are what frameworks say about memory without a step.
 var knownLines = []stopWord{
 	{"GPU KV cache usage", "INFO 02-28 12:20:01 [loggers.py:80] Running: 8 reqs, GPU KV cache usage: 3.2%"},

@@ -121,7 +121,7 @@ func (p *Parser) Again(number int, line []byte) bool {
 		return false
 	}
 	s.unstamped = s.templates[0].unstamped
-	s.judge(p, number, line, new(readFacts(s.pairs, line)))
+	s.judge(p, number, line, new(readFacts(s.pairs, line, s.binary)))
 	s.unstamped = false
 	return true
 }

@@ -3,6 +3,8 @@ package runlog
 import (
 	"bytes"
 	"slices"
+
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // meaning is what the words before a number say about it. Logs repeat the same
@@ -28,14 +30,11 @@ type meaning struct {
 	total    bool // time since the start of training
 	time     bool // of one step
 	milli    bool // a time in ms unless a unit follows
-	memory   bool // of the GPU
-	sized    bool // …if a unit follows
-	reserved bool
-	named    bool    // memory that is said to be allocated
-	plain    bool    // memory that may be printed outside of step lines
-	factor   float64 // bytes in one, from the name: allocated_MB
-	binary   bool    // its MB are MiB
+	figures.Named
 }
+
+// memory tells words for what a GPU holds.
+func (m *meaning) memory() bool { return m.What.Held() && m.What != figures.Active }
 
 // dictionary looks meanings up by the text as written.
 type dictionary struct {
@@ -81,7 +80,7 @@ func (d *dictionary) look(raw []byte) *meaning {
 type phrase []byte
 
 func newMeaning(p phrase) *meaning {
-	word := lastWord(p)
+	word := figures.LastWord(p)
 	m := &meaning{word: string(word), empty: len(word) == 0, bare: len(p) == 0,
 		bracket: bytes.IndexByte(p, '[') >= 0, opening: string(p) == "[", slash: string(bytes.TrimSpace(p)) == "/"}
 	if p.namesSource() {
@@ -90,7 +89,7 @@ func newMeaning(p phrase) *meaning {
 	m.steps(p)
 	m.losses(p)
 	m.times(p)
-	m.sizes(p)
+	m.Named = figures.NameOf(p)
 	return m
 }
 
@@ -188,34 +187,5 @@ func (m *meaning) times(p phrase) {
 		m.time = p.has("time", "ms/step")
 	case "step", "iter":
 		m.time = p.has("ms/", "s/")
-	}
-}
-
-// sizes tells the words for the memory of a GPU from those for anything else.
-func (m *meaning) sizes(p phrase) {
-	if p.hasOf(otherMemory) {
-		return
-	}
-	switch m.word {
-	case "ma", "max_ma", "ca", "max_ca":
-		m.memory, m.sized, m.binary, m.plain = true, true, true, true
-	case "gpu", "peak", "max", "cuda":
-		m.memory, m.sized = true, true
-	default:
-		m.memory = p.has("mem", "alloc", "reserved", "cached", "vram")
-	}
-	m.reserved = p.has("reserved", "cached") || m.word == "ca" || m.word == "max_ca"
-	m.named = p.has("alloc") || m.word == "ma" || m.word == "max_ma"
-	m.plain = m.plain || m.memory && p.has("alloc", "reserved", "peak", "usage", "used")
-	// The Trainer's metrics are bytes >> 20 (transformers/trainer_utils.py), the
-	// peak that Unsloth's notebooks print is in 1024³.
-	m.binary = m.binary || p.has("_mb", "_gb", "memalloc", "_mem_gpu", "peak reserved memory")
-	switch {
-	case p.has("_mib", "(mib)", "_mb", "(mb)"):
-		m.factor = 1 << 20
-	case p.has("_gib", "(gib)", "perf/max_memory_"): // verl divides by 1024³
-		m.factor = 1 << 30
-	case p.has("_gb", "(gb)"):
-		m.factor = 1e9
 	}
 }

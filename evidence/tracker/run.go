@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // run gathers what one file tells.
@@ -25,6 +26,9 @@ type run struct {
 	p        evidence.Parameters
 	accum    int64
 	gpus     map[int]*evidence.GPU
+	size     int64 // of the GPU
+	lengths  []length
+	models   []string // above whose settings
 	ended    evidence.Ending
 	console  io.Writer // for what the program printed; nil: nobody wants it
 }
@@ -53,8 +57,14 @@ func (r *run) scalar(number int64, name string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
 	}
-	m := meaningOf(name)
+	m, named := meaningOf(name)
 	if m == nothing {
+		return
+	}
+	if m == memory && !named.What.Held() {
+		if named.What == figures.OfDevice {
+			r.size = max(r.size, bytesOf(name, named, value))
+		}
 		return
 	}
 	if number != r.last.Number || !r.open {
@@ -71,10 +81,12 @@ func (r *run) scalar(number int64, name string, value float64) {
 		if value > 0 {
 			s.Seconds = 1 / value
 		}
-	case allocated:
-		s.AllocatedBytes = max(s.AllocatedBytes, bytesOf(name, value))
-	case reserved:
-		s.ReservedBytes = max(s.ReservedBytes, bytesOf(name, value))
+	case memory:
+		of := &s.AllocatedBytes
+		if named.What == figures.Reserved {
+			of = &s.ReservedBytes
+		}
+		*of = max(*of, bytesOf(name, named, value))
 	}
 }
 
@@ -142,6 +154,7 @@ func (r *run) found() *Found {
 	if r.steps.Count > 0 || r.steps.MaxMemoryBytes != nil || r.steps.MedianStepSeconds != nil {
 		f.Steps = &r.steps
 	}
+	r.sequence()
 	if r.accum > 1 {
 		r.p.Accumulation = &r.accum
 	}
@@ -149,7 +162,7 @@ func (r *run) found() *Found {
 		r.p.SetTokens()
 		f.Parameters = &r.p
 	}
-	f.Ending = r.ended
+	f.Ending, f.GPUBytes = r.ended, r.size
 	for _, i := range sortedKeys(r.gpus) {
 		f.GPUs = append(f.GPUs, *r.gpus[i])
 	}
@@ -165,73 +178,59 @@ func sortedKeys(m map[int]*evidence.GPU) []int {
 	return keys
 }
 
-// meaning is what a tracked figure's name says.
+// meaning is what a tracked figure's name says, where that isn't memory.
 type meaning uint8
 
 const (
 	nothing meaning = iota
+	memory
 	loss
 	seconds
 	perSecond
-	allocated
-	reserved
 )
+
+// durations are names of a step's time.
+var durations = []string{"step_time", "iter_time", "iteration_time", "time_per_step", "step_time_seconds", "batch_time",
+	"time_per_iteration", "step_seconds", "iteration-time", "timing_s/step"}
 
 // meaningOf reads names such as train/loss, perf/max_memory_allocated_gb,
 // memory/max_reserved(GiB), train_steps_per_second.
-func meaningOf(name string) meaning {
+func meaningOf(name string) (meaning, figures.Named) {
 	lower := strings.ToLower(name)
 	base := path.Base(lower)
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(lower, w) })
 	}
 	if has("eval", "val_", "val/", "valid", "test") {
-		return nothing
+		return nothing, figures.Named{}
 	}
-	switch {
-	case has("cpu", "host", "percent", "%", "util", "frac", "ratio", "disk", "system.memory", "proc.memory", "free", "avail"):
-		return nothing
-	case has("reserved", "cached") && has("mem", "gpu", "cuda", "vram"):
-		return reserved
-	case has("mem", "vram") && has("alloc", "peak", "max", "gpu", "cuda", "used", "active", "vram"):
-		return allocated
-	case base == "loss" || base == "train_loss" || base == "training_loss" || base == "loss/train" || base == "loss_step" ||
-		base == "train_loss_step" || lower == "loss/train":
-		return loss
+	switch n := figures.NameOf([]byte(lower)); {
+	case n.Sure:
+		return memory, n
+	case slices.Contains([]string{"loss", "train_loss", "training_loss", "loss_step", "train_loss_step"}, base),
+		strings.HasSuffix(lower, "loss/train"):
+		return loss, n
 	case has("steps_per_second", "iter_per_sec", "it_per_sec", "steps_per_sec"):
-		return perSecond
-	case slices.Contains([]string{"step_time", "iter_time", "iteration_time", "time_per_step", "step_time_seconds", "batch_time",
-		"time_per_iteration", "step_seconds", "iteration-time", "timing_s/step"}, base), strings.HasSuffix(lower,
-		"timing_s/step"):
-		return seconds
+		return perSecond, n
+	case slices.Contains(durations, base), strings.HasSuffix(lower, "timing_s/step"):
+		return seconds, n
 	}
-	return nothing
+	return nothing, figures.Named{}
 }
 
 // bytesOf is a figure in bytes: its name says the unit, or it can be nothing else;
 // -1 where neither tells.
-func bytesOf(name string, value float64) int64 {
-	lower := strings.ToLower(name)
-	unit := 0.0
-	for _, u := range []struct {
-		word  string
-		bytes float64
-	}{{"gib", 1 << 30}, {"gb", 1 << 30}, {"mib", 1 << 20}, {"mb", 1 << 20}, {"megabytes", 1e6}, {"gigabytes",
-		1e9}, {"bytes", 1}} {
-		if strings.Contains(lower, u.word) {
-			unit = u.bytes
-		}
-	}
+func bytesOf(name string, n figures.Named, value float64) int64 {
+	unit := n.Factor
 	switch {
 	case unit == 0 && value >= 1<<24:
 		unit = 1
-	case unit == 0 && strings.HasPrefix(lower, "perf/max_memory_"),
-		unit == 0 && strings.HasPrefix(path.Base(lower), "peak_memory_"):
-		unit = 1 << 30 // verl's and torchtune's are in 1024³
+	case unit == 0 && strings.HasPrefix(path.Base(strings.ToLower(name)), "peak_memory_"):
+		unit = 1 << 30 // torchtune's
 	case unit == 0:
 		return -1
 	}
-	if value *= unit; value < 0 || value > 1<<52 {
+	if value *= unit; value < 0 || value > figures.MaxMemory {
 		return -1
 	}
 	return int64(value)
@@ -269,6 +268,25 @@ func (r *run) reading(gpu int, used, total int64, utilization float32, at eviden
 	g.Series.Add(evidence.Sample{At: at, UsedBytes: used, UtilizationPercent: utilization})
 }
 
+// length is a length of sequences that may be a model's limit, or that of what it writes.
+type length struct{ above, key, value string }
+
+// maxLengths bounds how many of those, and of models, a file may have.
+const maxLengths = 64
+
+// sequence is the length of the training's sequences, where no setting says so by its name
+// alone: what stands among a model's own is its limit, but for max_length, where the trainer's
+// stands in place of the model's, and where 20 is what Transformers writes if nobody says another.
+func (r *run) sequence() {
+	for _, l := range r.lengths {
+		v, err := strconv.ParseFloat(l.value, 64)
+		if err == nil && v >= 1 && v < 1<<40 && r.p.SequenceLength == nil &&
+			(l.key == "max_length" && v != 20 || l.key != "max_length" && !slices.Contains(r.models, l.above)) {
+			r.p.SequenceLength = new(int64(v))
+		}
+	}
+}
+
 // parameter takes a setting by its name, however deep it lay.
 func (r *run) parameter(name, value string) {
 	value = strings.Trim(strings.TrimSpace(value), `"'`)
@@ -291,9 +309,16 @@ func (r *run) parameter(name, value string) {
 	case "per_device_train_batch_size", "micro_batch_size", "train_micro_batch_size_per_gpu", "batch_size", "train_batch_size",
 		"micro_batch_size_per_gpu", "local_batch_size", "bs":
 		number(&r.p.BatchSize)
-	case "max_seq_length", "max_seq_len", "seq_len", "seq_length", "sequence_length", "max_length", "block_size", "cutoff_len",
-		"context_length", "sequence_len":
+	case "max_seq_length", "max_seq_len", "seq_len", "sequence_length", "cutoff_len", "sequence_len":
 		number(&r.p.SequenceLength)
+	case "seq_length", "max_length", "block_size", "context_length":
+		if len(r.lengths) < maxLengths {
+			r.lengths = append(r.lengths, length{lower[:len(lower)-len(key)], key, value})
+		}
+	case "model_type", "architectures", "transformers_version":
+		if len(r.models) < maxLengths {
+			r.models = append(r.models, lower[:len(lower)-len(key)])
+		}
 	case "gradient_accumulation_steps", "accumulate_grad_batches", "grad_accum_steps":
 		if v, err := strconv.ParseInt(value, 10, 32); err == nil && v > 0 {
 			r.accum = v

@@ -193,7 +193,8 @@ func columnsOf(line string) (columns []string, step int, says bool) {
 				step = i
 			}
 		}
-		says = says || meaningOf(c) != nothing
+		m, named := meaningOf(c)
+		says = says || m > memory || named.What.Held()
 	}
 	if len(columns) < 2 || len(columns) > 4096 || step < 0 {
 		return nil, -1, false

@@ -53,6 +53,7 @@ type Found struct {
 	Parameters *evidence.Parameters
 	GPUs       []evidence.GPU
 	Ending     evidence.Ending
+	GPUBytes   int64 // that each has, as the figures say; 0: they don't
 }
 
 // Recognise tells such a file by its name and its beginning; nil for any other.

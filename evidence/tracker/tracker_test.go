@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // read recognises a file and reads it.
@@ -146,17 +147,24 @@ func TestOthers(t *testing.T) {
 
 // TestMeanings: which names say what.
 func TestMeanings(t *testing.T) {
+	for name, want := range map[string]figures.What{"perf/max_memory_allocated_gb": figures.Allocated, "memory/max_reserved(GiB)": figures.Reserved,
+		"perf/max_memory_reserved_gb": figures.Reserved, "perf/cpu_memory_used_gb": figures.OfHost, "gpu_mem_mb": figures.Used, "gpu_0_memory_total_MB": figures.OfDevice,
+		"vram_limit_gb": figures.OfDevice, "gpu_free_memory": figures.Free, "system/max_memory_of_device_gb": figures.OfDevice, "host_ram_used_mem_gb": figures.OfHost,
+		"torch/total_memory_allocated_gb": figures.Allocated, "memory/max_active(GiB)": figures.Active} {
+		if m, got := meaningOf(name); got.What != want || m != memory {
+			t.Errorf("%s: %d, want %d", name, got.What, want)
+		}
+	}
 	for name, want := range map[string]meaning{"train/loss": loss, "loss": loss, "train_loss": loss, "eval/loss": nothing, "val_loss": nothing,
-		"perf/max_memory_allocated_gb": allocated, "memory/max_reserved(GiB)": reserved, "perf/max_memory_reserved_gb": reserved,
-		"perf/cpu_memory_used_gb": nothing, "gpu_mem_mb": allocated, "train_steps_per_second": perSecond, "eval_steps_per_second": nothing,
-		"perf/step_time": seconds, "timing_s/step": seconds, "memory_percent": nothing, "learning_rate": nothing, "system.memory": nothing} {
-		if got := meaningOf(name); got != want {
+		"train_steps_per_second": perSecond, "eval_steps_per_second": nothing,
+		"perf/step_time": seconds, "timing_s/step": seconds, "memory_percent": nothing, "learning_rate": nothing, "system.memory": nothing, "total_params": nothing} {
+		if got, _ := meaningOf(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}
 	for name, want := range map[string]int64{"perf/max_memory_allocated_gb": 2 << 30, "memory/max_active(GiB)": 2 << 30, "gpu_mem_mb": 2 << 20,
 		"peak_memory_alloc": 2 << 30, "gpu_mem": -1} {
-		if got := bytesOf(name, 2); got != want {
+		if got := bytesOf(name, figures.NameOf([]byte(strings.ToLower(name))), 2); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
 	}

@@ -71,8 +71,12 @@ func Signed(n int64) string {
 }
 
 // MostMemory says which kind of memory a log's largest figures are of; named says
-// that the log calls the first one allocated.
-func MostMemory(most, reserved *int64, named bool) string {
+// that the log calls the first one allocated, printed how it wrote it where that isn't
+// sure to be the same.
+func MostMemory(most, reserved *int64, named bool, printed string) string {
+	if printed != "" {
+		return MostMemory(most, reserved, named, "") + " (printed as " + printed + ")"
+	}
 	switch {
 	case reserved != nil && *most != *reserved:
 		return fmt.Sprintf("%s of GPU memory reserved, %s allocated", Bytes(*reserved), Bytes(*most))

@@ -183,7 +183,7 @@ func (s *sheet) steps(x *evidence.Steps) {
 		out += ", " + units.Duration(*x.MedianStepSeconds) + " each (median)"
 	}
 	if x.MaxMemoryBytes != nil {
-		out += ", at most " + units.MostMemory(x.MaxMemoryBytes, x.MaxReservedBytes, x.Named)
+		out += ", at most " + units.MostMemory(x.MaxMemoryBytes, x.MaxReservedBytes, x.Named, x.Printed)
 	}
 	s.fact("steps", out)
 	if n := len(x.Again); n > 0 {
