@@ -79,6 +79,8 @@ type OOMMessage struct {
 	// Unclear: the words of a failure, in no form that is known; Quote is the line.
 	Unclear bool   `json:"-"`
 	Quote   string `json:"-"`
+	// Tokens are what was asked of an engine's pool, TokensFree what it has room for; 0: not said.
+	Tokens, TokensFree int64 `json:"-"`
 	// Beyond: asked for more bytes than a number holds ("more than 1EB").
 	Beyond bool `json:"-"`
 }

@@ -37,6 +37,7 @@ type Figures struct {
 	Allowed, Pools, Beside     int64                 // under a memory fraction, in private pools, outside of PyTorch's allocator
 	Listed                     []evidence.ProcessUse // on the GPU
 	PhaseName, FileName        string                // "" where it doesn't say
+	OnGPU                      int                   // its number
 }
 
 // Of are those of a message.
@@ -45,7 +46,7 @@ func Of(m *evidence.OOMMessage) Figures {
 	return Figures{Requested: or(m.RequestedBytes), Capacity: or(m.CapacityBytes), Free: or(m.DeviceFreeBytes),
 		Process: or(m.ProcessBytes), Allocated: or(m.AllocatedBytes), Cached: or(m.ReservedUnallocatedBytes),
 		Allowed: or(m.AllowedBytes), Pools: or(m.PrivatePoolBytes), Beside: or(m.BesideBytes), Listed: m.OtherProcesses,
-		PhaseName: evidence.Or(m.Phase, ""), FileName: evidence.Or(m.UserFile, "")}
+		OnGPU: evidence.Or(m.GPU, -1), PhaseName: evidence.Or(m.Phase, ""), FileName: evidence.Or(m.UserFile, "")}
 }
 
 // own is this process in a message's list, which names it like any
@@ -72,6 +73,15 @@ func (m *Figures) own() (evidence.ProcessUse, bool) {
 func (m *Figures) Strangers() []evidence.ProcessUse {
 	own, listed := m.own()
 	return slices.DeleteFunc(slices.Clone(m.Listed), func(p evidence.ProcessUse) bool { return listed && p == own })
+}
+
+// strays is how many other processes hold no more than a context of GPU 0 each, where all do.
+func (m *Figures) strays() int {
+	list := m.Strangers()
+	if m.OnGPU > 0 || slices.ContainsFunc(list, func(p evidence.ProcessUse) bool { return p.Bytes > UsualContext }) {
+		return 0
+	}
+	return len(list)
 }
 
 // HeldByOthers is what a message shows others to hold of the GPU; 0 when it can't

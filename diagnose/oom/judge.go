@@ -154,6 +154,9 @@ func (f *Failure) refused() {
 	switch {
 	case f.Backend == "XPU" && f.Requested >= xpuLimit:
 		f.ofXPU()
+	case f.Backend == "XPU":
+		f.Remedy = "See that the driver and its level-zero runtime match the kernel, and that the device is the one meant " +
+			"(ZE_AFFINITY_MASK with several); where the GPU is integrated, its memory is the host's, which may be full"
 	case f.Backend == "HIP":
 		f.Remedy = "Look for a limit on a single allocation (GPU_MAX_ALLOC_PERCENT, GPU_SINGLE_ALLOC_PERCENT), a memory " +
 			"fraction or a cgroup, or ask for less at once"
@@ -192,11 +195,20 @@ func (f *Failure) nearlyAll() string {
 // spilt says how much of what PyTorch holds isn't on the GPU, "" for none of it.
 func (f *Failure) spilt() string {
 	beyond := f.held() - f.Capacity
-	if f.Capacity <= 0 || beyond < f.Capacity/50 {
+	if f.Capacity <= 0 || beyond < f.Capacity/50 || f.Process >= 0 {
 		return ""
 	}
 	return fmt.Sprintf("PyTorch held %s more than the GPU has already, in the host's memory, as drivers for Windows "+
 		"and WSL do", units.Bytes(beyond))
+}
+
+// asleep is what PyTorch counts and the process doesn't hold: drivers that spill say of no
+// process what it holds, so that the figure is to be believed where there is one.
+func (f *Failure) asleep() int64 {
+	if rest := f.held() - f.Process; f.Process >= 0 && rest >= max(reserve, f.Capacity/50) {
+		return rest
+	}
+	return 0
 }
 
 // lacks says what was free, on the GPU and in the cache, and how much more was needed.
@@ -214,6 +226,15 @@ func (f *Failure) short(q *Request) {
 	case q.Needs > q.Size:
 		f.Confidence = 0.99
 		f.Why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(q.Size))
+	case f.asleep() > 0:
+		f.Confidence = 0.9
+		f.Why = fmt.Sprintf("PyTorch counts %s, but the process holds %s of the GPU: the rest is unmapped, as a second allocator "+
+			"that sleeps leaves it (vLLM's sleep mode, torch_memory_saver)", units.Bytes(held), units.Bytes(f.Process))
+		if q.Missing > 0 {
+			f.Why += "; " + lacks(q.Needs, q.Missing)
+		}
+		f.Remedy = "A smaller micro batch or checkpointing in the phase that failed; see that the sleeping engine had given back " +
+			"all that it can before it (what is still in use after sleep stands in its log), and give it less of the GPU"
 	case spilt != "":
 		f.Confidence = 0.9
 		f.Why = spilt
@@ -238,7 +259,9 @@ func (f *Failure) short(q *Request) {
 // limited says what was free and yet refused.
 func (f *Failure) limited(q *Request) {
 	if !q.Limited {
-		f.refused()
+		f.Cause, f.Confidence = report.TrueShortage, 0.85
+		f.Why = fmt.Sprintf("the GPU is full: the %s free are hardly more than what was asked for, and the driver keeps a little "+
+			"of what it calls free", units.Bytes(q.Free))
 		return
 	}
 	f.Confidence, f.Saves = 0.95, q.Size-f.Allowed
@@ -251,6 +274,11 @@ func (f *Failure) crowded(q *Request) {
 	f.Confidence, f.Saves = 0.9, q.Others
 	f.Why = fmt.Sprintf("other processes hold %s of the GPU's %s; without them the request would have fitted",
 		units.Bytes(q.Others), units.Bytes(q.Size))
+	if n := f.strays(); n > 1 {
+		f.Why += fmt.Sprintf(". %d of them hold no more than a context each, as ranks do that were not bound to their own GPU", n)
+		f.Remedy = "torch.cuda.set_device(local_rank), or CUDA_VISIBLE_DEVICES, before the first CUDA call of each rank, and " +
+			"torch.load with map_location: else every rank has a context on GPU 0"
+	}
 	if q.Missing <= 0 {
 		f.Confidence = 0.8
 		f.Why = fmt.Sprintf("PyTorch held only %s, other processes %s of the GPU's %s", units.Bytes(f.held()),
@@ -285,8 +313,12 @@ func (f *Failure) withoutFree() {
 
 // Absurd tells a request that no GPU could meet: not a shortage but a mistake.
 func (f *Failure) Absurd() bool {
-	return f.Beyond || f.Requested > anyGPU || f.Capacity > 0 && f.Requested > manyTimes*f.Capacity
+	return f.Beyond || f.Requested > anyGPU || f.Capacity > 0 && f.Requested > manyTimes*f.Capacity && !draws[f.Scene.Server]
 }
+
+// draws are programs in which attention or a decoder without a fused kernel asks for many
+// times the GPU, though the shapes are right.
+var draws = map[string]bool{"ComfyUI": true, "Fooocus": true, "Stable Diffusion web UI": true, "InvokeAI": true}
 
 // anyGPU is more than any GPU has, or any machine whose memory its GPU shares.
 const anyGPU = 1 << 40
@@ -326,7 +358,7 @@ func (f *Failure) ChangeID() string {
 	switch {
 	case f.Remedy != "":
 		return ""
-	case f.Cause == report.Fragmentation && f.Tools().Settings != "":
+	case f.Cause == report.Fragmentation && f.Tools().Settings != "" && changeServer[f.Scene.Server] == "":
 		return advice.Expandable
 	}
 	return map[string]string{report.MemoryFraction: advice.RaiseFraction, report.OtherProcess: advice.StopOthers}[f.Cause]
@@ -347,6 +379,9 @@ func (f *Failure) Change() string {
 		}
 		return fmt.Sprintf("Find the other processes with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
 	case report.Fragmentation:
+		if change := changeServer[f.Scene.Server]; change != "" {
+			return change
+		}
 		also := ""
 		if change := changeDoing[f.Scene.Doing]; change != "" {
 			also = ". Or: " + change
@@ -362,6 +397,10 @@ func (f *Failure) Change() string {
 	if f.Absurd() {
 		return "Check the shapes at the line that asked: a broadcast, an outer product or a sequence that was not cut asks " +
 			"for more than any GPU has"
+	}
+	if f.OOMMessage != nil && f.Unclear {
+		return "See above that line what was asked of whom: the settings of the program that wrote it say how much it may take. " +
+			"Where PyTorch holds the memory, a snapshot dumped at the failure tells what it is for"
 	}
 	if f.Cause == report.UnclearVerdict && f.Scene == (evidence.Scene{}) {
 		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more",

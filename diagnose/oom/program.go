@@ -54,6 +54,38 @@ var programs = map[string]program{
 		"or its cache, still held the GPU",
 		"Lower the rollout's share (gpu_memory_utilization), or free the trainer's memory before wake_up(): offload its " +
 			"parameters and optimizer, torch.cuda.empty_cache()"},
+	"expandable segments": {"the driver itself refused, in a call by which PyTorch makes expandable segments",
+		"Leave expandable_segments:True out where it is set (PYTORCH_CUDA_ALLOC_CONF): Jetson and WSL2 don't have what it needs. " +
+			"Else the GPU was full: hold less"},
+	"DirectML": {"DirectML found no room for it in the GPU's memory",
+		"Smaller images or batches, 16 bits or a smaller model; end other programs that draw (Task Manager lists the GPU memory of " +
+			"each). DirectML keeps what was freed until its process ends"},
+	"MLX": {"MLX was refused: the memory is the machine's own, of which macOS leaves a part to the GPU",
+		"A quantised or smaller model, a smaller batch or a shorter context; mx.clear_cache() and mx.set_cache_limit keep less; " +
+			"sudo sysctl iogpu.wired_limit_mb=… lets the GPU have a larger part"},
+	"Metal": {"Metal refused: the memory is the machine's own, of which macOS leaves a part to the GPU",
+		"A quantised or smaller model, a smaller batch or a shorter context; sudo sysctl iogpu.wired_limit_mb=… lets the GPU have a " +
+			"larger part"},
+	"Vulkan": {"the Vulkan driver refused an allocation on the device",
+		"Fewer layers on the GPU (-ngl), a shorter context (-c) or a quantized cache; where the driver's limit on a single " +
+			"allocation refused, GGML_VK_FORCE_MAX_ALLOCATION_SIZE makes the buffers smaller"},
+	"ONNX Runtime": {"ONNX Runtime's arena got no more from the device",
+		"A smaller batch or smaller shapes, fp16; arena_extend_strategy=kSameAsRequested in the provider's options, as the arena " +
+			"doubles otherwise, and a gpu_mem_limit that leaves room for others"},
+	"MXNet": {"MXNet's pool got no more from the driver",
+		"A smaller batch; MXNET_GPU_MEM_POOL_TYPE=Round and a higher MXNET_GPU_MEM_POOL_RESERVE keep less in the pool"},
+	"LMDeploy": {"TurboMind, LMDeploy's engine, got no more from the driver beside its weights and its key-value cache",
+		"Lower cache_max_entry_count (--cache-max-entry-count), session_len or max_batch_size; quantise the weights, or spread them " +
+			"over more GPUs (--tp)"},
+	"level zero": {"Intel's driver (level zero) had no memory on the device",
+		"A smaller batch, torch.xpu.empty_cache() before the phase that failed; a single tensor of 4 GiB and more needs " +
+			"UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1"},
+	"NvMap": {"NvMap had none left: on a Jetson the GPU's memory is the host's, unified and shared with all programs",
+		"Free memory on the host: fewer programs, no desktop, swap on disk for what isn't the GPU's; then a smaller model or batch " +
+			"(tegrastats shows both)"},
+	"sglang's pool": {"sglang's pool for keys and values is full, not the GPU",
+		"A higher --mem-fraction-static if the GPU has room, fewer requests at once (--max-running-requests), a smaller " +
+			"--chunked-prefill-size or shorter requests; a higher --schedule-conservativeness takes fewer in"},
 	"sglang": {"what sglang may take of the GPU (--mem-fraction-static) leaves nothing for its key-value cache beside the " +
 		"weights",
 		"Raise --mem-fraction-static if the GPU has room, else quantize the weights or spread them over more GPUs (--tp)"},
@@ -71,6 +103,8 @@ func (f *Failure) ofProgram(o program) {
 	case f.Unsure:
 		f.ofUnsure()
 		return
+	case f.By == "sglang's pool" && f.Tokens > 0:
+		o.why += fmt.Sprintf(": %s tokens asked for, room for %s", units.Count(int(f.Tokens)), units.Count(int(f.TokensFree)))
 	case strings.HasSuffix(f.By, "_FAILED"):
 		library, _, _ := strings.Cut(f.By, "_")
 		o.why = fmt.Sprintf("%s could not allocate (%s): such libraries ask the driver, beside PyTorch's allocator",
@@ -91,7 +125,7 @@ func (f *Failure) ofProgram(o program) {
 		}
 		return
 	}
-	if f.Cause == report.UnclearVerdict && o.why != "" {
+	if f.Cause == report.UnclearVerdict && o.why != "" && f.By != "expandable segments" {
 		f.Cause, f.Confidence = report.TrueShortage, BesideConfidence
 	}
 	f.Why, f.Remedy = o.why, o.change
@@ -153,7 +187,11 @@ func (f *Failure) ofVLLM() {
 		f.Cause, f.Confidence = report.TrueShortage, 0.9
 		f.Why = fmt.Sprintf("one request of the greatest length needs a key-value cache of %s, and %s are left for it of "+
 			"vLLM's share of the GPU", units.Bytes(r), units.Bytes(f.Allowed))
-		f.Remedy = "A lower max_model_len, a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU " +
+		longest := "A lower max_model_len"
+		if f.TokensFree > 0 {
+			longest = fmt.Sprintf("max_model_len=%d, which fits", f.TokensFree)
+		}
+		f.Remedy = longest + ", a quantized cache (kv_cache_dtype=fp8), a higher gpu_memory_utilization if the GPU " +
 			"has room, or more GPUs (tensor_parallel_size)"
 	default:
 		f.Cause, f.Confidence = report.TrueShortage, BesideConfidence

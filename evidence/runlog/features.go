@@ -29,6 +29,7 @@ const (
 	hasMoment                        // before or after a phase
 	hasSpoken                        // a failure in words of its own
 	hasAlloc                         // something about allocating
+	hasTest                          // a test's result
 	hasUnit                          // MiB and GiB are made of bytes
 
 	// What has no word: something that has begun, or the way that a line begins.
@@ -69,7 +70,8 @@ var words = []feature{
 	{"roughput", hasMetric},
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
-	{"* Running ", hasRunning},
+	{"* Running ", hasRunning}, {"PASSED", hasTest}, {"SKIPPED", hasTest}, {"XFAIL", hasTest}, {"XPASS", hasTest}, {"... ok", hasTest},
+	{"... skipped", hasTest}, {"expected failure", hasTest},
 	{"ache flushes since", hasPressure}, {"allocation retries", hasPressure}, {"UDA capacity: ", hasPressure},
 	{"ax memory", hasPressure},
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
@@ -84,6 +86,10 @@ var words = []feature{
 	{"stored in KV cache", hasOther}, {"than desired GPU memory", hasOther}, {"Not enough memory", hasOther},
 	{"xecutable batch", hasOther},
 	{"Allocation on device", hasOther}, {"NVML_SUCCESS", hasOther},
+	{"U video memory", hasOther}, {"malloc_or_wait", hasOther}, {"[metal::malloc]", hasOther}, {"BufferCallbackError", hasOther},
+	{"ocation of size ", hasOther}, {"OutOfDeviceMemory", hasOther}, {"requested buffer of", hasOther}, {"MXNetError", hasOther},
+	{"[TM][ERROR]", hasOther}, {"_OUT_OF_DEVICE_", hasOther}, {"NvMapMemAlloc", hasOther}, {"Try to lower your", hasOther},
+	{"could not be allocated.", hasOther},
 	{"INTERNAL ASSERT", hasOther}, {"THCudaCheck", hasOther},
 	{"fer overflow when", hasOther}, {"orkspace", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/evidence/serving"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // Form is something that logs hold, and how its lines are told from others.
@@ -31,6 +32,8 @@ var messages = []Form{
 	{"a message cut in its words", "RuntimeError: CUDA out of m\nemory. Tried to allocate 1.50 GiB (GPU 0; 7.76 GiB total " +
 		"capacity; " +
 		"4.42 GiB already allocated; 1.12 GiB free; 5.49 GiB reserved in total by PyTorch)", hasCut, (*Parser).cutMessage},
+	{"a test's result", "tests/test_oom.py::test_raises[CUDA out of memory. Tried to allocate 2.00 GiB] PASSED\nstep 1 loss 2.5",
+		hasTest, (*Parser).testLine},
 	{"torchrun's list of failures", "Root Cause (first observed failure):\n[0]:\n  rank      : 4 (local_rank: 4)\n" + exampleOOM,
 		hasRecord | inRecord, (*Parser).record},
 	{"an inference server", "python -m sglang.launch_server --model x\n" + exampleOOM, hasServer, (*Parser).server},
@@ -102,6 +105,11 @@ func (p *Parser) goingOn(number int, line []byte) (in features) {
 func (p *Parser) cutMessage(number int, line []byte, _ features) bool {
 	return p.oom.cutShort(number, line)
 }
+
+// passed is how a test's line tells that what its name speaks of didn't happen to anybody.
+var passed = pattern.Of(`(^|\s)(PASSED|SKIPPED|XFAIL|XPASS)(\s|$)|\.\.\. (ok|skipped\b.*|expected failure)\s*$`)
+
+func (p *Parser) testLine(_ int, line []byte, _ features) bool { return passed().Match(line) }
 
 func (p *Parser) record(number int, line []byte, _ features) bool {
 	p.records.line(p, number, line)

@@ -128,6 +128,9 @@ func isMessage(line []byte, i int) bool {
 	if goesOn(after) && !bytes.Contains(before, []byte("Error: ")) && !bytes.Contains(before, []byte("runtime error")) {
 		return false // "we had a CUDA error: out of memory problem"
 	}
+	if said := bytes.TrimLeft(after, ".!"); len(said) > 0 && said[0] == '`' && bytes.IndexByte(before, '`') >= 0 {
+		return false // a document's word for it
+	}
 	if len(after) > 0 && (after[0] == '"' || after[0] == '\'') && !bytes.HasPrefix(bytes.TrimLeft(after, "\"'"), []byte(",")) {
 		if q := bytes.IndexByte(before, after[0]); q >= 0 {
 			return false // "out of memory" in str(e)
@@ -179,7 +182,8 @@ func backendOf(before []byte) string {
 }
 
 // authors are allocators that name the file in which the driver refused them.
-var authors = []struct{ in, by string }{{"cumem_allocator.cpp", "cumem"}, {"/THC/", "THC"}}
+var authors = []struct{ in, by string }{{"cumem_allocator.cpp", "cumem"}, {"/THC/", "THC"}, {"/turbomind/", "LMDeploy"},
+	{"CUDA driver error: out of memory", "expandable segments"}}
 
 func authorOf(line []byte) string {
 	for _, a := range authors {
@@ -331,8 +335,8 @@ func readMessage(m *evidence.OOMMessage, text []byte) {
 	m.RequestedBytes = known(figures.After(text, "riedtoallocate"))
 	m.Beyond = bytes.Contains(text, []byte("riedtoallocatemorethan1EB"))
 	m.CapacityBytes = first(figures.After(text, "totalcapacityof"), figures.After(text, "totalcapactyof"),
-		figures.Before(text, "totalcapacity"))
-	m.DeviceFreeBytes = first(figures.Before(text, "isfree"), figures.Before(text, "free;"))
+		figures.Before(text, "totalcapacity"), figures.Before(text, "total;"))
+	m.DeviceFreeBytes = first(figures.Before(text, "isfree"), figures.Before(text, "free;"), figures.Before(text, "free)"))
 	m.ProcessBytes = known(figures.After(text, "thisprocesshas"))
 	m.AllowedBytes = first(figures.Before(text, "allowed;"), figures.After(text, "maxallowed:"))
 	m.AllocatedBytes = first(figures.Before(text, "isallocatedbyPyTorch"), figures.Before(text, "alreadyallocated"),

@@ -17,6 +17,7 @@ type otherMark struct {
 	with   string   // what a line with the words has, too
 	not    string   // what tells that a line with the words is about something else
 	unsure bool     // other causes than memory are usual, too
+	plain  bool     // the size is in bytes without a word of that
 }
 
 // otherMarks are in order: the first that a line has, and that reads as a failure, counts.
@@ -24,6 +25,20 @@ var otherMarks = []otherMark{
 	{words: "_STATUS_ALLOC_FAILED"},                            // of cuBLAS, cuDNN, cuSOLVER, hipBLAS: by says the status itself
 	{words: "_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED"}, // cuDNN 9
 	{words: "_STATUS_NOT_INITIALIZED", unsure: true},
+	{words: "not enough GPU video memory", by: "DirectML", asked: []string{"tensorwith"}},
+	{words: "[malloc_or_wait] Unable to allocate", by: "MLX", asked: []string{"Unabletoallocate"}},
+	{words: "[metal::malloc]", with: "ttempting to allocate", by: "MLX", asked: []string{"ttemptingtoallocate"}},
+	{words: "kIOGPUCommandBufferCallbackErrorOutOfMemory", by: "Metal"},
+	{words: "evice memory allocation of size ", by: "Vulkan", asked: []string{"allocationofsize"}, plain: true},
+	{words: "ErrorOutOfDeviceMemory", by: "Vulkan"},
+	{words: "memory for requested buffer of size ", by: "ONNX Runtime", asked: []string{"bufferofsize"}, plain: true},
+	{words: "MXNetError", with: "out of memory", by: "MXNet"},
+	{words: "[TM][ERROR]", with: "out of memory", by: "LMDeploy"},
+	{words: "_ERROR_OUT_OF_DEVICE_MEMORY", by: "level zero"},
+	{words: "NvMapMemAlloc", with: "error 12", by: "NvMap", asked: []string{"Tagged:", "MemAlloc:"}, plain: true},
+	{words: " out of memory. Try to lower your batch size", by: "sglang's pool"},
+	{words: "from device: CUDA_ERROR_OUT_OF_MEMORY", by: "TensorFlow", asked: []string{"G(", "M(", "K("}, unsure: true},
+	{words: "could not be allocated. There may not be enough free memory", by: "TensorRT", asked: []string{"GPUmemory("}},
 	{words: "_STATUS_INTERNAL_ERROR", not: "_STATUS_INTERNAL_ERROR_", unsure: true},
 	{words: "Unable to find a valid cuDNN algorithm to run convolution", by: cuDNN, unsure: true},
 	{words: "was unable to find an engine to execute this computation", by: cuDNN, unsure: true},
@@ -103,7 +118,7 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 		m.Rank = p.rank(number, line[:at])
 		p.tell(&m, line[:at])
 		p.keepOOM(&m)
-		if m.By == cudaMallocAsync {
+		if m.By == cudaMallocAsync || m.By == "sglang's pool" {
 			p.async = number
 			p.asyncFigures(number, line)
 		}
@@ -150,6 +165,13 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 		if m.RequestedBytes == nil {
 			m.RequestedBytes = known(figures.After(text, words))
 		}
+		if m.RequestedBytes == nil && mark.plain {
+			if _, rest, ok := bytes.Cut(text, []byte(words)); ok {
+				if n, _, ok := figures.Integer(rest); ok && n <= figures.MaxMemory {
+					m.RequestedBytes = &n
+				}
+			}
+		}
 	}
 	switch mark.by {
 	case "":
@@ -182,7 +204,9 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 			return false // another quota than memory's
 		}
 	case "TensorFlow":
-		m.RequestedBytes = known(tensorBytes(text))
+		if m.RequestedBytes == nil {
+			m.RequestedBytes = known(tensorBytes(text))
+		}
 		if bytes.Contains(text, []byte("device:CPU:")) {
 			m.By = ""
 		}
@@ -212,6 +236,9 @@ func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, tex
 func readEngine(m *evidence.OOMMessage, text []byte) {
 	m.RequestedBytes = known(figures.Before(text, "KVcacheisneeded"))
 	m.AllowedBytes = known(figures.After(text, "availableKVcachememory("))
+	if _, fits, ok := bytes.Cut(text, []byte("estimatedmaximummodellengthis")); ok {
+		m.TokensFree, _, _ = figures.Integer(withoutCommas(fits))
+	}
 	_, rest, ok := bytes.Cut(text, []byte("Freememoryondevice"))
 	if !ok {
 		return
@@ -321,6 +348,9 @@ func (p *Parser) asyncFigures(number int, line []byte) bool {
 	}
 	m := &p.report.OOMs[len(p.report.OOMs)-1]
 	text := figures.Compact(line, maxOther)
+	if m.By == "sglang's pool" {
+		return poolFigures(m, text)
+	}
 	found := bytes.Contains(text, []byte("PyTorchlimit("))
 	if limit, ok := bytes.CutPrefix(text, []byte(":")); ok {
 		v, _ := figures.Size(limit)
@@ -337,4 +367,20 @@ func (p *Parser) asyncFigures(number int, line []byte) bool {
 		}
 	}
 	return found
+}
+
+// poolFigures reads what sglang says of its pool below the failure:
+//
+//	Try to allocate 4096 tokens.
+//	Available full tokens: 3136 (full_available_size=3136 + full_evictable_size_=0)
+func poolFigures(m *evidence.OOMMessage, text []byte) bool {
+	if _, rest, ok := bytes.Cut(text, []byte("Trytoallocate")); ok {
+		m.Tokens, _, _ = figures.Integer(rest)
+		return true
+	}
+	before, rest, ok := bytes.Cut(text, []byte("tokens:"))
+	if ok = ok && bytes.HasPrefix(before, []byte("Available")); ok {
+		m.TokensFree, _, _ = figures.Integer(rest)
+	}
+	return ok
 }

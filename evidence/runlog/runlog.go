@@ -152,6 +152,11 @@ func (p *Parser) Finish() *Report {
 // dropUnsure leaves failures that may be of memory to a log without any that is.
 func (r *Report) dropUnsure() {
 	unsure := func(m evidence.OOMMessage) bool { return m.Unsure }
+	// TensorFlow asks for less when it is refused: that was the end only where a library says that it lacked memory, too.
+	beside := slices.ContainsFunc(r.OOMs, func(m evidence.OOMMessage) bool { return m.By != "TensorFlow" && !m.Unclear })
+	for i := range r.OOMs {
+		r.OOMs[i].Unsure = r.OOMs[i].Unsure && (r.OOMs[i].By != "TensorFlow" || !beside)
+	}
 	if sure := slices.DeleteFunc(slices.Clone(r.OOMs), unsure); len(sure) > 0 {
 		r.OOMs = sure
 	}

@@ -17,6 +17,9 @@ var serverMarks = []struct{ text, name string }{
 	{"[TensorRT-LLM]", "TensorRT-LLM"}, {"[TRT-LLM]", "TensorRT-LLM"},
 	{"llama_model_load", "llama.cpp"}, {"load_tensors: ", "llama.cpp"}, {"llama_context", "llama.cpp"},
 	{"Requested to load ", "ComfyUI"}, {"got prompt", "ComfyUI"}, {"ComfyUI", "ComfyUI"},
+	{"Set vram state to: ", "ComfyUI"}, {"Using pytorch attention", "ComfyUI"}, {"Using split attention", "ComfyUI"},
+	{"[Memory Management]", "Stable Diffusion web UI"}, {"Moving model(s) has taken", "Stable Diffusion web UI"},
+	{"[Unload] Trying to free", "Stable Diffusion web UI"}, {"[TM][", "LMDeploy"}, {"lmdeploy - ", "LMDeploy"},
 	{"!!! Exception during processing", "ComfyUI"}, {"[Fooocus", "Fooocus"},
 }
 

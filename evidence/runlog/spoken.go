@@ -98,6 +98,7 @@ var notSpoken = []stopWord{
 	{"logger.", "logger.warning('ran out of memory')"},
 	{"isinstance(", "return isinstance(e, torch.cuda.OutOfMemoryError)"},
 	{"#", "# out of memory is caught below"},
+	{"lmcache", "LMCache WARNING: Failed to allocate memory for tensor because no memory is available"}, // a cache on the host
 }
 
 // recovers are words by which the program goes on after a failure.
@@ -136,7 +137,8 @@ func (p *Parser) seemsNew(line []byte) bool {
 
 // speaks looks for a mark that none of the stop words stands beside.
 func speaks(lower []byte) bool {
-	if bytes.HasPrefix(bytes.TrimLeft(lower, " "), []byte("--")) { // an option, and what it is for
+	text := bytes.TrimLeft(lower, " ")
+	if bytes.HasPrefix(text, []byte("--")) || bytes.HasPrefix(text, []byte("//")) { // an option or a comment, and what it is for
 		return false
 	}
 	for _, w := range notSpoken {

@@ -45,7 +45,7 @@ var forms = []form{
 	{pattern.Of(`ROCm System Management Interface|AMD-SMI [0-9]`), "output of AMD's tools, which isn't read", giveLog},
 	{pattern.Of(`^\s*\{\s*"(best_(metric|model_checkpoint|global_step)|epoch)"[^\x00]*"log_history"`), "a Trainer's state",
 		giveLog},
-	{pattern.Of(`Traceback \(most recent call last\):`), "text with a traceback, but no message about memory that is known",
+	{pattern.Of(`Traceback \(most recent call last\):|(?m)^\s*File "[^"\n]+", line [0-9]+, in `), "text with a traceback, but no message about memory that is known",
 		giveLog},
 	{pattern.Of(`^([^,\n{\[]+,)+[^,\n]+\r?\n([^,\n]*,)+[^,\n]*(\r?\n|$)`),
 		"a table without a column of memory or steps that is known", giveLog},
