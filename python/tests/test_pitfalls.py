@@ -590,7 +590,26 @@ def test_environment_for_elsewhere(lab: Lab) -> None:
 def test_nothing_of_the_program_runs(lab: Lab) -> None:
     """No property, `__getattr__`, `__eq__`, `__iter__` or `__class__` of the program is asked for its holders."""
     r = lab.run("""
-        import torch
+        import threading, torch
+        class Meta(type):
+            def __getattribute__(self, name): raise SystemExit("getattribute")
+            def __hash__(self): raise SystemExit("hash")
+            def __eq__(self, other): raise SystemExit("eq")
+            def __instancecheck__(self, other): raise SystemExit("isinstance")
+        class Made(metaclass=Meta):
+            items = [torch.zeros(1 << 20)]
+            me = property(lambda self: SystemExit("property"))
+            def __format__(self, how): raise SystemExit("format")
+        class Own(threading.local):
+            def __init__(self):
+                if threading.current_thread() is threading.main_thread(): raise SystemExit("init")
+        owns = []
+        thread = threading.Thread(target=lambda: owns.append(Own()))
+        thread.start(); thread.join()
+        class Key(str):
+            def __hash__(self): return 7
+            def __format__(self, how): raise SystemExit("format")
+        made = {Key("a"): [Made()]}
         class Odd:
             __slots__ = ("hidden", "__dict__")
             def __getattr__(self, name): raise SystemExit("getattr " + name)
@@ -611,4 +630,5 @@ def test_nothing_of_the_program_runs(lab: Lab) -> None:
         loop.append(loop)
         """)
     assert (r.code, r.stderr[:10]) == (0, "vramscope:")
-    assert set(r.holders("exit")) == {"main.odd.hidden[0]", "main.odd.shown['key']"}
+    assert set(r.holders("exit")) == {
+        "main.odd.hidden[0]", "main.odd.shown['key']", "main.Made.items[0]"}  # fmt: skip

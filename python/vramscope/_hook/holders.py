@@ -4,10 +4,14 @@ Breadth first from the globals of the program's modules and the local variables 
 all threads, so that the shortest path to a tensor is found: the path of the list
 is said, not that of the thing that also knows the list. Behind a tensor with a
 `grad_fn` stands its autograd graph, whose saved tensors only the tensor keeps alive.
+Where tensors are left that none of them leads to, the globals of libraries come next,
+and then the objects that keep each other alive.
 """
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import sys
 import time
@@ -15,15 +19,19 @@ import types
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Set, Tuple
 
-from . import static
+from . import lost, reach, static
+from .tensors import Torch
 
 MAX_OBJECTS = 1_000_000
 MAX_NODES = 200_000  # of autograd graphs
 MAX_SECONDS = 3.0  # of the processor
 MAX_PATH = 300  # characters
+LEAST_LEFT = 1 << 20  # bytes that nobody was found to hold, from which on libraries are looked through, too
 MAX_KEYS = 16  # more keys of one dictionary are told as one
 
-CODE = frozenset((types.FunctionType, type, *static.ATOMS))  # which holds no tensors in a library's modules
+# Kinds that hold no tensors in a library's modules, and none in its classes.
+CODE = static.ATOM_IDS | frozenset(map(id, (types.FunctionType, types.BuiltinFunctionType, type)))
+METHODS = CODE | frozenset(map(id, (property, classmethod, staticmethod)))
 OWN = __name__.split(".")[0]  # the recorder's own package isn't the program's
 
 
@@ -34,81 +42,49 @@ class Held(NamedTuple):
     device: int
     tensors: List[int]  # addresses of storages
     graph: List[int]
-
-
-class Torch:
-    """The few things of PyTorch that tell a tensor's storage, past any subclass."""
-
-    def __init__(self, torch: Any) -> None:
-        self.torch = torch
-        self.tensor = torch.Tensor
-        self.module = torch.nn.Module
-        self.optimizer = torch.optim.Optimizer
-        self.base = torch._C._TensorBase if not hasattr(torch._C, "TensorBase") else torch._C.TensorBase
-        self.off = torch._C.DisableTorchFunctionSubclass
-        self.function_base = torch._C._FunctionBase
-        self.sizes: Dict[Tuple[int, int], int] = {}  # bytes of the storages that were met
-
-    def address(self, tensor: Any) -> Optional[Tuple[int, int]]:
-        """A CUDA tensor's device and its storage's address; None for any other. Of a tensor that is spread over
-        ranks, those of the part that is here."""
-        local = static.attribute(tensor, "_local_tensor")
-        if local is not None and static.is_kind(type(local), self.tensor):
-            tensor = local
-        try:
-            with self.off():
-                if not self.base.is_cuda.__get__(tensor):
-                    return None
-                storage = self.base.untyped_storage(tensor)
-                place = (self.base.get_device(tensor), storage.data_ptr())
-                self.sizes[place] = storage.nbytes()
-                return place if place[1] else None
-        except Exception:
-            return None
-
-    def grad(self, tensor: Any) -> Any:
-        try:
-            with self.off():
-                return self.base.grad.__get__(tensor) if self.base.is_leaf.__get__(tensor) else None
-        except Exception:
-            return None
-
-    def grad_fn(self, tensor: Any) -> Any:
-        try:
-            with self.off():
-                return self.base.grad_fn.__get__(tensor)
-        except Exception:
-            return None
+    cycle: bool = False  # no variable: objects that refer to each other
 
 
 class Walk:
     """One look at everything that the program holds."""
 
-    def __init__(self, torch: Any, skip: str = "") -> None:
+    def __init__(self, torch: Any, skip: str = "", ended: bool = False) -> None:
         self.t = Torch(torch)
         self.skip = skip  # frames of files in this folder are the recorder's own
+        self.ended = ended  # the program has: the variables of its functions are those that a failure left
         self.stop = time.thread_time() + MAX_SECONDS
         self.modules: Dict[int, Any] = {}
         self.optimizers: Dict[int, Any] = {}
         self.tensors: List[Tuple[Any, int]] = []  # with the number of its path
         self.complete = True
+        self._objects = 0
         self._edges: List[Tuple[int, str]] = []  # parent, what is added to its path
         self._queue: Deque[Tuple[Any, int]] = deque()
         self._seen: Dict[int, Any] = {}  # by id; held, so that no id comes again
-        self._getters: Dict[type, Tuple[Any, List[Tuple[str, Any]]]] = {}
-        self._nodes: Dict[type, List[Any]] = {}
-        self._visits: Dict[type, Callable[[Any, int], bool]] = {}
+        self._getters: Dict[int, Tuple[Any, List[Tuple[str, Any]], bool]] = {}  # by the id of a class
+        self._visits: Dict[int, Callable[[Any, int], bool]] = {}
+        self._libraries: Dict[str, Any] = {}  # variables of modules that aren't the program's own
+        self._kinds: Dict[int, Callable[[Any, int], bool]] = {
+            id(self.t.tensor): self._tensor, id(self.t.module): self._module, id(self.t.optimizer): self._optimizer,
+            id(type): self._class,
+            **{kind: functools.partial(self._follow, look, more) for kind, (look, more) in reach.kinds().items()},
+            **{kind: self._container for kind in static.CONTAINERS},
+        }  # fmt: skip
         self._graph_seen: Dict[int, Any] = {}
+        self._cycles: Set[int] = set()  # numbers of objects that lead back to themselves
 
     def run(self) -> None:
         """Finds the program's tensors, modules and optimizers."""
         self._seen[id(self)] = self
         self._roots()
-        objects = 0
+        self._through()
+
+    def _through(self) -> None:
+        """Looks through what is queued, and all that it leads to."""
         while self._queue:
             obj, number = self._queue.popleft()
-            objects += 1
-            if objects > MAX_OBJECTS or (objects & 255 == 0 and time.thread_time() > self.stop):
+            self._objects += 1
+            if self._objects > MAX_OBJECTS or (self._objects & 255 == 0 and self.late()):
                 self.complete = False
                 return
             try:
@@ -116,32 +92,66 @@ class Walk:
             except Exception:  # changed by another thread, or of an odd type: the others still count
                 self.complete = False
 
+    def late(self) -> bool:
+        return time.thread_time() > self.stop
+
+    def saw(self, obj: Any) -> bool:
+        return id(obj) in self._seen
+
+    def is_own(self, obj: Any) -> bool:
+        """Whether an object is the recorder's."""
+        if type(obj) is types.FrameType:
+            return bool(self.skip) and obj.f_code.co_filename.startswith(self.skip)
+        return obj is self.__dict__ or any(obj is own for own in self.__dict__.values())
+
+    def leads_to(self, obj: Any) -> List[Any]:
+        """All that an object refers to, that through C++ included."""
+        found = static.referents(obj)
+        cls = type(obj)
+        if self.t.is_tensor(cls):
+            found += [self.t.grad_fn(obj), self.t.grad(obj)]
+        elif self.t.is_node(cls):
+            found += [*self.t.saved(obj), *(node for node, _ in obj.next_functions)]
+        return found
+
     def let_go(self) -> None:
         """Lets go of all that was seen, at once: this object is part of cycles."""
         for seen in (self._seen, self._edges, self._queue, self.tensors, self.modules, self.optimizers, self._graph_seen,
-                     self._visits, self._getters, self._nodes):  # fmt: skip
+                     self._visits, self._getters, self._kinds, self._libraries):  # fmt: skip
             seen.clear()
 
     def _roots(self) -> None:
         main = sys.modules.get("__main__")
         mine: List[Tuple[str, Any]] = []
-        theirs: List[Tuple[str, Any]] = []
         for name, module in list(sys.modules.items()):
             variables = static.dict_of(module) if type(module) is types.ModuleType else None
             if variables is None or module is main or name == "__mp_main__" or name.split(".")[0] == OWN:
                 continue
             file = variables.get("__file__")
             library = not isinstance(file, str) or "-packages" in file or file.startswith(os.path.dirname(os.__file__))
-            (theirs if library else mine).append((name, variables))
+            if library:
+                self._libraries[name] = variables
+            else:
+                mine.append((name, variables))
         if main is not None:
-            self._push(static.dict_of(main), -1, "main")
+            self._push(_without_outputs(static.dict_of(main)), -1, "main")
         for name, variables in mine:
             self._push(variables, -1, name)
         stacks = sys._current_frames()
         for thread in list(stacks):
             self._stack(stacks.pop(thread))  # no variable here may keep a frame: one of them is this function's own
-        for name, variables in theirs:
-            self._push({k: v for k, v in list(variables.items()) if type(v) not in CODE}, -1, name)
+        self._failure()
+        contexts = sys.modules.get("contextvars")
+        for variable, value in contexts.copy_context().items() if contexts is not None else ():
+            self._push(value, -1, f"contextvars.{variable.name}")
+
+    def _failure(self) -> None:
+        """Once the program has ended, what its failure keeps are the variables of its functions."""
+        last = getattr(sys, "last_value", None)
+        if self.ended and static.is_kind(type(last), BaseException):
+            for edge, variables in reach.exception(last):
+                if " of " in edge:
+                    self._push(variables, -1, edge.rpartition(" of ")[2])
 
     def _stack(self, frame: Any) -> None:
         """The functions of a thread, the outermost first."""
@@ -155,7 +165,7 @@ class Walk:
             self._push(static.locals_of(frame), -1, frame.f_code.co_name + "()")
 
     def _push(self, obj: Any, parent: int, edge: str) -> None:
-        if type(obj) in static.ATOMS or id(obj) in self._seen:
+        if id(type(obj)) in static.ATOM_IDS or id(obj) in self._seen:
             return
         self._seen[id(obj)] = obj
         self._edges.append((parent, edge))
@@ -163,29 +173,34 @@ class Walk:
 
     def _visit(self, obj: Any, number: int) -> None:
         cls = type(obj)
-        visit = self._visits.get(cls)
+        visit = self._visits.get(id(cls))
         if visit is None:
-            visit = self._visits[cls] = self._visit_of(cls)
+            visit = self._plain if id(cls) in static.CONTAINERS else static.first_of(cls, self._kinds) or self._nothing
+            self._visits[id(cls)] = visit
         if visit(obj, number):
             self._attributes(obj, cls, number)
 
-    def _visit_of(self, cls: type) -> Callable[[Any, int], bool]:
-        """How objects of a class are looked into; what the method returns is whether attributes may hold more."""
-        kinds: List[Tuple[type, Callable[[Any, int], bool]]] = [
-            (self.t.tensor, self._tensor), (self.t.module, self._module), (self.t.optimizer, self._optimizer),
-            (types.FunctionType, self._function), (types.MethodType, self._method), (types.GeneratorType, self._generator),
-            (types.CoroutineType, self._coroutine), (BaseException, self._exception), (type, self._class),
-        ]  # fmt: skip
-        for kind, visit in kinds:
-            if static.is_kind(cls, kind):
-                return visit
-        if cls in static.CONTAINERS:
-            return self._plain
-        return self._container if static.container_of(cls) is not None else lambda obj, number: True
+    @staticmethod
+    def _nothing(obj: Any, number: int) -> bool:
+        """How objects of a class are looked into; it says whether attributes may hold more."""
+        return True
+
+    def _class(self, obj: Any, number: int) -> bool:
+        module = static.module_of(obj)
+        library = type(module) is str and module in self._libraries
+        for edge, value in reach.class_of(obj, METHODS if library else static.ATOM_IDS):
+            self._push(value, number, edge)
+        return False
+
+    def _follow(self, edges: Callable[[Any], reach.Edges], more: bool, obj: Any, number: int) -> bool:
+        for edge, value in edges(obj):
+            self._push(value, number, edge)
+        return more
 
     def _tensor(self, obj: Any, number: int) -> bool:
         self.tensors.append((obj, number))
         self._push(self.t.grad(obj), number, ".grad")
+        self._push(self.t.hooks(obj), number, "._backward_hooks")
         return True
 
     def _module(self, obj: Any, number: int) -> bool:
@@ -202,80 +217,45 @@ class Walk:
         variables = kind is dict and (parent < 0 or edge.endswith("()"))
         single = kind is not dict or dict.__len__(obj) <= MAX_KEYS
         for key, value in static.elements(obj):
-            self._push(value, number, f".{key}" if variables else self._index(key, single))
+            self._push(value, number, "." + key if variables and type(key) is str else self._index(key, single))
         return True
 
     def _plain(self, obj: Any, number: int) -> bool:
         self._container(obj, number)
         return False
 
-    def _function(self, obj: Any, number: int) -> bool:
-        for name, cell in zip(obj.__code__.co_freevars, obj.__closure__ or ()):
-            self._cell(cell, number, name)
-        for value in obj.__defaults__ or ():
-            self._push(value, number, ".__defaults__")
-        return False
-
-    def _method(self, obj: Any, number: int) -> bool:
-        self._push(obj.__self__, number, ".__self__")
-        return False
-
-    def _generator(self, obj: Any, number: int) -> bool:
-        return self._suspended(obj.gi_frame, number)
-
-    def _coroutine(self, obj: Any, number: int) -> bool:
-        return self._suspended(obj.cr_frame, number)
-
-    def _suspended(self, frame: Any, number: int) -> bool:
-        if frame is not None:
-            self._push(static.locals_of(frame), number, "()")
-        return False
-
-    def _exception(self, obj: Any, number: int) -> bool:
-        traceback = BaseException.__dict__["__traceback__"].__get__(obj)
-        while traceback is not None:
-            frame = traceback.tb_frame
-            if frame.f_code.co_flags & 1:
-                self._push(static.locals_of(frame), number, f".__traceback__ of {frame.f_code.co_name}()")
-            traceback = traceback.tb_next
-        return True
-
-    def _class(self, obj: Any, number: int) -> bool:
-        for name, value in list(static.class_dict(obj).items()):
-            if not name.startswith("__"):
-                self._push(value, number, "." + name)
-        return False
-
-    def _cell(self, cell: Any, number: int, name: str) -> None:
-        try:
-            self._push(cell.cell_contents, number, "." + name)
-        except ValueError:
-            pass  # empty
-
     def _attributes(self, obj: Any, cls: type, number: int) -> None:
-        getters = self._getters.get(cls)
+        getters = self._getters.get(id(cls))
         if getters is None:
-            getters = self._getters[cls] = (static.dict_getter(cls), static.slots_of(cls))
+            more = static.is_opaque(cls) and not self.t.is_tensor(cls)
+            getters = self._getters[id(cls)] = (static.dict_getter(cls), static.slots_of(cls), more)
+            self._push(cls, number, ".__class__")
         own = getters[0](obj) if getters[0] is not None else None
         if type(own) is dict:
             for name, value in list(own.items()):
-                if type(value) in static.ATOMS:
+                if id(type(value)) in static.ATOM_IDS or type(name) is not str:
                     continue
                 if name in ("_parameters", "_modules", "_buffers") and static.container_of(type(value)) is dict:
                     for key, part in static.elements(value):
-                        self._push(part, number, f".{key}")
+                        self._push(part, number, "." + key if type(key) is str else "[*]")
                 else:
-                    self._push(value, number, f".{name}")
+                    self._push(value, number, "." + name)
         for name, member in getters[1]:
             try:
                 self._push(member.__get__(obj), number, "." + name)
             except AttributeError:
                 pass
+        if getters[2]:
+            for value in static.referents(obj):
+                if value is not own:
+                    self._push(value, number, "")
 
     @staticmethod
     def _index(key: Any, single: bool) -> str:
         if key is None:
             return "{}"
+        if key is static.Key:
+            return ""
         if not single:
             return "[*]"
         if type(key) is str:
@@ -294,8 +274,21 @@ class Walk:
         """What each variable holds of what isn't known by a name, with the graphs behind it."""
         groups: Dict[Tuple[str, int], Held] = {}
         claimed = set(known)
+        self._group(groups, claimed, self.tensors)
+        for more in (self._of_libraries, self._of_nobody):
+            left = self._left(claimed)
+            if not left or not self.complete:
+                break
+            reached = len(self.tensors)
+            more(left)
+            self._through()
+            self._group(groups, claimed, self.tensors[reached:])
+        return list(groups.values())
+
+    def _group(self, groups: Dict[Tuple[str, int], Held], claimed: Set[Tuple[int, int]], tensors: List[Tuple[Any, int]]) -> None:
+        """Adds tensors to what their variables hold, unless somebody claims them."""
         found = []
-        for tensor, number in self.tensors:
+        for tensor, number in tensors:
             place = self.t.address(tensor)
             if place is None:
                 continue
@@ -310,13 +303,45 @@ class Walk:
             key = (_together(path), place[0])
             group = groups.get(key)
             if group is None:
-                group = groups[key] = Held(path, place[0], [], [])
+                group = groups[key] = Held(path, place[0], [], [], self._root(number) in self._cycles)
             elif len(group.path) and group.path != key[0]:
                 group = groups[key] = group._replace(path=key[0])
             if fresh:
                 group.tensors.append(place[1])
             group.graph.extend(address for device, address in graph if device == place[0])
-        return list(groups.values())
+
+    def _root(self, number: int) -> int:
+        while self._edges[number][0] >= 0:
+            number = self._edges[number][0]
+        return number
+
+    def _left(self, claimed: Set[Tuple[int, int]]) -> List[Any]:
+        """The tensors that nobody was found to hold, if they are worth looking for."""
+        kinds: Dict[int, bool] = {}
+        tensors, size = [], 0
+        for obj in gc.get_objects():
+            cls = type(obj)
+            kind = kinds.get(id(cls))
+            if kind is None:
+                kind = kinds[id(cls)] = self.t.is_tensor(cls)
+            if kind and id(obj) not in self._seen:
+                place = self.t.address(obj)
+                if place is not None and place not in claimed:
+                    tensors.append(obj)
+                    size += self.t.sizes[place]
+        return tensors if size >= LEAST_LEFT else []
+
+    def _of_libraries(self, _: List[Any]) -> None:
+        """Goes on from the variables of libraries."""
+        for name, variables in self._libraries.items():
+            self._push({k: v for k, v in list(variables.items()) if id(type(v)) not in CODE}, -1, name)
+
+    def _of_nobody(self, left: List[Any]) -> None:
+        """Goes on from the objects that hold what no variable leads to."""
+        for root in lost.roots(self, left, gc.get_objects()):
+            if root.cycle and not self.saw(root.obj):
+                self._cycles.add(len(self._edges))
+            self._push(root.obj, -1, root.name)
 
     def _graph(self, node: Any, claimed: Set[Tuple[int, int]]) -> List[Tuple[int, int]]:
         """The storages that the graph behind a node has saved, and that nobody else was found to hold."""
@@ -330,7 +355,7 @@ class Walk:
             if len(self._graph_seen) & 255 == 0 and time.thread_time() > self.stop:
                 self.complete = False
                 break
-            for tensor in self._saved(node):
+            for tensor in self.t.saved(node):
                 place = self.t.address(tensor)
                 if place is not None and place not in claimed:
                     claimed.add(place)
@@ -338,29 +363,13 @@ class Walk:
             todo.extend(following for following, _ in node.next_functions if following is not None)
         return found
 
-    def _saved(self, node: Any) -> List[Any]:
-        """The tensors that a node saved, unless packing hooks of the program would have to unpack them."""
-        found: List[Any] = []
-        cls = type(node)
-        getters = self._nodes.get(cls)
-        if getters is None:
-            getters = [g for base in cls.__mro__ for n, g in base.__dict__.items() if n.startswith("_raw_saved")]
-            self._nodes[cls] = getters
-        for getter in getters:
-            try:
-                raw = getter.__get__(node)
-            except Exception:  # freed by its backward pass
-                continue
-            for saved in raw if isinstance(raw, (tuple, list)) else (raw,):
-                data = getattr(saved, "data", None)  # of PyTorch's own class; older versions lack it
-                if static.is_kind(type(data), self.t.tensor):
-                    found.append(data)
-        if static.is_kind(cls, self.t.function_base):  # ctx.name = tensor
-            for value in (static.dict_of(node) or {}).values():
-                for part in value if type(value) in (tuple, list) else (value,):
-                    if static.is_kind(type(part), self.t.tensor):
-                        found.append(part)
-        return found
+
+def _without_outputs(variables: Any) -> Any:
+    """A notebook's variables without the names that it gives to the outputs of cells, all of which `Out` holds, too."""
+    if static.is_kind(type(variables), dict) and type(variables.get("Out")) is dict and "_oh" in variables:
+        return {k: v for k, v in list(dict.items(variables)) if not (type(k) is str and k[:1] == "_" and k.strip("_").isdigit())
+                and k not in ("_", "__", "___", "_oh")}  # fmt: skip
+    return variables
 
 
 def _together(path: str) -> str:

@@ -6,7 +6,8 @@ import gc
 from typing import Any, Dict, Iterator, List, Tuple
 
 from . import static
-from .holders import Torch, Walk
+from .holders import Walk
+from .tensors import Torch
 
 MAX_LABELS = 200_000
 MAX_DEPTH = 64
@@ -33,17 +34,17 @@ class Names:
 
     def _collect(self, walk: Walk) -> None:
         """Adds what the garbage collector knows to what the walk found."""
-        kinds: Dict[type, Any] = {}
+        kinds: Dict[int, Any] = {}
         for obj in gc.get_objects():
             cls = type(obj)
-            kind = kinds.get(cls, self)
+            kind = kinds.get(id(cls), self)
             if kind is self:
                 kind = None
                 if static.is_kind(cls, self.t.module):
                     kind = walk.modules
                 elif static.is_kind(cls, self.t.optimizer):
                     kind = walk.optimizers
-                kinds[cls] = kind
+                kinds[id(cls)] = kind
             if kind is not None:
                 kind[id(obj)] = obj
 

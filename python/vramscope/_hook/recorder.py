@@ -510,7 +510,7 @@ class Recorder:
             return False
         held, seconds = None, {}
         if self.options.holders:  # before the snapshot, whose objects would be looked through, too
-            held = self._guess(why, lambda: self._held(Walk(self.torch, HERE), keep=why != "exit"))
+            held = self._guess(why, lambda: self._held(Walk(self.torch, HERE, why == "exit"), keep=why != "exit"))
             seconds["holders_seconds"] = round(time.monotonic() - began, 3)
         snapshot = (self.state_alone() if alone else None) or self._snapshot(why)
         if not snapshot.get("segments") and not any(snapshot.get("device_traces", ())):
@@ -597,8 +597,8 @@ class Recorder:
         try:
             walk.run()
             names = Names(walk).found
-            held = [{"path": h.path, "device": h.device, "event": None, "tensors": h.tensors, "graph": h.graph}
-                    for h in walk.held(set(names))]  # fmt: skip
+            held = [{"path": h.path, "device": h.device, "event": None, "tensors": h.tensors, "graph": h.graph,
+                     **({"cycle": True} if h.cycle else {})} for h in walk.held(set(names))]  # fmt: skip
             self.largest = self._largest(walk.t.sizes, names, held)
         finally:
             walk.let_go()

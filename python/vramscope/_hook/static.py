@@ -1,26 +1,33 @@
 """Looks into objects without running any of the program's code.
 
 Attributes are read from the instance's dictionary and slots by the interpreter's
-own descriptors: no `__getattr__`, no property, no `__iter__` of the program is
-called, and no tensor's values are read.
+own descriptors, and what else an object refers to is asked of the garbage collector:
+no `__getattr__`, no property, no `__iter__` of the program is called, and no tensor's
+values are read.
 """
 
 from __future__ import annotations
 
+import gc
 import itertools
+import threading
 import types
 from collections import deque
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 _dict_of = type.__dict__["__dict__"].__get__
-_mro_of = type.__dict__["__mro__"].__get__
+_mro_of = type.__dict__["__mro__"].__get__  # None for a class of C that was never made ready
+_size_of = type.__dict__["__basicsize__"].__get__
+_base_of = type.__dict__["__base__"].__get__
+_flags_of = type.__dict__["__flags__"].__get__
+_module_of = type.__dict__["__module__"].__get__
+name_of = type.__dict__["__name__"].__get__
 
 # Types whose instances lead to no tensor.
 ATOMS = frozenset(
-    (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice, type, types.BuiltinFunctionType,
+    (type(None), bool, int, float, complex, str, bytes, bytearray, range, slice,
      types.CodeType, types.ModuleType, type(Ellipsis), type(NotImplemented), types.GetSetDescriptorType,
-     types.MemberDescriptorType, property, classmethod, staticmethod, types.WrapperDescriptorType,
-     types.MethodDescriptorType, types.MethodWrapperType)
+     types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
 )  # fmt: skip
 
 # Elements of one container that are looked at, and of those that seem to be plain data.
@@ -28,33 +35,56 @@ MAX_ELEMENTS = 100_000
 PROBE = 256
 
 
+# By id: classes are hashed and compared by their metaclasses, which may be the program's.
+ATOM_IDS = frozenset(map(id, ATOMS))
+
+
 def is_kind(cls: type, kind: type) -> bool:
     """issubclass without `__subclasscheck__` or `__eq__`."""
-    return any(base is kind for base in _mro_of(cls))
+    return any(base is kind for base in _mro_of(cls) or ())
 
 
-CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+CONTAINERS = {id(kind): kind for kind in (dict, list, tuple, set, frozenset, deque)}
 
 
 def container_of(cls: type) -> Any:
     """Which of the containers a class is; isinstance would ask an object for its `__class__`."""
-    for base in _mro_of(cls):
-        if base in CONTAINERS:
-            return base
+    return first_of(cls, CONTAINERS)
+
+
+def first_of(cls: type, kinds: Dict[int, Any]) -> Any:
+    """What is said of a class, or of the nearest of those that it derives from; None without any."""
+    for base in _mro_of(cls) or ():
+        found = kinds.get(id(base))
+        if found is not None:
+            return found
     return None
+
+
+def module_of(cls: type) -> Any:
+    """The name of the module of a class; anything where the program says so."""
+    return _module_of(cls)
 
 
 def lookup(cls: type, name: str) -> Any:
     """The attribute of a class as it stands there, None without one."""
-    for base in _mro_of(cls):
+    for base in _mro_of(cls) or ():
         found = _dict_of(base).get(name)
         if found is not None:
             return found
     return None
 
 
+def members(cls: type, prefix: str) -> List[Any]:
+    """What a class has under names that begin alike."""
+    return [found for base in _mro_of(cls) or () for name, found in _dict_of(base).items() if name.startswith(prefix)]
+
+
 def dict_getter(cls: type) -> Any:
-    """What reads the dictionary of a class' instances; None where they have none, or the program shows another."""
+    """What reads the dictionary of a class' instances; None where they have none, the program shows another, or each
+    thread has its own, for which `__init__` is called."""
+    if is_kind(cls, threading.local):
+        return None
     getter = lookup(cls, "__dict__")
     return getter.__get__ if type(getter) in (types.GetSetDescriptorType, types.MemberDescriptorType) else None
 
@@ -71,13 +101,46 @@ def class_dict(cls: type) -> Any:
     return _dict_of(cls)
 
 
+HEAP_TYPE = 1 << 9
+
+
+def is_made(cls: type) -> bool:
+    """Whether a class was made while the program ran: the others can't be given attributes."""
+    return bool(_flags_of(cls) & HEAP_TYPE)
+
+
+def is_binding(cls: type) -> bool:
+    """Whether it is of functions of C++, of which there are tens of thousands."""
+    return bool(name_of(cls).startswith(("instancemethod", "pybind11_", "PyCapsule")))
+
+
+def is_opaque(cls: type) -> bool:
+    """Whether instances have room for more than slots, a dictionary and weak references: fields of C that no
+    descriptor shows."""
+    if is_binding(cls):
+        return False
+    for base in _mro_of(cls) or ():
+        if base is object or id(base) in CONTAINERS:
+            continue
+        own = _dict_of(base)
+        shown = 0 if _module_of(base) == "builtins" else sum(type(m) is types.MemberDescriptorType for m in own.values())
+        if _size_of(base) > _size_of(_base_of(base)) + 8 * (shown + ("__dict__" in own) + ("__weakref__" in own)):
+            return True
+    return False
+
+
+def referents(obj: Any) -> List[Any]:
+    """All that an object refers to, as its class tells the garbage collector, but for the class."""
+    cls = type(obj)
+    return [found for found in gc.get_referents(obj) if found is not cls]
+
+
 def slots_of(cls: type) -> List[Tuple[str, Any]]:
     """Slots and the descriptors that read them."""
     found = []
-    for base in _mro_of(cls):
-        for name, member in _dict_of(base).items():
-            if type(member) is types.MemberDescriptorType and base.__module__ != "builtins":
-                found.append((name, member))
+    for base in _mro_of(cls) or ():
+        if _module_of(base) != "builtins":
+            found += [(n, m) for n, m in _dict_of(base).items() if type(m) is types.MemberDescriptorType]
     return found
 
 
@@ -95,8 +158,12 @@ def attribute(obj: Any, name: str) -> Any:
     return None
 
 
+class Key:
+    """Stands for the key of what is itself a key."""
+
+
 def elements(obj: Any) -> Iterator[Tuple[Any, Any]]:
-    """What a container holds, with the key or position of each; None for sets."""
+    """What a container holds, with the key or position of each; None for sets, Key for keys."""
     kind = container_of(type(obj))
     if kind is dict:
         pairs: Iterator[Tuple[Any, Any]] = iter(dict.items(obj))
@@ -110,12 +177,23 @@ def elements(obj: Any) -> Iterator[Tuple[Any, Any]]:
         pairs = ((None, value) for value in (set if kind is set else frozenset).__iter__(obj))
     plain = True
     for n, (key, value) in enumerate(itertools.islice(pairs, MAX_ELEMENTS)):
-        if type(value) in ATOMS:
+        if id(type(key)) not in ATOM_IDS:
+            yield Key, key
+        if id(type(value)) in ATOM_IDS:
             if plain and n >= PROBE:
                 return  # a vocabulary, a list of token ids
             continue
         plain = False
         yield key, value
+
+
+_codes = {types.GeneratorType: "gi_code", types.CoroutineType: "cr_code", types.AsyncGeneratorType: "ag_code"}
+
+
+def code_of(obj: Any) -> types.CodeType:
+    """The code of a generator or coroutine."""
+    found: types.CodeType = type(obj).__dict__[_codes[type(obj)]].__get__(obj)
+    return found
 
 
 def locals_of(frame: Any) -> Dict[str, Any]:

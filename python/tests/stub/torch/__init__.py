@@ -51,7 +51,7 @@ class _TensorBase:
     """Its fields are in slots that look like the interpreter's own, as the real one's are in C++."""
 
     __module__ = "builtins"
-    __slots__ = ("_storage", "_fn", "_grad")
+    __slots__ = ("_storage", "_fn", "_grad", "_backward_hooks")
 
     is_cuda = property(lambda self: True)
     is_leaf = property(lambda self: self._fn is None)
@@ -69,7 +69,13 @@ class Tensor(_TensorBase):
     """A tensor is its bytes."""
 
     def __init__(self, size, fn=None):
-        self._storage, self._fn, self._grad = _Storage(size), fn, None
+        self._storage, self._fn, self._grad, self._backward_hooks = _Storage(size), fn, None, None
+
+    def view(self):
+        """Another tensor of the same storage."""
+        found = Tensor.__new__(Tensor)
+        found._storage, found._fn, found._grad, found._backward_hooks = self._storage, self._fn, None, None
+        return found
 
     def __eq__(self, other):
         raise AssertionError("a value was compared")

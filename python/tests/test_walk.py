@@ -1,0 +1,136 @@
+"""Where programs keep tensors, and what each place is called."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+
+from conftest import HERE, Lab
+
+PATHS = {
+    "list in dict in attribute": "main.trainer.logs['outputs'][0]",
+    "deque": "main.history[0]",
+    "object behind a weak reference": "main.behind.kept",
+    "saved for backward": "main.loss",
+    "ctx": "main.scaled",
+    "generator": "main.lazy().kept",
+    "thread": "work().kept",
+    "traceback": "main.error.__traceback__ of fail().kept",
+    "closure": "main.call.kept",
+    "default": "main.default.kept",
+    "package": "package_of_the_program.CACHE",
+    "partial": "main.partial.args[0]",
+    "loader's generator": "main.loader.batches().kept",
+    "progress bar": "main.bar.postfix['loss']",
+    "log record": "main.handler.buffer[0].args[0]",
+    "hook of a module": "main.model._forward_hooks[1].kept",
+    "view": "main.view",
+    "slot": "main.slots.kept",
+    "frozen dataclass": "main.results[0].output",
+    "queue": "main.waiting.queue[0]",
+    "bound method": "main.bound.__self__.kept",
+    "local variable": "run().kept",
+    "class attribute": "main.Buffer.items[0]",
+    "class attribute of a module": "main.Model.seen[0]",
+    "lru_cache": "main.encode.lru_cache",
+    "bounded lru_cache": "main.bounded.lru_cache",
+    "function attribute": "main.step.cache['a']",
+    "reference cycle": "Node.value",
+    "hook of a tensor": "main.hooked._backward_hooks[0].kept",
+    "keyword default": "main.keyword.kept",
+    "mapping proxy": "main.proxy['a']",
+    "list iterator": "main.iterator[0]",
+    "tee": "main.tee[0]",
+    "context variable": "contextvars.variable",
+    "thread's own": "main.local.kept",
+    "method of a list": "main.callback.__self__[0]",
+    "key": "main.keys[1]",
+    "asynchronous generator": "main.streaming().kept",
+    "context of an exception": "main.second.__context__.__traceback__ of fail().kept",
+    "static method's cache": "main.Namespaces.cached.lru_cache",
+    "array of objects": "main.array",
+}
+
+
+def test_every_place_is_found(lab: Lab) -> None:
+    lab.write("package_of_the_program.py", "CACHE = None\n")
+    program = lab.write("program.py", (HERE / "planted.py").read_text())
+    numpy = ["numpy"] if importlib.util.find_spec("numpy") else []
+    r = lab.run(command=[sys.executable, str(program), *numpy], STUB_TORCH_CAPACITY=str(1 << 40))
+    assert r.code == 0, r.stderr
+    planted = json.loads(r.stdout)
+    held = r.holders("oom")
+    path = {address: h["path"] for h in held.values() for address in [*h["tensors"], *h["graph"]]}
+    (file,) = lab.out.glob("*-oom.labels.json")
+    labels = {x["address"]: x["name"] for x in json.loads(file.read_text())["labels"]}
+    assert labels[planted.pop("optimizer's state")].endswith(".exp_avg")
+    found = {place: path.get(address) for place, address in planted.items()}
+    task = found.pop("task")
+    assert task is not None and task.startswith("main.loop.loop") and task.endswith("().kept")
+    assert found == {place: path for place, path in PATHS.items() if place in planted}
+    assert [h["path"] for h in held.values() if h.get("cycle")] == ["Node.value"]
+    assert r.processes[0]["notes"] == []
+
+
+def test_outputs_of_a_notebook(lab: Lab) -> None:
+    """They are told as `Out`, of which the names with underscores are copies."""
+    r = lab.run("""
+        import torch
+        _oh = Out = {3: torch.zeros(1 << 20), 5: torch.zeros(1 << 20)}
+        _3, _5, _, mine = Out[3], Out[5], Out[5], Out[5]
+        """)
+    assert {path: len(h["tensors"]) for path, h in r.holders("exit").items()} == {"main.Out[3]": 1, "main.mine": 1}
+
+
+def test_what_a_failure_keeps(lab: Lab) -> None:
+    """At the exit they are the variables of the functions, not of an exception."""
+    r = lab.run("""
+        import torch
+        def serve():
+            sessions = [torch.zeros(1 << 20)]
+            raise KeyboardInterrupt
+        serve()
+        """)
+    assert set(r.holders("exit")) == {"serve().sessions[0]"}
+
+
+def test_libraries_come_last(lab: Lab) -> None:
+    """What the program's variables don't lead to may be in a library's."""
+    lab.write("site-packages/library.py", "CACHE = []\n")
+    r = lab.run("""
+        import sys
+        sys.path.append("site-packages")
+        import library, torch
+        library.CACHE += [torch.zeros(1 << 20), torch.zeros(1 << 20)]
+        """)
+    assert set(r.holders("exit")) == {"library.CACHE"}
+
+
+def test_objects_that_keep_each_other(lab: Lab) -> None:
+    """Those of a class are told together, whether or not they are the ones that were asked about."""
+    r = lab.run("""
+        import gc, torch
+        gc.disable()
+        class Node:
+            def __init__(self, parent=None):
+                self.value, self.parent, self.children = torch.zeros(1 << 20), parent, []
+                if parent:
+                    parent.children.append(self)
+        def search():
+            root = Node()
+            Node(root), Node(root)
+        def fail():
+            kept = torch.zeros(1 << 20)
+            try:
+                raise ValueError
+            except ValueError as e:
+                error = e
+        for _ in range(20):
+            search()
+        fail()
+        """)
+    assert {path: (len(h["tensors"]), h.get("cycle")) for path, h in r.holders("exit").items()} == {
+        "Node.value": (60, True),
+        "ValueError.__traceback__ of fail().kept": (1, True),
+    }
