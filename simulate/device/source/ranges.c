@@ -43,7 +43,8 @@ void ranges_remove(Ranges *r, Range *row) {
 u64 ranges_fit(const Ranges *r, u64 low, u64 high, u64 size, u64 align) {
   if (size > high - low) return 0;
   u64 at = ROUND_UP(low, align);
-  for (size_t i = low ? ranges_after(r, low - 1) : 0; i < r->count && r->rows[i].at < high; i++) {
+  size_t first = ranges_after(r, low);
+  for (size_t i = first ? first - 1 : 0; i < r->count && r->rows[i].at < high; i++) {
     if (r->rows[i].at >= at && r->rows[i].at - at >= size) break;
     u64 end = r->rows[i].at + r->rows[i].size;
     if (end > at) at = ROUND_UP(end, align);
