@@ -49,7 +49,7 @@ var torchFolders = []string{"/torch/nn/", "/torch/autograd/", "/torch/optim/", "
 	"/torch/_ops.py", "/torch/fx/", "/torch/jit/", "/torch/_compile.py", "/torch/_refs/", "/torch/_prims",
 	"/torch/_higher_order_ops/", "/torch/_library/", "/torch/hub.py",
 	"/torch/serialization.py", "/torch/storage.py", "/torch/accelerator/", "/torch/xpu/", "/torch/_decomp/",
-	"/torch/_subclasses/"}
+	"/torch/_subclasses/", "/vramscope_hook/", "/vramscope/_hook/"} // the last two stand before a simulated GPU's operators
 
 // installed marks paths of packages and of Python's own library.
 var installed = []string{"/site-packages/", "/dist-packages/", "/lib/python2", "/lib/python3", "/lib64/python3",

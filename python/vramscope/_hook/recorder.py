@@ -61,6 +61,21 @@ def install(torch: Any, environment: Mapping[str, str]) -> "Recorder":
     return recorder
 
 
+def without_own_frames(snapshot: Dict[str, Any]) -> None:
+    """Takes out of stacks what stands before each operator of a simulated GPU, and the call that goes on from there."""
+    seen: Dict[int, Any] = {}
+    for holders in (*snapshot.get("device_traces", ()), *(s.get("blocks", ()) for s in snapshot.get("segments", ()))):
+        for holder in holders:
+            frames = holder.get("frames")
+            if not frames or id(frames) in seen:
+                continue
+            seen[id(frames)] = frames
+            own = [f["filename"].startswith(HERE) for f in frames]
+            if any(own):
+                calls = [o or next_own and f["name"] == "__call__" for f, o, next_own in zip(frames, own, own[1:] + [False])]
+                frames[:] = [f for f, drop in zip(frames, calls) if not drop]
+
+
 class Recorder:
     """The recording of one process."""
 
@@ -561,6 +576,8 @@ class Recorder:
                     return alone
         with self._without_compiler():
             snapshot: Dict[str, Any] = memory._snapshot()
+        if self.simulated is not None:
+            without_own_frames(snapshot)
         if self.again and self.mode in options.DUMP_BYTES:
             snapshot["trace_alloc_overflowed"] = [len(trace) >= self.entries for trace in snapshot.get("device_traces", ())]
         return snapshot

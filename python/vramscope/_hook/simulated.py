@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
-from . import files
+from . import simulated_sizes, simulated_values
 
 VARIABLE = "VRAMSCOPE_SIMULATE"  # name=value,name=value
 ACCOUNT = "VRAMSCOPE_SIMULATED_ACCOUNT"
@@ -118,9 +118,16 @@ class Simulated:
         self.told: Dict[str, Any] = {}
         self.assumptions: Any = None
         recorder.simulated = self
+        self.assumptions = simulated_sizes.Assumed(torch, settings.assume, self.end)
+        self.values = simulated_values.make(torch, self.assumptions)
+        self.assumptions.values = self.values.work
+        self.library = simulated_sizes.install(torch, self.assumptions)
+        simulated_values.leave_out_initialisation(torch)
+        self.values.__enter__()
 
     def stepped(self, steps: int) -> None:
         """After each step of the first optimizer."""
+        self.assumptions.stepped()
         if self.settings.steps and steps >= self.settings.steps:
             self.end(f"after {steps} optimizer steps" if steps > 1 else "after the first optimizer step")
 
