@@ -44,6 +44,9 @@ func (o *Options) Folder() (string, error) {
 	return dir, os.MkdirAll(filepath.Join(dir, processesFolder), 0o700)
 }
 
+// Empty makes the run's directory alone, for the directories of several runs.
+func (o *Options) Empty() (string, error) { return o.make() }
+
 func (o *Options) make() (string, error) {
 	if o.Dir != "" {
 		dir, err := filepath.Abs(o.Dir)

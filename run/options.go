@@ -36,7 +36,7 @@ type Options struct {
 	Ranks   string // 0,2-3; "": all
 
 	Simulated *simulate.Setting // the GPU that isn't there; nil: the machine's own
-	Library   string            // the folder of the library that answers for it
+	Library   string            // that answers for it
 }
 
 // DefaultRing holds 460,000 events with all their stacks.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	accountFile = ".hook/account"
+	accountFile = ".hook/account-%p" // of each process, by its number
 	refusedFile = ".hook/refused" // why a process of the program refused to go on
 )
 
@@ -91,4 +91,39 @@ func refusedBy(dir string) string {
 		return ""
 	}
 	return strings.TrimSpace(lines[0])
+}
+
+// Peaks are the most that a device had allocated and reserved, of all processes.
+func (r *Result) Peaks() (allocated, reserved int64) {
+	for _, p := range r.Processes {
+		for _, stats := range devicesOf(process{Process: p}) {
+			allocated = max(allocated, stats["allocated_bytes.all.peak"])
+			reserved = max(reserved, stats["reserved_bytes.all.peak"])
+		}
+	}
+	return allocated, reserved
+}
+
+// Spare is what was left on a simulated GPU at its fullest.
+func (r *Result) Spare() int64 {
+	s := r.Environment.Simulated
+	if s == nil {
+		return 0
+	}
+	_, reserved := r.Peaks()
+	return s.CapacityBytes - s.ContextBytes - s.OtherBytes - max(reserved, s.PeakBytes)
+}
+
+// Lacks is PyTorch's sentence on the request that failed, "" without one.
+func (r *Result) Lacks() string {
+	_, text, found := strings.Cut(r.Ending, "CUDA out of memory. ")
+	if !found {
+		return ""
+	}
+	first, _, _ := strings.Cut(text, ". GPU")
+	_, free, found := strings.Cut(text, "of which ")
+	if free, _, whole := strings.Cut(free, " is free"); found && whole {
+		first += ", with " + free + " free on the device"
+	}
+	return strings.ToLower(first[:min(1, len(first))]) + first[min(1, len(first)):]
 }

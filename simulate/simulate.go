@@ -104,8 +104,8 @@ const (
 	variableOptions = "VRAMSCOPE_SIMULATE"
 )
 
-// Environment has a program find the GPU: library is the folder with the library, caches one for what compilers
-// make for it, which no real GPU should meet, and account the file that the library writes in the end.
+// Environment has a program find the GPU: library is that of package device, caches a folder for what compilers make for it,
+// which no real GPU should meet, and account the file that the library writes in the end.
 func (s *Setting) Environment(library, caches, account string, lookup func(string) (string, bool)) []Variable {
 	before := func(name, first, between string) Variable {
 		if rest, ok := lookup(name); ok && rest != "" {
@@ -113,30 +113,25 @@ func (s *Setting) Environment(library, caches, account string, lookup func(strin
 		}
 		return Variable{name, first}
 	}
+	folder := filepath.Dir(library)
 	v := []Variable{
-		before("LD_PRELOAD", filepath.Join(library, "libcuda.so.1"), ":"),
-		before("LD_LIBRARY_PATH", library, ":"),
+		before("LD_PRELOAD", library, ":"),
+		before("LD_LIBRARY_PATH", folder, ":"),
 		{variableDevice, s.Device()},
 		{variableAccount, account},
 		{variableOptions, s.options()},
-		{"TRITON_LIBCUDA_PATH", library},
+		{"TRITON_LIBCUDA_PATH", folder},
 		{"TRITON_CACHE_DIR", filepath.Join(caches, "triton")},
 		{"TORCHINDUCTOR_CACHE_DIR", filepath.Join(caches, "inductor")},
 	}
 	if s.World > 0 {
 		v = append(v, s.alone()...)
 	}
-	for _, x := range usual {
-		if _, given := lookup(x.Name); !given {
-			v = append(v, x)
-		}
+	if _, given := lookup("PYTHONHASHSEED"); !given {
+		v = append(v, Variable{"PYTHONHASHSEED", "0"}) // the order of sets decides the order of frees
 	}
 	return v
 }
-
-// usual are settings that a program may have of its own: the order of sets decides the order of frees, and cuDNN's graph
-// interface isn't simulated.
-var usual = []Variable{{"PYTHONHASHSEED", "0"}, {"TORCH_CUDNN_SDPA_DEPRIORITIZED", "1"}, {"TORCH_CUDNN_V8_API_DISABLED", "1"}}
 
 // alone are a launcher's variables for a rank whose others aren't there.
 func (s *Setting) alone() []Variable {

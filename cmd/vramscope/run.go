@@ -102,6 +102,12 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if f.printEnv {
 		return printEnvironment(cmd.OutOrStdout(), o)
 	}
+	if f.simulate.solve != "" {
+		if len(f.failOn) > 0 {
+			return errors.New("--fail-on has no effect with --solve, which fails where nothing fits")
+		}
+		return f.solve(cmd.ErrOrStderr(), o)
+	}
 	p, err := vrun.Start(*o, vrun.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	var not *vrun.NotStarted
 	if errors.As(err, &not) {

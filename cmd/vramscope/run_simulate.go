@@ -19,6 +19,7 @@ type simulateFlags struct {
 	noWeights bool
 	world     int
 	rank      int
+	solve     string
 }
 
 func (f *simulateFlags) flags(cmd *cobra.Command) {
@@ -28,6 +29,7 @@ func (f *simulateFlags) flags(cmd *cobra.Command) {
 			"(--steps N: the Nth, end: the program's end)")
 	flags.StringVar(&f.assume, "assume", "even", "simulated: what sizes that depend on data are: even, most, none or a `SHARE` of the largest")
 	flags.BoolVar(&f.noWeights, "no-weights", false, "simulated: take checkpoints by their headers, and missing ones by the model's configuration")
+	flags.StringVar(&f.solve, "solve", "", "simulated: find the largest value of `LOW:HIGH` that fits, in the place of {} in the command")
 	flags.IntVar(&f.world, "world-size", 0, "simulated: one rank alone, of a world of `N`")
 	flags.IntVar(&f.rank, "rank", 0, "simulated: which rank of --world-size that is")
 }
@@ -38,7 +40,7 @@ const untilTheEnd = "end"
 // set has the program run on a simulated GPU, if it is to.
 func (f *simulateFlags) set(cmd *cobra.Command, o *vrun.Options) error {
 	if f.gpu == "" {
-		for _, name := range []string{"assume", "no-weights", "world-size", "rank"} {
+		for _, name := range []string{"assume", "no-weights", "solve", "world-size", "rank"} {
 			if cmd.Flags().Changed(name) {
 				return fmt.Errorf("--%s has no effect without --simulate", name)
 			}

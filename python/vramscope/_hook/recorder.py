@@ -70,10 +70,19 @@ def without_own_frames(snapshot: Dict[str, Any]) -> None:
             if not frames or id(frames) in seen:
                 continue
             seen[id(frames)] = frames
-            own = [f["filename"].startswith(HERE) for f in frames]
-            if any(own):
-                calls = [o or next_own and f["name"] == "__call__" for f, o, next_own in zip(frames, own, own[1:] + [False])]
-                frames[:] = [f for f, drop in zip(frames, calls) if not drop]
+            kept: List[Any] = []
+            call = None  # where the call lies that goes on from an own frame
+            for f in frames:
+                if f["filename"].startswith(HERE):
+                    if call is not None:
+                        del kept[call]
+                    call = None
+                    continue
+                if f["filename"].endswith(".py"):
+                    call = len(kept) if f["name"] == "__call__" and f["filename"].endswith("_ops.py") else None
+                kept.append(f)
+            if len(kept) < len(frames):
+                frames[:] = kept
 
 
 class Recorder:

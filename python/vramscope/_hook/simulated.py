@@ -151,17 +151,21 @@ class Simulated:
 
     def account(self) -> None:
         """Takes what the library counted into what the process says of itself."""
-        peak = getattr(self.device, "vramscope_simulated_account", None)
-        if peak is None or not self.path:
+        write = getattr(self.device, "vramscope_simulated_account", None)
+        if write is None or not self.path:
             return
         try:
-            peak()
-            name = self.path.replace("%p", str(os.getpid()))
-            with open(name) as f:
+            write()
+            with open(self.path.replace("%p", str(os.getpid()))) as f:
                 told = json.loads(f.read(LARGEST_ACCOUNT))
-            self.told = told if isinstance(told, dict) else {}
-        except (OSError, ValueError):
-            pass
+            self.told = {
+                "devices": [{"peak_bytes": d["peak"], "refused": d["refused"]} for d in told["devices"]],
+                "unknown_calls": told["unknown_calls"],
+                "uncounted": {**told["workspaces_not_counted"],
+                              **{f"convolutions, {kind}": n for kind, n in told["convolutions_not_counted"].items()}},  # fmt: skip
+            }
+        except (OSError, ValueError, KeyError, TypeError):
+            self.recorder.note("the simulated GPU told nothing of its memory")
 
     def facts(self) -> Dict[str, Any]:
         """What is written down of it."""

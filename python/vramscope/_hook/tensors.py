@@ -29,6 +29,8 @@ class Torch:
         local = static.attribute(tensor, "_local_tensor")
         if local is not None and static.is_kind(type(local), self.tensor):
             tensor = local
+        if static.attribute(tensor, "fake_device") is not None:
+            return None  # of a compiler, without memory
         try:
             with self.off():
                 if not self.base.is_cuda.__get__(tensor):

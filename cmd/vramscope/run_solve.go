@@ -1,0 +1,184 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
+	vrun "github.com/vramscope/vramscope/run"
+	"github.com/vramscope/vramscope/simulate"
+)
+
+// place is what a value takes in the command.
+const place = "{}"
+
+// try is a value with what came of it.
+type try struct {
+	value               int
+	allocated, reserved int64
+	spare               int64
+	fits                bool
+	lacks               string // what failed, where it doesn't fit
+}
+
+// solver looks for the largest value that fits, each try a process of its own.
+type solver struct {
+	options vrun.Options
+	command []string
+	to      io.Writer
+	tries   []try
+}
+
+// solve finds the largest value of LOW:HIGH that fits, and says what the next one lacks.
+func (f *runFlags) solve(w io.Writer, o *vrun.Options) error {
+	low, high, err := rangeOf(f.simulate.solve)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(o.Command, func(word string) bool { return strings.Contains(word, place) }) {
+		return fmt.Errorf("run: --solve %s: the command has no %s, where a value would stand", f.simulate.solve, place)
+	}
+	s := &solver{options: *o, command: o.Command, to: w}
+	s.options.Holders, s.options.Live = false, false
+	if s.options.Dir, err = o.Empty(); err != nil {
+		return err
+	}
+	best, next, err := s.search(low, high)
+	s.tell(low, high, best, next)
+	switch {
+	case err != nil:
+		return fmt.Errorf("run: %w", err)
+	case best == nil:
+		return &conditionError{[]string{fmt.Sprintf("not even %d fits", low)}}
+	}
+	return nil
+}
+
+// rangeOf reads LOW:HIGH.
+func rangeOf(text string) (low, high int, err error) {
+	const most = 1 << 30
+	a, b, two := strings.Cut(text, ":")
+	low, err = strconv.Atoi(a)
+	if err == nil && two {
+		high, err = strconv.Atoi(b)
+	}
+	if err != nil || !two || low < 0 || high < low || high > most {
+		return 0, 0, fmt.Errorf("--solve %q: LOW:HIGH as in 1:64", text)
+	}
+	return low, high, nil
+}
+
+// search halves the range until the largest value that fits and the smallest that doesn't lie side by side. What one more
+// takes by the tries so far says where to look next.
+func (s *solver) search(low, high int) (best, next *try, err error) {
+	for low <= high {
+		middle := s.guess(low, high, best)
+		t, err := s.try(middle)
+		if err != nil {
+			return best, next, err
+		}
+		s.tries = append(s.tries, *t)
+		if t.fits {
+			best, low = t, middle+1
+		} else {
+			next, high = t, middle-1
+		}
+	}
+	return best, next, nil
+}
+
+// guess is the value to try: the middle, or what two tries that fit let expect to be the last.
+func (s *solver) guess(low, high int, best *try) int {
+	middle := low + (high-low)/2
+	var before *try
+	for i := range s.tries {
+		if t := &s.tries[i]; t.fits && (before == nil || t.value > before.value) && best != nil && t.value < best.value {
+			before = t
+		}
+	}
+	if before == nil || best.reserved <= before.reserved {
+		return middle
+	}
+	each := (best.reserved - before.reserved) / int64(best.value-before.value)
+	if each <= 0 {
+		return middle
+	}
+	return min(max(best.value+int(min(best.spare/each, int64(high))), low), high)
+}
+
+// try runs the program with a value.
+func (s *solver) try(value int) (*try, error) {
+	o := s.options
+	o.Command = make([]string, len(s.command))
+	for i, word := range s.command {
+		o.Command[i] = strings.ReplaceAll(word, place, strconv.Itoa(value))
+	}
+	o.Dir = filepath.Join(s.options.Dir, strconv.Itoa(value))
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	p, err := vrun.Start(o, vrun.Streams{In: null, Out: null, Err: null})
+	if err != nil {
+		return nil, err
+	}
+	r := p.Wait()
+	allocated, reserved := r.Peaks()
+	t := &try{value: value, allocated: allocated, reserved: reserved, spare: r.Spare()}
+	switch {
+	case r.Refused != "":
+		return nil, &simulate.Refusal{Text: r.Refused}
+	case r.OutOfMemo:
+		t.lacks = cmp.Or(r.Lacks(), "out of memory")
+	case r.Status != 0:
+		return nil, fmt.Errorf("with %d the program failed otherwise than by memory: %s; its output is %s", value,
+			cmp.Or(r.Ending, fmt.Sprintf("exit code %d", r.Status)), shorter(filepath.Join(o.Dir, vrun.LogFile)))
+	case r.Recorded == 0:
+		return nil, errors.New(r.Missing())
+	default:
+		t.fits = true
+	}
+	s.said(t)
+	return t, nil
+}
+
+// said shows a try as soon as it is known.
+func (s *solver) said(t *try) {
+	if t.fits {
+		fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  %10s to spare\n", t.value, units.Size(t.allocated), units.Size(t.reserved),
+			units.Size(t.spare))
+		return
+	}
+	fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  doesn't fit\n", t.value, units.Size(t.allocated), units.Size(t.reserved))
+}
+
+// tell is the answer.
+func (s *solver) tell(low, high int, best, next *try) {
+	gpu := s.options.Simulated.GPU.Name
+	switch {
+	case best == nil && next == nil:
+		return
+	case best == nil:
+		fmt.Fprintf(s.to, "SIMULATED %s · nothing of %d to %d fits\n", gpu, low, high)
+	case next == nil:
+		fmt.Fprintf(s.to, "SIMULATED %s · %d fits, the largest that was asked for\n", gpu, best.value)
+	default:
+		fmt.Fprintf(s.to, "SIMULATED %s · %d is the largest of %d to %d that fits\n", gpu, best.value, low, high)
+	}
+	if best != nil {
+		fmt.Fprintf(s.to, "Needs %s of %s (%s reserved): %s to spare.\n", units.Size(best.allocated),
+			units.Size(s.options.Simulated.Card().CapacityBytes), units.Size(best.reserved), units.Size(best.spare))
+	}
+	if next != nil {
+		fmt.Fprintf(s.to, "With %d: %s.\n", next.value, next.lacks)
+	}
+	fmt.Fprintf(s.to, "vramscope: more with `vramscope analyze %s`, a folder for each value\n", vrun.Quote(shorter(s.options.Dir)))
+}

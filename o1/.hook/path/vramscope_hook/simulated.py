@@ -1,0 +1,169 @@
+"""A GPU that isn't there: what `vramscope run --simulate` needs in the program besides the recording.
+
+The library that is preloaded answers for CUDA. Here the program is ended after some steps, values of small integers
+are kept, sizes that depend on data are assumed, and all of it is told.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from typing import Any, Dict, Mapping, NamedTuple, Optional
+
+from . import simulated_sizes, simulated_values
+
+VARIABLE = "VRAMSCOPE_SIMULATE"  # name=value,name=value
+ACCOUNT = "VRAMSCOPE_SIMULATED_ACCOUNT"
+REFUSED = 2  # the exit code
+LARGEST_ACCOUNT = 1 << 20
+CPU_ONLY = ("the program's PyTorch ({version}) is a CPU-only build, and a simulated GPU needs the CUDA one: "
+            "pip install torch --index-url https://download.pytorch.org/whl/cu128, in an environment of its own")  # fmt: skip
+
+
+class Settings(NamedTuple):
+    gpu: str = "H100 80GB"
+    major: int = 9
+    minor: int = 0
+    steps: int = 3  # of the first optimizer, after which the program is ended; 0: at its own end
+    assume: str = "even"
+    weights: bool = True  # checkpoints are read
+    world: int = 0  # ranks that the program believes in
+    rank: int = 0
+
+
+def read(environment: Mapping[str, str]) -> Settings:
+    """Reads the settings; one that can't be read stays as it is."""
+    s = Settings()
+    for item in environment.get(VARIABLE, "").split(","):
+        name, _, value = item.partition("=")
+        try:
+            if name in ("gpu", "assume"):
+                s = s._replace(**{name: value})
+            elif name in ("major", "minor", "steps", "world", "rank"):
+                s = s._replace(**{name: int(value)})
+            elif name == "weights":
+                s = s._replace(weights=value != "0")
+        except ValueError:
+            pass
+    return s
+
+
+def refuse(environment: Mapping[str, str], text: str) -> None:
+    """Ends the process: `vramscope run` says why."""
+    try:
+        name = os.path.join(environment["VRAMSCOPE_RUN"], ".hook", "refused")
+        with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as f:
+            f.write(text + "\n")
+    except FileExistsError:
+        pass
+    sys.stdout.flush()
+    os._exit(REFUSED)
+
+
+def install(torch: Any, recorder: Any, environment: Mapping[str, str]) -> "Simulated":
+    """Prepares this process; PyTorch is imported, and CUDA isn't up yet."""
+    settings = read(environment)
+    if torch.version.cuda is None:
+        refuse(environment, CPU_ONLY.format(version=torch.__version__))
+    device = library()
+    if device is None:
+        refuse(environment, "the simulated GPU's library isn't in the program: it was started with another LD_PRELOAD, or by a "
+               "program that is linked statically or has privileges")  # fmt: skip
+    kernels = missing_kernels(torch, settings)
+    if kernels:
+        refuse(environment, kernels)
+    return Simulated(torch, recorder, settings, device, environment)
+
+
+def library() -> Any:
+    """What is preloaded, None where nothing is."""
+    try:
+        found = ctypes.CDLL(None)
+        found.vramscope_simulated.restype = ctypes.c_int
+        return found if found.vramscope_simulated() else None
+    except (AttributeError, OSError):
+        return None
+
+
+def missing_kernels(torch: Any, s: Settings) -> Optional[str]:
+    """Why this build of PyTorch runs nothing on the card, None where it does."""
+    flags = getattr(torch._C, "_cuda_getArchFlags", lambda: None)()
+    if not flags:
+        return None
+    wanted = s.major * 10 + s.minor
+    built = []
+    for flag in flags.split():
+        kind, _, number = flag.partition("_")
+        digits = "".join(c for c in number if c.isdigit())
+        if not digits:
+            continue
+        n = int(digits)
+        built.append(flag)
+        exact = number[-1:] in "af" and not number[-1:].isdigit()  # of that card alone
+        if n == wanted or not exact and (kind == "compute" and n <= wanted or n // 10 == s.major and n <= wanted):
+            return None
+    return (f"this PyTorch ({torch.__version__}) has no kernels for {s.gpu} (compute capability {s.major}.{s.minor}), and a real "
+            f"one would fail: it was built for {', '.join(built)}")  # fmt: skip
+
+
+class Simulated:
+    """One process on a simulated GPU."""
+
+    def __init__(self, torch: Any, recorder: Any, settings: Settings, device: Any, environment: Mapping[str, str]) -> None:
+        self.torch, self.recorder, self.settings, self.device = torch, recorder, settings, device
+        self.path = environment.get(ACCOUNT, "")
+        self.ended: Optional[str] = None
+        self.told: Dict[str, Any] = {}
+        self.assumptions: Any = None
+        recorder.simulated = self
+        self.assumptions = simulated_sizes.Assumed(torch, settings.assume, self.end)
+        self.values = simulated_values.make(torch, self.assumptions)
+        self.assumptions.values = self.values.work
+        self.library = simulated_sizes.install(torch, self.assumptions)
+        simulated_values.leave_out_initialisation(torch)
+        self.values.__enter__()
+
+    def stepped(self, steps: int) -> None:
+        """After each step of the first optimizer."""
+        self.assumptions.stepped()
+        if self.settings.steps and steps >= self.settings.steps:
+            self.end(f"after {steps} optimizer steps" if steps > 1 else "after the first optimizer step")
+
+    def end(self, why: str, status: int = 0) -> None:
+        """Ends the program, which has shown what was to be seen."""
+        self.ended = why
+        self.recorder.exit()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+        children = sys.modules.get("multiprocessing.process")
+        if children is not None:
+            for child in list(getattr(children, "_children", ())):
+                try:
+                    child.terminate()
+                except Exception:
+                    pass
+        self.recorder.exit_now(status)
+
+    def account(self) -> None:
+        """Takes what the library counted into what the process says of itself."""
+        peak = getattr(self.device, "vramscope_simulated_account", None)
+        if peak is None or not self.path:
+            return
+        try:
+            peak()
+            name = self.path.replace("%p", str(os.getpid()))
+            with open(name) as f:
+                told = json.loads(f.read(LARGEST_ACCOUNT))
+            self.told = told if isinstance(told, dict) else {}
+        except (OSError, ValueError):
+            pass
+
+    def facts(self) -> Dict[str, Any]:
+        """What is written down of it."""
+        found = self.assumptions.facts() if self.assumptions is not None else []
+        return {**self.told, "assumptions": found, "ended": self.ended}
