@@ -14,7 +14,7 @@ import (
 
 const (
 	accountFile = ".hook/account-%p" // of each process, by its number
-	refusedFile = ".hook/refused" // why a process of the program refused to go on
+	refusedFile = ".hook/refused"    // why a process of the program refused to go on
 )
 
 // Simulated is the GPU that a program ran on and that isn't there.

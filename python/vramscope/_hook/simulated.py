@@ -123,6 +123,7 @@ class Simulated:
         self.assumptions.values = self.values.work
         self.library = simulated_sizes.install(torch, self.assumptions)
         simulated_values.leave_out_initialisation(torch)
+        simulated_values.leave_out_backward(torch, self.values)
         self.values.__enter__()
 
     def stepped(self, steps: int) -> None:

@@ -7,6 +7,7 @@ host, random numbers and copies of large tensors are left out, so that a model's
 
 from __future__ import annotations
 
+import functools
 import mmap
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
@@ -21,6 +22,10 @@ UNFILLED = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_
 # Initialisations that compute more than a fill.
 INITIALISERS = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                 "kaiming_normal_", "orthogonal_", "sparse_", "constant_")  # fmt: skip
+
+
+unknown = object()  # stands for a tensor of the device whose values aren't known
+UNKNOWN = id(unknown)
 
 
 def make(torch: Any, assumed: Any) -> Any:
@@ -47,6 +52,30 @@ def make(torch: Any, assumed: Any) -> Any:
             return self.work.run(func, args, kwargs or {})
 
     return Values()
+
+
+def leave_out_backward(torch: Any, mode: Any) -> None:
+    """Backward passes run without the mode: where one is, autograd's formulas don't work in place, and allocate more."""
+    import torch.autograd.graph
+    from torch.utils._python_dispatch import _pop_mode_temporarily
+
+    def without(function: Any) -> Any:
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            n = torch._C._len_torch_dispatch_stack()
+            if n == 0 or torch._C._get_dispatch_stack_at(n - 1) is not mode:
+                return function(*args, **kwargs)
+            with _pop_mode_temporarily():
+                return function(*args, **kwargs)
+
+        return run
+
+    name = "_engine_run_backward"
+    if hasattr(torch.autograd, name) and hasattr(torch.autograd.graph, name):
+        setattr(torch.autograd, name, without(getattr(torch.autograd, name)))
+        setattr(torch.autograd.graph, name, getattr(torch.autograd, name))
+    else:
+        torch.autograd.backward, torch.autograd.grad = without(torch.autograd.backward), without(torch.autograd.grad)
 
 
 class Work:
@@ -293,28 +322,27 @@ class Work:
     def on_host(self, args: Any, kwargs: Any, copies: Optional[Dict[int, Any]] = None) -> Tuple[Any, Any]:
         """Arguments with tensors of the host; None where one isn't known."""
         copies = {} if copies is None else copies
-        unknown: List[Any] = []
+        a = [self.hosted(x, copies) for x in args]
+        k = {name: self.hosted(x, copies) for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
+        return (None, None) if UNKNOWN in map(id, a) or UNKNOWN in map(id, k.values()) else (a, k)
 
-        def host(x: Any) -> Any:
-            if isinstance(x, self.tensor):
-                if not x.is_cuda:
-                    return x
-                at = self.storage_of(x)
-                if type(x) is not self.tensor or x.dtype not in self.whole or at not in self.known or self.size_of(x) > LARGEST:
-                    unknown.append(x)
-                    return x
-                if at not in copies:
-                    copies[at] = self.flat(x).cpu()
-                return copies[at].view(x.dtype).as_strided(x.size(), x.stride(), x.storage_offset())
-            if isinstance(x, self.torch.device):
-                return self.torch.device("cpu")
-            if isinstance(x, (list, tuple)):
-                return type(x)(host(y) for y in x) if type(x) in (list, tuple) else x
-            return x
-
-        a = [host(x) for x in args]
-        k = {name: host(x) for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
-        return (None, None) if unknown else (a, k)
+    def hosted(self, x: Any, copies: Dict[int, Any]) -> Any:
+        """An argument with tensors of the host; a mark where one isn't known. No reference may outlive the call."""
+        if isinstance(x, self.tensor):
+            if not x.is_cuda:
+                return x
+            at = self.storage_of(x)
+            if type(x) is not self.tensor or x.dtype not in self.whole or at not in self.known or self.size_of(x) > LARGEST:
+                return unknown
+            if at not in copies:
+                copies[at] = self.flat(x).cpu()
+            return copies[at].view(x.dtype).as_strided(x.size(), x.stride(), x.storage_offset())
+        if isinstance(x, self.torch.device):
+            return self.torch.device("cpu")
+        if type(x) in (list, tuple):
+            parts = [self.hosted(y, copies) for y in x]
+            return unknown if UNKNOWN in map(id, parts) else type(x)(parts)
+        return x
 
     # Numbers that the program reads.
 
