@@ -456,17 +456,22 @@ var cases = []struct {
 func fusing(steps, left int) func(p *tape) {
 	return func(p *tape) {
 		p.weights(12*mib, 20*mib, 28*mib)
-		saved := p.forward(6)
-		root := p.alloc(4)
-		for _, id := range slices.Backward(saved[len(saved)-steps:]) {
-			p.brief(5 * mib)
-			p.times(left, mib)
-			p.free(id)
-			p.within("Optimizer.step#SGD.step", func() { p.brief(mib) })
-		}
-		p.free(root)
-		p.within("Optimizer.zero_grad#SGD.zero_grad", func() { p.brief(mib) })
+		fused(p, steps, left)
 	}
+}
+
+// fused is one iteration of such a program.
+func fused(p *tape, steps, left int) {
+	saved := p.forward(6)
+	root := p.alloc(4)
+	for _, id := range slices.Backward(saved[len(saved)-steps:]) {
+		p.brief(5 * mib)
+		p.times(left, mib)
+		p.free(id)
+		p.within("Optimizer.step#SGD.step", func() { p.brief(mib) })
+	}
+	p.free(root)
+	p.within("Optimizer.zero_grad#SGD.zero_grad", func() { p.brief(mib) })
 }
 
 // failing frees what was there while a number lives, makes more, and lets go of all where a request fails.

@@ -67,6 +67,42 @@ func TestIsOver(t *testing.T) {
 	}
 }
 
+// TestEndOf: what the last step works in goes before the program lets go of what it began with.
+func TestEndOf(t *testing.T) {
+	p := newTape(t, true)
+	made := p.times(8, 12*mib)
+	for range 20 {
+		p.brief(mib)
+	}
+	work := p.alloc(3 * mib)
+	p.free(work)
+	p.free(made...)
+	a := p.follow()
+	if id := a.Timeline.Of[work]; a.Outlives(id) || a.Freed(id) == a.Last || !a.Outlives(0) {
+		t.Errorf("the last work goes at %d of %d", a.Freed(id), a.Last)
+	}
+}
+
+// TestAsSecond: passes that let go of nothing begin where the second one shows it.
+func TestAsSecond(t *testing.T) {
+	p := newTape(t, true)
+	p.weights(12*mib, 20*mib, 28*mib)
+	for range 3 {
+		batch := p.alloc(2 * mib)
+		p.forward(8)
+		root := p.alloc(4)
+		for _, n := range []int64{12, 20, 28} {
+			p.brief(5 * mib)
+			p.brief(5 * mib)
+			p.alloc(n * mib)
+		}
+		p.free(root, batch)
+	}
+	if a := p.follow(); a.Loop != 3 || !a.Trains {
+		t.Errorf("the loop begins at %d", a.Loop)
+	}
+}
+
 // TestCommunicates marks FSDP's ranges.
 func TestCommunicates(t *testing.T) {
 	p := newTape(t, true)

@@ -161,6 +161,7 @@ func (a rhythm) start() int {
 			best, at = score, k
 		}
 	}
+	at = min(at, a.asSecond(one))
 	if at == len(one) {
 		return a.roots[0].first
 	}
@@ -174,6 +175,28 @@ func (a rhythm) start() int {
 		}
 	}
 	return one[at]
+}
+
+// asSecond is where, among what is made before the first backward pass, begins what is made in the same sizes before the
+// second, and stays or goes as that does: passes may free nothing of what they make.
+//
+//worth:off len(first)
+func (a rhythm) asSecond(first []int) int {
+	n, same := len(first), 0
+	if len(a.roots) > 1 {
+		second := a.allocsBefore(a.roots[1].first, a.roots[0].end)
+		for k := len(second) - 1; k >= 0 && same < n; k-- {
+			x, y := a.Timeline.Of[first[n-1-same]], a.Timeline.Of[second[k]]
+			if a.Timeline.Requested(x) != a.Timeline.Requested(y) || a.Outlives(x) != a.Outlives(y) {
+				break
+			}
+			same++
+		}
+	}
+	if same < shortest {
+		return n
+	}
+	return n - same
 }
 
 // modelIsOlder reports whether the trace began after the model was made: blocks in numbers were there before and stay.
