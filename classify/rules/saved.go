@@ -31,6 +31,7 @@ func showsReleases(a *Facts) bool {
 // Graphs tell whose autograd graph outlives its backward pass.
 type Graphs struct {
 	Retained []bool // by run: a forward whose graph does
+	Whole    []bool // by run: and nearly nothing of it goes
 	Retains  bool   // most of them
 }
 
@@ -41,7 +42,7 @@ var Retention = Named("graphs that outlive their backward pass", FindRetained)
 // made is still there after the next backward. What a program merely keeps of
 // them is little beside what that backward frees.
 //
-//worth:off { return &Graphs{Retained: make([]bool, len(a.Runs))} }
+//worth:off { return &Graphs{Retained: make([]bool, len(a.Runs)), Whole: make([]bool, len(a.Runs))} }
 func FindRetained(a *Facts) *Graphs {
 	released, stayed := make([]int, len(a.Runs)), make([]int, len(a.Runs))
 	for i := range a.Category {
@@ -59,10 +60,10 @@ func FindRetained(a *Facts) *Graphs {
 			stayed[a.Run(b)]++
 		}
 	}
-	retained := make([]bool, len(a.Runs))
+	retained, whole := make([]bool, len(a.Runs)), make([]bool, len(a.Runs))
 	all, some := 0, 0 // forward runs before a backward pass
 	for r := range retained {
-		retained[r] = stayed[r]*4 >= released[r]
+		retained[r], whole[r] = stayed[r]*4 >= released[r], stayed[r] > 4*released[r]
 		if released[r]+stayed[r] > 0 {
 			all++
 			if retained[r] {
@@ -70,7 +71,7 @@ func FindRetained(a *Facts) *Graphs {
 			}
 		}
 	}
-	return &Graphs{retained, some*2 > all}
+	return &Graphs{retained, whole, some*2 > all}
 }
 
 // SavedMarks tell what forward passes save for backward.

@@ -2,25 +2,44 @@ package passes
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 var GradientOfGradient = &rules.Rule{
 	ID: "saved-for-second-backward",
-	Doc: `Made in a backward pass and freed in a later one, and of no weight's size: what the gradient of a
-gradient needs (create_graph).`,
+	Doc: `Made in a backward pass and freed in a later one, or of no weight's size in a pass that leaves the whole graph: what
+the gradient of a gradient needs (create_graph). There are no more gradients of a size than weights.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Sizes},
+	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Retention},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		sizes := rules.Sizes.Of(a)
+		sizes, doubled := rules.Sizes.Of(a), doubledGraphs(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			f, n := a.Freed(id), a.Timeline.Requested(id)
-			if f >= a.Last || a.Phases[f] != meaning.Backward || sizes.WeightSize[n] > 0 {
-				return rules.Claim{}
+			switch {
+			case a.Birth(id).Marks&frames.UserInner != 0: // a hook's
+			case f < a.Last && a.Phases[f] == meaning.Backward && !a.IsFused(f):
+				return rules.As(meaning.Activations, rules.Likely)
+			case n > phases.Scalar && sizes.WeightSize[n] == 0 && doubled[a.Run(a.Born(id))]:
+				return rules.As(meaning.Activations, rules.Likely)
 			}
-			return rules.As(meaning.Activations, rules.Likely)
+			return rules.Claim{}
 		}
 	},
+}
+
+// doubledGraphs are the backward passes that leave the whole graph, in recordings that show all weights.
+//
+//worth:off nil
+func doubledGraphs(a *rules.Facts) map[int]bool {
+	doubled := map[int]bool{}
+	for r, whole := range rules.Retention.Of(a).Whole {
+		if whole && a.Timeline.Older() == 0 {
+			doubled[int(a.NextBackward[r])] = true
+		}
+	}
+	return doubled
 }
