@@ -16,6 +16,7 @@ import (
 	"github.com/vramscope/vramscope/classify/rules/rows"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -97,12 +98,36 @@ func (g *Grown) mark(a *rules.Facts, bySize map[int64][]*rows.Row) {
 				g.Growing[id] = true
 			}
 		}
+		g.markLast(a, bySize, chain[len(chain)-1], chain[1].Size-chain[0].Size)
 		first := chain[0].First
 		if prompt := thereAt(bySize[2*chain[0].Size-chain[1].Size], first); prompt != nil {
 			for _, id := range prompt.IDs {
 				g.Growing[id] = g.Growing[id] || a.Freed(id) > first
 			}
 		}
+	}
+}
+
+// markLast marks what took the place of the last row of a growing cache and is kept, among others that have its size: of the
+// request before.
+//
+//worth:off
+func (g *Grown) markLast(a *rules.Facts, bySize map[int64][]*rows.Row, last *rows.Row, by int64) {
+	var next []timeline.AllocationID
+	for _, r := range bySize[last.Size+by] {
+		first := sort.Search(len(r.IDs), func(i int) bool { return a.Born(r.IDs[i]) > last.Last })
+		for _, id := range r.IDs[first:] {
+			if a.Born(id) > last.MaxFreed {
+				break
+			}
+			next = append(next, id)
+		}
+	}
+	if len(next) != len(last.IDs) || a.Born(next[0]) > last.MinFreed {
+		return
+	}
+	for _, id := range next {
+		g.Growing[id] = true
 	}
 }
 
@@ -202,8 +227,62 @@ func generatesWithin(a *rules.Facts, chains [][]*rows.Row) bool {
 		}
 		done = max(done, end)
 	}
+	for r := 0; r < len(a.Runs); r++ {
+		first := r
+		for r < len(a.Runs) && meaning.HintOf(a.Runs[r].Phase).Is(meaning.Data, meaning.Forward, meaning.OtherPhase) {
+			r++
+		}
+		if first == r {
+			continue
+		}
+		from, to := rising(a, max(a.Loop, a.Runs[first].First), a.Runs[r-1].End)
+		for i := from; i < to; i++ {
+			a.Phases[i], done = meaning.Generate, a.Last
+		}
+	}
 	if done > 0 {
 		a.Rephase()
 	}
 	return done > 0
+}
+
+// rising is the stretch of passes of which each makes in the place of what the one before made as much more as that did: one
+// token more, without a cache.
+//
+//worth:off 0, 0
+func rising(a *rules.Facts, from, to int) (first, end int) {
+	const several, look = 6, 256
+	type kind struct {
+		size               int64
+		first, last, count int
+	}
+	of := map[int64]int{}
+	var kinds []kind
+	for i := from; i < to; i++ {
+		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && n > phases.Scalar {
+			k, known := of[n]
+			if !known {
+				k, of[n] = len(kinds), len(kinds)
+				kinds = append(kinds, kind{n, i, i, 0})
+			}
+			kinds[k].last, kinds[k].count = i, kinds[k].count+1
+		}
+	}
+	longest := several - 1
+	for k := range kinds {
+		last, by, length := kinds[k], int64(0), 1
+		for _, next := range kinds[k+1 : min(len(kinds), k+1+look)] {
+			d := next.size - last.size
+			if next.count == last.count && next.first > last.last && 0 < d && d < last.size && (by == 0 || d == by) {
+				last, by, length = next, d, length+1
+			}
+		}
+		if length > longest {
+			first, end, longest = kinds[k].first, last.last+1, length
+		}
+		if length == longest && longest >= several {
+			first, end = min(first, kinds[k].first), max(end, last.last+1)
+		}
+	}
+	return first, end
 }

@@ -110,6 +110,66 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
+// TestLastOfGrowing: the last row of a request's cache outlives it, among those of other requests that have its size.
+func TestLastOfGrowing(t *testing.T) {
+	p := &phased.Program{}
+	model(p)
+	p.In(meaning.Forward)
+	var kept []int
+	for range 3 {
+		var cache []int
+		for rows := int64(2); rows <= 7; rows++ {
+			next := make([]int, 0, 2*layers)
+			pass(p, func(k int) {
+				next = append(next, p.Make(rows*100*kib, 2)...)
+				if cache != nil {
+					p.Free(cache[2*k : 2*k+2]...)
+				}
+			})
+			cache = next
+		}
+		kept = append(kept, cache...)
+	}
+	a := Look(p.Follow())
+	for _, event := range kept {
+		if !Growth.Of(a).Growing[a.Timeline.Of[event]] {
+			t.Errorf("the block of event %d isn't of a growing cache", event)
+		}
+	}
+}
+
+// TestRising: passes without a cache, each of one token more than the one before.
+func TestRising(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		tokens []int64
+		want   bool
+	}{
+		{"token by token", []int64{40, 41, 42, 43, 44, 45, 46}, true},
+		{"too few", []int64{40, 41, 42, 43, 44}, false},
+		{"as long as each other", []int64{40, 40, 40, 40, 40, 40, 40}, false},
+		{"by other amounts each time", []int64{40, 41, 43, 46, 50, 55, 61, 68}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			model(p)
+			for range 2 {
+				p.In(meaning.Forward)
+				for _, n := range c.tokens {
+					p.Work(n*10*kib, n*30*kib, n*10*kib)
+				}
+				p.In(meaning.Backward)
+				p.Make(600*kib, 1)
+			}
+			a := Look(p.Follow())
+			made := a.Timeline.Older() + 3*layers + 2
+			if is := a.Phase[made] == meaning.Generate; is != c.want {
+				t.Errorf("passes are %v", a.Phase[made])
+			}
+		})
+	}
+}
+
 // TestWhole: which rows are caches in programs that only run forward.
 func TestWhole(t *testing.T) {
 	const own, inner = frames.UserInner, frames.InModule
@@ -129,6 +189,7 @@ func TestWhole(t *testing.T) {
 		{"as small as adapters", 2 * layers, 30 * kib, 0, inSetup, false},
 		{"of a weight's size", 2 * layers, 600 * kib, 0, inSetup, false},
 		{"before other weights", 2 * layers, 900 * kib, 0, beforeOthers, false},
+		{"before what a graph is captured with", 2 * layers, 900 * kib, 0, beforeSmall, true},
 		{"for each request", 2 * layers, 900 * kib, 0, inRequests, true},
 		{"for each request, by the program", 2 * layers, 900 * kib, own, inRequests, true},
 		{"for each request, by torch", 2 * layers, 900 * kib, frames.MatMul, inRequests, false},
@@ -182,6 +243,13 @@ func inSetup(p *phased.Program, fill func() []int) []int {
 func beforeOthers(p *phased.Program, fill func() []int) []int {
 	made := fill()
 	p.Make(2<<20, 1)
+	serve(p, 6)
+	return made
+}
+
+func beforeSmall(p *phased.Program, fill func() []int) []int {
+	made := fill()
+	p.Make(2*kib, 3)
 	serve(p, 6)
 	return made
 }

@@ -97,8 +97,9 @@ func (f *whole) isPool(r *rows.Row) bool {
 	if f.Phase[r.IDs[0]] != meaning.Setup || !r.Fits || !r.AtOnce() || f.WeightSize[r.Size] > len(r.IDs) || !f.isOwn(r) {
 		return false
 	}
+	const part = 16 // what is so many times less may be what a graph is captured with
 	for id := r.IDs[len(r.IDs)-1] + 1; int(id) < f.Timeline.Len() && f.Phase[id] == meaning.Setup; id++ {
-		if f.Outlives(id) && f.Timeline.Requested(id) > phases.Scalar {
+		if f.Outlives(id) && f.Timeline.Requested(id)*part > r.Size {
 			return false
 		}
 	}
