@@ -307,7 +307,7 @@ var programs = map[string]func(p *program){
 	},
 
 	"setup calls a function of torch's": func(p *program) {
-		p.alloc(Weights, 9*mib, "site-packages/torch/nn/functional.py:5600 normalize", "train.py:6 main") // or another table: not sure
+		p.alloc(Inputs, 9*mib, "site-packages/torch/nn/functional.py:5600 normalize", "train.py:6 main")
 		p.train(4, p.ordinary)
 	},
 }

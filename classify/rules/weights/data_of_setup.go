@@ -3,22 +3,59 @@ package weights
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/older"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 var OwnInputs = &rules.Rule{
 	ID: "data-of-setup",
 	Doc: `Left by setup and made by the program's own code outside of all modules, of a size that nothing trains:
-a data set or a table on the GPU.`,
+a data set or a table on the GPU. So are, where something trains, the few large blocks that no stack shows a module for and
+that have neither gradients nor state of their size.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
-	Needs:  []rules.Need{rules.Stacks},
+	Needs:  []rules.Need{untrainedOfSetup},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		data := untrainedOfSetup.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
-			if !outlivesSetup(a, id) || !madeByProgram(a, id) {
-				return rules.Claim{}
+			switch {
+			case data[id], a.Recorded.Allocs && outlivesSetup(a, id) && madeByProgram(a, id):
+				return rules.As(meaning.Inputs, rules.Plausible)
 			}
-			return rules.As(meaning.Inputs, rules.Plausible)
+			return rules.Claim{}
 		}
 	},
 }
+
+// untrainedOfSetup is what setup leaves, where it is little beside what is trained: that has gradients or state of its size, and
+// a model that is frozen has many blocks, or has layers that are trained and others that aren't.
+var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func(a *rules.Facts) map[timeline.AllocationID]bool {
+	const large, few = 64 << 10, 8 // bytes; blocks
+	if !a.Trains {
+		return nil
+	}
+	sizes, gradients := rules.Sizes.Of(a), older.Gradients.Of(a).GradientSize
+	data, trained, frozen := map[timeline.AllocationID]bool{}, 0, 0
+	for n, count := range gradients {
+		if rest := sizes.WeightSize[n] - count; rest >= count {
+			frozen += rest
+		}
+	}
+	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
+		n := a.Timeline.Requested(id)
+		if a.Phase[id] != meaning.Setup || n < large || !outlivesSetup(a, id) {
+			continue
+		}
+		switch {
+		case gradients[n]+gradients[2*n]+gradients[n/2] > 0 || sizes.StateSize[n]:
+			trained++
+		case a.Birth(id).Marks&(frames.Weight|frames.InModule) == 0:
+			data[id] = true
+		}
+	}
+	if len(data) > few || len(data) > trained || !a.Recorded.Allocs && frozen*4 > trained {
+		return nil
+	}
+	return data
+})

@@ -60,14 +60,10 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 }
 
 // isNoWeight reports whether one of so many blocks of a size may be no weight of a model that
-// is trained: a single large one without gradients may be data; the second ones of a size of
-// which no optimizer makes state in its steps may be state that it made when it was built.
+// is trained: the second ones of a size of which no optimizer makes state in its steps may be
+// state that it made when it was built.
 func isNoWeight(a *rules.SizeIndex, gradients int, n int64, nth int) bool {
-	const large = 1 << 20 // bytes
 	weights := a.WeightSize[n]
-	if gradients == 0 && n >= large {
-		return weights == 1
-	}
 	return n > phases.Scalar && !a.StateSize[n] && weights == 2*gradients && nth > gradients
 }
 

@@ -14,12 +14,12 @@ var OwnWeights = &rules.Rule{
 as the state that an optimizer makes for it, or by a function whose name says that it makes weights.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
-	Needs:  []rules.Need{rules.Stacks, rules.Sizes},
+	Needs:  []rules.Need{rules.Stacks, rules.Sizes, untrainedOfSetup},
 	Proven: 40,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		sizes := rules.Sizes.Of(a)
+		sizes, data := rules.Sizes.Of(a), untrainedOfSetup.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
-			if !outlivesSetup(a, id) || !madeByProgram(a, id) {
+			if data[id] || !outlivesSetup(a, id) || !madeByProgram(a, id) {
 				return rules.Claim{}
 			}
 			named := a.Birth(id).Marks&frames.Named != 0
