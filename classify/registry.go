@@ -31,6 +31,7 @@ var registry = []*rules.Rule{
 	stacks.StatePython,
 	stacks.WeightPython,
 
+	weights.MadeAnew,
 	older.OlderByFrames,
 	older.OlderLasting,
 	older.OlderFreed,
@@ -55,7 +56,6 @@ var registry = []*rules.Rule{
 	passes.ResultOfPass,
 	passes.TemporaryInForward,
 	passes.SavedForBackward,
-	weights.RemadeInLoop,
 	weights.OwnInputs,
 	weights.LeftBySetup,
 	passes.BatchByLife,

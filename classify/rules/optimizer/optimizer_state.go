@@ -14,16 +14,9 @@ counters. Less sure where other steps replace what has its size, and without sta
 it was made outside of every step that the recording names.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Optimizer),
+	Needs:  []rules.Need{remade},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		remade := map[int64]bool{} // sizes of what a step makes and the next one replaces
-		for i := range a.Category {
-			id := timeline.AllocationID(i)
-			if a.Phase[i] == meaning.Optimizer && a.Born(id) >= 0 {
-				if gone, made, next := stepsUntil(a, id); gone == next && gone != made && gone < len(a.Runs) {
-					remade[a.Timeline.Requested(id)] = true
-				}
-			}
-		}
+		remade := remade.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			b := a.Born(id)
 			switch {
@@ -41,3 +34,20 @@ it was made outside of every step that the recording names.`,
 		}
 	},
 }
+
+// remade are the sizes of what a step makes and the next one replaces.
+var remade = rules.Named("sizes that each step makes anew", func(a *rules.Facts) map[int64]bool {
+	sizes := map[int64]bool{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.Phase[i] == meaning.Optimizer && a.Born(id) >= 0 {
+			gone, made, next := stepsUntil(a, id)
+			pass := int(a.NextBackward[made]) // between the two steps, which may be several runs
+			if gone != made && gone < len(a.Runs) && (gone == next || a.Runs[gone].Phase == meaning.Optimizer && pass < gone &&
+				gone < int(a.NextBackward[pass+1])) {
+				sizes[a.Timeline.Requested(id)] = true
+			}
+		}
+	}
+	return sizes
+})

@@ -12,12 +12,15 @@ var TemporaryInStep = &rules.Rule{
 the step's own work may be the program's copy of a gradient, by guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Optimizer),
-	Needs:  []rules.Need{rules.Sizes},
+	Needs:  []rules.Need{rules.Sizes, remade},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		remade := remade.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			gone, made, next := stepsUntil(a, id)
 			switch {
 			case gone != made && gone >= next:
+				return rules.Claim{}
+			case len(remade) > 0 && a.Freed(id) >= a.Stop && remade[a.Timeline.Requested(id)]: // nothing is made any more
 				return rules.Claim{}
 			case gone != made && !a.Recorded.Allocs && rules.WeightSized(a, id):
 				return rules.As(meaning.Gradients, rules.Guess)

@@ -1,0 +1,331 @@
+package weights
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var MadeAnew = &rules.Rule{
+	ID: "made-anew",
+	Doc: `One of as many blocks as a pass leaves gradients, size by size, that are made between two backward passes, outlive the
+second and go after it. Two sets that others replace are moments, and of three the last are weights. A single one that another
+replaces is an average, or, where nothing else is state, the moments of an optimizer; one that goes before the optimizer steps
+takes over as weights, by guess, and so does one where those of setup are gone. What such a set replaced is the same.
+Where no module shows what setup makes, what is made before the first pass and stays is a weight, too.`,
+	Signal: meaning.ByLife,
+	Born:   rules.AnyTime &^ rules.BornIn(meaning.Backward),
+	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Retention},
+	Round:  4,
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		claims := findSets(a)
+		if len(claims) == 0 {
+			return nil
+		}
+		return func(id timeline.AllocationID) rules.Claim { return claims[id] }
+	},
+}
+
+// sets finds whole sets of weights and moments that a program makes anew.
+type sets struct {
+	*rules.Facts
+	state  map[int64]bool
+	at     []int         // by run: its gap; -1: a backward pass
+	each   map[int64]int // by size: most gradients that a pass leaves
+	bytes  int64         // of all of them
+	gaps   []gap         // between backward passes, one more than there are of these
+	last   int           // gap in which sets are made that go
+	lost   int64         // bytes of what setup left of such sizes and is gone, of which no whole set is left
+	claims map[timeline.AllocationID]rules.Claim
+	order  map[int64][]meaning.Category // by size: of what goes, in the order in which it does
+}
+
+// gap is what a program makes and lets go between two backward passes, by size.
+type gap struct {
+	born  map[int64][]timeline.AllocationID // and outlives the next pass, but not the program
+	stays map[int64][]timeline.AllocationID // and is there for good
+	goes  map[int64][]timeline.AllocationID // made before the pass before it
+	step  int                               // first event of an optimizer's step; the number of events where there is none
+}
+
+// findSets looks at every gap for sets, then at what the first of them replaced.
+func findSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
+	x := &sets{Facts: a, state: rules.Sizes.Of(a).StateSize, claims: map[timeline.AllocationID]rules.Claim{},
+		order: map[int64][]meaning.Category{}}
+	if x.count(); x.bytes == 0 {
+		return nil
+	}
+	x.fill()
+	if !a.Recorded.Allocs || a.All&frames.InModule == 0 {
+		x.keep()
+	}
+	for i := range x.gaps {
+		if x.times(x.gaps[i].born) > 0 {
+			x.last = i
+		}
+	}
+	for i := range x.gaps {
+		if g := &x.gaps[i]; i > 0 {
+			x.tell(g, g.born, x.times(g.born))
+		}
+	}
+	for i := range x.gaps {
+		g := &x.gaps[i]
+		x.learn(g)
+		if n := x.times(g.stays); 0 < x.last && x.last < i && n == x.times(x.known(g)) {
+			x.tell(g, g.stays, n)
+		}
+	}
+	for i := range x.gaps {
+		x.replaced(&x.gaps[i])
+	}
+	return x.claims
+}
+
+// count counts the gradients that passes leave.
+func (x *sets) count() {
+	const least = 4096 // bytes: what is smaller has a bias's size by chance
+	x.each = map[int64]int{}
+	of, run := map[int64]int{}, int32(-1)
+	for id := timeline.AllocationID(x.Timeline.Older()); int(id) < x.Timeline.Len(); id++ {
+		n := x.Timeline.Requested(id)
+		if x.Phase[id] != meaning.Backward || n < least || !rules.OutlivesPass(x.Facts, id) {
+			continue
+		}
+		if r := x.RunOf[x.Born(id)]; r != run {
+			clear(of)
+			run = r
+		}
+		of[n]++
+		x.each[n] = max(x.each[n], of[n])
+	}
+	for n, times := range x.each {
+		x.bytes += n * int64(times)
+	}
+}
+
+// cut finds the gaps between backward passes, and counts these.
+func (x *sets) cut() (passes int) {
+	open := func() gap {
+		return gap{map[int64][]timeline.AllocationID{}, map[int64][]timeline.AllocationID{}, map[int64][]timeline.AllocationID{}, x.Last}
+	}
+	x.at, x.gaps = make([]int, len(x.Runs)+1), []gap{open()}
+	for r := range x.Runs {
+		x.at[r] = passes
+		switch g := &x.gaps[passes]; x.Runs[r].Phase {
+		case meaning.Backward:
+			x.at[r], x.gaps = -1, append(x.gaps, open())
+			passes++
+		case meaning.Optimizer:
+			i := x.Runs[r].First
+			for len(x.Windows) > 0 && i < x.Runs[r].End && x.Covered[i] != meaning.HintOf(meaning.Optimizer) {
+				i++ // without stacks the run begins with the gap
+			}
+			if i < x.Runs[r].End && (x.Recorded.Allocs || len(x.Windows) > 0) {
+				g.step = min(g.step, i)
+			}
+		}
+	}
+	x.at[len(x.Runs)] = passes + 1
+	return passes
+}
+
+// fill sorts what has the sizes of gradients by the gaps in which it is made and goes.
+func (x *sets) fill() {
+	n := x.cut()
+	left := map[int64]int{}
+	for i := range x.Phase {
+		id := timeline.AllocationID(i)
+		size := x.Timeline.Requested(id)
+		if x.each[size] == 0 || x.Phase[id] == meaning.Backward {
+			continue
+		}
+		from, to := 0, x.at[max(0, x.Run(x.Freed(id)))]
+		if b := x.Born(id); b >= 0 {
+			from = x.at[x.Run(b)]
+		}
+		setup := x.Phase[id] == meaning.Setup || x.Born(id) < 0
+		switch inPass := x.Recorded.Allocs && meaning.HintOf(x.Phase[id]).Is(meaning.Forward, meaning.Generate); {
+		case inPass && !setup, from < 0:
+		case to > n && setup:
+			left[size]++
+		case to > n:
+			x.gaps[from].stays[size] = append(x.gaps[from].stays[size], id)
+		case to > from && to > 0:
+			if !setup {
+				x.gaps[from].born[size] = append(x.gaps[from].born[size], id)
+			}
+			x.gaps[to].goes[size] = append(x.gaps[to].goes[size], id)
+		}
+	}
+	for size, times := range x.each {
+		if left[size] < times {
+			x.lost += size * int64(times)
+		}
+	}
+	for i := range x.gaps {
+		for _, ids := range x.gaps[i].goes {
+			slices.SortFunc(ids, func(p, q timeline.AllocationID) int { return cmp.Compare(x.Freed(p), x.Freed(q)) })
+		}
+	}
+}
+
+// keep takes what is made before the first pass for weights where it is there for most passes, unless passes keep their graphs.
+func (x *sets) keep() {
+	if rules.Retention.Of(x.Facts).Retains {
+		return
+	}
+	const large = 1 << 16 // bytes
+	for i := range x.gaps {
+		for size, ids := range x.gaps[i].goes {
+			for _, id := range ids {
+				if size >= large && i*2 > len(x.gaps) && x.Run(x.Born(id)) >= 0 && x.NextBackward[x.Run(x.Born(id))] == x.NextBackward[0] {
+					x.claims[id] = rules.As(meaning.Weights, rules.Plausible)
+				}
+			}
+		}
+	}
+	for size, ids := range x.gaps[0].stays {
+		for _, id := range ids {
+			if size >= large {
+				x.claims[id] = rules.As(meaning.Weights, rules.Plausible)
+			}
+		}
+	}
+}
+
+// times is how many sets there are of most sizes; 0: they are no sets.
+func (x *sets) times(of map[int64][]timeline.AllocationID) int {
+	const most = 4
+	var bytes [most + 1]int64
+	for size, ids := range of {
+		if each := x.each[size]; len(ids)%each == 0 && len(ids) <= most*each {
+			bytes[len(ids)/each] += size * int64(each)
+		}
+	}
+	for n, b := range bytes {
+		if b*10 >= x.bytes*9 {
+			return n
+		}
+	}
+	return 0
+}
+
+// tell says of what sets are, those that were made last in a size being the last set.
+func (x *sets) tell(g *gap, of map[int64][]timeline.AllocationID, times int) {
+	if times == 0 || x.inPass(of, times) {
+		return
+	}
+	gone := x.lost*2 > x.bytes
+	for size, ids := range of {
+		each := x.each[size]
+		if len(ids) != times*each {
+			continue
+		}
+		rounds := times > 1 && len(ids) > times && x.Born(ids[times-1])-x.Born(ids[0]) < x.Born(ids[times])-x.Born(ids[times-1])
+		for k, id := range ids {
+			nth := k / each
+			if rounds { // a weight's own follow each other
+				nth = k % times
+			}
+			switch last := nth == times-1; {
+			case last && (gone || times > 2 && x.Phase[id] != meaning.Optimizer):
+				x.claims[id] = rules.As(meaning.Weights, rules.Plausible)
+			case times > 1:
+				x.claims[id] = rules.As(meaning.OptimizerState, rules.Plausible)
+			default:
+				x.claims[id] = x.single(g, id)
+			}
+		}
+	}
+}
+
+// single says what one of a set is that is made alone.
+func (x *sets) single(made *gap, id timeline.AllocationID) rules.Claim {
+	size, freed := x.Timeline.Requested(id), x.Freed(id)
+	if freed >= x.Last { // the last of several
+		for _, before := range made.goes[size] {
+			if c := x.claims[before]; c.Sure > 0 {
+				return c
+			}
+		}
+		return rules.Claim{}
+	}
+	gone := x.at[x.Run(freed)]
+	g := &x.gaps[gone]
+	earlier := func(other timeline.AllocationID) bool { return x.Born(other) < freed }
+	switch {
+	case slices.ContainsFunc(g.born[size], earlier) || gone > x.last && slices.ContainsFunc(g.stays[size], earlier):
+		if x.state[size] {
+			return rules.As(meaning.Weights, rules.Plausible)
+		}
+		return rules.As(meaning.OptimizerState, rules.Plausible)
+	case freed < g.step:
+		return rules.As(meaning.Weights, rules.Guess)
+	}
+	return rules.Claim{}
+}
+
+// inPass reports whether much of what is made among some blocks goes in a backward pass: a forward pass makes them.
+//
+//worth:off false
+func (x *sets) inPass(of map[int64][]timeline.AllocationID, times int) bool {
+	all, saved := 0, 0
+	first, last := timeline.AllocationID(x.Timeline.Len()), timeline.AllocationID(0)
+	for size, ids := range of {
+		if len(ids) == times*x.each[size] {
+			all += len(ids)
+			first, last = min(first, ids[0]), max(last, ids[len(ids)-1])
+		}
+	}
+	for id := first; id < last; id++ {
+		if f := x.Freed(id); f < x.Last && x.Phases[f] == meaning.Backward && x.Phase[id] != meaning.Backward {
+			saved++
+		}
+	}
+	return saved*2 > all
+}
+
+// known are those of what goes that are of sets.
+func (x *sets) known(g *gap) map[int64][]timeline.AllocationID {
+	out := map[int64][]timeline.AllocationID{}
+	for size, ids := range g.goes {
+		for _, id := range ids {
+			if x.claims[id].Sure > 0 {
+				out[size] = append(out[size], id)
+			}
+		}
+	}
+	return out
+}
+
+// learn notes the order in which sets go.
+func (x *sets) learn(g *gap) {
+	for size, ids := range x.known(g) {
+		if len(ids) == len(g.goes[size]) && len(ids) > len(x.order[size]) {
+			x.order[size] = nil
+			for _, id := range ids {
+				x.order[size] = append(x.order[size], x.claims[id].Category)
+			}
+		}
+	}
+}
+
+// replaced says of what sets are that were there before the first pass and go as later ones do.
+func (x *sets) replaced(g *gap) {
+	for size, ids := range g.goes {
+		order := x.order[size]
+		if len(order) != len(ids) || len(x.known(g)[size]) > 0 {
+			continue
+		}
+		for k, id := range ids {
+			if b := x.Born(id); b < 0 || x.at[x.Run(b)] == 0 {
+				x.claims[id] = rules.As(order[k], rules.Plausible)
+			}
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package weights
+
+import (
+	"testing"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/phased"
+)
+
+// twice is a pass with its gradients, which lets go of some blocks, and what happens before the gradients go.
+func twice(p *phased.Program, sizes []int64, used []int, then func()) {
+	p.In(meaning.Forward)
+	saved := p.Make(100*kib, 6)
+	p.In(meaning.Backward)
+	p.Work(90*kib, 90*kib)
+	var gradients []int
+	for _, n := range sizes {
+		gradients = append(gradients, p.Make(n, 1)...)
+	}
+	p.Free(append(used, saved...)...)
+	p.In(meaning.OtherPhase)
+	then()
+	p.Free(gradients...)
+}
+
+// TestMadeAnew: sets of blocks in the sizes of all weights that take each other's place.
+func TestMadeAnew(t *testing.T) {
+	const state, weights, none = meaning.OptimizerState, meaning.Weights, meaning.Unknown
+	sizes := []int64{600 * kib, 600 * kib, 800 * kib, 900 * kib}
+	for _, c := range []struct {
+		name   string
+		sets   int
+		rounds bool // each weight's own follow each other
+		gone   bool // what was there before goes with the first
+		update func(p *phased.Program, replace func())
+		want   []meaning.Category // of the first weight's, set by set
+	}{
+		{"moments", 2, false, false, always, []meaning.Category{state, state}},
+		{"moments, weight by weight", 2, true, false, always, []meaning.Category{state, state}},
+		{"moments and weights", 3, false, true, always, []meaning.Category{state, state, weights}},
+		{"moments and weights, weight by weight", 3, true, true, always, []meaning.Category{state, state, weights}},
+		{"momentum", 1, false, false, always, []meaning.Category{state}},
+		{"weights", 1, false, true, always, []meaning.Category{weights}},
+		{"an average, beside state", 1, false, false, func(p *phased.Program, replace func()) {
+			p.In(meaning.Optimizer)
+			p.Make(600*kib, 2)
+			p.Make(800*kib, 1)
+			p.Make(900*kib, 1)
+			p.In(meaning.OtherPhase)
+			replace()
+		}, []meaning.Category{weights}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			p.By(frames.Weight | frames.InModule)
+			p.In(meaning.Setup)
+			var before []int
+			for _, n := range sizes {
+				before = append(before, p.Make(n, 1)...)
+			}
+			p.By(frames.UserInner)
+			fill := func() (made []int) {
+				if c.rounds {
+					for _, n := range sizes {
+						made = append(made, p.Make(n, c.sets)...)
+						p.Work(10*kib, 10*kib)
+					}
+					return made
+				}
+				for range c.sets {
+					for _, n := range sizes {
+						made = append(made, p.Make(n, 1)...)
+					}
+				}
+				return made
+			}
+			switch {
+			case !c.gone:
+				before = nil
+			case c.sets > 1:
+				before = fill()
+			}
+			var first []int
+			p.In(meaning.OtherPhase)
+			for range 4 {
+				twice(p, sizes, nil, func() {
+					c.update(p, func() {
+						next := fill()
+						p.Free(before...)
+						before = next
+						if first == nil {
+							first = next
+						}
+					})
+				})
+			}
+			a := p.Follow()
+			for k, want := range c.want {
+				at := first[k*len(sizes)]
+				if c.rounds {
+					at = first[k]
+				}
+				if got := phased.Ask(MadeAnew, a, at); got.Category != want {
+					t.Errorf("set %d: %v, want %v", k, got, want)
+				}
+			}
+		})
+	}
+}
+
+func always(_ *phased.Program, replace func()) { replace() }
+
+// TestTakesOver: weights that are others for one pass, and what only has their sizes.
+func TestTakesOver(t *testing.T) {
+	sizes := []int64{600 * kib, 600 * kib, 800 * kib, 900 * kib}
+	for _, c := range []struct {
+		name    string
+		late    bool // they go once the optimizer has stepped
+		between bool // what the next pass saves is made among them
+		want    rules.Claim
+	}{
+		{"gone before the optimizer steps", false, false, rules.As(meaning.Weights, rules.Guess)},
+		{"gone after that", true, false, rules.Claim{}},
+		{"made by the pass", false, true, rules.Claim{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			p.By(frames.Weight | frames.InModule)
+			p.In(meaning.Setup)
+			for _, n := range sizes {
+				p.Make(n, 1)
+			}
+			p.By(frames.UserInner)
+			p.In(meaning.OtherPhase)
+			var moved, saved []int
+			for range 3 {
+				twice(p, sizes, nil, func() {
+					moved, saved = nil, nil
+					for _, n := range sizes {
+						moved = append(moved, p.Make(n, 1)...)
+						if c.between {
+							saved = append(saved, p.Make(70*kib, 1)...)
+						}
+					}
+				})
+				twice(p, sizes, saved, func() {
+					if !c.late {
+						p.Free(moved...)
+					}
+					p.In(meaning.Optimizer)
+					p.Work(50 * kib)
+					p.In(meaning.OtherPhase)
+					if c.late {
+						p.Free(moved...)
+					}
+				})
+			}
+			if got := phased.Ask(MadeAnew, p.Follow(), moved[0]); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestUntrainedOfSetup: data that lie on the GPU beside a model.
+func TestUntrainedOfSetup(t *testing.T) {
+	data := rules.As(meaning.Inputs, rules.Plausible)
+	for _, c := range []struct {
+		name   string
+		marks  frames.Marks // 0: there are no stacks
+		size   int64
+		blocks int
+		frozen int // layers
+		want   rules.Claim
+	}{
+		{"one table", 0, 5000 * kib, 1, 0, data},
+		{"one table, by the program", frames.UserInner, 5000 * kib, 1, 0, data},
+		{"by a function of torch", frames.Filled, 5000 * kib, 1, 0, data},
+		{"by a module", frames.Weight, 5000 * kib, 1, 0, rules.Claim{}},
+		{"small", 0, 60 * kib, 1, 0, rules.Claim{}},
+		{"of a weight's size", 0, 600 * kib, 1, 0, rules.Claim{}},
+		{"many", 0, 5000 * kib, 9, 0, rules.Claim{}},
+		{"beside layers that nothing trains", 0, 5000 * kib, 1, 10, rules.Claim{}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			if c.marks != 0 {
+				p.By(frames.Weight)
+			}
+			model(p)
+			p.Make(600*kib, c.frozen)
+			if c.marks != 0 {
+				p.By(c.marks)
+			}
+			made := p.Make(c.size, c.blocks)
+			step(p, 0)
+			step(p, 0)
+			if got := phased.Ask(OwnInputs, p.Follow(), made[0]); got != c.want {
+				t.Errorf("%v, want %v", got, c.want)
+			}
+		})
+	}
+}
