@@ -3,6 +3,7 @@ package optimizer
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -14,15 +15,18 @@ the step's own work may be the program's copy of a gradient, by guess.`,
 	Born:   rules.BornIn(meaning.Optimizer),
 	Needs:  []rules.Need{rules.Sizes, remade},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		remade := remade.Of(a)
+		remade, made := remade.Of(a), a.Last // where nothing is made any more
+		for made > 0 && a.Events.Action[made-1] != snapshot.Alloc {
+			made--
+		}
 		return func(id timeline.AllocationID) rules.Claim {
-			gone, made, next := stepsUntil(a, id)
+			gone, in, next := stepsUntil(a, id)
 			switch {
-			case gone != made && gone >= next:
+			case gone != in && gone >= next:
 				return rules.Claim{}
-			case len(remade) > 0 && a.Freed(id) >= a.Stop && remade[a.Timeline.Requested(id)]: // nothing is made any more
+			case len(remade) > 0 && a.Freed(id) >= made && remade[a.Timeline.Requested(id)]:
 				return rules.Claim{}
-			case gone != made && !a.Recorded.Allocs && rules.WeightSized(a, id):
+			case gone != in && !a.Recorded.Allocs && rules.WeightSized(a, id):
 				return rules.As(meaning.Gradients, rules.Guess)
 			}
 			return rules.As(meaning.Temporary, rules.Strong)
