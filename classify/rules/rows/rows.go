@@ -92,7 +92,7 @@ type open struct {
 func (f *finder) lasts(id timeline.AllocationID) bool {
 	switch f.Phase[id] {
 	case meaning.Setup:
-		return f.Outlives(id) || f.PhaseAt(f.Freed(id)) != meaning.Setup
+		return f.Outlives(id) || f.PhaseAt(f.Freed(id)) != meaning.Setup || f.FailedBetween(f.Born(id), f.Freed(id))
 	case meaning.Data, meaning.Forward, meaning.Generate, meaning.OtherPhase:
 		if !f.Trains {
 			return true
@@ -174,9 +174,26 @@ func (f *finder) close(ids []timeline.AllocationID) {
 	}
 	if len(r.IDs) >= fewest {
 		r.First, r.Last = f.Born(r.IDs[0]), f.Born(r.IDs[len(r.IDs)-1])
-		r.Fits = f.layers.fits(r.Size, len(r.IDs))
+		r.Fits = f.layers.fits(r.Size, len(r.IDs)) || f.isCut(r)
 		f.rows = append(f.rows, r)
 	}
+}
+
+// isCut is true of a row of which the request for the next block failed, in a model that has layers for more.
+//
+//worth:off false
+func (f *finder) isCut(r *Row) bool {
+	failed := slices.IndexFunc(f.OOMs, func(event int) bool { return event > r.Last })
+	if failed < 0 || f.Events.Size[f.OOMs[failed]] != r.Size ||
+		slices.Contains(f.Events.Action[r.Last+1:f.OOMs[failed]], snapshot.Alloc) {
+		return false
+	}
+	for _, layers := range f.layers.weights {
+		if layers*2 > len(r.IDs) && f.layers.fit(layers, r.Size) {
+			return true
+		}
+	}
+	return false
 }
 
 // layerCounts tells whether there are one or two blocks of a row for each of a model's layers.

@@ -66,6 +66,9 @@ func (p *Program) Older(size int64) int {
 	return gone
 }
 
+// Fail asks for a block that there is no room for.
+func (p *Program) Fail(size int64) { p.event(snapshot.OOM, 0, size) }
+
 // Work makes and frees blocks, one after the other.
 func (p *Program) Work(sizes ...int64) {
 	for _, n := range sizes {
@@ -97,6 +100,11 @@ func (p *Program) Follow() *phases.Program {
 			Confidence: make([]uint8, n), Phase: make([]meaning.Phase, n), Step: make([]int32, n)},
 		StackFacts: &phases.StackFacts{Stacks: p.marks}, Timeline: t, Events: &t.Device.Events, Phases: p.phases,
 		Loop: p.loop, Last: len(p.phases), Stop: len(p.phases),
+	}
+	for i, action := range a.Events.Action {
+		if action == snapshot.OOM {
+			a.OOMs = append(a.OOMs, i)
+		}
 	}
 	a.Recorded.Allocs = len(p.marks) > 1
 	for _, m := range p.marks {
