@@ -58,3 +58,23 @@ func TestDumpedAfterTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestOverflowedList tells of a list of which the ring buffer kept only the last step, and not of a
+// training that keeps nothing.
+func TestOverflowedList(t *testing.T) {
+	for _, x := range []struct {
+		recording string
+		want      []string
+	}{
+		{"growing_list__step_cache/snapshot_all", []string{"growing_list replay_buffer.py:9"}},
+		{"mlp_regression__script/snapshot_all", nil},
+	} {
+		c := scenario(t, "../recordings/"+x.recording)
+		d := c.Timeline.Device
+		ring.Drop(d, d.Events.Len()*9/10)
+		d.Overflowed = snapshot.Yes
+		if got := defectsOf(t, c.Timeline.Snapshot, d); !slices.Equal(got, x.want) {
+			t.Errorf("%s: %q, want %q", x.recording, got, x.want)
+		}
+	}
+}

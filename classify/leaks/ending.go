@@ -33,10 +33,11 @@ func (l *loop) died(id timeline.AllocationID) uint32 {
 func (l *loop) ending() {
 	e := &ending{last: timeline.Never, with: map[snapshot.StackID]bool{}}
 	l.end = e
-	if l.t.Len() == 0 || l.t.Born[l.t.Len()-1] == timeline.Never {
+	request := l.lastRequest()
+	if request == timeline.Never {
 		return
 	}
-	if e.last = l.lastOf(l.t.Born[l.t.Len()-1]); e.last == timeline.Never {
+	if e.last = l.lastOf(request); e.last == timeline.Never {
 		return
 	}
 	if e.all = l.t.End.Allocated == 0 || !l.freesShown() && (l.lastingGo(e.last) || l.emptied()); e.all {
@@ -54,6 +55,14 @@ func (l *loop) ending() {
 		e.with[stack] = stack == 0 && l.freesShown() || len(caller) > 0 && len(caller) < len(common) &&
 			slices.ContainsFunc(inside, func(frames []snapshot.FrameID) bool { return slices.Equal(frames[:len(caller)], caller) })
 	}
+}
+
+// lastRequest is the event of the last allocation, Never without one.
+func (l *loop) lastRequest() uint32 {
+	if n := l.t.Len(); n > 0 {
+		return l.t.Born[n-1]
+	}
+	return timeline.Never
 }
 
 // lastOf is the event before the first after the last request that frees what the first half of the

@@ -31,6 +31,7 @@ type placed struct {
 const (
 	smallGrowth = 16 << 10 // bytes per step
 	smallTotal  = 64 << 10 // bytes
+	smallPart   = 2        // percent of the peak
 )
 
 // growth finds what every step leaves behind: lists that grow, and graphs that are retained.
@@ -73,6 +74,9 @@ func (l *growth) survivors() []placed {
 // belongs reports whether an allocation is meant to stay. Being alive for long is
 // no reason to believe it: that is what a leak looks like, too.
 func (l *growth) belongs(id timeline.AllocationID) bool {
+	if pool := l.t.Pool(id); pool != 0 { // what a captured graph makes stays as long as the graph
+		return true
+	}
 	switch l.c.Category[id] {
 	case meaning.Workspace:
 		return true
@@ -173,6 +177,10 @@ func (l *growth) rise(kept []survivor, end int) int {
 		more[s.died]--
 	}
 	more = more[first : end+1]
+	late, lately := more[len(more)*2/3:], 0
+	for _, n := range late {
+		lately += n
+	}
 	slices.Sort(more)
 	usual, same := more[len(more)/2], 0
 	for _, n := range more {
@@ -180,7 +188,7 @@ func (l *growth) rise(kept []survivor, end int) int {
 			same++
 		}
 	}
-	if more[0] < 0 || same*2 <= len(more) {
+	if more[0] < 0 || same*2 <= len(more) || lately <= 0 { // a container that is full by now
 		return 0
 	}
 	return usual
@@ -207,10 +215,11 @@ func (l *growth) leaks() []Leak {
 	}
 	graph, lists := l.split(growing)
 	var leaks []Leak
+	graph, sources := l.oneGrowth(graph, l.bySource(lists))
 	if len(graph) > 0 {
 		leaks = l.claim(leaks, RetainedGraph, graph)
 	}
-	for _, list := range l.bySource(lists) {
+	for _, list := range sources {
 		leaks = l.claim(leaks, GrowingList, list)
 	}
 	var most int64 // bytes per step
@@ -473,6 +482,9 @@ func (l *growth) claim(leaks []Leak, kind string, groups []placed) []Leak {
 	l.describe(&leak, append(before, p.alive...))
 	leak.Confidence = confidence(leak.shownBy(), p.regular, leak.File != "")
 	leak.Site, leak.stack = l.keeper(kind, p)
+	if leak.OfBackward = kind == RetainedGraph && l.ofBackward(p.alive); leak.OfBackward {
+		leak.Category = meaning.Activations // what a second backward pass would use; weights have one gradient each
+	}
 	return append(leaks, leak)
 }
 

@@ -133,9 +133,9 @@ func (l *loop) firstStepState() []Leak {
 	byStep := make([]int64, l.n)
 	var total int64
 	var state []survivor
-	over := l.t.Born[l.t.Len()-1] // with the last request
+	over := l.lastRequest()
 	for id, step := range l.all() {
-		if died := l.t.FreeRequested[id]; l.c.Category[id] == meaning.OptimizerState && (died > over || over == timeline.Never) {
+		if l.c.Category[id] == meaning.OptimizerState && l.t.FreeRequested[id] > over {
 			byStep[step] += l.bytes(id)
 			total += l.bytes(id)
 			state = append(state, survivor{id, int32(step), int32(l.n)})

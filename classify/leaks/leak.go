@@ -34,12 +34,13 @@ type Site struct {
 // Leak is memory that a program keeps beyond its use, or what is often taken
 // for that.
 type Leak struct {
-	Kind      string // a word of the report schema
-	Defect    bool   // a mistake in the program; else a cost, or expected
-	Suspected bool   // too few steps, or too uneven, to be sure
-	Joined    bool   // one tensor, made anew and larger every time; Allocations are all of them
-	Untrained bool   // of forward passes that no backward pass follows, though the program trains: steps are those passes
-	Site             // the best guess at the line that keeps it; File is empty when no stack shows any
+	Kind       string // a word of the report schema
+	Defect     bool   // a mistake in the program; else a cost, or expected
+	Suspected  bool   // too few steps, or too uneven, to be sure
+	Joined     bool   // one tensor, made anew and larger every time; Allocations are all of them
+	Untrained  bool   // of forward passes that no backward pass follows, though the program trains: steps are those passes
+	OfBackward bool   // a graph that holds a backward pass's own tensors, too: create_graph=True
+	Site              // the best guess at the line that keeps it; File is empty when no stack shows any
 
 	// Made is the line that made most of what is kept, where the line above only
 	// led there: the user's, else a library's. It is empty for graphs.
@@ -86,7 +87,7 @@ func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
 // and categories; its time is linear in the allocations.
 func Find(c *meaning.Result, view *frames.View) []Leak {
 	leaks := stepLeaks(c, view)
-	for _, leak := range untrainedLeaks(c, view) {
+	for _, leak := range append(untrainedLeaks(c, view), overflowedLists(c, view)...) {
 		if !slices.ContainsFunc(leaks, leak.overlaps) {
 			leaks = append(leaks, leak)
 		}
@@ -153,8 +154,16 @@ func (l *loop) judge(leak *Leak) {
 	}
 	leak.ForwardOnly, leak.Expandable = !l.trains, l.t.Expandable()
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
-	leak.Defect = leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
+	leak.Defect = leak.Kind == GrowingList && !l.mayFill(leak) || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
+	leak.Suspected = leak.Suspected || leak.Kind == GrowingList && !leak.Defect
 	l.surround(leak)
+}
+
+// mayFill reports whether so little is kept in so few steps that it may be a container that will be
+// full soon: a pool of images, a window of results.
+func (l *loop) mayFill(leak *Leak) bool {
+	const few = 16 // steps
+	return leak.shownBy() < few && leak.TotalBytes*100 < smallPart*max(l.peakAllocated(), l.t.Peaks.Allocated.Bytes)
 }
 
 // oneEach reports whether each of what piles up may be the gradient of another

@@ -111,7 +111,7 @@ var leakStories = []struct {
 		s.loop(2, func(int) {
 			tr.train()
 			s.in(meaning.OtherPhase)
-			s.alloc(meaning.Temporary, 8*mib, "log.py:7 remember", "train.py:16 main")
+			s.alloc(meaning.Temporary, 32*mib, "log.py:7 remember", "train.py:16 main")
 		})
 	}, []string{"growing_list? log.py:7"}, nil, false},
 

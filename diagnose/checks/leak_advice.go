@@ -18,6 +18,8 @@ func LeakAdvice(l *classify.Leak, holders ...report.Holder) advice.Advice {
 		id += ".joined"
 	case l.Kind == classify.RetainedGraph && l.Untrained:
 		id += ".untrained"
+	case l.OfBackward:
+		id += ".create_graph"
 	case l.Kind == classify.StaleOutputs && l.ForwardOnly:
 		id += ".forward"
 	case (l.Kind == classify.VaryingShapes || l.Kind == classify.FragmentationCreep) && l.Expandable:

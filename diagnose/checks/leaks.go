@@ -21,7 +21,10 @@ func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) b
 		}
 		d := Draft{Finding: report.Finding{Severity: report.Info, Title: LeakTitle(l), Confidence: l.Confidence, Code: l.FixCode,
 			Evidence: leakEvidence(l, found.Older, len(p.Dev.OOMs) > 0), Leak: l}}
-		if l.Fix != "" {
+		if mayFill(l) {
+			d.Code = ""
+		}
+		if l.Fix != "" && !mayFill(l) {
 			d.Fix = &l.Fix
 		}
 		if l.File != nil {
@@ -36,6 +39,9 @@ func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) b
 	}
 	return out
 }
+
+// mayFill reports whether a list is so short and small that it may have a bound.
+func mayFill(l *report.Leak) bool { return l.Kind == classify.GrowingList && !l.Defect }
 
 // toldElsewhere reports whether another check reports what a leak keeps: graphs that
 // no backward pass uses, or models and optimizers that were made again.
@@ -130,6 +136,10 @@ func LeakTitle(l *report.Leak) string {
 		if l.Steps >= 5 {
 			suspected = " (suspected)"
 		}
+	}
+	if mayFill(l) {
+		return fmt.Sprintf("A little stays from step to step: %s in %s, as where a container fills up", units.Bytes(l.TotalBytes),
+			units.Plural(l.Steps, "step"))
 	}
 	if l.Kind == classify.VaryingShapes {
 		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", units.Bytes(l.TotalBytes),
