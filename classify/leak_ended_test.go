@@ -33,7 +33,7 @@ const untold = "growing_list__example_gradients none, with the model left"
 func TestDumpedAfterTheEnd(t *testing.T) {
 	for _, r := range labelledRuns(t) {
 		for _, name := range slices.Sorted(maps.Keys(r.Variants)) {
-			if v := r.Variants[name]; v.OK != nil && !*v.OK {
+			if v := r.Variants[name]; v.OK != nil && !*v.OK || name == "ring" { // which knows old blocks by the final state alone
 				continue
 			}
 			for _, model := range []bool{false, true} {

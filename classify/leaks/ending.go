@@ -31,6 +31,7 @@ func (l *loop) died(id timeline.AllocationID) uint32 {
 // ending looks at the frees after the last request. A function's variables go under the stack
 // that called it, and a module's under none; what the loop itself lets go is freed from within it.
 func (l *loop) ending() {
+	const few = 4 // steps
 	e := &ending{last: timeline.Never, with: map[snapshot.StackID]bool{}}
 	l.end = e
 	request := l.lastRequest()
@@ -40,7 +41,8 @@ func (l *loop) ending() {
 	if e.last = l.lastOf(request); e.last == timeline.Never {
 		return
 	}
-	if e.all = l.t.End.Allocated == 0 || !l.freesShown() && (l.lastingGo(e.last) || l.emptied()); e.all {
+	if e.all = l.t.End.Allocated == 0 || l.n >= few && !l.freesShown() &&
+		(l.lastingGo(e.last) || (l.trains || l.t.Older() == 0) && l.emptied()); e.all {
 		return
 	}
 	inside, _ := l.pythonStacks()
@@ -107,7 +109,7 @@ func (l *loop) lastingGo(last uint32) bool {
 // emptied reports whether hardly anything is left of what the loop made, though variables carried
 // some of it from each step to the next. What lasts for good reason aside.
 func (l *loop) emptied() bool {
-	const few, hardly = 4, 100 // steps; one part in so many
+	const hardly = 100 // one part in so many
 	carried := 0
 	var left, gone int64
 	for id, step := range l.all() {
@@ -123,5 +125,5 @@ func (l *loop) emptied() bool {
 			carried++
 		}
 	}
-	return l.n >= few && left*hardly <= gone && carried >= l.n-2
+	return left*hardly <= gone && carried >= l.n-2
 }

@@ -52,8 +52,8 @@ func TestLeakTitle(t *testing.T) {
 		leak    report.Leak
 		doubted bool
 	}{
-		{report.Leak{Kind: classify.GrowingList, Steps: 2, Suspected: true, Confidence: 1}, true},
-		{report.Leak{Kind: classify.GrowingList, Steps: 3, Confidence: 1}, false},
+		{report.Leak{Kind: classify.GrowingList, Steps: 2, Defect: true, Suspected: true, Confidence: 1}, true},
+		{report.Leak{Kind: classify.GrowingList, Steps: 3, Defect: true, Confidence: 1}, false},
 		{report.Leak{Kind: classify.FirstStepState, Steps: 1, Suspected: true, Confidence: 1}, false},
 		{report.Leak{Kind: classify.FirstStepState, Steps: 1, Suspected: true, Confidence: 0.5}, true},
 	} {
