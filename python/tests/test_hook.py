@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import gzip
+import json
 import os
 import pickle
 import re
+import signal
 import sys
 from typing import Any, Optional, Tuple
 
@@ -252,6 +254,64 @@ def test_variables_of_a_function_that_ended(lab: Lab) -> None:
     assert (held["event"], len(held["tensors"])) == (3, 3)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="timers of the kernel")
+def test_looks_where_nothing_steps(lab: Lab) -> None:
+    """They come by the time of the processor and the allocations made; the last two are told, by their number."""
+    r = lab.run("""
+        import sys, time, torch
+        recorder = None
+        def serve():
+            global recorder
+            kept = {}
+            for request in range(1 << 20):
+                for _ in range(20):
+                    torch.zeros(1 << 10)
+                kept[request] = torch.zeros(1 << 20)
+                recorder = recorder or sys.modules["vramscope_hook"]._started
+                if len(recorder.looked) == 2 or time.process_time() > 60:
+                    break
+        serve()
+        assert not recorder.ticks.timers or len(recorder.looked) == 2
+        """)
+    assert (r.code, r.why) == (0, [["exit"]]), r.stderr
+    (name,) = [d["file"] for d in r.processes[0]["dumps"]]
+    held = json.loads((lab.out / name.replace(".pickle.gz", ".holders.json")).read_text())["holders"]
+    events = [h["event"] for h in held if h["path"].startswith("serve().kept")]
+    assert len(events) == 2 and events[0] >= 3 * events[1] > 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="timers of the kernel")
+@pytest.mark.parametrize("what", ["os.execv(sys.executable, [sys.executable, '-c', burn])", "exec(burn)", "fork()"])
+def test_time_passes_unseen(lab: Lab, what: str) -> None:
+    """No tick reaches what a program becomes or forks, and none what it waits for."""
+    r = lab.run(f"""
+        import os, sys, torch
+        kept = torch.zeros(1 << 20)
+        burn = "import time\\nwhile time.process_time() < 1: pass\\nprint('done', flush=True)"
+        def fork():
+            child = os.fork()
+            if child == 0:
+                exec(burn)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+        {what}
+        """)
+    assert (r.code, r.stdout) == (0, "done\n"), r.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGURG"), reason="no such signal")
+def test_another_use_of_the_signal(lab: Lab) -> None:
+    """Where a program has taken it, there are no ticks."""
+    r = lab.run("""
+        import signal, sys, torch
+        signal.signal(signal.SIGURG, signal.SIG_IGN)
+        kept = torch.zeros(1 << 20)
+        assert signal.getsignal(signal.SIGURG) == signal.SIG_IGN
+        assert sys.modules["vramscope_hook"]._started.ticks.timers == []
+        """)
+    assert r.code == 0, r.stderr
+
+
 def test_holders_of_all_kinds(lab: Lab) -> None:
     r = lab.run("""
         import collections, torch
@@ -298,8 +358,6 @@ def test_holders_of_all_kinds(lab: Lab) -> None:
         "main.many": (40, 0),
         "main.model.cache": (1, 0),
     }
-    import json
-
     (file,) = lab.out.glob("*.labels.json")
     labels = {x["name"]: x["category"] for x in json.loads(file.read_text())["labels"]}
     assert labels == {"w": "weights", "b": "weights", "w.exp_avg": "optimizer_state"}

@@ -270,12 +270,13 @@ class Walk:
             parts.append(edge)
         return "".join(reversed(parts))[:MAX_PATH]
 
-    def held(self, known: Set[Tuple[int, int]]) -> List[Held]:
-        """What each variable holds of what isn't known by a name, with the graphs behind it."""
+    def held(self, known: Set[Tuple[int, int]], everywhere: bool = True) -> List[Held]:
+        """What each variable holds of what isn't known by a name, with the graphs behind it; everywhere, or only where
+        the program's own variables lead."""
         groups: Dict[Tuple[str, int], Held] = {}
         claimed = set(known)
         self._group(groups, claimed, self.tensors)
-        for more in (self._of_libraries, self._of_nobody):
+        for more in (self._of_libraries, self._of_nobody) if everywhere else ():
             left = self._left(claimed)
             if not left or not self.complete:
                 break

@@ -24,6 +24,7 @@ from .holders import Walk
 from .host import Host
 from .names import Names
 from .samples import Samples
+from .ticks import Ticks
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SLOW_DUMP = 60.0  # seconds; after such a dump C++ frames are no longer recorded
@@ -32,7 +33,9 @@ LOOKS = frozenset(a * 10**b for b in range(8) for a in (1, 3)) - {1}  # steps at
 GROWTH = (1.02, 16 << 20)  # times, and bytes, by which more must be allocated for a regular dump to have events
 REGULAR = 20  # regular dumps that stay
 LARGEST = 10  # holders that a process tells of
-LOOKING = 0.02  # share of the run's time that such looks may take, the first aside
+LOOKING = (1.0, 0.02)  # seconds that such looks may take, and what is added to them of the run's time, as a share
+FREED = 16  # allocations from which on something was computed, not loaded alone
+MORE = 3  # times as many allocations as at the last look, where nothing steps
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
                        "PYTORCH_NO_CUDA_MEMORY_CACHING")  # fmt: skip
 
@@ -92,6 +95,7 @@ class Recorder:
         self.torch, self.options = torch, o
         self.record: Any = torch.cuda.memory._record_memory_history
         self.exit_now = os._exit
+        self.ticks = Ticks(self.tick)
         self.stand_in: Any = None
         self.simulated: Any = None  # the GPU that isn't there
         self.host = Host(os.environ)
@@ -111,7 +115,9 @@ class Recorder:
         self.stats: Dict[str, Any] = {}
         self.busy = False
         self.deadly: Optional[int] = None  # a signal that came during a dump
-        self.looked: List[Dict[str, Any]] = []  # the holders of the last look or dump before the end
+        self.looked: List[List[Dict[str, Any]]] = []  # the holders of the last two looks or dumps before the end
+        self.made = 0  # allocations by then
+        self.looking, self.looks = False, 0.0  # now; seconds so far
         self.largest: List[Dict[str, Any]] = []  # of those, and what has names, by bytes
         self.capacity: Dict[str, int] = {}  # of the devices that were used
         self.shown = time.monotonic()  # to somebody who watches
@@ -247,6 +253,7 @@ class Recorder:
 
     def leave(self) -> None:
         """Dumps, and switches off what `enter` switched on."""
+        self.ticks.stop()
         self.exit()
         if self.torch.cuda.memory._record_memory_history is self.stand_in:
             self.torch.cuda.memory._record_memory_history = self.record
@@ -308,6 +315,9 @@ class Recorder:
                 if self.mode == "later":
                     self._switch_on(self._stacks())
 
+        if o.holders:
+            self.ticks.start()
+
     @guarded
     def _leave(self) -> None:
         """Prepares the end, however it comes; signals only where the program left them alone."""
@@ -331,6 +341,7 @@ class Recorder:
         """This is a child now, without CUDA: it is another process, and records nothing of its parent."""
         try:
             active = self.state == "cuda"
+            self.ticks.forked()
             self._reset()
             if active:
                 self.state = "forked"
@@ -401,12 +412,34 @@ class Recorder:
     @guarded
     def _look(self) -> None:
         """Notes what holds memory now: when the program has ended, its functions' variables are gone."""
-        elapsed = time.time() - self.began
-        if self.busy or self.mode == "unwanted" or (self.looked and self.overhead > LOOKING * elapsed):
+        allowed = LOOKING[0] + LOOKING[1] * (time.time() - self.began)
+        if self.busy or self.looking or self.mode == "unwanted" or self.looks > allowed:
             return
-        began = time.monotonic()
-        self._held(Walk(self.torch, HERE), keep=True)
-        self.overhead += time.monotonic() - began
+        self.looking, collects, began = True, gc.isenabled(), time.monotonic()
+        gc.disable()  # or it runs for our objects, and frees the program's sooner than it would have
+        try:
+            self._held(Walk(self.torch, HERE), keep=True, everywhere=False)  # the rest will be there at the end
+        finally:
+            if collects:
+                gc.enable()
+            took = time.monotonic() - began
+            self.looking, self.looks, self.overhead = False, self.looks + took, self.overhead + took
+
+    def tick(self) -> bool:
+        """Time has passed: what was computed since may be in variables that are gone at the end. Says whether anything was."""
+        if self.pid != os.getpid() or self.state != "cuda" or self.samples is not None or self.busy or self.looking:
+            return False
+        try:
+            stats = self.torch.cuda.memory_stats_as_nested_dict()
+            counts = stats["allocation"]["all"] if stats else {"freed": 0}  # CUDA is still coming up
+            if counts["freed"] < FREED:
+                return False
+            if counts["allocated"] >= MORE * self.made:
+                self._look()
+            return True
+        except Exception as e:
+            self.failed("tick", e)
+            return False
 
     @guarded
     def _dump_step(self) -> None:
@@ -483,6 +516,7 @@ class Recorder:
         if self.pid != os.getpid() or self.state != "cuda":
             return
         self.state = "finished"
+        self.ticks.stop()
         if self.mode == "later":
             before = self.options.since - 1
             self.note(f"no events were recorded: the first optimizer made {self.steps} steps, {before} were to come before")
@@ -618,13 +652,14 @@ class Recorder:
             if torch.__dict__.get("_inductor") is absent:
                 del torch.__dict__["_inductor"]
 
-    def _held(self, walk: Walk, keep: bool) -> Tuple[Dict[Tuple[int, int], Tuple[str, str]], List[Dict[str, Any]]]:
+    def _held(self, walk: Walk, keep: bool, everywhere: bool = True) -> Tuple[
+            Dict[Tuple[int, int], Tuple[str, str]], List[Dict[str, Any]]]:  # fmt: skip
         """Names and holders as they are now."""
         try:
             walk.run()
             names = Names(walk).found
             held = [{"path": h.path, "device": h.device, "event": None, "tensors": h.tensors, "graph": h.graph,
-                     **({"cycle": True} if h.cycle else {})} for h in walk.held(set(names))]  # fmt: skip
+                     **({"cycle": True} if h.cycle else {})} for h in walk.held(set(names), everywhere)]  # fmt: skip
             self.largest = self._largest(walk.t.sizes, names, held)
         finally:
             walk.let_go()
@@ -632,7 +667,8 @@ class Recorder:
             self.note("the look for holders was cut short")
         if keep:
             made = self._allocations()
-            self.looked = [{**h, "event": made} for h in held] if made is not None else []
+            if made is not None:
+                self.made, self.looked = made, self.looked[-1:] + [[{**h, "event": made} for h in held]]
         return names, held
 
     def _largest(self, sizes: Dict[Any, int], names: Dict[Any, Any], held: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
@@ -648,7 +684,7 @@ class Recorder:
 
     def _write_names(self, base: str, why: str, names: Dict[Any, Tuple[str, str]], held: List[Dict[str, Any]]) -> None:
         if why == "exit":
-            held = held + self.looked  # found again by the number of allocations made by then
+            held = held + [h for look in reversed(self.looked) for h in look]  # found again by the allocations made by then
         files.write_json(base + ".labels.json", {
             "schema": "vramscope.labels/1", "device": 0,
             "labels": [{"device": device, "address": address, "event": None, "category": category, "name": name}

@@ -89,7 +89,8 @@ class Torch:
             except Exception:  # freed by its backward pass
                 continue
             for saved in raw if isinstance(raw, (tuple, list)) else (raw,):
-                data = saved if self.is_tensor(type(saved)) else getattr(saved, "data", None)  # of PyTorch's own class; older versions lack it
+                # of a class of PyTorch's own, whose data older versions lack; a leaf is the tensor itself
+                data = saved if self.is_tensor(type(saved)) else getattr(saved, "data", None)
                 if self.is_tensor(type(data)):
                     found.append(data)
         if self.is_ctx(cls):  # ctx.name = tensor

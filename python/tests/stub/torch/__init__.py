@@ -5,6 +5,7 @@ does, and keeps a trace and segments in the form of real snapshots. What it is t
 STUB_TORCH_VERSION, STUB_TORCH_CAPACITY (bytes), STUB_TORCH_ALLOCATOR (native, or one without a history).
 """
 
+import ctypes  # noqa: F401
 import json  # noqa: F401
 import os
 import pickle  # noqa: F401

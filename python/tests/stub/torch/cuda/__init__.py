@@ -107,6 +107,10 @@ def memory_stats(device=0):
             "allocated_bytes.all.current": _device.used, "allocated_bytes.all.peak": _device.peak}
 
 
+def memory_stats_as_nested_dict(device=0):
+    return {"allocation": {"all": {"allocated": _device.made, "freed": _device.made - len(_device.live)}}}
+
+
 def _after_fork():
     global _bad_fork
     _bad_fork = _up
