@@ -84,7 +84,7 @@ func ask(t *testing.T, check, gpu string, environment ...string) *exec.Cmd {
 func TestDevice(t *testing.T) {
 	for check, with := range map[string]struct{ gpu, visible string }{
 		"capacity": {}, "pages": {}, "fragmentation": {}, "absurd": {}, "virtual memory": {}, "graphs": {}, "values": {},
-		"collectives": {}, "pinned": {}, "handles": {}, "unknown": {}, "properties": {}, "convolution": {}, "recurrent": {},
+		"collectives": {}, "pinned": {}, "handles": {}, "unknown": {}, "properties": {}, "convolution": {}, "recurrent": {}, "reuse": {},
 		"events":  {gpu: ";lag=3"},
 		"visible": {gpu: ";count=4", visible: "3,1,9,0"},
 		"nothing": {gpu: "-"},

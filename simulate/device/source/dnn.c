@@ -193,21 +193,24 @@ static int bias_place(const Recurrent *r, int gate) { /* among a layer's; -1: th
   return recurrent == (r->bias == ONE_BIAS_RECURRENT) ? gate % g : -1;
 }
 
+/* The matrix, the bias, or both: who wants one alone gives no place for the other. */
 EXPORT status cudnnGetRNNWeightParams(void *h, void *of, int layer, size_t bytes, char *weights, int gate, void *matrix, void **at,
                                       void *bias, void **bias_at) {
   (void)h; (void)bytes;
   Recurrent *r = recurrent_of(of);
   if (!r || !r->hidden || layer < 0 || layer >= r->layers * r->directions || gate < 0 || gate > 2 * gates(r)) return BAD_PARAM;
   int projects = gate == 2 * gates(r), place = bias_place(r, gate);
-  if (projects && r->projection <= 0) return *at = *bias_at = NULL, SUCCESS;
-  shape(shape_of(matrix), r->type, 0, 3, (int[]){1, projects ? r->projection : r->hidden, projects ? r->hidden : columns(r, layer, gate)}, NULL);
-  *at = weights + matrix_at(r, layer, gate) * element(r);
-  *bias_at = NULL;
-  if (place < 0) return SUCCESS;
-  u64 start_of_biases = 0;
-  for (int l = 0; l < r->layers * r->directions; l++) start_of_biases += matrices(r, l);
+  if (at) *at = NULL;
+  if (bias_at) *bias_at = NULL;
+  if (at && (!projects || r->projection > 0)) {
+    shape(shape_of(matrix), r->type, 0, 3, (int[]){1, projects ? r->projection : r->hidden, projects ? r->hidden : columns(r, layer, gate)}, NULL);
+    *at = weights + matrix_at(r, layer, gate) * element(r);
+  }
+  if (!bias_at || place < 0) return SUCCESS;
+  u64 first = 0; /* where biases begin */
+  for (int l = 0; l < r->layers * r->directions; l++) first += matrices(r, l);
   shape(shape_of(bias), r->type, 0, 3, (int[]){1, r->hidden, 1}, NULL);
-  *bias_at = weights + (start_of_biases + ((u64)layer * (u64)(biases(r) * gates(r)) + (u64)place) * (u64)r->hidden) * element(r);
+  *bias_at = weights + (first + ((u64)layer * (u64)(biases(r) * gates(r)) + (u64)place) * (u64)r->hidden) * element(r);
   return SUCCESS;
 }
 EXPORT status cudnnGetRNNTempSpaceSizes(void *h, void *r, int mode, void *x, size_t *workspace, size_t *kept) {

@@ -1,5 +1,6 @@
 /* What the host wrote to the device, remembered up to a bound: the order of DDP's buckets, shapes, indices.
- * A kernel writes nothing here, so bytes of a copy stay until a copy, a memset or a free of the same addresses. */
+ * A kernel writes nothing here, so bytes of a copy stay until a copy, a memset or a free of the same addresses; PyTorch's
+ * allocator tells when it hands out an address again. */
 #include "device.h"
 
 #define MOST_VALUES 16384u
@@ -117,4 +118,22 @@ void value_copy(u64 to, u64 from, u64 bytes) {
   if (b && value_get(from, b, bytes)) value_put(to, b, bytes);
   else value_forget(to, bytes);
   free(b);
+}
+
+/* PyTorch's allocator calls this function of libc10 for each block that it hands out (bytes > 0) or takes back: what was
+ * remembered of an earlier tensor there is not what the new one reads. Then it goes where it was going. */
+#define REPORT _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
+#define QUOTED(x) #x
+#define NAME(x) QUOTED(x)
+typedef void (*Report)(void *at, int64_t bytes, size_t allocated, size_t reserved, uint16_t device);
+
+static Report profiler;
+static void find_profiler(void) { profiler = (Report)genuine("libc10.so", NAME(REPORT)); }
+
+EXPORT void REPORT(void *at, int64_t bytes, size_t allocated, size_t reserved, uint16_t device) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  u64 size = bytes < 0 ? -(u64)bytes : (u64)bytes;
+  if ((u64)at >= RESERVE_BASE && (u64)at < DEVICE_END && size <= LARGEST_TOTAL) value_forget((u64)at, size);
+  pthread_once(&once, find_profiler);
+  if (profiler) profiler(at, bytes, allocated, reserved, device);
 }

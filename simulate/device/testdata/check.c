@@ -265,6 +265,22 @@ static void values(void) {
   IS(out[0], 0);
 }
 
+/* How PyTorch's allocator says that it hands out an address, or takes it back. */
+void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *, int64_t, size_t, size_t, uint16_t);
+static void reuse(void) {
+  char *p = take(4 * MIB);
+  int in[2] = {5, 6}, out[2];
+  cudaMemcpy(p + 512, in, 8, 1);
+  _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p + 1024, 512, 0, 0, 1);
+  cudaMemcpy(out, p + 512, 8, 2);
+  IS(out[1], 6);
+  _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p, -1024, 0, 0, 1);
+  cudaMemcpy(out, p + 512, 8, 2);
+  IS(out[1], 0);
+  _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p, INT64_MIN, 0, 0, 1);
+  _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(in, 8, 0, 0, 0); /* of the host */
+}
+
 static void collectives(void) {
   void *c;
   Id id;
@@ -471,7 +487,7 @@ int main(int argc, char **argv) {
       {"capacity", capacity}, {"pages", pages}, {"fragmentation", fragmentation}, {"absurd", absurd}, {"virtual memory", virtual_memory},
       {"events", events}, {"graphs", graphs}, {"values", values}, {"collectives", collectives}, {"pinned", pinned}, {"handles", handles},
       {"unknown", unknown}, {"properties", properties}, {"visible", visible}, {"nothing", nothing}, {"convolution", convolution},
-      {"recurrent", recurrent},
+      {"recurrent", recurrent}, {"reuse", reuse},
   };
   for (size_t i = 0; argc == 2 && i < sizeof checks / sizeof *checks; i++)
     if (!strcmp(checks[i].name, argv[1])) {
