@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +36,9 @@ func (f *simulateFlags) flags(cmd *cobra.Command) {
 	flags.IntVar(&f.rank, "rank", 0, "simulated: which rank of --world-size that is")
 }
 
+// launchers start ranks by themselves.
+var launchers = []string{"torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun"}
+
 // untilTheEnd is what --steps says of a program that is to run on.
 const untilTheEnd = "end"
 
@@ -57,6 +62,9 @@ func (f *simulateFlags) set(cmd *cobra.Command, o *vrun.Options) error {
 	s.Sizes, s.NoWeights, s.World, s.Rank = f.assume, f.noWeights, f.world, f.rank
 	if err := s.CheckNumbers(); err != nil {
 		return err
+	}
+	if s.World > 0 && slices.Contains(launchers, filepath.Base(o.Command[0])) {
+		return fmt.Errorf("--world-size %d: one rank alone is started without %s, as in `-- python train.py`", s.World, filepath.Base(o.Command[0]))
 	}
 	if s.Steps, err = lastStep(o, s.Steps); err != nil {
 		return err

@@ -74,16 +74,18 @@ def without_own_frames(snapshot: Dict[str, Any]) -> None:
                 continue
             seen[id(frames)] = frames
             kept: List[Any] = []
-            call = None  # where the call lies that goes on from an own frame
+            again = False  # what follows are the frames that handed the function to the own ones
             for f in frames:
-                if f["filename"].startswith(HERE):
-                    if call is not None:
-                        del kept[call]
-                    call = None
-                    continue
-                if f["filename"].endswith(".py"):
-                    call = len(kept) if f["name"] == "__call__" and f["filename"].endswith("_ops.py") else None
-                kept.append(f)
+                name = f["filename"]
+                if name.startswith(HERE):
+                    again = True
+                elif again and f["name"] == "handle_torch_function":
+                    again = None  # type: ignore[assignment]  # and the function itself, which was entered twice
+                elif again is None and name.endswith(".py"):
+                    again = False
+                else:
+                    again = again if again is None else again and not name.endswith(".py")
+                    kept.append(f)
             if len(kept) < len(frames):
                 frames[:] = kept
 

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
-from . import simulated_sizes, simulated_values
+from . import simulated_ranks, simulated_sizes, simulated_values
 
 VARIABLE = "VRAMSCOPE_SIMULATE"  # name=value,name=value
 ACCOUNT = "VRAMSCOPE_SIMULATED_ACCOUNT"
@@ -123,7 +123,8 @@ class Simulated:
         self.assumptions.values = self.values.work
         self.library = simulated_sizes.install(torch, self.assumptions)
         simulated_values.leave_out_initialisation(torch)
-        simulated_values.leave_out_backward(torch, self.values)
+        simulated_ranks.install(torch, settings.world, settings.rank)
+        simulated_values.leave_out_compiled(torch, self.values)
         self.values.__enter__()
 
     def stepped(self, steps: int) -> None:

@@ -156,15 +156,15 @@ class Assumed:
 
     def follow(self, func: Any, args: Any, out: Any, during: bool) -> None:
         """Adds what an operator made of such rows to what hangs on them."""
-        name = func._schema.name
+        name = getattr(func, "__name__", "")
         on = self.last if during else None
-        if on is None and name in ("aten::index", "aten::index_select", "aten::gather"):
+        if on is None and name in ("__getitem__", "index_select", "gather", "index"):
             for t in self.tensors(args[1:]):
                 on = on or self.hanging.get(t.untyped_storage().data_ptr())
         if on is None:
             return
         for t in self.tensors((out,)):
-            if name in ("aten::nonzero", "aten::nonzero_numpy"):
+            if name in ("nonzero", "where", "argwhere"):
                 if len(self.hanging) > 1000:
                     self.hanging.clear()
                 self.hanging[t.untyped_storage().data_ptr()] = on
@@ -182,8 +182,8 @@ class Assumed:
 
     # Numbers that are read.
 
-    def read(self, t: Any, value: Any) -> None:
-        """The program reads a number of which nothing is known."""
+    def read(self, condition: bool, value: Any) -> None:
+        """The program reads a number of which nothing is known, perhaps as a condition."""
         frame = self.frame()
         site = Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         n = self.reads[site] = self.reads.get(site, 0) + 1
@@ -192,7 +192,7 @@ class Assumed:
                      "optimizer: it waits for one that a simulated GPU never gives")  # fmt: skip
         if n > 1 and ("a condition", site) not in self.found:
             return
-        if t.dtype is self.torch.bool or CONDITION.search(linecache.getline(site.file, site.line)):
+        if condition or CONDITION.search(linecache.getline(site.file, site.line)):
             found = self.at("a condition", frame)
             found.calls += 1
             found.taken = str(value)

@@ -1,85 +1,101 @@
 """Values where a program needs them, on a device that computes nothing.
 
-Integers of up to 64 KiB keep their values: what the host wrote is remembered by the library, and an operator whose
-inputs are known is computed on the CPU too, its result written to the device. What is allocated stays as it is. On the
-host, random numbers and copies of large tensors are left out, so that a model's pages are never touched.
+Integers of up to 64 KiB keep their values: what the host wrote is remembered by the library, and a function whose inputs
+are known is computed on the CPU too, its result written to the device. What is allocated stays as it is: this stands at
+Python's border, and PyTorch's own code below it runs as without. On the host, random numbers and copies of large tensors
+are left out, so that a model's pages are never touched.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import mmap
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Set, Tuple
 
 LARGEST = 64 << 10  # bytes of a tensor whose values are kept: the library remembers no more
 LARGE = 1 << 20  # bytes of a tensor of the host whose numbers are left out
 
-FILLS = frozenset(("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "trunc_normal_", "bernoulli_"))
-FACTORIES = frozenset(("rand", "randn", "normal", "rand_like", "randn_like"))
-ZEROS = frozenset(("zeros", "zeros_like", "new_zeros"))
-COPIES = frozenset(("_to_copy", "clone", "copy_"))
+FILLS = frozenset(("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "bernoulli_", "trunc_normal_"))
+FACTORIES = frozenset(("rand", "randn", "zeros"))
+LIKE = frozenset(("rand_like", "randn_like", "zeros_like"))
+CONVERSIONS = frozenset(("to", "clone", "half", "float", "bfloat16", "double", "cuda", "cpu", "type", "contiguous"))
 UNFILLED = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_", "resize_"))
+READS = frozenset(("item", "__bool__", "__int__", "__float__", "__index__", "is_nonzero"))
+COMPARISONS = frozenset(("equal", "allclose"))
+PLAIN = frozenset(("__get__", "__set__", "__delete__", "size", "dim", "stride", "numel", "nelement", "element_size", "data_ptr",
+                   "is_contiguous", "__len__", "__repr__", "__format__", "__hash__", "backward", "register_hook", "untyped_storage",
+                   "requires_grad_", "detach_", "record_stream", "retain_grad", "__deepcopy__", "__reduce_ex__"))  # fmt: skip
 # Initialisations that compute more than a fill.
 INITIALISERS = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                 "kaiming_normal_", "orthogonal_", "sparse_", "constant_")  # fmt: skip
 
 
-unknown = object()  # stands for a tensor of the device whose values aren't known
-UNKNOWN = id(unknown)
-
-
 def make(torch: Any, assumed: Any) -> Any:
-    """The mode that stands before every operator of the thread that imported PyTorch, and of its autograd."""
-    from torch.utils._python_dispatch import TorchDispatchMode  # type: ignore[import-not-found]
+    """The mode that stands before every function of PyTorch that Python calls."""
+    from torch.overrides import TorchFunctionMode  # type: ignore[import-not-found]
 
-    plain = (torch.Tensor, torch.nn.Parameter)
-
-    class Values(TorchDispatchMode):  # type: ignore[misc]
-        supports_higher_order_operators = True
-
+    class Values(TorchFunctionMode):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.work = Work(torch, assumed)
 
-        @classmethod
-        def is_infra_mode(cls) -> bool:
-            return True  # torch.compile goes on as if it weren't there
-
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            for t in types:
-                if t not in plain:
-                    return NotImplemented  # its own parts come by
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return self.work.run(func, args, kwargs or {})
 
     return Values()
 
 
-def leave_out_backward(torch: Any, mode: Any) -> None:
-    """Backward passes run without the mode: where one is, autograd's formulas don't work in place, and allocate more."""
-    import torch.autograd.graph
-    from torch.utils._python_dispatch import _pop_mode_temporarily
+def leave_out_compiled(torch: Any, mode: Any) -> None:
+    """Functions that torch.compile made run without the mode, which it would compile as well."""
+    compile_ = torch.compile
 
     def without(function: Any) -> Any:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            n = torch._C._len_torch_dispatch_stack()
-            if n == 0 or torch._C._get_dispatch_stack_at(n - 1) is not mode:
-                return function(*args, **kwargs)
-            with _pop_mode_temporarily():
+            with paused(torch, mode):
                 return function(*args, **kwargs)
 
         return run
 
-    name = "_engine_run_backward"
-    if hasattr(torch.autograd, name) and hasattr(torch.autograd.graph, name):
-        setattr(torch.autograd, name, without(getattr(torch.autograd, name)))
-        setattr(torch.autograd.graph, name, getattr(torch.autograd, name))
-    else:
-        torch.autograd.backward, torch.autograd.grad = without(torch.autograd.backward), without(torch.autograd.grad)
+    @functools.wraps(compile_)
+    def compiled(model: Any = None, *args: Any, **kwargs: Any) -> Any:
+        made = compile_(model, *args, **kwargs)
+        if model is None:  # a decorator, which comes here again
+            return made
+        if isinstance(made, torch.nn.Module):
+            made.forward = without(made.forward)
+            return made
+        return without(made) if callable(made) else made
+
+    torch.compile = compiled
+
+
+@contextlib.contextmanager
+def paused(torch: Any, mode: Any) -> Iterator[None]:
+    """Without the mode, wherever it stands among others."""
+    c = torch._C
+    stack = [c._get_function_stack_at(i) for i in range(c._len_torch_function_stack())]
+    others = [m for m in stack if m is not mode]
+    if len(others) == len(stack):
+        yield
+        return
+    change(c, stack, others)
+    try:
+        yield
+    finally:
+        change(c, others, stack)
+
+
+def change(c: Any, before: Any, after: Any) -> None:
+    for _ in before:
+        c._pop_torch_function_stack()
+    for m in after:
+        c._push_on_torch_function_stack(m)
 
 
 class Work:
-    """What is done beside operators."""
+    """What is done beside functions."""
 
     def __init__(self, torch: Any, assumed: Any) -> None:
         self.torch, self.assumed = torch, assumed
@@ -88,95 +104,85 @@ class Work:
         self.known: Set[int] = set()  # addresses of storages on the device whose values are true
         self.ways: Dict[Any, Callable[..., Any]] = {}
         self.computed = 0
+        self.capturing = torch.cuda.is_current_stream_capturing
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
         way = self.ways.get(func)
         if way is None:
-            way = self.ways[func] = self.way_of(func)
+            way = self.ways[func] = self.way_of(getattr(func, "__name__", ""), func)
         return way(func, args, kwargs)
 
-    def way_of(self, func: Any) -> Callable[..., Any]:
-        """How an operator is met."""
-        name = getattr(getattr(func, "_schema", None), "name", "")
-        space, _, name = name.partition("::")
-        if space == "torchvision" and name == "nms":
+    def way_of(self, name: str, func: Any) -> Callable[..., Any]:
+        """How a function is met."""
+        if "nms" in name and "torchvision" in str(func):
             return self.suppress
-        if space != "aten":
-            return self.other
-        if name == "_local_scalar_dense":
-            return self.read
-        if name in FILLS or name in COPIES or name in FACTORIES or name in ZEROS:
-            return self.host
-        if name in UNFILLED:
-            return self.unfilled
-        if name == "lift_fresh":
-            return self.lifted
-        if func.is_view:
-            return plainly
-        return self.changed if func._schema.is_mutable else self.made
+        for names, way in ((PLAIN, plainly), (READS, self.read), (COMPARISONS, self.compare), (FILLS, self.fill),
+                           (CONVERSIONS, self.converted), (FACTORIES, self.factory), (LIKE, self.like),
+                           (UNFILLED, self.unfilled)):  # fmt: skip
+            if name in names:
+                return way
+        if name == "copy_":
+            return self.copied
+        in_place = name.endswith("_") and not name.startswith("__") or name == "__setitem__" or name.startswith("__i") and \
+            name not in ("__invert__", "__index__", "__int__")  # fmt: skip
+        return self.changed if in_place else self.made
 
     # Tensors of the host.
 
-    def host(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """Fills and copies: on the host those of large floating-point tensors are left out."""
-        name = func._schema.name[6:]
-        if name in FILLS:
-            t = args[0]
-            return t if self.is_large(t) else self.changed(func, args, kwargs)
-        if name == "copy_":
-            t, source = args[0], args[1]
-            if self.is_large(t) and type(source) is self.tensor and source.device.type in ("cpu", "cuda"):
-                return t
-            return self.copied(func, args, kwargs)
-        if name in ("clone", "_to_copy"):
-            return self.converted(func, args, kwargs)
-        empty = self.instead(name, args, kwargs)
-        return self.made(func, args, kwargs) if empty is None else empty
-
     def is_large(self, t: Any) -> bool:
-        return t.device.type == "cpu" and t.dtype.is_floating_point and t.numel() * t.element_size() >= LARGE
+        return isinstance(t, self.tensor) and t.device.type == "cpu" and t.dtype.is_floating_point and t.layout is self.torch.strided \
+            and type(t) in (self.tensor, self.torch.nn.Parameter) and t.numel() * t.element_size() >= LARGE  # fmt: skip
+
+    def fill(self, func: Any, args: Any, kwargs: Any) -> Any:
+        return args[0] if args and self.is_large(args[0]) else self.changed(func, args, kwargs)
 
     def converted(self, func: Any, args: Any, kwargs: Any) -> Any:
         t = args[0]
-        device = kwargs.get("device")
-        if (device is None or self.torch.device(device).type == "cpu") and self.is_large(t):
-            dtype = kwargs.get("dtype") or t.dtype
-            if dtype.is_floating_point:
-                return self.torch.empty_like(t, dtype=dtype, memory_format=kwargs.get("memory_format") or self.torch.preserve_format)
+        if self.is_large(t):
+            sample = func(self.torch.empty(0, dtype=t.dtype), *args[1:], **kwargs)
+            if isinstance(sample, self.tensor) and sample.device.type == "cpu" and sample.dtype.is_floating_point:
+                same = sample.dtype == t.dtype and func.__name__ != "clone" and not kwargs.get("copy")
+                if not same or not t.is_contiguous() and func.__name__ == "contiguous":
+                    out = self.torch.empty_like(t, dtype=sample.dtype)
+                    return out.requires_grad_(t.requires_grad) if t.is_leaf else out
         out = func(*args, **kwargs)
-        if type(out) is self.tensor and out.is_cuda and out.dtype in self.whole:
-            known = t.device.type == "cpu" or self.storage_of(t) in self.known
-            self.mark(out, known and self.size_of(out) <= LARGEST)
-            if known and t.is_cuda:  # a kernel writes nothing
-                return self.compute(func, args, kwargs, out)
-        return out
+        if self.is_whole(out) and not t.is_cuda:
+            self.mark(out, self.size_of(out) <= LARGEST)
+            return out
+        return self.kept(func, args, kwargs, out)
 
-    def instead(self, name: str, args: Any, kwargs: Any) -> Any:
+    def factory(self, func: Any, args: Any, kwargs: Any) -> Any:
+        dtype, device = kwargs.get("dtype") or self.torch.get_default_dtype(), kwargs.get("device")
+        shape = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+        empty = None
+        if (device is None or self.torch.device(device).type == "cpu") and not kwargs.get("out") and not kwargs.get("pin_memory"):
+            empty = self.instead(func, shape or kwargs.get("size", ()), dtype, kwargs)
+        return self.made(func, args, kwargs) if empty is None else empty
+
+    def like(self, func: Any, args: Any, kwargs: Any) -> Any:
+        t = args[0] if args else None
+        if self.is_large(t) and kwargs.get("device") is None:
+            empty = self.instead(func, tuple(t.shape), kwargs.get("dtype") or t.dtype, kwargs)
+            if empty is not None:
+                return empty
+        return self.made(func, args, kwargs)
+
+    def instead(self, func: Any, shape: Any, dtype: Any, kwargs: Any) -> Any:
         """A tensor of the host without its numbers, None where those are needed."""
-        torch = self.torch
-        try:
-            if name.endswith("_like"):
-                t = args[0]
-                device, dtype, shape = kwargs.get("device") or t.device, kwargs.get("dtype") or t.dtype, tuple(t.shape)
-            elif name in ("rand", "randn", "zeros"):
-                device, dtype = kwargs.get("device") or "cpu", kwargs.get("dtype") or torch.get_default_dtype()
-                shape = tuple(args[0])
-            else:
-                return None
-            if torch.device(device).type != "cpu" or not dtype.is_floating_point or kwargs.get("pin_memory"):
-                return None
-            if kwargs.get("layout") not in (None, torch.strided) or kwargs.get("names") is not None:
-                return None
-            size = dtype.itemsize
-            for n in shape:
-                size *= n
-            if size < LARGE:
-                return None
-            if name in ZEROS:  # pages of zeros that nobody has touched
-                return torch.frombuffer(mmap.mmap(-1, size), dtype=dtype).view(shape)
-            return torch.empty(shape, dtype=dtype, device="cpu")
-        except (TypeError, RuntimeError, IndexError, AttributeError):
+        if not dtype.is_floating_point or kwargs.get("layout") or kwargs.get("names") or kwargs.get("memory_format"):
             return None
+        size = dtype.itemsize
+        for n in shape:
+            if not isinstance(n, int) or n < 0:
+                return None
+            size *= n
+        if size < LARGE:
+            return None
+        if func.__name__.startswith("zeros"):  # pages of zeros that nobody has touched
+            out = self.torch.frombuffer(mmap.mmap(-1, size), dtype=dtype).view(shape)
+        else:
+            out = self.torch.empty(shape, dtype=dtype, device="cpu")
+        return out.requires_grad_(bool(kwargs.get("requires_grad")))
 
     # Tensors of the device.
 
@@ -194,7 +200,7 @@ class Work:
             self.known.discard(at)
 
     def is_whole(self, out: Any) -> bool:
-        return type(out) is self.tensor and out.dtype in self.whole and out.is_cuda
+        return type(out) is self.tensor and out.is_cuda and out.dtype in self.whole
 
     def unfilled(self, func: Any, args: Any, kwargs: Any) -> Any:
         out = func(*args, **kwargs)
@@ -202,70 +208,84 @@ class Work:
             self.mark(out, False)
         return out
 
-    def lifted(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """torch.tensor(..., device=...): the numbers are the host's."""
-        out = func(*args, **kwargs)
-        if self.is_whole(out):
-            self.mark(out, self.size_of(out) <= LARGEST)
-        return out
-
-    def other(self, func: Any, args: Any, kwargs: Any) -> Any:
-        out = func(*args, **kwargs)
-        for t in out if isinstance(out, (tuple, list)) else (out,):
-            if self.is_whole(t):
-                self.mark(t, False)
-        return out
-
     def made(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An operator that makes its result."""
+        """A function that makes its result."""
         assumed = self.assumed
         before = assumed.count
         out = func(*args, **kwargs)
         if assumed.hanging or assumed.count != before:
             assumed.follow(func, args, out, assumed.count != before)
+        return self.kept(func, args, kwargs, out)
+
+    def kept(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+        """Keeps the values of a result, where it has any that are known."""
         if type(out) is self.tensor:
-            if out.dtype in self.whole and out.is_cuda:
-                return self.compute(func, args, kwargs, out)
+            if out.is_cuda and out.dtype in self.whole and not self.is_view(out, args):
+                self.compute(func, args, kwargs, out)
         elif isinstance(out, (tuple, list)):
             for t in out:
-                if self.is_whole(t):
+                if self.is_whole(t) and not self.is_view(t, args):
                     self.mark(t, False)
         return out
 
-    def compute(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    def is_view(self, out: Any, args: Any) -> bool:
+        """Whether a result lies in the storage of an argument, whose values it has."""
+        at = self.storage_of(out)
+        for x in args:
+            if isinstance(x, (tuple, list)):
+                if self.is_view(out, x):
+                    return True
+            elif type(x) is self.tensor and x.is_cuda and self.storage_of(x) == at:
+                return True
+        return False
+
+    def compute(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
         """Computes a result on the CPU as well, where all of it is known."""
         self.mark(out, False)
-        if self.size_of(out) > LARGEST or not out.is_contiguous():
-            return out
+        if self.size_of(out) > LARGEST or not out.is_contiguous() or self.capturing():
+            return
         try:
             a, k = self.on_host(args, kwargs)
             if a is None:
-                return out
+                return
             value = func(*a, **k)
-            if type(value) is self.tensor and value.shape == out.shape and value.dtype == out.dtype:
+            if type(value) is self.tensor and value.shape == out.shape and value.dtype == out.dtype and not value.is_cuda:
                 out.copy_(value)
                 self.computed += 1
                 self.mark(out, True)
-        except Exception:  # an operator that the CPU doesn't have
+        except Exception:  # a function that the CPU doesn't have
             pass
-        return out
 
     def changed(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """An operator that changes a tensor in place."""
+        """A function that changes a tensor in place."""
         out = func(*args, **kwargs)
         t = args[0] if args else None
-        if not self.is_whole(t):
-            t = kwargs.get("out")
-            if self.is_whole(t):
-                self.mark(t, False)
-            return out
+        if self.is_whole(t):
+            name = func.__name__
+            covers = name in ("fill_", "zero_", "random_") and t.numel() * t.element_size() == self.size_of(t)
+            self.again(func, args, kwargs, t, covers)
+        elif self.is_whole(kwargs.get("out")):
+            self.mark(kwargs["out"], False)
+        return out
+
+    def copied(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """copy_."""
+        t, source = args[0], args[1] if len(args) > 1 else None
+        if self.is_large(t) and isinstance(source, self.tensor) and source.device.type in ("cpu", "cuda"):
+            return t
+        out = func(*args, **kwargs)
+        if self.is_whole(t) and isinstance(source, self.tensor):
+            self.again(func, args, kwargs, t, t.numel() * t.element_size() == self.size_of(t))
+        return out
+
+    def again(self, func: Any, args: Any, kwargs: Any, t: Any, covers: bool) -> None:
+        """Makes the same change on the CPU, where all of it is known; it may cover the tensor wholly."""
         at = self.storage_of(t)
-        name = func._schema.name[6:]
-        covers = name in ("fill_", "zero_", "random_") and t.numel() * t.element_size() == self.size_of(t)
         if at not in self.known and not covers:
-            return out
-        if self.size_of(t) > LARGEST:
-            return out
+            return
+        self.known.discard(at)
+        if self.size_of(t) > LARGEST or self.capturing():
+            return
         self.known.add(at)  # so that what was there is taken
         try:
             copies: Dict[int, Any] = {}
@@ -274,39 +294,10 @@ class Work:
                 func(*a, **k)
                 self.flat(t).copy_(copies[at])
                 self.computed += 1
-                return out
+                return
         except Exception:
             pass
         self.known.discard(at)
-        return out
-
-    def copied(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """copy_ to a tensor that isn't a large one of the host."""
-        t, source = args[0], args[1]
-        out = func(*args, **kwargs)
-        if not self.is_whole(t) or type(source) is not self.tensor:
-            return out
-        covers = t.numel() * t.element_size() == self.size_of(t)
-        if source.device.type == "cpu" and covers and t.is_contiguous() and source.dtype == t.dtype and source.is_contiguous():
-            self.mark(t, self.size_of(t) <= LARGEST)
-            return out
-        known = source.device.type == "cpu" or self.storage_of(source) in self.known
-        at = self.storage_of(t)
-        if not known or self.size_of(t) > LARGEST or not covers and at not in self.known:
-            self.known.discard(at)
-            return out
-        try:
-            self.known.add(at)
-            copies: Dict[int, Any] = {}
-            a, k = self.on_host(args, kwargs, copies)
-            if a is not None:
-                func(*a, **k)
-                self.flat(t).copy_(copies[at])
-                return out
-        except Exception:
-            pass
-        self.known.discard(at)
-        return out
 
     def flat(self, t: Any) -> Any:
         """All of a tensor's storage in a row; making it allocates nothing."""
@@ -315,15 +306,19 @@ class Work:
 
     def value(self, t: Any) -> Optional[Any]:
         """A tensor of the device on the host, None where its values aren't known."""
-        if t.dtype not in self.whole or self.storage_of(t) not in self.known or self.size_of(t) > LARGEST:
-            return None if t.numel() else self.torch.empty(t.shape, dtype=t.dtype)
+        if t.numel() == 0:
+            return self.torch.empty(t.shape, dtype=t.dtype)
+        if t.dtype not in self.whole or self.storage_of(t) not in self.known or self.size_of(t) > LARGEST or self.capturing():
+            return None
         return self.flat(t).cpu().as_strided(t.size(), t.stride(), t.storage_offset())
 
     def on_host(self, args: Any, kwargs: Any, copies: Optional[Dict[int, Any]] = None) -> Tuple[Any, Any]:
         """Arguments with tensors of the host; None where one isn't known."""
         copies = {} if copies is None else copies
         a = [self.hosted(x, copies) for x in args]
-        k = {name: self.hosted(x, copies) for name, x in kwargs.items() if name not in ("generator", "pin_memory")}
+        k = {name: self.hosted(x, copies) for name, x in kwargs.items() if name not in ("generator", "pin_memory", "device")}
+        if kwargs.get("device") is not None:
+            k["device"] = "cpu"
         return (None, None) if UNKNOWN in map(id, a) or UNKNOWN in map(id, k.values()) else (a, k)
 
     def hosted(self, x: Any, copies: Dict[int, Any]) -> Any:
@@ -347,23 +342,30 @@ class Work:
     # Numbers that the program reads.
 
     def read(self, func: Any, args: Any, kwargs: Any) -> Any:
-        t = args[0]
-        if not t.is_cuda:
-            return func(*args, **kwargs)
-        if t.dtype in self.whole and self.storage_of(t) in self.known:
-            return func(*args, **kwargs)
         value = func(*args, **kwargs)
-        self.assumed.read(t, value)
+        t = args[0]
+        if t.is_cuda and not (t.dtype in self.whole and self.storage_of(t) in self.known):
+            self.assumed.read(t.dtype is self.torch.bool or func.__name__ in ("__bool__", "is_nonzero"), value)
+        return value
+
+    def compare(self, func: Any, args: Any, kwargs: Any) -> Any:
+        value = func(*args, **kwargs)
+        if any(isinstance(t, self.tensor) and t.is_cuda and self.storage_of(t) not in self.known for t in args[:2]):
+            self.assumed.read(True, value)
         return value
 
     def suppress(self, func: Any, args: Any, kwargs: Any) -> Any:
         """torchvision::nms: as many boxes as are assumed."""
+        out = func(*args, **kwargs)  # with its temporaries
         boxes = args[0]
         if not boxes.is_cuda:
-            return func(*args, **kwargs)
-        func(*args, **kwargs)  # with its temporaries
+            return out
         n = self.assumed.rows("nms", boxes, int(boxes.shape[0]), 8)
         return self.torch.empty((n,), dtype=self.torch.int64, device=boxes.device)
+
+
+unknown = object()  # stands for a tensor of the device whose values aren't known
+UNKNOWN = id(unknown)
 
 
 def plainly(func: Any, args: Any, kwargs: Any) -> Any:

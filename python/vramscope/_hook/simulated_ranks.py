@@ -1,0 +1,211 @@
+"""Ranks on simulated GPUs: collectives move nothing, so what programs decide by them comes another way.
+
+Python objects go through the store, where ranks of this machine run together. A rank that is alone, of a world that
+isn't there, gets a store that answers every key, and all others are taken to say what it says itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any, Dict, Iterator, List, Optional
+
+UNIQUE = b"\1" * 128  # as NCCL's ids are
+
+
+def install(torch: Any, world: int, rank: int) -> None:
+    """Prepares torch.distributed, which PyTorch has imported where it has it."""
+    core = sys.modules.get("torch.distributed.distributed_c10d")
+    if core is None or not torch.distributed.is_available():
+        return
+    if world:
+        store = lone(torch.distributed, world)
+
+        def rendezvous(*_: Any, **__: Any) -> Iterator[Any]:
+            yield store, rank, world
+
+        core.rendezvous = rendezvous
+        together: Any = Alone(core, rank, world)
+        without_gloo(core)
+    else:
+        together = Together(core)
+    for name in ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"):
+        if hasattr(core, name):
+            setattr(core, name, getattr(together, name))
+            setattr(torch.distributed, name, getattr(together, name))
+    unverified(torch)
+
+
+def unverified(torch: Any) -> None:
+    """DDP compares the shapes of all ranks' parameters by kernels, which compute nothing."""
+    for name in ("torch.distributed.utils", "torch.nn.parallel.distributed"):
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "_verify_param_shape_across_processes"):
+            module._verify_param_shape_across_processes = lambda *_, **__: None  # type: ignore[attr-defined]
+
+
+def without_gloo(core: Any) -> None:
+    """Gloo connects to all ranks, which aren't there: collectives of host tensors do nothing."""
+    before = core.init_process_group
+    new = core.new_group
+
+    def backend_of(backend: Any) -> Any:
+        words = str(backend or "cpu:gloo,cuda:nccl").lower()
+        if "gloo" not in words:
+            return backend
+        try:
+            import torch.testing._internal.distributed.fake_pg  # noqa: F401
+        except Exception:
+            return "nccl"
+        return "fake" if words == "gloo" else words.replace("gloo", "fake")
+
+    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return before(backend_of(backend), *args, **kwargs)
+
+    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return new(ranks, timeout, backend_of(backend) if backend is not None else None, *args, **kwargs)
+
+    core.init_process_group, core.new_group = init_process_group, new_group
+    distributed = sys.modules["torch.distributed"]
+    distributed.init_process_group, distributed.new_group = init_process_group, new_group  # type: ignore[attr-defined]
+    mesh = sys.modules.get("torch.distributed.device_mesh")
+    for name, function in (("init_process_group", init_process_group), ("new_group", new_group)):
+        if mesh is not None and hasattr(mesh, name):
+            setattr(mesh, name, function)
+
+
+def lone(distributed: Any, world: int) -> Any:
+    """A store in which every key stands."""
+
+    class Store(distributed.Store):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.values: Dict[str, Any] = {}
+
+        def set(self, key: str, value: Any) -> None:
+            self.values[key] = value.encode() if isinstance(value, str) else bytes(value)
+
+        def get(self, key: str) -> Any:
+            value = self.values.get(key, UNIQUE)
+            return str(value).encode() if isinstance(value, int) else value
+
+        def add(self, key: str, n: int) -> int:
+            before = self.values.get(key, 0)
+            self.values[key] = (int(before) if isinstance(before, int) or before.isdigit() else 0) + n
+            # who waits for all ranks counts them
+            return world if "worker" in key or "barrier" in key else int(self.values[key])
+
+        def wait(self, *_: Any) -> None:
+            pass
+
+        def check(self, keys: Any) -> bool:
+            return True
+
+        def delete_key(self, key: str) -> bool:
+            return self.values.pop(key, None) is not None
+
+        def num_keys(self) -> int:
+            return len(self.values)
+
+        def set_timeout(self, timeout: Any) -> None:
+            pass
+
+        def compare_set(self, key: str, expected: Any, value: Any) -> Any:
+            found = self.values.setdefault(key, value)
+            return found.encode() if isinstance(found, str) else found
+
+    return Store()
+
+
+class Alone:
+    """Object collectives of a rank that is alone."""
+
+    def __init__(self, core: Any, rank: int, world: int) -> None:
+        self.core, self.rank, self.world = core, rank, world
+
+    def size(self, group: Any) -> int:
+        n = self.core.get_world_size(group)
+        return int(n) if n > 0 else 0
+
+    def all_gather_object(self, object_list: List[Any], obj: Any, group: Any = None, **_: Any) -> None:
+        object_list[: self.size(group)] = [obj] * self.size(group)
+
+    def broadcast_object_list(self, object_list: List[Any], *_: Any, **__: Any) -> None:
+        pass
+
+    def gather_object(self, obj: Any, object_gather_list: Optional[List[Any]] = None, dst: Any = None, group: Any = None, **_: Any) -> None:
+        if object_gather_list is not None:
+            object_gather_list[: self.size(group)] = [obj] * self.size(group)
+
+    def scatter_object_list(self, scatter_object_output_list: List[Any], scatter_object_input_list: Any = None, *_: Any, **__: Any) -> None:
+        if scatter_object_input_list:
+            at = self.rank % len(scatter_object_input_list)
+            scatter_object_output_list[0] = scatter_object_input_list[at]
+
+
+class Together:
+    """Object collectives of ranks that run on this machine, by their store."""
+
+    def __init__(self, core: Any) -> None:
+        self.core = core
+        self.turns: Dict[str, int] = {}
+
+    def begin(self, what: str, group: Any) -> Any:
+        """The key of this call, which all ranks of the group make in the same order; its ranks; the rank here."""
+        core = self.core
+        ranks = core.get_process_group_ranks(group) if group is not None else list(range(core.get_world_size()))
+        name = f"vramscope/{what}/{'-'.join(map(str, ranks))}"
+        turn = self.turns[name] = self.turns.get(name, 0) + 1
+        return f"{name}/{turn}", ranks, core.get_rank()
+
+    def put(self, key: str, value: Any) -> None:
+        self.core._get_default_store().set(key, pickle.dumps(value))
+
+    def get(self, key: str) -> Any:
+        return pickle.loads(self.core._get_default_store().get(key))
+
+    def absent(self, group: Any) -> bool:
+        return bool(self.core._rank_not_in_group(group))
+
+    def all_gather_object(self, object_list: List[Any], obj: Any, group: Any = None, **_: Any) -> None:
+        if self.absent(group):
+            return
+        key, ranks, here = self.begin("all_gather", group)
+        self.put(f"{key}/{here}", obj)
+        for i, rank in enumerate(ranks):
+            object_list[i] = self.get(f"{key}/{rank}")
+
+    def broadcast_object_list(
+        self, object_list: List[Any], src: Any = None, group: Any = None, device: Any = None, group_src: Any = None, **_: Any
+    ) -> None:
+        if self.absent(group):
+            return
+        key, ranks, here = self.begin("broadcast", group)
+        source = ranks[group_src] if group_src is not None else src or 0
+        if here == source:
+            self.put(key, object_list)
+        else:
+            object_list[:] = self.get(key)
+
+    def gather_object(
+        self, obj: Any, object_gather_list: Optional[List[Any]] = None, dst: Any = None, group: Any = None, group_dst: Any = None, **_: Any
+    ) -> None:
+        if self.absent(group):
+            return
+        key, ranks, here = self.begin("gather", group)
+        self.put(f"{key}/{here}", obj)
+        if here == (ranks[group_dst] if group_dst is not None else dst or 0) and object_gather_list is not None:
+            for i, rank in enumerate(ranks):
+                object_gather_list[i] = self.get(f"{key}/{rank}")
+
+    def scatter_object_list(
+        self, scatter_object_output_list: List[Any], scatter_object_input_list: Any = None, src: Any = None, group: Any = None,
+        group_src: Any = None, **_: Any,
+    ) -> None:  # fmt: skip
+        if self.absent(group):
+            return
+        key, ranks, here = self.begin("scatter", group)
+        if here == (ranks[group_src] if group_src is not None else src or 0):
+            for rank, one in zip(ranks, scatter_object_input_list):
+                self.put(f"{key}/{rank}", one)
+        scatter_object_output_list[0] = self.get(f"{key}/{here}")
