@@ -113,6 +113,7 @@ func (p *Parser) Line(number int, line []byte) {
 	if !p.offer(messages, number, line, has|p.goingOn(number, line)) {
 		p.figures(number, line, has)
 	}
+	p.steps.lines++
 	p.before, p.beforeNumber = append(p.before[:0], line[:min(len(line), maxBefore)]...), number
 }
 

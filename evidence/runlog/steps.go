@@ -25,19 +25,10 @@ type stepState struct {
 	seed      maphash.Seed
 	stamp     int  // where in the last line its time stood
 	unstamped bool // this line is known to have none
-	table     tableGuess
+	guess     Guess
+	lines     int // of the log, so far
 	templates templates
 	columns   bool // the head of a table with GPU_mem has come
-}
-
-// tableGuess holds the first line of what may be a table of steps without
-// words: "0 8.578 504759296".
-type tableGuess struct {
-	line    int
-	number  int64
-	shape   int
-	bytes   int64 // in a column that can only be memory, unknown without one
-	counted bool
 }
 
 // line reads a step line or a progress bar.
@@ -59,13 +50,13 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 
 func (s *stepState) begin() {
 	if !s.ready {
-		*s = stepState{ready: true, binary: s.binary, epoch: -1, allocated: unknown, reserved: unknown, seed: maphash.MakeSeed()}
+		*s = stepState{ready: true, binary: s.binary, lines: s.lines, epoch: -1, allocated: unknown, reserved: unknown, seed: maphash.MakeSeed()}
 		s.main.init()
 	}
 }
 
-// counted tells lines that begin with a number of their own: "12: …",
-// "[12] …", "12 2.31 …", and dictionaries.
+// counted tells lines that begin with a number of their own, or with a word and a number:
+// "12: …", "[12] …", "12 2.31 …", "episode 12 …", and dictionaries.
 func counted(line []byte) bool {
 	c := line[0]
 	i := 0
@@ -74,6 +65,15 @@ func counted(line []byte) bool {
 		return true
 	case c == '[':
 		i = 1
+	case c|0x20 >= 'a' && c|0x20 <= 'z':
+		for i < len(line) && i < 24 && (line[i]|0x20 >= 'a' && line[i]|0x20 <= 'z' || line[i] == '_') {
+			i++
+		}
+		start := i
+		for i < len(line) && bytes.IndexByte([]byte(" :=#"), line[i]) >= 0 {
+			i++
+		}
+		return i > start && i < len(line) && units.IsDigit(line[i])
 	case !units.IsDigit(c):
 		return false
 	}
@@ -92,6 +92,7 @@ func counted(line []byte) bool {
 
 // The most telling kind of line is tried first.
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
+	s.guess.see(number, line, f, s.pairs)
 	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))
 	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && !gpustatLine(line) && (f.hasLoss || f.hasMemory()) {
 		f.step, isStep = f.lead, true
@@ -124,8 +125,6 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	case f.allSteps > 0:
 		s.progress.total = f.allSteps
 		return false
-	case s.tableLine(p, number, line, f):
-		return true
 	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
 		s.epoch = f.epoch
 		return false
@@ -227,67 +226,6 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 	p.survival.step(p, step.Number, line, false)
 }
 
-// tableLine counts the rows of a table without words once two rows in
-// sequence show that the first column is a counter.
-func (s *stepState) tableLine(p *Parser, number int, line []byte, f *facts) bool {
-	bracket := line[0] == '['
-	if f.lead < 0 || len(s.pairs) < 2 || len(s.pairs) > 12 || !bracket && !onlyNumbers(line) || s.pairs[1].whole {
-		return false
-	}
-	t := &s.table
-	follows := number == t.line+1 && f.lead == t.number+1 && len(s.pairs) == t.shape
-	bytes := s.bytesColumn()
-	if !follows {
-		*t = tableGuess{line: number, number: f.lead, shape: len(s.pairs), bytes: bytes}
-		return false
-	}
-	if !t.counted {
-		first := noFacts()
-		first.step = t.number
-		if bytes != unknown {
-			first.allocated = t.bytes
-		}
-		s.count(p, t.line, nil, &first)
-		s.keepMemory(&first)
-	}
-	f.step = f.lead
-	if t.bytes != unknown {
-		f.allocated = bytes
-	}
-	s.keepMemory(f)
-	s.count(p, number, nil, f)
-	*t = tableGuess{line: number, number: f.lead, shape: t.shape, bytes: bytes, counted: true}
-	return true
-}
-
-// bytesColumn is the one number of a row without words that can only be bytes
-// of GPU memory: a large multiple of 512, as the allocator rounds to.
-func (s *stepState) bytesColumn() int64 {
-	found := unknown
-	for i := 1; i < len(s.pairs); i++ {
-		p := &s.pairs[i]
-		if p.whole && p.unit == noUnit && p.value >= 1<<24 && p.value < 1<<42 && int64(p.value)%512 == 0 {
-			if found != unknown {
-				return unknown
-			}
-			found = int64(p.value)
-		}
-	}
-	return found
-}
-
-func onlyNumbers(line []byte) bool {
-	if len(line) > 200 {
-		return false
-	}
-	for _, c := range line {
-		if !units.IsDigit(c) && c != ' ' && c != '\t' && c != '.' && c != '-' && c != '+' && c != 'e' && c != '\r' {
-			return false
-		}
-	}
-	return true
-}
-
 // isDict tells the Trainer's {'loss': …} and JSON lines, after a logger's words
 // if need be, which may have braces of their own: "{docker.py:1} INFO - ".
 func isDict(line []byte) bool {
@@ -335,6 +273,10 @@ func (s *stepState) finish() *evidence.Steps {
 		return &evidence.Steps{}
 	}
 	steps := s.main.steps()
+	if s.guessed() {
+		steps = s.guess.steps.steps()
+		s.keepMemory(&s.guess.most)
+	}
 	if b := s.bar(); b != nil {
 		curve := steps.Curve
 		steps = b.steps.steps()
@@ -377,6 +319,11 @@ func (s *stepState) bar() *bar {
 	return s.progress.training()
 }
 
+// guessed reports whether nothing counts the steps but what may be rows of a series.
+func (s *stepState) guessed() bool {
+	return s.main.count == 0 && s.guess.fits(s.lines) && s.bar() == nil
+}
+
 // latest is the number of the last step reported so far, -1 without one.
 func (s *stepState) latest() int64 {
 	if !s.ready {
@@ -384,6 +331,9 @@ func (s *stepState) latest() int64 {
 	}
 	if b := s.bar(); b != nil && b.number > 0 {
 		return b.number
+	}
+	if s.guessed() {
+		return s.guess.steps.previous.Number
 	}
 	return s.main.previous.Number
 }
