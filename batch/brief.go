@@ -46,7 +46,7 @@ func briefFailure(doc *report.Document) string {
 	for i := range doc.Devices {
 		if n := len(doc.Devices[i].OOMs); n > 0 {
 			o := &doc.Devices[i].OOMs[n-1]
-			return text(o.Verdict, o.Phase, &o.RequestedBytes)
+			return text(o.Why(), o.Phase, &o.RequestedBytes)
 		}
 	}
 	if told := doc.OnlyLogged(); len(told) > 0 {

@@ -36,7 +36,7 @@ func changesOf(d *report.Device, scarce bool) []report.Change {
 	healthy := !scarce
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		if f.Fix == nil {
+		if f.Fix == nil || slight(d, f) && len(d.OOMs) == 0 {
 			continue
 		}
 		healthy = healthy && !isDefect(f)
@@ -53,7 +53,7 @@ func changesOf(d *report.Device, scarce bool) []report.Change {
 	if findingOf(d, "oom_") >= 0 && len(out) > 0 {
 		first = out[0].Text // what was weighed where the failure is
 	}
-	out = enough(out)
+	out = enough(d, out)
 	slices.SortStableFunc(out, func(a, b report.Change) int {
 		return cmp.Or(cmp.Compare(standing(d, &a, a.Text == first), standing(d, &b, b.Text == first)), cmp.Compare(b.Saves(),
 			a.Saves()))
@@ -66,12 +66,12 @@ func changesOf(d *report.Device, scarce bool) []report.Change {
 
 // enough are the changes with which a run goes through, if there are any, and those of which
 // nobody knows.
-func enough(all []report.Change) []report.Change {
+func enough(d *report.Device, all []report.Change) []report.Change {
 	fits := func(c report.Change, does bool) bool { return c.Fits != nil && *c.Fits == does }
 	if !slices.ContainsFunc(all, func(c report.Change) bool { return fits(c, true) }) {
 		return all
 	}
-	return slices.DeleteFunc(all, func(c report.Change) bool { return fits(c, false) })
+	return slices.DeleteFunc(all, func(c report.Change) bool { return fits(c, false) && !caused(d, &c) })
 }
 
 // worthwhile reports whether a finding's change is worth a word.
@@ -131,6 +131,11 @@ func ofLeak(d *report.Device, c *report.Change) {
 	}
 }
 
+// caused reports whether a change mends what a request failed for.
+func caused(d *report.Device, c *report.Change) bool {
+	return len(d.OOMs) > 0 && len(d.Causes) > 0 && d.Causes[0].FixID != nil && *d.Causes[0].FixID == *c.FixID
+}
+
 // standing ranks changes that aren't told apart by what they save.
 func standing(d *report.Device, c *report.Change, first bool) int {
 	f := &d.Findings[c.Finding]
@@ -153,10 +158,10 @@ func standing(d *report.Device, c *report.Change, first bool) int {
 func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
 	const rest = 4
 	switch {
+	case caused(d, c): // what else helps only puts the failure off
+		return 0
 	case c.Fits == nil || !*c.Fits:
 		return rest + standingOfRest(f, c, first)
-	case grows(f) && 2*f.Leak.TotalBytes > d.Peaks.Allocated.Bytes: // what else helps only puts the failure off
-		return 0
 	case *c.FixID == "sharding":
 		return 3
 	case first:
@@ -184,6 +189,11 @@ func standingOfRest(f *report.Finding, c *report.Change, first bool) int {
 func isDefect(f *report.Finding) bool {
 	leaks := f.Leak != nil && f.Leak.Defect && !f.Leak.Suspected
 	return f.Fix != nil && (leaks || f.ID == "missing_no_grad" || f.Kind == report.MadeAgain)
+}
+
+// slight reports whether a leak is too small for a headline, or a first change.
+func slight(d *report.Device, f *report.Finding) bool {
+	return f.Leak != nil && f.Leak.Defect && f.Leak.TotalBytes*50 < d.Peaks.Allocated.Bytes
 }
 
 // grows reports whether a finding is of memory that comes on top in every step.

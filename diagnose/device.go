@@ -23,7 +23,7 @@ func (e *examination) device() report.Device {
 	dev := report.Device{Device: d.Ordinal, Events: d.Events.Len(), Allocations: t.Len(), Older: t.Older(),
 		History: t.History.String(), HistoryReason: t.Reason,
 		Steps: stepsOf(e.Classes), OOMs: []report.OOM{}, Leaks: []report.Leak{}, Findings: []report.Finding{}, Damage: []string{},
-		SitesAtEvent: []report.Site{}}
+		SitesAtEvent: []report.Site{}, SitesAtFailure: []report.Site{}}
 	dev.Damage = append(dev.Damage, t.Damage...)
 	e.Dev = &dev
 	stamp(&dev, d.Events.TimeUS)
@@ -43,8 +43,9 @@ func (e *examination) device() report.Device {
 		})
 	dev.OOMs = e.ooms(&dev)
 	e.asked(&dev)
-	dev.Holders = holdersAt(e.holders, e.bytesAtEnd)
+	dev.Holders = holdersAt(e.Variables, e.bytesAtEnd)
 	dev.Leaks = e.leaks(&dev)
+	e.judge(&dev)
 	dev.Curve = facts.CurveOf(t)
 	dev.Projection = facts.Projection.Of(e.Pass)
 	dev.Findings = e.findings(&dev)

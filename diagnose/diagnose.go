@@ -79,6 +79,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	doc.Ended = logs.Ended(doc)
 	doc.Verdict = j.verdict(doc, &one)
 	j.sayUnread(&doc.Verdict)
+	doc.Verdict.Causes = append([]report.Cause{}, doc.Verdict.Causes...)
 	doc.Environment = j.environment(doc)
 	simulated(doc)
 	if err := o.unanswered(doc); err != nil {
@@ -137,7 +138,6 @@ type examination struct {
 	source   Source
 	evidence *evidence.Evidence
 	options  Options
-	holders  []classify.Holder              // what variables hold
 	messages map[int64]*evidence.OOMMessage // about failed requests, by what those asked of the driver
 }
 

@@ -28,7 +28,7 @@ func TestFindingTexts(t *testing.T) {
 			"\n72.00 MiB a step, seen in 8 steps, 576.00 MiB in all", "usually", true, true},
 		// no place in a ticket or a table is below
 		{"../recordings/frag_oom__pairwise_docs/snapshot_all", "oom_fragmentation",
-			"Fix the leak at run frag_docs/pairwise.py:27: it holds 47.69 GiB of the 53.47 GiB in use", "below", false, true},
+			"Fix the leak at run frag_docs/pairwise.py:27: it holds 47.7 GiB of the 53.5 GiB in use", "below", false, true},
 	} {
 		f := finding(scenario(t, c.name), c.id)
 		if (f != nil) != c.any {

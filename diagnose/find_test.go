@@ -94,7 +94,7 @@ func TestScenarios(t *testing.T) {
 		// not in the model's own method, which training calls, too
 		{"eval_helper__python", "missing_no_grad", "called in evaluate run/scenarios.py:55", ""},
 		{"stateful__python", "missing_no_grad", "called in <module> run/scenarios.py:569", ""},
-		{"hooked_oom__python", "oom_fragmentation", "takes 22.06 MiB more in each step: a setting would only put the failure off",
+		{"hooked_oom__python", "oom_fragmentation", "takes 22.1 MiB more in each step: a setting would only put the failure off",
 			""},
 		{"lengths_oom__python", "oom_fragmentation", "the failed request is met, with 29.8 MiB to spare in this step's passes", ""},
 		{"lengths_oom__python", "oom_fragmentation",

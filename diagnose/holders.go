@@ -68,7 +68,7 @@ func (e *examination) leakHolders(l *classify.Leak) []report.Holder {
 		kept[id] = true
 		all += e.T.Allocated[id]
 	}
-	found := holdersAt(e.holders, func(id timeline.AllocationID) int64 {
+	found := holdersAt(e.Variables, func(id timeline.AllocationID) int64 {
 		if kept[id] {
 			return e.T.Allocated[id]
 		}

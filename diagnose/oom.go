@@ -67,7 +67,7 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		if x.Verdict == report.Fragmentation && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
 			x.PinnedBy = e.pins(o.Event)
 		}
-		x.LeakedBytes = e.leakedAt(o.Event)
+		x.LeakedBytes, x.FreePieces = e.leakedAt(o.Event), x.Free()
 		out = append(out, x)
 	}
 	return out

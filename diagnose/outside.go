@@ -153,7 +153,11 @@ func (e *examination) outsideFindings(dev *report.Device, others []report.Findin
 	if !ok {
 		return nil
 	}
-	for _, m := range []*report.Moment{&dev.AtPeak, &dev.AtEnd} {
+	moments := []*report.Moment{&dev.AtPeak, &dev.AtEnd}
+	if dev.AtFailure != nil {
+		moments = append(moments, dev.AtFailure)
+	}
+	for _, m := range moments {
 		m.CUDAContext, m.OtherProcesses, m.Unaccounted = known(o.Context), known(o.Others), known(o.Unaccounted)
 	}
 	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.Confidence, Evidence: o.Basis}

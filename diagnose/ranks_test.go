@@ -519,12 +519,12 @@ func TestCaughtFailure(t *testing.T) {
 	const gib = int64(1) << 30
 	doc := &report.Document{Devices: []report.Device{{
 		OOMs: []report.OOM{{Event: 5, RequestedBytes: 40 * gib, AllocatedBytes: 4 * gib, ReservedBytes: 4 * gib, DeviceFreeBytes: new(10 * gib),
-			Verdict: report.TrueShortage, MissingBytes: new(30 * gib)}},
+			Verdict: report.TrueShortage, MissingBytes: new(30 * gib), Causes: []report.Cause{{Cause: report.Temporaries, Bytes: 4 * gib}}}},
 		AtPeak: report.Moment{Event: new(9), AllocatedBytes: 5 * gib, Categories: map[string]int64{"temporary": 5 * gib}},
 	}}}
 	for event, want := range map[int]string{
-		9: "Out of memory: 4 GiB were in use. 40 GiB asked for, 10 GiB were free: 30 GiB short. The program caught the error and went on, up to 5 GiB in use",
-		3: "Out of memory: temporary tensors hold 5 GiB of 5 GiB in use. 40 GiB asked for, 10 GiB were free: 30 GiB short",
+		9: "Out of memory: temporary tensors hold 4 GiB of 4 GiB in use. 40 GiB asked for, 10 GiB were free: 30 GiB short. The program caught the error and went on, up to 5 GiB in use",
+		3: "Out of memory: temporary tensors hold 4 GiB of 4 GiB in use. 40 GiB asked for, 10 GiB were free: 30 GiB short",
 	} {
 		doc.Devices[0].AtPeak.Event = &event
 		if got := oomVerdict(doc, 0).Text; got != want {

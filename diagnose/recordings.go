@@ -141,7 +141,7 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 			func() { e.Classes = classify.New(t, names) },
 			func() { facts.Replay.Of(e.Pass) }) // most checks of fixes ask for it
 	}
-	e.Given, e.holders = o.Capacity, j.holders(source, e.T)
+	e.Given, e.Variables = o.Capacity, j.holders(source, e.T)
 	return e
 }
 
@@ -162,7 +162,7 @@ func shorten(d *report.Device, recordings int) {
 	}
 	d.Summary = true
 	d.Curve = report.Curve{}
-	d.Sites, d.SitesAtEnd = cutSites(d.Sites), cutSites(d.SitesAtEnd)
+	d.Sites, d.SitesAtEnd, d.SitesAtFailure = cutSites(d.Sites), cutSites(d.SitesAtEnd), cutSites(d.SitesAtFailure)
 	d.Steps = []report.Step{}
 }
 

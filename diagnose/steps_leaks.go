@@ -47,6 +47,10 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		}
 		if l.Defect {
 			x.Holders = e.leakHolders(l)
+			if h := x.Holders; l.Kind == classify.GrowingList && len(h) > 0 && h[0].GraphBytes > h[0].Bytes {
+				l.Kind = classify.RetainedGraph // the variable knows what memory alone doesn't show
+				x.Kind = l.Kind
+			}
 		}
 		fix := checks.LeakAdvice(l, x.Holders...)
 		x.Fix, x.FixCode = fix.Text, fix.Code

@@ -50,9 +50,10 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 		return
 	}
 	first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })
+	leak := checks.LeakFirst(&dev.OOMs[first])
 	first = dev.OOMs[first].Index
 	setting, fits := e.carries(d, &e.T.OOMs[first], dev)
-	if checks.LeakFirst(e.Pass, &e.T.OOMs[first]) != "" { // a setting would only put it off
+	if leak != "" { // a setting would only put it off
 		f.Others = slices.DeleteFunc(f.Others, func(c report.Change) bool { return *c.FixID == "leak=fixed" })
 		if setting != nil {
 			f.Others = append(f.Others, settingChange(setting, fits, e.leaves(setting, &e.T.OOMs[first], dev)))

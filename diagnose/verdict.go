@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
-	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -50,7 +48,7 @@ func findingWith(d *report.Device, ids ...string) int {
 // fullestVerdict is about the device that held most, where nothing failed.
 func fullestVerdict(doc *report.Document) report.Verdict {
 	main := doc.Fullest()
-	v := report.Verdict{Severity: report.Info, About: &report.About{Finding: -1}}
+	v := report.Verdict{Severity: report.Info, About: &report.About{Finding: -1}, Causes: main.Causes}
 	for &doc.Devices[v.About.Device] != main {
 		v.About.Device++
 	}
@@ -132,11 +130,11 @@ func defectVerdict(doc *report.Document) (report.Verdict, bool) {
 		d := &doc.Devices[i]
 		for j := range d.Findings {
 			f := &d.Findings[j]
-			if !isDefect(f) {
+			if !isDefect(f) || slight(d, f) {
 				continue
 			}
 			v := report.Verdict{Severity: f.Severity, Text: mistake(d, f), Fix: f.Fix, SavesBytes: f.SavesBytes,
-				About: &report.About{Device: i, Finding: j}}
+				About: &report.About{Device: i, Finding: j}, Causes: d.Causes}
 			for k := range d.Changes {
 				if d.Changes[k].Finding == j {
 					v.Best = &d.Changes[k]
@@ -232,182 +230,4 @@ func noDevices(doc *report.Document) report.Verdict {
 		return v
 	}
 	return report.Verdict{Severity: report.Info, Text: "nothing in it tells of memory or of a failure"}
-}
-
-// oomVerdict says what failed, when, and what held the memory.
-func oomVerdict(doc *report.Document, device int) report.Verdict {
-	d := &doc.Devices[device]
-	o := d.OOMs[len(d.OOMs)-1]
-	text := "Out of memory"
-	if at := failedIn(d, &o); at != "" {
-		text += " in " + at
-	}
-	if len(doc.Devices) > 1 {
-		text += fmt.Sprintf(" on device %d", d.Device)
-	}
-	text += ": " + cause(d, &o)
-	switch n := facts.StepsAfter(d, o.Event); {
-	case n > 1:
-		text += fmt.Sprintf(". The program caught the error and went on: %s without a failure follow", units.Plural(n, "step"))
-	case peaksAfter(d, &o):
-		text += fmt.Sprintf(". The program caught the error and went on, up to %s in use", units.Size(d.AtPeak.AllocatedBytes))
-	}
-	v := report.Verdict{Severity: report.Critical, Text: text, About: &report.About{Device: device, Finding: -1}}
-	if len(d.Findings) > 0 && d.Findings[0].Severity == report.Critical { // the worst stand first
-		f := &d.Findings[0]
-		v.Fix, v.SavesBytes, v.About.Finding = f.Fix, f.SavesBytes, 0
-	}
-	takeChange(&v, d)
-	return v
-}
-
-// failedIn is where in the run a request failed, "" where that isn't known.
-func failedIn(d *report.Device, o *report.OOM) string {
-	step := strings.TrimPrefix(facts.OfStep(d, o.Event), " of ")
-	switch {
-	case o.Phase == nil || *o.Phase == classify.OtherPhase.String():
-		return step
-	case *o.Phase == classify.Optimizer.String() && d.Projection != nil && stillToCome(d, *o.Phase) > 0:
-		return "the first optimizer step"
-	case *o.Phase == classify.Optimizer.String() && step != "":
-		return "the optimizer's part of " + step
-	case step == "":
-		return report.PhaseText[*o.Phase]
-	}
-	return report.PhaseText[*o.Phase] + " of " + step
-}
-
-// stillToCome is what of the optimizer's state a first step had yet to make.
-func stillToCome(d *report.Device, phase string) int64 {
-	if phase != classify.Optimizer.String() {
-		return 0
-	}
-	return d.Projection.Missed(classify.OptimizerState.String())
-}
-
-// cause says what filled the GPU and what was asked for, in two or three sentences.
-func cause(d *report.Device, o *report.OOM) string {
-	asked := units.Size(o.RequestedBytes) + " asked for"
-	if o.Site != nil && (o.Site.Op != "" || o.Site.Function != "") {
-		asked = cmp.Or(strings.TrimPrefix(o.Site.Op, "aten::"), "a request") + asksAt(o.Site) + " asked for " +
-			units.Size(o.RequestedBytes)
-	}
-	asked = strings.ToUpper(asked[:1]) + asked[1:]
-	free := o.ReservedBytes - o.AllocatedBytes
-	if o.DeviceFreeBytes != nil {
-		free += *o.DeviceFreeBytes
-	}
-	name, bytes := facts.Largest(&d.AtPeak)
-	full := "the GPU is full"
-	if bytes > 0 && name != classify.Unknown.String() {
-		full = fmt.Sprintf("%s %s of %s in use", holding(name), units.Size(bytes), units.Size(d.AtPeak.AllocatedBytes))
-	}
-	if peaksAfter(d, o) {
-		full = units.Size(o.AllocatedBytes) + " were in use"
-	}
-	full = cmp.Or(piledUp(d), full)
-	short := o.MissingBytes != nil && *o.MissingBytes > 0
-	switch {
-	case o.Verdict == report.Fragmentation:
-		return fmt.Sprintf("memory was free, but in pieces. %s; %s were free, the largest block %s", asked, units.Size(free),
-			largestBlock(o))
-	case o.Verdict == report.MemoryFraction:
-		return fmt.Sprintf("a limit below the GPU's size refused the request. %s, with %s free on the GPU; %s", asked,
-			units.Size(*o.DeviceFreeBytes), full)
-	case o.Verdict == report.PendingFree:
-		return "memory that the program had freed waits for another stream. " + asked + ", and the freed blocks would " +
-			"have held it; " + full
-	case o.Verdict == report.OtherProcess:
-		held := "memory of this GPU"
-		if n := d.AtPeak.OtherProcesses; n != nil && *n > 0 {
-			held = units.Size(*n) + " of this GPU"
-		}
-		return "other processes hold " + held + ". " + asked + ", " + freeWords(o) + "; " + full
-	case short && d.Projection != nil && o.Phase != nil && stillToCome(d, *o.Phase) > 0:
-		return fmt.Sprintf("the optimizer's state doesn't fit. %s of it exist, %s are still to come; %s",
-			units.Size(d.AtPeak.Categories[classify.OptimizerState.String()]), units.Size(stillToCome(d, *o.Phase)),
-			facts.Needs(d.Projection, usable(d, o)))
-	case short && d.Projection != nil && d.Projection.Missed(classify.Activations.String()) > 0:
-		return fmt.Sprintf("%s. %s, %s; the whole pass needs about %s, PyTorch could have %s", full, asked, freeWords(o),
-			units.Size(d.Projection.NeedsBytes), units.Size(usable(d, o)))
-	case short && *o.MissingBytes > o.RequestedBytes:
-		return fmt.Sprintf("%s. %s, %s; by the step before, the rest of the step needs %s more than there is", full, asked,
-			freeWords(o), units.Size(*o.MissingBytes))
-	case short:
-		return fmt.Sprintf("%s. %s, %s: %s short", full, asked, freeWords(o), units.Size(*o.MissingBytes))
-	case o.Verdict == report.UnknownVerdict:
-		return full + ". " + asked
-	}
-	return fmt.Sprintf("%s. %s, %s", full, asked, freeWords(o))
-}
-
-// peaksAfter reports whether more was in use after a failure than before it: the program went on.
-func peaksAfter(d *report.Device, o *report.OOM) bool {
-	return d.AtPeak.Event != nil && *d.AtPeak.Event > o.Event
-}
-
-// piledUp names the growth that most of the memory belongs to, "" where none does.
-func piledUp(d *report.Device) string {
-	for i := range d.Findings {
-		f := &d.Findings[i]
-		if !grows(f) || 2*f.Leak.TotalBytes <= d.AtPeak.AllocatedBytes {
-			continue
-		}
-		who, bytes := "tensors of all steps hold", f.Leak.TotalBytes
-		if len(f.Leak.Holders) > 0 {
-			if h := &f.Leak.Holders[0]; 2*(h.Bytes+h.GraphBytes) > d.AtPeak.AllocatedBytes {
-				who, bytes = h.Path+" holds", h.Bytes+h.GraphBytes
-			}
-		}
-		return fmt.Sprintf("%s %s of %s in use, more with every step", who, units.Size(bytes),
-			units.Size(d.AtPeak.AllocatedBytes))
-	}
-	return ""
-}
-
-// usable is what PyTorch could have had.
-func usable(d *report.Device, o *report.OOM) int64 {
-	if o.DeviceFreeBytes == nil && d.CapacityBytes != nil {
-		return *d.CapacityBytes
-	}
-	return o.ReservedBytes + evidence.Or(o.DeviceFreeBytes, 0)
-}
-
-// asksAt is the line that asked for memory, the user's where it is known.
-func asksAt(s *report.Site) string {
-	if p := facts.UserPlace(s); p != nil {
-		return " at " + facts.PlaceText(p)
-	}
-	return ""
-}
-
-// freeWords is what was free, on the device and in the cache.
-func freeWords(o *report.OOM) string {
-	cached := o.ReservedBytes - o.AllocatedBytes
-	if o.DeviceFreeBytes == nil {
-		return units.Size(cached) + " were free in PyTorch's cache"
-	}
-	return units.Size(cached+*o.DeviceFreeBytes) + " were free"
-}
-
-func largestBlock(o *report.OOM) string {
-	if o.LargestFreeBlock == nil {
-		return "unknown"
-	}
-	return units.Size(*o.LargestFreeBlock)
-}
-
-// holding is a category as the beginning of a sentence on what it holds.
-func holding(category string) string {
-	switch category {
-	case classify.Temporary.String():
-		return "temporary tensors hold"
-	case classify.KVCache.String():
-		return "keys and values hold"
-	case classify.Communication.String():
-		return "buffers for communication hold"
-	case classify.OptimizerState.String(), classify.Workspace.String():
-		return strings.ReplaceAll(category, "_", " ") + " holds"
-	}
-	return strings.ReplaceAll(category, "_", " ") + " hold"
 }

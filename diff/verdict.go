@@ -22,7 +22,7 @@ func growth(d *report.Diff) (share float64, ok bool) {
 
 // verdict is the comparison in one sentence.
 func verdict(d *report.Diff) report.Verdict {
-	v := report.Verdict{Severity: report.Info}
+	v := report.Verdict{Severity: report.Info, Causes: []report.Cause{}}
 	p := d.Peaks["allocated"]
 	share, ok := growth(d)
 	percent := ""

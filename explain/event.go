@@ -141,7 +141,7 @@ func (a *asking) oom(text string) error {
 	}
 	a.doc.OOM = x
 	a.doc.Answer = fmt.Sprintf("Request %d failed at event %s: %s were asked for (%s). %s were allocated, %s reserved.", x.Index,
-		units.Count(x.Event), units.Bytes(x.RequestedBytes), report.CategoryWords(x.Verdict), units.Bytes(x.AllocatedBytes),
+		units.Count(x.Event), units.Bytes(x.RequestedBytes), x.Why(), units.Bytes(x.AllocatedBytes),
 		units.Bytes(x.ReservedBytes))
 	if x.Site != nil {
 		a.nextSite(x.Site, "the line that asked")

@@ -221,6 +221,8 @@ type Verdict struct {
 	// The same for other programs: indexes, null for none.
 	Device  *int `json:"device"`
 	Finding *int `json:"finding"`
+	// Causes are what filled the GPU, what grows, or what a run that fits needs most; the first one is what Text tells.
+	Causes []Cause `json:"causes"`
 	// Best is the change that Fix tells of, nil where nothing is known of what comes of it.
 	Best *Change `json:"-"`
 }
@@ -258,6 +260,9 @@ type Device struct {
 	AtEnd      Moment `json:"at_end"`
 	Sites      []Site `json:"sites"` // alive at the allocated peak, most bytes first
 	SitesAtEnd []Site `json:"sites_at_end"`
+	// AtFailure is the moment of the last request that failed, nil where none did.
+	AtFailure      *Moment `json:"at_failure"`
+	SitesAtFailure []Site  `json:"sites_at_failure"` // none where Sites are the same
 	// AtEvent is the moment that was asked for, nil where none was.
 	AtEvent      *Moment `json:"at_event"`
 	SitesAtEvent []Site  `json:"sites_at_event"`
@@ -274,6 +279,7 @@ type Device struct {
 	OOMsUntold int       `json:"ooms_untold"`
 	Leaks      []Leak    `json:"leaks"`
 	Findings   []Finding `json:"findings"`
+	Causes     []Cause   `json:"-"` // what filled it when the last request failed, or at the peak
 	// Changes are what is worth changing, what makes the run go through first.
 	Changes    []Change    `json:"changes"`
 	Holders    []Holder    `json:"holders"`    // at the dump, most bytes first; none where nobody recorded them
@@ -342,6 +348,7 @@ type Site struct {
 	Blocks     int     `json:"blocks"`
 	Largest    int64   `json:"largest_bytes"`
 	Leaked     int64   `json:"leaked_bytes"` // that defects keep from step to step
+	Held       int64   `json:"held_bytes"`   // that variables hold besides, where recorded
 	Known      bool    `json:"has_stack"`
 	Older      bool    `json:"before_recording"`
 	Rule       *string `json:"rule"` // that says what its largest block is for; null: none spoke, or it isn't known
@@ -349,47 +356,68 @@ type Site struct {
 
 var temporary = words.Temporary.String()
 
-// Leaked is a category in words of people alone: temporary memory that defects keep.
-const Leaked = "leaked"
+// Categories in words of people alone: memory that defects keep, and temporary memory that variables hold.
+const (
+	Leaked = "leaked"
+	Held   = "held"
+)
 
-// CategoryWord is what a call site's memory is, "leaked" where most of it is temporary memory that defects keep; "" for
-// what isn't known.
+// CategoryWord is what a call site's memory is: "leaked" where defects keep most of it, "held" where variables hold
+// most of temporary memory; "" for what isn't known.
 func (s *Site) CategoryWord() string {
 	switch {
 	case s.Category == nil:
 		return ""
-	case *s.Category == temporary && 2*s.Leaked > s.Bytes:
+	case 2*s.Leaked > s.Bytes:
 		return Leaked
+	case s.nameless() && 2*(s.Leaked+s.Held) > s.Bytes:
+		return Held
 	}
 	return *s.Category
 }
 
-// ApartLeaked are categories with what is leaked of temporary memory as one of its own.
-func ApartLeaked(categories map[string]int64, leaked int64) map[string]int64 {
-	if leaked == 0 || categories == nil || categories[temporary] < leaked {
-		return categories
-	}
-	out := maps.Clone(categories)
-	out[temporary] -= leaked
-	out[Leaked] = leaked
-	return out
+// nameless reports whether the category says no more than that the memory is there.
+func (s *Site) nameless() bool {
+	return s.Category != nil && (*s.Category == temporary || *s.Category == words.Unknown.String())
 }
 
-// Split is the moment of some call sites with what is leaked of temporary memory as a category of its own.
+// Split is the moment of some call sites with what is leaked or held as categories of their own.
 func (m *Moment) Split(sites []Site) *Moment {
-	var all, leaked int64
+	out, all := *m, int64(0)
+	out.Categories = maps.Clone(m.Categories)
+	move := func(to, from string, bytes int64) {
+		if bytes > 0 && out.Categories[from] >= bytes {
+			out.Categories[to] += bytes
+			out.Categories[from] -= bytes
+		}
+	}
 	for i := range sites {
-		all += sites[i].Bytes
-		if x := &sites[i]; x.Category != nil && *x.Category == temporary {
-			leaked += x.Leaked
+		x := &sites[i]
+		if all += x.Bytes; x.Category == nil {
+			continue
+		}
+		if move(Leaked, *x.Category, x.Leaked); x.nameless() {
+			move(Held, *x.Category, x.Held)
 		}
 	}
 	if all != m.AllocatedBytes { // not all call sites are listed
 		return m
 	}
-	out := *m
-	out.Categories = ApartLeaked(m.Categories, leaked)
 	return &out
+}
+
+// Shown is the moment that a report is about, with its call sites: that of the last failure, the peak, or without a
+// history the dump.
+func (d *Device) Shown() (*Moment, []Site) {
+	switch {
+	case d.AtFailure != nil && len(d.SitesAtFailure) == 0:
+		return d.AtFailure, d.Sites
+	case d.AtFailure != nil:
+		return d.AtFailure, d.SitesAtFailure
+	case d.History == "none":
+		return &d.AtEnd, d.SitesAtEnd
+	}
+	return &d.AtPeak, d.Sites
 }
 
 // Place is a line of code.
@@ -479,7 +507,10 @@ type OOM struct {
 	PinnedBy     []Pin  `json:"pinned_by"`
 	Site         *Site  `json:"site"` // who asked
 	// LeakedBytes is what of the temporary memory defects kept then.
-	LeakedBytes int64 `json:"leaked_bytes"`
+	LeakedBytes int64            `json:"leaked_bytes"`
+	InUse       map[string]int64 `json:"in_use"`      // by category then; of the last one of a device
+	FreePieces  *FreePieces      `json:"free_pieces"` // what was free then
+	Causes      []Cause          `json:"causes"`      // what filled the GPU, what explains the failure first
 	// Repeats are further failures with the same fingerprint, which aren't listed.
 	Repeats int `json:"repeats"`
 	// Index is which of the recording's failures it is, from 0.

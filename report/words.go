@@ -15,7 +15,7 @@ import (
 var Categories = words.Categories()
 
 // Shown are the categories that people see.
-var Shown = append(slices.Clip(Categories), Leaked)
+var Shown = append(slices.Clip(Categories), Leaked, Held)
 
 // CategoryTitle is a category in words for people; any other name stays as it is.
 func CategoryTitle(category string) string {

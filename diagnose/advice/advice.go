@@ -72,7 +72,7 @@ func All() []Advice {
 }
 
 // catalogue holds all advice by id.
-var catalogue = join(memory, changes, leaks)
+var catalogue = join(memory, causes, changes, leaks)
 
 // join makes one catalogue of several lists.
 func join(lists ...[]Advice) map[string]Advice {

@@ -17,6 +17,10 @@ var leaks = []Advice{
 		Code: "self.hidden = hidden.detach()      # a state carried into the next step\n" +
 			"total += loss.item()               # a loss or metric that is summed or logged\n" +
 			"with torch.no_grad(): ...          # around what is never trained on"},
+	{ID: "leak.retained_graph.sum", For: Any,
+		Text: "Detach what is added to {held}{where}: one tensor, and the autograd graph of every step behind it.",
+		Code: "total += loss.item()               # or loss.detach()\n" +
+			"avg = 0.9 * avg + 0.1 * acc.detach()"},
 	{ID: "leak.retained_graph.untrained", For: Evaluation | Inference,
 		Text: "Results of forward passes that no backward pass follows{where} are kept with their autograd graphs, and " +
 			"with them everything that was saved for backward. Build none: torch.no_grad() around the call.",

@@ -26,6 +26,17 @@ var memory = []Advice{
 	{ID: "memory.unknown", For: Any, Text: "Hold less at the peak: the table of call sites says where it goes"},
 }
 
+// causes are what helps against what filled a GPU that is no category; {at} is the line, {held} the variable.
+var causes = []Advice{
+	{ID: "kept_exception", For: Training, Text: "Let go of the failed attempt before the next one: an exception keeps the " +
+		"tensors of all its frames, so try again outside the except block, and keep str(error) instead of the error",
+		Code: "try:\n    step(batch)\nexcept torch.OutOfMemoryError:\n    failed = True             # try the half behind this block"},
+	{ID: "request", For: Any, Text: "Check the shapes{at}: a broadcast, an outer product or a sequence that was not cut asks " +
+		"for more than the GPU has, and nothing that is freed makes room for it"},
+	{ID: "held", For: Any, Text: "Keep less in {held}: drop what isn't used again (del), keep it on the host, or ask for less " +
+		"at once"},
+}
+
 // changes are what a replay knows, in words, by its name; {at} stands where the
 // line belongs that it is about.
 var changes = []Advice{

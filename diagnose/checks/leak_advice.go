@@ -12,19 +12,7 @@ import (
 
 // LeakAdvice is what usually helps against a leak, which variables hold if they are known.
 func LeakAdvice(l *classify.Leak, holders ...report.Holder) advice.Advice {
-	id := "leak." + l.Kind
-	switch {
-	case l.Kind == classify.GrowingList && l.Joined:
-		id += ".joined"
-	case l.Kind == classify.RetainedGraph && l.Untrained:
-		id += ".untrained"
-	case l.OfBackward:
-		id += ".create_graph"
-	case l.Kind == classify.StaleOutputs && l.ForwardOnly:
-		id += ".forward"
-	case (l.Kind == classify.VaryingShapes || l.Kind == classify.FragmentationCreep) && l.Expandable:
-		id += ".expandable"
-	}
+	id := leakID(l, holders)
 	where, near, momentum := "", "", ""
 	if l.File != "" {
 		where = fmt.Sprintf("%s:%d", fileName(l.File), l.Line)
@@ -45,7 +33,27 @@ func LeakAdvice(l *classify.Leak, holders ...report.Holder) advice.Advice {
 		keep = "in " + holders[0].Path
 	}
 	return advice.Find(id).With("where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "stored", stored,
-		"keep", keep)
+		"keep", keep, "held", strings.TrimPrefix(keep, "in "))
+}
+
+// leakID is the advice's id.
+func leakID(l *classify.Leak, holders []report.Holder) string {
+	id := "leak." + l.Kind
+	switch {
+	case l.Kind == classify.GrowingList && l.Joined:
+		id += ".joined"
+	case l.Kind == classify.RetainedGraph && l.Untrained:
+		id += ".untrained"
+	case l.OfBackward:
+		id += ".create_graph"
+	case l.Kind == classify.RetainedGraph && len(holders) > 0 && holders[0].Tensors <= 1:
+		id += ".sum"
+	case l.Kind == classify.StaleOutputs && l.ForwardOnly:
+		id += ".forward"
+	case (l.Kind == classify.VaryingShapes || l.Kind == classify.FragmentationCreep) && l.Expandable:
+		id += ".expandable"
+	}
+	return id
 }
 
 // eightBit are bitsandbytes' optimizers that take the place of torch's, by the

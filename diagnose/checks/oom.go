@@ -62,7 +62,7 @@ var oomFragmentation = Check{
 			d.Fix, d.FixID = new("PYTORCH_CUDA_ALLOC_CONF="+advice.Expandable+", or allocate the largest tensors first"),
 				new(advice.Expandable)
 			d.Others = tryRemedies(p, f.recorded, f.lacked)
-			if leak := LeakFirst(p, f.recorded); leak != "" {
+			if leak := LeakFirst(f.OOM); leak != "" {
 				d.Fix, d.FixID = new(leak), new("leak=fixed")
 			}
 		}, report.Fragmentation)
@@ -200,58 +200,79 @@ func (f *failure) shortage(d *Draft) {
 
 // makesRoom says what would have made the room that was missing.
 func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
+	if f.nothingWould(d) {
+		return
+	}
 	if i := uselessGraphs(p, f.recorded); i >= 0 {
 		evaluating(p, d, &p.Dev.Leaks[i], &p.Classes.Leaks()[i])
 		return
 	}
 	remedy(p, d, f.recorded, f.lacked)
 	outlier(p, d, f.recorded)
-	bytes := p.Dev.AtPeak.Categories[classify.Activations.String()]
-	trains := facts.Phases.Of(p).Trains || p.Dev.AtPeak.Categories[classify.OptimizerState.String()] > 0
-	if !trains && facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) >= 30 {
+	if bytes := f.graphs(p); facts.Share(bytes, f.AllocatedBytes) >= 30 {
 		d.Fix = new(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of "+
-			"activations then. Else: ", units.Bytes(bytes)) + facts.LowerFirst(*d.Fix))
+			"activations then. Else: ", units.Size(bytes)) + facts.LowerFirst(*d.Fix))
 	}
 	retried(p, d, f.recorded)
 }
 
-// LeakFirst says that a failure is a leak's doing, whatever setting would have
-// met that one request: it holds most of what was in use, or takes in few steps
-// what any setting would leave. "" where none does.
-func LeakFirst(p *facts.Pass, o *timeline.OOM) string {
-	const (
-		most = 50 // percent
-		few  = 3  // steps
-	)
-	s := p.Shortage(o)
-	left := max(0, s.Usable-s.Need(o))
-	for i, l := range p.Classes.Leaks() {
-		if !l.Defect || l.Suspected || l.Kind == classify.GradientsKept || l.Kind == classify.FragmentationCreep {
-			continue
-		}
-		var held int64
-		for _, id := range l.Allocations {
-			if p.T.AliveAt(id, o.Event) {
-				held += p.T.Allocated[id]
-			}
-		}
-		x := &p.Dev.Leaks[i]
-		soon := s.Usable > 0 && x.BytesPerStep != nil && *x.BytesPerStep > 0 && left / *x.BytesPerStep < few
-		if facts.Share(held, o.Active) < most && !soon {
-			continue
-		}
-		at := ""
-		if x.File != nil {
-			at = " at " + facts.LineText(lineOfLeak(x))
-		}
-		text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, units.Bytes(held), units.Bytes(o.Active))
-		if soon {
-			text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off",
-				units.Bytes(*x.BytesPerStep))
-		}
-		return text
+// nothingWould advises where no kind of memory is at fault: a request larger than the GPU, or what a variable holds.
+func (f *failure) nothingWould(d *Draft) bool {
+	c, id, at := report.Cause{}, "", ""
+	if len(f.Causes) > 0 {
+		c = f.Causes[0]
 	}
-	return ""
+	held := ""
+	switch {
+	case c.Cause == report.TooLarge:
+		if id = "request"; f.Site != nil && f.Site.Function != "" {
+			d.At = facts.UserPlace(f.Site)
+			at = " at " + facts.UserLine(f.Site)
+		}
+	case c.Cause == report.HeldCause && 2*c.Most > c.Bytes:
+		id, held = report.HeldCause, *c.Holder
+		d.falls(f.AllocatedBytes+f.RequestedBytes, f.AllocatedBytes+f.RequestedBytes-c.Most, "figures")
+	default:
+		return false
+	}
+	a := advice.Find(id).With("at", at, "held", held)
+	d.Fix, d.FixID, d.Code = &a.Text, &a.ID, a.Code
+	return true
+}
+
+// graphs is what is saved for a backward pass that nobody saw, 0 where the program trains, or what is there shows that no
+// graph was built: it is of few kinds, or variables hold it without one.
+func (f *failure) graphs(p *facts.Pass) (bytes int64) {
+	if facts.Phases.Of(p).Trains || f.InUse[classify.OptimizerState.String()] > 0 {
+		return 0
+	}
+	var ids []timeline.AllocationID
+	for id := range p.Each(classify.Activations) {
+		if p.T.AliveAt(id, f.Event) {
+			ids = append(ids, id)
+			bytes += p.T.Allocated[id]
+		}
+	}
+	if len(ids) == 0 || !p.ManyKinds(ids) || p.HeldAlone(ids) {
+		return 0
+	}
+	return bytes
+}
+
+// LeakFirst says to mend the leak that a request failed for, whatever setting would have met it; "" where none did.
+func LeakFirst(o *report.OOM) string {
+	if len(o.Causes) == 0 || o.Causes[0].Leak == nil {
+		return ""
+	}
+	c, at := &o.Causes[0], ""
+	if p := cmp.Or(c.StoredAt, c.At); p != nil {
+		at = " at " + facts.PlaceText(p)
+	}
+	text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, units.Size(c.Bytes), units.Size(o.AllocatedBytes))
+	if n := c.Leak.BytesPerStep; n != nil && *n > 0 && !Uneven(c.Leak, 0) {
+		text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off", units.Size(*n))
+	}
+	return text
 }
 
 // uselessGraphs is the leak that keeps whole graphs, a good part of what was in use,
@@ -280,7 +301,7 @@ func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
 		at = " around the call in " + facts.LineText(lineOfLeak(l))
 	}
 	d.Fix = new("torch.no_grad()" + at + ": no backward pass uses the graphs that are kept")
-	d.Without = "without the graphs,"
+	d.FixID, d.Without = new("missing_no_grad"), "without the graphs,"
 	if kept.Untrained {
 		d.Spells = p.AfterUse(kept.Allocations)
 		return
@@ -313,34 +334,49 @@ func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
 		"split, or group by length)", times))
 }
 
-// retried says that a program went on after a failure, and failed again for what
-// the attempt before still held.
-func retried(p *facts.Pass, d *Draft, o *timeline.OOM) {
-	const most = 50 // percent of what is in use
-	last := &p.T.OOMs[len(p.T.OOMs)-1]
-	if last.Event <= o.Event {
-		return
+// HeldByAttempt is what a request that fails finds held of what the attempt of the first one that failed had made, nothing
+// where that isn't most of the memory in use, or no attempt followed it.
+func HeldByAttempt(p *facts.Pass, o *timeline.OOM) (ids []timeline.AllocationID) {
+	const most = 50 // percent
+	first := &p.T.OOMs[0]
+	if first.Event >= o.Event {
+		return nil
 	}
 	var held int64
 	again := false
 	for i, bytes := range p.T.Allocated {
-		id := timeline.AllocationID(i)
-		born := p.T.Born[i]
-		again = again || born != timeline.Never && int(born) > o.Event && int(born) < last.Event
+		id, born := timeline.AllocationID(i), p.T.Born[i]
+		again = again || born != timeline.Never && int(born) > first.Event && int(born) < o.Event
 		if phase := p.Classes.Phase[i]; (phase == classify.Forward || phase == classify.Backward) &&
-			p.Classes.Category[i] != classify.Gradients &&
-			p.T.AliveAt(id, o.Event) && p.T.AliveAt(id, last.Event) {
+			p.Classes.Category[i] != classify.Gradients && p.T.AliveAt(id, first.Event) && p.T.AliveAt(id, o.Event) {
 			held += bytes
+			ids = append(ids, id)
 		}
 	}
-	if !again || facts.Share(held, last.Active) < most {
+	if !again || facts.Share(held, o.Active) < most {
+		return nil
+	}
+	return ids
+}
+
+// retried says that a program went on after a failure, and failed again for what the attempt before still held: to let
+// go of that comes before all that was weighed so far.
+func retried(p *facts.Pass, d *Draft, o *timeline.OOM) {
+	last := &p.T.OOMs[len(p.T.OOMs)-1]
+	var held int64
+	for _, id := range HeldByAttempt(p, last) {
+		held += p.T.Allocated[id]
+	}
+	if held == 0 || o.Event >= last.Event {
 		return
 	}
 	failed := len(p.T.OOMs) - sort.Search(len(p.T.OOMs), func(i int) bool { return p.T.OOMs[i].Event > o.Event })
 	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made "+
 		"were still held then", units.Plural(failed, "more request"), units.Bytes(held)))
-	d.Fix = new("Let go of the failed attempt before the next one: an exception keeps the tensors of all its frames, so try " +
-		"again outside the except block, and keep str(error) instead of the error. Then: " + facts.LowerFirst(*d.Fix))
+	d.Others = append([]report.Change{{Outcome: d.Outcome, Text: *d.Fix, Code: d.Code, At: d.At}}, d.Others...)
+	needed, a := last.Allocated+last.Requested, advice.Find(report.KeptException)
+	d.Fix, d.FixID, d.Code, d.At, d.Outcome, d.SavesBytes = &a.Text, &a.ID, a.Code, nil, report.Outcome{FixID: &a.ID}, nil
+	d.falls(needed, needed-held, "lives")
 }
 
 // asked says what was asked for, when and by which line.

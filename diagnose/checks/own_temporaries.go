@@ -58,9 +58,9 @@ func findOwnTemporaries(p *facts.Pass) []Draft {
 }
 
 // isOwn reports whether a temporary was made by lines of the program outside of all
-// passes.
+// passes; what a variable holds is none.
 func isOwn(p *facts.Pass, id timeline.AllocationID) bool {
-	return p.Classes.Phase[id] == classify.OtherPhase && p.T.Stack(id) != 0 && goesInTime(p, id)
+	return p.Classes.Phase[id] == classify.OtherPhase && p.T.Stack(id) != 0 && goesInTime(p, id) && !p.HeldBy(id)
 }
 
 // copiesOfWeights counts the bytes that have the sizes of weights and their state at

@@ -25,7 +25,7 @@ var weightsTwice = Check{
 		"get as much state: copies of the best weights have none, and averages get none.",
 	Saves: "from the recorded curve without the second set, or with the earlier models freed as soon as the next is made. A " +
 		"master copy has no saving.",
-	Needs: []facts.Need{facts.Peak, facts.MadeAgain, facts.Leaked},
+	Needs: []facts.Need{facts.Peak, facts.MadeAgain, facts.Leaked, secondSetOf, LoadedFile},
 	Run: func(p *facts.Pass) (out []Draft) {
 		if x := facts.MadeAgain.Of(p); x != nil && x.Model {
 			out = append(out, modelAgain(p, x))
@@ -74,7 +74,7 @@ func masterCopy(p *facts.Pass) []Draft {
 // secondSet is a second set of the weights: a copy of the same sizes in the same
 // order that no optimizer trains.
 func secondSet(p *facts.Pass) []Draft {
-	second := secondWeights(p)
+	second := secondSetOf.Of(p)
 	if len(second) == 0 {
 		return nil
 	}
@@ -91,7 +91,7 @@ func secondSet(p *facts.Pass) []Draft {
 	d.Evidence = []string{fmt.Sprintf("%s of the same sizes in the same order as the first, with no gradients of their own",
 		units.Plural(len(second), "block"))}
 	d.happens("made at", p.CoveringLine(p.ByStack(second)))
-	if loaded(p, second) {
+	if len(LoadedFile.Of(p)) > 0 {
 		d.FixID = new("loaded_file")
 		d.Fix = new("The file that the weights were loaded from is still on the GPU: load it to the host, and drop it afterwards")
 		d.Code = "state = torch.load(path, map_location=\"cpu\", weights_only=True)\nmodel.load_state_dict(state)\ndel state"
@@ -233,6 +233,17 @@ func trained(p *facts.Pass, second []timeline.AllocationID) bool {
 	}
 	return most >= weights
 }
+
+// secondSetOf are the weights of a second set, LoadedFile those that are a file's contents, which were kept.
+var (
+	secondSetOf = facts.Named("second set of weights", secondWeights)
+	LoadedFile  = facts.Named("loaded file", func(p *facts.Pass) []timeline.AllocationID {
+		if second := secondSetOf.Of(p); loaded(p, second) {
+			return second
+		}
+		return nil
+	})
+)
 
 // loaded reports whether a file's contents are what was allocated.
 func loaded(p *facts.Pass, ids []timeline.AllocationID) bool {

@@ -159,6 +159,15 @@ func (p *Pass) KindOf(id timeline.AllocationID) GraphKind {
 	return GraphKind{Bytes: p.T.Requested(id)}
 }
 
+// ManyKinds reports whether tensors are of as many kinds as a graph has at least.
+func (p *Pass) ManyKinds(ids []timeline.AllocationID) bool {
+	kinds := map[GraphKind]bool{}
+	for i := 0; i < len(ids) && len(kinds) < kindsLeast; i++ {
+		kinds[p.KindOf(ids[i])] = true
+	}
+	return len(kinds) >= kindsLeast
+}
+
 // stillBuilt is what a last graph of the same kind holds at the end of the
 // recording.
 func (p *Pass) stillBuilt(x *Graphs) (ids []timeline.AllocationID) {
@@ -325,6 +334,9 @@ func (p *Pass) releases() (x letting) {
 // UnusedGraph reports whether what is kept are graphs of passes that aren't trained
 // on.
 func (p *Pass) UnusedGraph(l *classify.Leak) bool {
+	if p.HeldAlone(l.Allocations) {
+		return false // under no_grad, or detached
+	}
 	if l.Untrained {
 		return l.Kind == classify.RetainedGraph
 	}

@@ -18,13 +18,14 @@ import (
 // Pass is one look at a device. Facts about what the report says of it are asked for
 // when its description, its failures and its leaks are complete, as checks find them.
 type Pass struct {
-	T       *timeline.Timeline
-	Classes *classify.Classification
-	View    *frames.View
-	Dev     *report.Device // what the report says of the device so far
-	Given   int64          // the GPU's size as the user gave it, in bytes; 0: not
-	known   *cells
-	asked   func(Need) // told of each fact that is asked for; nil: nobody is
+	T         *timeline.Timeline
+	Classes   *classify.Classification
+	View      *frames.View
+	Dev       *report.Device    // what the report says of the device so far
+	Given     int64             // the GPU's size as the user gave it, in bytes; 0: not
+	Variables []classify.Holder // the variables that hold what is alive at the dump; none where nobody recorded them
+	known     *cells
+	asked     func(Need) // told of each fact that is asked for; nil: nobody is
 }
 
 // New is a look at a device.

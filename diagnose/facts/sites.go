@@ -23,7 +23,7 @@ type SiteKey struct {
 type Tally struct {
 	Bytes, Largest int64
 	Blocks         int
-	Leaked         int64 // bytes of them that defects keep, where that is counted
+	Leaked, Held   int64 // bytes of them that defects keep, and that variables hold, where that is counted
 	Rule           uint8 // that says what the largest one is for, where that is counted
 }
 
@@ -90,7 +90,7 @@ func (c *stackSums) sorted() []stackSum {
 // stack first: there are far fewer stacks.
 func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories map[string]int64) {
 	t := p.T
-	leaked := p.LeakedSet()
+	leaked, variables := p.LeakedSet(), held.Of(p)
 	byStack := stackSums{first: make([]int32, t.Snapshot.NumStacks())}
 	var older, sums [classify.NumCategories]Tally
 	for i := range t.Born {
@@ -108,6 +108,8 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 		sum.AddBy(t.Allocated[i], p.Classes.Rule[i])
 		if leaked[id] {
 			sum.Leaked += t.Allocated[i]
+		} else if _, ok := variables[id]; ok {
+			sum.Held += t.Allocated[i]
 		}
 	}
 	index := map[SiteKey]int{}
@@ -126,6 +128,7 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 		out[n].Bytes += y.Bytes
 		out[n].Blocks += y.Blocks
 		out[n].Leaked += y.Leaked
+		out[n].Held += y.Held
 		if y.Largest > out[n].Largest {
 			out[n].Largest, out[n].Rule = y.Largest, nil
 			if y.Rule > 0 {

@@ -171,7 +171,7 @@ func verdictTag(doc *report.Document, main int) string {
 	const failed = "Out of memory"
 	if main >= 0 {
 		if n := len(doc.Devices[main].OOMs); n > 0 && doc.Devices[main].OOMs[n-1].Verdict != report.UnknownVerdict {
-			return failed + ": " + view.Plain(doc.Devices[main].OOMs[n-1].Verdict)
+			return failed + ": " + doc.Devices[main].OOMs[n-1].Why()
 		} else if n > 0 {
 			return failed
 		}

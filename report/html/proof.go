@@ -35,14 +35,14 @@ type proofPart struct {
 
 // newProof is the proof of a device's verdict.
 func newProof(d *report.Device) proof {
-	if n := len(d.OOMs); n > 0 {
+	if n := len(d.OOMs); n > 0 && d.AtFailure != nil {
 		return failureProof(d, &d.OOMs[n-1])
 	}
 	p := proof{Title: "At the peak"}
 	if d.History == "none" {
 		p.Title = "At the dump"
 	}
-	p.allocated(d.AtPeak.AllocatedBytes, d.AtPeak.Split(d.Sites).Categories)
+	p.allocated(d.AtPeak.AllocatedBytes, shownCategories(d))
 	p.add("cache", "cached by PyTorch, unused", d.AtPeak.CacheBytes)
 	p.outside(d, 0)
 	p.finish(d)
@@ -61,7 +61,7 @@ func newProof(d *report.Device) proof {
 // unless it lies in pieces.
 func failureProof(d *report.Device, o *report.OOM) proof {
 	p := proof{Title: "When the request failed"}
-	p.allocated(o.AllocatedBytes, report.ApartLeaked(categoriesAt(d, o), o.LeakedBytes))
+	p.allocated(o.AllocatedBytes, shownCategories(d))
 	if o.Verdict == report.Fragmentation {
 		p.add("cache pieces", "cached by PyTorch, free in pieces", o.ReservedBytes-o.AllocatedBytes)
 	}
@@ -161,40 +161,8 @@ func (p *proof) finish(d *report.Device) {
 	}
 }
 
-// categoriesAt is what was allocated of each category when a request failed; nil
-// where the pictures don't tell to within a hundredth.
-func categoriesAt(d *report.Device, o *report.OOM) map[string]int64 {
-	p := d.Pictures
-	if e := d.AtPeak.Event; e != nil && d.AtPeak.AllocatedBytes == o.AllocatedBytes {
-		return d.AtPeak.Categories
-	}
-	if p == nil || len(p.Categories) < 2 {
-		return nil
-	}
-	sums, event := make([]int64, len(p.Categories)), uint32(max(0, o.Event))
-	for i, bytes := range p.Bands.Bytes {
-		if (i < p.Bands.Older || p.Bands.Born[i] <= event) && p.Bands.Freed[i] > event {
-			sums[p.Kinds[p.Bands.Kind[i]].Category] += bytes
-		}
-	}
-	if r := p.Rest; r != nil {
-		at, _ := slices.BinarySearch(r.Events, o.Event+1)
-		for c := range sums {
-			if at > 0 {
-				sums[c] += r.Bytes[c][at-1]
-			}
-		}
-	}
-	var sum int64
-	out := map[string]int64{}
-	for c, bytes := range sums {
-		sum += bytes
-		out[p.Categories[c]] += bytes
-	}
-	rest := o.AllocatedBytes - sum
-	if 100*max(rest, -rest) > o.AllocatedBytes || out[unknown]+rest < 0 {
-		return nil
-	}
-	out[unknown] += rest
-	return out
+// shownCategories is what was in use at the moment that the verdict is about.
+func shownCategories(d *report.Device) map[string]int64 {
+	m, sites := d.Shown()
+	return m.Split(sites).Categories
 }

@@ -21,6 +21,8 @@ func sample() *report.Document {
 		AtPeak: report.Moment{Event: new(3), AllocatedBytes: gib(8), ReservedBytes: gib(9), CacheBytes: gib(1), Blocks: 3, Categories: map[string]int64{"weights": gib(2), "logits": gib(6)},
 			CUDAContext: new(gib(0.5)), OtherProcesses: new(gib(0.25)), Unaccounted: new(int64(0))},
 		AtEnd: report.Moment{Event: new(7), AllocatedBytes: gib(6), ReservedBytes: gib(9), CacheBytes: gib(3), Blocks: 2, Categories: map[string]int64{"weights": gib(2), "logits": gib(4)}},
+		AtFailure: &report.Moment{Event: new(5), AllocatedBytes: gib(7), ReservedBytes: gib(9), CacheBytes: gib(2), Blocks: 2,
+			Categories: map[string]int64{"weights": gib(2), "logits": gib(5)}, CUDAContext: new(gib(0.5)), OtherProcesses: new(gib(0.25)), Unaccounted: new(int64(0))},
 		Sites: []report.Site{train, old}, SitesAtEnd: []report.Site{train, old},
 		Segments: report.SegmentsSummary{Count: 2, Bytes: gib(9), FreeBytes: gib(3), LargestFree: gib(2), Empty: 1, EmptyBytes: gib(1), PinnedSegments: 1, PinnedFreeBytes: gib(2)},
 		Pools:    []report.PoolSummary{{Pool: "(1, 0)", Kind: "cuda_graph", Segments: 1, Bytes: gib(1), Used: gib(0.5)}},

@@ -281,15 +281,19 @@ func (s *sheet) held(d *report.Device) {
 }
 
 // shownMoment is what is shown of what a device holds: the moment that was asked for, the
-// peak, or without a history the dump.
+// last failure, the peak, or without a history the dump.
 func shownMoment(d *report.Device) (sites []report.Site, m *report.Moment, when string) {
-	switch {
-	case d.AtEvent != nil:
+	if d.AtEvent != nil {
 		return d.SitesAtEvent, d.AtEvent.Split(d.SitesAtEvent), "At the moment asked for" + momentIn(d)
-	case d.History == "none":
-		return d.SitesAtEnd, d.AtEnd.Split(d.SitesAtEnd), "At the dump"
 	}
-	return d.Sites, d.AtPeak.Split(d.Sites), "At the peak of allocated memory"
+	m, sites = d.Shown()
+	switch when = "At the peak of allocated memory"; m {
+	case d.AtFailure:
+		when = "At the failure"
+	case &d.AtEnd:
+		when = "At the dump"
+	}
+	return sites, m.Split(sites), when
 }
 
 // momentIn is the step and the phase of the moment that was asked for.

@@ -1,0 +1,278 @@
+package diagnose
+
+import (
+	"math"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
+	"github.com/vramscope/vramscope/diagnose/cause"
+	"github.com/vramscope/vramscope/diagnose/checks"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// defect is a mistake in the program, with the memory that it keeps.
+type defect struct {
+	report.Cause
+	ids []timeline.AllocationID
+}
+
+// judge says what filled the GPU when requests failed, of the first ones and of the last, or when most was allocated.
+func (e *examination) judge(dev *report.Device) {
+	found := e.defects(dev)
+	if len(dev.OOMs) == 0 {
+		s := cause.Scene{InUse: dev.Peaks.Allocated.Bytes}
+		dev.Causes, _ = e.weigh(&s, e.T.Peaks.Allocated.Event, found)
+		return
+	}
+	for i := range dev.OOMs {
+		o := &dev.OOMs[i]
+		o.Causes = []report.Cause{}
+		if last := i == len(dev.OOMs)-1; last || i < facts.MaxExplained {
+			e.judgeFailure(dev, o, found)
+			dev.Causes = o.Causes
+		}
+	}
+	last := &e.T.OOMs[dev.OOMs[len(dev.OOMs)-1].Index]
+	m, sites := e.moment(last.Event, last.Levels)
+	if dev.AtFailure = &m; !e.sameAsPeak(last.Event) {
+		dev.SitesAtFailure = sites
+	}
+}
+
+// sameAsPeak reports whether nothing came or went between the peak and an event.
+func (e *examination) sameAsPeak(event int) bool {
+	from := e.T.Peaks.Allocated.Event + 1
+	return from <= event && !slices.ContainsFunc(e.T.Device.Events.Action[from:event], func(a snapshot.Action) bool {
+		return a == snapshot.Alloc || a == snapshot.FreeRequested || a == snapshot.FreeCompleted
+	})
+}
+
+func (e *examination) judgeFailure(dev *report.Device, o *report.OOM, found []defect) {
+	r := &e.T.OOMs[o.Index]
+	lacked := e.Shortage(r)
+	s := cause.Scene{Asked: o.RequestedBytes, InUse: o.AllocatedBytes, Lacked: lacked.Missing,
+		Left: max(0, lacked.Usable-lacked.Need(r)), Around: e.around(dev, o, r), Length: e.square(o)}
+	s.Whole = e.wholeGPU(dev, r, lacked.Usable)
+	if held := checks.HeldByAttempt(e.Pass, r); len(held) > 0 {
+		kept := report.Cause{Cause: report.KeptException, FixID: new(report.KeptException)}
+		found = append([]defect{{kept, held}}, found...)
+	}
+	o.Causes, o.InUse = e.weigh(&s, o.Event, found)
+}
+
+// weigh judges a moment by what defects held then and what the rest is for, and gives what was in use by category.
+func (e *examination) weigh(s *cause.Scene, event int, found []defect) ([]report.Cause, map[string]int64) {
+	told := map[timeline.AllocationID]bool{}
+	for _, d := range found {
+		var others int64
+		for _, id := range d.ids {
+			switch {
+			case !e.T.AliveAt(id, event):
+			case told[id]:
+				others += e.T.Allocated[id]
+			default:
+				d.Bytes += e.T.Allocated[id]
+			}
+		}
+		if d.Bytes <= 2*others { // the same seen in another way
+			continue
+		}
+		s.Defects = append(s.Defects, d.Cause)
+		for _, id := range d.ids {
+			told[id] = true
+		}
+	}
+	var all map[string]int64
+	s.Design, all = e.design(event, told)
+	return s.Judge(), all
+}
+
+// wholeGPU is what no request can exceed: the GPU's size, else twice what PyTorch could have had; 0: not known.
+func (e *examination) wholeGPU(dev *report.Device, r *timeline.OOM, usable int64) int64 {
+	if m := e.messageOf(r, dev); m != nil && evidence.Or(m.CapacityBytes, 0) > 0 {
+		return max(*m.CapacityBytes, usable)
+	}
+	if g, _ := e.gpuOf(dev); g != nil && g.TotalBytes != nil {
+		return max(*g.TotalBytes, usable)
+	}
+	const least = 1 << 30 // that is left to a program on any GPU
+	if usable < least {
+		return 0
+	}
+	return max(e.Given, 2*usable)
+}
+
+// defects are the mistakes that keep memory, those of one variable together.
+func (e *examination) defects(dev *report.Device) (out []defect) {
+	again := facts.MadeAgain.Of(e.Pass)
+	if again != nil {
+		d := defect{report.Cause{Cause: report.LeakCause, FixID: new(classify.GrowingList)}, again.IDs}
+		if again.Model {
+			d.Cause = report.Cause{Cause: report.SecondModel, FixID: new("weights_twice"), Count: len(again.Made)}
+		}
+		d.At = e.lineThatMade(again.Made[0].IDs)
+		out = append(out, d)
+	}
+	if ids := checks.LoadedFile.Of(e.Pass); len(ids) > 0 {
+		out = append(out, defect{report.Cause{Cause: report.SecondModel, At: e.lineThatMade(ids), FixID: new("loaded_file")}, ids})
+	}
+	for i := range e.Classes.Leaks() {
+		l, x := &e.Classes.Leaks()[i], &dev.Leaks[i]
+		unused, grows := e.UnusedGraph(l), l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph
+		if !unused && !(grows && l.Defect) || l.Suspected || e.Mostly(l.Allocations, again.Allocations()) {
+			continue
+		}
+		d := defect{report.Cause{Cause: report.LeakCause, FixID: &x.Kind, Leak: x}, l.Allocations}
+		if unused || l.Kind == classify.RetainedGraph {
+			d.Cause.Cause = report.RetainedGraph
+		}
+		if unused {
+			d.FixID = new("missing_no_grad")
+		}
+		if x.File != nil {
+			d.At = &report.Place{Function: *x.Function, File: *x.File, Line: x.Line}
+		}
+		if len(x.Holders) > 0 {
+			d.Holder, d.Count = &x.Holders[0].Path, x.Holders[0].Tensors
+		}
+		same := slices.IndexFunc(out, func(y defect) bool {
+			return y.Leak != nil && y.Cause.Cause == d.Cause.Cause && d.Holder != nil && y.Holder != nil && *d.Holder == *y.Holder
+		})
+		if same >= 0 {
+			out[same].ids = append(slices.Clip(out[same].ids), d.ids...)
+			continue
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// lineThatMade is the user's line that some memory was made under, nil where no stack shows one.
+func (e *examination) lineThatMade(ids []timeline.AllocationID) *report.Place {
+	if line := e.CoveringLine(e.ByStack(ids)); line.File != "" {
+		return facts.PlaceOf(line)
+	}
+	return nil
+}
+
+// design is what the memory in use is for, less what defects keep: what no category names by the variable that holds it.
+func (e *examination) design(event int, told map[timeline.AllocationID]bool) (out []report.Cause, all map[string]int64) {
+	const sure = 71 // percent, of a category that is told as a fact
+	var rest, doubtful [classify.NumCategories]int64
+	all = map[string]int64{}
+	held, most := report.Cause{Cause: report.HeldCause}, int64(0)
+	variables := e.heldWithoutName(event, told, func(path string, tensors int, bytes int64) {
+		held.Bytes += bytes
+		if held.Count += tensors; bytes > most {
+			most, held.Holder, held.Most = bytes, &path, bytes
+		}
+	})
+	for i, bytes := range e.T.Allocated {
+		id, c := timeline.AllocationID(i), e.Classes.Category[i]
+		if !e.T.AliveAt(id, event) {
+			continue
+		}
+		all[c.String()] += bytes
+		if told[id] || variables[id] {
+			continue
+		}
+		if rest[c] += bytes; e.Classes.Confidence[i] < sure {
+			doubtful[c] += bytes
+		}
+	}
+	guessed := e.guessesWeights(event)
+	for i, bytes := range rest {
+		c := report.Cause{Cause: classify.Category(i).String(), Bytes: bytes, Unsure: 2*doubtful[i] > bytes}
+		switch category := classify.Category(i); {
+		case category == classify.Temporary:
+			c.Cause, c.Unsure = report.Temporaries, false
+		case category == classify.Unknown, category == classify.Weights && guessed:
+			c.Cause, c.Unsure = report.Unclear, false
+		}
+		out = append(out, c)
+	}
+	return append(out, held), all
+}
+
+// heldWithoutName are the allocations after an event that variables hold and whose category says no more than that they
+// are there, or is that of a training where nothing trains.
+func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]bool, tell func(string, int, int64),
+) map[timeline.AllocationID]bool {
+	found := map[timeline.AllocationID]bool{}
+	for _, h := range e.Variables {
+		tensors, bytes := 0, int64(0)
+		for _, id := range h.Tensors {
+			c := e.Classes.Category[id]
+			if !told[id] && e.T.AliveAt(id, event) && (c == classify.Temporary || c == classify.Unknown ||
+				c == classify.Activations && len(h.Graph) == 0 && !facts.Phases.Of(e.Pass).Trains) {
+				found[id] = true
+				tensors++
+				bytes += e.T.Allocated[id]
+			}
+		}
+		if bytes > 0 {
+			tell(h.Path, tensors, bytes)
+		}
+	}
+	return found
+}
+
+// around is what kept memory that was there from a request; nil where nothing did.
+func (e *examination) around(dev *report.Device, o *report.OOM, r *timeline.OOM) *report.Cause {
+	free := o.FreePieces
+	if free != nil && free.Bytes >= o.RequestedBytes && len(e.T.Snapshot.Pools) > 1 {
+		var apart int64 // free in private pools
+		for _, s := range e.T.LayoutAt(o.Event).Segments {
+			for _, b := range s.Blocks {
+				if s.Pool != 0 && b.Allocation == timeline.NoAllocation {
+					apart += b.Bytes
+				}
+			}
+		}
+		if free.Bytes-apart < o.RequestedBytes {
+			return &report.Cause{Cause: report.PrivatePool, Bytes: apart, FixID: new("private_pools")}
+		}
+	}
+	switch o.Verdict {
+	case report.MemoryFraction:
+		return &report.Cause{Cause: report.FractionCause, Bytes: r.DeviceFree, FixID: new(advice.RaiseFraction)}
+	case report.OtherProcess:
+		return &report.Cause{Cause: report.OtherProcess, Bytes: max(0, e.othersAt(r, dev)), FixID: new(advice.StopOthers)}
+	case report.PendingFree:
+		return &report.Cause{Cause: report.PendingFree, Bytes: r.Active - r.Allocated, FixID: new("wait_for_stream")}
+	case report.Fragmentation:
+		c := &report.Cause{Cause: report.Pieces, FixID: new(advice.Expandable)}
+		if free != nil {
+			c.Bytes = free.Bytes - free.Largest
+		}
+		return c
+	}
+	return nil
+}
+
+// square is the length of which a request is the square, far beyond all that was in use: [N, 1] against [N] asks for
+// N x N numbers. A tensor of that length must be there. 0: it is none.
+func (e *examination) square(o *report.OOM) int64 {
+	const far, least = 10, 1024
+	if o.RequestedBytes < far*o.AllocatedBytes {
+		return 0
+	}
+	lengths := map[int64]bool{}
+	for i := range e.T.Allocated {
+		if id := timeline.AllocationID(i); e.T.AliveAt(id, o.Event) {
+			lengths[e.T.Requested(id)] = true
+		}
+	}
+	for size := int64(1); size <= 8; size *= 2 {
+		n := int64(math.Sqrt(float64(o.RequestedBytes / size)))
+		if n >= least && o.RequestedBytes-n*n*size < 512 && lengths[n*size] {
+			return n
+		}
+	}
+	return 0
+}

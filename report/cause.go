@@ -1,0 +1,101 @@
+package report
+
+import (
+	"slices"
+	"strings"
+)
+
+// Cause is a part of what filled a GPU, or of what a run needs: a defect of the program, something around it, or
+// a category of memory that the job needs by design.
+type Cause struct {
+	Cause    string  `json:"cause"`
+	Bytes    int64   `json:"bytes"`     // that it explains
+	At       *Place  `json:"at"`        // the line that made it, or that asked
+	StoredAt *Place  `json:"stored_at"` // the line that stores it
+	Holder   *string `json:"holder"`    // the variable that holds it, where recorded
+	FixID    *string `json:"fix_id"`
+
+	// What sentences say besides.
+	Leak   *Leak `json:"-"` // that it tells of
+	Count  int   `json:"-"` // of tensors that variables hold, of models that were made
+	Most   int64 `json:"-"` // bytes that Holder holds, where others hold some, too
+	Length int64 `json:"-"` // of which a request is the square
+	Unsure bool  `json:"-"` // what the memory is for is a guess
+}
+
+// Causes beside the categories of memory, which are told by their own names; Temporaries stands for temporary memory.
+const (
+	LeakCause      = "leak"
+	RetainedGraph  = "retained_graph"
+	SecondModel    = "second_model"
+	KeptException  = "kept_exception"
+	HeldCause      = "held" // by a variable; nothing tells what for
+	FractionCause  = "memory_fraction"
+	DriverLimit    = "driver_limit"
+	Pieces         = "pieces"
+	PrivatePool    = "private_pool"
+	Sleeping       = "sleeping_allocator"
+	OutsidePyTorch = "outside_pytorch"
+	TooLarge       = "request_too_large"
+	Temporaries    = "temporaries"
+	Unclear        = "unclear"
+)
+
+// FreePieces is what was free for a request that failed, on the device and in PyTorch's cache.
+type FreePieces struct {
+	Bytes   int64 `json:"bytes"`
+	Largest int64 `json:"largest"`
+}
+
+// Free is what was free when a request failed, and the largest piece of it; nil where that isn't known.
+func (o *OOM) Free() *FreePieces {
+	if o.DeviceFreeBytes == nil && o.LargestFreeBlock == nil {
+		return nil
+	}
+	f := &FreePieces{Bytes: o.ReservedBytes - o.AllocatedBytes}
+	for _, piece := range []*int64{o.DeviceFreeBytes, o.LargestFreeBlock} {
+		if piece != nil {
+			f.Largest = max(f.Largest, *piece)
+		}
+	}
+	if o.DeviceFreeBytes != nil {
+		f.Bytes += *o.DeviceFreeBytes
+	}
+	return f
+}
+
+// Why is in a few words why a request failed: a mistake or something around the program by its name, else the verdict.
+func (o *OOM) Why() string {
+	if len(o.Causes) == 0 || slices.Contains(Categories, o.Causes[0].Cause) || o.Causes[0].Cause == Unclear ||
+		o.Causes[0].Cause == Temporaries || o.Causes[0].Cause == o.Verdict {
+		return CategoryWords(o.Verdict)
+	}
+	return CauseWords(o.Causes[0].Cause)
+}
+
+// CauseWords is a cause in two words or three.
+func CauseWords(cause string) string {
+	switch cause {
+	case LeakCause:
+		return "a leak"
+	case RetainedGraph:
+		return "graphs that are kept"
+	case SecondModel:
+		return "a second set of weights"
+	case KeptException:
+		return "a failed attempt that is held"
+	case HeldCause:
+		return "held by variables"
+	case OtherProcess:
+		return "other processes"
+	case FractionCause:
+		return "a memory limit"
+	case Pieces:
+		return "fragmentation"
+	case PrivatePool:
+		return "private pools"
+	case TooLarge:
+		return "a request too large for the GPU"
+	}
+	return strings.ReplaceAll(cause, "_", " ")
+}
