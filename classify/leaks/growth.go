@@ -24,7 +24,8 @@ type place struct {
 
 type placed struct {
 	place
-	kept []survivor
+	kept   []survivor
+	beside bool // another growth that it goes with, whose line counts
 }
 
 // Growth below these is of no consequence: a million steps of it fit.
@@ -237,7 +238,7 @@ func (l *growth) grows(all placed) (g placed, p pace, ok bool) {
 		p, ok = l.paceOf(all.kept)
 		return all, p, ok
 	}
-	g = placed{all.place, l.recurring(all.kept)}
+	g = placed{place: all.place, kept: l.recurring(all.kept)}
 	p, ok = l.paceOf(g.kept)
 	last := func(kept []survivor) int { return int(kept[len(kept)-1].born) }
 	if !ok && len(g.kept) > 0 && last(g.kept) == l.n-2 && last(all.kept) == l.n-1 {
@@ -463,11 +464,14 @@ func (l *growth) works() bool {
 
 // claim joins groups into one leak, unless it is too small to matter.
 func (l *growth) claim(leaks []Leak, kind string, groups []placed) []Leak {
-	var kept []survivor
+	var kept, own []survivor
 	for _, g := range groups {
-		kept = append(kept, g.kept...)
+		if kept = append(kept, g.kept...); !g.beside {
+			own = append(own, g.kept...)
+		}
 	}
 	slices.SortFunc(kept, func(a, b survivor) int { return int(a.id) - int(b.id) })
+	slices.SortFunc(own, func(a, b survivor) int { return int(a.id) - int(b.id) })
 	p, _ := l.paceOf(kept)
 	perStep := l.perStep(p)
 	if perStep < smallGrowth || p.bytes < smallTotal {
@@ -481,7 +485,8 @@ func (l *growth) claim(leaks []Leak, kind string, groups []placed) []Leak {
 	leak.TotalBytes += leak.Older
 	l.describe(&leak, append(before, p.alive...))
 	leak.Confidence = confidence(leak.shownBy(), p.regular, leak.File != "")
-	leak.Site, leak.stack = l.keeper(kind, p)
+	main, _ := l.paceOf(own)
+	leak.Site, leak.stack = l.keeper(kind, main)
 	if leak.OfBackward = kind == RetainedGraph && l.ofBackward(p.alive); leak.OfBackward {
 		leak.Category = meaning.Activations // what a second backward pass would use; weights have one gradient each
 	}

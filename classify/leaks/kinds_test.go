@@ -54,13 +54,13 @@ func TestRetainedGraph(t *testing.T) {
 		{"one tensor and the loss is a list", false, keeps(5, 1, 4, always),
 			[]string{"growing_list! train.py:11 5*2097664=10488320"}},
 		{"a loss of 512 bytes", false, keeps(5, 2, 512, always), []string{"retained_graph! train.py:12 5*5243392=26216960"}},
-		{"a loss that is no number", false, keeps(5, 2, 513, always), []string{"growing_list! train.py:11 5*5243904=26219520"}},
+		{"a loss that is no number", false, keeps(5, 2, 513, always), []string{"retained_graph! train.py:12 5*5243904=26219520"}},
 		{"five tensors without a loss", false, keeps(5, 5, 0, always),
-			[]string{"growing_list! train.py:11 5*20971520=104857600"}},
+			[]string{"retained_graph! net.py:44 5*20971520=104857600"}},
 		{"six tensors without a loss", false, keeps(5, 6, 0, always), []string{"retained_graph! net.py:45 5*28311552=141557760"}},
 		{"without stacks", true, keeps(5, 2, 4, always), []string{"retained_graph! 5*5243392=26216960"}},
 		{"passes without training", false, passes(12), []string{"retained_graph! eval.py:9 4*25166336=100665344"}},
-		{"five tensors of each", false, passes(5), []string{"growing_list! eval.py:8 4*9437696=37750784"}},
+		{"five tensors of each", false, passes(5), []string{"retained_graph! eval.py:9 4*9437696=37750784"}},
 		{"without stacks they may be layers", true, passes(12), nil},
 	})
 }

@@ -169,7 +169,7 @@ func (l *loop) peakAllocated() int64 {
 // perRequest reports whether caches are copied in every step several times for each
 // one that stays, as while the tokens of one request are made.
 func (l *loop) perRequest() bool {
-	const several = 3
+	const several = 2
 	copied, left := make([]int, l.n), make([]int, l.n)
 	for id, step := range l.all() {
 		if l.c.Category[id] != meaning.KVCache {
@@ -214,12 +214,22 @@ func (l *loop) mayBeLayers(kept []timeline.AllocationID) bool {
 	}
 	events := &l.t.Device.Events
 	broken := l.view.Recorded(l.t.Device) == "none" && (l.cut() || slices.Contains(events.Action[l.first[l.n-1]:], snapshot.OOM))
-	var allocs []int
+	if !broken {
+		return false
+	}
+	allocs, repeats := l.within(l.n / 2)
+	return allocs <= few && repeats < 3
+}
+
+// within counts what a step allocates, and the stretches of it that come back: its own layers.
+func (l *loop) within(step int) (allocs, repeats int) {
+	events := &l.t.Device.Events
+	var at []int
 	var sizes []int64
-	for i := int(l.first[l.n/2]); broken && i <= int(l.last[l.n/2]); i++ {
+	for i := int(l.first[step]); i <= int(l.last[step]) && i < events.Len(); i++ {
 		if events.Action[i] == snapshot.Alloc {
-			allocs, sizes = append(allocs, i), append(sizes, events.Size[i])
+			at, sizes = append(at, i), append(sizes, events.Size[i])
 		}
 	}
-	return broken && len(allocs) <= few && len(phases.RecurringRuns(allocs, sizes)) < 3
+	return len(at), len(phases.RecurringRuns(at, sizes))
 }

@@ -32,7 +32,10 @@ func (l *growth) absorb(into []placed, others [][]placed, with func([]placed) bo
 	all = slices.Clone(into)
 	for _, x := range others {
 		if l.sameSteps(into, x) && with(x) {
-			all = append(all, x...)
+			for _, g := range x {
+				g.beside = true
+				all = append(all, g)
+			}
 		} else {
 			rest = append(rest, x)
 		}

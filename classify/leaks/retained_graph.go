@@ -64,14 +64,39 @@ func (l *growth) split(growing []placed) (graph, lists []placed) {
 		return nil, growing
 	case trains && len(numbers) > 0 && large >= 2 && kinds >= 2:
 	case trains && inputs > 0 && large >= 4: // the first layer saves its input
-	case large >= 6 && kinds >= 3 && !trains && !l.untrained() && made[0]:
+	case large >= 6 && kinds >= 3 && !trains && !l.untrained() && made[0] && !l.hasLayers(step):
 		// The layers of a single forward look the same: nothing can be said.
 		return nil, nil
 	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:
+	case large >= 2 && kinds >= 2 && !made[0] && l.saved(before, step): // a running sum holds the graphs of what it sums
 	default:
 		return nil, growing
 	}
 	return before, after
+}
+
+// saved reports whether most of what a step keeps was saved for backward.
+func (l *growth) saved(groups []placed, step int) bool {
+	var saved, all int64
+	for _, g := range groups {
+		for _, s := range g.kept {
+			if int(s.born) != step {
+				continue
+			}
+			all += l.bytes(s.id)
+			if c := l.c.Category[s.id]; c == meaning.Activations || c == meaning.Logits {
+				saved += l.bytes(s.id)
+			}
+		}
+	}
+	return 2*saved > all
+}
+
+// hasLayers reports whether a step has layers of its own, and so isn't one.
+func (l *loop) hasLayers(step int) bool {
+	const many = 128 // allocations
+	allocs, repeats := l.within(step)
+	return allocs > many && repeats >= 3
 }
 
 // weightSizes are the sizes that weights have: those older than the first
