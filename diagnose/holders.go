@@ -29,7 +29,7 @@ func (j *job) holders(source int, t *timeline.Timeline) []classify.Holder {
 func holdersAt(all []classify.Holder, bytes func(timeline.AllocationID) int64) []report.Holder {
 	out := []report.Holder{}
 	for _, h := range all {
-		x := report.Holder{Path: h.Path}
+		x := report.Holder{Path: h.Path, Cycle: h.Cycle}
 		for _, id := range h.Tensors {
 			if n := bytes(id); n > 0 {
 				x.Tensors++
@@ -60,7 +60,7 @@ func (e *examination) bytesAtEnd(id timeline.AllocationID) int64 {
 // leastOfLeak is the share of a leak, in percent, from which a variable counts as its holder.
 const leastOfLeak = 10
 
-// leakHolders are the variables that hold most of a leak.
+// leakHolders are the variables that hold most of a leak: those that grew from look to look, where any did.
 func (e *examination) leakHolders(l *classify.Leak) []report.Holder {
 	kept := map[timeline.AllocationID]bool{}
 	var all int64
@@ -68,11 +68,18 @@ func (e *examination) leakHolders(l *classify.Leak) []report.Holder {
 		kept[id] = true
 		all += e.T.Allocated[id]
 	}
-	found := holdersAt(e.Variables, func(id timeline.AllocationID) int64 {
-		if kept[id] {
-			return e.T.Allocated[id]
-		}
-		return 0
-	})
-	return slices.DeleteFunc(found, func(h report.Holder) bool { return (h.Bytes+h.GraphBytes)*100 < all*leastOfLeak })
+	of := func(holders []classify.Holder) []report.Holder {
+		found := holdersAt(holders, func(id timeline.AllocationID) int64 {
+			if kept[id] {
+				return e.T.Allocated[id]
+			}
+			return 0
+		})
+		return slices.DeleteFunc(found, func(h report.Holder) bool { return (h.Bytes+h.GraphBytes)*100 < all*leastOfLeak })
+	}
+	growing := slices.DeleteFunc(slices.Clone(e.Variables), func(h classify.Holder) bool { return !h.Grew })
+	if found := of(growing); len(found) > 0 {
+		return found
+	}
+	return of(e.Variables)
 }

@@ -566,6 +566,7 @@ type Holder struct {
 	Tensors    int    `json:"tensors"`
 	Bytes      int64  `json:"bytes"`       // of the tensors
 	GraphBytes int64  `json:"graph_bytes"` // that only the autograd graphs behind them hold
+	Cycle      bool   `json:"cycle"`       // no variable: objects that refer to each other
 }
 
 // LeakSite is a user's line on the stacks of what survives.

@@ -90,46 +90,6 @@ func LabelsOf(t *timeline.Timeline, f *labels.File) []meaning.Label {
 	return found
 }
 
-// Holder is a variable of the program, with the allocations that it keeps alive.
-type Holder struct {
-	Path           string
-	Tensors, Graph []timeline.AllocationID
-}
-
-// HoldersOf finds the allocations of a device that variables hold. Each belongs to the
-// first variable that holds it.
-func HoldersOf(t *timeline.Timeline, said []labels.Holder) []Holder {
-	asked := map[uint64][]timeline.AllocationID{}
-	for _, h := range said {
-		for _, list := range [][]uint64{h.Tensors, h.Graph} {
-			for _, address := range list {
-				asked[address] = nil
-			}
-		}
-	}
-	p := newPlaces(t, asked)
-	taken := map[timeline.AllocationID]bool{}
-	of := func(h *labels.Holder, addresses []uint64) (ids []timeline.AllocationID) {
-		for _, address := range addresses {
-			if id := p.find(address, h.Allocations); id != timeline.NoAllocation && !taken[id] {
-				taken[id] = true
-				ids = append(ids, id)
-			}
-		}
-		return ids
-	}
-	var found []Holder
-	for i := range said {
-		if h := &said[i]; h.Device == t.Device.Ordinal {
-			x := Holder{h.Path, of(h, h.Tensors), of(h, h.Graph)}
-			if len(x.Tensors)+len(x.Graph) > 0 {
-				found = append(found, x)
-			}
-		}
-	}
-	return found
-}
-
 // ReadLabels notes the names that somebody gave to allocations, and returns
 // the categories: those of a labels file, and of the recording's own
 // user_metadata, late annotations included.

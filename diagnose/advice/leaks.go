@@ -1,12 +1,18 @@
 package advice
 
 // leaks are what usually helps against a leak, by kind; {where} is its line in parentheses, if it's known, {stored}
-// says what stores it, {keep} is "in" the variable that holds it, or "beyond the step".
+// says what stores it, {keep} is "in" the variable that holds it, or "beyond the step"; {holder} is that variable.
 var leaks = []Advice{
 	{ID: "leak.growing_list", For: Any,
 		Text: "{stored}. Store a scalar or a copy on the host instead, or bound the container.",
 		Code: "kept.append(x.detach().cpu())      # on the host, without its graph\n" +
 			"history = collections.deque(maxlen=100)"},
+	{ID: "leak.growing_list.cycle", For: Any,
+		Text: "No variable leads to what is kept in {holder}{where}: objects there refer to each other, and only Python's garbage " +
+			"collector frees them, whenever it comes by. Break the cycle with a weak reference; in an autograd Function use " +
+			"save_for_backward instead of attributes of ctx.",
+		Code: "self.parent = weakref.ref(parent)  # instead of parent\n" +
+			"ctx.save_for_backward(x, y)        # instead of ctx.x, ctx.y = x, y"},
 	{ID: "leak.growing_list.joined", For: Any,
 		Text: "A tensor is joined with what it holds so far in every step{where}: it grows, and while it is made it is " +
 			"there twice. Move each piece to the host and join them in the end, or keep the last ones only.",
@@ -18,7 +24,7 @@ var leaks = []Advice{
 			"total += loss.item()               # a loss or metric that is summed or logged\n" +
 			"with torch.no_grad(): ...          # around what is never trained on"},
 	{ID: "leak.retained_graph.sum", For: Any,
-		Text: "Detach what is added to {held}{where}: one tensor, and the autograd graph of every step behind it.",
+		Text: "Detach what is added to {holder}{where}: one tensor, and the autograd graph of every step behind it.",
 		Code: "total += loss.item()               # or loss.detach()\n" +
 			"avg = 0.9 * avg + 0.1 * acc.detach()"},
 	{ID: "leak.retained_graph.untrained", For: Evaluation | Inference,

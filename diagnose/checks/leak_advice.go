@@ -27,13 +27,13 @@ func LeakAdvice(l *classify.Leak, holders ...report.Holder) advice.Advice {
 	if l.Optimizer == "sgd" {
 		momentum = ", momentum=0.9" // the state; without it the 8-bit one isn't to be had
 	}
-	stored, keep := "Find what stores the tensor of every step"+where+": a list, a dictionary, an attribute", "beyond the step"
+	stored, keep, holder := "Find what stores the tensor of every step"+where+": a list, a dictionary, an attribute", "beyond the step", ""
 	if len(holders) > 0 {
 		stored = holders[0].Path + " stores the tensor of every step" + where
-		keep = "in " + holders[0].Path
+		holder, keep = holders[0].Path, "in "+holders[0].Path
 	}
 	return advice.Find(id).With("where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "stored", stored,
-		"keep", keep, "held", strings.TrimPrefix(keep, "in "))
+		"keep", keep, "holder", holder)
 }
 
 // leakID is the advice's id.
@@ -42,6 +42,8 @@ func leakID(l *classify.Leak, holders []report.Holder) string {
 	switch {
 	case l.Kind == classify.GrowingList && l.Joined:
 		id += ".joined"
+	case l.Kind == classify.GrowingList && len(holders) > 0 && holders[0].Cycle:
+		id += ".cycle"
 	case l.Kind == classify.RetainedGraph && l.Untrained:
 		id += ".untrained"
 	case l.OfBackward:

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/internal/filename"
+	"github.com/vramscope/vramscope/report"
 )
 
 // Process is what one process left behind: its dumps, oldest first.
@@ -17,17 +18,38 @@ type Process struct {
 }
 
 // mainDump is the last dump with events, which as a rule holds what those before it hold; a
-// failure that it doesn't hold, as of an attempt before, is worth more.
+// failure that it doesn't hold, as of an attempt before, is worth more. One of the program's end
+// is of when all functions have returned and let go of what they kept: a leak is shown by the last dump before.
 func (j *Job) mainDump(dumps []int) int {
 	if told := slices.DeleteFunc(slices.Clone(dumps), func(i int) bool { return j.Recorded[i].last == 0 }); len(told) > 0 {
 		dumps = told
 	}
 	for _, i := range slices.Backward(dumps) {
-		if slices.ContainsFunc(j.Recorded[i].Devices, func(x *Device) bool { return len(x.Dev.OOMs) > 0 }) {
+		if j.shows(i, func(d *report.Device) bool { return len(d.OOMs) > 0 }) {
 			return i
 		}
 	}
-	return dumps[len(dumps)-1]
+	last := dumps[len(dumps)-1]
+	if j.Recorded[last].Name.Last && !j.shows(last, leaks) {
+		for _, i := range slices.Backward(dumps) {
+			if j.shows(i, leaks) {
+				return i
+			}
+		}
+	}
+	return last
+}
+
+// shows reports whether a dump shows something on any device.
+func (j *Job) shows(dump int, what func(*report.Device) bool) bool {
+	return slices.ContainsFunc(j.Recorded[dump].Devices, func(x *Device) bool { return what(&x.Dev) })
+}
+
+// leaks reports whether something surely grows from step to step.
+func leaks(d *report.Device) bool {
+	return slices.ContainsFunc(d.Leaks, func(l report.Leak) bool {
+		return l.Defect && !l.Suspected && (l.Kind == "growing_list" || l.Kind == "retained_graph")
+	})
 }
 
 // Processes puts recordings together that are of one process: those of one

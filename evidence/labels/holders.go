@@ -25,6 +25,7 @@ type Holder struct {
 	Allocations int64    // as a label's
 	Tensors     []uint64 // addresses of what it refers to
 	Graph       []uint64 // of what the autograd graphs behind those saved, and nothing else holds
+	Cycle       bool     // no variable: objects that refer to each other
 }
 
 // ReadHolders reads a file of holders.
@@ -102,6 +103,7 @@ func (h *holders) one(d *json.Decoder, i int) error {
 			"event":   func() error { return optional(d, &x.Allocations) },
 			"tensors": addresses(&x.Tensors),
 			"graph":   addresses(&x.Graph),
+			"cycle":   func() error { return d.Decode(&x.Cycle) },
 		})
 	}
 	switch {

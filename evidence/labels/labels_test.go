@@ -79,8 +79,8 @@ func TestReadHolders(t *testing.T) {
 		fails    string
 	}{
 		{"two", `{` + schema + `,"holders":[{"path":"main.a","tensors":[512,1024],"graph":[2048],"x":[{}]},
-			{"path":"f().b","device":1,"event":7,"tensors":[]}],"device":2}`,
-			[]Holder{{"main.a", 2, -1, []uint64{512, 1024}, []uint64{2048}}, {"f().b", 1, 7, nil, nil}}, ""},
+			{"path":"f().b","device":1,"event":7,"tensors":[],"cycle":true}],"device":2}`,
+			[]Holder{{"main.a", 2, -1, []uint64{512, 1024}, []uint64{2048}, false}, {"f().b", 1, 7, nil, nil, true}}, ""},
 		{"none", `{` + schema + `,"holders":[]}`, nil, ""},
 		{"another schema", `{"schema":"vramscope.labels/1"}`, nil, "schema"},
 		{"a negative address", `{` + schema + `,"holders":[{"tensors":[-1]}]}`, nil, "offset"},

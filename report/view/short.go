@@ -280,13 +280,17 @@ func (s *sheet) variables(d *report.Device) {
 
 // holds says what a variable keeps alive.
 func holds(h *report.Holder) string {
+	cycle := ""
+	if h.Cycle {
+		cycle = ", in reference cycles"
+	}
 	switch {
 	case h.Tensors == 0:
-		return "the graph behind it"
+		return "the graph behind it" + cycle
 	case h.GraphBytes == 0:
-		return units.Plural(h.Tensors, "tensor")
+		return units.Plural(h.Tensors, "tensor") + cycle
 	}
-	return fmt.Sprintf("%s; %s in the graphs behind", units.Plural(h.Tensors, "tensor"), units.Size(h.GraphBytes))
+	return fmt.Sprintf("%s; %s in the graphs behind%s", units.Plural(h.Tensors, "tensor"), units.Size(h.GraphBytes), cycle)
 }
 
 // held is what call sites on one line hold of a category.

@@ -1,0 +1,116 @@
+package names
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/evidence/labels"
+	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Holder is a variable of the program, with the allocations that it keeps alive.
+type Holder struct {
+	Path           string
+	Tensors, Graph []timeline.AllocationID
+	Cycle          bool // no variable: objects that refer to each other
+	Grew           bool // looks found more in it, one after the other
+}
+
+// HoldersOf finds the allocations of a device that variables hold, as they are at the dump and were at looks before it.
+// Each belongs to the first variable that holds it; objects that refer to each other come after all variables.
+func HoldersOf(t *timeline.Timeline, said []labels.Holder) []Holder {
+	said = slices.DeleteFunc(slices.Clone(said), func(h labels.Holder) bool { return h.Device != t.Device.Ordinal })
+	slices.SortStableFunc(said, func(a, b labels.Holder) int {
+		switch {
+		case a.Cycle == b.Cycle:
+			return 0
+		case a.Cycle:
+			return 1
+		}
+		return -1
+	})
+	asked := map[uint64][]timeline.AllocationID{}
+	for _, h := range said {
+		for _, list := range [][]uint64{h.Tensors, h.Graph} {
+			for _, address := range list {
+				asked[address] = nil
+			}
+		}
+	}
+	p := newPlaces(t, asked)
+	taken := map[timeline.AllocationID]bool{}
+	of := func(h *labels.Holder, addresses []uint64) (ids []timeline.AllocationID) {
+		for _, address := range addresses {
+			if id := p.find(address, h.Allocations); id != timeline.NoAllocation && !taken[id] {
+				taken[id] = true
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	var all []Holder
+	at := map[string]int{}
+	looks := make([][]look, 0, len(said))
+	called := commonNames(said)
+	for i := range said {
+		h := &said[i]
+		path := called(h.Path)
+		k, ok := at[path]
+		if !ok {
+			k = len(all)
+			at[path], all, looks = k, append(all, Holder{Path: path, Cycle: h.Cycle}), append(looks, nil)
+		}
+		all[k].Tensors = append(all[k].Tensors, of(h, h.Tensors)...)
+		all[k].Graph = append(all[k].Graph, of(h, h.Graph)...)
+		looks[k] = append(looks[k], look{h.Allocations, len(h.Tensors) + len(h.Graph)})
+	}
+	for k := range all {
+		all[k].Grew = grew(looks[k])
+	}
+	return slices.DeleteFunc(all, func(h Holder) bool { return len(h.Tensors)+len(h.Graph) == 0 })
+}
+
+// look is how much a variable held when so many allocations had been made, -1 at the dump.
+type look struct {
+	allocations int64
+	holds       int
+}
+
+// grew reports whether each look found more than the one before.
+func grew(looks []look) bool {
+	slices.SortFunc(looks, func(a, b look) int { // the dump is the last
+		return cmp.Or(cmp.Compare(uint64(a.allocations), uint64(b.allocations)), cmp.Compare(a.holds, b.holds))
+	})
+	for i := 1; i < len(looks); i++ {
+		if looks[i].allocations == looks[i-1].allocations || looks[i].holds <= looks[i-1].holds {
+			return false
+		}
+	}
+	return len(looks) > 1
+}
+
+var index = pattern.Of(`\[\d+\]`)
+
+// commonNames calls the only element that one look found in a container as the container
+// is called where another look found several.
+func commonNames(said []labels.Holder) func(string) string {
+	paths := map[string]bool{}
+	for i := range said {
+		paths[said[i].Path] = true
+	}
+	return func(path string) string {
+		if !strings.HasSuffix(path, "]") && !strings.Contains(path, "].") && !strings.Contains(path, "][") {
+			return path
+		}
+		together := index().ReplaceAllString(path, "[*]")
+		for strings.HasSuffix(together, "[*]") {
+			together = strings.TrimSuffix(together, "[*]")
+		}
+		if paths[together] {
+			return together
+		}
+		return path
+	}
+}
