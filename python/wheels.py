@@ -4,10 +4,12 @@
     python3 python/wheels.py --out dist                    # all platforms
     python3 python/wheels.py --out dist --only linux-x86_64
     python3 python/wheels.py --out dist --tags s3          # with S3, whose client adds a fifth
+    python3 python/wheels.py --out dist --compiler "python3 -m ziglang cc"   # with the simulated GPU's library for Linux
 
 A wheel is a zip file: the static binary as a script, the Python package, and the
 metadata. Go builds for every platform from here; Python's standard library is all
-that this script needs.
+that this script needs. Without a cross compiler (PyPI has one, ziglang) the command
+compiles the simulated GPU's library itself, where it is wanted first.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import io
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import tarfile
 import zipfile
@@ -61,6 +64,10 @@ Description-Content-Type: text/markdown
 
 """
 
+# The simulated GPU's library: how a cross compiler names what it is for, the oldest C library included.
+TARGETS = {"linux-x86_64": "x86_64-linux-gnu.2.17", "linux-aarch64": "aarch64-linux-gnu.2.17"}
+DEVICE = "libvramscope_device.so"
+
 THIRD_PARTY = "LICENSES-THIRD-PARTY.txt"
 SBOM = "vramscope.cdx.json"
 
@@ -91,9 +98,24 @@ class Built(NamedTuple):
     command: bytes
     texts: bytes  # the licences of all that is in it
     sbom: bytes  # the list of that, as CycloneDX has it
+    device: bytes = b""  # the simulated GPU's library; empty: the command compiles it
 
 
-def built(platform: Platform, number: str, tags: List[str], folder: pathlib.Path) -> Built:
+def device(platform: Platform, compiler: str, folder: pathlib.Path) -> bytes:
+    """Compiles the simulated GPU's library for a platform that has one."""
+    if not compiler or platform.name not in TARGETS:
+        return b""
+    source, out = ROOT / "simulate" / "device" / "source", folder.resolve() / DEVICE
+    flags = (source / "flags").read_text().split()
+    files = sorted(path.name for path in source.glob("*.c"))
+    command = [*shlex.split(compiler), "-target", TARGETS[platform.name], *flags, "-o", str(out), *files, "-ldl", "-lpthread"]
+    subprocess.run(command, cwd=source, check=True)
+    data = out.read_bytes()
+    out.unlink()
+    return data
+
+
+def built(platform: Platform, number: str, tags: List[str], folder: pathlib.Path, compiler: str = "") -> Built:
     """Builds the command for a platform."""
     out = folder / f"vramscope-{platform.name}"
     env = {**os.environ, "CGO_ENABLED": "0", "GOOS": platform.goos, "GOARCH": platform.goarch, "GOFLAGS": "-trimpath"}
@@ -103,7 +125,7 @@ def built(platform: Platform, number: str, tags: List[str], folder: pathlib.Path
     texts, sbom = out.with_name(out.name + ".txt"), out.with_name(out.name + ".json")
     collect = ["go", "run", "./internal/licenses/collect", "-of", str(out.resolve()), "-version", number]
     subprocess.run([*collect, "-texts", str(texts.resolve()), "-sbom", str(sbom.resolve())], cwd=ROOT, check=True)
-    made = Built(out.read_bytes(), texts.read_bytes(), sbom.read_bytes())
+    made = Built(out.read_bytes(), texts.read_bytes(), sbom.read_bytes(), device(platform, compiler, folder))
     for path in (out, texts, sbom):
         path.unlink()
     return made
@@ -146,6 +168,8 @@ def wheel(platform: Platform, number: str, tags: List[str], made: Built) -> byte
         w.add(name, data)
     script = "vramscope.exe" if platform.goos == "windows" else "vramscope"
     w.add(f"vramscope-{number}.data/scripts/{script}", made.command, 0o755)
+    if made.device:  # beside the folder of the script, where the command looks
+        w.add(f"vramscope-{number}.data/data/lib/vramscope/{DEVICE}", made.device, 0o755)
     about = METADATA.format(version=number, contents=contents(tags))
     w.add(f"{info}/METADATA", (about + (ROOT / "README.md").read_text()).encode())
     serves = "".join(f"Tag: py3-none-{tag}\n" for tag in platform.tags.split("."))
@@ -165,6 +189,8 @@ def archive(platform: Platform, made: Built) -> "tuple[str, bytes]":
         (THIRD_PARTY, made.texts, 0o644),
         (SBOM, made.sbom, 0o644),
     ]
+    if made.device:
+        files.append((DEVICE, made.device, 0o755))
     if platform.goos == "windows":
         w = Wheel("")
         for name, data, mode in files:
@@ -185,6 +211,7 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the folder to write to")
     parser.add_argument("--only", action="append", choices=[p.name for p in PLATFORMS], help="this platform (repeatable)")
     parser.add_argument("--tags", action="append", default=[], choices=sorted(STORES), help="the store to put in (repeatable)")
+    parser.add_argument("--compiler", default="", help="a cross compiler of C that takes -target, for the simulated GPU's library")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     number = version()
@@ -192,7 +219,7 @@ def main() -> None:
     for platform in PLATFORMS:
         if arguments.only and platform.name not in arguments.only:
             continue
-        made = built(platform, number, arguments.tags, arguments.out)
+        made = built(platform, number, arguments.tags, arguments.out, arguments.compiler)
         ending, packed = archive(platform, made)
         written = {
             f"vramscope-{number}-py3-none-{platform.tags}.whl": wheel(platform, number, arguments.tags, made),

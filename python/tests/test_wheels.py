@@ -75,6 +75,24 @@ def test_archives(wheels) -> None:  # type: ignore[no-untyped-def]
         assert wheels.archive(platform, made(wheels)) == wheels.archive(platform, made(wheels))
 
 
+def test_device(wheels, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """Linux gets the simulated GPU's library where there is a cross compiler, in wheels where the command looks for it."""
+    fake = tmp_path / "cc"
+    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@" >> "$0.said"\nwhile [ "$1" != -o ]; do shift; done; printf library > "$2"\n')
+    fake.chmod(0o755)
+    for platform in wheels.PLATFORMS:
+        assert wheels.device(platform, "", tmp_path) == b""
+        linux = platform.goos == "linux"
+        data = wheels.device(platform, str(fake), tmp_path)
+        assert data == (b"library" if linux else b"")
+        files = wheels.wheel(platform, "1.2", [], made(wheels)._replace(device=data))
+        names = [i.filename for i in zipfile.ZipFile(io.BytesIO(files)).infolist() if i.external_attr >> 16 & 0o111]
+        assert ("vramscope-1.2.data/data/lib/vramscope/libvramscope_device.so" in names) == linux
+    said = (tmp_path / "cc.said").read_text().split("\n")
+    assert "x86_64-linux-gnu.2.17" in said and "aarch64-linux-gnu.2.17" in said
+    assert "-fPIC" in said and "libraries.c" in said
+
+
 @pytest.fixture
 def backend(wheels, monkeypatch) -> object:  # type: ignore[no-untyped-def]
     monkeypatch.setitem(sys.modules, "wheels", wheels)

@@ -35,10 +35,6 @@ const Name = "libvramscope_device.so"
 // aliases are the names under which programs open the driver and NVML themselves.
 var aliases = []string{"libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"}
 
-var flags = []string{
-	"-O1", "-std=gnu11", "-fPIC", "-fvisibility=hidden", "-w", "-shared", "-Wl,--version-script=exports.map", "-o", Name,
-}
-
 const compilesFor = 5 * time.Minute
 
 // ErrNoCompiler says that there is neither a prebuilt library nor a way to build one.
@@ -86,7 +82,6 @@ func contents() ([]byte, error) {
 		fmt.Fprintf(&all, "%s %d\n%s", name, len(data), data)
 		return nil
 	})
-	fmt.Fprint(&all, flags)
 	return all.Bytes(), err
 }
 
@@ -151,7 +146,11 @@ func compile(folder string) error {
 		return err
 	}
 	defer os.RemoveAll(from)
-	arguments := slices.Concat(compiler[1:], flags)
+	flags, err := sources.ReadFile("source/flags")
+	if err != nil {
+		return err
+	}
+	arguments := slices.Concat(compiler[1:], strings.Fields(string(flags)), []string{"-o", Name})
 	err = each(func(name string, data []byte) error {
 		if strings.HasSuffix(name, ".c") {
 			arguments = append(arguments, name)
