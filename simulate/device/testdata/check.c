@@ -33,7 +33,7 @@ u64 vramscope_simulated_used(int), vramscope_simulated_peak(int);
 void vramscope_simulated_set_bool(int), vramscope_simulated_forget(u64, u64);
 typedef struct { char bytes[128]; } Id;
 int ncclCommInitRank(void **, int, Id, int), ncclAllGather(const void *, void *, size_t, int, void *, void *), ncclCommDestroy(void *);
-int ncclBroadcast(const void *, void *, size_t, int, int, void *, void *);
+int ncclGroupStart(void), ncclGroupEnd(void), ncclBroadcast(const void *, void *, size_t, int, int, void *, void *);
 int cudnnBackendCreateDescriptor(int, void **), cudnnBackendSetAttribute(void *, int, int, int64_t, const void *), cudnnBackendFinalize(void *);
 int cudnnBackendGetAttribute(void *, int, int, int64_t, int64_t *, void *), cudnnBackendExecute(void *, void *, void *), cudnnBackendDestroyDescriptor(void *);
 int cudnnCreateRNNDescriptor(void **), cudnnGetRNNWeightSpaceSize(void *, void *, size_t *);
@@ -297,6 +297,13 @@ static void collectives(void) {
   IS(ncclBroadcast(p, p + 4096, 2, 2, 0, c, NULL), 0);
   cudaMemcpy(out, p + 4096, 8, 2);
   IS(out[1], 6);
+  IS(ncclGroupStart(), 0); /* a list gathered by broadcasts, this rank's last */
+  IS(ncclBroadcast(p + 8192, p + 8192, 2, 2, 0, c, NULL), 0);
+  IS(ncclBroadcast(p + 8704, p + 8704, 1, 2, 1, c, NULL), 0);
+  IS(ncclBroadcast(p, p + 9216, 2, 2, 2, c, NULL), 0);
+  IS(ncclGroupEnd(), 0);
+  for (int i = 0; i < 3; i++) cudaMemcpy(out + 2 * i, p + 8192 + 512 * i, 8, 2);
+  IS(out[0] == 5 && out[1] == 6 && out[2] == 0 && out[4] == 5 && out[5] == 6, 1);
   IS(ncclAllGather(p, p + 1024, SIZE_MAX, 2, c, NULL), 4);
   IS(ncclCommDestroy(c), 0);
 }
