@@ -80,6 +80,11 @@ func (j *job) inFamily(i int, recordings []int) bool {
 	return false
 }
 
+// untouched reports whether a process only saw a device: a dump leaves its own event on each.
+func untouched(d *snapshot.Device) bool {
+	return len(d.Segments) == 0 && d.Events.Len() == 1 && d.Events.Action[0] == snapshot.SnapshotTaken
+}
+
 // remember examines the devices of one recording.
 func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
 	r := &ranks.Recording{Source: source, Path: j.sources[source].Path, Name: j.sources[source].name(),
@@ -91,7 +96,7 @@ func (j *job) remember(source int, s *snapshot.Snapshot, recordings int) {
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		events += d.Events.Len()
-		if o.Device != nil && *o.Device != d.Ordinal {
+		if o.Device != nil && *o.Device != d.Ordinal || o.Device == nil && len(s.Devices) > 1 && untouched(d) {
 			continue
 		}
 		e := j.examination(source, s, d, view, o)

@@ -22,7 +22,7 @@ func simulated(doc *report.Document) {
 	if s == nil {
 		return
 	}
-	failed := false
+	failed := s.Fits != nil && !*s.Fits // as its processes say
 	for i := range doc.Devices {
 		d := &doc.Devices[i]
 		failed = failed || len(d.OOMs) > 0

@@ -149,6 +149,9 @@ func (r *Record) fill(found []process) {
 		e.Torch, e.CUDA, e.GPU = cmp.Or(e.Torch, p.Torch), cmp.Or(e.CUDA, p.CUDA), cmp.Or(e.GPU, p.GPU)
 		if e.Simulated != nil {
 			e.Simulated.take(p.Simulated)
+			if p.OOMs > 0 {
+				e.Simulated.Fits = new(false)
+			}
 		}
 		e.Python, e.WorldSize = cmp.Or(e.Python, p.Python), cmp.Or(e.WorldSize, p.WorldSize)
 		if len(p.AllocatorSettings) > 0 && len(e.AllocatorSettings) == 0 {

@@ -119,13 +119,28 @@ class Simulated:
         self.assumptions: Any = None
         recorder.simulated = self
         self.assumptions = simulated_sizes.Assumed(torch, settings.assume, self.end)
-        self.values = simulated_values.make(torch, self.assumptions)
-        self.assumptions.values = self.values.work
-        self.library = simulated_sizes.install(torch, self.assumptions)
-        simulated_values.leave_out_initialisation(torch)
-        simulated_ranks.install(torch, settings.world, settings.rank)
-        simulated_values.leave_out_compiled(torch, self.values)
-        self.values.__enter__()
+        self.values: Any = None
+        for part in (self._ranks, self._initialisation, self._values, self._sizes):
+            try:
+                part()
+            except Exception as e:
+                recorder.note(f"simulated GPU, {part.__name__[1:]}: {type(e).__name__}: {str(e)[:200]}")
+
+    def _ranks(self) -> None:
+        simulated_ranks.install(self.torch, self.settings.world, self.settings.rank)
+
+    def _initialisation(self) -> None:
+        simulated_values.leave_out_initialisation(self.torch)
+
+    def _values(self) -> None:
+        values = simulated_values.make(self.torch, self.assumptions)
+        self.assumptions.values = values.work
+        simulated_values.leave_out_compiled(self.torch, values)
+        values.__enter__()
+        self.values = values
+
+    def _sizes(self) -> None:
+        self.library = simulated_sizes.install(self.torch, self.assumptions)
 
     def stepped(self, steps: int) -> None:
         """After each step of the first optimizer."""
