@@ -25,6 +25,8 @@ type GPU struct {
 	// UnlistedBytes is the most that was in use while the table listed no process at all; 0: never.
 	UnlistedBytes int64      `json:"-"`
 	Instances     []Instance `json:"-"` // that MIG divided it into, by number
+	// Unshown tells that its memory was asked for and not shown ([N/A]), as where it is the host's.
+	Unshown bool `json:"-"`
 	// Partition is how AMD's card is divided (CPX), each part of which shows the
 	// memory that they share; "" where it isn't.
 	Partition string `json:"-"`

@@ -203,6 +203,15 @@ type Server struct {
 	Line int    // of its first mention
 }
 
+// Draws tells programs that make pictures: their bars are of no training.
+func Draws(server string) bool {
+	switch server {
+	case "ComfyUI", "Fooocus", "Stable Diffusion web UI", "InvokeAI":
+		return true
+	}
+	return false
+}
+
 // Engine is what an inference engine said at its start to take of a GPU, in bytes,
 // the most of any worker; 0: not said.
 type Engine struct {

@@ -137,4 +137,33 @@ func (w *witness) phaseFacts() []string {
 	return out
 }
 
+// slept tells of memory that is still in use after each sleep of an engine, where that grows.
+func (w *witness) slept(source int, log *evidence.Log) {
+	var after []*evidence.PhaseReading
+	for i := range log.Phases {
+		if r := &log.Phases[i]; r.When == "after sleep" && r.Used >= 0 {
+			after = append(after, r)
+		}
+	}
+	const least, noise = 3, 256 << 20
+	if len(after) < least {
+		return
+	}
+	first, last := after[0], after[len(after)-1]
+	for i := 1; i < len(after); i++ {
+		if after[i].Used < after[i-1].Used-noise {
+			return
+		}
+	}
+	if grew := last.Used - first.Used; grew >= max(1<<30, first.Used/4) {
+		w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.8,
+			Title: fmt.Sprintf("What is still in use after each sleep of the engine grows: %s after the first, %s after the %d others",
+				units.Bytes(first.Used), units.Bytes(last.Used), len(after)-1),
+			Evidence: []string{w.at(source, last.Line) + ": " + units.Bytes(grew) + " more than after the first sleep"},
+			Fix: new("Look what the trainer's part leaves on the GPU when the engine sleeps (weights and optimizer that aren't " +
+				"offloaded, gathered parameters, caches): torch.cuda.memory_summary() before each sleep tells; a leak in the engine's " +
+				"own sleep shows where only that repeats")})
+	}
+}
+
 func heldOf(r *evidence.PhaseReading) int64 { return max(r.Used, r.Reserved, r.Allocated) }

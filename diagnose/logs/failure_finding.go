@@ -134,7 +134,12 @@ func (w *witness) onGPU(g *failures, f *report.Finding) {
 		}
 	}
 	if gpu := w.printed(g); gpu != nil {
-		say("nvidia-smi, printed %s into the same log, saw %s in use on GPU %d", units.Times(gpu.Samples), sawOf(gpu), *g.GPU)
+		if size := evidence.Or(gpu.TotalBytes, 0); size > 0 && size < g.Capacity/8 {
+			say("an APU: %s calls %s its own memory, the carve-out; the GPU's %s are the system's (GTT), shared with all programs",
+				gpu.Monitor(), units.Bytes(size), units.Bytes(g.Capacity))
+			return
+		}
+		say("%s, printed %s into the same log, saw %s in use on GPU %d", gpu.Monitor(), units.Times(gpu.Samples), sawOf(gpu), *g.GPU)
 	}
 }
 

@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -109,13 +110,19 @@ func (w *witness) failures() []*failures {
 // onlyServer is the server of a log in which nothing trains.
 func onlyServer(log *evidence.Log) string {
 	switch {
-	case log.Steps.Count > 0:
+	case log.Steps.Count > 0 && !draws(log):
 	case log.Engine.Name != "":
 		return log.Engine.Name
 	case len(log.Servers) > 0:
 		return log.Servers[0].Name
 	}
 	return ""
+}
+
+// draws tells of a log whose steps are the bars of a program that makes pictures.
+func draws(log *evidence.Log) bool {
+	return len(log.Servers) > 0 && evidence.Draws(log.Servers[0].Name) && len(log.Steps.Curve) > 0 &&
+		!slices.ContainsFunc(log.Steps.Curve, func(s evidence.Step) bool { return !math.IsNaN(s.Loss) })
 }
 
 // toldElsewhere tells of messages that another one of the same log tells better: with

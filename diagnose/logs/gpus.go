@@ -357,6 +357,11 @@ func (w *witness) gpuFacts() []string {
 			out = append(out, instanceFacts(g))
 			continue
 		}
+		if g.PeakUsedBytes == nil && g.Unshown {
+			out = append(out, fmt.Sprintf("GPU %d shows [N/A] for its memory, as where it is the host's (unified: GB10, Jetson): free -h "+
+				"tells what is left of it%s", g.GPU, largestProcess(g.Processes)))
+			continue
+		}
 		if g.PeakUsedBytes == nil {
 			out = append(out, fmt.Sprintf("GPU %d without a figure for its memory (%s shows it)%s", g.GPU, showsMemory(g),
 				largestProcess(g.Processes)))

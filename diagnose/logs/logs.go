@@ -47,6 +47,7 @@ func Add(doc *report.Document, capacity int64, ranks map[int]int) {
 			w.logged(source, log.Steps, spilt)
 			w.pressed(source, log)
 			w.accounted(log)
+			w.slept(source, log)
 		}
 		w.watched(doc.Evidence.GPUsOf(source))
 		if t := doc.Evidence.Trace(source); t != nil {

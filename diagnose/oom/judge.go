@@ -313,12 +313,9 @@ func (f *Failure) withoutFree() {
 
 // Absurd tells a request that no GPU could meet: not a shortage but a mistake.
 func (f *Failure) Absurd() bool {
-	return f.Beyond || f.Requested > anyGPU || f.Capacity > 0 && f.Requested > manyTimes*f.Capacity && !draws[f.Scene.Server]
+	return f.Beyond || f.Requested > anyGPU || f.Capacity > 0 && f.Requested > manyTimes*f.Capacity &&
+		!evidence.Draws(f.Scene.Server) // whose attention or decoder without a fused kernel asks for so much, though the shapes are right
 }
-
-// draws are programs in which attention or a decoder without a fused kernel asks for many
-// times the GPU, though the shapes are right.
-var draws = map[string]bool{"ComfyUI": true, "Fooocus": true, "Stable Diffusion web UI": true, "InvokeAI": true}
 
 // anyGPU is more than any GPU has, or any machine whose memory its GPU shares.
 const anyGPU = 1 << 40

@@ -100,7 +100,7 @@ func (f *Failure) ofProgram(o program) {
 	case f.By == "workspace":
 		f.ofWorkspace()
 		return
-	case f.Unsure:
+	case f.Unsure && o.why == "":
 		f.ofUnsure()
 		return
 	case f.By == "sglang's pool" && f.Tokens > 0:

@@ -100,7 +100,7 @@ var Marks = []Mark{
 		"ValueError: token_to_kv_pool_allocator memory leak detected! available_size=9000"},
 	{"train_runtime", evidence.EndedWell, "", "", pattern.Of(`'train_runtime'|"train_runtime"|train_runtime +=`), "",
 		"{'train_runtime': 12.5, 'train_loss': 2.1, 'epoch': 1.0}"},
-	{"raining co", evidence.EndedWell, "", "", pattern.Of(`^[^"'{]*\b[Tt]raining complete(d|\b)`), "", "Training completed."},
+	{"raining ", evidence.EndedWell, "", "", pattern.Of(`^[^"'{]*\b[Tt]raining (?:complete|completed|finished|done)\b`), "", "Training completed."},
 	{" passed in ", evidence.EndedWell, "pytest", "", pattern.Of(`^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|xpassed|` +
 		`warnings?),? ?)+ ?in .*=+$`), "", "===== 6 passed in 3.21s ====="},
 }

@@ -72,8 +72,10 @@ var Words = []Word{
 	{"max memory", OfDevice, `GPU = NVIDIA GeForce RTX 4060. Max memory = 7.996 GB.`}, // Unsloth
 	{"max_memory_of", OfDevice, "system/max_memory_of_device_gb: 79.2"},
 	{"storage", None, "storage memory: 12.5 GB"},
-	{"theoretical", None, "Theoretical memory footprints: 4660.05 MB"},     // megatron/training/theoretical_memory_usage.py
-	{"weight and optimizer", None, "weight and optimizer memory=95.35 MB"}, // the same
+	{"theoretical", None, "Theoretical memory footprints: 4660.05 MB"},                 // megatron/training/theoretical_memory_usage.py
+	{"weight and optimizer", None, "weight and optimizer memory=95.35 MB"},             // the same
+	{"max-begin", None, "GPU Peak Memory consumed during the train (max-begin): 7488"}, // of PEFT's examples
+	{"end-begin", None, "GPU Memory consumed at the end of the train (end-begin): 66"},
 	{"to alloc", None, "Tried to allocate 1.50 GiB"},
 	{"calloc", None, "NCCL WARN Failed to CUDA calloc async 24 MB"},
 }
@@ -145,7 +147,8 @@ func NameOf(name []byte) Named {
 	default:
 		n.What = Used
 	}
-	n.Plain = has(name, "alloc", "reserved", "cached", "peak", "usage", "used")
+	n.Plain = has(name, "alloc", "reserved", "peak", "usage", "used") ||
+		has(name, "gpu memory") && has(name, " while ", " after ", " before ", " during ", "baseline")
 	return n
 }
 
@@ -155,6 +158,8 @@ func factorOf(name, word []byte) float64 {
 		return bytes.HasSuffix(word, []byte(unit)) || has(name, "("+unit+")", "_"+unit)
 	}
 	switch {
+	case has(name, "total peak memory consumed"): // b2mb() of PEFT's examples
+		return 1 << 20
 	case ends("mib"), ends("mb"):
 		return 1 << 20
 	case ends("gib"), ends("gb"), has(name, "perf/max_memory_"): // verl's

@@ -229,6 +229,7 @@ type row struct {
 	pid         int
 	process     []byte
 	memory      int64
+	unshown     bool // the cell of memory in use has no figure
 }
 
 // fill reads the cells; false when they are not figures where figures must be.
@@ -290,6 +291,7 @@ func (r *row) fill(columns []column, cells [][]byte) bool {
 
 func (r *row) figure(c column, cell []byte) bool {
 	if len(cell) == 0 || cell[0] < '0' || cell[0] > '9' {
+		r.unshown = r.unshown || c.role == usedMemory && bytes.Contains(cell, []byte("N/A"))
 		return missing(cell)
 	}
 	if _, rest, _ := amount(cell); len(rest) > 8 {

@@ -162,6 +162,7 @@ func (u *unit) merge(o *unit) {
 	u.name = betterName(fullName(u.name, o.name), o.name)
 	g.BusID, g.UUID = cmp.Or(g.BusID, other.BusID), cmp.Or(g.UUID, other.UUID)
 	g.Samples += other.Samples
+	g.Unshown = g.Unshown || other.Unshown
 	u.otherSamples += o.otherSamples
 	raise(&g.TotalBytes, evidence.Or(other.TotalBytes, Unknown))
 	raise(&g.PeakUsedBytes, evidence.Or(other.PeakUsedBytes, Unknown))

@@ -195,6 +195,7 @@ func (all *gathered) addRow(r *row, form Form, l *listing) {
 		u.process(r.at, r.pid, r.process, r.memory)
 		return
 	}
+	u.gpu.Unshown = u.gpu.Unshown || r.unshown
 	u.read(evidence.Sample{At: r.at, UsedBytes: r.used, UtilizationPercent: r.utilization}, r.total)
 }
 

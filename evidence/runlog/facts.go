@@ -50,7 +50,11 @@ func readFacts(list []pair, line []byte, binary bool) facts {
 		case p.position < maxStepPosition && f.readStep(p, i, list):
 		case f.readLoss(p):
 		case f.readTime(p):
-		case p.memory() && (!p.Sized || p.unit.isSize() || p.inBillions()):
+		case p.unit.isSize() && p.position > 0 && line[p.position-1] == '+' && bytes.HasPrefix(line[p.end:], []byte(" cache")):
+			if f.allocated > 0 { // axolotl's "18.302GB (+6.301GB cache"
+				f.reserved = f.allocated + int64(p.value*p.unit.factor(true))
+			}
+		case p.memory() && (!p.Sized || p.unit.isSize() || p.Factor > 0 || p.inBillions()):
 			if inMB < 0 && p.unit == noUnit {
 				inMB = 0
 				if bytes.Contains(line, []byte("memory (MB)")) {

@@ -70,7 +70,7 @@ var words = []feature{
 	{"roughput", hasMetric},
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
-	{"* Running ", hasRunning}, {"PASSED", hasTest}, {"SKIPPED", hasTest}, {"XFAIL", hasTest}, {"XPASS", hasTest}, {"... ok", hasTest},
+	{"* Running ", hasRunning}, {"PASSED", hasTest}, {"SKIPPED", hasTest}, {"XFAIL", hasTest}, {"XPASS", hasTest}, {"... ok", hasTest}, {"| `", hasTest},
 	{"... skipped", hasTest}, {"expected failure", hasTest},
 	{"ache flushes since", hasPressure}, {"allocation retries", hasPressure}, {"UDA capacity: ", hasPressure},
 	{"ax memory", hasPressure},

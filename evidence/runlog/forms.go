@@ -109,7 +109,12 @@ func (p *Parser) cutMessage(number int, line []byte, _ features) bool {
 // passed is how a test's line tells that what its name speaks of didn't happen to anybody.
 var passed = pattern.Of(`(^|\s)(PASSED|SKIPPED|XFAIL|XPASS)(\s|$)|\.\.\. (ok|skipped\b.*|expected failure)\s*$`)
 
-func (p *Parser) testLine(_ int, line []byte, _ features) bool { return passed().Match(line) }
+// told is a row of a document's table about messages: the words stand alone in backticks.
+var told = pattern.Of("^\\s*\\|\\s*(?:[^|]*\\|)?\\s*`[^`|0-9]*`\\s*\\|.*\\|\\s*$")
+
+func (p *Parser) testLine(_ int, line []byte, _ features) bool {
+	return passed().Match(line) || told().Match(line)
+}
 
 func (p *Parser) record(number int, line []byte, _ features) bool {
 	p.records.line(p, number, line)

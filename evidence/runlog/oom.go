@@ -128,9 +128,6 @@ func isMessage(line []byte, i int) bool {
 	if goesOn(after) && !bytes.Contains(before, []byte("Error: ")) && !bytes.Contains(before, []byte("runtime error")) {
 		return false // "we had a CUDA error: out of memory problem"
 	}
-	if said := bytes.TrimLeft(after, ".!"); len(said) > 0 && said[0] == '`' && bytes.IndexByte(before, '`') >= 0 {
-		return false // a document's word for it
-	}
 	if len(after) > 0 && (after[0] == '"' || after[0] == '\'') && !bytes.HasPrefix(bytes.TrimLeft(after, "\"'"), []byte(",")) {
 		if q := bytes.IndexByte(before, after[0]); q >= 0 {
 			return false // "out of memory" in str(e)

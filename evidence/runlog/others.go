@@ -18,6 +18,7 @@ type otherMark struct {
 	not    string   // what tells that a line with the words is about something else
 	unsure bool     // other causes than memory are usual, too
 	plain  bool     // the size is in bytes without a word of that
+	own    bool     // nobody but the program says so: no exception's name need stand before it
 }
 
 // otherMarks are in order: the first that a line has, and that reads as a failure, counts.
@@ -29,14 +30,14 @@ var otherMarks = []otherMark{
 	{words: "[malloc_or_wait] Unable to allocate", by: "MLX", asked: []string{"Unabletoallocate"}},
 	{words: "[metal::malloc]", with: "ttempting to allocate", by: "MLX", asked: []string{"ttemptingtoallocate"}},
 	{words: "kIOGPUCommandBufferCallbackErrorOutOfMemory", by: "Metal"},
-	{words: "evice memory allocation of size ", by: "Vulkan", asked: []string{"allocationofsize"}, plain: true},
-	{words: "ErrorOutOfDeviceMemory", by: "Vulkan"},
-	{words: "memory for requested buffer of size ", by: "ONNX Runtime", asked: []string{"bufferofsize"}, plain: true},
+	{words: "evice memory allocation of size ", by: "Vulkan", asked: []string{"allocationofsize"}, plain: true, own: true},
+	{words: "ErrorOutOfDeviceMemory", with: "vk", by: "Vulkan", own: true},
+	{words: "memory for requested buffer of size ", by: "ONNX Runtime", asked: []string{"bufferofsize"}, plain: true, own: true},
 	{words: "MXNetError", with: "out of memory", by: "MXNet"},
 	{words: "[TM][ERROR]", with: "out of memory", by: "LMDeploy"},
 	{words: "_ERROR_OUT_OF_DEVICE_MEMORY", by: "level zero"},
-	{words: "NvMapMemAlloc", with: "error 12", by: "NvMap", asked: []string{"Tagged:", "MemAlloc:"}, plain: true},
-	{words: " out of memory. Try to lower your batch size", by: "sglang's pool"},
+	{words: "NvMapMemAlloc", with: "error 12", by: "NvMap", asked: []string{"Tagged:", "MemAlloc:"}, plain: true, unsure: true},
+	{words: " out of memory. Try to lower your batch size", by: "sglang's pool", own: true},
 	{words: "from device: CUDA_ERROR_OUT_OF_MEMORY", by: "TensorFlow", asked: []string{"G(", "M(", "K("}, unsure: true},
 	{words: "could not be allocated. There may not be enough free memory", by: "TensorRT", asked: []string{"GPUmemory("}},
 	{words: "_STATUS_INTERNAL_ERROR", not: "_STATUS_INTERNAL_ERROR_", unsure: true},
@@ -101,7 +102,7 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 		}
 		at := bytes.Index(line, []byte(mark.words))
 		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !bytes.Contains(line, []byte(mark.with)) ||
-			!raised(line, at) {
+			!mark.own && !raised(line, at) {
 			continue
 		}
 		m := evidence.OOMMessage{Line: number, By: mark.by, AfterStep: p.steps.latest(), UpToStep: -1, Unsure: mark.unsure}

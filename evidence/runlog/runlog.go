@@ -155,6 +155,10 @@ func (r *Report) dropUnsure() {
 	unsure := func(m evidence.OOMMessage) bool { return m.Unsure }
 	// TensorFlow asks for less when it is refused: that was the end only where a library says that it lacked memory, too.
 	beside := slices.ContainsFunc(r.OOMs, func(m evidence.OOMMessage) bool { return m.By != "TensorFlow" && !m.Unclear })
+	last := evidence.Or(r.Steps.Last, -1)
+	r.OOMs = slices.DeleteFunc(r.OOMs, func(m evidence.OOMMessage) bool {
+		return m.By == "NvMap" && (r.Ending.How == evidence.EndedWell || m.AfterStep < last) // it asks elsewhere then
+	})
 	for i := range r.OOMs {
 		r.OOMs[i].Unsure = r.OOMs[i].Unsure && (r.OOMs[i].By != "TensorFlow" || !beside)
 	}

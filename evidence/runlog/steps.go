@@ -154,7 +154,7 @@ func (s *stepState) memoryLine(line []byte) bool {
 	}
 	for i := range s.pairs {
 		q := &s.pairs[i]
-		if q.memory() && (q.Plain && q.unit.isSize() || q.inBillions() || q.inGB(line)) {
+		if q.memory() && (q.Plain && (q.unit.isSize() || q.Factor > 0 && q.whole) || q.inBillions() || q.inGB(line)) {
 			return true
 		}
 		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() &&
@@ -223,7 +223,7 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 		p.OnStep(step)
 	}
 	p.survival.again = p.survival.again || !fresh && len(p.report.OOMs) == 0
-	p.survival.step(p, step.Number, line, false)
+	p.survival.step(p, step.Number, line, false, false)
 }
 
 // isDict tells the Trainer's {'loss': …} and JSON lines, after a logger's words

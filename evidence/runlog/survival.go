@@ -20,6 +20,7 @@ type survival struct {
 	seen     int  // steps told since
 	bars     int  // of them by progress bars
 	back     bool // their numbers began again
+	done     bool // a bar came to its end
 	last     int64
 }
 
@@ -36,13 +37,14 @@ func (s *survival) failed(p *Parser) {
 }
 
 // step takes a step that is told, by a bar or by a line.
-func (s *survival) step(p *Parser, number int64, line []byte, bar bool) {
+func (s *survival) step(p *Parser, number int64, line []byte, bar, ends bool) {
 	list := p.report.OOMs[s.from:]
 	if len(list) == 0 || !ofRank(list, line) {
 		return
 	}
 	if s.seen++; bar {
 		s.bars++
+		s.done = s.done || ends
 	}
 	if last := list[len(list)-1].AfterStep; s.seen == 1 && number >= 0 && number < last && !bar && !s.again && s.numbered {
 		s.back = true
@@ -64,7 +66,7 @@ func ofRank(list []evidence.OOMMessage, line []byte) bool {
 // settle tells the messages since the last time what came of them.
 func (s *survival) settle(p *Parser) {
 	for i := range p.report.OOMs[s.from:] {
-		if m := &p.report.OOMs[s.from+i]; s.bars >= wentOnSteps || s.seen >= wentOnSteps && (s.back || m.Handled) {
+		if m := &p.report.OOMs[s.from+i]; s.bars >= wentOnSteps || s.done || s.seen >= wentOnSteps && (s.back || m.Handled) {
 			m.WentOn, m.UpToStep = true, s.last
 		}
 	}

@@ -88,6 +88,9 @@ func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 		w := t.writer(line)
 		w.age = 0
 		slashed := bytes.ReplaceAll(line, []byte(`\`), []byte("/"))
+		if w.code == evidence.Attention || w.code == evidence.UnfusedAttention {
+			w.scene.Doing = evidence.Attention // of one's own: what it calls has a frame
+		}
 		w.phase = phaseAfter(w.phase, slashed)
 		AddFrame(&w.scene, slashed)
 		w.code, w.codeIsNext, w.inUsers = "", true, isUser(file)
