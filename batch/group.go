@@ -261,7 +261,7 @@ var (
 		"torch": true, "pytorch": true, "dump": true,
 		"oom": true, "exit": true, "final": true, "last": true, "latest": true, "end": true, "peak": true, "alloc": true,
 		"history": true, "log": true, "logs": true, "train": true, "training": true, "out": true, "err": true, "output": true,
-		"stdout": true, "stderr": true, "console": true, "smi": true, "nvidia": true, "nvsmi": true, "usage": true,
+		"stdout": true, "stderr": true, "result": true, "results": true, "slurm": true, "console": true, "smi": true, "nvidia": true, "nvsmi": true, "usage": true,
 		"monitor": true, "stats": true, "apps": true, "dmon": true, "pmon": true, "trace": true, "profile": true,
 		"profiler": true, "config": true, "labels": true, "local": true, "global": true, "eval": true, "test": true, "val": true,
 		"valid": true, "debug": true, "error": true, "errors": true,

@@ -35,6 +35,8 @@ func TestGroup(t *testing.T) {
 		{"a log of nobody's", []string{"d/bert.pickle", "d/gpt.pickle", "T d/log.txt"}, []string{"d/bert.pickle: 1", "d/gpt.pickle: 1", "d/log.txt: 1"}},
 		{"logs alone", []string{"T d/a/train.log", "T d/a/smi.csv"}, []string{"d/a: 2"}},
 		{"logs of several", []string{"T d/slurm-1.out", "T d/slurm-2.out"}, []string{"d/slurm-1.out: 1", "d/slurm-2.out: 1"}},
+		{"a job's files", []string{"T d/error_16012458.txt", "T d/results_16012458.txt", "T d/slurm-16012458.out"}, []string{"d: 3"}},
+		{"two jobs' files", []string{"T d/train-1.err", "T d/train-1.out", "T d/train-2.err", "T d/train-2.out"}, []string{"d/train-1.err: 2", "d/train-2.err: 2"}},
 		{"a configuration alone", []string{"A d/a/config.json"}, []string{}},
 		{"two jobs in one folder", []string{"d/bert_rank0.pickle", "d/bert_rank1.pickle", "d/gpt_rank0.pickle", "d/gpt_rank1.pickle"}, []string{"d/bert_rank0.pickle: 2", "d/gpt_rank0.pickle: 2"}},
 		{"checkpoints", []string{"T d/a/train.log", "A d/a/config.json", "A d/a/checkpoint-30/config.json", "T d/a/checkpoint-30/trainer_state.json", "A d/a/checkpoint-60/config.json"}, []string{"d/a: 5"}},

@@ -178,7 +178,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		return nil, err
 	}
 	defer run.Close()
-	f.passedOver(cmd, args, run.PassedOver)
+	if f.out.verbose || !slices.ContainsFunc(run.Sources, func(s diagnose.Source) bool { return s.Kind == "snapshot" }) {
+		f.passedOver(cmd, args, run.PassedOver) // a recording's answer needs nothing of what says nothing
+	}
 	if cmd.Flags().Changed("device") {
 		o.Device = &f.device
 	}

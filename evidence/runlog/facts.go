@@ -160,6 +160,12 @@ func (f *facts) readTime(p *pair) bool {
 	return true
 }
 
+// named tells a figure that stands behind its name, not in a formula.
+func (p *pair) named(line []byte) bool {
+	before := bytes.TrimRight(line[:p.position], " ")
+	return p.whole && len(before) > 0 && (before[len(before)-1] == ':' || before[len(before)-1] == '=')
+}
+
 // unless is the figure as written, nil where its unit is sure.
 func (p *pair) unless(sure bool, line []byte) []byte {
 	if sure || p.end > len(line) {

@@ -154,7 +154,7 @@ func (s *stepState) memoryLine(line []byte) bool {
 	}
 	for i := range s.pairs {
 		q := &s.pairs[i]
-		if q.memory() && (q.Plain && (q.unit.isSize() || q.Factor > 0 && q.whole) || q.inBillions() || q.inGB(line)) {
+		if q.memory() && (q.Plain && (q.unit.isSize() || q.Factor > 0 && q.named(line)) || q.inBillions() || q.inGB(line)) {
 			return true
 		}
 		if follows := bytes.TrimLeft(line[min(q.end, len(line)):], " "); q.unit.isSize() &&

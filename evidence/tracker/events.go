@@ -3,10 +3,14 @@ package tracker
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/limit"
 )
 
 // maxRecord is the longest record that is looked into; pictures and graphs are longer.
@@ -95,11 +99,34 @@ func (r *run) summary(step int64, message []byte) {
 			case f.number == 2 && f.bytes == nil:
 				value, found = f.float(), true
 			case f.number == 8 && f.bytes != nil:
-				value, found = tensorOf(f.bytes)
+				if value, found = tensorOf(f.bytes); !found {
+					r.written(tag, f.bytes)
+				}
 			}
 		})
 		if found && tag != "" && step >= 0 {
 			r.scalar(step, tag, value)
+		}
+	})
+}
+
+// written takes the settings that a text holds, which a tensor's field 8 is: JSON, as the Trainer
+// writes its arguments and the model's, or a table of names and values.
+func (r *run) written(tag string, message []byte) {
+	_ = fields(message, func(f field) {
+		if f.number != 8 || limit.Check(limit.Setting, f.bytes) != nil {
+			return
+		}
+		name, _, _ := strings.Cut(tag, "/")
+		text := bytes.TrimSpace(f.bytes)
+		if json.Valid(text) && len(text) > 0 && text[0] == '{' {
+			r.flat(name, text, 0)
+			return
+		}
+		for line := range bytes.Lines(text) {
+			if cells := strings.Split(string(line), "|"); len(cells) >= 4 {
+				r.parameter(name+"."+strings.TrimSpace(cells[1]), cells[2])
+			}
 		}
 	})
 }

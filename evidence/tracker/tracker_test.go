@@ -235,3 +235,24 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestWritten: settings that stand as text among TensorBoard's figures, the trainer's and a model's own.
+func TestWritten(t *testing.T) {
+	field := func(number int, value []byte) []byte {
+		return append(binary.AppendUvarint(binary.AppendUvarint(nil, uint64(number<<3|2)), uint64(len(value))), value...)
+	}
+	record := func(event []byte) []byte {
+		return append(append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(event))), 0, 0, 0, 0), event...), 0, 0, 0, 0)
+	}
+	text := func(tag, said string) []byte {
+		return record(field(5, field(1, append(field(1, []byte(tag)), field(8, append([]byte{8, 7}, field(8, []byte(said))...))...))))
+	}
+	file := record(field(3, []byte("brain.Event:2")))
+	file = append(file, text("args/text_summary", `{"per_device_train_batch_size": 6, "bf16": true}`)...)
+	file = append(file, text("model_config/text_summary", `{"model_type": "llama", "seq_length": 32768, "max_length": 20}`)...)
+	file = append(file, text("hyperparameters", "|param|value|\n|-|-|\n|optimizer|lion|\n")...)
+	_, found, err := read(t, "events.out.tfevents.1.h", file)
+	if p := found.Parameters; err != nil || p == nil || *p.BatchSize != 6 || *p.Precision != "bf16-mixed" || *p.Optimizer != "lion" || p.SequenceLength != nil {
+		t.Errorf("%+v, %v", found.Parameters, err)
+	}
+}
