@@ -191,13 +191,32 @@ func generates(a *rules.Facts) bool {
 	if len(Whole.Of(a)) == 0 && len(chains) == 0 && (rules.Saved.Of(a).Saves || !hasClass(a)) {
 		return false
 	}
+	if a.Loop == a.Last && len(chains) > 0 {
+		beginLoop(a)
+	}
 	for i := a.Loop; i < a.Last; i++ {
 		if meaning.HintOf(a.Phases[i]).Is(meaning.Forward, meaning.Data, meaning.OtherPhase) {
 			a.Phases[i] = meaning.Generate
 		}
 	}
 	a.Rephase()
+	if len(a.Steps) == 0 {
+		a.Before = a.Spans(0, a.Last)
+	}
 	return true
+}
+
+// beginLoop begins the loop of a program whose stacks show no model, as without stacks: with the first that goes, but not at once.
+func beginLoop(a *rules.Facts) {
+	for i, action := range a.Events.Action {
+		if action == snapshot.Alloc {
+			if f := a.Freed(a.Timeline.Of[i]); i+4 < f && f < a.Last {
+				a.Loop = i
+				return
+			}
+		}
+		a.Phases[i] = meaning.Setup
+	}
 }
 
 // hasClass reports whether a forward pass runs through the class of a cache.

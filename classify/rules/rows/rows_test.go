@@ -117,9 +117,9 @@ func TestFind(t *testing.T) {
 		}, []string{"5 of 100 KiB, in one go, go together"}},
 		{"more than there are layers for, and the next fails", func(p *phased.Program) {
 			p.In(meaning.Setup)
-			p.Make(100*kib, 17)
+			p.Make(100*kib, 40)
 			p.Fail(100 * kib)
-		}, []string{"17 of 100 KiB, in one go, go together"}},
+		}, []string{"40 of 100 KiB, in one go, go together"}},
 		{"setup ends among them", func(p *phased.Program) {
 			p.In(meaning.Setup)
 			p.Make(100*kib, 5)

@@ -35,9 +35,9 @@ var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func
 	if !a.Trains {
 		return nil
 	}
-	sizes, gradients := rules.Sizes.Of(a), older.Gradients.Of(a).GradientSize
+	sizes, gradients := rules.Sizes.Of(a), leftByPasses.Of(a).most
 	data, trained, frozen := map[timeline.AllocationID]bool{}, 0, 0
-	for n, count := range gradients {
+	for n, count := range older.Gradients.Of(a).GradientSize {
 		if rest := sizes.WeightSize[n] - count; rest >= count {
 			frozen += rest
 		}

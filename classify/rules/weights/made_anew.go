@@ -19,7 +19,7 @@ takes over as weights, by guess, and so does one where those of setup are gone. 
 Where no module shows what setup makes, what is made before the first pass and stays is a weight, too.`,
 	Signal: meaning.ByLife,
 	Born:   rules.AnyTime &^ rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Retention},
+	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Retention, leftByPasses},
 	Round:  4,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		claims := findSets(a)
@@ -33,13 +33,12 @@ Where no module shows what setup makes, what is made before the first pass and s
 // sets finds whole sets of weights and moments that a program makes anew.
 type sets struct {
 	*rules.Facts
+	*passGradients
 	state  map[int64]bool
-	at     []int         // by run: its gap; -1: a backward pass
-	each   map[int64]int // by size: most gradients that a pass leaves
-	bytes  int64         // of all of them
-	gaps   []gap         // between backward passes, one more than there are of these
-	last   int           // gap in which sets are made that go
-	lost   int64         // bytes of what setup left of such sizes and is gone, of which no whole set is left
+	at     []int // by run: its gap; -1: a backward pass
+	gaps   []gap // between backward passes, one more than there are of these
+	last   int   // gap in which sets are made that go
+	gone   bool  // of the weights that setup left no whole set stays
 	claims map[timeline.AllocationID]rules.Claim
 	order  map[int64][]meaning.Category // by size: of what goes, in the order in which it does
 }
@@ -50,13 +49,15 @@ type gap struct {
 	stays map[int64][]timeline.AllocationID // and is there for good
 	goes  map[int64][]timeline.AllocationID // made before the pass before it
 	step  int                               // first event of an optimizer's step; the number of events where there is none
+	each  map[int64]int                     // gradients that the next pass leaves, or, where it adds to others, an earlier one
+	bytes int64                             // of all of these
 }
 
 // findSets looks at every gap for sets, then at what the first of them replaced.
 func findSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
-	x := &sets{Facts: a, state: rules.Sizes.Of(a).StateSize, claims: map[timeline.AllocationID]rules.Claim{},
-		order: map[int64][]meaning.Category{}}
-	if x.count(); x.bytes == 0 {
+	x := &sets{Facts: a, passGradients: leftByPasses.Of(a), state: rules.Sizes.Of(a).StateSize,
+		claims: map[timeline.AllocationID]rules.Claim{}, order: map[int64][]meaning.Category{}}
+	if len(x.most) == 0 {
 		return nil
 	}
 	x.fill()
@@ -64,19 +65,26 @@ func findSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 		x.keep()
 	}
 	for i := range x.gaps {
-		if x.times(x.gaps[i].born) > 0 {
+		g := &x.gaps[i]
+		for size, ids := range g.born {
+			if x.gone { // of what was made together some may be the last that there is
+				g.born[size] = append(ids, g.stays[size]...)
+				slices.Sort(g.born[size])
+			}
+		}
+		if g.times(g.born) > 0 {
 			x.last = i
 		}
 	}
 	for i := range x.gaps {
 		if g := &x.gaps[i]; i > 0 {
-			x.tell(g, g.born, x.times(g.born))
+			x.tell(g, g.born, g.times(g.born))
 		}
 	}
 	for i := range x.gaps {
 		g := &x.gaps[i]
 		x.learn(g)
-		if n := x.times(g.stays); 0 < x.last && x.last < i && n == x.times(x.known(g)) {
+		if n := g.times(g.stays); 0 < x.last && x.last < i && n == g.times(x.known(g)) {
 			x.tell(g, g.stays, n)
 		}
 	}
@@ -86,40 +94,20 @@ func findSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	return x.claims
 }
 
-// count counts the gradients that passes leave.
-func (x *sets) count() {
-	const least = 4096 // bytes: what is smaller has a bias's size by chance
-	x.each = map[int64]int{}
-	of, run := map[int64]int{}, int32(-1)
-	for id := timeline.AllocationID(x.Timeline.Older()); int(id) < x.Timeline.Len(); id++ {
-		n := x.Timeline.Requested(id)
-		if x.Phase[id] != meaning.Backward || n < least || !rules.OutlivesPass(x.Facts, id) {
-			continue
-		}
-		if r := x.RunOf[x.Born(id)]; r != run {
-			clear(of)
-			run = r
-		}
-		of[n]++
-		x.each[n] = max(x.each[n], of[n])
-	}
-	for n, times := range x.each {
-		x.bytes += n * int64(times)
-	}
-}
-
 // cut finds the gaps between backward passes, and counts these.
 func (x *sets) cut() (passes int) {
 	open := func() gap {
-		return gap{map[int64][]timeline.AllocationID{}, map[int64][]timeline.AllocationID{}, map[int64][]timeline.AllocationID{}, x.Last}
+		each, bytes := x.next(passes)
+		return gap{map[int64][]timeline.AllocationID{}, map[int64][]timeline.AllocationID{}, map[int64][]timeline.AllocationID{},
+			x.Last, each, bytes}
 	}
 	x.at, x.gaps = make([]int, len(x.Runs)+1), []gap{open()}
 	for r := range x.Runs {
 		x.at[r] = passes
 		switch g := &x.gaps[passes]; x.Runs[r].Phase {
 		case meaning.Backward:
-			x.at[r], x.gaps = -1, append(x.gaps, open())
 			passes++
+			x.at[r], x.gaps = -1, append(x.gaps, open())
 		case meaning.Optimizer:
 			i := x.Runs[r].First
 			for len(x.Windows) > 0 && i < x.Runs[r].End && x.Covered[i] != meaning.HintOf(meaning.Optimizer) {
@@ -141,7 +129,7 @@ func (x *sets) fill() {
 	for i := range x.Phase {
 		id := timeline.AllocationID(i)
 		size := x.Timeline.Requested(id)
-		if x.each[size] == 0 || x.Phase[id] == meaning.Backward {
+		if x.most[size] == 0 || x.Phase[id] == meaning.Backward {
 			continue
 		}
 		from, to := 0, x.at[max(0, x.Run(x.Freed(id)))]
@@ -162,11 +150,13 @@ func (x *sets) fill() {
 			x.gaps[to].goes[size] = append(x.gaps[to].goes[size], id)
 		}
 	}
-	for size, times := range x.each {
+	var lost int64
+	for size, times := range x.gaps[0].each {
 		if left[size] < times {
-			x.lost += size * int64(times)
+			lost += size * int64(times)
 		}
 	}
+	x.gone = lost*2 > x.gaps[0].bytes
 	for i := range x.gaps {
 		for _, ids := range x.gaps[i].goes {
 			slices.SortFunc(ids, func(p, q timeline.AllocationID) int { return cmp.Compare(x.Freed(p), x.Freed(q)) })
@@ -174,16 +164,18 @@ func (x *sets) fill() {
 	}
 }
 
-// keep takes what is made before the first pass for weights where it is there for most passes, unless passes keep their graphs.
+// keep takes what is made before the first pass for weights where it is there for several passes, or for most where it isn't
+// known to be of setup, unless passes keep their graphs.
 func (x *sets) keep() {
+	const large, several = 1 << 16, 3 // bytes; passes
 	if rules.Retention.Of(x.Facts).Retains {
 		return
 	}
-	const large = 1 << 16 // bytes
 	for i := range x.gaps {
 		for size, ids := range x.gaps[i].goes {
 			for _, id := range ids {
-				if size >= large && i*2 > len(x.gaps) && x.Run(x.Born(id)) >= 0 && x.NextBackward[x.Run(x.Born(id))] == x.NextBackward[0] {
+				b := x.Born(id)
+				if size >= large && b >= 0 && x.at[x.Run(b)] == 0 && (i*2 > len(x.gaps) || i >= several && x.Phase[id] == meaning.Setup) {
 					x.claims[id] = rules.As(meaning.Weights, rules.Plausible)
 				}
 			}
@@ -199,16 +191,16 @@ func (x *sets) keep() {
 }
 
 // times is how many sets there are of most sizes; 0: they are no sets.
-func (x *sets) times(of map[int64][]timeline.AllocationID) int {
+func (g *gap) times(of map[int64][]timeline.AllocationID) int {
 	const most = 4
 	var bytes [most + 1]int64
 	for size, ids := range of {
-		if each := x.each[size]; len(ids)%each == 0 && len(ids) <= most*each {
+		if each := g.each[size]; each > 0 && len(ids)%each == 0 && len(ids) <= most*each {
 			bytes[len(ids)/each] += size * int64(each)
 		}
 	}
 	for n, b := range bytes {
-		if b*10 >= x.bytes*9 {
+		if b > 0 && b*10 >= g.bytes*9 {
 			return n
 		}
 	}
@@ -217,13 +209,12 @@ func (x *sets) times(of map[int64][]timeline.AllocationID) int {
 
 // tell says of what sets are, those that were made last in a size being the last set.
 func (x *sets) tell(g *gap, of map[int64][]timeline.AllocationID, times int) {
-	if times == 0 || x.inPass(of, times) {
+	if times == 0 || x.inPass(g, of, times) {
 		return
 	}
-	gone := x.lost*2 > x.bytes
 	for size, ids := range of {
-		each := x.each[size]
-		if len(ids) != times*each {
+		each := g.each[size]
+		if each == 0 || len(ids) != times*each {
 			continue
 		}
 		rounds := times > 1 && len(ids) > times && x.Born(ids[times-1])-x.Born(ids[0]) < x.Born(ids[times])-x.Born(ids[times-1])
@@ -233,7 +224,7 @@ func (x *sets) tell(g *gap, of map[int64][]timeline.AllocationID, times int) {
 				nth = k % times
 			}
 			switch last := nth == times-1; {
-			case last && (gone || times > 2 && x.Phase[id] != meaning.Optimizer):
+			case last && (x.gone || times > 2 && x.Phase[id] != meaning.Optimizer):
 				x.claims[id] = rules.As(meaning.Weights, rules.Plausible)
 			case times > 1:
 				x.claims[id] = rules.As(meaning.OptimizerState, rules.Plausible)
@@ -273,11 +264,11 @@ func (x *sets) single(made *gap, id timeline.AllocationID) rules.Claim {
 // inPass reports whether much of what is made among some blocks goes in a backward pass: a forward pass makes them.
 //
 //worth:off false
-func (x *sets) inPass(of map[int64][]timeline.AllocationID, times int) bool {
+func (x *sets) inPass(g *gap, of map[int64][]timeline.AllocationID, times int) bool {
 	all, saved := 0, 0
 	first, last := timeline.AllocationID(x.Timeline.Len()), timeline.AllocationID(0)
 	for size, ids := range of {
-		if len(ids) == times*x.each[size] {
+		if len(ids) == times*g.each[size] {
 			all += len(ids)
 			first, last = min(first, ids[0]), max(last, ids[len(ids)-1])
 		}
