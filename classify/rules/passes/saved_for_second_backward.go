@@ -31,14 +31,23 @@ the gradient of a gradient needs (create_graph). There are no more gradients of 
 	},
 }
 
-// doubledGraphs are the backward passes that leave the whole graph, in recordings that show all weights.
+// doubledGraphs are the backward passes that leave the whole graph and several blocks of no weight's size, in recordings that
+// show all weights: what a leaf alone gets as a gradient is one block.
 //
 //worth:off nil
 func doubledGraphs(a *rules.Facts) map[int]bool {
-	doubled := map[int]bool{}
+	const several = 4
+	sizes, others, doubled := rules.Sizes.Of(a), map[int]int{}, map[int]bool{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Backward && a.Born(id) >= 0 && n > phases.Scalar &&
+			sizes.WeightSize[n] == 0 && rules.OutlivesPass(a, id) {
+			others[a.Run(a.Born(id))]++
+		}
+	}
 	for r, whole := range rules.Retention.Of(a).Whole {
-		if whole && a.Timeline.Older() == 0 {
-			doubled[int(a.NextBackward[r])] = true
+		if pass := int(a.NextBackward[r]); whole && a.Timeline.Older() == 0 && others[pass] >= several {
+			doubled[pass] = true
 		}
 	}
 	return doubled
