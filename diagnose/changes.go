@@ -8,19 +8,21 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/words"
+	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 )
 
-// From which percentages of the peak on changes are worth a word.
+// From which percentages of a peak on changes are worth a word.
 const (
-	atAll      = 1  // any
-	forNothing = 20 // one that costs nothing, in a run that fits
+	atAll      = 1  // any, where memory is short
+	forNothing = 10 // one that costs nothing, in a run that fits
+	atAPrice   = 20 // one that costs something there
 )
 
 // changesOf are what is worth changing about a device, the best first: what makes a run go
-// through that failed, then what stops a growth, then what saves most. A run that fits and
-// has no mistake gets one at most, if it costs nothing.
-func changesOf(d *report.Device, scarce bool) []report.Change {
+// through that failed, then what stops a growth, then what saves most of the peak that it changes most.
+func changesOf(d *report.Device) []report.Change {
 	out := []report.Change{}
 	seen := map[string]bool{}
 	add := func(c report.Change) {
@@ -30,18 +32,16 @@ func changesOf(d *report.Device, scarce bool) []report.Change {
 		if c.FixID != nil && !seen[*c.FixID] {
 			seen[*c.FixID] = true
 			goesThrough(d, &c)
-			out = append(out, c)
+			out = append(out, priced(d, c))
 		}
 	}
-	healthy := !scarce
 	for i := range d.Findings {
 		f := &d.Findings[i]
 		if f.Fix == nil || slight(d, f) && len(d.OOMs) == 0 {
 			continue
 		}
-		healthy = healthy && !isDefect(f)
 		c := report.Change{Outcome: f.Outcome, Text: *f.Fix, Code: f.Code, At: f.At, Finding: i}
-		if worthwhile(d, f, &c, scarce) {
+		if worthwhile(d, f, &c) {
 			add(c)
 		}
 		for _, o := range f.Others {
@@ -55,37 +55,96 @@ func changesOf(d *report.Device, scarce bool) []report.Change {
 	}
 	out = enough(d, out)
 	slices.SortStableFunc(out, func(a, b report.Change) int {
-		return cmp.Or(cmp.Compare(standing(d, &a, a.Text == first), standing(d, &b, b.Text == first)), cmp.Compare(b.Saves(),
-			a.Saves()))
+		return cmp.Or(cmp.Compare(standing(d, &a, a.Text == first), standing(d, &b, b.Text == first)), cmp.Compare(taken(d, &b),
+			taken(d, &a)))
 	})
-	if healthy && len(out) > 1 {
-		out = out[:1]
+	if i := slices.IndexFunc(out, func(c report.Change) bool { return outweighs(d, out, &c) }); i > 0 {
+		c := out[i]
+		out = slices.Insert(slices.Delete(out, i, i+1), 0, c)
 	}
 	return out
 }
 
-// enough are the changes with which a run goes through, if there are any, and those of which
-// nobody knows.
+// priced is a change with what it costs, and what becomes of each peak.
+func priced(d *report.Device, c report.Change) report.Change {
+	a := advice.Find(*c.FixID)
+	c.Cost = advice.Cost(*c.FixID)
+	if a.Price != "" {
+		c.Price = a.Name + " {peak} for " + a.Price
+	}
+	if c.Reserved {
+		c.ReservedBefore, c.ReservedAfter = c.PeakBefore, c.PeakAfter
+		return c
+	}
+	c.AllocatedBefore, c.AllocatedAfter = c.PeakBefore, c.PeakAfter
+	if r := c.ReservedPeak; r.Before > 0 {
+		c.ReservedBefore, c.ReservedAfter = &r.Before, &r.After
+	}
+	return c
+}
+
+// taken is what a change takes off the peak that it changes most: allocated, or reserved memory, which fills the GPU. Where
+// no figure is known, logits that dominate count as a whole.
+func taken(d *report.Device, c *report.Change) int64 {
+	most := max(c.Saves(), c.ReservedPeak.Before-c.ReservedPeak.After)
+	if most == 0 && d.Findings[c.Finding].ID == "logits_dominate" {
+		most = d.AtPeak.Categories[classify.Logits.String()]
+	}
+	return most
+}
+
+// share is the same in percent of that peak.
+func share(d *report.Device, c *report.Change) int64 {
+	peak := d.Peaks.Allocated.Bytes
+	if c.Reserved || c.Saves() < c.ReservedPeak.Before-c.ReservedPeak.After {
+		peak = d.Peaks.Reserved.Bytes
+	}
+	return facts.Share(taken(d, c), peak)
+}
+
+// outweighs reports whether a free change saves so much that a small growth, which comes first else, can wait.
+func outweighs(d *report.Device, all []report.Change, c *report.Change) bool {
+	const times, least = 5, 20 // percent
+	f := &d.Findings[all[0].Finding]
+	return len(d.OOMs) == 0 && grows(f) && c.Cost == report.Free && share(d, c) >= least && taken(d, c) >= times*f.Leak.TotalBytes
+}
+
+// firstChange is the change that a verdict names; nil where a run fits that only what costs something would lower.
+func firstChange(d *report.Device) *report.Change {
+	if len(d.Changes) == 0 || d.Changes[0].Cost != report.Free && !facts.Scarce(d) && !isDefect(&d.Findings[d.Changes[0].Finding]) {
+		return nil
+	}
+	return &d.Changes[0]
+}
+
+// enough are the changes with which a run goes through, if there are any, those of which
+// nobody knows, and those that cost nothing and meet the request.
 func enough(d *report.Device, all []report.Change) []report.Change {
 	fits := func(c report.Change, does bool) bool { return c.Fits != nil && *c.Fits == does }
 	if !slices.ContainsFunc(all, func(c report.Change) bool { return fits(c, true) }) {
 		return all
 	}
-	return slices.DeleteFunc(all, func(c report.Change) bool { return fits(c, false) && !caused(d, &c) })
+	return slices.DeleteFunc(all, func(c report.Change) bool {
+		return fits(c, false) && !caused(d, &c) && (c.Cost != report.Free || !meets(&c))
+	})
 }
 
 // worthwhile reports whether a finding's change is worth a word.
-func worthwhile(d *report.Device, f *report.Finding, c *report.Change, scarce bool) bool {
-	share := facts.Share(c.Saves(), d.Peaks.Allocated.Bytes)
+func worthwhile(d *report.Device, f *report.Finding, c *report.Change) bool {
+	least := int64(forNothing)
 	switch failed := findingOf(d, "oom_") >= 0; {
 	case strings.HasPrefix(f.ID, "oom_"), isDefect(f):
 		return true
 	case failed && c.Reserved: // what was tried of the allocator's settings is said of the failure
 		return false
-	case scarce:
-		return share >= atAll
+	case facts.Scarce(d):
+		least = atAll
+	case f.Confidence < 0.7 || f.FixID == nil:
+		return false
+	case advice.Cost(*f.FixID) != report.Free:
+		least = atAPrice
 	}
-	return f.Confidence >= 0.7 && share >= forNothing && f.FixID != nil && !advice.Costs(*f.FixID)
+	return share(d, c) >= least
 }
 
 // findingOf is the first finding whose id begins so, -1 for none.
@@ -93,23 +152,24 @@ func findingOf(d *report.Device, prefix string) int {
 	return slices.IndexFunc(d.Findings, func(f report.Finding) bool { return strings.HasPrefix(f.ID, prefix) })
 }
 
-// goesThrough tells of a change that leaves ample room that a run which failed goes
-// through with it.
+// goesThrough tells of a change that no replay knows whether a run which failed goes through with what it leaves.
 func goesThrough(d *report.Device, c *report.Change) {
-	const ample = 80 // percent of what there is
-	if len(d.OOMs) == 0 || c.PeakAfter == nil || c.Reserved {
+	if len(d.OOMs) == 0 || c.PeakAfter == nil || c.Reserved || c.Answer != "" {
 		return
 	}
 	o := &d.OOMs[len(d.OOMs)-1]
-	room := usable(d, o)
+	r := replay.Room{Most: usable(d, o), Changed: true, Part: 1}
 	if o.Verdict == report.MemoryFraction {
-		room = o.ReservedBytes
+		r.Most = o.ReservedBytes
 	}
-	x, share := d.Projection, facts.Share(*c.PeakAfter, room)
-	c.Meets = room > 0 && share <= 100
-	if c.Fits == nil && (share > 100 || share <= ample && (x == nil || x.NeedsBytes <= room)) {
-		c.Fits = &c.Meets
+	r.Left = r.Most - *c.PeakAfter
+	r.LeftThen = r.Left
+	if x := d.Projection; x != nil && x.Missed(classify.Gradients.String()) > 0 {
+		r.After.Likely = x.NeedsBytes - *c.PeakBefore
+	} else if x != nil {
+		r.After.Layers = x.NeedsBytes - *c.PeakBefore
 	}
+	c.Settle(r.Answer())
 }
 
 // ofLeak makes a change that fixes a leak that of the finding about it.
@@ -122,10 +182,10 @@ func ofLeak(d *report.Device, c *report.Change) {
 		if own := d.Findings[c.Finding].Fix; own == nil || c.Text != *own || c.Text == advice.Find(*c.FixID).Text {
 			c.Text = *f.Fix
 		}
-		fits := c.Fits
+		answer := c.Answer
 		c.Outcome, c.Code, c.At, c.Finding = f.Outcome, f.Code, f.At, i
-		if c.Fits == nil {
-			c.Fits = fits
+		if c.Answer == "" {
+			c.Settle(answer)
 		}
 		return
 	}
@@ -143,47 +203,54 @@ func standing(d *report.Device, c *report.Change, first bool) int {
 		return standingOfFailed(d, f, c, first)
 	}
 	switch {
-	case first:
+	case first, grows(f):
 		return 0
-	case grows(f):
-		return 1
-	case isDefect(f):
-		return 2
-	}
-	return 3
-}
-
-// standingOfFailed is the same of a run that failed: what it goes through with comes first, of that the end of a growth
-// that holds most of the memory, and what asks for more hardware last.
-func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
-	const rest = 4
-	switch {
-	case caused(d, c): // what else helps only puts the failure off
-		return 0
-	case c.Fits == nil || !*c.Fits:
-		return rest + standingOfRest(f, c, first)
-	case *c.FixID == "sharding":
-		return 3
-	case first:
+	case isDefect(f), c.Cost == report.Free:
 		return 1
 	}
 	return 2
 }
 
-// standingOfRest ranks changes with which a run may fail again: what costs nothing first.
-func standingOfRest(f *report.Finding, c *report.Change, first bool) int {
+// standingOfFailed is the same of a run that failed: what it goes through with comes first, of that the end of a growth
+// that holds most of the memory, and what asks for more hardware last. What costs nothing and meets the request comes before
+// what costs something.
+func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
+	through, free := c.Fits != nil && *c.Fits, c.Cost == report.Free
+	setting := strings.Contains(*c.FixID, ":") // it helps one request, and not the rest
 	switch {
-	case c.Meets && !advice.Costs(*c.FixID):
+	case caused(d, c): // what else helps only puts the failure off
 		return 0
-	case first, grows(f):
+	case through && free && first:
 		return 1
-	case isDefect(f):
+	case through && free:
 		return 2
-	case c.Fits == nil && *c.FixID != "sharding":
+	case meets(c) && free && !setting:
 		return 3
+	case through && *c.FixID == "sharding":
+		return 6
+	case through && first:
+		return 4
+	case through:
+		return 5
+	case c.Answer == words.Meets && free && (!setting || stepped(d)):
+		return 7
+	case first, grows(f):
+		return 8
+	case isDefect(f):
+		return 9
+	case c.Fits == nil && *c.FixID != "sharding":
+		return 10
 	}
-	return 4
+	return 11
 }
+
+// stepped reports whether steps went through before the failure, so that as much fitted already.
+func stepped(d *report.Device) bool {
+	return len(d.Steps) > 0 && d.Steps[0].LastEvent < d.OOMs[len(d.OOMs)-1].Event
+}
+
+// meets reports whether a change meets the request that failed, and the run may still fail later.
+func meets(c *report.Change) bool { return c.Answer == words.Meets || c.Answer == words.MeetsThenFails }
 
 // isDefect reports whether a finding is of a mistake in the program that is sure enough.
 func isDefect(f *report.Finding) bool {

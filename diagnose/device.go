@@ -49,7 +49,7 @@ func (e *examination) device() report.Device {
 	dev.Curve = facts.CurveOf(t)
 	dev.Projection = facts.Projection.Of(e.Pass)
 	dev.Findings = e.findings(&dev)
-	dev.Changes = changesOf(&dev, e.Scarce())
+	dev.Changes = changesOf(&dev)
 	if e.options.Pictures {
 		dev.Pictures = pictures.Of(e.Pass, &dev, e.options.EveryBand)
 	}

@@ -96,7 +96,7 @@ func TestScenarios(t *testing.T) {
 		{"stateful__python", "missing_no_grad", "called in <module> run/scenarios.py:569", ""},
 		{"hooked_oom__python", "oom_fragmentation", "takes 22.1 MiB more in each step: a setting would only put the failure off",
 			""},
-		{"lengths_oom__python", "oom_fragmentation", "the failed request is met, with 29.8 MiB to spare in this step's passes", ""},
+		{"lengths_oom__python", "oom_fragmentation", "replayed, with 29.8 MiB to spare in this step's passes", ""},
 		{"lengths_oom__python", "oom_fragmentation",
 			"the request that failed would have been met (29.80 MiB left after the rest of the step)", ""},
 		{"eval_oom__python", "missing_no_grad", "called in evaluate run/scenarios.py:", "checkpointing_absent"},

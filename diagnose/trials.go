@@ -1,17 +1,17 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/timeline"
 )
 
 // tryOthers replays a failed recording under other settings and with changes,
@@ -35,35 +35,48 @@ func (e *examination) tryOthers(doc *report.Document, dev *report.Device) {
 			e.speak(f, d, dev)
 		}
 	}
-	dev.Changes = changesOf(dev, true)
+	dev.Changes = changesOf(dev)
 }
 
-// speak puts what replay found into a finding about a failed request. A setting
-// is only advised against fragmentation: against a shortage it helps one
-// request, and not the rest.
+// answered takes over what became of a change in a replay within the memory that there was.
+func answered(o *report.Outcome, d *replay.Document) {
+	for i := range d.Scenarios {
+		x := &d.Scenarios[i]
+		if len(x.Changes) == 1 && x.Changes[0] == o.Tried && x.Settings == d.Scenarios[0].Settings && x.Answer != words.NotKnown {
+			o.Settle(x.Answer)
+		}
+	}
+}
+
+// speak puts what replay found into a finding about a failed request.
 func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.Device) {
-	if f.ID == "oom_true_shortage" && f.SavesBytes != nil {
-		return // what helps is said already
+	answered(&f.Outcome, d)
+	for i := range f.Others {
+		answered(&f.Others[i].Outcome, d)
 	}
-	f.Evidence = append(f.Evidence, "by replay: "+d.Verdict)
-	if f.ID != "oom_fragmentation" {
-		return
+	told := f.ID == "oom_true_shortage" && f.SavesBytes != nil // what helps
+	if !told {
+		f.Evidence = append(f.Evidence, "by replay: "+d.Verdict)
 	}
-	first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })
-	leak := checks.LeakFirst(&dev.OOMs[first])
-	first = dev.OOMs[first].Index
-	setting, fits := e.carries(d, &e.T.OOMs[first], dev)
-	if leak != "" { // a setting would only put it off
+	setting := settingOf(d)
+	if f.ID == "oom_fragmentation" {
+		first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })
+		e.ofPieces(f, setting, checks.LeakFirst(&dev.OOMs[first]) != "")
+	} else if setting != nil {
+		f.Others = append(f.Others, *setting)
+	}
+}
+
+// ofPieces makes a setting that joins them the change against memory in pieces, unless a leak fills what it joins.
+func (e *examination) ofPieces(f *report.Finding, setting *report.Change, leaks bool) {
+	switch {
+	case leaks:
 		f.Others = slices.DeleteFunc(f.Others, func(c report.Change) bool { return *c.FixID == "leak=fixed" })
 		if setting != nil {
-			f.Others = append(f.Others, settingChange(setting, fits, e.leaves(setting, &e.T.OOMs[first], dev)))
+			f.Others = append(f.Others, *setting)
 		}
-		return
-	}
-	switch {
 	case setting != nil:
-		c := settingChange(setting, fits, e.leaves(setting, &e.T.OOMs[first], dev))
-		f.Fix, f.Outcome, f.Confidence = &c.Text, c.Outcome, 0.95
+		f.Fix, f.Outcome, f.Confidence = &setting.Text, setting.Outcome, 0.95
 	case len(f.Others) > 0:
 		f.Fix, f.Code, f.Outcome, f.Others = &f.Others[0].Text, f.Others[0].Code, f.Others[0].Outcome, f.Others[1:]
 	default:
@@ -72,62 +85,36 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	}
 }
 
-// carries is the first setting by itself that meets a request and what is known to come
-// after it, nil where there is none; fits is nil where nothing is known of that.
-func (e *examination) carries(d *replay.Document, o *timeline.OOM, dev *report.Device) (*replay.Outcome, *bool) {
+// settingOf is the first setting by itself with which the run goes through, else that meets the request; nil where there
+// is none.
+func settingOf(d *replay.Document) (best *report.Change) {
 	for i := range d.Scenarios[1:] {
 		x := &d.Scenarios[i+1]
-		if !x.Survived || x.OOM || len(x.Changes) > 0 {
+		through := x.Answer == words.Fits
+		if len(x.Changes) > 0 || !x.Survived || !through && (x.Answer != words.Meets || best != nil) {
 			continue
 		}
-		switch left, rest, known := x.Spare(); {
-		case known && (left < 0 || e.firstState(o) > left):
-			continue // the step would have failed later
-		case facts.StepsAfter(dev, o.Event) > 0 || known && rest:
-			return x, new(true)
+		best = &report.Change{Outcome: report.Outcome{FixID: &x.Settings, Basis: new("replay")}, Text: "PYTORCH_CUDA_ALLOC_CONF=" +
+			x.Settings + ", replayed"}
+		best.Settle(x.Answer)
+		if left, rest, known := x.Spare(); known && rest {
+			best.Text += fmt.Sprintf(", with %s to spare in this step's passes", units.Size(left))
+		} else if known && !through {
+			best.Text += fmt.Sprintf(", with %s left then", units.Size(left))
 		}
-		return x, nil
-	}
-	return nil, nil
-}
-
-// settingChange is an allocator setting as a change.
-func settingChange(o *replay.Outcome, fits *bool, leaves string) report.Change {
-	return report.Change{Outcome: report.Outcome{FixID: &o.Settings, Fits: fits, Basis: new("replay")},
-		Text: fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s: replayed, the failed request is met%s", o.Settings, leaves)}
-}
-
-// leaves says what a setting leaves that meets a request, and what is known to
-// come. "" where the program went on without.
-func (e *examination) leaves(setting *replay.Outcome, o *timeline.OOM, dev *report.Device) string {
-	left, rest, known := setting.Spare()
-	if !known || left < 0 || facts.StepsAfter(dev, o.Event) > 0 {
-		return ""
-	}
-	if rest {
-		return fmt.Sprintf(", with %s to spare in this step's passes", units.Size(left))
-	}
-	return fmt.Sprintf(", with %s left for what follows", units.Size(left))
-}
-
-// firstState is what Adam's moments of the gradients at an event take, 0 once an
-// optimizer has made state.
-func (e *examination) firstState(o *timeline.OOM) int64 {
-	var gradients int64
-	for i, c := range e.Classes.Category {
-		switch id := timeline.AllocationID(i); {
-		case c == classify.OptimizerState && e.T.Allocated[i] > 512:
-			return 0
-		case c == classify.Gradients && e.T.AliveAt(id, o.Event):
-			gradients += e.T.Allocated[i]
+		if through {
+			return best
 		}
 	}
-	return 2 * gradients
+	return best
 }
 
 func trialOf(o *replay.Outcome) report.Trial {
-	t := report.Trial{Name: o.Name, PeakReserved: o.PeakReservedBytes, PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete,
+	t := report.Trial{Name: o.Name, Answer: o.Answer, PeakReserved: o.PeakReservedBytes, PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete,
 		Retries: o.Retries, Segments: o.Segments}
+	if len(o.Changes) == 0 && o.Name != "recorded" {
+		t.Settings = cmp.Or(o.Settings, "PyTorch's default")
+	}
 	switch {
 	case o.OOM:
 		t.Outcome = fmt.Sprintf("out of memory at event %s, a segment lacks %s", units.Count(*o.OOMEvent),

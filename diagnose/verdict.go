@@ -112,10 +112,9 @@ func peaked(d *report.Device, where string) string {
 
 // takeChange makes the first change to a device that of the verdict.
 func takeChange(v *report.Verdict, d *report.Device) {
-	if len(d.Changes) == 0 {
+	if v.Best = firstChange(d); v.Best == nil {
 		return
 	}
-	v.Best = &d.Changes[0]
 	v.Fix, v.SavesBytes = &v.Best.Text, nil
 	if saves := v.Best.Saves(); saves > 0 {
 		v.SavesBytes = &saves

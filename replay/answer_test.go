@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/replay/passes"
 )
 
@@ -13,27 +14,27 @@ func TestAnswer(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		room Room
-		want Answer
+		want words.Answer
 	}{
-		{"nobody knows the GPU", Room{Left: 50, LeftThen: 50, Part: 1}, Unknown},
-		{"not even the request", Room{Most: 100, Left: -1, Part: 1}, Fails},
-		{"nothing is known of what follows", Room{Most: 100, Left: 5, LeftThen: 5, Part: 1}, Meets},
-		{"the same with much to spare", Room{Most: 100, Left: 20, LeftThen: 20, Part: 1}, Meets},
-		{"the same with a change", Room{Most: 100, Left: 20, LeftThen: 20, Part: 1, Changed: true}, Fits},
-		{"the program went on", Room{Most: 100, Left: 1, LeftThen: 1, Part: 1, WentOn: true}, Fits},
-		{"the rest of the step fits", Room{Most: 100, Left: 5, LeftThen: 5, Part: 1, After: passes.ToCome{Bytes: 9}, Request: 4}, Fits},
+		{"nobody knows the GPU", Room{Left: 50, LeftThen: 50, Part: 1}, words.NotKnown},
+		{"not even the request", Room{Most: 100, Left: -1, Part: 1}, words.Fails},
+		{"nothing is known of what follows", Room{Most: 100, Left: 5, LeftThen: 5, Part: 1}, words.Meets},
+		{"the same with much to spare", Room{Most: 100, Left: 20, LeftThen: 20, Part: 1}, words.Meets},
+		{"the same with a change", Room{Most: 100, Left: 20, LeftThen: 20, Part: 1, Changed: true}, words.Fits},
+		{"the program went on", Room{Most: 100, Left: 1, LeftThen: 1, Part: 1, WentOn: true}, words.Fits},
+		{"the rest of the step fits", Room{Most: 100, Left: 5, LeftThen: 5, Part: 1, After: passes.ToCome{Bytes: 9}, Request: 4}, words.Fits},
 		{"the rest of the step doesn't", Room{Most: 100, Left: 5, LeftThen: 5, Part: 1, After: passes.ToCome{Bytes: 10}, Request: 4},
-			MeetsThenFails},
-		{"state that doesn't fit", Room{Most: 100, Left: 26, LeftThen: 26, Part: 1, After: state, Request: 3}, MeetsThenFails},
-		{"in 8 bits it does", Room{Most: 100, Left: 10, LeftThen: 10, Part: 0.254, After: state, Request: 3}, Fits},
-		{"layers that don't fit", Room{Most: 100, Left: 50, LeftThen: 30, Part: 1, After: passes.ToCome{Layers: 40}}, MeetsThenFails},
+			words.MeetsThenFails},
+		{"state that doesn't fit", Room{Most: 100, Left: 26, LeftThen: 26, Part: 1, After: state, Request: 3}, words.MeetsThenFails},
+		{"in 8 bits it does", Room{Most: 100, Left: 10, LeftThen: 10, Part: 0.254, After: state, Request: 3}, words.Fits},
+		{"layers that don't fit", Room{Most: 100, Left: 50, LeftThen: 30, Part: 1, After: passes.ToCome{Layers: 40}}, words.MeetsThenFails},
 		{"layers fit, what follows them isn't known", Room{Most: 100, Left: 9, LeftThen: 9, Part: 1, After: passes.ToCome{Layers: 5}},
-			Meets},
+			words.Meets},
 		{"a change leaves nobody knows how much", Room{Most: 100, Left: 19, LeftThen: 19, Part: -1, Changed: true, After: passes.ToCome{Layers: 5}},
-			Meets},
+			words.Meets},
 		{"moments of the gradients that are there", Room{Most: 100, Left: 30, LeftThen: 30, Part: 1, Changed: true, After: passes.ToCome{Moments: 31}},
-			MeetsThenFails},
-		{"those of all weights may come", Room{Most: 100, Left: 30, LeftThen: 30, Part: 1, Changed: true, After: passes.ToCome{Likely: 31}}, Meets},
+			words.MeetsThenFails},
+		{"those of all weights may come", Room{Most: 100, Left: 30, LeftThen: 30, Part: 1, Changed: true, After: passes.ToCome{Likely: 31}}, words.Meets},
 	} {
 		if got := c.room.Answer(); got != c.want {
 			t.Errorf("%s: %s, not %s", c.name, got, c.want)

@@ -5,20 +5,9 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/replay/passes"
-)
-
-// Answer says what becomes of a run under other settings or with a change.
-type Answer string
-
-// Answers. What isn't known is no failure, and a request that is met no success.
-const (
-	Fits           Answer = "fits"
-	Meets          Answer = "meets"            // the request that failed; what follows isn't recorded
-	MeetsThenFails Answer = "meets_then_fails" // what is known to follow doesn't fit
-	Fails          Answer = "fails"
-	Unknown        Answer = "unknown" // how much memory there is isn't known
 )
 
 // Room is what a run would have where a request failed, with that request met.
@@ -43,25 +32,25 @@ func (r *Room) Rest() (bytes int64, all, known bool) {
 }
 
 // Answer is what becomes of the run.
-func (r *Room) Answer() Answer {
+func (r *Room) Answer() words.Answer {
 	const ample = 20 // percent, which what follows a changed part seldom needs beyond that
 	rest, all, known := r.Rest()
 	least := max(r.After.Bytes-r.Request, r.After.Layers-r.Request, r.After.Likely) // if the change leaves all of it
 	switch {
 	case r.Most == 0:
-		return Unknown
+		return words.NotKnown
 	case r.Left < 0:
-		return Fails
+		return words.Fails
 	case r.WentOn:
-		return Fits
+		return words.Fits
 	case known && rest > r.LeftThen:
-		return MeetsThenFails
+		return words.MeetsThenFails
 	case known && all:
-		return Fits
+		return words.Fits
 	case r.Changed && r.Left*100 >= ample*r.Most && (known || least <= r.LeftThen) && r.After.Likely <= r.LeftThen:
-		return Fits
+		return words.Fits
 	}
-	return Meets
+	return words.Meets
 }
 
 // room is that of a scenario at the request that failed when it was recorded.
@@ -93,19 +82,17 @@ func (w *whatIf) room(o *Outcome) Room {
 func (w *whatIf) answer(o *Outcome) {
 	switch {
 	case o.OOM:
-		o.Answer = Fails
+		o.Answer = words.Fails
 	case !o.Survived && o.LeftBytes != nil:
-		o.Answer = Fits
+		o.Answer = words.Fits
 	case !o.Survived:
-		o.Answer = Unknown
+		o.Answer = words.NotKnown
 	default:
 		r := w.room(o)
 		o.Answer = r.Answer()
 		o.rest, o.restAll, _ = r.Rest()
 	}
-	if o.Fits = nil; o.Answer != Meets && o.Answer != Unknown {
-		o.Fits = new(o.Answer == Fits)
-	}
+	o.Fits = o.Answer.Through()
 }
 
 // yetToMake is what a step had to make after the request that failed, with a change that a

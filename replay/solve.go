@@ -228,9 +228,9 @@ func (o *Outcome) fitText() string {
 	needs, reserved := units.Size(*o.NeedsBytes), units.Size(o.needsReserved)
 	missing := *o.NeedsBytes - o.most
 	switch {
-	case o.Answer == Fits && !o.Survived:
+	case o.Answer == words.Fits && !o.Survived:
 		return fmt.Sprintf("fits, peak %s reserved", units.Size(o.PeakReservedBytes))
-	case o.Answer == Fits:
+	case o.Answer == words.Fits:
 		return fmt.Sprintf("fits, peak %s reserved as far as recorded", reserved)
 	case o.OOM && missing > 0:
 		return fmt.Sprintf("doesn't fit: the run needs %s (%s reserved), %s more than PyTorch could have; it is out of memory%s",
@@ -241,7 +241,7 @@ func (o *Outcome) fitText() string {
 	case missing > 0:
 		return fmt.Sprintf("doesn't fit: the request that failed does, but the run needs about %s, %s more than PyTorch could have",
 			needs, units.Size(missing))
-	case o.Answer == MeetsThenFails:
+	case o.Answer == words.MeetsThenFails:
 		return fmt.Sprintf("doesn't fit: the request that failed does, but the step still has to make about %s, more than the %s "+
 			"that are left then", units.Size(o.rest), units.Size(*o.leftThen))
 	}

@@ -134,7 +134,11 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 		o.AllowedBytes = new(s.Allowed)
 	}
 	if o.most = s.most(); o.most > 0 && !r.OOM {
-		o.LeftBytes, o.leftThen = new(o.most-r.PeakAllocated), new(o.most-r.FinalAllocated-r.Pieces)
+		pieces := r.Pieces
+		if len(changes) > 0 { // what the change makes of requests fits in smaller ones
+			pieces = 0
+		}
+		o.LeftBytes, o.leftThen = new(o.most-r.PeakAllocated), new(o.most-r.FinalAllocated-pieces)
 	}
 	o.given = x.given
 	if x.given > 0 {

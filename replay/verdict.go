@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 )
 
 // judge puts what the scenarios show into a sentence or two.
@@ -91,12 +92,12 @@ func (r *remedies) weigh(o, first *Outcome) {
 	case o.OOM && !changed:
 		r.later = max(r.later, o.Allocations-first.Allocations)
 		r.closer = r.closer || cmp.Or(o.Allocations-first.Allocations, cmp.Compare(first.ShortBytes, o.ShortBytes)) > 0
-	case !o.OOM && changed && len(r.changes) < 3 && o.Answer != MeetsThenFails:
+	case !o.OOM && changed && len(r.changes) < 3 && o.Answer != words.MeetsThenFails:
 		r.changes = append(r.changes, o.Name+o.spare())
-		if o.Answer != Fits {
+		if o.Answer != words.Fits {
 			r.open = append(r.open, o.Name)
 		}
-	case !o.OOM && !changed && (r.best == nil || r.best.Answer == MeetsThenFails && o.Answer != MeetsThenFails):
+	case !o.OOM && !changed && (r.best == nil || r.best.Answer == words.MeetsThenFails && o.Answer != words.MeetsThenFails):
 		r.best = o
 	}
 }
@@ -114,11 +115,11 @@ func (r *remedies) settingsText(first *Outcome) string {
 			return s + ", and none comes closer."
 		}
 		return s + "."
-	case best.Answer == MeetsThenFails:
+	case best.Answer == words.MeetsThenFails:
 		return fmt.Sprintf("With %s the request that failed would have been met, but the same step still has to make "+
 			"about %s, more than the %s that are left then: it would have failed later.",
 			best.Name, units.Bytes(best.rest), units.Bytes(*best.leftThen))
-	case best.Answer == Fits:
+	case best.Answer == words.Fits:
 		return fmt.Sprintf("With %s the request that failed would have been met%s.", best.Name, best.spare())
 	}
 	return fmt.Sprintf("With %s the request that failed would have been met%s; what the program needed after it "+

@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/replay/allocator"
 	"github.com/vramscope/vramscope/replay/change"
 	"github.com/vramscope/vramscope/timeline"
@@ -65,11 +66,11 @@ type Outcome struct {
 	LastEvent int  `json:"last_event"`
 	// Fits says whether the run goes through; nil where that isn't known. If it doesn't, it
 	// fails in this step and phase, at this line.
-	Fits        *bool   `json:"fits"`
-	Answer      Answer  `json:"answer"` // the same, told apart
-	FailedStep  *int    `json:"failed_step"`
-	FailedPhase *string `json:"failed_phase"`
-	FailedAt    *Place  `json:"failed_at"`
+	Fits        *bool        `json:"fits"`
+	Answer      words.Answer `json:"answer"` // the same, told apart
+	FailedStep  *int         `json:"failed_step"`
+	FailedPhase *string      `json:"failed_phase"`
+	FailedAt    *Place       `json:"failed_at"`
 
 	needsReserved int64  // the same of what it reserves
 	given         int64  // bytes of the GPU that was asked for; 0: the recorded one

@@ -117,6 +117,8 @@ type Trial struct {
 	AtLeast                     bool
 	Retries, Segments           int
 	Outcome                     string
+	Settings                    string // of the allocator, where nothing else is changed; "": those recorded
+	Answer                      words.Answer
 }
 
 // Comparison is what was measured beside what should have been.

@@ -41,6 +41,8 @@ type Advice struct {
 	Text string
 	Code string // Python or a line for the shell, "" where there is nothing to paste
 	For  Work
+	// Price is what it asks for, "" for nothing, and Name what it is called beside that.
+	Price, Name string
 }
 
 // With is the advice with its placeholders filled in: names, each followed by what

@@ -1,5 +1,7 @@
 package advice
 
+import "cmp"
+
 // memory is what usually costs least against each kind of memory, by category.
 var memory = []Advice{
 	{ID: "memory.", For: Any, Text: "Look with nvidia-smi for what else holds the GPU's memory, or ask for less at once: the " +
@@ -45,20 +47,21 @@ var changes = []Advice{
 		Code: "optimizer.zero_grad(set_to_none=True)"},
 	{ID: "logits=chunked", For: Training | Evaluation, Text: "Fused or chunked cross-entropy{at}",
 		Code: "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all"},
-	{ID: "checkpointing=full", For: Training, Text: "Activation checkpointing{at}",
+	{ID: "checkpointing=full", For: Training, Name: "checkpointing", Price: "about a third more compute", Text: "Activation checkpointing{at}",
 		Code: "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})"},
 	{ID: "optimizer=fused", For: Training, Text: "fused=True for the optimizer"},
-	{ID: "optimizer=8bit", For: Training, Text: "An 8-bit optimizer (bitsandbytes' {optimizer})",
+	{ID: "optimizer=8bit", For: Training, Name: "an 8-bit optimizer", Price: "moments rounded to 8 bits", Text: "An 8-bit optimizer (bitsandbytes' {optimizer})",
 		Code: "optimizer = bitsandbytes.optim.{optimizer}(model.parameters(), lr=lr)"},
 	{ID: "sharding", For: Training, Text: "Shard weights, gradients and optimizer state over {value} GPUs (FSDP, ZeRO-3)",
 		Code: "for block in model.layers: fully_shard(block)\nfully_shard(model)            # torch.distributed.fsdp"},
 	{ID: "batch", For: Training | Evaluation, Text: "A batch {value} times as large, in training with gradients accumulated"},
 }
 
-// Costs reports whether a change costs compute, accuracy or hardware; others cost nothing.
-func Costs(id string) bool { return costs[id] }
+// Cost is free, compute or other: what a change asks for besides the change.
+func Cost(id string) string { return cmp.Or(costs[id], "free") }
 
-var costs = map[string]bool{"checkpointing=full": true, "checkpointing_ineffective": true, "optimizer=8bit": true,
-	"sharding": true, "batch": true, "weights_twice": true, "kv_cache_in_training": true,
-	"results_collected": true, "inputs_kept": true, "own_temporaries": true, "data_parallel": true, "private_pools": true,
-	"optimizer=fused": true}
+// costs are what changes cost that aren't free: compute, or accuracy, hardware, another program.
+var costs = map[string]string{"checkpointing=full": "compute", "checkpointing_ineffective": "compute",
+	"optimizer_temporaries": "compute", "optimizer=8bit": "other", "sharding": "other", "batch": "other",
+	"weights_twice": "other", "results_collected": "other", "inputs_kept": "other", "own_temporaries": "other",
+	"data_parallel": "other"}

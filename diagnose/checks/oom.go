@@ -11,6 +11,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -86,7 +87,8 @@ var oomMemoryFraction = Check{
 				}
 			}
 			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
-			d.FixID, d.Fits, d.Basis = new(advice.RaiseFraction), new(true), new("figures")
+			d.FixID, d.Basis = new(advice.RaiseFraction), new("figures")
+			d.Settle(words.Fits)
 			d.Fix = new("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
 				"PYTORCH_CUDA_ALLOC_CONF)")
 		}, report.MemoryFraction)
@@ -101,7 +103,8 @@ var oomOtherProcess = Check{
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s failed because other processes hold memory on the same GPU", f.what())
-			d.FixID, d.Fits, d.Basis = new(advice.StopOthers), new(true), new("figures")
+			d.FixID, d.Basis = new(advice.StopOthers), new("figures")
+			d.Settle(words.Fits)
 			d.Fix = new("Find the other processes with nvidia-smi and stop them, or move to a free GPU")
 		}, report.OtherProcess)
 	},
@@ -131,7 +134,8 @@ var oomPendingFree = Check{
 					units.Bytes(p.T.Allocated[id]), line, p.T.Snapshot.Streams[p.T.Stream(id)],
 					units.Count(int(p.T.FreeRequested[id]))))
 			}
-			d.FixID, d.Fits, d.Basis = new("wait_for_stream"), new(true), new("lives")
+			d.FixID, d.Basis = new("wait_for_stream"), new("lives")
+			d.Settle(words.Fits)
 			d.Fix = new("Let the other stream catch up before more is asked for (stream.synchronize(), or fewer batches " +
 				"ahead), or drop record_stream where the streams wait for each other by events")
 			d.Code = "torch.cuda.current_stream().wait_stream(copy_stream)   # in the place of x.record_stream(...)"

@@ -10,6 +10,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
@@ -131,7 +132,8 @@ func tryRemedies(p *facts.Pass, o *timeline.OOM, s facts.Shortage) []report.Chan
 		c := remedyChange(p, change)
 		before := max(p.Needed(), s.Need(o))
 		after = afterChange(p, o, s, change, saves)
-		c.PeakBefore, c.PeakAfter, c.Fits = &before, &after, goesThrough(p, o, s, after)
+		c.PeakBefore, c.PeakAfter, c.Tried = &before, &after, change
+		c.Settle(answer(p, o, s, change, p.Needed()-saves))
 		if c.Saves()*100 >= before {
 			out = append(out, c)
 		}
@@ -186,23 +188,12 @@ func afterChange(p *facts.Pass, o *timeline.OOM, s facts.Shortage, change string
 	return after + int64(part*float64(s.Still-o.Requested))
 }
 
-// goesThrough reports whether the run goes through with what a change leaves; nil where what
-// comes after the request that failed may need more than is left.
-func goesThrough(p *facts.Pass, o *timeline.OOM, s facts.Shortage, after int64) *bool {
-	const ample = 20 // percent
-	left := s.Usable - after
-	if x := facts.Projection.Of(p); x != nil && x.NeedsBytes > max(s.Usable, s.Need(o)) {
-		return nil // more comes than the failed request
-	}
-	switch {
-	case s.Usable == 0:
-		return nil
-	case left < 0:
-		return new(false)
-	case s.Still > 0 || s.After > 0 || facts.Share(left, s.Usable) >= ample:
-		return new(true)
-	}
-	return nil
+// answer is what becomes of the run with a change that leaves so much of the peak, the request that failed among it.
+func answer(p *facts.Pass, o *timeline.OOM, s facts.Shortage, change string, peak int64) words.Answer {
+	x := facts.ToCome.Of(p)[o.Event]
+	r := replay.Room{Most: s.Usable, Left: s.Usable - peak, LeftThen: s.Usable - peak, After: x,
+		Part: replay.Leaves(change, &x, p.Classes), Request: o.Requested, WentOn: s.After > 0, Changed: true}
+	return r.Answer()
 }
 
 // fittingBatch is the largest batch, in twentieths of the recorded one, that fits, and what

@@ -90,7 +90,11 @@ func settleByReplay(p *facts.Pass, drafts []Draft) {
 	before := p.Needed()
 	for i, s := range p.Changed(names) {
 		if s.Impossible == "" {
-			drafts[of[i]].saves("replayed with "+s.Change+",", "replay", before, s.Allocated)
+			d := &drafts[of[i]]
+			d.saves("replayed with "+s.Change+",", "replay", before, s.Allocated)
+			if reserved := p.Dev.Peaks.Reserved.Bytes; s.Reserved > 0 && s.Reserved < reserved {
+				d.ReservedPeak = report.Fall{Before: reserved, After: reserved - s.Reserved}
+			}
 		}
 	}
 }

@@ -98,8 +98,10 @@ func (c *cells) cell(of Need) *cell {
 }
 
 // Scarce reports whether a request failed, or nearly all of the device was taken.
-func (p *Pass) Scarce() bool {
-	d := p.Dev
+func (p *Pass) Scarce() bool { return Scarce(p.Dev) }
+
+// Scarce reports the same of what is said of a device.
+func Scarce(d *report.Device) bool {
 	return len(d.OOMs) > 0 || d.CapacityBytes != nil && d.Peaks.Reserved.Bytes >= *d.CapacityBytes/10*9
 }
 

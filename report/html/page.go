@@ -382,10 +382,8 @@ func (v *page) Found() found { return foundOf(v.Findings, len(v.Devices) == 0) }
 // Failed reports whether a request failed.
 func (v *deviceView) Failed() bool { return len(v.OOMs) > 0 }
 
-// SettingHelps reports whether a setting of the allocator is among the changes.
-func (v *deviceView) SettingHelps() bool {
-	return slices.ContainsFunc(v.Changes, func(c report.Change) bool { return c.FixID != nil && strings.Contains(*c.FixID, ":") })
-}
+// Settings says what became of a run that failed under other settings of the allocator.
+func (v *deviceView) Settings() string { return view.SettingsText(v.Device, v.Trials) }
 
 // InPieces reports whether the failure is about how the memory lies.
 func (v *deviceView) InPieces() bool {

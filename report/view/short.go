@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
+	vocabulary "github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -163,8 +164,9 @@ func (s *sheet) shortChanges(d *report.Device) {
 		return
 	}
 	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 3), {Gap: 1}}}
-	for i := range d.Changes[:min(len(d.Changes), shortChanges)] {
-		c := &d.Changes[i]
+	rows, prices := d.Priced()
+	for i := range rows[:min(len(rows), shortChanges)] {
+		c := rows[i]
 		row := t.add(fmt.Sprint(i+1), units.Rounded(c.Text)+Effect(c, failed))
 		if i == 0 && c.Code != "" && s.doc.Verdict.Severity != report.Info {
 			for _, line := range codeLines(c.Code) {
@@ -175,9 +177,9 @@ func (s *sheet) shortChanges(d *report.Device) {
 			row.Notes = append(row.Notes, src...)
 		}
 	}
-	p := Part{Heading: "CHANGE", Table: t}
-	if failed && s.doc.Trials != nil && !slices.ContainsFunc(d.Changes, func(c report.Change) bool { return isSetting(&c) }) {
-		p.Rest = "no allocator setting carries the run through (replayed)"
+	p := Part{Heading: "CHANGE", Table: t, Rest: prices}
+	if failed {
+		p.Rest = SettingsText(d, s.doc.Trials)
 	}
 	s.add(p)
 	s.changes = true
@@ -197,19 +199,38 @@ func Effect(c *report.Change, failed bool) string {
 		text = what + units.Fall(*c.PeakBefore, *c.PeakAfter)
 	}
 	if failed {
-		switch {
-		case c.Fits == nil && c.Meets:
-			text = list(text, "the failed request fits; what follows isn't recorded")
-		case c.Fits != nil && *c.Fits:
-			text = list(text, "fits")
-		case c.Fits != nil:
-			text = list(text, "doesn't fit")
-		}
+		text = list(text, answers[c.Answer])
 	}
 	if text == "" {
 		return ""
 	}
 	return " (" + text + ")"
+}
+
+// answers are what becomes of a run that failed.
+var answers = map[vocabulary.Answer]string{vocabulary.Fits: "fits", vocabulary.Fails: "doesn't fit",
+	vocabulary.Meets:          "the failed request fits; what follows isn't recorded",
+	vocabulary.MeetsThenFails: "the failed request fits, what follows doesn't"}
+
+// SettingsText says of a failed run what became of it under all settings of the allocator that were replayed, "" where one
+// of them is among the changes.
+func SettingsText(d *report.Device, x *report.Trials) string {
+	if x == nil || slices.ContainsFunc(d.Changes, func(c report.Change) bool { return isSetting(&c) }) {
+		return ""
+	}
+	text := "no allocator setting meets the request (replayed)"
+	for i := range x.Rows {
+		switch r := &x.Rows[i]; {
+		case r.Settings == "":
+		case r.Answer == vocabulary.Meets || r.Answer == vocabulary.Fits:
+			return fmt.Sprintf("%s would have met the request (replayed); %s", r.Settings,
+				map[bool]string{true: "the run goes on", false: "what follows isn't recorded"}[r.Answer == vocabulary.Fits])
+		case r.Answer == vocabulary.MeetsThenFails:
+			text = fmt.Sprintf("no allocator setting carries the run through (replayed): %s meets the request, what follows doesn't fit",
+				r.Settings)
+		}
+	}
+	return text
 }
 
 // source is the line of code that a change is about, with those around it.
