@@ -9,6 +9,7 @@ import (
 
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/run"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -145,6 +146,9 @@ func above(name string) string {
 // runsIn makes the runs of one folder.
 func runsIn(home string, files []candidate) []Run {
 	recordings := families(files, kindRecording)
+	if slices.ContainsFunc(files, func(f candidate) bool { return f.Kind == kindTracked && path.Base(f.Path) == run.RecordFile }) {
+		return []Run{runOf(home, files, true)} // of `vramscope run`, whatever it recorded
+	}
 	if len(recordings) == 0 {
 		return textRuns(home, files)
 	}

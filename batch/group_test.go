@@ -17,7 +17,7 @@ func TestGroup(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name  string
-		files []string // "T " before text, "A " before an accessory, "S " before what says nothing
+		files []string // "T " before text, "A " before an accessory, "K " before a record, "S " before what says nothing
 		want  []string // place: number of files; or what says nothing
 	}{
 		{"one folder, one run", []string{"d/a/snapshot.pickle", "T d/a/train.log", "T d/a/nvidia-smi.csv", "A d/a/config.json"}, []string{"d/a: 4"}},
@@ -48,6 +48,8 @@ func TestGroup(t *testing.T) {
 		{"wandb's runs from one place", []string{"T d/a.log", "T d/wandb/run-20250312_100211-ab/files/output.log", "T d/wandb/run-20250312_100211-ab/logs/debug.log", "T d/wandb/run-20250313_090000-cd/files/output.log"},
 			[]string{"d: 1", "d/wandb/run-20250312_100211-ab: 2", "d/wandb/run-20250313_090000-cd: 1"}},
 		{"logs that say nothing", []string{"S d/a/err.log", "S d/a/out.log", "S d/b/out.log", "T d/b/smi.csv", "A d/c/config.json", "S d/c/out.log"}, []string{"d/b: 1", "d/a/err.log"}},
+		{"what run records", []string{"K d/a/run.json", "T d/a/output.log", "d/a/pid7-0-step2.pickle", "d/a/pid7-1-step5.pickle", "d/a/pid9-0-oom.pickle"}, []string{"d/a: 5"}},
+		{"a run.json of another's", []string{"A d/a/run.json", "d/a/pid7-0-step2.pickle", "d/a/pid7-1-step5.pickle"}, []string{"d/a/pid7-0-step2.pickle: 1", "d/a/pid7-1-step5.pickle: 1"}},
 		{"not above the root", []string{"d/snapshot.pickle"}, []string{"d: 1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -55,7 +57,7 @@ func TestGroup(t *testing.T) {
 			for _, name := range c.files {
 				f := candidate{Path: name, Root: "d", Kind: kindRecording, Bytes: 1}
 				if kind, rest, ok := strings.Cut(name, " "); ok {
-					f.Path, f.Kind = rest, map[string]fileKind{"T": kindText, "A": kindAccessory, "S": kindSilent}[kind]
+					f.Path, f.Kind = rest, map[string]fileKind{"T": kindText, "A": kindAccessory, "S": kindSilent, "K": kindTracked}[kind]
 				}
 				files = append(files, f)
 			}

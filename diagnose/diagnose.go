@@ -51,6 +51,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 		Devices: []report.Device{}, Trend: []report.Trend{}, Findings: []report.Finding{}, Clocks: []report.Clock{}, Evidence: ev}
 	doc.Notes = append(doc.Notes, o.Notes...)
 	j.arrange(doc)
+	j.disown(doc)
 	if o.Device != nil && len(doc.Devices) == 0 && len(j.ranks.Recorded) > 0 {
 		return nil, j.noSuchDevice()
 	}

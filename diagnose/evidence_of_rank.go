@@ -1,11 +1,17 @@
 package diagnose
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/diagnose/ranks"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
 )
 
 // evidenceOf is the evidence that concerns a recording: all but what another
@@ -75,3 +81,42 @@ func without(ev *evidence.Evidence, foreign map[int]bool) *evidence.Evidence {
 }
 
 func less[T any](all []T, drop func(T) bool) []T { return slices.DeleteFunc(slices.Clone(all), drop) }
+
+// ofSmallerGPUs are the sources whose requests failed on GPUs smaller than what a recording reserved: they are another
+// run's, unless the driver goes on in the host's memory. It gives the largest such GPU of each.
+func ofSmallerGPUs(ev *evidence.Evidence, reserved int64) map[int]int64 {
+	if ev == nil {
+		return nil
+	}
+	sizes, unsure := map[int]int64{}, map[int]bool{}
+	for _, m := range ev.OOMMessages {
+		if m.CapacityBytes == nil || *m.CapacityBytes >= reserved {
+			unsure[m.Source] = true
+		} else {
+			sizes[m.Source] = max(sizes[m.Source], *m.CapacityBytes)
+		}
+	}
+	maps.DeleteFunc(sizes, func(source int, _ int64) bool { return unsure[source] || logs.MaySpill(ev) })
+	return sizes
+}
+
+// disown takes out of the evidence what can't be of any device's run, and says so of the input.
+func (j *job) disown(doc *report.Document) {
+	if len(doc.Devices) == 0 || j.evidence == nil || j.windows {
+		return
+	}
+	least := slices.MinFunc(doc.Devices, func(a, b report.Device) int {
+		return cmp.Compare(a.Peaks.Reserved.Bytes, b.Peaks.Reserved.Bytes)
+	}).Peaks.Reserved.Bytes
+	foreign := map[int]bool{}
+	for source, size := range ofSmallerGPUs(j.evidence, least) {
+		foreign[source] = true
+		s := &j.sources[source]
+		s.Notes = append(s.Notes[:len(s.Notes):len(s.Notes)], fmt.Sprintf("of another run: its GPU of %s is smaller than the %s "+
+			"that the recording shows reserved", units.Size(size), units.Size(least)))
+	}
+	if len(foreign) > 0 {
+		j.evidence = without(j.evidence, foreign)
+		doc.Evidence = j.evidence
+	}
+}

@@ -25,6 +25,7 @@ type job struct {
 	evidence *evidence.Evidence
 	options  Options
 	ranks    ranks.Job
+	windows  bool         // some recording is of Windows, whose driver goes on in the host's memory
 	only     *examination // the fullest or failing device, kept when there is just one recording
 }
 
@@ -147,6 +148,15 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 			func() { facts.Replay.Of(e.Pass) }) // most checks of fixes ask for it
 	}
 	e.Given, e.Variables = o.Capacity, j.holders(source, e.T)
+	if onWindows(s) {
+		j.windows = true
+	} else if others := ofSmallerGPUs(e.evidence, e.T.Peaks.Reserved.Bytes); len(others) > 0 {
+		foreign := map[int]bool{}
+		for source := range others {
+			foreign[source] = true
+		}
+		e.evidence = without(e.evidence, foreign)
+	}
 	return e
 }
 

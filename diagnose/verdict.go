@@ -201,7 +201,7 @@ func fullAt(d *report.Device, l *report.Leak) string {
 		return ""
 	}
 	text := fmt.Sprintf(". At this pace the GPU is full at step %s", units.Count(*l.FullAtStep))
-	if ends := d.StepEndsUS; len(ends) > 2 {
+	if ends := d.StepEndsUS; len(ends) > 2 && len(d.Steps) > 0 { // of many devices no steps are kept
 		seconds := float64(ends[len(ends)-1]-ends[0]) / 1e6 / float64(len(ends)-1)
 		if more := *l.FullAtStep - d.Steps[len(d.Steps)-1].Step; seconds > 0 && more > 0 {
 			text += ", after about " + units.Duration(seconds*float64(more)) + " more"

@@ -31,7 +31,7 @@ func (w *witness) spills() bool {
 		case capacity > 0 && most > capacity && !MustFail(w.doc.Evidence):
 			w.add(Spill(most-capacity, capacity, fmt.Sprintf("%s reports %s", w.name(log.Source), units.Bytes(most)), steps))
 			found = true
-		case full && maySpill(w.doc.Evidence):
+		case full && MaySpill(w.doc.Evidence):
 			seconds := seriesOf(steps.Row(0), secondsOf)
 			if _, ok := series.Jumped(seconds.values, slower); ok {
 				f := Spill(0, capacity, fmt.Sprintf("nvidia-smi saw it %.1f %% full", percent), steps)
@@ -46,13 +46,13 @@ func (w *witness) spills() bool {
 
 // MustFail tells of GPUs by whose names nothing spills.
 func MustFail(ev *evidence.Evidence) bool {
-	return !maySpill(ev) && slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.Name != nil })
+	return !MaySpill(ev) && slices.ContainsFunc(ev.GPUs, func(g evidence.GPU) bool { return g.Name != nil })
 }
 
-// maySpill tells a driver that puts what doesn't fit into the host's memory:
+// MaySpill tells a driver that puts what doesn't fit into the host's memory:
 // that of Windows, which WSL has too. Data centre GPUs run on Linux, where a
 // full GPU means errors, or an allocator that gives back and asks again.
-func maySpill(ev *evidence.Evidence) bool {
+func MaySpill(ev *evidence.Evidence) bool {
 	for _, g := range ev.GPUs {
 		if g.Name != nil && strings.Contains(*g.Name, "GeForce") {
 			return true

@@ -66,7 +66,8 @@ func RanksTitle(r *report.Ranks) string {
 				return units.Plural(r.Count, "recording") + " that are not the ranks of one job"
 			}
 		}
-		return units.Plural(r.Count, "recording") + ", each of a process by itself: neither names nor contents tell ranks"
+		return units.Plural(r.Count, "recording") + ", each of a process by itself: neither names nor contents tell ranks. " +
+			"Runs of their own are for vramscope batch"
 	}
 	s := units.Plural(r.Count, "rank") + " of one job, told " + r.Told
 	if r.World != nil {
