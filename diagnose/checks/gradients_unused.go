@@ -1,12 +1,14 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -15,8 +17,9 @@ var gradientsUnused = Check{
 	ID: "gradients_unused", Group: mistakes, Severity: "warning",
 	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps are never " +
 		"freed, while others of the same step are freed and made again. Their weights belong to no optimizer: a teacher, a " +
-		"critic or a frozen part whose forward pass builds a graph.",
-	Saves: "from the recorded curve without these gradients.",
+		"critic or a frozen part whose forward pass builds a graph. What that graph saves is what the first backward pass had " +
+		"still to read when it came to these weights, and in later passes as many of the first saved tensors.",
+	Saves: "from the recorded curve without these gradients and what is saved for them.",
 	Needs: []facts.Need{facts.Phases, facts.MadeAgain, unusedGradients}, Run: findGradientsUnused,
 }
 
@@ -65,14 +68,50 @@ func findGradientsUnused(p *facts.Pass) []Draft {
 	for _, id := range x.ids {
 		d.Spells = append(d.Spells, p.LifeOf(id))
 	}
+	graphs := savedFor(p, x.ids)
+	kept := p.AtPeak(graphs, classify.Activations)
+	d.Spells = append(d.Spells, p.AfterUse(graphs)...)
 	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(x.bytes))
 	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go "+
 		"and made again", units.Plural(len(d.Spells), "gradient"), unusedSteps)}
+	if kept > 0 {
+		d.Title += fmt.Sprintf(", and %s of activations are saved for them", units.Bytes(kept))
+		d.Without = "without these gradients and their graph,"
+	}
 	d.Fix = new("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
 		"optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, " +
 		"which then saves no activations for them either")
 	d.Code = "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"
 	return []Draft{d}
+}
+
+// savedFor are the activations that only gradients which no optimizer uses need: a backward pass comes to them last, so
+// they are the first that a pass saves, as many as were left when the first of these gradients was made.
+func savedFor(p *facts.Pass, gradients []timeline.AllocationID) (ids []timeline.AllocationID) {
+	list, err := passes.Of(p.Classes)
+	if err != nil {
+		return nil
+	}
+	first := int(p.T.Born[slices.MinFunc(gradients, func(a, b timeline.AllocationID) int {
+		return cmp.Compare(p.T.Born[a], p.T.Born[b])
+	})])
+	count, of := 0, 0
+	for i := range list {
+		if x := &list[i]; x.Backward <= first && first <= x.End {
+			for k, id := range x.Saved {
+				if p.T.AliveAt(id, first) && k == count {
+					count++
+				}
+			}
+			of = len(x.Saved)
+		}
+	}
+	for i := range list {
+		if saved := list[i].Saved; len(saved) == of {
+			ids = append(ids, saved[:count]...)
+		}
+	}
+	return ids
 }
 
 // clearedSteps are the steps of whose gradients some are let go later. Where all of

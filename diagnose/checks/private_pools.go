@@ -17,7 +17,8 @@ var privatePools = Check{
 	ID: "private_pools", Group: allocator, Severity: "info",
 	Doc: "CUDA graphs or MemPools hold memory at the end. The evidence says for each pool what takes most of it, and who made " +
 		"it.",
-	Run: findPrivatePools,
+	Saves: "peak reserved memory, by replay with one pool for all graphs.",
+	Needs: []facts.Need{facts.Replay}, Run: findPrivatePools,
 }
 
 func findPrivatePools(p *facts.Pass) []Draft {
@@ -44,6 +45,14 @@ func findPrivatePools(p *facts.Pass) []Draft {
 			units.Bytes(rest.Bytes), units.Bytes(rest.Used)))
 	}
 	if graphs && bytes-used >= 64<<20 && facts.Share(bytes-used, bytes) >= 10 {
+		if program := facts.Replay.Of(p); program != nil {
+			if saves, peak := program.OnePoolSaves(), p.Dev.Peaks.Reserved.Bytes; saves > 0 && saves < peak {
+				d.SavesBytes, d.Reserved = &saves, true
+				d.falls(peak, peak-saves, "replay")
+				d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with one pool for all graphs, peak reserved memory falls from "+
+					"%s to %s", units.Bytes(peak), units.Bytes(peak-saves)))
+			}
+		}
 		d.Fix = new("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and " +
 			"capture the largest batch first")
 	}
