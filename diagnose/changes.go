@@ -68,7 +68,9 @@ func changesOf(d *report.Device) []report.Change {
 // priced is a change with what it costs, and what becomes of each peak.
 func priced(d *report.Device, c report.Change) report.Change {
 	a := advice.Find(*c.FixID)
-	c.Cost = advice.Cost(*c.FixID)
+	if c.Cost = advice.Cost(*c.FixID); isDefect(&d.Findings[c.Finding]) {
+		c.Cost = report.Free // to mend a mistake costs nothing
+	}
 	if a.Price != "" {
 		c.Price = a.Name + " {peak} for " + a.Price
 	}
@@ -86,11 +88,10 @@ func priced(d *report.Device, c report.Change) report.Change {
 // taken is what a change takes off the peak that it changes most: allocated, or reserved memory, which fills the GPU. Where
 // no figure is known, logits that dominate count as a whole.
 func taken(d *report.Device, c *report.Change) int64 {
-	most := max(c.Saves(), c.ReservedPeak.Before-c.ReservedPeak.After)
-	if most == 0 && d.Findings[c.Finding].ID == "logits_dominate" {
-		most = d.AtPeak.Categories[classify.Logits.String()]
+	if most := max(c.Saves(), c.ReservedPeak.Before-c.ReservedPeak.After); most > 0 || d.Findings[c.Finding].ID != "logits_dominate" {
+		return most
 	}
-	return most
+	return d.AtPeak.Categories[classify.Logits.String()]
 }
 
 // share is the same in percent of that peak.
@@ -111,22 +112,20 @@ func outweighs(d *report.Device, all []report.Change, c *report.Change) bool {
 
 // firstChange is the change that a verdict names; nil where a run fits that only what costs something would lower.
 func firstChange(d *report.Device) *report.Change {
-	if len(d.Changes) == 0 || d.Changes[0].Cost != report.Free && !facts.Scarce(d) && !isDefect(&d.Findings[d.Changes[0].Finding]) {
+	if len(d.Changes) == 0 || d.Changes[0].Cost != report.Free && !facts.Scarce(d) {
 		return nil
 	}
 	return &d.Changes[0]
 }
 
 // enough are the changes with which a run goes through, if there are any, those of which
-// nobody knows, and those that cost nothing and meet the request.
+// nobody knows, and those that cost nothing and meet the request with much to spare.
 func enough(d *report.Device, all []report.Change) []report.Change {
 	fits := func(c report.Change, does bool) bool { return c.Fits != nil && *c.Fits == does }
 	if !slices.ContainsFunc(all, func(c report.Change) bool { return fits(c, true) }) {
 		return all
 	}
-	return slices.DeleteFunc(all, func(c report.Change) bool {
-		return fits(c, false) && !caused(d, &c) && (c.Cost != report.Free || !meets(&c))
-	})
+	return slices.DeleteFunc(all, func(c report.Change) bool { return fits(c, false) && !caused(d, &c) && !meets(d, &c) })
 }
 
 // worthwhile reports whether a finding's change is worth a word.
@@ -217,14 +216,15 @@ func standing(d *report.Device, c *report.Change, first bool) int {
 func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
 	through, free := c.Fits != nil && *c.Fits, c.Cost == report.Free
 	setting := strings.Contains(*c.FixID, ":") // it helps one request, and not the rest
+	putsOff := setting && slices.ContainsFunc(d.Findings, func(f report.Finding) bool { return grows(&f) })
 	switch {
 	case caused(d, c): // what else helps only puts the failure off
 		return 0
 	case through && free && first:
 		return 1
-	case through && free:
+	case through && free && !putsOff:
 		return 2
-	case meets(c) && free && !setting:
+	case meets(d, c) && !grows(f) && !setting:
 		return 3
 	case through && *c.FixID == "sharding":
 		return 6
@@ -249,8 +249,11 @@ func stepped(d *report.Device) bool {
 	return len(d.Steps) > 0 && d.Steps[0].LastEvent < d.OOMs[len(d.OOMs)-1].Event
 }
 
-// meets reports whether a change meets the request that failed, and the run may still fail later.
-func meets(c *report.Change) bool { return c.Answer == words.Meets || c.Answer == words.MeetsThenFails }
+// meets reports whether a change that costs nothing meets the request that failed with much to spare, though the run may
+// still fail later.
+func meets(d *report.Device, c *report.Change) bool {
+	return c.Cost == report.Free && (c.Answer == words.Meets || c.Answer == words.MeetsThenFails) && share(d, c) >= forNothing
+}
 
 // isDefect reports whether a finding is of a mistake in the program that is sure enough.
 func isDefect(f *report.Finding) bool {

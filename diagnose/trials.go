@@ -62,7 +62,7 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	if f.ID == "oom_fragmentation" {
 		first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })
 		e.ofPieces(f, setting, checks.LeakFirst(&dev.OOMs[first]) != "")
-	} else if setting != nil {
+	} else if setting != nil && f.ID == "oom_true_shortage" {
 		f.Others = append(f.Others, *setting)
 	}
 }
@@ -99,7 +99,7 @@ func settingOf(d *replay.Document) (best *report.Change) {
 		best.Settle(x.Answer)
 		if left, rest, known := x.Spare(); known && rest {
 			best.Text += fmt.Sprintf(", with %s to spare in this step's passes", units.Size(left))
-		} else if known && !through {
+		} else if known && !through && left > 0 {
 			best.Text += fmt.Sprintf(", with %s left then", units.Size(left))
 		}
 		if through {

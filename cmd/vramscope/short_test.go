@@ -49,8 +49,8 @@ func TestShort(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := ""
-			if len(doc.Devices[0].Changes) > 0 {
-				got = *doc.Devices[0].Changes[0].FixID
+			if rows, _ := doc.Devices[0].Priced(); len(rows) > 0 {
+				got = *rows[0].FixID
 			}
 			if got != c.change {
 				t.Errorf("the first change is %q, should be %q: %s", got, c.change, c.why)

@@ -177,6 +177,9 @@ func (s *sheet) shortChanges(d *report.Device) {
 			row.Notes = append(row.Notes, src...)
 		}
 	}
+	if len(rows) == 0 && prices == "" {
+		return
+	}
 	p := Part{Heading: "CHANGE", Table: t, Rest: prices}
 	if failed {
 		p.Rest = SettingsText(d, s.doc.Trials)
@@ -215,6 +218,9 @@ var answers = map[vocabulary.Answer]string{vocabulary.Fits: "fits", vocabulary.F
 // SettingsText says of a failed run what became of it under all settings of the allocator that were replayed, "" where one
 // of them is among the changes.
 func SettingsText(d *report.Device, x *report.Trials) string {
+	if n := len(d.OOMs); n > 0 && d.OOMs[n-1].Verdict != report.TrueShortage && d.OOMs[n-1].Verdict != report.Fragmentation {
+		return "" // other settings meet no limit, and leave other processes alone
+	}
 	if x == nil || slices.ContainsFunc(d.Changes, func(c report.Change) bool { return isSetting(&c) }) {
 		return ""
 	}
