@@ -74,7 +74,7 @@ func All() []Advice {
 }
 
 // catalogue holds all advice by id.
-var catalogue = join(memory, causes, changes, leaks)
+var catalogue = join(memory, causes, changes, leaks, peak)
 
 // join makes one catalogue of several lists.
 func join(lists ...[]Advice) map[string]Advice {

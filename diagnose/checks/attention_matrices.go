@@ -99,17 +99,11 @@ func matricesAtPeak(p *facts.Pass, at *attentionStacks) []Draft {
 		units.Percent(all, p.Dev.AtPeak.AllocatedBytes))
 	d.Evidence = []string{fmt.Sprintf("%s in %s, of them %s from %s", units.Bytes(held[k]), where, units.Bytes(most[k].Bytes),
 		units.Plural(most[k].Blocks, "softmax result"))}
+	id := "attention_matrices"
 	if top.math {
-		d.Fix = new("scaled_dot_product_attention fell back to its math backend, which makes them, at " + where +
-			": 16-bit inputs, and no mask that needs a gradient, let the flash or memory-efficient backend run")
-		d.Code = "with torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):  # says " +
-			"why it can't\n    y = model(batch)"
-	} else {
-		d.Fix = new("torch's scaled_dot_product_attention in place of the softmax in " + where +
-			": it works in tiles and keeps one number per token instead")
-		d.Code = "y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)\n" +
-			"model = AutoModelForCausalLM.from_pretrained(name, attn_implementation=\"sdpa\")   # Transformers"
+		id += ".math"
 	}
+	d.advise(id, "where", where)
 	return []Draft{d}
 }
 

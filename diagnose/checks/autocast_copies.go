@@ -37,8 +37,7 @@ func findAutocastCopies(p *facts.Pass) []Draft {
 		return []Draft{d} // an optimizer needs the weights in fp32, unless it keeps a copy of its own
 	}
 	d.Without = "without the copies and with half of what they are made of,"
-	d.Fix = new("Hold the weights in bf16 and drop autocast: no copies, and the weights take half")
-	d.Code = "model = model.to(torch.bfloat16)      # and no torch.autocast around the forward pass"
+	d.advise("autocast_copies")
 	d.Evidence = append(d.Evidence, "torch.autocast(\"cuda\", cache_enabled=False) keeps no copies, either: it casts in every "+
 		"layer again")
 	for id := range p.Each(classify.Weights) {

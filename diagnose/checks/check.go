@@ -8,6 +8,7 @@
 package checks
 
 import (
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/report"
@@ -62,6 +63,12 @@ type Draft struct {
 	Most int64
 	// Without says in words what the peak falls by, as in "without the graphs".
 	Without string
+}
+
+// advise makes an advice of the catalogue that of the finding; pairs fill in its placeholders.
+func (d *Draft) advise(id string, pairs ...string) {
+	a := advice.Find(id).With(pairs...)
+	d.Fix, d.Code = &a.Text, a.Code
 }
 
 // happens begins the evidence with what a line of the program does, if it's known.

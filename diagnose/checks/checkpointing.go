@@ -22,10 +22,6 @@ const (
 	recomputeWorth  = 15
 )
 
-const checkpointCode = "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})   # " +
-	"Transformers\n" +
-	"x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)                           # in a loop over blocks"
-
 // Activations that dominate the peak of a training step: nothing is recomputed.
 var checkpointingAbsent = Check{
 	ID: "checkpointing_absent", Group: peak, Severity: byDesign,
@@ -38,7 +34,7 @@ var checkpointingAbsent = Check{
 		if x.recomputes || facts.Share(x.kept, peak) < activationPart || x.kept < activationLeast {
 			return nil
 		}
-		d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.9, Code: checkpointCode},
+		d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.9},
 			Change: "checkpointing=full", Worth: 1}
 		if facts.Share(x.kept, peak) < activationShare {
 			d.Worth = recomputeWorth
@@ -51,7 +47,7 @@ var checkpointingAbsent = Check{
 			d.Evidence = append(d.Evidence, "without stacks, recomputation is told by sizes only: a part may be checkpointed "+
 				"already")
 		}
-		d.Fix = new("Activation checkpointing, for about a third more compute; or a smaller batch with gradient accumulation")
+		d.advise("checkpointing_absent")
 		return []Draft{d}
 	},
 }
@@ -65,7 +61,7 @@ var checkpointingIneffective = Check{
 	Needs: []facts.Need{savedActivations},
 	Run: func(p *facts.Pass) []Draft {
 		x, peak := savedActivations.Of(p), p.Dev.AtPeak.AllocatedBytes
-		d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85, Code: checkpointCode}}
+		d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85}}
 		switch {
 		case !x.recomputes:
 			return nil
@@ -73,7 +69,7 @@ var checkpointingIneffective = Check{
 			d.Title = fmt.Sprintf("Checkpointing saves little: what one part recomputes takes %s, %s of the peak",
 				units.Bytes(x.again), units.Percent(x.again, peak))
 			d.Evidence = []string{"a checkpointed part is made again as a whole: at its backward pass all of it is there"}
-			d.Fix = new("Checkpoint each block by itself instead of several together")
+			d.advise("checkpointing_ineffective.together")
 		case facts.Share(x.kept, peak) >= activationShare && x.kept >= activationLeast:
 			d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak",
 				units.Bytes(x.kept), units.Percent(x.kept, peak))
@@ -82,7 +78,7 @@ var checkpointingIneffective = Check{
 			if s := facts.TopSite(p.Dev.Sites, classify.Activations); s != nil {
 				where = "the part that makes most of them, at " + s.Short()
 			}
-			d.Fix = new("Checkpoint " + where + ", too")
+			d.advise("checkpointing_ineffective.outside", "where", where)
 		default:
 			return nil
 		}

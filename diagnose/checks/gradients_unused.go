@@ -78,10 +78,7 @@ func findGradientsUnused(p *facts.Pass) []Draft {
 		d.Title += fmt.Sprintf(", and %s of activations are saved for them", units.Bytes(kept))
 		d.Without = "without these gradients and their graph,"
 	}
-	d.Fix = new("requires_grad_(False) for the weights that these gradients are of: they take part in the loss, but no " +
-		"optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their forward pass, " +
-		"which then saves no activations for them either")
-	d.Code = "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"
+	d.advise("gradients_unused")
 	return []Draft{d}
 }
 

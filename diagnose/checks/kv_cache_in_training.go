@@ -22,15 +22,13 @@ func findCacheInTraining(p *facts.Pass) []Draft {
 	if !facts.Phases.Of(p).Trains || bytes < 16<<20 || facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 1 {
 		return nil
 	}
-	d := Draft{Finding: report.Finding{Severity: report.Info, Confidence: 0.9,
-		Code: "out = model(**batch, use_cache=False)      # or model.config.use_cache = False, which is for evaluations, too"},
-		Change: "use_cache=off", Most: bytes}
+	d := Draft{Finding: report.Finding{Severity: report.Info, Confidence: 0.9}, Change: "use_cache=off", Most: bytes}
 	d.Title = fmt.Sprintf("Keys and values are cached in passes that are trained on, which generate nothing: %s at the peak",
 		units.Bytes(bytes))
 	d.Evidence = facts.SiteLines(p.Dev.Sites, classify.KVCache, 2)
 	if p.Dev.Stacks == "none" {
 		d.Confidence = 0.7
 	}
-	d.Fix = new("use_cache=False when the model is called for training")
+	d.advise("kv_cache_in_training")
 	return []Draft{d}
 }

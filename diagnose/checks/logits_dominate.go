@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -57,24 +58,14 @@ func findLogitsDominate(p *facts.Pass) []Draft {
 	return []Draft{d}
 }
 
-// lossInParts is for any loss, fusedLossCode for cross-entropy alone.
-const (
-	lossInParts     = "Head and loss on a part of the tokens at a time"
-	fusedLossCode   = "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all\n"
-	lossInPartsCode = "loss = sum(checkpoint(head_and_loss, h, y, use_reentrant=False) for h, y in zip(hidden.split(1024), " +
-		"labels.split(1024))) / labels.numel()"
-)
-
 // untrainedLogits advises passes that aren't trained on.
 func untrainedLogits(p *facts.Pass, d *Draft) {
 	if !p.Scored() {
-		d.Fix, d.FixID = new("Compute logits only for the positions that are read (logits_to_keep=1 when generating)"),
-			new("logits_to_keep")
+		d.advise("logits_to_keep")
+		d.FixID = new("logits_to_keep")
 		return
 	}
-	d.Fix = new(lossInParts)
-	d.Code = "loss = sum(cross_entropy(head(h), y, reduction=\"sum\") for h, y in zip(hidden.split(1024), " +
-		"labels.split(1024))) / labels.numel()"
+	d.advise("logits_dominate.untrained")
 }
 
 // chunkedLoss advises another loss, in its place where that is known.
@@ -87,14 +78,14 @@ func chunkedLoss(p *facts.Pass, d *Draft, parts bool) {
 	} else if site != nil { // a library's model, which works out the loss, too
 		at = " in place of the loss at " + facts.UserLine(site)
 	}
-	d.Fix, d.Code = new("Fused or chunked cross-entropy"+at), fusedLossCode+"# or: the head and the sum of losses of 1,024 "+
-		"tokens at a time, made again in backward\n"+lossInPartsCode
+	id := "logits_dominate"
 	if !p.CrossEntropy() {
-		d.Fix, d.Code = new(lossInParts+at), lossInPartsCode
+		id += ".any_loss"
 	}
+	d.advise(id, "at", at)
 	if parts {
 		d.Evidence = append(d.Evidence, "a part of the tokens at a time already")
-		d.Fix = new("Smaller parts, or a kernel that needs no logits," + at)
+		d.Fix = new(advice.Find("logits_dominate.in_parts").With("at", at).Text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/units"
@@ -12,9 +13,6 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-const noGradCode = "with torch.no_grad():          # or torch.inference_mode()\n    out = model(batch)\n# model.eval() alone " +
-	"doesn't do it"
 
 // Forward passes whose graph is kept, and dropped without a backward pass:
 // evaluation or generation that was meant to keep nothing.
@@ -51,7 +49,7 @@ var missingNoGrad = Check{
 }
 
 func graphsDropped(p *facts.Pass, x *facts.Graphs) Draft {
-	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.8, Code: noGradCode},
+	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.8},
 		Spells: p.AfterUse(x.IDs), Without: "without the graphs,"}
 	once, trains := p.MostAtOnce(x.IDs), facts.Phases.Of(p).Trains
 	d.Title = fmt.Sprintf("Missing no_grad: forward passes keep up to %s for a backward pass that never runs", units.Bytes(once))
@@ -83,14 +81,14 @@ func graphsDropped(p *facts.Pass, x *facts.Graphs) Draft {
 	if !trains && p.Dev.Stacks == "none" && p.T.Older() > 0 { // caches of passes before the recording may go so, too
 		d.Severity, d.Confidence = report.Info, 0.5
 	}
-	d.Fix = new(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", where))
+	d.advise("missing_no_grad", "where", where)
 	return d
 }
 
 // graphsKept is about graphs that needn't be there at all, in a program that trains,
 // or not as far as was recorded.
 func graphsKept(p *facts.Pass, l *report.Leak, found *classify.Leak) Draft {
-	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: min(l.Confidence, 0.8), Code: noGradCode},
+	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: min(l.Confidence, 0.8)},
 		Spells: p.AfterUse(found.Allocations), Without: "without the graphs,"}
 	d.Title = fmt.Sprintf("Missing no_grad: graphs of %s are kept, and no backward pass uses them", units.Bytes(l.TotalBytes))
 	at := "the forward pass"
@@ -99,9 +97,9 @@ func graphsKept(p *facts.Pass, l *report.Leak, found *classify.Leak) Draft {
 		at = "the call in " + facts.LineText(line)
 		d.happens("called in", line)
 	}
-	d.Fix = new(fmt.Sprintf("Put torch.no_grad() around %s: nothing is kept for backward then", at))
+	d.advise("missing_no_grad", "where", at)
 	if !facts.Phases.Of(p).Trains {
-		*d.Fix += ". If these passes are trained on, call backward() after each instead of once for the sum of their losses"
+		*d.Fix += ". " + advice.Find("missing_no_grad.summed").Text
 	}
 	return d
 }

@@ -83,10 +83,8 @@ func remedyChange(p *facts.Pass, change string) report.Change {
 	a := advice.Find(id).With("at", at, "optimizer", eightBitOf(p), "value", strings.TrimPrefix(value, "x"))
 	c.Text, c.Code = a.Text, a.Code
 	if change == "logits=chunked" && !p.CrossEntropy() {
-		c.Text, c.Code = lossInParts, lossInPartsCode
-		if at != "" {
-			c.Text += "," + at
-		}
+		a = advice.Find("logits_dominate.any_loss").With("at", at)
+		c.Text, c.Code = a.Text, a.Code
 	}
 	return c
 }

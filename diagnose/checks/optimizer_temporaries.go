@@ -44,25 +44,22 @@ func findOptimizerLists(p *facts.Pass) []Draft {
 	d.Title = fmt.Sprintf("The peak is in the optimizer's step, whose own temporaries take %s of it", units.Bytes(bytes))
 	d.Evidence = []string{units.Plural(len(ids), "block") + " that the step makes and frees"}
 	d.happens("stepped at", p.CoveringLine(p.ByStack(ids)))
-	const loop = "foreach=False, which makes them for one weight after the other, and is slower"
 	kind := manyTensors(p, ids)
 	class := change.FusedOptimizer(kind)
 	switch {
 	case class != "":
 		d.Change = "optimizer=fused"
-		d.Fix = new("fused=True: one kernel updates the weights and needs no temporaries. Or " + loop)
-		d.Code = "optimizer = torch.optim." + class + "(model.parameters(), lr=lr, fused=True)"
+		d.advise("optimizer_temporaries", "kind", class)
 	case kind == "": // no stacks
 		d.Change, d.Confidence = "optimizer=fused", 0.7
-		d.Fix = new("fused=True, which Adam, AdamW and SGD have: one kernel updates the weights and needs no temporaries. Or " +
-			loop)
+		d.advise("optimizer_temporaries.any")
 	case kind == "own":
 		return nil
 	default:
 		d.Spells, d.Without = listsOfSteps(p), "with the temporaries of one weight at a time,"
-		d.Fix = new(loop)
-		if class := listOptimizers[kind]; class != "" {
-			d.Code = "optimizer = torch.optim." + class + "(model.parameters(), lr=lr, foreach=False)"
+		class := listOptimizers[kind]
+		if d.advise("optimizer_temporaries.loop", "kind", class); class == "" {
+			d.Code = ""
 		}
 	}
 	return []Draft{d}

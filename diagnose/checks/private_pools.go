@@ -53,8 +53,7 @@ func findPrivatePools(p *facts.Pass) []Draft {
 					"%s to %s", units.Bytes(peak), units.Bytes(peak-saves)))
 			}
 		}
-		d.Fix = new("Let graphs that never run at the same time share one pool: torch.cuda.graph(g, pool=first.pool()); and " +
-			"capture the largest batch first")
+		d.advise("private_pools")
 	}
 	return []Draft{d}
 }
