@@ -18,6 +18,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/source"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -34,7 +35,10 @@ type Options struct {
 	Pictures bool            // also work out what the HTML page draws
 	// EveryBand has Pictures hold far more allocations one by one than a file should.
 	EveryBand bool
-	At        *Asked // a moment to look at besides the peak and the end; nil: none
+	// Code gives the text of a file of the program as the recording names it, false where it isn't at
+	// hand; nil: no line of code is looked at.
+	Code func(file string) (text string, ok bool)
+	At   *Asked // a moment to look at besides the peak and the end; nil: none
 }
 
 // Run makes the Document of one run. Its recordings are decoded one after
@@ -139,6 +143,7 @@ type examination struct {
 	source   Source
 	evidence *evidence.Evidence
 	options  Options
+	files    map[string]*source.File        // of the program, by the recording's names
 	messages map[int64]*evidence.OOMMessage // about failed requests, by what those asked of the driver
 }
 

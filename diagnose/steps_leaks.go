@@ -52,7 +52,8 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 				x.Kind = l.Kind
 			}
 		}
-		fix := checks.LeakAdvice(l, x.Holders...)
+		e.stored(l, &x)
+		fix := checks.LeakAdvice(l, x.Stored(), x.Holders...)
 		x.Fix, x.FixCode = fix.Text, fix.Code
 		if dev.CapacityBytes != nil {
 			if step, ok := l.StepAtCapacity(*dev.CapacityBytes); ok {

@@ -560,6 +560,18 @@ type Leak struct {
 	FixCode      string     `json:"fix_code"`
 	FullAtStep   *int       `json:"full_at_step"` // the step at which it will hit the capacity
 	Holders      []Holder   `json:"holders"`      // the variables that hold what is kept, where recorded; bytes are of the leak
+	// The statement that keeps it, where the program's text is at hand and it is sure.
+	StoredFile *string `json:"stored_file"`
+	StoredLine *int    `json:"stored_line"`
+	StoredCode *string `json:"stored_code"`
+}
+
+// Stored is the statement that keeps what leaks, nil where it isn't known.
+func (l *Leak) Stored() *Place {
+	if l.StoredFile == nil {
+		return nil
+	}
+	return &Place{File: *l.StoredFile, Line: l.StoredLine}
 }
 
 // Holder is a variable of the program, and what it keeps alive.

@@ -1,6 +1,8 @@
 package leaks
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 )
@@ -8,8 +10,15 @@ import (
 // surround fills in where what a leak keeps is made, and where its line is
 // called from: the line alone may not be the one to change.
 func (l *loop) surround(leak *Leak) {
+	leak.Loop = -1
 	if leak.stack == 0 || leak.File == "" {
 		return
+	}
+	const most = 16 // lines of a path
+	lines := l.userLines(leak.stack)
+	leak.Path = lines[:min(len(lines), most)]
+	if leak.Defect || leak.Kind == StaleOutputs {
+		leak.Loop = slices.IndexFunc(leak.Path, l.runsIn)
 	}
 	at := frames.Line{Function: leak.Function, File: leak.File, Line: leak.Line}
 	if leak.Kind != RetainedGraph {

@@ -68,6 +68,11 @@ type Leak struct {
 	ForwardOnly bool   // no step has a backward pass
 	Expandable  bool   // segments grow, so that blocks that requests of other sizes left fit again
 
+	// Path are the user's lines on the stack that shows the line, innermost first, and Loop the place
+	// among them of the one whose function the program's loop stands in, -1 where it isn't known.
+	Path []frames.Line
+	Loop int
+
 	stack    snapshot.StackID // one that shows the line
 	lastStep int              // number of the last step
 	peak     int64            // bytes allocated at most in it

@@ -68,7 +68,8 @@ func (l *growth) split(growing []placed) (graph, lists []placed) {
 		// The layers of a single forward look the same: nothing can be said.
 		return nil, nil
 	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:
-	case large >= 2 && kinds >= 2 && !made[0] && l.saved(before, step): // a running sum holds the graphs of what it sums
+	case large >= 2 && kinds >= 2 && !made[0] && len(l.t.OOMs) <= 1 && l.saved(before, step):
+		// A running sum holds the graphs of what it sums; passes that fail and are tried again are held by their exceptions.
 	default:
 		return nil, growing
 	}

@@ -36,6 +36,7 @@ type analyzeFlags struct {
 	theory    budgetFlags
 	names     naming
 	source    string
+	programs  *programs // the texts of the program, where they may be read
 	at        string
 	step, top int
 	compare   bool
@@ -189,6 +190,12 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	}
 	if err := f.name(&o); err != nil {
 		return nil, err
+	}
+	if !f.redact {
+		if f.programs, err = programsIn(f.source, args); err != nil {
+			return nil, err
+		}
+		o.Code = f.programs.Text
 	}
 	command := f.hide(cmd, args, run, &o)
 	doc, err := judge(cmd, run, o)

@@ -10,8 +10,8 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-// LeakAdvice is what usually helps against a leak, which variables hold if they are known.
-func LeakAdvice(l *classify.Leak, holders ...report.Holder) advice.Advice {
+// LeakAdvice is what usually helps against a leak, which a statement stores, and variables hold, if they are known.
+func LeakAdvice(l *classify.Leak, by *report.Place, holders ...report.Holder) advice.Advice {
 	id := leakID(l, holders)
 	where, near, momentum := "", "", ""
 	if l.File != "" {
@@ -31,6 +31,14 @@ func LeakAdvice(l *classify.Leak, holders ...report.Holder) advice.Advice {
 	if len(holders) > 0 {
 		stored = holders[0].Path + " stores the tensor of every step" + where
 		holder, keep = holders[0].Path, "in "+holders[0].Path
+	}
+	if by != nil && by.Line != nil {
+		at := fmt.Sprintf("%s:%d", fileName(by.File), *by.Line)
+		stored = at + " stores the tensor of every step"
+		if len(holders) > 0 {
+			stored += " in " + holders[0].Path
+		}
+		where = " (stored at " + at + ")"
 	}
 	return advice.Find(id).With("where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "stored", stored,
 		"keep", keep, "holder", holder)

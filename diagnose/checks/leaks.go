@@ -94,6 +94,9 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 		}
 		out = append(out, where+facts.CalledFrom(l.CalledFrom))
 	}
+	if at := l.Stored(); at != nil {
+		out = append(out, fmt.Sprintf("stored at %s: %s", facts.PlaceText(at), *l.StoredCode))
+	}
 	if l.MadeIn != nil {
 		out = append(out, "made in "+facts.PlaceText(l.MadeIn))
 	}

@@ -52,7 +52,7 @@ func graphsLeft(p *facts.Pass) []Draft {
 		p.Mostly(ids, facts.Leaked.Of(p)) || p.Mostly(ids, facts.Unused.Of(p).Allocations()) {
 		return nil
 	}
-	fix := LeakAdvice(&classify.Leak{Kind: classify.RetainedGraph})
+	fix := LeakAdvice(&classify.Leak{Kind: classify.RetainedGraph}, nil)
 	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.7, Fix: &fix.Text,
 		Code: fix.Code}, Without: "without them,"}
 	when := "passes before the recording"

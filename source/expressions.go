@@ -1,0 +1,239 @@
+package source
+
+import "strings"
+
+// words is a set of words of one text.
+func words(text string) map[string]bool {
+	set := map[string]bool{}
+	for w := range strings.FieldsSeq(text) {
+		set[w] = true
+	}
+	return set
+}
+
+var (
+	// storing are methods of containers that keep what they are given.
+	storing = words("append appendleft add put put_nowait extend extendleft insert setdefault update push send")
+	// values are what is asked of a tensor and isn't the tensor: neither keeps its memory nor its graph.
+	values = words("item tolist numpy shape size dim ndim dtype device numel element_size backward __len__")
+	// cut are what has no graph any more.
+	cut = words("detach detach_ data argmax argmin")
+	// scalars are functions that give no tensor.
+	scalars = words("float int bool str len print repr range isinstance id type format log info debug")
+	// wrappers keep what they are given; a class does, too.
+	wrappers = words("partial tuple list dict set deque reversed sorted enumerate zip ref")
+	// views are methods that give another view of the same memory.
+	views = words("detach view reshape flatten unsqueeze squeeze permute transpose t T expand contiguous cuda to narrow select chunk " +
+		"split unbind requires_grad_ float half data")
+	caching = words("lru_cache cache cached memoize cachedmethod cached_property")
+)
+
+// want is what is looked for: a tensor itself, or a graph that hangs on all that was made of it.
+type want struct {
+	names  map[string]bool // variables that hold it
+	graph  bool
+	grads  bool // .grad has a graph, too
+	object bool // it isn't a tensor, but what holds some
+}
+
+// mentioned reports whether some tokens hand on what is wanted.
+func (w *want) mentioned(toks []token) bool {
+	for i, t := range toks {
+		if t.kind != 'n' {
+			continue
+		}
+		after := i > 0 && toks[i-1].text == "."
+		if !(w.names[t.text] && !after || w.grads && after && t.text == "grad") || isKeyword(toks, i) {
+			continue
+		}
+		if w.handedOn(toks, i) {
+			return true
+		}
+	}
+	return false
+}
+
+// isKeyword reports whether a name is that of an argument, as in f(name=…).
+func isKeyword(toks []token, i int) bool {
+	return i+1 < len(toks) && toks[i+1].text == "=" && toks[i].depth > toks[0].depth && (toks[i-1].text == "," || toks[i-1].text == "(")
+}
+
+// handedOn reports whether the value of an expression holds what one of its names does.
+func (w *want) handedOn(toks []token, i int) bool {
+	if w.lost(toks, i+1) {
+		return false
+	}
+	for at := opening(toks, i); at >= 0; at = opening(toks, at) {
+		if toks[at].text == "(" && at > 0 && toks[at-1].kind == 'n' {
+			f := toks[at-1].text
+			if scalars[f] || !w.graph && !w.keeps(f) {
+				return false
+			}
+		}
+		if end := mate(toks, at); end > 0 && w.lost(toks, end+1) {
+			return false
+		}
+	}
+	return true
+}
+
+// keeps reports whether a function keeps what it is given.
+func (w *want) keeps(function string) bool {
+	return wrappers[function] || storing[function] || views[function] || function[0] >= 'A' && function[0] <= 'Z' || w.object
+}
+
+// lost reports whether what follows an expression gives something that holds nothing of it.
+func (w *want) lost(toks []token, i int) bool {
+	for i+1 < len(toks) && (toks[i].text == "." || toks[i].text == "[" || toks[i].text == "(") {
+		if toks[i].text != "." {
+			if i = mate(toks, i) + 1; i == 0 {
+				return false
+			}
+			continue
+		}
+		name := toks[i+1].text
+		call := i+2 < len(toks) && toks[i+2].text == "("
+		switch {
+		case values[name], w.graph && cut[name]:
+			return true
+		case !w.graph && (name == "cpu" || name == "to" && call && strings.Contains(text(toks[i+2:min(len(toks), i+6)]), "cpu")):
+			return true
+		case !w.graph && !w.object && call && !views[name] && !storing[name]: // another tensor
+			return true
+		}
+		i += 2
+	}
+	return i < len(toks) && comparing[toks[i].text]
+}
+
+var comparing = map[string]bool{"==": true, "!=": true, "<": true, ">": true, "<=": true, ">=": true, "is": true, "in": true}
+
+// opening is the bracket that a token stands in, -1 without one.
+func opening(toks []token, i int) int {
+	for k := i - 1; k >= 0; k-- {
+		if mate(toks, k) > i {
+			return k
+		}
+	}
+	return -1
+}
+
+// text is some tokens in one line.
+func text(toks []token) string {
+	var b strings.Builder
+	for _, t := range toks {
+		b.WriteString(t.text)
+	}
+	return b.String()
+}
+
+// assignment is a statement's targets and value; the operator is "" for what assigns nothing.
+type assignment struct {
+	targets  [][]token
+	operator string
+	value    []token
+}
+
+func assigned(toks []token) (a assignment) {
+	from := 0
+	for i, t := range toks {
+		if t.kind != 'o' || t.depth > toks[0].depth {
+			continue
+		}
+		if n := len(t.text); t.text == "=" || n > 1 && n < 4 && t.text[n-1] == '=' && !comparing[t.text] && t.text != ":=" {
+			a.targets = append(a.targets, unannotated(toks[from:i]))
+			a.operator, from = t.text, i+1
+		}
+	}
+	a.value = toks[from:]
+	return a
+}
+
+// unannotated is a target without its type.
+func unannotated(toks []token) []token {
+	for i, t := range toks {
+		if t.text == ":" && t.depth == toks[0].depth {
+			return toks[:i]
+		}
+	}
+	return toks
+}
+
+// namesIn are the variables that a target assigns to.
+func namesIn(target []token) (names []string) {
+	for i, t := range target {
+		if t.kind == 'n' && (i == 0 || target[i-1].text != ".") && (i+1 == len(target) || target[i+1].text != "." && target[i+1].text != "[") &&
+			opening(target, i) < 0 || t.kind == 'n' && tupled(target, i) {
+			names = append(names, t.text)
+		}
+	}
+	return names
+}
+
+// tupled reports whether a name is one of a target in brackets.
+func tupled(target []token, i int) bool {
+	at := opening(target, i)
+	return at == 0 && (i+1 == len(target) || target[i+1].text != "." && target[i+1].text != "[") && target[i-1].text != "."
+}
+
+// store is a place that keeps a value: container.append(value), container[k] = value, container.name = value.
+type store struct {
+	container []token // self.preds of self.preds.append(x), self of self.x = x
+	name      string  // the container's last name
+	value     []token
+	method    string // "" for an assignment
+}
+
+// storesOf are those of a statement.
+func storesOf(toks []token) (found []store) {
+	for i, t := range toks {
+		if t.kind == 'n' && storing[t.text] && i > 1 && toks[i-1].text == "." && i+1 < len(toks) && toks[i+1].text == "(" && mate(toks, i+1) > 0 {
+			from := chainStart(toks, i-1)
+			c := toks[from : i-1]
+			found = append(found, store{c, lastName(c), toks[i+2 : mate(toks, i+1)], t.text})
+		}
+	}
+	a := assigned(toks)
+	for _, target := range a.targets {
+		n := len(target)
+		if n < 3 || target[0].kind != 'n' {
+			continue
+		}
+		switch last := target[n-1]; {
+		case last.text == "]" && mate(target, n-1) > 0:
+			c := target[:mate(target, n-1)]
+			found = append(found, store{c, lastName(c), a.value, ""})
+		case last.kind == 'n' && target[n-2].text == ".":
+			found = append(found, store{target[:n-2], last.text, a.value, ""})
+		}
+	}
+	return found
+}
+
+// chainStart is where the expression begins that ends before a token.
+func chainStart(toks []token, end int) int {
+	i := end - 1
+	for i > 0 {
+		switch {
+		case (toks[i].text == ")" || toks[i].text == "]") && mate(toks, i) >= 0:
+			i = mate(toks, i) - 1
+			if i >= 0 && toks[i].kind != 'n' && toks[i].text != ")" && toks[i].text != "]" {
+				return i + 1
+			}
+		case toks[i].kind == 'n' && toks[i-1].text == ".":
+			i -= 2
+		default:
+			return i
+		}
+	}
+	return max(0, i)
+}
+
+func lastName(toks []token) string {
+	for i := len(toks) - 1; i >= 0; i-- {
+		if toks[i].kind == 'n' && opening(toks, i) < 0 {
+			return toks[i].text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,394 @@
+package source
+
+import (
+	"slices"
+	"strings"
+)
+
+// Call is a line of the program on the way to what was made.
+type Call struct {
+	File, Function string
+	Line           int
+}
+
+// Search looks for the statement that keeps what a line makes beyond its step.
+type Search struct {
+	Open      func(file string) *File // nil: it isn't at hand
+	Path      []Call                  // innermost first
+	Loop      int                     // the call in whose function the program's loop stands, -1: not known
+	Graph     bool                    // an autograd graph, which hangs on all that is made of a tensor
+	OfGrads   bool                    // gradients have one, too: create_graph=True
+	OfObject  bool                    // what an object such as an optimizer holds
+	Container string                  // the last name of the variable that holds it, where it's known
+}
+
+// Form is the way in which a statement keeps something.
+type Form string
+
+// The forms.
+const (
+	Method    Form = "method"    // container.append(x)
+	Item      Form = "item"      // container[k] = x
+	Attribute Form = "attribute" // self.x = x
+	Carried   Form = "carried"   // x = x + y, x += y
+	Cached    Form = "cached"    // @lru_cache
+	Exception Form = "exception" // errors.append(e), whose traceback holds the frames
+)
+
+// Place is a statement of a program that keeps something.
+type Place struct {
+	File *File
+	Line int
+	Code string // its first line
+	Form Form
+	stmt int
+	what store
+}
+
+// Bounds on a search.
+const (
+	maxPath  = 16 // calls
+	maxLooks = 100
+)
+
+// Find gives the statement, false where none is sure.
+func (s *Search) Find() (Place, bool) {
+	path := s.Path[:min(len(s.Path), maxPath)]
+	loop := s.Loop
+	for k := range path {
+		p, again, ok := s.level(k, loop)
+		if ok {
+			return p, s.fits(p)
+		}
+		if !again {
+			break
+		}
+	}
+	for k := range path {
+		if p, ok := s.caught(k); ok {
+			return p, s.fits(p)
+		}
+	}
+	return Place{}, false
+}
+
+// fits reports whether a place is the container that is known to hold it.
+func (s *Search) fits(p Place) bool {
+	return s.Container == "" || p.Form == Cached || p.Form == Exception || p.what.name == s.Container
+}
+
+// stand is where a search stands: a statement of a function of the path.
+type stand struct {
+	f        *File
+	i, fn    int  // statement; head of its function
+	inLoop   bool // the program's loop stands in this function, or outside of it
+	returned bool
+	looks    int // at all of a file for a variable
+	want
+}
+
+// standAt is the statement of a call, false where the text isn't what ran.
+func (s *Search) standAt(k, loop int) (*stand, bool) {
+	call := s.Path[k]
+	f := s.Open(call.File)
+	if f == nil {
+		return nil, false
+	}
+	i := f.at(call.Line)
+	if i < 0 {
+		return nil, false
+	}
+	fn := f.function(i)
+	if f.stmts[i].head == "def" {
+		return nil, false
+	}
+	if !strings.HasPrefix(call.Function, "<") && f.nameOf(fn) != call.Function || call.Function == "<module>" && fn >= 0 {
+		return nil, false
+	}
+	st := &stand{f: f, i: i, fn: fn, inLoop: loop >= 0 && k >= loop || loop < 0 && k == len(s.Path)-1}
+	st.want = want{names: map[string]bool{}, graph: s.Graph, grads: s.OfGrads, object: s.OfObject}
+	return st, true
+}
+
+// level looks in the function of one call; again tells that the function gives it to its caller.
+func (s *Search) level(k, loop int) (p Place, again, ok bool) {
+	st, ok := s.standAt(k, loop)
+	if !ok {
+		return p, false, false
+	}
+	if strings.HasPrefix(s.Path[k].Function, "<") && s.Path[k].Function != "<module>" && k+1 < len(s.Path) && s.Path[k+1].File == s.Path[k].File &&
+		st.f.at(s.Path[k+1].Line) == st.i && s.Path[k].Function != "<lambda>" {
+		return p, true, false // a comprehension's own frame
+	}
+	toks := st.f.stmts[st.i].tokens
+	for _, x := range storesOf(toks) {
+		if !valueLost(st.want, x.value) && st.outlives(x, st.i) {
+			return st.place(st.i, x), false, true
+		}
+	}
+	if p, ok := st.begin(toks); ok {
+		return p, false, true
+	}
+	if p, ok := st.follow(); ok {
+		return p, false, true
+	}
+	if st.returned {
+		if p, ok := st.cached(); ok {
+			return p, false, true
+		}
+	}
+	return p, st.returned, false
+}
+
+// valueLost reports whether a value that is made and stored at once holds nothing of it.
+func valueLost(w want, value []token) bool {
+	if len(value) == 0 {
+		return true
+	}
+	last := value[len(value)-1]
+	at := mate(value, len(value)-1)
+	if last.text != ")" || at < 1 {
+		return false
+	}
+	name := value[at-1].text
+	return values[name] || scalars[name] || w.graph && cut[name] || !w.graph && name == "cpu"
+}
+
+func (st *stand) place(i int, x store) Place {
+	line := st.f.stmts[i].first
+	p := Place{File: st.f, Line: line, Code: strings.TrimSpace(st.f.Lines[line-1]), stmt: i, what: x}
+	switch {
+	case x.method != "":
+		p.Form = Method
+	case len(x.container) > 0 && x.name != lastName(x.container):
+		p.Form = Attribute
+	case len(x.container) > 0:
+		p.Form = Item
+	default:
+		p.Form = Carried
+	}
+	return p
+}
+
+// begin notes the variables that the first statement gives what it makes.
+func (st *stand) begin(toks []token) (p Place, ok bool) {
+	switch {
+	case toks[0].text == "return" || toks[0].text == "yield":
+		st.returned = !valueLost(st.want, toks[1:])
+		return p, false
+	case st.object && len(toks) > 3 && toks[1].text == "." && toks[2].text == "step":
+		st.names[toks[0].text] = true
+		return p, false
+	}
+	a := assigned(toks)
+	if a.operator == "" || valueLost(st.want, a.value) {
+		return p, false
+	}
+	for _, target := range a.targets {
+		for _, name := range namesIn(target) {
+			own := want{names: map[string]bool{name: true}, graph: true}
+			if st.graph && (a.operator != "=" || own.mentioned(a.value)) && st.carries(name, st.i) {
+				return st.place(st.i, store{name: name, value: a.value}), true
+			}
+			st.names[name] = true
+		}
+	}
+	return p, false
+}
+
+// carries reports whether a variable of the loop's function keeps its value from step to step.
+func (st *stand) carries(name string, i int) bool {
+	loop := st.f.loop(i)
+	if st.looks++; st.looks > maxLooks || !st.inLoop || loop < 0 {
+		return false
+	}
+	made := false
+	for k := range st.f.stmts {
+		if st.f.function(k) != st.fn || k == i {
+			continue
+		}
+		for _, target := range assigned(st.f.stmts[k].tokens).targets {
+			if slices.Contains(namesIn(target), name) {
+				if st.f.inside(k, loop) {
+					return false // made anew in each step
+				}
+				made = true
+			}
+		}
+	}
+	return made
+}
+
+// follow goes through the statements that come after, up to the loop's end and again from its
+// beginning, and finds the one that keeps what the variables hold.
+func (st *stand) follow() (p Place, ok bool) {
+	if len(st.names) == 0 && !st.grads {
+		return p, false
+	}
+	var order []int
+	loop := st.f.loop(st.i)
+	for k := range st.f.stmts {
+		if st.f.function(k) == st.fn && k > st.i {
+			order = append(order, k)
+		}
+	}
+	for k := range st.f.stmts {
+		if loop >= 0 && k < st.i && st.f.inside(k, loop) && st.f.function(k) == st.fn || st.object && st.f.function(k) == st.fn && k < st.i {
+			order = append(order, k)
+		}
+	}
+	rounds := 1
+	if st.object {
+		rounds = 2 // what holds it was made before
+	}
+	for range rounds {
+		for _, k := range order {
+			if p, ok := st.look(k); ok {
+				return p, true
+			}
+		}
+	}
+	return p, false
+}
+
+// look takes one statement into account.
+func (st *stand) look(k int) (p Place, ok bool) {
+	x := &st.f.stmts[k]
+	toks := x.tokens
+	if x.head != "" && x.head != "for" && x.head != "with" {
+		return p, false
+	}
+	for _, s := range storesOf(toks) {
+		if !st.mentioned(s.value) {
+			continue
+		}
+		if st.outlives(s, k) {
+			return st.place(k, s), true
+		}
+		if base := s.container; len(base) > 0 {
+			st.names[base[0].text] = true // a list of its own, which may be handed on
+		}
+	}
+	if toks[0].text == "return" || toks[0].text == "yield" {
+		st.returned = st.returned || st.mentioned(toks[1:])
+		return p, false
+	}
+	a := assigned(toks)
+	if a.operator == "" || !st.mentioned(a.value) || st.underNoGrad(k) {
+		return p, false
+	}
+	for _, target := range a.targets {
+		for _, name := range namesIn(target) {
+			own := want{names: map[string]bool{name: true}, graph: true}
+			if st.graph && (a.operator != "=" || own.mentioned(a.value)) && st.carries(name, k) {
+				return st.place(k, store{name: name, value: a.value}), true
+			}
+			st.names[name] = true
+		}
+	}
+	return p, false
+}
+
+// underNoGrad reports whether a statement builds no graph.
+func (st *stand) underNoGrad(k int) bool {
+	for i := st.f.stmts[k].parent; st.graph && i >= 0; i = st.f.stmts[i].parent {
+		if st.f.stmts[i].head == "with" && (strings.Contains(text(st.f.stmts[i].tokens), "no_grad") ||
+			strings.Contains(text(st.f.stmts[i].tokens), "inference_mode")) {
+			return true
+		}
+	}
+	return false
+}
+
+// outlives reports whether a container is there longer than one step: an object's, a module's, or a
+// variable of the function with the loop that was made before the loop.
+func (st *stand) outlives(x store, k int) bool {
+	if st.looks++; st.looks > maxLooks || len(x.container) == 0 {
+		return false
+	}
+	base := x.container[0].text
+	if st.fn < 0 && st.f.loop(k) < 0 {
+		return true
+	}
+	loop := st.f.loop(k)
+	made := false
+	for i := range st.f.stmts {
+		if st.f.function(i) != st.fn {
+			continue
+		}
+		toks := st.f.stmts[i].tokens
+		a := assigned(toks)
+		targets := a.targets
+		if st.f.stmts[i].head == "for" {
+			if in := slices.IndexFunc(toks, func(t token) bool { return t.text == "in" }); in > 1 {
+				targets = [][]token{toks[1:in]}
+			}
+		}
+		for _, target := range targets {
+			if !slices.Contains(namesIn(target), base) {
+				continue
+			}
+			if made = true; loop >= 0 && st.f.inside(i, loop) {
+				return false
+			}
+		}
+	}
+	isAttribute := x.method == "" && x.name != lastName(x.container)
+	if !made { // an argument, a variable of another function, self
+		return !isAttribute || st.graph || base == "ctx"
+	}
+	return st.inLoop && loop >= 0
+}
+
+// cached is the decorator of a function that keeps its results.
+func (st *stand) cached() (p Place, ok bool) {
+	if st.fn < 0 {
+		return p, false
+	}
+	for i := st.fn - 1; i >= 0 && st.f.stmts[i].parent == st.f.stmts[st.fn].parent && st.f.stmts[i].tokens[0].text == "@"; i-- {
+		if slices.ContainsFunc(st.f.stmts[i].tokens, func(t token) bool { return caching[t.text] }) {
+			p = st.place(i, store{})
+			p.Form = Cached
+			return p, true
+		}
+	}
+	return p, false
+}
+
+// caught is the statement of an except clause that keeps the exception, whose traceback holds the
+// frames of the call.
+func (s *Search) caught(k int) (p Place, ok bool) {
+	st, ok := s.standAt(k, s.Loop)
+	if !ok {
+		return p, false
+	}
+	for try := st.f.stmts[st.i].parent; try >= 0 && st.f.stmts[try].head != "def"; try = st.f.stmts[try].parent {
+		if st.f.stmts[try].head != "try" {
+			continue
+		}
+		for e := try + 1; e < len(st.f.stmts); e++ {
+			x := &st.f.stmts[e]
+			if x.parent != st.f.stmts[try].parent {
+				continue
+			}
+			n := len(x.tokens)
+			if x.head != "except" {
+				if x.head != "else" && x.head != "finally" {
+					break
+				}
+				continue
+			}
+			if n < 3 || x.tokens[n-2].text != "as" {
+				continue
+			}
+			held := &stand{f: st.f, i: e, fn: st.fn, inLoop: st.inLoop, want: want{names: map[string]bool{x.tokens[n-1].text: true}, object: true}}
+			for i := e + 1; i < len(st.f.stmts) && st.f.inside(i, e); i++ {
+				if p, ok := held.look(i); ok {
+					p.Form = Exception
+					return p, true
+				}
+			}
+		}
+	}
+	return p, false
+}
