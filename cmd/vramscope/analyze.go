@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/gates"
 	"github.com/vramscope/vramscope/report/html"
+	"github.com/vramscope/vramscope/report/sarif"
 	"github.com/vramscope/vramscope/report/view"
 )
 
@@ -91,6 +93,7 @@ told by the files' names and contents.`,
 	grouped(cmd, "Gates", func() {
 		flags.StringArrayVar(&f.failOn, "fail-on", nil, "exit with 1 when `CONDITION` holds: "+gates.Help+" (repeatable)")
 		f.out.gates(cmd)
+		f.out.reviews(cmd)
 	})
 	grouped(cmd, modelGroup, func() {
 		recipe.SettingFlags(cmd.Flags(), &f.theory.s)
@@ -128,6 +131,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	formats.junit = func(w io.Writer, doc *report.Document) error {
 		return writeGate(w, "analyze", doc.About().Path, doc.Verdict.Text, judged(conditions, doc))
 	}
+	below, _ := os.Getwd()
+	formats.sarif = func(w io.Writer, doc *report.Document) error { return sarif.Write(w, doc, below) }
+	formats.lines = func(w io.Writer, doc *report.Document) error { return sarif.Annotate(w, doc, below) }
 	if err := f.unused(cmd, doc); err != nil {
 		return err
 	}

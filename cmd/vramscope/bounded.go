@@ -39,7 +39,7 @@ func (b *boundFlag) check(format string) error {
 		return fmt.Errorf("--max-bytes: %w", err)
 	case n < bound.Least:
 		return fmt.Errorf("--max-bytes %s: at least %d, which is an answer in a sentence", b.size, bound.Least)
-	case format == "html" || format == "junit":
+	case format == "html" || format == "junit" || format == "sarif" || format == "github":
 		return fmt.Errorf("--max-bytes is for text, json and markdown: %s is whole, or broken", format)
 	}
 	b.most = n

@@ -28,6 +28,8 @@ type formats[T any] struct {
 	json  func(io.Writer, T) error
 	html  func(io.Writer, T) error // nil: the sheet as it is for a ticket
 	junit func(io.Writer, T) error // of a gate's conditions; nil: none has been asked for
+	sarif func(io.Writer, T) error // findings for code scanning; nil: it has none
+	lines func(io.Writer, T) error // annotations of a GitHub workflow
 	brief bool                     // text is a screen of it, unless all is asked for
 }
 
@@ -38,6 +40,10 @@ func (f *formats[T]) named(word string, style text.Style) func(io.Writer, T) err
 		return f.json
 	case "junit", ".xml":
 		return f.junit
+	case "sarif", ".sarif":
+		return f.sarif
+	case "github":
+		return f.lines
 	case "markdown", ".md":
 		return func(w io.Writer, v T) error { return markdown.Write(w, f.sheet(v, view.Ticket)) }
 	case "html", ".html":
@@ -88,6 +94,7 @@ type outputFlags struct {
 	quiet, noColor, verbose bool
 	bound                   boundFlag
 	gate                    bool // it has conditions, which JUnit's XML can tell of
+	review                  bool // it has findings with lines of code, which code reviews can show
 }
 
 func (o *outputFlags) flags(cmd *cobra.Command, quiet string) {
@@ -112,11 +119,22 @@ func anyOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
+// reviews allows the formats that show findings at lines of code.
+func (o *outputFlags) reviews(cmd *cobra.Command) {
+	o.review = true
+	cmd.Flags().Lookup("format").Usage = "what goes to standard output: text, json, markdown, html, sarif (for code scanning), " +
+		"github (a workflow's annotations) or junit, which is of --fail-on's conditions"
+	cmd.Flags().Lookup("output").Usage = "also write `FILE`, the format by its name: .html .json .md .txt .sarif .xml (repeatable)"
+}
+
 // check refuses what no format is for, before anything is read.
 func (o *outputFlags) check() error {
 	words, ends := formatWords, []string{".html", ".json", ".md", ".txt"}
 	if o.gate {
 		words, ends = gateWords, append(ends, ".xml")
+	}
+	if o.review {
+		words, ends = append(slices.Clone(words), "sarif", "github"), append(ends, ".sarif")
 	}
 	if !slices.Contains(words, o.format) {
 		return fmt.Errorf("--format %q: %s", o.format, anyOf(words))

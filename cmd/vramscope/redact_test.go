@@ -95,6 +95,9 @@ func outputs(t *testing.T, dir, first, second string) map[string][]string {
 		out["analyze partial "+format] = []string{"analyze", second, "--partial", "--format", format}
 		out["diff "+format] = []string{"diff", first, dir, "--format", format, "--title", "The " + secret + " run", "--redact-title", "--note", "host=" + secret}
 	}
+	for _, format := range []string{"sarif", "github"} {
+		out["analyze "+format] = []string{"analyze", dir, "--format", format}
+	}
 	for _, table := range exportTables() {
 		for _, format := range []string{"jsonl", "csv", "arrow", "parquet"} {
 			out["export "+table.Name+" "+format] = []string{"export", first, "--table", table.Name, "--format", format}
@@ -211,6 +214,16 @@ func TestRedactedFailures(t *testing.T) {
 		}
 		if strings.Contains(text.String(), "pairwise") || !strings.Contains(text.String(), ".py") {
 			t.Errorf("whatif %s: %s", format, text.String())
+		}
+	}
+	for _, format := range []string{"sarif", "github"} {
+		args := []string{"analyze", "../../testdata/recordings/growing_list__step_cache/snapshot_all.pickle.gz", "--format", format}
+		var plain, redacted bytes.Buffer
+		if run(args, nil, &plain, &stderr) != 0 || run(append(args, "--redact"), nil, &redacted, &stderr) != 0 {
+			t.Fatal(stderr.String())
+		}
+		if !strings.Contains(plain.String(), "replay_buffer.py") || strings.Contains(redacted.String(), "replay_buffer") {
+			t.Errorf("analyze %s: %s", format, redacted.String())
 		}
 	}
 	for table, recording := range map[string]string{"leaks": "growing_list__step_cache", "ooms": "frag_oom__pairwise_docs", "findings": "growing_list__step_cache"} {
