@@ -547,6 +547,32 @@ func TestFullVerdict(t *testing.T) {
 	}
 }
 
+// TestGrowthInTheLog: a recording of the end, when all has been let go, doesn't deny what the log's figures show.
+func TestGrowthInTheLog(t *testing.T) {
+	d := report.Device{History: "complete"}
+	d.Peaks.Allocated.Bytes, d.Peaks.Reserved.Bytes = 2<<30, 3<<30
+	e := evidence.New()
+	e.Steps = []*evidence.Steps{{}}
+	for _, x := range []struct {
+		confidence float64
+		severity   report.Severity
+		evidence   *evidence.Evidence
+		want       string
+	}{
+		{0.75, report.Warning, e, "No request failed, but allocated memory grows by 4 MiB a step in the log; memory peaked at 2 GiB allocated " +
+			"and 3 GiB reserved"},
+		{0.75, report.Warning, nil, "No failure recorded: memory peaked at 2 GiB allocated and 3 GiB reserved"},
+		{0.6, report.Warning, e, "No failure recorded: memory peaked at 2 GiB allocated and 3 GiB reserved"},
+	} {
+		fix := "Look what survives"
+		v := verdict(&report.Document{Devices: []report.Device{d}, Evidence: x.evidence, Findings: []report.Finding{{ID: "memory_grows",
+			Severity: x.severity, Confidence: x.confidence, Title: "Allocated memory grows by 4 MiB a step in the log", Fix: &fix}}})
+		if v.Text != x.want || (v.Fix != nil) != strings.Contains(x.want, "grows") {
+			t.Errorf("%+v, want %s", v, x.want)
+		}
+	}
+}
+
 // TestFailureWithNothingAllocated: where nothing is allocated, nothing is said to be most
 // of it, and what to change is still told.
 func TestFailureWithNothingAllocated(t *testing.T) {

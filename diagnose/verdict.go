@@ -73,6 +73,10 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 		v.Severity, v.Text = report.Warning, "The file is cut off; up to there no request failed, and "+peaked(main, where)
 	default:
 		v.Text = "No failure recorded: " + peaked(main, where)
+		if grows := grownInLog(doc); grows != nil {
+			v.Severity, v.Fix = report.Warning, grows.Fix
+			v.Text = "No request failed, but " + facts.LowerFirst(grows.Title) + "; " + peaked(main, where)
+		}
 	}
 	if v.Fix == nil {
 		takeChange(&v, main)
@@ -82,6 +86,24 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 	}
 	return v
 }
+
+// grownInLog is what a log's own figures show of memory that rises step by step, which a recording of
+// the end may not, when all has been let go; nil where they don't.
+func grownInLog(doc *report.Document) *report.Finding {
+	if doc.Evidence == nil || len(doc.Evidence.Steps) == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(doc.Findings, func(f report.Finding) bool {
+		return f.ID == "memory_grows" && f.Severity == report.Warning && f.Confidence >= surelyGrows
+	})
+	if i < 0 {
+		return nil
+	}
+	return &doc.Findings[i]
+}
+
+// surelyGrows is how sure a log's growth must be to speak against a recording without any.
+const surelyGrows = 0.75
 
 // atTheDump says what was there at the end of a recording that holds no history.
 func atTheDump(d *report.Device, cut bool) string {

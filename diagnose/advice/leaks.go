@@ -7,7 +7,7 @@ var leaks = []Advice{
 		Text: "{stored}. Store a scalar or a copy on the host instead, or bound the container.",
 		Code: "kept.append(x.detach().cpu())      # on the host, without its graph\n" +
 			"history = collections.deque(maxlen=100)"},
-	{ID: "leak.growing_list.cycle", For: Any,
+	{ID: "leak.cycle", For: Any,
 		Text: "No variable leads to what is kept in {holder}{where}: objects there refer to each other, and only Python's garbage " +
 			"collector frees them, whenever it comes by. Break the cycle with a weak reference; in an autograd Function use " +
 			"save_for_backward instead of attributes of ctx.",

@@ -50,8 +50,8 @@ func leakID(l *classify.Leak, holders []report.Holder) string {
 	switch {
 	case l.Kind == classify.GrowingList && l.Joined:
 		id += ".joined"
-	case l.Kind == classify.GrowingList && len(holders) > 0 && holders[0].Cycle:
-		id += ".cycle"
+	case (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) && len(holders) > 0 && holders[0].Cycle:
+		id = "leak.cycle"
 	case l.Kind == classify.RetainedGraph && l.Untrained:
 		id += ".untrained"
 	case l.OfBackward:
