@@ -1,8 +1,10 @@
 package device
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -173,6 +175,39 @@ func TestTwoProcesses(t *testing.T) {
 		pid := command.Process.Pid
 		if a := read(t, filepath.Join(folder, strconv.Itoa(pid)+".json")); a.Pid != pid || a.Devices[0].Peak != 1000<<20 {
 			t.Errorf("account of %d: %+v", pid, a)
+		}
+	}
+}
+
+// TestSharedBooks has two on one GPU: the second sees what the first holds, until that one ends, or is killed.
+func TestSharedBooks(t *testing.T) {
+	books := "VRAMSCOPE_SIMULATED_BOOKS=" + filepath.Join(t.TempDir(), "books")
+	for _, end := range []func(*exec.Cmd, io.Closer){
+		func(_ *exec.Cmd, in io.Closer) { in.Close() },
+		func(c *exec.Cmd, _ io.Closer) { c.Process.Kill() },
+	} {
+		first := ask(t, "holds", card, books)
+		in, err := first.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := first.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "held\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+		if output, err := ask(t, "beside", card, books).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, output)
+		}
+		end(first, in)
+		_ = first.Wait()
+		if output, err := ask(t, "capacity", card, books).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, output)
 		}
 	}
 }

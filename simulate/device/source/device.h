@@ -84,6 +84,11 @@ void convolution_seen(const char *kind);
 void refused(int device, u64 bytes, u64 free_bytes);
 void write_account(void);
 
+/* ---- sharing.c: other processes on the same GPUs ---- */
+void publish(int device);
+u64 taken_by_others(int device);
+int others(int physical, unsigned *pids, u64 *bytes, int room);
+
 /* ---- ranges.c: sorted, disjoint ---- */
 typedef struct { u64 at, size, tag; } Range;
 typedef struct { Range *rows; size_t count, room; } Ranges;

@@ -13,24 +13,32 @@ static u64 base_of(int device) { return DEVICE_BASE + (u64)device * DEVICE_SPAN;
 static int device_at(u64 at) { return (int)((at - DEVICE_BASE) / DEVICE_SPAN); }
 
 u64 device_free(int device) {
-  u64 taken = gpu.context + gpu.other + devices[device].used;
+  publish(device);
+  u64 taken = gpu.context + gpu.other + devices[device].used + taken_by_others(device);
   return taken < gpu.total ? gpu.total - taken : 0;
 }
 
+/* Told to other processes before it is judged: of two that ask at once for the last bytes, not both get them. */
 int device_take(int device, u64 bytes) {
   Device *d = &devices[device];
-  u64 left = device_free(device);
   d->active = 1;
-  if (bytes > left) {
-    refused(device, bytes, left);
+  if (!bytes) return 1;
+  u64 before = d->used;
+  if (bytes <= gpu.total) d->used += bytes; /* an absurd size would overflow the sum */
+  publish(device);
+  if (bytes > gpu.total || gpu.context + gpu.other + d->used + taken_by_others(device) > gpu.total) {
+    d->used = before;
+    refused(device, bytes, device_free(device));
     return 0;
   }
-  d->used += bytes;
   if (d->used > d->peak) d->peak = d->used;
   return 1;
 }
 
-void device_give(int device, u64 bytes) { devices[device].used -= bytes; }
+void device_give(int device, u64 bytes) {
+  devices[device].used -= bytes;
+  publish(device);
+}
 
 static u64 take_large(int device, u64 bytes) {
   Device *d = &devices[device];

@@ -5,6 +5,7 @@
 
 enum { NVML_INVALID = 2, NVML_NOT_SUPPORTED = 3, NVML_TOO_SMALL = 7 };
 #define OTHER_PROCESS 4242u
+enum { MOST_OTHERS = 64 };
 
 static int device_of(void *h) {
   u64 d = (u64)h - 0x6000;
@@ -17,9 +18,12 @@ static int ordinal_of(int physical) {
   return -1;
 }
 static u64 free_of(int physical) {
+  unsigned pids[MOST_OTHERS];
+  u64 bytes[MOST_OTHERS], taken = gpu.other;
   int d = ordinal_of(physical);
   if (d >= 0 && devices[d].active) return device_free(d);
-  return gpu.other < gpu.total ? gpu.total - gpu.other : 0;
+  for (int n = others(physical, pids, bytes, MOST_OTHERS); n-- > 0;) taken += bytes[n];
+  return taken < gpu.total ? gpu.total - taken : 0;
 }
 
 EXPORT status nvmlInit_v2(void) { start(); return gpu.count ? SUCCESS : 9; }
@@ -96,22 +100,23 @@ EXPORT status nvmlDeviceGetMemoryInfo_v2(void *h, Memory *m) {
   return SUCCESS;
 }
 
-/* The other process of the settings, and this one once it has a context. Records grew: pid, bytes, then instances. */
+/* The other process of the settings, this one once it has a context, and those that share the machine. Records grew: a pid,
+ * bytes, then instances. */
 static status processes(void *h, unsigned *n, char *to, size_t record) {
-  int physical = device_of(h), d = ordinal_of(physical);
-  if (physical < 0) return NVML_INVALID;
-  int self = d >= 0 && devices[d].active;
-  unsigned have = (gpu.other != 0) + (unsigned)self, room = *n, i = 0;
-  *n = have;
-  if (room < have) return NVML_TOO_SMALL;
-  unsigned pids[2];
-  u64 bytes[2];
-  if (gpu.other) pids[i] = OTHER_PROCESS, bytes[i++] = gpu.other;
-  if (self) pids[i] = (unsigned)getpid(), bytes[i++] = gpu.context + devices[d].used;
-  for (i = 0; i < have; i++) {
-    memset(to + i * record, 0xff, record);
-    memcpy(to + i * record, &pids[i], 4);
-    memcpy(to + i * record + 8, &bytes[i], 8);
+  unsigned pids[MOST_OTHERS + 2];
+  u64 bytes[MOST_OTHERS + 2];
+  int physical = device_of(h), d = ordinal_of(physical), have = 0;
+  if (physical < 0 || !n) return NVML_INVALID;
+  if (gpu.other) pids[have] = OTHER_PROCESS, bytes[have++] = gpu.other;
+  if (d >= 0 && devices[d].active) pids[have] = (unsigned)getpid(), bytes[have++] = gpu.context + devices[d].used;
+  have += others(physical, pids + have, bytes + have, MOST_OTHERS);
+  unsigned room = *n;
+  *n = (unsigned)have;
+  if (room < (unsigned)have) return NVML_TOO_SMALL;
+  for (int i = 0; i < have; i++) {
+    memset(to + (size_t)i * record, 0xff, record);
+    memcpy(to + (size_t)i * record, &pids[i], 4);
+    memcpy(to + (size_t)i * record + 8, &bytes[i], 8);
   }
   return SUCCESS;
 }

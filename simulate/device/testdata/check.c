@@ -28,7 +28,7 @@ int cublasCreate_v2(void **), cublasDestroy_v2(void *), cublasSetStream_v2(void 
 int cusolverDnSpotrf_bufferSize(void *, int, int, void *, int, int *), cudaGetDeviceProperties_v2(void *, int), cudnnCreateTensorDescriptor(void **);
 int cudnnSetTensorNdDescriptor(void *, int, int, const int *, const int *), cudnnGetTensorNdDescriptor(void *, int, int *, int *, int *, int *);
 int cudaImportExternalMemory(void **, const void *), nvmlInit_v2(void), nvmlDeviceGetCount_v2(unsigned *), nvmlDeviceGetHandleByIndex_v2(unsigned, void **);
-int nvmlDeviceGetMemoryInfo(void *, u64 *), vramscope_simulated(void);
+int nvmlDeviceGetComputeRunningProcesses(void *, unsigned *, void *), nvmlDeviceGetMemoryInfo(void *, u64 *), vramscope_simulated(void);
 u64 vramscope_simulated_used(int), vramscope_simulated_peak(int);
 void vramscope_simulated_set_bool(int), vramscope_simulated_forget(u64, u64);
 typedef struct { char bytes[128]; } Id;
@@ -122,6 +122,9 @@ static void absurd(void) {
   IS(cuMemAddressReserve(&at, 4 * MIB, 0, 0, 0), 0);
   IS(cuMemCreate(&handle, 1, &properties, 0), 1);
   IS(cuMemCreate(&handle, 1ull << 62, &properties, 0), 2);
+  p = take(4 * MIB);
+  IS(cuMemCreate(&handle, -2 * MIB, &properties, 0), 2);
+  cudaFree(p);
   properties.device = 7;
   IS(cuMemCreate(&handle, 2 * MIB, &properties, 0), 101);
   properties.device = 0;
@@ -425,6 +428,30 @@ static void visible(void) {
   IS(nvmlDeviceGetHandleByIndex_v2(4, &h), 2);
 }
 
+/* Two at once with the same books: one holds 600 MiB until it is told, the other sees it. */
+static void holds(void) {
+  take(600 * MIB);
+  puts("held");
+  fflush(stdout);
+  getchar();
+}
+static void beside(void) {
+  void *h, *p;
+  unsigned n = 0;
+  struct { unsigned pid, pad; u64 bytes; } processes[4];
+  IS(left(), 376 * MIB);
+  IS(cudaMalloc(&p, 378 * MIB), 2);
+  IS(left(), 376 * MIB);
+  take(376 * MIB);
+  IS(nvmlDeviceGetHandleByIndex_v2(0, &h), 0);
+  IS(nvmlDeviceGetComputeRunningProcesses(h, &n, NULL), 7);
+  IS(n, 2);
+  IS(nvmlDeviceGetComputeRunningProcesses(h, &n, processes), 0);
+  IS(processes[0].pid, getpid());
+  IS(processes[0].bytes, 400 * MIB);
+  IS(processes[1].bytes, 624 * MIB);
+}
+
 static void nothing(void) {
   int n = 7;
   void *p = &n;
@@ -494,7 +521,7 @@ int main(int argc, char **argv) {
       {"capacity", capacity}, {"pages", pages}, {"fragmentation", fragmentation}, {"absurd", absurd}, {"virtual memory", virtual_memory},
       {"events", events}, {"graphs", graphs}, {"values", values}, {"collectives", collectives}, {"pinned", pinned}, {"handles", handles},
       {"unknown", unknown}, {"properties", properties}, {"visible", visible}, {"nothing", nothing}, {"convolution", convolution},
-      {"recurrent", recurrent}, {"reuse", reuse},
+      {"recurrent", recurrent}, {"reuse", reuse}, {"holds", holds}, {"beside", beside},
   };
   for (size_t i = 0; argc == 2 && i < sizeof checks / sizeof *checks; i++)
     if (!strcmp(checks[i].name, argv[1])) {
