@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
-from . import simulated_ranks, simulated_sizes, simulated_values
+from . import simulated_ranks, simulated_sizes, simulated_values, simulated_weights
 
 VARIABLE = "VRAMSCOPE_SIMULATE"  # name=value,name=value
 ACCOUNT = "VRAMSCOPE_SIMULATED_ACCOUNT"
@@ -120,7 +120,7 @@ class Simulated:
         recorder.simulated = self
         self.assumptions = simulated_sizes.Assumed(torch, settings.assume, self.end)
         self.values: Any = None
-        for part in (self._ranks, self._initialisation, self._values, self._sizes):
+        for part in (self._ranks, self._initialisation, self._weights, self._values, self._sizes):
             try:
                 part()
             except Exception as e:
@@ -132,12 +132,22 @@ class Simulated:
     def _initialisation(self) -> None:
         simulated_values.leave_out_initialisation(self.torch)
 
+    def _weights(self) -> None:
+        if not self.settings.weights:
+            simulated_weights.install(self.torch, self.recorder.note)
+
     def _values(self) -> None:
-        values = simulated_values.make(self.torch, self.assumptions)
+        values = simulated_values.make(self.torch, self.assumptions, self.forget)
         self.assumptions.values = values.work
         simulated_values.leave_out_compiled(self.torch, values)
         values.__enter__()
         self.values = values
+
+    def forget(self, address: int, size: int) -> None:
+        """What the library remembers there isn't so any more."""
+        forget = getattr(self.device, "vramscope_simulated_forget", None)
+        if forget is not None and address:
+            forget(ctypes.c_uint64(address), ctypes.c_uint64(size))
 
     def _sizes(self) -> None:
         self.library = simulated_sizes.install(self.torch, self.assumptions)

@@ -3,7 +3,7 @@
 Integers of up to 64 KiB keep their values: what the host wrote is remembered by the library, and a function whose inputs
 are known is computed on the CPU too, its result written to the device. What is allocated stays as it is: this stands at
 Python's border, and PyTorch's own code below it runs as without. On the host, random numbers and copies of large tensors
-are left out, so that a model's pages are never touched.
+are left out, so that a model's pages are never touched. What isn't known reads as zeros, and so does what follows from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import mmap
-from typing import Any, Callable, Dict, Iterator, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 LARGEST = 64 << 10  # bytes of a tensor whose values are kept: the library remembers no more
 LARGE = 1 << 20  # bytes of a tensor of the host whose numbers are left out
@@ -31,14 +31,14 @@ INITIALISERS = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavi
                 "kaiming_normal_", "orthogonal_", "sparse_", "constant_")  # fmt: skip
 
 
-def make(torch: Any, assumed: Any) -> Any:
+def make(torch: Any, assumed: Any, forget: Callable[[int, int], Any]) -> Any:
     """The mode that stands before every function of PyTorch that Python calls."""
     from torch.overrides import TorchFunctionMode  # type: ignore[import-not-found]
 
     class Values(TorchFunctionMode):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.work = Work(torch, assumed)
+            self.work = Work(torch, assumed, forget)
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return self.work.run(func, args, kwargs or {})
@@ -97,11 +97,12 @@ def change(c: Any, before: Any, after: Any) -> None:
 class Work:
     """What is done beside functions."""
 
-    def __init__(self, torch: Any, assumed: Any) -> None:
-        self.torch, self.assumed = torch, assumed
+    def __init__(self, torch: Any, assumed: Any, forget: Callable[[int, int], Any]) -> None:
+        self.torch, self.assumed, self.forget = torch, assumed, forget
         self.tensor = torch.Tensor
         self.whole = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
-        self.known: Set[int] = set()  # addresses of storages on the device whose values are true
+        # Storages on the device whose values are kept, by address: true ones, or what follows from zeros where nobody knows.
+        self.values: Dict[int, bool] = {}
         self.ways: Dict[Any, Callable[..., Any]] = {}
         self.computed = 0
         self.capturing = torch.cuda.is_current_stream_capturing
@@ -194,10 +195,11 @@ class Work:
 
     def mark(self, t: Any, known: bool) -> None:
         at = self.storage_of(t)
-        if known and at:
-            self.known.add(at)
-        else:
-            self.known.discard(at)
+        self.values.pop(at, None)
+        if not known:
+            self.forget(at, self.size_of(t))
+        if at and self.size_of(t) <= LARGEST:
+            self.values[at] = known
 
     def is_whole(self, out: Any) -> bool:
         return type(out) is self.tensor and out.is_cuda and out.dtype in self.whole
@@ -245,14 +247,15 @@ class Work:
         if self.size_of(out) > LARGEST or not out.is_contiguous() or self.capturing():
             return
         try:
-            a, k = self.on_host(args, kwargs)
+            copies: Dict[int, Any] = {}
+            a, k = self.on_host(args, kwargs, copies)
             if a is None:
                 return
             value = func(*a, **k)
             if type(value) is self.tensor and value.shape == out.shape and value.dtype == out.dtype and not value.is_cuda:
                 out.copy_(value)
                 self.computed += 1
-                self.mark(out, True)
+                self.values[self.storage_of(out)] = all(self.values[at] for at in copies)
         except Exception:  # a function that the CPU doesn't have
             pass
 
@@ -281,12 +284,12 @@ class Work:
     def again(self, func: Any, args: Any, kwargs: Any, t: Any, covers: bool) -> None:
         """Makes the same change on the CPU, where all of it is known; it may cover the tensor wholly."""
         at = self.storage_of(t)
-        if at not in self.known and not covers:
+        if at not in self.values and not covers:
             return
-        self.known.discard(at)
+        before = self.values.pop(at, True) or covers
         if self.size_of(t) > LARGEST or self.capturing():
             return
-        self.known.add(at)  # so that what was there is taken
+        self.values[at] = before  # so that what was there is taken
         try:
             copies: Dict[int, Any] = {}
             a, k = self.on_host(args, kwargs, copies)
@@ -294,10 +297,11 @@ class Work:
                 func(*a, **k)
                 self.flat(t).copy_(copies[at])
                 self.computed += 1
+                self.values[at] = all(self.values[x] for x in copies)
                 return
         except Exception:
             pass
-        self.known.discard(at)
+        self.values[at] = False  # what was there before, perhaps changed
 
     def flat(self, t: Any) -> Any:
         """All of a tensor's storage in a row; making it allocates nothing."""
@@ -308,7 +312,7 @@ class Work:
         """A tensor of the device on the host, None where its values aren't known."""
         if t.numel() == 0:
             return self.torch.empty(t.shape, dtype=t.dtype)
-        if t.dtype not in self.whole or self.storage_of(t) not in self.known or self.size_of(t) > LARGEST or self.capturing():
+        if t.dtype not in self.whole or not self.values.get(self.storage_of(t)) or self.size_of(t) > LARGEST or self.capturing():
             return None
         return self.flat(t).cpu().as_strided(t.size(), t.stride(), t.storage_offset())
 
@@ -327,7 +331,7 @@ class Work:
             if not x.is_cuda:
                 return x
             at = self.storage_of(x)
-            if type(x) is not self.tensor or x.dtype not in self.whole or at not in self.known or self.size_of(x) > LARGEST:
+            if type(x) is not self.tensor or x.dtype not in self.whole or at not in self.values or self.size_of(x) > LARGEST:
                 return unknown
             if at not in copies:
                 copies[at] = self.flat(x).cpu()
@@ -342,15 +346,19 @@ class Work:
     # Numbers that the program reads.
 
     def read(self, func: Any, args: Any, kwargs: Any) -> Any:
-        value = func(*args, **kwargs)
         t = args[0]
-        if t.is_cuda and not (t.dtype in self.whole and self.storage_of(t) in self.known):
+        at = self.storage_of(t)
+        unknown = t.is_cuda and not (t.dtype in self.whole and self.values.get(at))
+        if unknown and (at not in self.values or t.dtype not in self.whole):  # not what another tensor left at this address
+            self.forget(at, self.size_of(t))
+        value = func(*args, **kwargs)
+        if unknown:
             self.assumed.read(t.dtype is self.torch.bool or func.__name__ in ("__bool__", "is_nonzero"), value)
         return value
 
     def compare(self, func: Any, args: Any, kwargs: Any) -> Any:
         value = func(*args, **kwargs)
-        if any(isinstance(t, self.tensor) and t.is_cuda and self.storage_of(t) not in self.known for t in args[:2]):
+        if any(isinstance(t, self.tensor) and t.is_cuda and not self.values.get(self.storage_of(t)) for t in args[:2]):
             self.assumed.read(True, value)
         return value
 
