@@ -133,14 +133,23 @@ func (w *witness) onGPU(g *failures, f *report.Finding) {
 				"Else: " + *f.Fix)
 		}
 	}
+	if seen := w.seen(g); seen != "" {
+		say("%s", seen)
+	}
+}
+
+// seen is what a monitor said of the GPU in the log that has the message.
+func (w *witness) seen(g *failures) string {
 	if gpu := w.printed(g); gpu != nil {
 		if size := evidence.Or(gpu.TotalBytes, 0); size > 0 && size < g.Capacity/8 {
-			say("an APU: %s calls %s its own memory, the carve-out; the GPU's %s are the system's (GTT), shared with all programs",
+			return fmt.Sprintf("an APU: %s calls %s its own memory, the carve-out; the GPU's %s are the system's (GTT), "+
+				"shared with all programs",
 				gpu.Monitor(), units.Bytes(size), units.Bytes(g.Capacity))
-			return
 		}
-		say("%s, printed %s into the same log, saw %s in use on GPU %d", gpu.Monitor(), units.Times(gpu.Samples), sawOf(gpu), *g.GPU)
+		return fmt.Sprintf("%s, printed %s into the same log, saw %s in use on GPU %d", gpu.Monitor(), units.Times(gpu.Samples),
+			sawOf(gpu), *g.GPU)
 	}
+	return ""
 }
 
 // desktop are the programs that the monitor in the same log lists on the GPU and

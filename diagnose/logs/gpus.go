@@ -358,8 +358,8 @@ func (w *witness) gpuFacts() []string {
 			continue
 		}
 		if g.PeakUsedBytes == nil && g.Unshown {
-			out = append(out, fmt.Sprintf("GPU %d shows [N/A] for its memory, as where it is the host's (unified: GB10, Jetson): free -h "+
-				"tells what is left of it%s", g.GPU, largestProcess(g.Processes)))
+			out = append(out, fmt.Sprintf("GPU %d shows [N/A] for its memory, as where it is the host's (unified: GB10, "+
+				"Jetson): free -h tells what is left of it%s", g.GPU, largestProcess(g.Processes)))
 			continue
 		}
 		if g.PeakUsedBytes == nil {

@@ -228,12 +228,13 @@ func (f *Failure) short(q *Request) {
 		f.Why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(q.Size))
 	case f.asleep() > 0:
 		f.Confidence = 0.9
-		f.Why = fmt.Sprintf("PyTorch counts %s, but the process holds %s of the GPU: the rest is unmapped, as a second allocator "+
-			"that sleeps leaves it (vLLM's sleep mode, torch_memory_saver)", units.Bytes(held), units.Bytes(f.Process))
+		f.Why = fmt.Sprintf("PyTorch counts %s, but the process holds %s of the GPU: the rest is unmapped, as a second "+
+			"allocator that sleeps leaves it (vLLM's sleep mode, torch_memory_saver)", units.Bytes(held), units.Bytes(f.Process))
 		if q.Missing > 0 {
 			f.Why += "; " + lacks(q.Needs, q.Missing)
 		}
-		f.Remedy = "A smaller micro batch or checkpointing in the phase that failed; see that the sleeping engine had given back " +
+		f.Remedy = "A smaller micro batch or checkpointing in the phase that failed; see that the sleeping engine had given " +
+			"back " +
 			"all that it can before it (what is still in use after sleep stands in its log), and give it less of the GPU"
 	case spilt != "":
 		f.Confidence = 0.9
@@ -313,8 +314,9 @@ func (f *Failure) withoutFree() {
 
 // Absurd tells a request that no GPU could meet: not a shortage but a mistake.
 func (f *Failure) Absurd() bool {
+	// A program that draws asks for so much without a fused kernel, though the shapes are right.
 	return f.Beyond || f.Requested > anyGPU || f.Capacity > 0 && f.Requested > manyTimes*f.Capacity &&
-		!evidence.Draws(f.Scene.Server) // whose attention or decoder without a fused kernel asks for so much, though the shapes are right
+		!evidence.Draws(f.Scene.Server)
 }
 
 // anyGPU is more than any GPU has, or any machine whose memory its GPU shares.
@@ -376,32 +378,14 @@ func (f *Failure) Change() string {
 		}
 		return fmt.Sprintf("Find the other processes with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
 	case report.Fragmentation:
-		if change := changeServer[f.Scene.Server]; change != "" {
-			return change
-		}
-		also := ""
-		if change := changeDoing[f.Scene.Doing]; change != "" {
-			also = ". Or: " + change
-		}
-		// Expandable segments leave gaps, too: all of the cache is only a bound.
-		if to.Settings != "" {
-			return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot "+
-				"tells how much", to.Settings, units.Bytes(f.Cached)) + also
-		}
-		return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s",
-			strings.ToLower(f.Backend), units.Bytes(f.Cached)) + also
+		return f.joined(&to)
 	}
 	if f.Absurd() {
 		return "Check the shapes at the line that asked: a broadcast, an outer product or a sequence that was not cut asks " +
 			"for more than any GPU has"
 	}
-	if f.OOMMessage != nil && f.Unclear {
-		return "See above that line what was asked of whom: the settings of the program that wrote it say how much it may take. " +
-			"Where PyTorch holds the memory, a snapshot dumped at the failure tells what it is for"
-	}
-	if f.Cause == report.UnclearVerdict && f.Scene == (evidence.Scene{}) {
-		return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more",
-			to.SMI)
+	if f.Cause == report.UnclearVerdict && (f.Unclear || f.Scene == (evidence.Scene{})) {
+		return f.unknown(&to)
 	}
 	if change := f.changeShown(); change != "" {
 		return change
@@ -415,6 +399,33 @@ func (f *Failure) Change() string {
 		return change
 	}
 	return "A smaller batch or shorter sequences, checkpointing, or chunked logits; record a snapshot to see what held the memory"
+}
+
+// unknown is what to look at where nothing tells why a request failed.
+func (f *Failure) unknown(to *Tools) string {
+	if f.Unclear {
+		return "See above that line what was asked of whom: the settings of the program that wrote it say how much it may take. " +
+			"Where PyTorch holds the memory, a snapshot dumped at the failure tells what it is for"
+	}
+	return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more", to.SMI)
+}
+
+// joined is what lets free pieces be used together.
+func (f *Failure) joined(to *Tools) string {
+	if change := changeServer[f.Scene.Server]; change != "" {
+		return change
+	}
+	also := ""
+	if change := changeDoing[f.Scene.Doing]; change != "" {
+		also = ". Or: " + change
+	}
+	// Expandable segments leave gaps, too: all of the cache is only a bound.
+	if to.Settings != "" {
+		return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot "+
+			"tells how much", to.Settings, units.Bytes(f.Cached)) + also
+	}
+	return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s",
+		strings.ToLower(f.Backend), units.Bytes(f.Cached)) + also
 }
 
 // Tools are what goes with a maker's GPUs: what lists their processes, what

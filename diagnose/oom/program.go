@@ -64,8 +64,8 @@ var programs = map[string]program{
 		"A quantised or smaller model, a smaller batch or a shorter context; mx.clear_cache() and mx.set_cache_limit keep less; " +
 			"sudo sysctl iogpu.wired_limit_mb=… lets the GPU have a larger part"},
 	"Metal": {"Metal refused: the memory is the machine's own, of which macOS leaves a part to the GPU",
-		"A quantised or smaller model, a smaller batch or a shorter context; sudo sysctl iogpu.wired_limit_mb=… lets the GPU have a " +
-			"larger part"},
+		"A quantised or smaller model, a smaller batch or a shorter context; sudo sysctl iogpu.wired_limit_mb=… lets the GPU " +
+			"have a larger part"},
 	"Vulkan": {"the Vulkan driver refused an allocation on the device",
 		"Fewer layers on the GPU (-ngl), a shorter context (-c) or a quantized cache; where the driver's limit on a single " +
 			"allocation refused, GGML_VK_FORCE_MAX_ALLOCATION_SIZE makes the buffers smaller"},
@@ -75,8 +75,8 @@ var programs = map[string]program{
 	"MXNet": {"MXNet's pool got no more from the driver",
 		"A smaller batch; MXNET_GPU_MEM_POOL_TYPE=Round and a higher MXNET_GPU_MEM_POOL_RESERVE keep less in the pool"},
 	"LMDeploy": {"TurboMind, LMDeploy's engine, got no more from the driver beside its weights and its key-value cache",
-		"Lower cache_max_entry_count (--cache-max-entry-count), session_len or max_batch_size; quantise the weights, or spread them " +
-			"over more GPUs (--tp)"},
+		"Lower cache_max_entry_count (--cache-max-entry-count), session_len or max_batch_size; quantise the weights, or spread " +
+			"them over more GPUs (--tp)"},
 	"level zero": {"Intel's driver (level zero) had no memory on the device",
 		"A smaller batch, torch.xpu.empty_cache() before the phase that failed; a single tensor of 4 GiB and more needs " +
 			"UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1"},
@@ -93,6 +93,7 @@ var programs = map[string]program{
 
 // ofProgram judges a message that isn't of PyTorch's own allocator.
 func (f *Failure) ofProgram(o program) {
+	o.why += f.tokens()
 	switch r, free := f.Requested, f.Free; {
 	case f.By == "vLLM":
 		f.ofVLLM()
@@ -103,8 +104,6 @@ func (f *Failure) ofProgram(o program) {
 	case f.Unsure && o.why == "":
 		f.ofUnsure()
 		return
-	case f.By == "sglang's pool" && f.Tokens > 0:
-		o.why += fmt.Sprintf(": %s tokens asked for, room for %s", units.Count(int(f.Tokens)), units.Count(int(f.TokensFree)))
 	case strings.HasSuffix(f.By, "_FAILED"):
 		library, _, _ := strings.Cut(f.By, "_")
 		o.why = fmt.Sprintf("%s could not allocate (%s): such libraries ask the driver, beside PyTorch's allocator",
@@ -129,6 +128,14 @@ func (f *Failure) ofProgram(o program) {
 		f.Cause, f.Confidence = report.TrueShortage, BesideConfidence
 	}
 	f.Why, f.Remedy = o.why, o.change
+}
+
+// tokens are those that were asked of a pool, and there.
+func (f *Failure) tokens() string {
+	if f.Tokens == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %s tokens asked for, room for %s", units.Count(int(f.Tokens)), units.Count(int(f.TokensFree)))
 }
 
 // BesideConfidence is how sure a failure beside PyTorch's allocator is a shortage.

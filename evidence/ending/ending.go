@@ -32,6 +32,7 @@ type end struct {
 	writer []byte
 	steps  int // that had been told before
 	wraps  bool
+	coded  bool // by its code alone
 }
 
 const (
@@ -53,50 +54,67 @@ func (r *Reader) Line(number, steps int, line []byte) (f Found) {
 		return f
 	}
 	for i := range Marks {
-		m := &Marks[i]
-		at := bytes.Index(line, []byte(m.Words))
-		if at < 0 || m.not != "" && bytes.Contains(line, []byte(m.not)) {
-			continue
+		if f, e := Marks[i].found(number, line); f.How != "" && !(r.Sibling && e.coded && f.How != evidence.Failed) {
+			e.steps = steps
+			r.add(e)
+			return f
 		}
-		how, text := m.how, Quoted(line, maxText)
-		if m.form != nil {
-			groups := m.form().FindSubmatch(line)
-			if groups == nil {
-				continue
-			}
-			if how == evidence.Failed || how == evidence.Stopped {
-				text = Quoted(groups[0], maxText)
-			}
-			if code := bytes.Join(groups[1:], nil); len(code) > 0 && m.Words == "xit" {
-				n, _ := strconv.ParseInt(string(code), 10, 32)
-				of := OfCode(n)
-				if how, text = of.How, of.Text; r.Sibling && how != evidence.Failed {
-					return Found{}
-				}
-			}
-		}
-		f = Found{How: how, Host: evidence.HostFailure{Line: number, By: m.by}}
-		if m.asked != "" {
-			asked := figures.After(figures.Compact(line[at:], maxLine), m.asked)
-			if asked < 0 {
-				asked = figures.After(figures.Compact(line, maxLine), m.asked)
-			}
-			if f.Host.RequestedBytes = evidence.Known(asked); f.Host.RequestedBytes == nil {
-				continue
-			}
-		}
-		if m.by == evidence.ByKernel {
-			f.Host.HeldBytes = max(0, figures.After(figures.Compact(line[at:], 512), "anon-rss:"))
-		}
-		r.add(end{Ending: evidence.Ending{How: how, Text: text, Line: number}, steps: steps})
-		f.Alone = how != evidence.EndedWell && m.by != "" && (m.Words != "xit" || how == evidence.Killed)
-		return f
 	}
 	if IsKilled(line) {
 		r.add(end{Ending: evidence.Ending{How: evidence.Killed, Text: Quoted(line, maxText), Line: number}, steps: steps})
 		return Found{How: evidence.Killed, Host: evidence.HostFailure{Line: number, By: evidence.BySignal}, Alone: line[0] == '['}
 	}
 	return Found{}
+}
+
+// found is what a mark makes of a line, nothing where the line isn't like it.
+func (m *Mark) found(number int, line []byte) (f Found, e end) {
+	at := bytes.Index(line, []byte(m.Words))
+	if at < 0 || m.not != "" && bytes.Contains(line, []byte(m.not)) {
+		return f, e
+	}
+	e.Ending = evidence.Ending{How: m.how, Text: Quoted(line, maxText), Line: number}
+	if m.form != nil {
+		groups := m.form().FindSubmatch(line)
+		if groups == nil {
+			return f, e
+		}
+		if m.how == evidence.Failed || m.how == evidence.Stopped {
+			e.Text = Quoted(groups[0], maxText)
+		}
+		if code := bytes.Join(groups[1:], nil); len(code) > 0 && m.Words == exitWord {
+			n, _ := strconv.ParseInt(string(code), 10, 32)
+			e.Ending, e.coded = OfCode(n), true
+			e.Line = number
+		}
+	}
+	host := evidence.HostFailure{Line: number, By: m.by}
+	if m.asked != "" {
+		if host.RequestedBytes = m.askedFor(line, at); host.RequestedBytes == nil {
+			return f, e
+		}
+	}
+	if m.by == evidence.ByKernel {
+		host.HeldBytes = max(0, figures.After(figures.Compact(line[at:], 512), "anon-rss:"))
+	}
+	return Found{How: e.How, Host: host, Alone: m.alone(&e)}, e
+}
+
+// alone reports whether a line with the mark tells by itself that it is of a program's end.
+func (m *Mark) alone(e *end) bool {
+	return e.How != evidence.EndedWell && m.by != "" && (!e.coded || e.How == evidence.Killed)
+}
+
+// exitWord is of the mark whose form has a code.
+const exitWord = "xit"
+
+// askedFor is what was asked for, behind the mark's words or anywhere in the line; nil: nothing is said.
+func (m *Mark) askedFor(line []byte, at int) *int64 {
+	bytes := figures.After(figures.Compact(line[at:], maxLine), m.asked)
+	if bytes < 0 {
+		bytes = figures.After(figures.Compact(line, maxLine), m.asked)
+	}
+	return evidence.Known(bytes)
 }
 
 // OfCode is what the code means that a process ended with: shells give 128 and the signal
@@ -121,7 +139,8 @@ func OfCode(code int64) evidence.Ending {
 	return e
 }
 
-var signals = map[int64]string{2: "interrupted", 6: "aborted", 7: "bus error", 9: "SIGKILL", 11: "segmentation fault", 15: "SIGTERM"}
+var signals = map[int64]string{2: "interrupted", 6: "aborted", 7: "bus error", 9: "SIGKILL", 11: "segmentation fault",
+	15: "SIGTERM"}
 
 // wrappers are exceptions by which launchers and engines pass on that another process
 // had failed.
@@ -177,7 +196,7 @@ func (r *Reader) Ended(steps int) (found evidence.Ending) {
 			continue
 		}
 		w := 2 * slices.Index(telling, e.How)
-		if e.writer != nil || e.How == evidence.Failed && !strings.HasPrefix(e.Text, "exit code") {
+		if e.writer != nil || e.How == evidence.Failed && !e.coded {
 			w++
 		}
 		if w > weight {
@@ -205,27 +224,27 @@ func MayBeKilled(line []byte) bool {
 // "[1]    31241 killed     python train.py", "[1]+  Killed                  python train.py".
 func IsKilled(line []byte) bool {
 	line = line[:min(len(line), 200)]
-	for _, word := range killedWords {
+	return slices.ContainsFunc(killedWords, func(word string) bool {
 		at := bytes.Index(line, []byte(word))
-		if at < 0 {
-			continue
-		}
-		before, after := bytes.TrimSpace(line[:at]), line[at+len(word):]
-		alone := len(bytes.TrimSpace(after)) == 0
-		if len(before) == 0 {
-			if word != "killed" && alone {
-				return true
-			}
-			continue
-		}
-		pid := bytes.TrimRight(bytes.TrimRight(before, "0123456789"), " ")
-		numbered := units.IsDigit(before[len(before)-1]) && bytes.HasSuffix(pid, []byte(":"))
-		if (alone || bytes.HasPrefix(after, []byte("  "))) && (numbered && bytes.Contains(pid, []byte("line ")) ||
-			numbered && !alone || before[0] == '[' && !alone && len(bytes.Trim(before, "[]+- 0123456789")) == 0) {
-			return true
-		}
+		return at >= 0 && isKilled(word, bytes.TrimSpace(line[:at]), line[at+len(word):])
+	})
+}
+
+// isKilled tells the word between what stands before and after it in such a line.
+func isKilled(word string, before, after []byte) bool {
+	alone := len(bytes.TrimSpace(after)) == 0
+	if len(before) == 0 {
+		return word != "killed" && alone
 	}
-	return false
+	if !alone && !bytes.HasPrefix(after, []byte("  ")) {
+		return false
+	}
+	if !alone && before[0] == '[' && len(bytes.Trim(before, "[]+- 0123456789")) == 0 {
+		return true // a shell's job
+	}
+	rest := bytes.TrimRight(bytes.TrimRight(before, "0123456789"), " ")
+	return units.IsDigit(before[len(before)-1]) && bytes.HasSuffix(rest, []byte(":")) &&
+		(!alone || bytes.Contains(rest, []byte("line ")))
 }
 
 // Quoted is a line as a report shows it: without what isn't text, and short.

@@ -83,7 +83,8 @@ var Marks = []Mark{
 		"$ Torch: not enough memory: you tried to allocate 2GB. Buy new RAM! at /torch/pkg/torch/lib/TH/THGeneral.c:270"},
 	{"exited unexpectedly", evidence.Killed, evidence.ByWorker, "", pattern.Of(`DataLoader worker \(pid`), "",
 		"RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly"},
-	{"by signal: Killed", evidence.Killed, evidence.BySignal, "", nil, "", "RuntimeError: DataLoader worker is killed by signal: Killed."},
+	{"by signal: Killed", evidence.Killed, evidence.BySignal, "", nil, "",
+		"RuntimeError: DataLoader worker is killed by signal: Killed."},
 	{"(SIGKILL) received", evidence.Killed, evidence.BySignal, "", pattern.Of(`Signal 9 \(SIGKILL\) received`), "",
 		"traceback : Signal 9 (SIGKILL) received by PID 46"},
 	{"zsh: killed", evidence.Killed, evidence.BySignal, "", nil, "", "zsh: killed     python train.py"},
@@ -100,7 +101,8 @@ var Marks = []Mark{
 		"ValueError: token_to_kv_pool_allocator memory leak detected! available_size=9000"},
 	{"train_runtime", evidence.EndedWell, "", "", pattern.Of(`'train_runtime'|"train_runtime"|train_runtime +=`), "",
 		"{'train_runtime': 12.5, 'train_loss': 2.1, 'epoch': 1.0}"},
-	{"raining ", evidence.EndedWell, "", "", pattern.Of(`^[^"'{]*\b[Tt]raining (?:complete|completed|finished|done)\b`), "", "Training completed."},
+	{"raining ", evidence.EndedWell, "", "", pattern.Of(`^[^"'{]*\b[Tt]raining (?:complete|completed|finished|done)\b`), "",
+		"Training completed."},
 	{" passed in ", evidence.EndedWell, "pytest", "", pattern.Of(`^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|xpassed|` +
 		`warnings?),? ?)+ ?in .*=+$`), "", "===== 6 passed in 3.21s ====="},
 }

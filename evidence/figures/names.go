@@ -72,7 +72,7 @@ var Words = []Word{
 	{"max memory", OfDevice, `GPU = NVIDIA GeForce RTX 4060. Max memory = 7.996 GB.`}, // Unsloth
 	{"max_memory_of", OfDevice, "system/max_memory_of_device_gb: 79.2"},
 	{"storage", None, "storage memory: 12.5 GB"},
-	{"theoretical", None, "Theoretical memory footprints: 4660.05 MB"},                 // megatron/training/theoretical_memory_usage.py
+	{"theoretical", None, "Theoretical memory footprints: 4660.05 MB"},                 // Megatron's theory
 	{"weight and optimizer", None, "weight and optimizer memory=95.35 MB"},             // the same
 	{"max-begin", None, "GPU Peak Memory consumed during the train (max-begin): 7488"}, // of PEFT's examples
 	{"end-begin", None, "GPU Memory consumed at the end of the train (end-begin): 66"},
@@ -126,30 +126,33 @@ func NameOf(name []byte) Named {
 	}
 	n.Sure = has(name, "vram") || has(name, "mem", "reserved", "cached") && has(name, "alloc", "peak", "max", "gpu", "cuda", "used",
 		"active")
-	if hasWord(name, "ram") {
-		n.What = OfHost
+	if n.What = whatOf(name); !n.What.Held() || n.What == Active {
 		return n
-	}
-	for _, w := range Words {
-		if bytes.Contains(name, []byte(w.Word)) {
-			n.What = w.What
-			return n
-		}
-	}
-	switch {
-	case has(name, "total") && !has(name, holds...):
-		n.What = OfDevice
-		return n
-	case has(name, "reserved", "cached"):
-		n.What = Reserved
-	case has(name, "alloc"):
-		n.What = Allocated
-	default:
-		n.What = Used
 	}
 	n.Plain = has(name, "alloc", "reserved", "peak", "usage", "used") ||
 		has(name, "gpu memory") && has(name, " while ", " after ", " before ", " during ", "baseline")
 	return n
+}
+
+// whatOf is what a name says that is of some memory.
+func whatOf(name []byte) What {
+	if hasWord(name, "ram") {
+		return OfHost
+	}
+	for _, w := range Words {
+		if bytes.Contains(name, []byte(w.Word)) {
+			return w.What
+		}
+	}
+	switch {
+	case has(name, "total") && !has(name, holds...):
+		return OfDevice
+	case has(name, "reserved", "cached"):
+		return Reserved
+	case has(name, "alloc"):
+		return Allocated
+	}
+	return Used
 }
 
 // factorOf is the unit that a name ends in. Those who put it there divide by 1024³.

@@ -80,7 +80,8 @@ func logged(ev *evidence.Evidence, found *tracker.Found, source int) {
 	if found.GPUBytes > 0 {
 		log.Pressure.CapacityBytes = found.GPUBytes
 	}
-	if end := found.Ending; end.How != "" && (log.Ending.How == "" || end.How == evidence.EndedWell || end.How == evidence.Killed) {
+	if end := found.Ending; end.How != "" && (log.Ending.How == "" || end.How == evidence.EndedWell ||
+		end.How == evidence.Killed) {
 		log.Ending = end
 	}
 }

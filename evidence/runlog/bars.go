@@ -36,6 +36,9 @@ func (s *stepState) readBars(p *Parser, number int, line []byte) []byte {
 		if next := bytes.Index(rest, []byte("%|")); next >= 0 {
 			body = rest[:next]
 		}
+		if bytes.HasPrefix(name, []byte("Processed prompts")) { // vLLM's
+			p.report.Known++
+		}
 		s.readBar(p, number, name, body)
 	}
 	for _, open := range [...]string{"{'", `{"`} {
@@ -67,9 +70,6 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 	if len(list) < 2 || !list[0].of || !list[0].whole || list[0].unit != noUnit || testName(name) {
 		return
 	}
-	if bytes.HasPrefix(name, []byte("Processed prompts")) { // vLLM's
-		p.report.Known++
-	}
 	step := evidence.Step{Line: number, Number: int64(list[0].value), Epoch: -1, Loss: math.NaN(), Seconds: -1,
 		AllocatedBytes: unknown, ReservedBytes: unknown}
 	rate, loss := false, false
@@ -91,10 +91,9 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 		step.Epoch = int64(named[0].value)
 	}
 	position := list[0].position
-	if f := readFacts(list[1:], body, s.binary); len(list) > 1 && f.hasMemory() { // "mem=21.3GB" among what it shows
-		step.AllocatedBytes, step.ReservedBytes = f.allocated, f.reserved
-		s.keepMemory(&f)
-	}
+	f := readFacts(list[1:], body, s.binary) // "mem=21.3GB" among what it shows
+	step.AllocatedBytes, step.ReservedBytes = f.allocated, f.reserved
+	s.keepMemory(&f)
 	if s.progress.step(name, barEnd(body[position:]), step, s.epoch) {
 		p.told++
 		p.survival.step(p, step.Number, nil, true, step.Number == barEnd(body[position:]))

@@ -50,29 +50,52 @@ func readFacts(list []pair, line []byte, binary bool) facts {
 		case p.position < maxStepPosition && f.readStep(p, i, list):
 		case f.readLoss(p):
 		case f.readTime(p):
-		case p.unit.isSize() && p.position > 0 && line[p.position-1] == '+' && bytes.HasPrefix(line[p.end:], []byte(" cache")):
-			if f.allocated > 0 { // axolotl's "18.302GB (+6.301GB cache"
-				f.reserved = f.allocated + int64(p.value*p.unit.factor(true))
-			}
-		case p.memory() && (!p.Sized || p.unit.isSize() || p.Factor > 0 || p.inBillions()):
-			if inMB < 0 && p.unit == noUnit {
-				inMB = 0
-				if bytes.Contains(line, []byte("memory (MB)")) {
-					inMB = 1
-				}
-			}
-			unit, sure := p.bytesEach(list[i+1:], inMB == 1, line)
-			if !sure && binary {
-				unit, sure = p.unit.factor(true), true
-			}
-			f.keepMemory(p.value*unit, p.meaning, p.unless(sure, line))
-		case p.What == figures.OfDevice && p.unit.isSize() && (p.unit < kb || p.Binary || binary): // a guess may be too small
-			f.size = max(f.size, int64(min(p.value*p.unit.factor(true), figures.MaxMemory)))
-		case p.empty && p.unit.isSize() && !p.slash:
-			f.keepMemory(p.value*p.unit.factor(binary), p.meaning, p.unless(binary || p.unit < kb, line))
+		default:
+			f.readSize(p, list[i+1:], line, &inMB, binary)
 		}
 	}
 	return f
+}
+
+// readSize takes a figure of memory, by the words before it or by its unit alone.
+func (f *facts) readSize(p *pair, rest []pair, line []byte, inMB *int, binary bool) {
+	switch {
+	case p.besideCache(line):
+		if f.allocated > 0 {
+			f.reserved = f.allocated + int64(p.value*p.unit.factor(true))
+		}
+	case p.tellsHeld():
+		f.readHeld(p, rest, line, inMB, binary)
+	case p.What == figures.OfDevice && p.unit.isSize() && (p.unit < kb || p.Binary || binary): // a guess may be too small
+		f.size = max(f.size, int64(min(p.value*p.unit.factor(true), figures.MaxMemory)))
+	case p.empty && p.unit.isSize() && !p.slash:
+		f.keepMemory(p.value*p.unit.factor(binary), p.meaning, p.unless(binary || p.unit < kb, line))
+	}
+}
+
+// tellsHeld reports whether a figure is of what a GPU holds, by its name and, where that asks for one, a unit.
+func (p *pair) tellsHeld() bool {
+	return p.memory() && (!p.Sized || p.unit.isSize() || p.Factor > 0 || p.inBillions())
+}
+
+// besideCache tells the second of axolotl's "18.302GB (+6.301GB cache".
+func (p *pair) besideCache(line []byte) bool {
+	return p.unit.isSize() && p.position > 0 && line[p.position-1] == '+' && bytes.HasPrefix(line[p.end:], []byte(" cache"))
+}
+
+// readHeld takes a figure of what is held; whether Megatron's head stands before it is looked for once.
+func (f *facts) readHeld(p *pair, rest []pair, line []byte, inMB *int, binary bool) {
+	if *inMB < 0 && p.unit == noUnit {
+		*inMB = 0
+		if bytes.Contains(line, []byte("memory (MB)")) {
+			*inMB = 1
+		}
+	}
+	unit, sure := p.sizeOf(rest, *inMB == 1, line)
+	if !sure && binary {
+		unit, sure = p.unit.factor(true), true
+	}
+	f.keepMemory(p.value*unit, p.meaning, p.unless(sure, line))
 }
 
 // maxStepPosition is how far into a line the number of its step may stand;
@@ -174,22 +197,22 @@ func (p *pair) unless(sure bool, line []byte) []byte {
 	return line[p.position:p.end]
 }
 
-// bytesEach is the unit of a memory figure, and whether it is sure: GB may be 1000³ or 1024³
+// sizeOf is the unit of a memory figure, and whether it is sure: GB may be 1000³ or 1024³
 // bytes. One without a unit borrows that of the next ("allocated 1290 reserved 3292 MiB");
 // without any it stays unread (0), unless it can only be bytes.
-func (p *pair) bytesEach(rest []pair, inMB bool, line []byte) (bytes float64, sure bool) {
+func (p *pair) sizeOf(rest []pair, inMB bool, line []byte) (bytes float64, sure bool) {
 	if p.unit != noUnit {
 		binary := p.Binary || p.inPowersOfTwo(line)
 		return p.unit.factor(binary), binary || p.unit < kb
 	}
 	if !inMB && p.Factor == 0 && len(rest) > 0 && rest[0].memory() && rest[0].unit.isSize() {
-		return rest[0].bytesEach(nil, false, line)
+		return rest[0].sizeOf(nil, false, line)
 	}
-	return p.bytesAlone(inMB, line), true
+	return p.bytesEach(inMB, line), true
 }
 
-// bytesAlone is the unit of a figure that none stands at.
-func (p *pair) bytesAlone(inMB bool, line []byte) float64 {
+// bytesEach is the unit of a figure that none stands at.
+func (p *pair) bytesEach(inMB bool, line []byte) float64 {
 	switch {
 	case inMB:
 		return 1 << 20

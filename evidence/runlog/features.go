@@ -70,7 +70,8 @@ var words = []feature{
 	{"roughput", hasMetric},
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
-	{"* Running ", hasRunning}, {"PASSED", hasTest}, {"SKIPPED", hasTest}, {"XFAIL", hasTest}, {"XPASS", hasTest}, {"... ok", hasTest}, {"| `", hasTest},
+	{"* Running ", hasRunning},
+	{"PASSED", hasTest}, {"SKIPPED", hasTest}, {"XFAIL", hasTest}, {"XPASS", hasTest}, {"... ok", hasTest}, {"| `", hasTest},
 	{"... skipped", hasTest}, {"expected failure", hasTest},
 	{"ache flushes since", hasPressure}, {"allocation retries", hasPressure}, {"UDA capacity: ", hasPressure},
 	{"ax memory", hasPressure},
@@ -96,8 +97,8 @@ var words = []feature{
 }
 
 // unitWords are how programs divide bytes for what they print as MB and GB.
-var unitWords = []string{"1024**", "1024 **", "1024 / 1024", "1024/1024", "1024 * 1024", "1024*1024", "1024^3", "2**30", "2 ** 30",
-	"1 << 30", "1<<30", "2**20", "1 << 20", "1<<20"}
+var unitWords = []string{"1024**", "1024 **", "1024 / 1024", "1024/1024", "1024 * 1024", "1024*1024", "1024^3", "2**30",
+	"2 ** 30", "1 << 30", "1<<30", "2**20", "1 << 20", "1<<20"}
 
 // UnitWord is how a program's text divides bytes for what it prints, "" where it doesn't.
 func UnitWord(text []byte) string {

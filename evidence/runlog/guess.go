@@ -16,15 +16,12 @@ import (
 //	episode 2 reward 3.5 memory 740 MiB
 //	request 1 (8, 16) 2839 MiB
 type Guess struct {
-	word         []byte
-	line, number int // of the row before
-	shape        int // how many figures it had
-	held         bool
-	first        facts // of a row that no other has followed yet
-	score        int
-	breaks       int // rows with the same word that did not go on from the one before
-	steps        tally
-	most         facts
+	last    guessed
+	counted bool // the last row is
+	score   int
+	breaks  int // rows with the same word that did not go on from the one before
+	steps   tally
+	most    facts
 }
 
 // From which score on rows are steps. Each row that goes on from the one before counts one,
@@ -36,57 +33,89 @@ func (g *Guess) sure() bool { return g.score >= enough && 4*g.breaks <= g.score 
 // fits tells whether the rows may be the steps of a log of so many lines: those without a
 // figure of memory only where they are most of it.
 func (g *Guess) fits(lines int) bool {
-	return g.sure() && (g.held || len(g.word) == 0 || 2*g.steps.count >= lines)
+	return g.sure() && (g.last.held || len(g.last.word) == 0 || 2*g.steps.count >= lines)
 }
 
 // notCounters are words before numbers that name one of several things rather than count.
-var notCounters = setOf("gpu cuda device devices rank local_rank node worker card process pid layer line page version port python torch " +
-	"seed day version iter(s) the found loaded loading using took total with ran after before exit code error warning at on in of for")
+var notCounters = setOf("gpu cuda device devices rank local_rank node worker card process pid layer line page version port " +
+	"python torch seed day the found loaded loading using took total with ran after before exit code error warning at on in of for")
+
+// guessed is a line as a row.
+type guessed struct {
+	word   []byte
+	line   int
+	number int
+	shape  int // how many figures it has
+	held   bool
+	facts  facts
+}
+
+// rowOf reads a line that begins with a number which may count; false for any other.
+func rowOf(number int, line []byte, f *facts, list []pair) (r guessed, ok bool) {
+	head := &list[0]
+	if !head.whole || head.unit != noUnit || head.value > 1<<40 || len(line) > 200 || len(list) > 16 {
+		return r, false
+	}
+	word, plain := counter(line[:head.position])
+	bare := len(word) == 0
+	if !plain || bare && (len(list) < 2 || list[1].whole || line[0] != '[' && !onlyNumbers(line)) {
+		return r, false
+	}
+	r = guessed{word: word, line: number, number: int(head.value), shape: len(list), facts: *f}
+	r.facts.step, r.facts.epoch, r.facts.printed = int64(head.value), -1, bytes.Clone(f.printed)
+	r.held = memoryOf(&r.facts, list, bare)
+	return r, true
+}
+
+// follows reports whether a row goes on from the one before.
+func (r *guessed) follows(before *guessed) bool {
+	return before.line > 0 && bytes.Equal(r.word, before.word) && r.number == before.number+1 && r.held == before.held &&
+		(r.held || r.shape == before.shape) && (len(r.word) > 0 || r.line == before.line+1)
+}
 
 // see takes a line that has a figure.
 func (g *Guess) see(number int, line []byte, f *facts, list []pair) {
-	head := &list[0]
-	if !head.whole || head.unit != noUnit || head.value > 1<<40 || len(line) > 200 || len(list) > 16 {
+	r, ok := rowOf(number, line, f, list)
+	if !ok {
 		return
 	}
-	word, plain := counter(line[:head.position])
-	if !plain || len(list) < 2 && len(word) == 0 || len(word) == 0 && (list[1].whole || line[0] != '[' && !onlyNumbers(line)) {
+	same := bytes.Equal(r.word, g.last.word)
+	if !r.follows(&g.last) {
+		g.begin(&r, same)
 		return
 	}
-	n := int64(head.value)
-	row := *f
-	row.printed = bytes.Clone(f.printed)
-	row.step, row.epoch = n, -1
-	held := memoryOf(&row, list, len(word) == 0)
-	follows := g.line > 0 && bytes.Equal(word, g.word) && n == int64(g.number)+1 && g.held == held &&
-		(held || len(list) == g.shape) && (len(word) > 0 || number == g.line+1)
-	if !follows {
-		if g.sure() && !bytes.Equal(word, g.word) {
-			return // another series beside it
-		}
-		if bytes.Equal(word, g.word) && g.score > 0 && n != int64(g.number) {
-			g.breaks++
-		}
-		if g.score > 0 && !g.sure() {
-			*g = Guess{}
-		}
-		g.word, g.line, g.number = append(g.word[:0], word...), number, int(n)
-		g.shape, g.held, g.first = len(list), held, row
-		return
-	}
-	if g.score++; held || len(word) == 0 {
+	if g.score++; r.held || len(r.word) == 0 {
 		g.score++
 	}
 	if g.steps.every == 0 {
 		g.steps.init()
 		g.most = noFacts()
 	}
-	if g.first.step >= 0 {
-		g.add(g.line, &g.first)
-		g.first.step = -1
+	if !g.counted {
+		g.add(g.last.line, &g.last.facts)
 	}
-	g.add(number, &row)
-	g.line, g.number = number, int(n)
+	g.add(number, &r.facts)
+	g.keep(&r, true)
+}
+
+// begin takes a row that no other came before. A series that is sure stays beside others.
+func (g *Guess) begin(r *guessed, same bool) {
+	if g.sure() && !same {
+		return
+	}
+	if same && g.score > 0 && r.number != g.last.number {
+		g.breaks++
+	}
+	if g.score > 0 && !g.sure() {
+		*g = Guess{}
+	}
+	g.keep(r, false)
+}
+
+func (g *Guess) keep(r *guessed, counted bool) {
+	word := append(g.last.word[:0], r.word...)
+	g.last, g.counted = *r, counted
+	g.last.word = word
 }
 
 func (g *Guess) add(line int, f *facts) {

@@ -97,12 +97,8 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 	p.kernelFailed = p.kernelFailed || failsKernel(line)
 	for i := range otherMarks {
 		mark := &otherMarks[i]
-		if mark.unsure && p.kernelFailed {
-			continue
-		}
-		at := bytes.Index(line, []byte(mark.words))
-		if at < 0 || mark.not != "" && bytes.Contains(line, []byte(mark.not)) || !bytes.Contains(line, []byte(mark.with)) ||
-			!mark.own && !raised(line, at) {
+		at := mark.in(line)
+		if at < 0 || mark.unsure && p.kernelFailed {
 			continue
 		}
 		m := evidence.OOMMessage{Line: number, By: mark.by, AfterStep: p.steps.latest(), UpToStep: -1, Unsure: mark.unsure}
@@ -126,6 +122,31 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 		return true
 	}
 	return false
+}
+
+// in is where a line has the words of a failure, -1: it doesn't, or speaks of it otherwise.
+func (m *otherMark) in(line []byte) int {
+	at := bytes.Index(line, []byte(m.words))
+	if at < 0 || m.not != "" && bytes.Contains(line, []byte(m.not)) || !bytes.Contains(line, []byte(m.with)) ||
+		!m.own && !raised(line, at) {
+		return -1
+	}
+	return at
+}
+
+// askedFor is the size that was asked for, nil: it isn't said.
+func (m *otherMark) askedFor(text []byte) *int64 {
+	for _, words := range m.asked {
+		if v := figures.After(text, words); v != unknown {
+			return &v
+		}
+		if _, rest, ok := bytes.Cut(text, []byte(words)); ok && m.plain {
+			if n, _, ok := figures.Integer(rest); ok && n <= figures.MaxMemory {
+				return &n
+			}
+		}
+	}
+	return nil
 }
 
 // failsKernel tells of a kernel that failed: nothing else that a GPU is asked for
@@ -162,18 +183,7 @@ func raised(line []byte, at int) bool {
 
 // readOther takes the figures that there are; false for a line that tells of no failure.
 func readOther(m *evidence.OOMMessage, mark *otherMark, line []byte, at int, text []byte) bool {
-	for _, words := range mark.asked {
-		if m.RequestedBytes == nil {
-			m.RequestedBytes = known(figures.After(text, words))
-		}
-		if m.RequestedBytes == nil && mark.plain {
-			if _, rest, ok := bytes.Cut(text, []byte(words)); ok {
-				if n, _, ok := figures.Integer(rest); ok && n <= figures.MaxMemory {
-					m.RequestedBytes = &n
-				}
-			}
-		}
-	}
+	m.RequestedBytes = mark.askedFor(text)
 	switch mark.by {
 	case "":
 		start := at

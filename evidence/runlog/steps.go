@@ -50,7 +50,8 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 
 func (s *stepState) begin() {
 	if !s.ready {
-		*s = stepState{ready: true, binary: s.binary, lines: s.lines, epoch: -1, allocated: unknown, reserved: unknown, seed: maphash.MakeSeed()}
+		*s = stepState{ready: true, binary: s.binary, lines: s.lines, epoch: -1, allocated: unknown, reserved: unknown,
+			seed: maphash.MakeSeed()}
 		s.main.init()
 	}
 }
@@ -66,14 +67,7 @@ func counted(line []byte) bool {
 	case c == '[':
 		i = 1
 	case c|0x20 >= 'a' && c|0x20 <= 'z':
-		for i < len(line) && i < 24 && (line[i]|0x20 >= 'a' && line[i]|0x20 <= 'z' || line[i] == '_') {
-			i++
-		}
-		start := i
-		for i < len(line) && bytes.IndexByte([]byte(" :=#"), line[i]) >= 0 {
-			i++
-		}
-		return i > start && i < len(line) && units.IsDigit(line[i])
+		return wordCounted(line)
 	case !units.IsDigit(c):
 		return false
 	}
@@ -90,6 +84,16 @@ func counted(line []byte) bool {
 	return line[i] == ':' || line[i] == ' ' || line[i] == '\t'
 }
 
+// wordCounted tells "episode 12".
+func wordCounted(line []byte) bool {
+	i := 0
+	for i < len(line) && i < 24 && (line[i]|0x20 >= 'a' && line[i]|0x20 <= 'z' || line[i] == '_') {
+		i++
+	}
+	rest := bytes.TrimLeft(line[i:], " :=#")
+	return len(rest) > 0 && len(rest) < len(line)-i && units.IsDigit(rest[0])
+}
+
 // The most telling kind of line is tried first.
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	s.guess.see(number, line, f, s.pairs)
@@ -98,9 +102,6 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 		f.step, isStep = f.lead, true
 	}
 	dict := f.step < 0 && f.hasLoss && isDict(line)
-	if f.size >= 1<<30 && (isStep || dict) {
-		(*pressure)(&p.report.Pressure).keepCapacity(f.size)
-	}
 	switch {
 	case f.summary:
 		p.report.Known++
@@ -205,6 +206,9 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 		AllocatedBytes: f.allocated, ReservedBytes: f.reserved}
 	if f.hasLoss {
 		step.Loss = f.loss
+	}
+	if f.size >= 1<<30 {
+		(*pressure)(&p.report.Pressure).keepCapacity(f.size)
 	}
 	if step.Epoch < 0 {
 		step.Epoch = s.epoch

@@ -142,7 +142,8 @@ var Marks = []Mark{
 	{"torch peak memory increase: ", "vLLM", "DEBUG [gpu_worker.py:230] Memory profiling takes 5.02 seconds. Total non KV cache " +
 		"memory: 17.50GiB; torch peak memory increase: 1.05GiB; non-torch forward increase memory: 0.12GiB; weights memory: 15.20GiB.",
 		[]part{{"peakmemoryincrease:", "", activations}, {"forwardincreasememory:", "", outside}, {"weightsmemory:", "", weights}}},
-	{"Initial free memory: ", "vLLM", "DEBUG [gpu_worker.py:220] Initial free memory: 78.50 GiB; Requested memory: 0.90 (util), 71.20 GiB",
+	{"Initial free memory: ", "vLLM", "DEBUG [gpu_worker.py:220] Initial free memory: 78.50 GiB; Requested memory: 0.90 " +
+		"(util), 71.20 GiB",
 		[]part{{"Requestedmemory:", "", share}, {"(util),", "", allowed}}},
 	{"Loaded engine size: ", "TensorRT-LLM", "[TensorRT-LLM][INFO] Loaded engine size: 15388 MiB", []part{{"enginesize:", "", weights}}},
 	{"for execution context memory", "TensorRT-LLM", "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 37812.51 MiB for execution " +
@@ -156,8 +157,8 @@ var Marks = []Mark{
 	{"[Memory Management] Target: ", webUI, "[Memory Management] Target: KModel, Free GPU: 6120.00 MB, Model Require: 4903.00 MB, " +
 		"Previously Loaded: 0.00 MB, Inference Require: 1024.00 MB, Remaining: 193.00 MB", []part{{"ModelRequire:", "", weights},
 		{"InferenceRequire:", "", activations}, {"Remaining:", "", left}}},
-	{"Current free memory is ", webUI, "[Unload] Trying to free 1024.00 MB for cuda:0 with 1 models keep loaded ... Current free memory " +
-		"is 3516.46 MB ... Done.", []part{{"freememoryis", "", left}}},
+	{"Current free memory is ", webUI, "[Unload] Trying to free 1024.00 MB for cuda:0 with 1 models keep loaded ... Current free " +
+		"memory is 3516.46 MB ... Done.", []part{{"freememoryis", "", left}}},
 	{" model buffer size", "llama.cpp", "load_tensors:        CUDA0 model buffer size =  4095.05 MiB",
 		[]part{{"modelbuffersize=", "", moreWeights}}},
 	{" KV buffer size", "llama.cpp", "llama_kv_cache_unified:      CUDA0 KV buffer size =   512.00 MiB",

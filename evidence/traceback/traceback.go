@@ -88,11 +88,7 @@ func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 		w := t.writer(line)
 		w.age = 0
 		slashed := bytes.ReplaceAll(line, []byte(`\`), []byte("/"))
-		if w.code == evidence.Attention || w.code == evidence.UnfusedAttention {
-			w.scene.Doing = evidence.Attention // of one's own: what it calls has a frame
-		}
-		w.phase = phaseAfter(w.phase, slashed)
-		AddFrame(&w.scene, slashed)
+		w.below(slashed)
 		w.code, w.codeIsNext, w.inUsers = "", true, isUser(file)
 		if number == 0 {
 			w.pending = file
@@ -130,6 +126,15 @@ func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 		}
 	}
 	return false
+}
+
+// below notes what one more frame shows.
+func (t *traceback) below(frame []byte) {
+	if t.code == evidence.Attention || t.code == evidence.UnfusedAttention {
+		t.scene.Doing = evidence.Attention // of one's own: what it calls has a frame
+	}
+	t.phase = phaseAfter(t.phase, frame)
+	AddFrame(&t.scene, frame)
 }
 
 // source takes the line of source below a frame: the first there is, or the one

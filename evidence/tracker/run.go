@@ -27,6 +27,7 @@ type run struct {
 	accum    int64
 	gpus     map[int]*evidence.GPU
 	size     int64 // of the GPU
+	named    bool  // some figure is called allocated
 	lengths  []length
 	models   []string // above whose settings
 	ended    evidence.Ending
@@ -58,13 +59,10 @@ func (r *run) scalar(number int64, name string, value float64) {
 		return
 	}
 	m, named := meaningOf(name)
-	if m == nothing {
-		return
+	if named.What == figures.OfDevice {
+		r.size = max(r.size, bytesOf(name, named, value))
 	}
-	if m == memory && !named.What.Held() {
-		if named.What == figures.OfDevice {
-			r.size = max(r.size, bytesOf(name, named, value))
-		}
+	if m == nothing || m == memory && !named.What.Held() {
 		return
 	}
 	if number != r.last.Number || !r.open {
@@ -82,12 +80,18 @@ func (r *run) scalar(number int64, name string, value float64) {
 			s.Seconds = 1 / value
 		}
 	case memory:
-		of := &s.AllocatedBytes
-		if named.What == figures.Reserved {
-			of = &s.ReservedBytes
-		}
-		*of = max(*of, bytesOf(name, named, value))
+		r.holds(s, named.What, bytesOf(name, named, value))
 	}
+}
+
+// holds takes what a step held.
+func (r *run) holds(s *evidence.Step, what figures.What, bytes int64) {
+	if what == figures.Reserved {
+		s.ReservedBytes = max(s.ReservedBytes, bytes)
+		return
+	}
+	r.named = r.named || what == figures.Allocated
+	s.AllocatedBytes = max(s.AllocatedBytes, bytes)
 }
 
 // file counts the step that is complete.
@@ -147,7 +151,7 @@ func (r *run) found() *Found {
 		r.steps.MedianStepSeconds = new(r.seconds[len(r.seconds)/2])
 	}
 	r.steps.MaxMemoryBytes, r.steps.MaxReservedBytes = evidence.Known(r.memory), evidence.Known(r.reserved)
-	r.steps.Named = r.memory >= 0
+	r.steps.Named = r.memory >= 0 && r.named
 	if r.memory < 0 {
 		r.steps.MaxMemoryBytes, r.steps.OnlyReserved = r.steps.MaxReservedBytes, true
 	}
@@ -311,14 +315,6 @@ func (r *run) parameter(name, value string) {
 		number(&r.p.BatchSize)
 	case "max_seq_length", "max_seq_len", "seq_len", "sequence_length", "cutoff_len", "sequence_len":
 		number(&r.p.SequenceLength)
-	case "seq_length", "max_length", "block_size", "context_length":
-		if len(r.lengths) < maxLengths {
-			r.lengths = append(r.lengths, length{lower[:len(lower)-len(key)], key, value})
-		}
-	case "model_type", "architectures", "transformers_version":
-		if len(r.models) < maxLengths {
-			r.models = append(r.models, lower[:len(lower)-len(key)])
-		}
 	case "gradient_accumulation_steps", "accumulate_grad_batches", "grad_accum_steps":
 		if v, err := strconv.ParseInt(value, 10, 32); err == nil && v > 0 {
 			r.accum = v
@@ -344,5 +340,21 @@ func (r *run) parameter(name, value string) {
 		}
 	case "world_size", "num_gpus", "n_gpus", "n_gpu", "num_devices", "gpu_count":
 		number(&r.p.GPUs)
+	default:
+		r.ofModel(lower[:len(lower)-len(key)], key, value)
+	}
+}
+
+// ofModel keeps what may be a model's own.
+func (r *run) ofModel(above, key, value string) {
+	switch key {
+	case "seq_length", "max_length", "block_size", "context_length":
+		if len(r.lengths) < maxLengths {
+			r.lengths = append(r.lengths, length{above, key, value})
+		}
+	case "model_type", "transformers_version":
+		if len(r.models) < maxLengths {
+			r.models = append(r.models, above)
+		}
 	}
 }
