@@ -261,7 +261,8 @@ func (f *Failure) short(q *Request) {
 func (f *Failure) limited(q *Request) {
 	if !q.Limited {
 		f.Cause, f.Confidence = report.TrueShortage, 0.85
-		f.Why = fmt.Sprintf("the GPU is full: the %s free are hardly more than what was asked for, and the driver keeps a little "+
+		f.Why = fmt.Sprintf("the GPU is full: the %s free are hardly more than what was asked for, and the driver keeps a "+
+			"little "+
 			"of what it calls free", units.Bytes(q.Free))
 		return
 	}
@@ -404,7 +405,8 @@ func (f *Failure) Change() string {
 // unknown is what to look at where nothing tells why a request failed.
 func (f *Failure) unknown(to *Tools) string {
 	if f.Unclear {
-		return "See above that line what was asked of whom: the settings of the program that wrote it say how much it may take. " +
+		return "See above that line what was asked of whom: the settings of the program that wrote it say how much it may " +
+			"take. " +
 			"Where PyTorch holds the memory, a snapshot dumped at the failure tells what it is for"
 	}
 	return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more", to.SMI)

@@ -55,13 +55,16 @@ var programs = map[string]program{
 		"Lower the rollout's share (gpu_memory_utilization), or free the trainer's memory before wake_up(): offload its " +
 			"parameters and optimizer, torch.cuda.empty_cache()"},
 	"expandable segments": {"the driver itself refused, in a call by which PyTorch makes expandable segments",
-		"Leave expandable_segments:True out where it is set (PYTORCH_CUDA_ALLOC_CONF): Jetson and WSL2 don't have what it needs. " +
+		"Leave expandable_segments:True out where it is set (PYTORCH_CUDA_ALLOC_CONF): Jetson and WSL2 don't have what it " +
+			"needs. " +
 			"Else the GPU was full: hold less"},
 	"DirectML": {"DirectML found no room for it in the GPU's memory",
-		"Smaller images or batches, 16 bits or a smaller model; end other programs that draw (Task Manager lists the GPU memory of " +
+		"Smaller images or batches, 16 bits or a smaller model; end other programs that draw (Task Manager lists the GPU " +
+			"memory of " +
 			"each). DirectML keeps what was freed until its process ends"},
 	"MLX": {"MLX was refused: the memory is the machine's own, of which macOS leaves a part to the GPU",
-		"A quantised or smaller model, a smaller batch or a shorter context; mx.clear_cache() and mx.set_cache_limit keep less; " +
+		"A quantised or smaller model, a smaller batch or a shorter context; mx.clear_cache() and mx.set_cache_limit keep " +
+			"less; " +
 			"sudo sysctl iogpu.wired_limit_mb=… lets the GPU have a larger part"},
 	"Metal": {"Metal refused: the memory is the machine's own, of which macOS leaves a part to the GPU",
 		"A quantised or smaller model, a smaller batch or a shorter context; sudo sysctl iogpu.wired_limit_mb=… lets the GPU " +
@@ -70,7 +73,8 @@ var programs = map[string]program{
 		"Fewer layers on the GPU (-ngl), a shorter context (-c) or a quantized cache; where the driver's limit on a single " +
 			"allocation refused, GGML_VK_FORCE_MAX_ALLOCATION_SIZE makes the buffers smaller"},
 	"ONNX Runtime": {"ONNX Runtime's arena got no more from the device",
-		"A smaller batch or smaller shapes, fp16; arena_extend_strategy=kSameAsRequested in the provider's options, as the arena " +
+		"A smaller batch or smaller shapes, fp16; arena_extend_strategy=kSameAsRequested in the provider's options, as the " +
+			"arena " +
 			"doubles otherwise, and a gpu_mem_limit that leaves room for others"},
 	"MXNet": {"MXNet's pool got no more from the driver",
 		"A smaller batch; MXNET_GPU_MEM_POOL_TYPE=Round and a higher MXNET_GPU_MEM_POOL_RESERVE keep less in the pool"},
@@ -81,7 +85,8 @@ var programs = map[string]program{
 		"A smaller batch, torch.xpu.empty_cache() before the phase that failed; a single tensor of 4 GiB and more needs " +
 			"UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1"},
 	"NvMap": {"NvMap had none left: on a Jetson the GPU's memory is the host's, unified and shared with all programs",
-		"Free memory on the host: fewer programs, no desktop, swap on disk for what isn't the GPU's; then a smaller model or batch " +
+		"Free memory on the host: fewer programs, no desktop, swap on disk for what isn't the GPU's; then a smaller model or " +
+			"batch " +
 			"(tegrastats shows both)"},
 	"sglang's pool": {"sglang's pool for keys and values is full, not the GPU",
 		"A higher --mem-fraction-static if the GPU has room, fewer requests at once (--max-running-requests), a smaller " +

@@ -21,9 +21,12 @@ func TestMarks(t *testing.T) {
 // TestCodes: what a process ended with says how, in the words of shells and of launchers.
 func TestCodes(t *testing.T) {
 	for line, want := range map[string]evidence.How{
-		"trainer-1 exited with code 137": evidence.Killed, "exits with return code = -9": evidence.Killed, "Exited with exit code 1": evidence.Failed,
-		"exit status 139": evidence.Failed, "Process finished with exit code 0": evidence.EndedWell, "exit code: 143": evidence.Stopped,
-		"failed (exitcode: -15) local_rank: 1": evidence.Stopped, "      Exit Code:    137": evidence.Killed, "terminated with exit code 134": evidence.Failed,
+		"trainer-1 exited with code 137": evidence.Killed, "exits with return code = -9": evidence.Killed, "Exited with exit " +
+			"code 1": evidence.Failed,
+		"exit status 139": evidence.Failed, "Process finished with exit code 0": evidence.EndedWell, "exit code: " +
+			"143": evidence.Stopped,
+		"failed (exitcode: -15) local_rank: 1": evidence.Stopped, "      Exit Code:    137": evidence.Killed, "terminated " +
+			"with exit code 134": evidence.Failed,
 		"exit code 1370": evidence.Failed, "the exit is on the left": "", "an existing code 137": "",
 	} {
 		var r Reader

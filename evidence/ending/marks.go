@@ -36,17 +36,20 @@ var Marks = []Mark{
 	{"Kill process", evidence.HostMemory, evidence.ByKernel, "", pattern.Of(`ut of memory: Kill process`), "",
 		"[12.3] Out of memory: Kill process 4242 (python) score 900 or sacrifice child"},
 	{"due to memory ", evidence.HostMemory, "systemd-oomd", "", pattern.Of(`Killed \S+ due to memory (pressure|used)`), "",
-		"systemd-oomd[811]: Killed /user.slice/train.scope due to memory pressure for /user.slice being 71.22% > 50.00% for > 20s"},
+		"systemd-oomd[811]: Killed /user.slice/train.scope due to memory pressure for /user.slice being 71.22% > 50.00% for " +
+			"> 20s"},
 	{"sending SIG", evidence.HostMemory, "earlyoom", "", pattern.Of(`sending SIG(TERM|KILL) to process .*VmRSS`), "",
 		"earlyoom[611]: sending SIGTERM to process 2231 uid 1000 \"python\": badness 1102, VmRSS 27041 MiB"},
-	{"node running low on memory", evidence.HostMemory, evidence.ByRay, "", pattern.Of(`due to the node running low on memory`), "",
+	{"node running low on memory", evidence.HostMemory, evidence.ByRay, "",
+		pattern.Of(`due to the node running low on memory`), "",
 		"ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory."},
 	{"ray-oom-prevention", evidence.HostMemory, evidence.ByRay, "", nil, "",
 		"Refer to the documentation on how to address the out of memory issue: https://docs.ray.io/en/latest/ray-core/" +
 			"scheduling/ray-oom-prevention.html."},
 	{"all available RAM", evidence.HostMemory, "Colab", "", pattern.Of(`crashed after using all available RAM`), "",
 		"Your session crashed after using all available RAM."},
-	{"more memory than is avail", evidence.HostMemory, "Kaggle", "", pattern.Of(`tried to allocate more memory than is available`), "",
+	{"more memory than is avail", evidence.HostMemory, "Kaggle", "",
+		pattern.Of(`tried to allocate more memory than is available`), "",
 		"Your notebook tried to allocate more memory than is available. It has restarted."},
 	{"ran out of memory and rest", evidence.HostMemory, "the notebook's service", "",
 		pattern.Of(`[Kk]ernel .*ran out of memory and restart`), "", "The kernel ran out of memory and restarted."},
@@ -55,9 +58,11 @@ var Marks = []Mark{
 	{"SIGKILL! Perhaps out", evidence.HostMemory, "gunicorn", "", nil, "",
 		"[ERROR] Worker (pid:21) was sent SIGKILL! Perhaps out of memory?"},
 	{"shared memory. Please", evidence.HostMemory, evidence.BySharedMemory, "",
-		pattern.Of(`ut of shared memory\. Please try to raise`), "", "DataLoader worker (pid 12) is killed by signal: Bus error. It is " +
+		pattern.Of(`ut of shared memory\. Please try to raise`), "", "DataLoader worker (pid 12) is killed by signal: Bus " +
+			"error. It is " +
 			"possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit."},
-	{"shared memory (shm)", evidence.HostMemory, evidence.BySharedMemory, "", pattern.Of(`insufficient shared memory \(shm\)`), "",
+	{"shared memory (shm)", evidence.HostMemory, evidence.BySharedMemory, "",
+		pattern.Of(`insufficient shared memory \(shm\)`), "",
 		"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm)."},
 	{"srun: error: ", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`: Out Of Memory\s*$`), "",
 		"srun: error: gpu14: task 0: Out Of Memory"},
@@ -96,7 +101,8 @@ var Marks = []Mark{
 		"run.sh: line 9: 4511 Segmentation fault      (core dumped) python fit.py"},
 	{"(core dumped)", evidence.Failed, "", "", nil, "", "Aborted (core dumped)"},
 	{"CUDA error: ", evidence.Failed, "", "", pattern.Of(`CUDA error: (?:an illegal|device-side|unspecified|misaligned|invalid|` +
-		`unknown|the launch|uncorrectable|no kernel).*`), "", "[ERROR] trainer - CUDA error: an illegal memory access was encountered"},
+		`unknown|the launch|uncorrectable|no kernel).*`), "", "[ERROR] trainer - CUDA error: an illegal memory access was " +
+		"encountered"},
 	{"memory leak detected", evidence.Failed, "sglang", "", pattern.Of(`pool.*memory leak detected`), "",
 		"ValueError: token_to_kv_pool_allocator memory leak detected! available_size=9000"},
 	{"train_runtime", evidence.EndedWell, "", "", pattern.Of(`'train_runtime'|"train_runtime"|train_runtime +=`), "",

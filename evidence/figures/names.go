@@ -124,7 +124,8 @@ func NameOf(name []byte) Named {
 	if !memory {
 		return n
 	}
-	n.Sure = has(name, "vram") || has(name, "mem", "reserved", "cached") && has(name, "alloc", "peak", "max", "gpu", "cuda", "used",
+	n.Sure = has(name, "vram") || has(name, "mem", "reserved", "cached") && has(name, "alloc", "peak", "max", "gpu", "cuda",
+		"used",
 		"active")
 	if n.What = whatOf(name); !n.What.Held() || n.What == Active {
 		return n

@@ -38,7 +38,8 @@ func (g *Guess) fits(lines int) bool {
 
 // notCounters are words before numbers that name one of several things rather than count.
 var notCounters = setOf("gpu cuda device devices rank local_rank node worker card process pid layer line page version port " +
-	"python torch seed day the found loaded loading using took total with ran after before exit code error warning at on in of for")
+	"python torch seed day the found loaded loading using took total with ran after before exit code error warning at on in " +
+	"of for")
 
 // guessed is a line as a row.
 type guessed struct {
