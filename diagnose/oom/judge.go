@@ -226,6 +226,9 @@ func (f *Failure) short(q *Request) {
 	case q.Needs > q.Size:
 		f.Confidence = 0.99
 		f.Why = fmt.Sprintf("the request alone is larger than the GPU's %s", units.Bytes(q.Size))
+		if spilt != "" {
+			f.Why += "; " + spilt
+		}
 	case f.asleep() > 0:
 		f.Confidence = 0.9
 		f.Why = fmt.Sprintf("PyTorch counts %s, but the process holds %s of the GPU: the rest is unmapped, as a second "+

@@ -105,6 +105,9 @@ var notSpoken = []stopWord{
 var recovers = []string{"retrying", "trying again", "try again with", "skipping", "recover", "falling back", "switching to",
 	"reducing", "halving"}
 
+// retriedLines is how far below a failure a program may say that it tries again.
+const retriedLines = 6
+
 // maxSpoken is how many such lines are kept.
 const maxSpoken = 64
 
@@ -123,6 +126,9 @@ func (p *Parser) spokenLine(number int, line []byte, _ features) bool {
 		Rank: p.rank(number, line), Quote: ending.Quoted(line, maxQuote)}
 	for _, word := range recovers {
 		m.WentOn = m.WentOn || bytes.Contains(lower, []byte(word))
+	}
+	for n := len(p.report.OOMs) - 1; m.WentOn && n >= 0 && number-p.report.OOMs[n].Line <= retriedLines; n-- {
+		p.report.OOMs[n].WentOn = true // what failed is tried again otherwise: another failure would be told
 	}
 	p.tell(&m, line)
 	p.keepOOM(&m)
