@@ -61,15 +61,19 @@ each are weights with Adam's state.`,
 var OlderFreed = &rules.Rule{
 	ID: "older-freed",
 	Doc: `Older than the recording, and judged by the phase that frees it: what a backward pass frees was saved
-for it, what an optimizer's step or zero_grad frees are gradients; anything else is a guess.`,
+for it, what an optimizer's step or zero_grad frees are gradients, or state where the step has made its like, which stays;
+anything else is a guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
 	Needs:  []rules.Need{Gradients},
 	Proven: 55,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		gradients := Gradients.Of(a).GradientSize
+		gradients, replaced := Gradients.Of(a).GradientSize, replacedInStep(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			n := a.Timeline.Requested(id)
+			if replaced[id] {
+				return rules.As(meaning.OptimizerState, rules.Likely)
+			}
 			switch a.PhaseAt(a.Freed(id)) {
 			case meaning.Backward:
 				return rules.As(meaning.Activations, rules.Likely)
@@ -266,7 +270,10 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 		}
 	}
 	const large = 64 << 10 // factors of moments have the sizes of biases
-	state := stateOfOne(a)
+	state, moments := stateOfOne(a), map[int64]int{}
+	for id := range replacedInStep(a) {
+		moments[a.Timeline.Requested(id)]++
+	}
 	for n, ids := range bySize {
 		g, half := gradients[n], gradients[n/2]
 		if n%2 != 0 {
@@ -278,6 +285,8 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 				lasting[id] = rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
 			case n <= phases.Scalar && g == 0:
 				lasting[id] = rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Guess)
+			case g == 0 && moments[n] == len(ids) && known[n] == 0 && k*2 >= len(ids): // as many as moments: gradients that are zeroed
+				lasting[id] = rules.As(meaning.Gradients, rules.Plausible)
 			case g > 0 && k < g-known[n]:
 				lasting[id] = rules.As(meaning.Weights, rules.Likely)
 			// of a teacher, a reference, an average
