@@ -206,7 +206,8 @@ func generates(a *rules.Facts) bool {
 	return true
 }
 
-// beginLoop begins the loop of a program whose stacks show no model, as without stacks: with the first that goes, but not at once.
+// beginLoop begins the loop of a program whose stacks show no model as it would without stacks: with the first that goes, but
+// not at once.
 func beginLoop(a *rules.Facts) {
 	for i, action := range a.Events.Action {
 		if action == snapshot.Alloc {
@@ -271,28 +272,12 @@ func generatesWithin(a *rules.Facts, chains [][]*rows.Row) bool {
 //worth:off 0, 0
 func rising(a *rules.Facts, from, to int) (first, end int) {
 	const several, look = 6, 256
-	type kind struct {
-		size               int64
-		first, last, count int
-	}
-	of := map[int64]int{}
-	var kinds []kind
-	for i := from; i < to; i++ {
-		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && n > phases.Scalar {
-			k, known := of[n]
-			if !known {
-				k, of[n] = len(kinds), len(kinds)
-				kinds = append(kinds, kind{n, i, i, 0})
-			}
-			kinds[k].last, kinds[k].count = i, kinds[k].count+1
-		}
-	}
+	kinds := kindsIn(a, from, to)
 	longest := several - 1
 	for k := range kinds {
 		last, by, length := kinds[k], int64(0), 1
 		for _, next := range kinds[k+1 : min(len(kinds), k+1+look)] {
-			d := next.size - last.size
-			if next.count == last.count && next.first > last.last && 0 < d && d < last.size && (by == 0 || d == by) {
+			if d := next.size - last.size; next.follows(last) && (by == 0 || d == by) {
 				last, by, length = next, d, length+1
 			}
 		}
@@ -304,4 +289,31 @@ func rising(a *rules.Facts, from, to int) (first, end int) {
 		}
 	}
 	return first, end
+}
+
+// blocks are those of one size in a stretch: when the first and the last are made, and how many.
+type blocks struct {
+	size               int64
+	first, last, count int
+}
+
+// follows is true of as many blocks that are made once others are through, and are larger, by less than those are.
+func (b blocks) follows(last blocks) bool {
+	return b.count == last.count && b.first > last.last && last.size < b.size && b.size < 2*last.size
+}
+
+// kindsIn are the sizes that a stretch makes, in the order in which they come.
+func kindsIn(a *rules.Facts, from, to int) (kinds []blocks) {
+	of := map[int64]int{}
+	for i := from; i < to; i++ {
+		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && n > phases.Scalar {
+			k, known := of[n]
+			if !known {
+				k, of[n] = len(kinds), len(kinds)
+				kinds = append(kinds, blocks{n, i, i, 0})
+			}
+			kinds[k].last, kinds[k].count = i, kinds[k].count+1
+		}
+	}
+	return kinds
 }

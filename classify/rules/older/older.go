@@ -270,10 +270,7 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 		}
 	}
 	const large = 64 << 10 // factors of moments have the sizes of biases
-	state, moments := stateOfOne(a), map[int64]int{}
-	for id := range replacedInStep(a) {
-		moments[a.Timeline.Requested(id)]++
-	}
+	state := stateOfOne(a)
 	for n, ids := range bySize {
 		g, half := gradients[n], gradients[n/2]
 		if n%2 != 0 {
@@ -285,8 +282,6 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 				lasting[id] = rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
 			case n <= phases.Scalar && g == 0:
 				lasting[id] = rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Guess)
-			case g == 0 && moments[n] == len(ids) && known[n] == 0 && k*2 >= len(ids): // as many as moments: gradients that are zeroed
-				lasting[id] = rules.As(meaning.Gradients, rules.Plausible)
 			case g > 0 && k < g-known[n]:
 				lasting[id] = rules.As(meaning.Weights, rules.Likely)
 			// of a teacher, a reference, an average
@@ -301,6 +296,7 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 			}
 		}
 	}
+	findZeroed(a, lasting, bySize)
 	return lasting
 }
 

@@ -128,26 +128,8 @@ func (x *sets) fill() {
 	left := map[int64]int{}
 	for i := range x.Phase {
 		id := timeline.AllocationID(i)
-		size := x.Timeline.Requested(id)
-		if x.most[size] == 0 || x.Phase[id] == meaning.Backward {
-			continue
-		}
-		from, to := 0, x.at[max(0, x.Run(x.Freed(id)))]
-		if b := x.Born(id); b >= 0 {
-			from = x.at[x.Run(b)]
-		}
-		setup := x.Phase[id] == meaning.Setup || x.Born(id) < 0
-		switch inPass := x.Recorded.Allocs && meaning.HintOf(x.Phase[id]).Is(meaning.Forward, meaning.Generate); {
-		case inPass && !setup, from < 0:
-		case to > n && setup:
-			left[size]++
-		case to > n:
-			x.gaps[from].stays[size] = append(x.gaps[from].stays[size], id)
-		case to > from && to > 0:
-			if !setup {
-				x.gaps[from].born[size] = append(x.gaps[from].born[size], id)
-			}
-			x.gaps[to].goes[size] = append(x.gaps[to].goes[size], id)
+		if x.most[x.Timeline.Requested(id)] > 0 && x.Phase[id] != meaning.Backward {
+			x.place(id, n, left)
 		}
 	}
 	var lost int64
@@ -164,6 +146,28 @@ func (x *sets) fill() {
 	}
 }
 
+// place puts a block into the gaps in which it is made and goes, the last of so many, or counts what setup leaves for good.
+func (x *sets) place(id timeline.AllocationID, n int, left map[int64]int) {
+	size := x.Timeline.Requested(id)
+	from, to := 0, x.at[max(0, x.Run(x.Freed(id)))]
+	if b := x.Born(id); b >= 0 {
+		from = x.at[x.Run(b)]
+	}
+	setup := x.Phase[id] == meaning.Setup || x.Born(id) < 0
+	switch inPass := x.Recorded.Allocs && meaning.HintOf(x.Phase[id]).Is(meaning.Forward, meaning.Generate); {
+	case inPass && !setup, from < 0:
+	case to > n && setup:
+		left[size]++
+	case to > n:
+		x.gaps[from].stays[size] = append(x.gaps[from].stays[size], id)
+	case to > from && to > 0:
+		if !setup {
+			x.gaps[from].born[size] = append(x.gaps[from].born[size], id)
+		}
+		x.gaps[to].goes[size] = append(x.gaps[to].goes[size], id)
+	}
+}
+
 // keep takes what is made before the first pass for weights where it is there for several passes, or for most where it isn't
 // known to be of setup, unless passes keep their graphs.
 func (x *sets) keep() {
@@ -175,7 +179,8 @@ func (x *sets) keep() {
 		for size, ids := range x.gaps[i].goes {
 			for _, id := range ids {
 				b := x.Born(id)
-				if size >= large && b >= 0 && x.at[x.Run(b)] == 0 && (i*2 > len(x.gaps) || i >= several && x.Phase[id] == meaning.Setup) {
+				most := i*2 > len(x.gaps) || i >= several && x.Phase[id] == meaning.Setup
+				if most && size >= large && b >= 0 && x.at[x.Run(b)] == 0 {
 					x.claims[id] = rules.As(meaning.Weights, rules.Plausible)
 				}
 			}
