@@ -62,6 +62,10 @@ func (e *examination) judgeFailure(dev *report.Device, o *report.OOM, found []de
 		kept := report.Cause{Cause: report.KeptException, FixID: new(report.KeptException)}
 		found = append([]defect{{kept, held}}, found...)
 	}
+	if x := facts.Projection.Of(e.Pass); x != nil && s.Lacked > 0 && o.Index == len(e.T.OOMs)-1 && o.Phase != nil &&
+		*o.Phase == classify.Optimizer.String() {
+		s.ToCome = x.Missed(classify.OptimizerState.String())
+	}
 	o.Causes, o.InUse = e.weigh(&s, o.Event, found)
 }
 
@@ -138,7 +142,9 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 			d.At = &report.Place{Function: *x.Function, File: *x.File, Line: x.Line}
 		}
 		if len(x.Holders) > 0 {
-			d.Holder, d.Count = &x.Holders[0].Path, x.Holders[0].Tensors
+			if d.Holder, d.Count = &x.Holders[0].Path, x.Holders[0].Tensors; x.Holders[0].Cycle {
+				d.Cause.Cause = report.CycleCause
+			}
 		}
 		same := slices.IndexFunc(out, func(y defect) bool {
 			return y.Leak != nil && y.Cause.Cause == d.Cause.Cause && d.Holder != nil && y.Holder != nil && *d.Holder == *y.Holder
@@ -165,11 +171,14 @@ func (e *examination) design(event int, told map[timeline.AllocationID]bool) (ou
 	const sure = 71 // percent, of a category that is told as a fact
 	var rest, doubtful [classify.NumCategories]int64
 	all = map[string]int64{}
-	held, most := report.Cause{Cause: report.HeldCause}, int64(0)
-	variables := e.heldWithoutName(event, told, func(path string, tensors int, bytes int64) {
+	held := report.Cause{Cause: report.HeldCause}
+	variables := e.heldWithoutName(event, told, func(h *classify.Holder, tensors int, bytes int64) {
 		held.Bytes += bytes
-		if held.Count += tensors; bytes > most {
-			most, held.Holder, held.Most = bytes, &path, bytes
+		if held.Count += tensors; bytes > held.Most {
+			held.Holder, held.Most = &h.Path, bytes
+			if held.Cause = report.HeldCause; h.Cycle {
+				held.Cause = report.CycleCause
+			}
 		}
 	})
 	for i, bytes := range e.T.Allocated {
@@ -201,10 +210,11 @@ func (e *examination) design(event int, told map[timeline.AllocationID]bool) (ou
 
 // heldWithoutName are the allocations after an event that variables hold and whose category says no more than that they
 // are there, or is that of a training where nothing trains.
-func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]bool, tell func(string, int, int64),
+func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]bool, tell func(*classify.Holder, int, int64),
 ) map[timeline.AllocationID]bool {
 	found := map[timeline.AllocationID]bool{}
-	for _, h := range e.Variables {
+	for i := range e.Variables {
+		h := &e.Variables[i]
 		tensors, bytes := 0, int64(0)
 		for _, id := range h.Tensors {
 			c := e.Classes.Category[id]
@@ -216,7 +226,7 @@ func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]
 			}
 		}
 		if bytes > 0 {
-			tell(h.Path, tensors, bytes)
+			tell(h, tensors, bytes)
 		}
 	}
 	return found

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/checks"
@@ -73,9 +72,13 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 		v.Severity, v.Text = report.Warning, "The file is cut off; up to there no request failed, and "+peaked(main, where)
 	default:
 		v.Text = "No failure recorded: " + peaked(main, where)
-		if grows := grownInLog(doc); grows != nil {
+		grows, ended := grownInLog(doc), logs.WithoutFailure(doc.Ended)
+		if grows != nil {
 			v.Severity, v.Fix = report.Warning, grows.Fix
 			v.Text = "No request failed, but " + facts.LowerFirst(grows.Title) + "; " + peaked(main, where)
+		}
+		if ended != "" {
+			v.Text = ended + "; " + peaked(main, where)
 		}
 	}
 	if v.Fix == nil {
@@ -195,26 +198,28 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 		about = "about "
 	}
 	text := fmt.Sprintf("Every step leaves %s%s behind, %s so far", about, units.Size(*l.BytesPerStep), units.Size(l.TotalBytes))
-	what := "tensors"
+	holder, what := "", "tensors"
+	if len(l.Holders) > 0 {
+		holder = l.Holders[0].Path
+	}
 	switch {
 	case l.Kind == classify.RetainedGraph:
 		keeps := "its autograd graph is kept"
-		if len(l.Holders) > 0 {
-			keeps = l.Holders[0].Path + " keeps its autograd graph"
+		if holder != "" {
+			keeps = holder + " keeps its autograd graph"
 		}
-		text += ": " + keeps + ", with all that was saved for backward. The last tensor of the graph is made" + at
-		if at == "" {
-			text = strings.TrimSuffix(text, ". The last tensor of the graph is made")
+		last := ""
+		if at != "" {
+			last = ". The last tensor of the graph is made" + at
 		}
-		return text + fullAt(d, l)
+		return text + ": " + keeps + ", with all that was saved for backward" + last + fullAt(d, l)
 	case l.Category != nil && *l.Category != classify.Temporary.String() && *l.Category != classify.Unknown.String():
 		what = report.CategoryWords(*l.Category)
 	}
-	text += ": " + what + " made" + at + " outlive it"
-	if len(l.Holders) > 0 {
-		text += ", held by " + l.Holders[0].Path
+	if holder != "" {
+		holder = ", held by " + holder
 	}
-	return text + fullAt(d, l)
+	return text + ": " + what + " made" + at + " outlive it" + holder + fullAt(d, l)
 }
 
 // fullAt says when a leak will have filled the GPU, "" where nothing tells.

@@ -118,6 +118,9 @@ func (f *failure) cause(c *report.Cause) string {
 		return "one request is larger than all that the GPU has"
 	case report.LeakCause, report.RetainedGraph:
 		return f.leak(c)
+	case report.CycleCause:
+		return "objects that only each other refers to stay until the garbage collector runs. " + *c.Holder + " holds " +
+			f.of(c.Bytes) + made("made at", c.At)
 	case report.SecondModel:
 		if c.Count == 0 {
 			return "the file that the weights were loaded from is still on the GPU. It holds " + f.of(c.Bytes) + made("loaded at", c.At)
@@ -211,7 +214,7 @@ func (f *failure) besides() string {
 	switch c.Cause {
 	case report.Pieces, report.HeldCause: // the request's sentence says it
 		return ""
-	case report.LeakCause, report.RetainedGraph, report.SecondModel, report.KeptException, report.OtherProcess:
+	case report.LeakCause, report.RetainedGraph, report.SecondModel, report.CycleCause, report.KeptException, report.OtherProcess:
 		return "besides, " + report.CauseWords(c.Cause) + " takes " + units.Size(c.Bytes)
 	}
 	return "besides, " + f.cause(c)

@@ -29,6 +29,7 @@ const (
 	RetainedGraph  = "retained_graph"
 	SecondModel    = "second_model"
 	KeptException  = "kept_exception"
+	CycleCause     = "reference_cycle"
 	HeldCause      = "held" // by a variable; nothing tells what for
 	FractionCause  = "memory_fraction"
 	DriverLimit    = "driver_limit"
@@ -84,6 +85,8 @@ func CauseWords(cause string) string {
 		return "a second set of weights"
 	case KeptException:
 		return "a failed attempt that is held"
+	case CycleCause:
+		return "a reference cycle"
 	case HeldCause:
 		return "held by variables"
 	case OtherProcess:

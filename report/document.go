@@ -579,8 +579,8 @@ type Holder struct {
 	Path       string `json:"path"`
 	Tensors    int    `json:"tensors"`
 	Bytes      int64  `json:"bytes"`       // of the tensors
+	Cycle      bool   `json:"cycle"`       // no variable: objects that only each other refers to, by class and attribute
 	GraphBytes int64  `json:"graph_bytes"` // that only the autograd graphs behind them hold
-	Cycle      bool   `json:"cycle"`       // no variable: objects that refer to each other
 }
 
 // LeakSite is a user's line on the stacks of what survives.
@@ -609,6 +609,7 @@ type Finding struct {
 	Did    string      `json:"-"` // what the program does there: "called in", "made at"
 	Leak   *Leak       `json:"-"` // the leak that it tells of
 	Others []Change    `json:"-"` // further changes, where a request failed
+	Causes []Cause     `json:"-"` // of a failure that a log tells of
 }
 
 // Verdicts on a failed request.

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -18,6 +19,7 @@ type Scene struct {
 	Whole  int64 // the GPU's size, 0: not known
 	InUse  int64
 	Lacked int64 // of what the program needed then; 0: what was free would have done in one piece
+	ToCome int64 // of the optimizer's state
 	Left   int64 // of it, what would have been left in one piece
 	Length int64 // of which the request is the square, beyond all that was there; 0: it is none
 	// Defects of the program, with what each held then.
@@ -57,6 +59,9 @@ func (s *Scene) Judge() []report.Cause {
 	}
 	first := len(out)
 	for _, c := range s.Design {
+		if c.Cause == words.OptimizerState.String() {
+			c.Bytes += s.ToCome
+		}
 		if c.Bytes > 0 && (c.Bytes*100 >= s.InUse*mentionLeast || len(s.Design) == 1) {
 			rest = append(rest, c)
 		}

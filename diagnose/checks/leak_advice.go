@@ -48,6 +48,8 @@ func LeakAdvice(l *classify.Leak, by *report.Place, holders ...report.Holder) ad
 func leakID(l *classify.Leak, holders []report.Holder) string {
 	id := "leak." + l.Kind
 	switch {
+	case len(holders) > 0 && holders[0].Cycle:
+		return "leak.cycle"
 	case l.Kind == classify.GrowingList && l.Joined:
 		id += ".joined"
 	case (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) && len(holders) > 0 && holders[0].Cycle:

@@ -207,7 +207,8 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 	if f.nothingWould(d) {
 		return
 	}
-	if i := uselessGraphs(p, f.recorded); i >= 0 {
+	last := &p.T.OOMs[len(p.T.OOMs)-1]
+	if i := uselessGraphs(p, f.recorded); i >= 0 && len(HeldByAttempt(p, last)) == 0 {
 		evaluating(p, d, &p.Dev.Leaks[i], &p.Classes.Leaks()[i])
 		return
 	}

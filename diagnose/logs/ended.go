@@ -52,6 +52,14 @@ func saidAt(e *evidence.Ending) string {
 	return e.Text + " at " + placeOf(e.UserFile, e.UserLine)
 }
 
+// WithoutFailure is how a recorded process ended otherwise than well, as the verdict begins; "" where it didn't.
+func WithoutFailure(end *report.Ended) string {
+	if text, _ := withoutFailure(end, nil); !strings.HasPrefix(text, "No failure found") {
+		return text
+	}
+	return ""
+}
+
 // withoutFailure begins the verdict on evidence that has no failure of memory: none was
 // found only where nothing says that the process ended otherwise than well.
 func withoutFailure(end *report.Ended, facts []string) (text string, fix *string) {

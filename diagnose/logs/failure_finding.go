@@ -14,10 +14,12 @@ import (
 
 // failureFinding words what messages of one cause and line tell.
 func (w *witness) failureFinding(g *failures) report.Finding {
+	grew := w.grewBefore(g)
 	f := report.Finding{ID: "oom_" + g.Cause, Severity: report.Critical, Confidence: g.Confidence, Fix: new(g.Change()),
-		Title: g.title() + g.Why, Evidence: []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")}}
+		Title: g.title() + cmp.Or(grew, g.Why), Evidence: []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")},
+		Causes: g.causes(grew != "")}
 	if g.Cause == report.WorkspaceFull {
-		f.ID, f.Title = g.Cause, strings.Replace(f.Title, "Out of memory", "Out of workspace", 1)
+		f.ID = g.Cause
 	}
 	if id := g.ChangeID(); id != "" {
 		f.FixID = &id
@@ -28,8 +30,7 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	if g.Unsure || g.wentOn {
 		f.Severity = report.Warning
 	}
-	if grew := w.grewBefore(g); grew != "" {
-		f.Title = g.title() + grew
+	if grew != "" {
 		f.Fix, f.FixID = new("Find what is kept from step to step; a smaller batch only puts the failure off. "+growthFix), nil
 	}
 	if log := w.doc.Evidence.Log(g.source); log != nil && g.By == log.Engine.Name && log.Engine.CacheKnown &&
@@ -42,10 +43,35 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	return f
 }
 
+// causes are what the message's figures show, the same words as a recording's; a shortage alone doesn't say of what.
+func (g *failures) causes(grew bool) []report.Cause {
+	c := report.Cause{Cause: report.Unclear, Bytes: max(0, g.Saves)}
+	switch {
+	case grew:
+		c.Cause = report.LeakCause
+	case g.Absurd():
+		c.Cause, c.Bytes = report.TooLarge, max(0, g.Requested)
+	case g.Cause == report.TrueShortage && g.Asleep() > 0:
+		c.Cause, c.Bytes = report.Sleeping, g.Asleep()
+	case g.Cause == report.TrueShortage && g.Pools > g.Capacity/10 && g.Capacity > 0:
+		c.Cause, c.Bytes = report.PrivatePool, g.Pools
+	case g.Cause == report.Fragmentation:
+		c.Cause, c.Bytes = report.Pieces, max(0, g.Cached)
+	case g.Cause == report.DriverRefused:
+		c.Cause = report.DriverLimit
+	case g.Cause == report.OtherProcess, g.Cause == report.MemoryFraction:
+		c.Cause = g.Cause
+	}
+	return []report.Cause{c}
+}
+
 // title says where and when it failed, up to why.
 func (g *failures) title() string {
 	title := "Out of memory"
-	if g.Unsure {
+	switch {
+	case g.Cause == report.WorkspaceFull:
+		title = "Out of workspace"
+	case g.Unsure:
 		title = "Perhaps out of memory"
 	}
 	if g.PhaseName != "" {

@@ -95,11 +95,18 @@ func firstFacts(facts []string) string {
 	return strings.Join(facts, "; ")
 }
 
+// ofProgram reports whether more than monitors was given: an idle GPU has nothing to change.
+func (w *witness) ofProgram() bool {
+	e := w.doc.Evidence
+	return len(e.Traces)+len(e.Timelines)+len(e.OOMMessages)+len(e.MemorySummaries) > 0 ||
+		slices.ContainsFunc(e.Logs, func(l evidence.Log) bool { return l.Steps.Count > 0 || l.Engine.Name != "" || len(l.Phases) > 0 })
+}
+
 // Verdict is the report in one sentence where no recording gives one.
 func Verdict(doc *report.Document) (report.Verdict, bool) {
 	if len(doc.Findings) > 0 && doc.Findings[0].Severity != report.Info {
 		f := doc.Findings[0]
-		v := report.Verdict{Severity: f.Severity, Text: f.Title, Fix: f.Fix, SavesBytes: f.SavesBytes}
+		v := report.Verdict{Severity: f.Severity, Text: f.Title, Fix: f.Fix, SavesBytes: f.SavesBytes, Causes: f.Causes}
 		if end := Ended(doc); end != nil && end.How == string(evidence.Failed) && !isFailure(&f) {
 			v.Text += ". It ended in " + end.Text + ", which is no failure of memory"
 		}
@@ -111,7 +118,7 @@ func Verdict(doc *report.Document) (report.Verdict, bool) {
 		return report.Verdict{}, false
 	}
 	v := report.Verdict{Severity: report.Info}
-	if v.Text, v.Fix = withoutFailure(end, facts); v.Fix == nil {
+	if v.Text, v.Fix = withoutFailure(end, facts); v.Fix == nil && w.ofProgram() {
 		v.Fix = new("Record a snapshot to see what the memory is for: `vramscope record` prints how")
 	}
 	damaged := 0

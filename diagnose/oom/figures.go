@@ -43,8 +43,12 @@ type Figures struct {
 // Of are those of a message.
 func Of(m *evidence.OOMMessage) Figures {
 	or := func(bytes *int64) int64 { return evidence.Or(bytes, -1) }
+	process := or(m.ProcessBytes)
+	if process == 0 {
+		process = -1 // NVML doesn't see the process, as in WSL and containers
+	}
 	return Figures{Requested: or(m.RequestedBytes), Capacity: or(m.CapacityBytes), Free: or(m.DeviceFreeBytes),
-		Process: or(m.ProcessBytes), Allocated: or(m.AllocatedBytes), Cached: or(m.ReservedUnallocatedBytes),
+		Process: process, Allocated: or(m.AllocatedBytes), Cached: or(m.ReservedUnallocatedBytes),
 		Allowed: or(m.AllowedBytes), Pools: or(m.PrivatePoolBytes), Beside: or(m.BesideBytes), Listed: m.OtherProcesses,
 		OnGPU: evidence.Or(m.GPU, -1), PhaseName: evidence.Or(m.Phase, ""), FileName: evidence.Or(m.UserFile, "")}
 }

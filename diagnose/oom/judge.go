@@ -101,6 +101,11 @@ func (f *Failure) absurd() string {
 // weigh judges a message that has all figures.
 func (f *Failure) weigh() {
 	q := f.request()
+	if f.Asleep() > 0 && f.held() > f.Capacity { // neither what is allocated nor the cache says what is on the GPU
+		f.Cause = report.TrueShortage
+		f.short(&q)
+		return
+	}
 	if f.Free >= f.Requested+max(reserve, f.Capacity/100) && !q.Limited {
 		f.refused()
 		return
@@ -202,9 +207,9 @@ func (f *Failure) spilt() string {
 		"and WSL do", units.Bytes(beyond))
 }
 
-// asleep is what PyTorch counts and the process doesn't hold: drivers that spill say of no
+// Asleep is what PyTorch counts and the process doesn't hold: drivers that spill say of no
 // process what it holds, so that the figure is to be believed where there is one.
-func (f *Failure) asleep() int64 {
+func (f *Failure) Asleep() int64 {
 	if rest := f.held() - f.Process; f.Process >= 0 && rest >= max(reserve, f.Capacity/50) {
 		return rest
 	}
@@ -229,7 +234,7 @@ func (f *Failure) short(q *Request) {
 		if spilt != "" {
 			f.Why += "; " + spilt
 		}
-	case f.asleep() > 0:
+	case f.Asleep() > 0:
 		f.Confidence = 0.9
 		f.Why = fmt.Sprintf("PyTorch counts %s, but the process holds %s of the GPU: the rest is unmapped, as a second "+
 			"allocator that sleeps leaves it (vLLM's sleep mode, torch_memory_saver)", units.Bytes(held), units.Bytes(f.Process))
@@ -267,6 +272,11 @@ func (f *Failure) limited(q *Request) {
 		f.Why = fmt.Sprintf("the GPU is full: the %s free are hardly more than what was asked for, and the driver keeps a "+
 			"little "+
 			"of what it calls free", units.Bytes(q.Free))
+		if f.Pools > f.Capacity/10 {
+			f.Why += fmt.Sprintf("; %s lie in private pools, which no other code can use", units.Bytes(f.Pools))
+			f.Remedy = "One pool for all CUDA graphs (torch.cuda.graph(g, pool=first.pool())), or fewer captured sizes (in vLLM " +
+				"cudagraph_capture_sizes, or enforce_eager)"
+		}
 		return
 	}
 	f.Confidence, f.Saves = 0.95, q.Size-f.Allowed

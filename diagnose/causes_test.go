@@ -1,0 +1,70 @@
+package diagnose_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vramscope/vramscope/internal/testing/corpus"
+	"github.com/vramscope/vramscope/report"
+)
+
+// TestCauses: of every run that failed, the causes and the first change that an expert names.
+func TestCauses(t *testing.T) {
+	data, err := os.ReadFile("testdata/causes.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
+		row := strings.Split(line, "\t")
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, file := range recordingsOf(t, row[0], row[1]) {
+			t.Run(strings.TrimSuffix(row[0]+"/"+filepath.Base(file), ".pickle.gz"), func(t *testing.T) {
+				checkCauses(t, analyzed(t, file), strings.Fields(row[2]), row[3])
+			})
+		}
+	}
+}
+
+func checkCauses(t *testing.T, doc *report.Document, want []string, change string) {
+	var got []string
+	for _, c := range doc.Verdict.Causes {
+		got = append(got, c.Cause)
+	}
+	if len(got) < len(want) || !slices.Equal(got[:len(want)], want) {
+		t.Errorf("the causes are %v, should begin with %v: %s", got, want, doc.Verdict.Text)
+	}
+	for i := range doc.Devices {
+		if d := &doc.Devices[i]; change != "-" && len(d.OOMs) > 0 && (len(d.Changes) == 0 || *d.Changes[0].FixID != change) {
+			t.Errorf("the first change is %+v, should be %s", d.Changes, change)
+		}
+	}
+}
+
+// recordingsOf are the files of a row: shipped ones, or with a corpus those of its runs.
+func recordingsOf(t *testing.T, folder, variants string) (files []string) {
+	switch {
+	case strings.HasPrefix(folder, "labelled/"):
+		for _, variant := range strings.Fields(variants) {
+			files = append(files, corpus.Glob(t, folder+"/snapshot_"+variant+".pickle.gz")...)
+		}
+		return files
+	case strings.HasPrefix(folder, "scenarios/"):
+		files, _ = filepath.Glob("../testdata/" + folder + "__*.pickle.gz")
+	case variants == "dir":
+		files, _ = filepath.Glob("../testdata/" + folder + "/*.pickle.gz")
+	default:
+		for _, variant := range strings.Fields(variants) {
+			more, _ := filepath.Glob("../testdata/" + folder + "/snapshot_" + variant + ".pickle.gz")
+			files = append(files, more...)
+		}
+	}
+	if len(files) == 0 {
+		t.Errorf("no recording of %s", folder)
+	}
+	return files
+}
