@@ -123,7 +123,8 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 		out = append(out, d)
 	}
 	if ids := checks.LoadedFile.Of(e.Pass); len(ids) > 0 {
-		out = append(out, defect{report.Cause{Cause: report.SecondModel, At: e.lineThatMade(ids), FixID: new("loaded_file")}, ids})
+		out = append(out, defect{report.Cause{Cause: report.SecondModel, At: e.lineThatMade(ids), FixID: new("loaded_file")},
+			ids})
 	}
 	for i := range e.Classes.Leaks() {
 		l, x := &e.Classes.Leaks()[i], &dev.Leaks[i]
@@ -131,31 +132,39 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 		if !unused && !(grows && l.Defect) || l.Suspected || e.Mostly(l.Allocations, again.Allocations()) {
 			continue
 		}
-		d := defect{report.Cause{Cause: report.LeakCause, FixID: &x.Kind, Leak: x}, l.Allocations}
-		if unused || l.Kind == classify.RetainedGraph {
-			d.Cause.Cause = report.RetainedGraph
-		}
-		if unused {
-			d.FixID = new("missing_no_grad")
-		}
-		if x.File != nil {
-			d.At = &report.Place{Function: *x.Function, File: *x.File, Line: x.Line}
-		}
-		if len(x.Holders) > 0 {
-			if d.Holder, d.Count = &x.Holders[0].Path, x.Holders[0].Tensors; x.Holders[0].Cycle {
-				d.Cause.Cause = report.CycleCause
-			}
-		}
-		same := slices.IndexFunc(out, func(y defect) bool {
-			return y.Leak != nil && y.Cause.Cause == d.Cause.Cause && d.Holder != nil && y.Holder != nil && *d.Holder == *y.Holder
-		})
-		if same >= 0 {
+		d := defect{leakCause(l, x, unused), l.Allocations}
+		if same := slices.IndexFunc(out, d.sameHolder); same >= 0 {
 			out[same].ids = append(slices.Clip(out[same].ids), d.ids...)
 			continue
 		}
 		out = append(out, d)
 	}
 	return out
+}
+
+// sameHolder reports whether another leak is kept by the same variable.
+func (d *defect) sameHolder(y defect) bool {
+	return y.Leak != nil && y.Cause.Cause == d.Cause.Cause && d.Holder != nil && y.Holder != nil && *d.Holder == *y.Holder
+}
+
+// leakCause is a leak as a cause, by what kind of memory stays and who keeps it.
+func leakCause(l *classify.Leak, x *report.Leak, unused bool) report.Cause {
+	d := report.Cause{Cause: report.LeakCause, FixID: &x.Kind, Leak: x}
+	if unused || l.Kind == classify.RetainedGraph {
+		d.Cause = report.RetainedGraph
+	}
+	if unused {
+		d.FixID = new("missing_no_grad")
+	}
+	if x.File != nil {
+		d.At = &report.Place{Function: *x.Function, File: *x.File, Line: x.Line}
+	}
+	if len(x.Holders) > 0 {
+		if d.Holder, d.Count = &x.Holders[0].Path, x.Holders[0].Tensors; x.Holders[0].Cycle {
+			d.Cause = report.CycleCause
+		}
+	}
+	return d
 }
 
 // lineThatMade is the user's line that some memory was made under, nil where no stack shows one.

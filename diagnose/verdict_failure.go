@@ -111,11 +111,20 @@ func made(did string, p *report.Place) string {
 	return " (" + did + " " + facts.PlaceText(p) + ")"
 }
 
+// plainCauses are sentences without a figure.
+var plainCauses = map[string]string{
+	report.TooLarge:      "one request is larger than all that the GPU has",
+	report.Pieces:        "memory was free, but in pieces",
+	report.FractionCause: "a limit below the GPU's size refused the request",
+	report.PendingFree:   "memory that the program had freed waits for another stream",
+}
+
 // cause says what filled the GPU.
 func (f *failure) cause(c *report.Cause) string {
+	if text := plainCauses[c.Cause]; text != "" {
+		return text
+	}
 	switch c.Cause {
-	case report.TooLarge:
-		return "one request is larger than all that the GPU has"
 	case report.LeakCause, report.RetainedGraph:
 		return f.leak(c)
 	case report.CycleCause:
@@ -123,7 +132,8 @@ func (f *failure) cause(c *report.Cause) string {
 			f.of(c.Bytes) + made("made at", c.At)
 	case report.SecondModel:
 		if c.Count == 0 {
-			return "the file that the weights were loaded from is still on the GPU. It holds " + f.of(c.Bytes) + made("loaded at", c.At)
+			return "the file that the weights were loaded from is still on the GPU. It holds " + f.of(c.Bytes) +
+				made("loaded at", c.At)
 		}
 		return fmt.Sprintf("earlier models are still there. A model was made %s%s, and the earlier ones hold %s",
 			units.Times(c.Count), made("at", c.At), f.of(c.Bytes))
@@ -135,14 +145,8 @@ func (f *failure) cause(c *report.Cause) string {
 			return fmt.Sprintf("%s holds %s", *c.Holder, f.of(c.Most))
 		}
 		return fmt.Sprintf("variables hold %s. The largest is %s, with %s", f.of(c.Bytes), *c.Holder, units.Size(c.Most))
-	case report.Pieces:
-		return "memory was free, but in pieces"
 	case report.PrivatePool:
 		return units.Size(c.Bytes) + " were free, but in private pools, for CUDA graphs and the like alone"
-	case report.FractionCause:
-		return "a limit below the GPU's size refused the request"
-	case report.PendingFree:
-		return "memory that the program had freed waits for another stream"
 	case report.OtherProcess:
 		held := "memory of this GPU"
 		if n := f.d.AtPeak.OtherProcesses; n != nil && *n > 0 {

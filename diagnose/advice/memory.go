@@ -32,7 +32,7 @@ var memory = []Advice{
 var causes = []Advice{
 	{ID: "kept_exception", For: Training, Text: "Let go of the failed attempt before the next one: an exception keeps the " +
 		"tensors of all its frames, so try again outside the except block, and keep str(error) instead of the error",
-		Code: "try:\n    step(batch)\nexcept torch.OutOfMemoryError:\n    failed = True             # try the half behind this block"},
+		Code: "try:\n    step(batch)\nexcept torch.OutOfMemoryError:\n    failed = True   # try the half behind this block"},
 	{ID: "request", For: Any, Text: "Check the shapes{at}: a broadcast, an outer product or a sequence that was not cut asks " +
 		"for more than the GPU has, and nothing that is freed makes room for it"},
 	{ID: "held", For: Any, Text: "Keep less in {held}: drop what isn't used again (del), keep it on the host, or ask for less " +

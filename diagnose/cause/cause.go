@@ -57,7 +57,6 @@ func (s *Scene) Judge() []report.Cause {
 	if s.Around != nil {
 		out = append(out, *s.Around)
 	}
-	first := len(out)
 	for _, c := range s.Design {
 		if c.Cause == words.OptimizerState.String() {
 			c.Bytes += s.ToCome
@@ -66,14 +65,15 @@ func (s *Scene) Judge() []report.Cause {
 			rest = append(rest, c)
 		}
 	}
-	if len(rest) == 0 && first == 0 && len(s.Design) > 0 {
-		rest = append(rest, slices.MinFunc(s.Design, largest))
-	}
 	slices.SortStableFunc(rest, largest)
-	if out = append(out, rest...); len(out) == 0 {
-		return []report.Cause{{Cause: report.Unclear}}
+	out = append(out, rest...)
+	switch {
+	case len(out) > 0:
+		return out
+	case len(s.Design) > 0:
+		return []report.Cause{slices.MinFunc(s.Design, largest)}
 	}
-	return out
+	return []report.Cause{{Cause: report.Unclear}}
 }
 
 // explained reports whether a defect did it: without what it held, the request would have been met, or where memory

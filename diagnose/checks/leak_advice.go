@@ -13,6 +13,9 @@ import (
 // LeakAdvice is what usually helps against a leak, which a statement stores, and variables hold, if they are known.
 func LeakAdvice(l *classify.Leak, by *report.Place, holders ...report.Holder) advice.Advice {
 	id := leakID(l, holders)
+	if len(holders) > 0 && holders[0].Cycle {
+		id = "leak.cycle"
+	}
 	where, near, momentum := "", "", ""
 	if l.File != "" {
 		where = fmt.Sprintf("%s:%d", fileName(l.File), l.Line)
@@ -48,8 +51,6 @@ func LeakAdvice(l *classify.Leak, by *report.Place, holders ...report.Holder) ad
 func leakID(l *classify.Leak, holders []report.Holder) string {
 	id := "leak." + l.Kind
 	switch {
-	case len(holders) > 0 && holders[0].Cycle:
-		return "leak.cycle"
 	case l.Kind == classify.GrowingList && l.Joined:
 		id += ".joined"
 	case (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) && len(holders) > 0 && holders[0].Cycle:

@@ -39,6 +39,16 @@ func (y *Tally) AddBy(bytes int64, rule uint8) {
 	y.Blocks++
 }
 
+// keep counts who keeps a block: a defect, else a variable.
+func (y *Tally) keep(bytes int64, leaked, held bool) {
+	switch {
+	case leaked:
+		y.Leaked += bytes
+	case held:
+		y.Held += bytes
+	}
+}
+
 // MaxSites bounds a report's list of call sites. A program has hundreds; what
 // has more than this was generated, and nobody reads it to its end.
 const MaxSites = 10_000
@@ -90,7 +100,7 @@ func (c *stackSums) sorted() []stackSum {
 // stack first: there are far fewer stacks.
 func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories map[string]int64) {
 	t := p.T
-	leaked, variables := p.LeakedSet(), held.Of(p)
+	leaked := p.LeakedSet()
 	byStack := stackSums{first: make([]int32, t.Snapshot.NumStacks())}
 	var older, sums [classify.NumCategories]Tally
 	for i := range t.Born {
@@ -106,11 +116,7 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 			sum = byStack.of(stack, category)
 		}
 		sum.AddBy(t.Allocated[i], p.Classes.Rule[i])
-		if leaked[id] {
-			sum.Leaked += t.Allocated[i]
-		} else if _, ok := variables[id]; ok {
-			sum.Held += t.Allocated[i]
-		}
+		sum.keep(t.Allocated[i], leaked[id], p.HeldBy(id))
 	}
 	index := map[SiteKey]int{}
 	out := []report.Site{}
