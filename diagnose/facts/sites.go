@@ -100,7 +100,7 @@ func (c *stackSums) sorted() []stackSum {
 // stack first: there are far fewer stacks.
 func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories map[string]int64) {
 	t := p.T
-	leaked := p.LeakedSet()
+	leaked, variables := p.LeakedSet(), held.Of(p)
 	byStack := stackSums{first: make([]int32, t.Snapshot.NumStacks())}
 	var older, sums [classify.NumCategories]Tally
 	for i := range t.Born {
@@ -116,7 +116,8 @@ func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories m
 			sum = byStack.of(stack, category)
 		}
 		sum.AddBy(t.Allocated[i], p.Classes.Rule[i])
-		sum.keep(t.Allocated[i], leaked[id], p.HeldBy(id))
+		_, kept := variables[id]
+		sum.keep(t.Allocated[i], leaked[id], kept)
 	}
 	index := map[SiteKey]int{}
 	out := []report.Site{}
