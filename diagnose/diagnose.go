@@ -37,8 +37,9 @@ type Options struct {
 	EveryBand bool
 	// Code gives the text of a file of the program as the recording names it, false where it isn't at
 	// hand; nil: no line of code is looked at.
-	Code func(file string) (text string, ok bool)
-	At   *Asked // a moment to look at besides the peak and the end; nil: none
+	Code  func(file string) (text string, ok bool)
+	Patch *source.Patch // gathers what to change in the program; nil: nobody asks
+	At    *Asked        // a moment to look at besides the peak and the end; nil: none
 }
 
 // Run makes the Document of one run. Its recordings are decoded one after

@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"cmp"
+
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
@@ -54,7 +56,7 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		}
 		e.stored(l, &x)
 		fix := checks.LeakAdvice(l, x.Stored(), x.Holders...)
-		x.Fix, x.FixCode = fix.Text, fix.Code
+		x.Fix, x.FixCode = fix.Text, cmp.Or(x.FixCode, fix.Code)
 		if dev.CapacityBytes != nil {
 			if step, ok := l.StepAtCapacity(*dev.CapacityBytes); ok {
 				x.FullAtStep = &step

@@ -1,12 +1,14 @@
 package diagnose
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/source"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // maxShown bounds a line of code that a report quotes, in bytes.
@@ -31,6 +33,33 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 	}
 	code := p.Code[:min(len(p.Code), maxShown)]
 	x.StoredFile, x.StoredLine, x.StoredCode = &p.File.Name, &p.Line, &code
+	edit, why := p.Fix(e.kept(l))
+	if why == "" {
+		x.FixCode = edit.Inline()
+	}
+	switch {
+	case e.options.Patch == nil:
+	case why == "":
+		e.options.Patch.Add(edit)
+	default:
+		why = fmt.Sprintf("%s:%d: %s", path.Base(p.File.Name), p.Line, why)
+		e.options.Patch.Untold = append(e.options.Patch.Untold, why)
+	}
+}
+
+// kept is what a change of the statement needs to know.
+func (e *examination) kept(l *classify.Leak) source.Kept {
+	const number = 512 // bytes, what the allocator rounds a scalar to
+	k := source.Kept{Object: l.Category == classify.OptimizerState, Graph: l.Kind == classify.RetainedGraph, Forward: l.ForwardOnly || l.Untrained}
+	inWindow := 0
+	for _, id := range l.Allocations {
+		k.Scalar = k.Scalar || e.T.Allocated[id] <= number
+		if e.T.Born[id] != timeline.Never {
+			inWindow++
+		}
+	}
+	k.One = l.Steps > 0 && inWindow == l.Steps
+	return k
 }
 
 // code is a file of the program, read once.

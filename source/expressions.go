@@ -91,19 +91,24 @@ func (w *want) lost(toks []token, i int) bool {
 			}
 			continue
 		}
-		name := toks[i+1].text
-		call := i+2 < len(toks) && toks[i+2].text == "("
-		switch {
-		case values[name], w.graph && cut[name]:
-			return true
-		case !w.graph && (name == "cpu" || name == "to" && call && strings.Contains(text(toks[i+2:min(len(toks), i+6)]), "cpu")):
-			return true
-		case !w.graph && !w.object && call && !views[name] && !storing[name]: // another tensor
+		if w.another(toks[i+1].text, toks[i+2:min(len(toks), i+6)]) {
 			return true
 		}
 		i += 2
 	}
 	return i < len(toks) && comparing[toks[i].text]
+}
+
+// another reports whether an attribute, or the result of a method, holds nothing of what it is asked of.
+func (w *want) another(name string, after []token) bool {
+	if values[name] || w.graph {
+		return values[name] || cut[name]
+	}
+	call := len(after) > 0 && after[0].text == "("
+	if name == "cpu" || name == "to" && call && strings.Contains(text(after), "cpu") {
+		return true
+	}
+	return call && !w.object && !views[name] && !storing[name] // another tensor
 }
 
 var comparing = map[string]bool{"==": true, "!=": true, "<": true, ">": true, "<=": true, ">=": true, "is": true, "in": true}
@@ -187,7 +192,7 @@ type store struct {
 // storesOf are those of a statement.
 func storesOf(toks []token) (found []store) {
 	for i, t := range toks {
-		if t.kind == 'n' && storing[t.text] && i > 1 && toks[i-1].text == "." && i+1 < len(toks) && toks[i+1].text == "(" && mate(toks, i+1) > 0 {
+		if storing[t.text] && isMethod(toks, i) {
 			from := chainStart(toks, i-1)
 			c := toks[from : i-1]
 			found = append(found, store{c, lastName(c), toks[i+2 : mate(toks, i+1)], t.text})
@@ -208,6 +213,11 @@ func storesOf(toks []token) (found []store) {
 		}
 	}
 	return found
+}
+
+// isMethod reports whether a name is that of a method that is called.
+func isMethod(toks []token, i int) bool {
+	return i > 1 && toks[i-1].text == "." && i+1 < len(toks) && toks[i+1].text == "(" && mate(toks, i+1) > 0
 }
 
 // chainStart is where the expression begins that ends before a token.

@@ -24,6 +24,7 @@ const (
 type File struct {
 	Name  string
 	Lines []string // as they stand in the file, without their ends
+	text  string
 	stmts []stmt
 }
 
@@ -45,6 +46,7 @@ func Parse(name, text string) *File {
 	if len(text) > maxBytes {
 		return f
 	}
+	f.text = text
 	for line := range strings.SplitSeq(text, "\n") {
 		f.Lines = append(f.Lines, strings.TrimSuffix(line, "\r"))
 	}

@@ -116,9 +116,8 @@ func (s *Search) level(k, loop int) (p Place, again, ok bool) {
 	if !ok {
 		return p, false, false
 	}
-	if strings.HasPrefix(s.Path[k].Function, "<") && s.Path[k].Function != "<module>" && k+1 < len(s.Path) && s.Path[k+1].File == s.Path[k].File &&
-		st.f.at(s.Path[k+1].Line) == st.i && s.Path[k].Function != "<lambda>" {
-		return p, true, false // a comprehension's own frame
+	if s.isComprehension(k) && st.f.at(s.Path[k+1].Line) == st.i {
+		return p, true, false // its own frame, of the same statement
 	}
 	toks := st.f.stmts[st.i].tokens
 	for _, x := range storesOf(toks) {
@@ -138,6 +137,12 @@ func (s *Search) level(k, loop int) (p Place, again, ok bool) {
 		}
 	}
 	return p, st.returned, false
+}
+
+// isComprehension reports whether a call is of a comprehension, which the next one runs.
+func (s *Search) isComprehension(k int) bool {
+	name := s.Path[k].Function
+	return (strings.HasSuffix(name, "comp>") || name == "<genexpr>") && k+1 < len(s.Path) && s.Path[k+1].File == s.Path[k].File
 }
 
 // valueLost reports whether a value that is made and stored at once holds nothing of it.
@@ -184,11 +189,16 @@ func (st *stand) begin(toks []token) (p Place, ok bool) {
 	if a.operator == "" || valueLost(st.want, a.value) {
 		return p, false
 	}
+	return st.take(a, st.i)
+}
+
+// take notes the variables that an assignment gives what is wanted, or finds one that carries it on.
+func (st *stand) take(a assignment, k int) (p Place, ok bool) {
 	for _, target := range a.targets {
 		for _, name := range namesIn(target) {
 			own := want{names: map[string]bool{name: true}, graph: true}
-			if st.graph && (a.operator != "=" || own.mentioned(a.value)) && st.carries(name, st.i) {
-				return st.place(st.i, store{name: name, value: a.value}), true
+			if st.graph && (a.operator != "=" || own.mentioned(a.value)) && st.carries(name, k) {
+				return st.place(k, store{name: name, value: a.value}), true
 			}
 			st.names[name] = true
 		}
@@ -202,21 +212,31 @@ func (st *stand) carries(name string, i int) bool {
 	if st.looks++; st.looks > maxLooks || !st.inLoop || loop < 0 {
 		return false
 	}
-	made := false
+	made, anew := st.made(name, loop, i)
+	return made && !anew
+}
+
+// made reports whether a statement of the function but one assigns to a variable, and whether one does anew in
+// each pass of a loop.
+func (st *stand) made(name string, loop, but int) (made, anew bool) {
 	for k := range st.f.stmts {
-		if st.f.function(k) != st.fn || k == i {
+		if st.f.function(k) != st.fn || k == but {
 			continue
 		}
-		for _, target := range assigned(st.f.stmts[k].tokens).targets {
+		toks := st.f.stmts[k].tokens
+		targets := assigned(toks).targets
+		if st.f.stmts[k].head == "for" {
+			if in := slices.IndexFunc(toks, func(t token) bool { return t.text == "in" }); in > 1 {
+				targets = [][]token{toks[1:in]}
+			}
+		}
+		for _, target := range targets {
 			if slices.Contains(namesIn(target), name) {
-				if st.f.inside(k, loop) {
-					return false // made anew in each step
-				}
-				made = true
+				made, anew = true, anew || loop >= 0 && st.f.inside(k, loop)
 			}
 		}
 	}
-	return made
+	return made, anew
 }
 
 // follow goes through the statements that come after, up to the loop's end and again from its
@@ -225,18 +245,7 @@ func (st *stand) follow() (p Place, ok bool) {
 	if len(st.names) == 0 && !st.grads {
 		return p, false
 	}
-	var order []int
-	loop := st.f.loop(st.i)
-	for k := range st.f.stmts {
-		if st.f.function(k) == st.fn && k > st.i {
-			order = append(order, k)
-		}
-	}
-	for k := range st.f.stmts {
-		if loop >= 0 && k < st.i && st.f.inside(k, loop) && st.f.function(k) == st.fn || st.object && st.f.function(k) == st.fn && k < st.i {
-			order = append(order, k)
-		}
-	}
+	order := st.after()
 	rounds := 1
 	if st.object {
 		rounds = 2 // what holds it was made before
@@ -249,6 +258,22 @@ func (st *stand) follow() (p Place, ok bool) {
 		}
 	}
 	return p, false
+}
+
+// after are the statements of the function that come after the one at hand, and those before it in its loop.
+func (st *stand) after() []int {
+	var later, again []int
+	loop := st.f.loop(st.i)
+	for k := range st.f.stmts {
+		switch {
+		case st.f.function(k) != st.fn || k == st.i:
+		case k > st.i:
+			later = append(later, k)
+		case st.object || loop >= 0 && st.f.inside(k, loop):
+			again = append(again, k)
+		}
+	}
+	return append(later, again...)
 }
 
 // look takes one statement into account.
@@ -277,16 +302,7 @@ func (st *stand) look(k int) (p Place, ok bool) {
 	if a.operator == "" || !st.mentioned(a.value) || st.underNoGrad(k) {
 		return p, false
 	}
-	for _, target := range a.targets {
-		for _, name := range namesIn(target) {
-			own := want{names: map[string]bool{name: true}, graph: true}
-			if st.graph && (a.operator != "=" || own.mentioned(a.value)) && st.carries(name, k) {
-				return st.place(k, store{name: name, value: a.value}), true
-			}
-			st.names[name] = true
-		}
-	}
-	return p, false
+	return st.take(a, k)
 }
 
 // underNoGrad reports whether a statement builds no graph.
@@ -311,27 +327,9 @@ func (st *stand) outlives(x store, k int) bool {
 		return true
 	}
 	loop := st.f.loop(k)
-	made := false
-	for i := range st.f.stmts {
-		if st.f.function(i) != st.fn {
-			continue
-		}
-		toks := st.f.stmts[i].tokens
-		a := assigned(toks)
-		targets := a.targets
-		if st.f.stmts[i].head == "for" {
-			if in := slices.IndexFunc(toks, func(t token) bool { return t.text == "in" }); in > 1 {
-				targets = [][]token{toks[1:in]}
-			}
-		}
-		for _, target := range targets {
-			if !slices.Contains(namesIn(target), base) {
-				continue
-			}
-			if made = true; loop >= 0 && st.f.inside(i, loop) {
-				return false
-			}
-		}
+	made, anew := st.made(base, loop, -1)
+	if anew {
+		return false
 	}
 	isAttribute := x.method == "" && x.name != lastName(x.container)
 	if !made { // an argument, a variable of another function, self

@@ -11,11 +11,12 @@ type token struct {
 	depth         int // brackets that it stands in
 	mate          int // of a bracket: how far on the other one is, before it where it is negative; 0: nowhere
 	first         bool
+	from, to      int // bytes of the text
 }
 
 // operators of more than one character, longest first.
-var operators = []string{"**=", "//=", ">>=", "<<=", "...", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "->", ":=", "==", "!=",
-	"<=", ">=", "**", "//", "<<", ">>"}
+var operators = []string{"**=", "//=", ">>=", "<<=", "...", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "@=", "->", ":=",
+	"==", "!=", "<=", ">=", "**", "//", "<<", ">>"}
 
 // scanner reads a program's characters.
 type scanner struct {
@@ -116,7 +117,7 @@ func (s *scanner) add(begin int, kind byte) {
 			depth = s.depth
 		}
 	}
-	s.tokens = append(s.tokens, token{text: text, kind: kind, depth: depth})
+	s.tokens = append(s.tokens, token{text: text, kind: kind, depth: depth, from: begin, to: s.at})
 }
 
 func (s *scanner) quoted() bool {

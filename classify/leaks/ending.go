@@ -47,16 +47,23 @@ func (l *loop) ending() {
 	}
 	inside, _ := l.pythonStacks()
 	common := commonFrames(l.t.Snapshot, inside)
+	shown := l.freesShown()
 	events := &l.t.Device.Events
 	for i := int(e.last) + 1; i < events.Len(); i++ {
 		stack := events.StackOf(i)
-		if _, known := e.with[stack]; known || events.Action[i] != snapshot.FreeRequested {
-			continue
+		if _, known := e.with[stack]; !known && events.Action[i] == snapshot.FreeRequested {
+			e.with[stack] = stack == 0 && shown || l.returned(stack, inside, len(common))
 		}
-		caller := pythonFrames(l.view, l.t.Snapshot, stack)
-		e.with[stack] = stack == 0 && l.freesShown() || len(caller) > 0 && len(caller) < len(common) &&
-			slices.ContainsFunc(inside, func(frames []snapshot.FrameID) bool { return slices.Equal(frames[:len(caller)], caller) })
 	}
+}
+
+// returned reports whether a stack is that of a call of the path to the loop, of so many frames, that is over.
+func (l *loop) returned(stack snapshot.StackID, inside [][]snapshot.FrameID, path int) bool {
+	caller := pythonFrames(l.view, l.t.Snapshot, stack)
+	n := len(caller)
+	return n > 0 && n < path && slices.ContainsFunc(inside, func(frames []snapshot.FrameID) bool {
+		return slices.Equal(frames[:n], caller)
+	})
 }
 
 // lastRequest is the event of the last allocation, Never without one.
@@ -72,7 +79,8 @@ func (l *loop) lastRequest() uint32 {
 func (l *loop) lastOf(request uint32) uint32 {
 	events := &l.t.Device.Events
 	for i := int(request) + 1; i < events.Len(); i++ {
-		if id := l.t.Of[i]; id != timeline.NoAllocation && events.Action[i] == snapshot.FreeRequested && l.t.BornAt(id) < int(request)/2 {
+		id := l.t.Of[i]
+		if id != timeline.NoAllocation && events.Action[i] == snapshot.FreeRequested && l.t.BornAt(id) < int(request)/2 {
 			return uint32(i) - 1
 		}
 	}

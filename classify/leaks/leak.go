@@ -154,14 +154,21 @@ func (l *loop) judge(leak *Leak) {
 		leak.Confidence = min(leak.Confidence, 0.8)
 	}
 	at := frames.Line{Function: leak.Function, File: leak.File, Line: leak.Line}
-	if leak.Kind == GrowingList && (leak.Function == "<listcomp>" && l.runsIn(at) || l.mayBeOneStep(leak.Steps)) {
-		leak.Confidence = min(leak.Confidence, 0.8) // a comprehension that is the loop comes to an end, as a step does
+	if leak.Kind == GrowingList && l.comesToAnEnd(leak, at) {
+		leak.Confidence = min(leak.Confidence, 0.8)
 	}
 	leak.ForwardOnly, leak.Expandable = !l.trains, l.t.Expandable()
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
-	leak.Defect = leak.Kind == GrowingList && !l.mayFill(leak) || leak.Kind == RetainedGraph || leak.Kind == GradientsKept
-	leak.Suspected = leak.Suspected || leak.Kind == GrowingList && !leak.Defect
+	fills := leak.Kind == GrowingList && l.mayFill(leak)
+	leak.Defect = !fills && (leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept)
+	leak.Suspected = leak.Suspected || fills
 	l.surround(leak)
+}
+
+// comesToAnEnd reports whether what grows may be one step's: a comprehension that is the loop comes to an end, as a
+// step does.
+func (l *loop) comesToAnEnd(leak *Leak, at frames.Line) bool {
+	return leak.Function == "<listcomp>" && l.runsIn(at) || l.mayBeOneStep(leak.Steps)
 }
 
 // mayFill reports whether so little is kept in so few steps that it may be a container that will be

@@ -21,6 +21,7 @@ import (
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/sarif"
 	"github.com/vramscope/vramscope/report/view"
+	"github.com/vramscope/vramscope/source"
 )
 
 var documentFormats = formats[*report.Document]{sheet: view.Document, json: summary, html: html.Document, brief: true}
@@ -38,6 +39,7 @@ type analyzeFlags struct {
 	theory    budgetFlags
 	names     naming
 	source    string
+	patch     string
 	programs  *programs // the texts of the program, where they may be read
 	at        string
 	step, top int
@@ -77,6 +79,8 @@ told by the files' names and contents.`,
 		f.names.flags(cmd)
 		flags.StringVar(&f.at, "at", "peak", "show what is held at `peak|failure|end|N`, N an event")
 		numberFlag(cmd, &f.step, "step", "show what is held at the peak of step `N`")
+		flags.StringVar(&f.patch, "patch", "", "write to `FILE` a unified diff of the statements that store what leaks, where their "+
+			"form is known (apply in the folder of --source: patch -p0 < FILE)")
 		flags.StringVar(&f.source, "source", "", "show lines of code from the program's `FOLDER` (default: where the recording "+
 			"names files of the working directory)")
 		modelFlags(cmd, &f.theory)
@@ -112,6 +116,9 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	}
 	if f.allSteps && !f.out.any("json", ".json") {
 		return errors.New("--all-steps is for JSON: --format json or -o FILE.json")
+	}
+	if f.redact && f.patch != "" {
+		return errors.New("--patch has no effect with --redact, which shows no line of code")
 	}
 	if f.redact && f.source != "" {
 		return errors.New("--source has no effect with --redact, which shows no line of code")
@@ -197,21 +204,46 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if err := f.name(&o); err != nil {
 		return nil, err
 	}
-	if !f.redact {
-		if f.programs, err = programsIn(f.source, args); err != nil {
-			return nil, err
-		}
-		o.Code = f.programs.Text
+	if err := f.program(&o, args); err != nil {
+		return nil, err
 	}
 	command := f.hide(cmd, args, run, &o)
 	doc, err := judge(cmd, run, o)
 	if doc != nil {
 		doc.Command, doc.Top = command, max(f.top, 0)
 	}
-	if err == nil && !f.redact {
-		doc.Source, err = sourceIn(f.source)
+	if err == nil {
+		err = f.lines(cmd, doc, o.Patch)
 	}
 	return doc, err
+}
+
+// program lets the program's text be read, unless no line of it may be shown.
+func (f *analyzeFlags) program(o *diagnose.Options, args []string) (err error) {
+	if f.redact {
+		return nil
+	}
+	if f.programs, err = programsIn(f.source, args); err != nil {
+		return err
+	}
+	if o.Code = f.programs.Text; f.patch != "" {
+		o.Patch = &source.Patch{}
+	}
+	return nil
+}
+
+// lines puts lines of code into the document, and the patch beside it.
+func (f *analyzeFlags) lines(cmd *cobra.Command, doc *report.Document, p *source.Patch) (err error) {
+	if f.redact {
+		return nil
+	}
+	if p != nil {
+		if err := f.writePatch(cmd, p); err != nil {
+			return err
+		}
+	}
+	doc.Source, err = sourceIn(f.source)
+	return err
 }
 
 // undigested tells that nothing shows digests: text doesn't.

@@ -6,6 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
+	"github.com/vramscope/vramscope/report/view"
+	"github.com/vramscope/vramscope/source"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -24,8 +28,10 @@ type codeRoot struct {
 
 // found is a file's text with its name on this machine.
 type found struct {
-	name, text string
-	ok         bool
+	name string // below the folder in which it was found
+	text string
+	root string // that folder
+	ok   bool
 }
 
 func programsIn(dir string, inputs []string) (*programs, error) {
@@ -74,7 +80,7 @@ func (p *programs) find(file string) found {
 	for _, at := range p.places {
 		for _, name := range namesOf(file, at.whole, at.anyEnd) {
 			if text, ok := textOf(at.root, name); ok && !f.ok {
-				f = found{filepath.Join(at.whole, filepath.FromSlash(name)), text, true}
+				f = found{name, text, at.whole, true}
 			}
 		}
 	}
@@ -94,4 +100,38 @@ func textOf(root *os.Root, name string) (string, bool) {
 	}
 	text, err := io.ReadAll(io.LimitReader(f, sourceBytes))
 	return string(text), err == nil
+}
+
+// writePatch writes the changes to the program's text as a diff, which is to be applied in the folder
+// of --source, else in the working directory.
+func (f *analyzeFlags) writePatch(cmd *cobra.Command, p *source.Patch) error {
+	root := f.programs.root()
+	diff := p.Diff(func(file string) (string, bool) {
+		x := f.programs.find(file)
+		return x.name, x.ok && x.root == root
+	})
+	for _, why := range p.Untold {
+		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: --patch: %s\n", view.Printable(why))
+	}
+	if diff == "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope: --patch: no statement of a form that is known: nothing was written")
+		return nil
+	}
+	file, err := stage(f.patch, func(w io.Writer) error {
+		_, err := io.WriteString(w, diff)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer file.drop()
+	return file.place()
+}
+
+// root is the folder that names in a patch start from.
+func (p *programs) root() string {
+	if len(p.places) == 0 {
+		return ""
+	}
+	return p.places[0].whole
 }

@@ -38,8 +38,8 @@ var leaks = []Advice{
 		Code: "with torch.no_grad():              # or torch.inference_mode(); model.eval() alone doesn't do it\n" +
 			"    out = model(batch)"},
 	{ID: "leak.retained_graph.create_graph", For: Training,
-		Text: "backward(create_graph=True) keeps the graph of the backward pass, too, and what is kept {keep}{where} holds it. Pass " +
-			"create_graph only where a second derivative is taken, and keep scalars or detached tensors.",
+		Text: "backward(create_graph=True) keeps the graph of the backward pass, too, and what is kept {keep}{where} holds it. " +
+			"Pass create_graph only where a second derivative is taken, and keep scalars or detached tensors.",
 		Code: "loss.backward()                    # without create_graph\n" +
 			"norms.append(norm.item())          # of a gradient that has a graph"},
 	{ID: "leak.gradients_kept", For: Training,

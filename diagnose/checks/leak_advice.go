@@ -55,18 +55,27 @@ func leakID(l *classify.Leak, holders []report.Holder) string {
 		id += ".joined"
 	case (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) && len(holders) > 0 && holders[0].Cycle:
 		id = "leak.cycle"
-	case l.Kind == classify.RetainedGraph && l.Untrained:
-		id += ".untrained"
-	case l.OfBackward:
-		id += ".create_graph"
-	case l.Kind == classify.RetainedGraph && len(holders) > 0 && holders[0].Tensors <= 1:
-		id += ".sum"
+	case l.Kind == classify.RetainedGraph:
+		id += ofGraph(l, holders)
 	case l.Kind == classify.StaleOutputs && l.ForwardOnly:
 		id += ".forward"
 	case (l.Kind == classify.VaryingShapes || l.Kind == classify.FragmentationCreep) && l.Expandable:
 		id += ".expandable"
 	}
 	return id
+}
+
+// ofGraph is the ending of the advice's id about a graph.
+func ofGraph(l *classify.Leak, holders []report.Holder) string {
+	switch {
+	case l.Untrained:
+		return ".untrained"
+	case l.OfBackward:
+		return ".create_graph"
+	case len(holders) > 0 && holders[0].Tensors <= 1:
+		return ".sum"
+	}
+	return ""
 }
 
 // eightBit are bitsandbytes' optimizers that take the place of torch's, by the
