@@ -76,7 +76,8 @@ static void write_to(FILE *to) {
   for (int d = 0; d < n_visible; d++)
     fprintf(to, "%s\n  {\"device\": %d, \"used\": %llu, \"peak\": %llu, \"total\": %llu, \"context\": %llu, \"other\": %llu, "
             "\"refused\": %llu, \"largest_refused\": %llu}",
-            d ? "," : "", d, (unsigned long long)devices[d].used, (unsigned long long)devices[d].peak, (unsigned long long)gpu.total,
+            d ? "," : "", d, (unsigned long long)devices[d].used, (unsigned long long)devices[d].peak,
+                (unsigned long long)gpu.total,
             (unsigned long long)gpu.context, (unsigned long long)gpu.other, (unsigned long long)devices[d].refusals,
             (unsigned long long)devices[d].largest_refused);
   fputs("],\n \"refused\": [", to);
@@ -105,7 +106,8 @@ static int path_of_account(char *to, size_t room) {
   const char *path = getenv("VRAMSCOPE_SIMULATED_ACCOUNT");
   if (!path || !*path) return 0;
   const char *mark = strstr(path, "%p");
-  int n = mark ? snprintf(to, room, "%.*s%d%s", (int)(mark - path), path, (int)getpid(), mark + 2) : snprintf(to, room, "%s", path);
+  int n = mark ? snprintf(to, room, "%.*s%d%s", (int)(mark - path), path, (int)getpid(), mark + 2)
+               : snprintf(to, room, "%s", path);
   return n > 0 && (size_t)n < room;
 }
 

@@ -40,7 +40,8 @@ EXPORT const char *cublasLtGetStatusName(status s) { return cublasGetStatusStrin
 /* One algorithm that needs no workspace: PyTorch takes the workspace before it asks. */
 typedef struct { u64 algorithm[8]; size_t workspace; status state; float waves; int reserved[4]; } Heuristic;
 
-EXPORT status cublasLtMatmulAlgoGetHeuristic(void *h, void *product, void *a, void *b, void *c, void *d, void *preference, int wanted,
+EXPORT status cublasLtMatmulAlgoGetHeuristic(void *h, void *product, void *a, void *b, void *c, void *d, void *preference,
+                                             int wanted,
                                              Heuristic *results, int *got) {
   (void)h; (void)product; (void)a; (void)b; (void)c; (void)d; (void)preference;
   if (wanted < 1 || !results || !got) return 7;
@@ -49,12 +50,14 @@ EXPORT status cublasLtMatmulAlgoGetHeuristic(void *h, void *product, void *a, vo
   *got = 1;
   return SUCCESS;
 }
-EXPORT status cublasLtMatmulAlgoCheck(void *h, void *product, void *a, void *b, void *c, void *d, const void *algorithm, Heuristic *result) {
+EXPORT status cublasLtMatmulAlgoCheck(void *h, void *product, void *a, void *b, void *c, void *d, const void *algorithm,
+                                      Heuristic *result) {
   (void)h; (void)product; (void)a; (void)b; (void)c; (void)d; (void)algorithm;
   memset(result, 0, sizeof *result);
   return SUCCESS;
 }
-EXPORT status cublasLtMatmulAlgoGetIds(void *h, int compute, int scale, int a, int b, int c, int d, int wanted, int *ids, int *got) {
+EXPORT status cublasLtMatmulAlgoGetIds(void *h, int compute, int scale, int a, int b, int c, int d, int wanted, int *ids,
+                                       int *got) {
   (void)h; (void)compute; (void)scale; (void)a; (void)b; (void)c; (void)d;
   if (wanted > 0) ids[0] = 0;
   *got = wanted > 0;

@@ -42,7 +42,8 @@ GET(cudnnGetConvolutionForwardAlgorithm_v7)
 GET(cudnnGetConvolutionBackwardDataAlgorithm_v7)
 GET(cudnnGetConvolutionBackwardFilterAlgorithm_v7)
 #define FIND(name) \
-  EXPORT status name(void *h, void *a, void *x, void *b, void *y, void *c, void *d, void *z, int wanted, int *got, Performance *results) { \
+  EXPORT status name(void *h, void *a, void *x, void *b, void *y, void *c, void *d, void *z, int wanted, \
+              int *got, Performance *results) { \
     (void)h; (void)a; (void)x; (void)b; (void)y; (void)c; (void)d; (void)z; \
     return one(wanted, got, results); \
   }
@@ -148,17 +149,21 @@ EXPORT status cudnnDestroyRNNDescriptor(void *of) {
   if (r) r->magic = 0, free(r);
   return SUCCESS;
 }
-EXPORT status cudnnSetRNNDescriptor_v8(void *to, int algorithm, int cell, int bias, int directions, int input_mode, int type, int precision,
+EXPORT status cudnnSetRNNDescriptor_v8(void *to, int algorithm, int cell, int bias, int directions, int input_mode, int type,
+                                       int precision,
                                        int math, int input, int hidden, int projection, int layers) {
   (void)algorithm; (void)input_mode; (void)precision; (void)math;
   Recurrent *r = recurrent_of(to);
-  if (!r || input < 1 || hidden < 1 || layers < 1 || input > LARGEST_LAYER || hidden > LARGEST_LAYER || layers > 4096) return BAD_PARAM;
-  *r = (Recurrent){RECURRENT_MAGIC, cell, bias, directions ? 2 : 1, type, input, hidden, projection == hidden ? 0 : projection, layers};
+  if (!r || input < 1 || hidden < 1 || layers < 1) return BAD_PARAM;
+  if (input > LARGEST_LAYER || hidden > LARGEST_LAYER || layers > 4096) return BAD_PARAM;
+  *r = (Recurrent){RECURRENT_MAGIC, cell, bias, directions ? 2 : 1, type, input, hidden, projection == hidden ? 0 : projection,
+      layers};
   return SUCCESS;
 }
 static int gates(const Recurrent *r) { return r->cell == LSTM ? 4 : r->cell == GRU ? 3 : 1; }
 static int output(const Recurrent *r) { return r->projection > 0 ? r->projection : r->hidden; }
-static int columns(const Recurrent *r, int layer, int gate) { /* of a gate's matrix; gates of the recurrence follow those of the input */
+/* Of a gate's matrix; gates of the recurrence follow those of the input. */
+static int columns(const Recurrent *r, int layer, int gate) {
   if (gate >= gates(r)) return output(r);
   return layer < r->directions ? r->input : output(r) * r->directions;
 }
@@ -194,7 +199,8 @@ static int bias_place(const Recurrent *r, int gate) { /* among a layer's; -1: th
 }
 
 /* The matrix, the bias, or both: who wants one alone gives no place for the other. */
-EXPORT status cudnnGetRNNWeightParams(void *h, void *of, int layer, size_t bytes, char *weights, int gate, void *matrix, void **at,
+EXPORT status cudnnGetRNNWeightParams(void *h, void *of, int layer, size_t bytes, char *weights, int gate, void *matrix,
+                                      void **at,
                                       void *bias, void **bias_at) {
   (void)h; (void)bytes;
   Recurrent *r = recurrent_of(of);
@@ -203,7 +209,8 @@ EXPORT status cudnnGetRNNWeightParams(void *h, void *of, int layer, size_t bytes
   if (at) *at = NULL;
   if (bias_at) *bias_at = NULL;
   if (at && (!projects || r->projection > 0)) {
-    shape(shape_of(matrix), r->type, 0, 3, (int[]){1, projects ? r->projection : r->hidden, projects ? r->hidden : columns(r, layer, gate)}, NULL);
+    int rows = projects ? r->projection : r->hidden, width = projects ? r->hidden : columns(r, layer, gate);
+    shape(shape_of(matrix), r->type, 0, 3, (int[]){1, rows, width}, NULL);
     *at = weights + matrix_at(r, layer, gate) * element(r);
   }
   if (!bias_at || place < 0) return SUCCESS;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "device.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 
 #define DRIVER_VERSION 13020 /* newer than any runtime that asks */
@@ -76,7 +77,8 @@ static const struct { int code; const char *runtime, *driver, *text; } errors[] 
     {600, "cudaErrorNotReady", "CUDA_ERROR_NOT_READY", "device not ready"},
     {704, "cudaErrorPeerAccessAlreadyEnabled", "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED", "peer access is already enabled"},
     {801, "cudaErrorNotSupported", "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
-    {900, "cudaErrorStreamCaptureUnsupported", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing"},
+    {900, "cudaErrorStreamCaptureUnsupported", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        "operation not permitted when stream is capturing"},
     {999, "cudaErrorUnknown", "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 static int error_row(status s) {
@@ -158,7 +160,10 @@ EXPORT status cuCtxPopCurrent_v2(void **context) {
   return SUCCESS;
 }
 ALIAS(cuCtxPopCurrent, cuCtxPopCurrent_v2)
-EXPORT status cuCtxCreate_v2(void **context, unsigned flags, int device) { (void)flags; return cuDevicePrimaryCtxRetain(context, device); }
+EXPORT status cuCtxCreate_v2(void **context, unsigned flags, int device) {
+  (void)flags;
+  return cuDevicePrimaryCtxRetain(context, device);
+}
 EXPORT status cuCtxDestroy_v2(void *context) { (void)context; return SUCCESS; }
 EXPORT status cuCtxGetDevice(int *device) { start(); *device = current; return n_visible ? SUCCESS : 201; }
 EXPORT status cuCtxGetApiVersion(void *context, unsigned *version) { (void)context; *version = DRIVER_VERSION; return SUCCESS; }
@@ -171,7 +176,10 @@ EXPORT status cuCtxEnablePeerAccess(void *context, unsigned flags) { (void)conte
 EXPORT status cuCtxGetId(void *context, u64 *id) { *id = (u64)context; return SUCCESS; }
 
 /* Asked for at the start to learn what there is, so a refusal concerns nobody. */
-EXPORT status cuLogsRegisterCallback(void *call, void *with, void **handle) { (void)call; (void)with; (void)handle; return NOT_SUPPORTED; }
+EXPORT status cuLogsRegisterCallback(void *call, void *with, void **handle) {
+  (void)call; (void)with; (void)handle;
+  return NOT_SUPPORTED;
+}
 EXPORT status cuLogsUnregisterCallback(void *handle) { (void)handle; return NOT_SUPPORTED; }
 
 /* ---- entry points by name: this library's, in the newest version that it has ---- */
@@ -197,7 +205,7 @@ static const char *kept(const char *name) {
   int i = 0;
   while (i < KEPT_NAMES && names[i][0] && strcmp(names[i], name)) i++;
   if (i < KEPT_NAMES && !names[i][0])
-    for (int j = 0; name[j] && j < 100; j++) names[i][j] = (char)((name[j] >= '0' && name[j] <= 'z' && name[j] != '\\') ? name[j] : '?');
+    for (int j = 0; name[j] && j < 100; j++) names[i][j] = isalnum((unsigned char)name[j]) || name[j] == '_' ? name[j] : '?';
   UNLOCK();
   return i < KEPT_NAMES ? names[i] : "other entry points";
 }

@@ -61,7 +61,8 @@ EXPORT status cudaLaunchKernelExC(const Launch *launch) {
   return SUCCESS;
 }
 
-EXPORT status cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+EXPORT status cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+                             unsigned shared,
                              void *stream) {
   (void)f; (void)gx; (void)gy; (void)gz; (void)bx; (void)by; (void)bz; (void)shared;
   work((u64)stream);
@@ -96,7 +97,10 @@ EXPORT status cudaFuncSetAttribute(const void *function, int which, int value) {
   return which == 8 && value > gpu.shared_optin ? fail(INVALID_VALUE) : SUCCESS; /* dynamic shared memory */
 }
 EXPORT status cudaFuncSetCacheConfig(const void *function, int config) { (void)function; (void)config; return SUCCESS; }
-EXPORT status cudaKernelSetAttributeForDevice(const void *f, int which, int value, int d) { (void)f; (void)which; (void)value; (void)d; return SUCCESS; }
+EXPORT status cudaKernelSetAttributeForDevice(const void *f, int which, int value, int d) {
+  (void)f; (void)which; (void)value; (void)d;
+  return SUCCESS;
+}
 
 EXPORT status cuFuncGetAttribute(int *value, int which, void *function) {
   (void)function;
@@ -156,7 +160,11 @@ EXPORT status cuModuleLoadData(const void **m, const void *image) { (void)image;
 ALIAS(cuModuleLoadDataEx, cuModuleLoadData)
 ALIAS(cuModuleLoadFatBinary, cuModuleLoadData)
 EXPORT status cuModuleLoad(const void **m, const char *path) { (void)path; *m = module; return SUCCESS; }
-EXPORT status cuModuleGetFunction(const void **f, void *m, const char *name) { (void)m; (void)name; *f = function; return SUCCESS; }
+EXPORT status cuModuleGetFunction(const void **f, void *m, const char *name) {
+  (void)m; (void)name;
+  *f = function;
+  return SUCCESS;
+}
 EXPORT status cuModuleGetGlobal_v2(u64 *at, size_t *bytes, void *m, const char *name) {
   (void)m; (void)name;
   if (at) cudaGetSymbolAddress((void **)at, NULL);
@@ -167,7 +175,11 @@ EXPORT status cuModuleUnload(void *m) { (void)m; return SUCCESS; }
 EXPORT status cuModuleGetLoadingMode(int *mode) { *mode = 2; return SUCCESS; } /* lazily */
 EXPORT status cuLibraryLoadData(const void **l, const void *code) { (void)code; *l = module; return SUCCESS; }
 EXPORT status cuLibraryLoadFromFile(const void **l, const char *path) { (void)path; *l = module; return SUCCESS; }
-EXPORT status cuLibraryGetKernel(const void **k, void *l, const char *name) { (void)l; (void)name; *k = function; return SUCCESS; }
+EXPORT status cuLibraryGetKernel(const void **k, void *l, const char *name) {
+  (void)l; (void)name;
+  *k = function;
+  return SUCCESS;
+}
 EXPORT status cuLibraryGetModule(const void **m, void *l) { (void)l; *m = module; return SUCCESS; }
 EXPORT status cuLibraryUnload(void *l) { (void)l; return SUCCESS; }
 EXPORT status cuKernelGetFunction(const void **f, const void *k) { *f = k; return SUCCESS; }
@@ -176,8 +188,12 @@ ALIAS(cudaLibraryLoadFromFile, cuLibraryLoadFromFile)
 ALIAS(cudaLibraryGetKernel, cuLibraryGetKernel)
 ALIAS(cudaLibraryUnload, cuLibraryUnload)
 EXPORT status cudaLibraryGetKernelCount(unsigned *n, void *l) { (void)l; *n = 0; return SUCCESS; }
-EXPORT status cudaLibraryGetGlobal(void **at, size_t *bytes, void *l, const char *name) { return cuModuleGetGlobal_v2((u64 *)at, bytes, l, name); }
-EXPORT status cudaLibraryGetManaged(void **at, size_t *bytes, void *l, const char *name) { return cuModuleGetGlobal_v2((u64 *)at, bytes, l, name); }
+EXPORT status cudaLibraryGetGlobal(void **at, size_t *bytes, void *l, const char *name) {
+  return cuModuleGetGlobal_v2((u64 *)at, bytes, l, name);
+}
+EXPORT status cudaLibraryGetManaged(void **at, size_t *bytes, void *l, const char *name) {
+  return cuModuleGetGlobal_v2((u64 *)at, bytes, l, name);
+}
 EXPORT status cudaLibraryGetUnifiedFunction(const void **f, void *l, const char *name) { return cuLibraryGetKernel(f, l, name); }
 
 /* Linking at run time makes an image that nobody looks into. */

@@ -192,7 +192,8 @@ ALIAS(cuDeviceGetDefaultMemPool, cudaDeviceGetDefaultMemPool)
 ALIAS(cuDeviceGetMemPool, cudaDeviceGetDefaultMemPool)
 EXPORT status cudaMemPoolGetAttribute(void *pool, int which, void *value) {
   u64 device = (u64)pool - 0x1000;
-  if (which >= 5) *(u64 *)value = device < MAX_DEVICES ? (which == 6 || which == 8 ? devices[device].peak : devices[device].used) : 0;
+  if (device >= MAX_DEVICES) return fail(INVALID_VALUE);
+  if (which >= 5) *(u64 *)value = which == 6 || which == 8 ? devices[device].peak : devices[device].used;
   else if (which == 4) *(u64 *)value = 0; /* the release threshold */
   else *(int *)value = 1;
   return SUCCESS;
@@ -430,7 +431,8 @@ EXPORT status cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, siz
   work((u64)stream);
   return copy_rows(to, to_pitch, from, from_pitch, width, height);
 }
-EXPORT status cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height, int kind) {
+EXPORT status cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                           int kind) {
   return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL);
 }
 /* Symbols have no memory of their own here. */
@@ -449,11 +451,15 @@ EXPORT status cudaGetSymbolAddress(void **p, const void *symbol) {
 }
 
 EXPORT status cuMemcpyHtoD_v2(u64 to, const void *from, size_t bytes) { return copy_on((void *)to, from, bytes, NULL); }
-EXPORT status cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t bytes, void *s) { return copy_on((void *)to, from, bytes, s); }
+EXPORT status cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t bytes, void *s) {
+  return copy_on((void *)to, from, bytes, s);
+}
 EXPORT status cuMemcpyDtoH_v2(void *to, u64 from, size_t bytes) { return copy_on(to, (void *)from, bytes, NULL); }
 EXPORT status cuMemcpyDtoHAsync_v2(void *to, u64 from, size_t bytes, void *s) { return copy_on(to, (void *)from, bytes, s); }
 EXPORT status cuMemcpyDtoD_v2(u64 to, u64 from, size_t bytes) { return copy_on((void *)to, (void *)from, bytes, NULL); }
-EXPORT status cuMemcpyDtoDAsync_v2(u64 to, u64 from, size_t bytes, void *s) { return copy_on((void *)to, (void *)from, bytes, s); }
+EXPORT status cuMemcpyDtoDAsync_v2(u64 to, u64 from, size_t bytes, void *s) {
+  return copy_on((void *)to, (void *)from, bytes, s);
+}
 EXPORT status cuMemcpy(u64 to, u64 from, size_t bytes) { return copy_on((void *)to, (void *)from, bytes, NULL); }
 EXPORT status cuMemcpyAsync(u64 to, u64 from, size_t bytes, void *s) { return copy_on((void *)to, (void *)from, bytes, s); }
 

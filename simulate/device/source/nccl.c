@@ -72,7 +72,10 @@ EXPORT status ncclCommSuspend(Communicator *c) { (void)c; return SUCCESS; }
 EXPORT status ncclCommResume(Communicator *c) { (void)c; return SUCCESS; }
 EXPORT status ncclCommGetAsyncError(Communicator *c, status *s) { (void)c; *s = SUCCESS; return SUCCESS; }
 EXPORT status ncclCommCount(const Communicator *c, int *n) { *n = ranks_of(c); return SUCCESS; }
-EXPORT status ncclCommUserRank(const Communicator *c, int *rank) { *rank = c && c->magic == NCCL_MAGIC ? c->rank : 0; return SUCCESS; }
+EXPORT status ncclCommUserRank(const Communicator *c, int *rank) {
+  *rank = c && c->magic == NCCL_MAGIC ? c->rank : 0;
+  return SUCCESS;
+}
 EXPORT status ncclCommCuDevice(const Communicator *c, int *device) { (void)c; *device = current; return SUCCESS; }
 
 EXPORT status ncclMemAlloc(void **p, size_t bytes) { return cudaMalloc(p, bytes) ? 1 : SUCCESS; }

@@ -136,12 +136,31 @@ EXPORT status nvmlDeviceGetUtilizationRates(void *h, unsigned *gpu_memory) {
 }
 EXPORT status nvmlDeviceGetTemperature(void *h, int sensor, unsigned *t) { (void)h; (void)sensor; *t = 30; return SUCCESS; }
 EXPORT status nvmlDeviceGetPersistenceMode(void *h, int *on) { (void)h; *on = 1; return SUCCESS; }
-EXPORT status nvmlDeviceGetMigMode(void *h, unsigned *now, unsigned *next) { (void)h; (void)now; (void)next; return NVML_NOT_SUPPORTED; }
-EXPORT status nvmlDeviceGetNvLinkRemoteDeviceType(void *h, unsigned link, unsigned *type) { (void)h; (void)link; (void)type; return NVML_NOT_SUPPORTED; }
-EXPORT status nvmlDeviceGetNvLinkRemotePciInfo_v2(void *h, unsigned link, void *info) { (void)h; (void)link; (void)info; return NVML_NOT_SUPPORTED; }
-EXPORT status nvmlDeviceGetNvLinkState(void *h, unsigned link, unsigned *on) { (void)h; (void)link; (void)on; return NVML_NOT_SUPPORTED; }
-EXPORT status nvmlDeviceGetGpuFabricInfoV(void *h, void *info) { (void)h; (void)info; return SUCCESS; } /* its state stays "not supported" */
-EXPORT status nvmlDeviceGetP2PStatus(void *a, void *b, int which, int *s) { (void)a; (void)b; (void)which; *s = 0; return SUCCESS; }
+EXPORT status nvmlDeviceGetMigMode(void *h, unsigned *now, unsigned *next) {
+  (void)h; (void)now; (void)next;
+  return NVML_NOT_SUPPORTED;
+}
+EXPORT status nvmlDeviceGetNvLinkRemoteDeviceType(void *h, unsigned link, unsigned *type) {
+  (void)h; (void)link; (void)type;
+  return NVML_NOT_SUPPORTED;
+}
+EXPORT status nvmlDeviceGetNvLinkRemotePciInfo_v2(void *h, unsigned link, void *info) {
+  (void)h; (void)link; (void)info;
+  return NVML_NOT_SUPPORTED;
+}
+EXPORT status nvmlDeviceGetNvLinkState(void *h, unsigned link, unsigned *on) {
+  (void)h; (void)link; (void)on;
+  return NVML_NOT_SUPPORTED;
+}
+EXPORT status nvmlDeviceGetGpuFabricInfoV(void *h, void *info) { /* its state stays "not supported" */
+  (void)h; (void)info;
+  return SUCCESS;
+}
+EXPORT status nvmlDeviceGetP2PStatus(void *a, void *b, int which, int *s) {
+  (void)a; (void)b; (void)which;
+  *s = 0;
+  return SUCCESS;
+}
 typedef struct { char legacy[16]; unsigned domain, bus, slot, device, subsystem; char text[32]; } Pci;
 EXPORT status nvmlDeviceGetPciInfo_v3(void *h, Pci *p) {
   int d = device_of(h);

@@ -142,7 +142,8 @@ __attribute__((constructor)) static void refuse_beside_real(void) {
   else if (dl_iterate_phdr(compare, &sought)) {
     Dl_info own;
     char a[4096], b[4096];
-    if (!dladdr((void *)start, &own) || !realpath(own.dli_fname, a) || !realpath(sought.path, b) || strcmp(a, b)) real = sought.path;
+    int same = dladdr((void *)start, &own) && realpath(own.dli_fname, a) && realpath(sought.path, b) && !strcmp(a, b);
+    if (!same) real = sought.path;
   }
   if (!real) return;
   fprintf(stderr, "vramscope: the simulated GPU isn't for a machine that has a real one (%s)\n", real);

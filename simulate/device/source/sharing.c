@@ -37,7 +37,8 @@ static Process *own_row(void) {
   own = NULL;
   for (int i = 0; i < MOST_PROCESSES && !own; i++) {
     int pid = __atomic_load_n(&processes[i].pid, __ATOMIC_ACQUIRE);
-    if ((!pid || ended(pid)) && __atomic_compare_exchange_n(&processes[i].pid, &pid, self, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) own = &processes[i];
+    if (pid && !ended(pid)) continue;
+    if (__atomic_compare_exchange_n(&processes[i].pid, &pid, self, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) own = &processes[i];
   }
   if (own) memset(own->taken, 0, sizeof own->taken);
   return own;

@@ -14,28 +14,43 @@ typedef uint64_t u64;
 #define IS(x, y) do { u64 a_ = (u64)(x), b_ = (u64)(y); if (a_ != b_) { \
   printf("line %d: %s is %llu, not %llu\n", __LINE__, #x, (unsigned long long)a_, (unsigned long long)b_); exit(1); } } while (0)
 
-int cudaMalloc(void **, size_t), cudaFree(void *), cudaMemGetInfo(size_t *, size_t *), cudaGetLastError(void), cudaGetDeviceCount(int *);
-int cudaSetDevice(int), cudaMemcpy(void *, const void *, size_t, int), cudaMemset(void *, int, size_t), cudaHostAlloc(void **, size_t, unsigned);
-int cudaFreeHost(void *), cudaDeviceGetPCIBusId(char *, int, int), cudaDeviceGetAttribute(int *, int, int), cudaPointerGetAttributes(void *, const void *);
-int cudaStreamCreate(void **), cudaStreamDestroy(void *), cudaStreamSynchronize(void *), cudaStreamWaitEvent(void *, void *, unsigned);
-int cudaEventCreate(void **), cudaEventRecord(void *, void *), cudaEventQuery(void *), cudaEventSynchronize(void *), cudaEventDestroy(void *);
-int cudaStreamBeginCapture(void *, int), cudaStreamEndCapture(void *, void **), cudaStreamIsCapturing(void *, int *), cudaGraphGetNodes(void *, void **, size_t *);
+int cudaMalloc(void **, size_t), cudaFree(void *), cudaMemGetInfo(size_t *, size_t *), cudaGetLastError(void),
+    cudaGetDeviceCount(int *);
+int cudaSetDevice(int), cudaMemcpy(void *, const void *, size_t, int), cudaMemset(void *, int, size_t), cudaHostAlloc(void **,
+    size_t, unsigned);
+int cudaFreeHost(void *), cudaDeviceGetPCIBusId(char *, int, int), cudaDeviceGetAttribute(int *, int, int),
+    cudaPointerGetAttributes(void *, const void *);
+int cudaStreamCreate(void **), cudaStreamDestroy(void *), cudaStreamSynchronize(void *), cudaStreamWaitEvent(void *, void *,
+    unsigned);
+int cudaEventCreate(void **), cudaEventRecord(void *, void *), cudaEventQuery(void *), cudaEventSynchronize(void *),
+    cudaEventDestroy(void *);
+int cudaStreamBeginCapture(void *, int), cudaStreamEndCapture(void *, void **), cudaStreamIsCapturing(void *, int *),
+    cudaGraphGetNodes(void *, void **, size_t *);
 int cudaGraphInstantiate(void **, void *, u64), cudaGraphLaunch(void *, void *), cudaMemsetAsync(void *, int, size_t, void *);
-int cuMemAddressReserve(u64 *, size_t, size_t, u64, u64), cuMemAddressFree(u64, size_t), cuMemCreate(u64 *, size_t, const void *, u64), cuMemRelease(u64);
+int cuMemAddressReserve(u64 *, size_t, size_t, u64, u64), cuMemAddressFree(u64, size_t), cuMemCreate(u64 *, size_t, const void *,
+    u64), cuMemRelease(u64);
 int cuMemMap(u64, size_t, size_t, u64, u64), cuMemUnmap(u64, size_t), cuMemGetAddressRange(u64 *, size_t *, u64);
-int cuGetProcAddress_v2(const char *, void **, int, u64, int *), cudaGetDriverEntryPointByVersion(const char *, void **, unsigned, u64, int *);
+int cuGetProcAddress_v2(const char *, void **, int, u64, int *), cudaGetDriverEntryPointByVersion(const char *, void **,
+    unsigned, u64, int *);
 int cublasCreate_v2(void **), cublasDestroy_v2(void *), cublasSetStream_v2(void *, void *), cublasGetStream_v2(void *, void **);
-int cusolverDnSpotrf_bufferSize(void *, int, int, void *, int, int *), cudaGetDeviceProperties_v2(void *, int), cudnnCreateTensorDescriptor(void **);
-int cudnnSetTensorNdDescriptor(void *, int, int, const int *, const int *), cudnnGetTensorNdDescriptor(void *, int, int *, int *, int *, int *);
-int cudaImportExternalMemory(void **, const void *), nvmlInit_v2(void), nvmlDeviceGetCount_v2(unsigned *), nvmlDeviceGetHandleByIndex_v2(unsigned, void **);
-int nvmlDeviceGetComputeRunningProcesses(void *, unsigned *, void *), nvmlDeviceGetMemoryInfo(void *, u64 *), vramscope_simulated(void);
+int cusolverDnSpotrf_bufferSize(void *, int, int, void *, int, int *), cudaGetDeviceProperties_v2(void *, int),
+    cudnnCreateTensorDescriptor(void **);
+int cudnnSetTensorNdDescriptor(void *, int, int, const int *, const int *), cudnnGetTensorNdDescriptor(void *, int, int *, int *,
+    int *, int *);
+int cudaImportExternalMemory(void **, const void *), nvmlInit_v2(void), nvmlDeviceGetCount_v2(unsigned *),
+    nvmlDeviceGetHandleByIndex_v2(unsigned, void **);
+int nvmlDeviceGetComputeRunningProcesses(void *, unsigned *, void *), nvmlDeviceGetMemoryInfo(void *, u64 *),
+    vramscope_simulated(void);
 u64 vramscope_simulated_used(int), vramscope_simulated_peak(int);
 void vramscope_simulated_set_bool(int), vramscope_simulated_forget(u64, u64);
 typedef struct { char bytes[128]; } Id;
-int ncclCommInitRank(void **, int, Id, int), ncclAllGather(const void *, void *, size_t, int, void *, void *), ncclCommDestroy(void *);
+int ncclCommInitRank(void **, int, Id, int), ncclAllGather(const void *, void *, size_t, int, void *, void *),
+    ncclCommDestroy(void *);
 int ncclGroupStart(void), ncclGroupEnd(void), ncclBroadcast(const void *, void *, size_t, int, int, void *, void *);
-int cudnnBackendCreateDescriptor(int, void **), cudnnBackendSetAttribute(void *, int, int, int64_t, const void *), cudnnBackendFinalize(void *);
-int cudnnBackendGetAttribute(void *, int, int, int64_t, int64_t *, void *), cudnnBackendExecute(void *, void *, void *), cudnnBackendDestroyDescriptor(void *);
+int cudnnBackendCreateDescriptor(int, void **), cudnnBackendSetAttribute(void *, int, int, int64_t, const void *),
+    cudnnBackendFinalize(void *);
+int cudnnBackendGetAttribute(void *, int, int, int64_t, int64_t *, void *), cudnnBackendExecute(void *, void *, void *),
+    cudnnBackendDestroyDescriptor(void *);
 int cudnnCreateRNNDescriptor(void **), cudnnGetRNNWeightSpaceSize(void *, void *, size_t *);
 int cudnnSetRNNDescriptor_v8(void *, int, int, int, int, int, int, int, int, int, int, int, int, void *, unsigned);
 int cudnnGetRNNWeightParams(void *, void *, int, size_t, char *, int, void *, void **, void *, void **);
@@ -399,7 +414,8 @@ static void properties(void) {
   IS(cudaDeviceGetAttribute(&value, 81, 0), 0);
   IS(value, 102400);
   IS(cudaDeviceGetAttribute(&value, 16, 1), 101);
-  WANT(dlvsym(RTLD_DEFAULT, "cudaGraphAddNode", "libcudart.so.12") != dlvsym(RTLD_DEFAULT, "cudaGraphAddNode", "libcudart.so.13"));
+  WANT(dlvsym(RTLD_DEFAULT, "cudaGraphAddNode", "libcudart.so.12") != dlvsym(RTLD_DEFAULT, "cudaGraphAddNode",
+      "libcudart.so.13"));
 }
 
 /* count=4, CUDA_VISIBLE_DEVICES=3,1,9,0 */
@@ -518,8 +534,10 @@ static void recurrent(void) {
 
 int main(int argc, char **argv) {
   static const struct { const char *name; void (*run)(void); } checks[] = {
-      {"capacity", capacity}, {"pages", pages}, {"fragmentation", fragmentation}, {"absurd", absurd}, {"virtual memory", virtual_memory},
-      {"events", events}, {"graphs", graphs}, {"values", values}, {"collectives", collectives}, {"pinned", pinned}, {"handles", handles},
+      {"capacity", capacity}, {"pages", pages}, {"fragmentation", fragmentation}, {"absurd", absurd}, {"virtual memory",
+          virtual_memory},
+      {"events", events}, {"graphs", graphs}, {"values", values}, {"collectives", collectives}, {"pinned", pinned}, {"handles",
+          handles},
       {"unknown", unknown}, {"properties", properties}, {"visible", visible}, {"nothing", nothing}, {"convolution", convolution},
       {"recurrent", recurrent}, {"reuse", reuse}, {"holds", holds}, {"beside", beside},
   };
