@@ -101,7 +101,7 @@ def answer(name: str, function: Function) -> str:
     if not COMPUTES.match(name):
         return f"DONE({name})" if SILENT.search(name) and "**" not in first else f"REFUSES({name}, {refusal(name)})"
     if DROPS.search(name):
-        return f"DROPS({name})"
+        return f"DONE({name})" if first.startswith("cufftHandle") else f"DROPS({name})"  # those of cuFFT are numbers
     if MAKES.search(name) and not SIZES.search(name) and re.match(r"(cu|nccl)\w*(_t|Info|Plan|Handle|Desc\w*)\s*\*", first.replace("const ", "")):
         return f"NUMBERS({name}, 1, a0)" if first.startswith("cufftHandle") else f"MAKES({name}, 1, a0)"
     if name.startswith("cufftPlan"):

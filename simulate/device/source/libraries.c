@@ -9,15 +9,18 @@ Handle *new_handle(void) {
   return h;
 }
 
+/* Numbers that some library takes for handles point nowhere. */
+static int is_handle(const void *h) { return (u64)h >= 65536 && (u64)h % 8 == 0 && ((const Handle *)h)->magic == HANDLE_MAGIC; }
+
 Handle *handle_of(void *handle) {
   static __thread Handle nobody;
   Handle *h = handle;
-  return h && h->magic == HANDLE_MAGIC ? h : &nobody;
+  return is_handle(h) ? h : &nobody;
 }
 
 void drop_handle(void *handle) {
   Handle *h = handle;
-  if (!h || h->magic != HANDLE_MAGIC) return;
+  if (!is_handle(h)) return;
   h->magic = 0;
   free(h);
 }

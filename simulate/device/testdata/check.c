@@ -32,7 +32,7 @@ int cuMemAddressReserve(u64 *, size_t, size_t, u64, u64), cuMemAddressFree(u64, 
 int cuMemMap(u64, size_t, size_t, u64, u64), cuMemUnmap(u64, size_t), cuMemGetAddressRange(u64 *, size_t *, u64);
 int cuGetProcAddress_v2(const char *, void **, int, u64, int *), cudaGetDriverEntryPointByVersion(const char *, void **,
     unsigned, u64, int *);
-int cublasCreate_v2(void **), cublasDestroy_v2(void *), cublasSetStream_v2(void *, void *), cublasGetStream_v2(void *, void **);
+int cufftCreate(int *), cufftDestroy(int), cublasCreate_v2(void **), cublasDestroy_v2(void *), cublasSetStream_v2(void *, void *), cublasGetStream_v2(void *, void **);
 int cusolverDnSpotrf_bufferSize(void *, int, int, void *, int, int *), cudaGetDeviceProperties_v2(void *, int),
     cudnnCreateTensorDescriptor(void **);
 int cudnnSetTensorNdDescriptor(void *, int, int, const int *, const int *), cudnnGetTensorNdDescriptor(void *, int, int *, int *,
@@ -353,6 +353,7 @@ static void pinned(void) {
 }
 
 static void handles(void) {
+  int plan = 0;
   void *a, *b, *stream;
   IS(cublasCreate_v2(&a), 0);
   IS(cublasCreate_v2(&b), 0);
@@ -363,6 +364,10 @@ static void handles(void) {
   IS(cublasGetStream_v2(b, &stream), 0);
   IS(stream, 0);
   IS(cublasGetStream_v2(&a, &stream), 0); /* no handle at all */
+  IS(cublasGetStream_v2((void *)7, &stream), 0);
+  IS(cufftCreate(&plan), 0); /* a number */
+  WANT(plan);
+  IS(cufftDestroy(plan), 0);
   IS(cublasDestroy_v2(a), 0);
 }
 
