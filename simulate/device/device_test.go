@@ -86,7 +86,8 @@ func ask(t *testing.T, check, gpu string, environment ...string) *exec.Cmd {
 func TestDevice(t *testing.T) {
 	for check, with := range map[string]struct{ gpu, visible string }{
 		"capacity": {}, "pages": {}, "fragmentation": {}, "absurd": {}, "virtual memory": {}, "graphs": {}, "values": {},
-		"collectives": {}, "pinned": {}, "handles": {}, "unknown": {}, "properties": {}, "convolution": {}, "recurrent": {}, "reuse": {},
+		"collectives": {}, "pinned": {}, "handles": {}, "unknown": {}, "properties": {}, "convolution": {}, "recurrent": {},
+		"reuse":   {},
 		"events":  {gpu: ";lag=3"},
 		"visible": {gpu: ";count=4", visible: "3,1,9,0"},
 		"nothing": {gpu: "-"},
@@ -141,14 +142,15 @@ func TestAccount(t *testing.T) {
 		return read(t, path)
 	}
 	a := of("capacity")
-	if len(a.Devices) != 1 || a.GPU != "Tesla Test" || a.Devices[0].Peak != 1000<<20 || a.Devices[0].Refused != 2 || a.Devices[0].Total != 1<<30 {
+	if d := a.Devices; len(d) != 1 || a.GPU != "Tesla Test" || d[0].Peak != 1000<<20 || d[0].Refused != 2 || d[0].Total != 1<<30 {
 		t.Errorf("capacity: %+v", a)
 	}
-	if len(a.Refused) != 2 || a.Refused[0].Bytes != 2<<20 || a.Refused[0].Free != 0 || a.Refused[1].Bytes != 1002<<20 || a.Refused[1].Free != 1000<<20 {
+	if r := a.Refused; len(r) != 2 || r[0].Bytes != 2<<20 || r[0].Free != 0 || r[1].Bytes != 1002<<20 || r[1].Free != 1000<<20 {
 		t.Errorf("refused: %+v", a.Refused)
 	}
 	a = of("unknown")
-	if a.Unknown["cudaImportExternalMemory"] != 1 || a.Unknown["cuOfTomorrow?"] != 2 || a.Uncounted["cusolverDnSpotrf_bufferSize"] != 1 {
+	if a.Unknown["cudaImportExternalMemory"] != 1 || a.Unknown["cuOfTomorrow?"] != 2 ||
+		a.Uncounted["cusolverDnSpotrf_bufferSize"] != 1 {
 		t.Errorf("unknown: %+v", a)
 	}
 	a = of("convolution")
@@ -173,7 +175,8 @@ func TestTwoProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		pid := command.Process.Pid
-		if a := read(t, filepath.Join(folder, strconv.Itoa(pid)+".json")); a.Pid != pid || a.Devices[0].Peak != 1000<<20 {
+		a := read(t, filepath.Join(folder, strconv.Itoa(pid)+".json"))
+		if a.Pid != pid || a.Devices[0].Peak != 1000<<20 {
 			t.Errorf("account of %d: %+v", pid, a)
 		}
 	}
@@ -221,7 +224,10 @@ func TestLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"reserve 0x302000000 41943040\n", "create 0 1 20971520\n", "map 0 0x302000000 20971520\n", "unmap 0x302000000 20971520\n", "release 1\n"} {
+	for _, line := range []string{
+		"reserve 0x302000000 41943040\n", "create 0 1 20971520\n", "map 0 0x302000000 20971520\n", "unmap 0x302000000 20971520\n",
+		"release 1\n",
+	} {
 		if !strings.Contains(string(data), line) {
 			t.Errorf("no %q in\n%s", line, data)
 		}

@@ -38,8 +38,8 @@ var aliases = []string{"libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1"}
 const compilesFor = 5 * time.Minute
 
 // ErrNoCompiler says that there is neither a prebuilt library nor a way to build one.
-var ErrNoCompiler = errors.New("the simulated GPU needs a C compiler here, once: install cc (gcc or clang), or vramscope from PyPI, " +
-	"which brings the library along")
+var ErrNoCompiler = errors.New("the simulated GPU needs a C compiler here, once: install cc (gcc or clang), " +
+	"or vramscope from PyPI, which brings the library along")
 
 // Library returns the path of the library, in a folder where it has the names of the driver and of NVML, too. It is the
 // one that came with the program, or else it is compiled into cache, once for each version of its sources.
