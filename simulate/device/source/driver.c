@@ -164,6 +164,14 @@ EXPORT status cuCtxCreate_v2(void **context, unsigned flags, int device) {
   (void)flags;
   return cuDevicePrimaryCtxRetain(context, device);
 }
+EXPORT status cuCtxCreate_v3(void **context, void *affinity, int n, unsigned flags, int device) {
+  (void)affinity; (void)n;
+  return cuCtxCreate_v2(context, flags, device);
+}
+EXPORT status cuCtxCreate_v4(void **context, void *parameters, unsigned flags, int device) {
+  (void)parameters;
+  return cuCtxCreate_v2(context, flags, device);
+}
 EXPORT status cuCtxDestroy_v2(void *context) { (void)context; return SUCCESS; }
 EXPORT status cuCtxGetDevice(int *device) { start(); *device = current; return n_visible ? SUCCESS : 201; }
 EXPORT status cuCtxGetApiVersion(void *context, unsigned *version) { (void)context; *version = DRIVER_VERSION; return SUCCESS; }
