@@ -77,7 +77,9 @@ func (r *Redactor) machine(m *evidence.Machine) {
 	}
 	pointed(m.Settings, r.options)
 	if s := m.Simulated; s != nil {
-		s.GPU, s.Device, s.Uncounted, s.Unknown, s.Ended = r.gpu(s.GPU), r.gpu(s.Device), map[string]int{}, map[string]int{}, nil
+		s.GPU, s.Device = r.gpu(s.GPU), r.gpu(s.Device)
+		s.Capability, s.Sizes = r.unless(released, "version", s.Capability), r.unless(assumption, "assumption", s.Sizes)
+		s.Uncounted, s.Unknown, s.Ended = map[string]int{}, map[string]int{}, nil
 		for i := range s.Assumptions {
 			a := &s.Assumptions[i]
 			a.What, a.Taken = r.unless(sizesOf, "operator", a.What), r.unless(taken, "value", a.Taken)
@@ -87,10 +89,13 @@ func (r *Redactor) machine(m *evidence.Machine) {
 	}
 }
 
-// sizesOf are operators whose results have sizes that depend on data, and taken what a condition was taken to be.
+// sizesOf are operators whose results have sizes that depend on data, assumption what --assume says of those, and taken what a
+// condition was taken to be.
 var (
-	sizesOf = pattern.Of(`^(nonzero|masked_select|unique|unique_dim|unique_consecutive|repeat_interleave|bincount|nms|item|a condition)$`)
-	taken   = pattern.Of(`^(|True|False|0|0\.0)$`)
+	sizesOf = pattern.Of(`^(nonzero|masked_select|unique|unique_dim|unique_consecutive|repeat_interleave|bincount|nms|item|` +
+		`a condition)$`)
+	assumption = pattern.Of(`^(|even|most|none|[01](\.[0-9]{1,9})?)$`)
+	taken      = pattern.Of(`^(|True|False|0|0\.0)$`)
 )
 
 // released are versions, perhaps of a build for some device.

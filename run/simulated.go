@@ -41,7 +41,8 @@ func (p *Program) simulate(o *Options) error {
 // begin forgets what processes have said, to hear it again.
 func (s *Simulated) begin() {
 	if s != nil {
-		*s = Simulated{SimulatedCard: s.SimulatedCard, Assumptions: []simulate.Assumption{}, Uncounted: map[string]int{}, Unknown: map[string]int{}}
+		*s = Simulated{SimulatedCard: s.SimulatedCard, Assumptions: []simulate.Assumption{}, Uncounted: map[string]int{},
+			Unknown: map[string]int{}}
 	}
 }
 
@@ -70,7 +71,8 @@ func (s *Simulated) take(a *simulate.Account) {
 func startInPlace(cmd *exec.Cmd, record *Record) error {
 	fixed, err := fixAddresses(cmd.Start)
 	if !fixed {
-		record.Notes = append(record.Notes, "the kernel doesn't let addresses stay the same here: the order of some frees may vary")
+		record.Notes = append(record.Notes,
+			"the kernel doesn't let addresses stay the same here: the order of some frees may vary")
 	}
 	return err
 }

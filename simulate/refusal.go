@@ -25,10 +25,11 @@ var Here = Machine{runtime.GOOS, runtime.GOARCH, "/"}
 func (m *Machine) Check() error {
 	switch {
 	case m.System == "darwin":
-		return &Refusal{"no GPU can be simulated on macOS, whose PyTorch has no CUDA: run it in a Linux container (docker run --platform " +
-			"linux/amd64), with PyTorch's CUDA wheel"}
+		return &Refusal{"no GPU can be simulated on macOS, whose PyTorch has no CUDA: run it in a Linux container " +
+			"(docker run --platform linux/amd64), with PyTorch's CUDA wheel"}
 	case m.System == "windows":
-		return &Refusal{"no GPU can be simulated on Windows itself: run it in WSL2 or a Linux container, with PyTorch's CUDA wheel for Linux"}
+		return &Refusal{"no GPU can be simulated on Windows itself: run it in WSL2 or a Linux container, with PyTorch's " +
+			"CUDA wheel for Linux"}
 	case m.System != "linux" || m.Architecture != "amd64" && m.Architecture != "arm64":
 		return &Refusal{"a GPU is simulated on Linux x86-64 and aarch64 alone, and this is " + m.System + " on " + m.Architecture +
 			": run it in such a container"}

@@ -18,7 +18,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/gpus"
-	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Setting is the machine that a program is to find, and how far it runs.
@@ -70,7 +69,8 @@ func (s *Setting) CheckNumbers() error {
 		return fmt.Errorf("--rank %d of --world-size %d: from 0 to one less than the world's size", s.Rank, s.World)
 	}
 	if s.World > 0 && s.Count > 1 {
-		return fmt.Errorf("--world-size is for one rank on one GPU: leave the count of --simulate out, or start all ranks by torchrun")
+		return fmt.Errorf("--world-size is for one rank on one GPU: leave the count of --simulate out, or start all ranks by " +
+			"torchrun")
 	}
 	share, err := strconv.ParseFloat(s.Sizes, 64)
 	known := err == nil && share >= 0 && share <= 1
@@ -145,8 +145,8 @@ func (s *Setting) options() string {
 	if s.NoWeights {
 		weights = 0
 	}
-	return fmt.Sprintf("gpu=%s,major=%d,minor=%d,steps=%d,assume=%s,weights=%d,world=%d,rank=%d", strings.ReplaceAll(s.GPU.Name, ",", " "),
-		s.GPU.Major, s.GPU.Minor, s.Steps, s.Sizes, weights, s.World, s.Rank)
+	return fmt.Sprintf("gpu=%s,major=%d,minor=%d,steps=%d,assume=%s,weights=%d,world=%d,rank=%d",
+		strings.ReplaceAll(s.GPU.Name, ",", " "), s.GPU.Major, s.GPU.Minor, s.Steps, s.Sizes, weights, s.World, s.Rank)
 }
 
 // Caches is the folder of the user's cache that simulations share.
@@ -157,14 +157,4 @@ func Caches() (string, error) {
 	}
 	dir = filepath.Join(dir, "vramscope", "simulated")
 	return dir, os.MkdirAll(dir, 0o700)
-}
-
-// Words are the card in a line: what decides of memory.
-func (s *Setting) Words() string {
-	text := fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %s, of which the CUDA context takes %s", s.GPU.Device,
-		s.GPU.Major, s.GPU.Minor, s.GPU.SMs, units.Size(s.total()), units.Size(s.Context))
-	if s.Count > 1 {
-		text = fmt.Sprintf("%d × %s", s.Count, text)
-	}
-	return text
 }

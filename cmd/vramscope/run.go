@@ -15,6 +15,7 @@ import (
 	"github.com/vramscope/vramscope/report/gates"
 	vrun "github.com/vramscope/vramscope/run"
 	"github.com/vramscope/vramscope/simulate"
+	"github.com/vramscope/vramscope/simulate/solve"
 )
 
 // exitError is the exit code of a program that was run, for which nothing is printed.
@@ -29,7 +30,7 @@ type runFlags struct {
 	failOn    []string
 	noAnalyze bool
 	printEnv  bool
-	simulate  simulateFlags
+	simulate  solve.Flags
 }
 
 func newRun() *cobra.Command {
@@ -44,10 +45,16 @@ out-of-memory error unwinds, at steps, on SIGUSR2, at SIGTERM and at the end.
 
 Everything lies in one directory, vramscope-NAME-N by default, which
 ` + "`vramscope analyze`" + ` reads; the verdict is printed to standard error in the end,
-and a page written when the program failed.`,
+and a page written when the program failed.
+
+With --simulate GPU the program needs no GPU: PyTorch's own code runs on one that
+keeps books of its memory and computes nothing, and the verdict is whether the
+program fits. See ` + "`vramscope help simulation`" + `.`,
 		Example: `  vramscope run -- python train.py --lr 1e-4
   vramscope run --steps 3:6 -- torchrun --nproc-per-node 8 train.py
-  vramscope run --print-env -o /shared/run1   # for Slurm, Ray, Kubernetes`,
+  vramscope run --print-env -o /shared/run1   # for Slurm, Ray, Kubernetes
+  vramscope run --simulate "A100 40GB" -- python train.py
+  vramscope run --simulate "A100 40GB" --solve 1:64 -- python train.py --batch-size {}`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 && !f.printEnv {
 				return errors.New("run: no command\n  Give it behind --, as in `vramscope run -- python train.py`")
@@ -71,7 +78,7 @@ and a page written when the program failed.`,
 	flags.BoolVar(&f.noAnalyze, "no-analyze", false, "don't analyse in the end")
 	flags.StringVar(&f.options.Ranks, "ranks", "", "record these ranks alone, a `LIST` as in 0,2-3")
 	flags.BoolVar(&f.printEnv, "print-env", false, "print the variables that record a program started elsewhere, and run nothing")
-	f.simulate.flags(cmd)
+	f.simulate.Define(flags)
 	flags.StringArrayVar(&f.failOn, "fail-on", nil,
 		"exit with 1 when the program ended well and `CONDITION` holds: "+gates.Help+" (repeatable)")
 	return cmd
@@ -79,34 +86,19 @@ and a page written when the program failed.`,
 
 func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	o := &f.options
-	o.Command, o.Holders = args, !f.noHolders
-	var err error
-	if o.Ring, err = sizeOf("--ring", f.ring); err != nil {
+	if err := f.check(cmd, args); err != nil {
 		return err
-	}
-	if f.printEnv && f.simulate.gpu != "" {
-		return errors.New("--simulate has no effect with --print-env, by which programs record themselves where GPUs are")
-	}
-	if err := f.simulate.set(cmd, o); err != nil {
-		return err
-	}
-	if err := o.Check(); err != nil {
-		return err
-	}
-	if _, err := gates.Parse(f.failOn); err != nil {
-		return err
-	}
-	if len(f.failOn) > 0 && (f.noAnalyze || f.printEnv) {
-		return errors.New("--fail-on has no effect where nothing is analysed")
 	}
 	if f.printEnv {
 		return printEnvironment(cmd.OutOrStdout(), o)
 	}
-	if f.simulate.solve != "" {
-		if len(f.failOn) > 0 {
-			return errors.New("--fail-on has no effect with --solve, which fails where nothing fits")
+	if f.simulate.Solve != "" {
+		s := &solve.Solver{Name: shorter}
+		fits, err := s.Find(cmd.ErrOrStderr(), f.simulate.Solve, o)
+		if err == nil && !fits {
+			return &conditionError{[]string{"nothing of " + f.simulate.Solve + " fits"}}
 		}
-		return f.solve(cmd.ErrOrStderr(), o)
+		return err
 	}
 	p, err := vrun.Start(*o, vrun.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	var not *vrun.NotStarted
@@ -126,6 +118,35 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return judged
 	}
 	return &exitError{result.Status}
+}
+
+// check refuses what can't be meant, before anything is made or started.
+func (f *runFlags) check(cmd *cobra.Command, args []string) error {
+	o := &f.options
+	o.Command, o.Holders = args, !f.noHolders
+	var err error
+	if o.Ring, err = sizeOf("--ring", f.ring); err != nil {
+		return err
+	}
+	if f.printEnv && f.simulate.GPU != "" {
+		return errors.New("--simulate has no effect with --print-env, by which programs record themselves where GPUs are")
+	}
+	if err := f.simulate.Set(cmd.Flags().Changed, o); err != nil {
+		return err
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if _, err := gates.Parse(f.failOn); err != nil {
+		return err
+	}
+	if len(f.failOn) > 0 && (f.noAnalyze || f.printEnv) {
+		return errors.New("--fail-on has no effect where nothing is analysed")
+	}
+	if f.simulate.Solve != "" && len(f.failOn) > 0 {
+		return errors.New("--fail-on has no effect with --solve, which fails where nothing fits")
+	}
+	return nil
 }
 
 // printEnvironment prints what a job script, a pod or a runtime environment must set.

@@ -86,8 +86,8 @@ func (s *sheet) done() *Sheet {
 	if omitted := s.doc.OmittedText(); omitted != "" && s.evidence > 0 {
 		s.add(Part{Bare: true, Text: []string{omitted}})
 	}
-	return &Sheet{Title: s.doc.Title, Above: Simulated(s.doc), Verdict: s.doc.Verdict, Notes: s.doc.Notes, Parts: s.parts, Tool: s.doc.Tool,
-		Changes: s.changes}
+	return &Sheet{Title: s.doc.Title, Above: Simulated(s.doc), Verdict: s.doc.Verdict, Notes: s.doc.Notes, Parts: s.parts,
+		Tool: s.doc.Tool, Changes: s.changes}
 }
 
 func (s *sheet) add(p Part) { s.parts = append(s.parts, p) }

@@ -1,4 +1,6 @@
-package main
+// Package solve has what `run` is told of a simulated GPU, and finds the largest value for which a program fits on it, each
+// try a process of its own.
+package solve
 
 import (
 	"cmp"
@@ -28,41 +30,40 @@ type try struct {
 	lacks               string // what failed, where it doesn't fit
 }
 
-// solver looks for the largest value that fits, each try a process of its own.
-type solver struct {
+// Solver looks for the largest value that fits.
+type Solver struct {
+	Name    func(path string) string // how a path is shown
 	options vrun.Options
 	command []string
 	to      io.Writer
 	tries   []try
 }
 
-// solve finds the largest value of LOW:HIGH that fits, and says what the next one lacks.
-func (f *runFlags) solve(w io.Writer, o *vrun.Options) error {
-	low, high, err := rangeOf(f.simulate.solve)
+// Find tries values of LOW:HIGH in the place of {} in the command, shows the tries and what the next value lacks, and
+// reports whether any fits.
+func (s *Solver) Find(w io.Writer, text string, o *vrun.Options) (fits bool, err error) {
+	low, high, err := read(text)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !slices.ContainsFunc(o.Command, func(word string) bool { return strings.Contains(word, place) }) {
-		return fmt.Errorf("run: --solve %s: the command has no %s, where a value would stand", f.simulate.solve, place)
+		return false, fmt.Errorf("run: --solve %s: the command has no %s, where a value would stand", text, place)
 	}
-	s := &solver{options: *o, command: o.Command, to: w}
+	s.options, s.command, s.to = *o, o.Command, w
 	s.options.Holders, s.options.Live = false, false
 	if s.options.Dir, err = o.Empty(); err != nil {
-		return err
+		return false, err
 	}
 	best, next, err := s.search(low, high)
 	s.tell(low, high, best, next)
-	switch {
-	case err != nil:
-		return fmt.Errorf("run: %w", err)
-	case best == nil:
-		return &conditionError{[]string{fmt.Sprintf("not even %d fits", low)}}
+	if err != nil {
+		err = fmt.Errorf("run: %w", err)
 	}
-	return nil
+	return best != nil, err
 }
 
-// rangeOf reads LOW:HIGH.
-func rangeOf(text string) (low, high int, err error) {
+// read reads LOW:HIGH.
+func read(text string) (low, high int, err error) {
 	const most = 1 << 30
 	a, b, two := strings.Cut(text, ":")
 	low, err = strconv.Atoi(a)
@@ -77,7 +78,7 @@ func rangeOf(text string) (low, high int, err error) {
 
 // search halves the range until the largest value that fits and the smallest that doesn't lie side by side. What one more
 // takes by the tries so far says where to look next.
-func (s *solver) search(low, high int) (best, next *try, err error) {
+func (s *Solver) search(low, high int) (best, next *try, err error) {
 	for low <= high {
 		middle := s.guess(low, high, best)
 		t, err := s.try(middle)
@@ -95,7 +96,7 @@ func (s *solver) search(low, high int) (best, next *try, err error) {
 }
 
 // guess is the value to try: the middle, or what two tries that fit let expect to be the last.
-func (s *solver) guess(low, high int, best *try) int {
+func (s *Solver) guess(low, high int, best *try) int {
 	middle := low + (high-low)/2
 	var before *try
 	for i := range s.tries {
@@ -114,7 +115,7 @@ func (s *solver) guess(low, high int, best *try) int {
 }
 
 // try runs the program with a value.
-func (s *solver) try(value int) (*try, error) {
+func (s *Solver) try(value int) (*try, error) {
 	o := s.options
 	o.Command = make([]string, len(s.command))
 	for i, word := range s.command {
@@ -140,7 +141,7 @@ func (s *solver) try(value int) (*try, error) {
 		t.lacks = cmp.Or(r.Lacks(), "out of memory")
 	case r.Status != 0:
 		return nil, fmt.Errorf("with %d the program failed otherwise than by memory: %s; its output is %s", value,
-			cmp.Or(r.Ending, fmt.Sprintf("exit code %d", r.Status)), shorter(filepath.Join(o.Dir, vrun.LogFile)))
+			cmp.Or(r.Ending, fmt.Sprintf("exit code %d", r.Status)), s.Name(filepath.Join(o.Dir, vrun.LogFile)))
 	case r.Recorded == 0:
 		return nil, errors.New(r.Missing())
 	default:
@@ -151,17 +152,18 @@ func (s *solver) try(value int) (*try, error) {
 }
 
 // said shows a try as soon as it is known.
-func (s *solver) said(t *try) {
+func (s *Solver) said(t *try) {
 	if t.fits {
-		fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  %10s to spare\n", t.value, units.Size(t.allocated), units.Size(t.reserved),
-			units.Size(t.spare))
+		fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  %10s to spare\n", t.value, units.Size(t.allocated),
+			units.Size(t.reserved), units.Size(t.spare))
 		return
 	}
-	fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  doesn't fit\n", t.value, units.Size(t.allocated), units.Size(t.reserved))
+	fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  doesn't fit\n", t.value, units.Size(t.allocated),
+		units.Size(t.reserved))
 }
 
 // tell is the answer.
-func (s *solver) tell(low, high int, best, next *try) {
+func (s *Solver) tell(low, high int, best, next *try) {
 	gpu := s.options.Simulated.GPU.Name
 	switch {
 	case best == nil && next == nil:
@@ -180,5 +182,5 @@ func (s *solver) tell(low, high int, best, next *try) {
 	if next != nil {
 		fmt.Fprintf(s.to, "With %d: %s.\n", next.value, next.lacks)
 	}
-	fmt.Fprintf(s.to, "vramscope: more with `vramscope analyze %s`, a folder for each value\n", vrun.Quote(shorter(s.options.Dir)))
+	fmt.Fprintf(s.to, "vramscope: more with `vramscope analyze %s`, a folder for each value\n", vrun.Quote(s.Name(s.options.Dir)))
 }

@@ -1,4 +1,4 @@
-package main
+package solve
 
 import (
 	"errors"
@@ -7,31 +7,34 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	vrun "github.com/vramscope/vramscope/run"
 	"github.com/vramscope/vramscope/simulate"
 	"github.com/vramscope/vramscope/simulate/device"
 )
 
-// simulateFlags are those of a GPU that isn't there.
-type simulateFlags struct {
-	gpu       string
+// Flags are those of `run` for a GPU that isn't there.
+type Flags struct {
+	GPU       string // "": the machine's own
+	Solve     string // LOW:HIGH of a value in the command
 	assume    string
 	noWeights bool
 	world     int
 	rank      int
-	solve     string
 }
 
-func (f *simulateFlags) flags(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.gpu, "simulate", "",
+// Define adds them to the command's.
+func (f *Flags) Define(flags *pflag.FlagSet) {
+	flags.StringVar(&f.GPU, "simulate", "",
 		"run on a GPU that isn't there, `GPU[:COUNT]` as in \"A100 40GB\" or 24GiB:2, to the third step of the optimizer "+
 			"(--steps N: the Nth, end: the program's end)")
-	flags.StringVar(&f.assume, "assume", "even", "simulated: what sizes that depend on data are: even, most, none or a `SHARE` of the largest")
-	flags.BoolVar(&f.noWeights, "no-weights", false, "simulated: take checkpoints by their headers, and missing ones by the model's configuration")
-	flags.StringVar(&f.solve, "solve", "", "simulated: find the largest value of `LOW:HIGH` that fits, in the place of {} in the command")
+	flags.StringVar(&f.assume, "assume", "even",
+		"simulated: what sizes that depend on data are: even, most, none or a `SHARE` of the largest")
+	flags.BoolVar(&f.noWeights, "no-weights", false,
+		"simulated: take checkpoints by their headers, and missing ones by the model's configuration")
+	flags.StringVar(&f.Solve, "solve", "",
+		"simulated: find the largest value of `LOW:HIGH` that fits, in the place of {} in the command")
 	flags.IntVar(&f.world, "world-size", 0, "simulated: one rank alone, of a world of `N`")
 	flags.IntVar(&f.rank, "rank", 0, "simulated: which rank of --world-size that is")
 }
@@ -42,11 +45,11 @@ var launchers = []string{"torchrun", "accelerate", "deepspeed", "mpirun", "mpiex
 // untilTheEnd is what --steps says of a program that is to run on.
 const untilTheEnd = "end"
 
-// set has the program run on a simulated GPU, if it is to.
-func (f *simulateFlags) set(cmd *cobra.Command, o *vrun.Options) error {
-	if f.gpu == "" {
+// Set has a program run on a simulated GPU, if it is to; given says which flags the user gave.
+func (f *Flags) Set(given func(name string) bool, o *vrun.Options) error {
+	if f.GPU == "" {
 		for _, name := range []string{"assume", "no-weights", "solve", "world-size", "rank"} {
-			if cmd.Flags().Changed(name) {
+			if given(name) {
 				return fmt.Errorf("--%s has no effect without --simulate", name)
 			}
 		}
@@ -55,7 +58,7 @@ func (f *simulateFlags) set(cmd *cobra.Command, o *vrun.Options) error {
 	if err := simulate.Here.Check(); err != nil {
 		return err
 	}
-	s, err := simulate.Read(f.gpu)
+	s, err := simulate.Read(f.GPU)
 	if err != nil {
 		return fmt.Errorf("--simulate: %w", err)
 	}
@@ -64,7 +67,8 @@ func (f *simulateFlags) set(cmd *cobra.Command, o *vrun.Options) error {
 		return err
 	}
 	if s.World > 0 && slices.Contains(launchers, filepath.Base(o.Command[0])) {
-		return fmt.Errorf("--world-size %d: one rank alone is started without %s, as in `-- python train.py`", s.World, filepath.Base(o.Command[0]))
+		return fmt.Errorf("--world-size %d: one rank alone is started without %s, as in `-- python train.py`", s.World,
+			filepath.Base(o.Command[0]))
 	}
 	if s.Steps, err = lastStep(o, s.Steps); err != nil {
 		return err
