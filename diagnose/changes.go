@@ -88,10 +88,11 @@ func priced(d *report.Device, c report.Change) report.Change {
 // taken is what a change takes off the peak that it changes most: allocated, or reserved memory, which fills the GPU. Where
 // no figure is known, logits that dominate count as a whole.
 func taken(d *report.Device, c *report.Change) int64 {
-	if most := max(c.Saves(), c.ReservedPeak.Before-c.ReservedPeak.After); most > 0 || d.Findings[c.Finding].ID != "logits_dominate" {
-		return most
+	most := max(c.Saves(), c.ReservedPeak.Before-c.ReservedPeak.After)
+	if most == 0 && d.Findings[c.Finding].ID == "logits_dominate" {
+		return d.AtPeak.Categories[classify.Logits.String()]
 	}
-	return d.AtPeak.Categories[classify.Logits.String()]
+	return most
 }
 
 // share is the same in percent of that peak.
@@ -214,34 +215,43 @@ func standing(d *report.Device, c *report.Change, first bool) int {
 // that holds most of the memory, and what asks for more hardware last. What costs nothing and meets the request comes before
 // what costs something.
 func standingOfFailed(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
-	through, free := c.Fits != nil && *c.Fits, c.Cost == report.Free
-	setting := strings.Contains(*c.FixID, ":") // it helps one request, and not the rest
-	putsOff := setting && slices.ContainsFunc(d.Findings, func(f report.Finding) bool { return grows(&f) })
+	free := c.Cost == report.Free
 	switch {
 	case caused(d, c): // what else helps only puts the failure off
 		return 0
-	case through && free && first:
+	case c.Fits == nil || !*c.Fits:
+		if meets(d, c) && !grows(f) && !isSetting(c) {
+			return 3
+		}
+		return 7 + standingOfRest(d, f, c, first)
+	case free && first:
 		return 1
-	case through && free && !putsOff:
+	case free && !(isSetting(c) && slices.ContainsFunc(d.Findings, func(f report.Finding) bool { return grows(&f) })):
 		return 2
-	case meets(d, c) && !grows(f) && !setting:
-		return 3
-	case through && *c.FixID == "sharding":
+	case *c.FixID == "sharding":
 		return 6
-	case through && first:
+	case first:
 		return 4
-	case through:
-		return 5
-	case c.Answer == words.Meets && free && (!setting || stepped(d)):
-		return 7
-	case first, grows(f):
-		return 8
-	case isDefect(f):
-		return 9
-	case c.Fits == nil && *c.FixID != "sharding":
-		return 10
 	}
-	return 11
+	return 5
+}
+
+// isSetting reports whether a change is of the allocator's settings: it helps one request, and not the rest.
+func isSetting(c *report.Change) bool { return strings.Contains(*c.FixID, ":") }
+
+// standingOfRest ranks changes with which a run may fail again.
+func standingOfRest(d *report.Device, f *report.Finding, c *report.Change, first bool) int {
+	switch {
+	case c.Answer == words.Meets && c.Cost == report.Free && (!isSetting(c) || stepped(d)):
+		return 0
+	case first, grows(f):
+		return 1
+	case isDefect(f):
+		return 2
+	case c.Fits == nil && *c.FixID != "sharding":
+		return 3
+	}
+	return 4
 }
 
 // stepped reports whether steps went through before the failure, so that as much fitted already.

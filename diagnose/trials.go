@@ -110,8 +110,8 @@ func settingOf(d *replay.Document) (best *report.Change) {
 }
 
 func trialOf(o *replay.Outcome) report.Trial {
-	t := report.Trial{Name: o.Name, Answer: o.Answer, PeakReserved: o.PeakReservedBytes, PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete,
-		Retries: o.Retries, Segments: o.Segments}
+	t := report.Trial{Name: o.Name, Answer: o.Answer, PeakReserved: o.PeakReservedBytes,
+		PeakAllocated: o.PeakAllocatedBytes, AtLeast: !o.Complete, Retries: o.Retries, Segments: o.Segments}
 	if len(o.Changes) == 0 && o.Name != "recorded" {
 		t.Settings = cmp.Or(o.Settings, "PyTorch's default")
 	}

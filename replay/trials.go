@@ -116,6 +116,20 @@ func (w *whatIf) depends(p *Program, s Scenario, r Result) bool {
 	return false
 }
 
+// needs tells what the run needs in a trial of a given size, what a recorded failure kept from coming included.
+func (w *whatIf) needs(o *Outcome, x *trial) {
+	if x.given == 0 {
+		return
+	}
+	o.NeedsBytes = new(max(x.needs.PeakAllocated, x.result.PeakAllocated))
+	o.needsReserved = max(x.needs.PeakReserved, x.result.PeakReserved)
+	for i := range w.Failures {
+		if len(o.Changes) == 0 && w.repackedPeak == 0 {
+			*o.NeedsBytes = max(*o.NeedsBytes, w.Failures[i].NeedsBytes)
+		}
+	}
+}
+
 // keep takes over the outcome of a trial.
 func (w *whatIf) keep(x *trial, changes ...change.Change) {
 	r, s := x.result, &x.scenario
@@ -141,9 +155,6 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 		o.LeftBytes, o.leftThen = new(o.most-r.PeakAllocated), new(o.most-r.FinalAllocated-pieces)
 	}
 	o.given = x.given
-	if x.given > 0 {
-		o.NeedsBytes, o.needsReserved = new(max(x.needs.PeakAllocated, r.PeakAllocated)), max(x.needs.PeakReserved, r.PeakReserved)
-	}
 	if r.OOM {
 		o.OOMEvent = new(r.OOMEvent)
 		w.failsAt(&o, w.view)
@@ -159,11 +170,7 @@ func (w *whatIf) keep(x *trial, changes ...change.Change) {
 		}
 	}
 	w.answer(&o)
-	if o.NeedsBytes != nil && len(o.Changes) == 0 && w.repackedPeak == 0 {
-		for i := range w.Failures {
-			*o.NeedsBytes = max(*o.NeedsBytes, w.Failures[i].NeedsBytes)
-		}
-	}
+	w.needs(&o, x)
 	w.Scenarios = append(w.Scenarios, o)
 	if x.unsure {
 		w.unsure = append(w.unsure, x.name)
