@@ -18,11 +18,6 @@ var leaks = []Advice{
 			"there twice. Move each piece to the host and join them in the end, or keep the last ones only.",
 		Code: "pieces.append(x.detach().cpu())    # torch.cat(pieces) in the end\n" +
 			"bank = torch.cat([bank, x.detach()])[-size:].clone()"},
-	{ID: "leak.cycle", For: Any,
-		Text: "Break the reference cycle that {held} is part of{where}: nothing else refers to these objects, and they stay " +
-			"until the garbage collector runs.",
-		Code: "self.me = weakref.ref(self)         # or let the reference back go when the object is done\n" +
-			"gc.collect()                        # once in a while, as a stopgap"},
 	{ID: "leak.retained_graph", For: Training,
 		Text: "Keep a scalar or a detached tensor {keep}{where}: what is kept now holds its autograd graph.",
 		Code: "self.hidden = hidden.detach()      # a state carried into the next step\n" +

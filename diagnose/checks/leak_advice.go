@@ -13,9 +13,6 @@ import (
 // LeakAdvice is what usually helps against a leak, which a statement stores, and variables hold, if they are known.
 func LeakAdvice(l *classify.Leak, by *report.Place, holders ...report.Holder) advice.Advice {
 	id := leakID(l, holders)
-	if len(holders) > 0 && holders[0].Cycle {
-		id = "leak.cycle"
-	}
 	where, near, momentum := "", "", ""
 	if l.File != "" {
 		where = fmt.Sprintf("%s:%d", fileName(l.File), l.Line)

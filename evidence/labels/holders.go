@@ -24,8 +24,8 @@ type Holder struct {
 	Device      int
 	Allocations int64    // as a label's
 	Tensors     []uint64 // addresses of what it refers to
-	Cycle       bool     // no variable: objects that refer to each other, and nothing else to them
 	Graph       []uint64 // of what the autograd graphs behind those saved, and nothing else holds
+	Cycle       bool     // no variable: objects that refer to each other, and nothing else to them
 }
 
 // ReadHolders reads a file of holders.
