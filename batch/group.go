@@ -146,7 +146,8 @@ func above(name string) string {
 // runsIn makes the runs of one folder.
 func runsIn(home string, files []candidate) []Run {
 	recordings := families(files, kindRecording)
-	if slices.ContainsFunc(files, func(f candidate) bool { return f.Kind == kindTracked && path.Base(f.Path) == run.RecordFile }) {
+	ofRun := func(f candidate) bool { return f.Kind == kindTracked && path.Base(f.Path) == run.RecordFile }
+	if slices.ContainsFunc(files, ofRun) {
 		return []Run{runOf(home, files, true)} // of `vramscope run`, whatever it recorded
 	}
 	if len(recordings) == 0 {

@@ -50,7 +50,8 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 // kept is what a change of the statement needs to know.
 func (e *examination) kept(l *classify.Leak) source.Kept {
 	const number = 512 // bytes, what the allocator rounds a scalar to
-	k := source.Kept{Object: l.Category == classify.OptimizerState, Graph: l.Kind == classify.RetainedGraph, Forward: l.ForwardOnly || l.Untrained}
+	k := source.Kept{Object: l.Category == classify.OptimizerState, Graph: l.Kind == classify.RetainedGraph,
+		Forward: l.ForwardOnly || l.Untrained}
 	inWindow := 0
 	for _, id := range l.Allocations {
 		k.Scalar = k.Scalar || e.T.Allocated[id] <= number

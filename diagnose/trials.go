@@ -94,7 +94,8 @@ func settingOf(d *replay.Document) (best *report.Change) {
 		if len(x.Changes) > 0 || !x.Survived || !through && (x.Answer != words.Meets || best != nil) {
 			continue
 		}
-		best = &report.Change{Outcome: report.Outcome{FixID: &x.Settings, Basis: new("replay")}, Text: "PYTORCH_CUDA_ALLOC_CONF=" +
+		outcome := report.Outcome{FixID: &x.Settings, Basis: new("replay")}
+		best = &report.Change{Outcome: outcome, Text: "PYTORCH_CUDA_ALLOC_CONF=" +
 			x.Settings + ", replayed"}
 		best.Settle(x.Answer)
 		if left, rest, known := x.Spare(); known && rest {

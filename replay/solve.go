@@ -236,13 +236,16 @@ func (o *Outcome) fitText() string {
 		return fmt.Sprintf("doesn't fit: the run needs %s (%s reserved), %s more than PyTorch could have; it is out of memory%s",
 			needs, reserved, units.Size(missing), o.failsWhere())
 	case o.OOM:
-		return fmt.Sprintf("doesn't fit: the run needs %s of the %s that PyTorch could have, but reserves %s; it is out of memory%s",
+		return fmt.Sprintf("doesn't fit: the run needs %s of the %s that PyTorch could have, but reserves %s; it is "+
+			"out of memory%s",
 			needs, units.Size(o.most), reserved, o.failsWhere())
 	case missing > 0:
-		return fmt.Sprintf("doesn't fit: the request that failed does, but the run needs about %s, %s more than PyTorch could have",
+		return fmt.Sprintf("doesn't fit: the request that failed does, but the run needs about %s, %s more than "+
+			"PyTorch could have",
 			needs, units.Size(missing))
 	case o.Answer == words.MeetsThenFails:
-		return fmt.Sprintf("doesn't fit: the request that failed does, but the step still has to make about %s, more than the %s "+
+		return fmt.Sprintf("doesn't fit: the request that failed does, but the step still has to make about %s, more "+
+			"than the %s "+
 			"that are left then", units.Size(o.rest), units.Size(*o.leftThen))
 	}
 	return fmt.Sprintf("the request that failed fits, peak %s reserved; what follows isn't recorded",

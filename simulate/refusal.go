@@ -31,7 +31,8 @@ func (m *Machine) Check() error {
 		return &Refusal{"no GPU can be simulated on Windows itself: run it in WSL2 or a Linux container, with PyTorch's " +
 			"CUDA wheel for Linux"}
 	case m.System != "linux" || m.Architecture != "amd64" && m.Architecture != "arm64":
-		return &Refusal{"a GPU is simulated on Linux x86-64 and aarch64 alone, and this is " + m.System + " on " + m.Architecture +
+		return &Refusal{"a GPU is simulated on Linux x86-64 and aarch64 alone, and this " +
+			"is " + m.System + " on " + m.Architecture +
 			": run it in such a container"}
 	}
 	return m.real()
@@ -50,7 +51,8 @@ func (m *Machine) real() error {
 	if err == nil {
 		f.Close()
 	}
-	return &Refusal{"this machine has a GPU (/" + rel(m.Root, found[0]) + "), and a simulated one beside it would answer for it: " +
+	return &Refusal{"this machine has a GPU (/" + rel(m.Root, found[0]) + "), and a simulated one beside it would " +
+		"answer for it: " +
 		"leave --simulate out, or run it in a container without the GPU"}
 }
 

@@ -90,7 +90,8 @@ const page = 64 << 10
 
 // Device is the library's setting.
 func (s *Setting) Device() string {
-	return fmt.Sprintf("name=%s;cc=%d.%d;sms=%d;l2=%d;total=%d;context=%d;count=%d;other=%d", s.GPU.Device, s.GPU.Major, s.GPU.Minor,
+	const form = "name=%s;cc=%d.%d;sms=%d;l2=%d;total=%d;context=%d;count=%d;other=%d"
+	return fmt.Sprintf(form, s.GPU.Device, s.GPU.Major, s.GPU.Minor,
 		s.GPU.SMs, s.GPU.L2, s.total(), s.Context, s.Count, s.Other)
 }
 

@@ -23,7 +23,8 @@ var (
 	// wrappers keep what they are given; a class does, too.
 	wrappers = words("partial tuple list dict set deque reversed sorted enumerate zip ref")
 	// views are methods that give another view of the same memory.
-	views = words("detach view reshape flatten unsqueeze squeeze permute transpose t T expand contiguous cuda to narrow select chunk " +
+	views = words("detach view reshape flatten unsqueeze squeeze permute transpose t T expand contiguous cuda to " +
+		"narrow select chunk " +
 		"split unbind requires_grad_ float half data")
 	caching = words("lru_cache cache cached memoize cachedmethod cached_property")
 )
@@ -55,7 +56,8 @@ func (w *want) mentioned(toks []token) bool {
 
 // isKeyword reports whether a name is that of an argument, as in f(name=…).
 func isKeyword(toks []token, i int) bool {
-	return i+1 < len(toks) && toks[i+1].text == "=" && toks[i].depth > toks[0].depth && (toks[i-1].text == "," || toks[i-1].text == "(")
+	return i+1 < len(toks) && toks[i+1].text == "=" && toks[i].depth > toks[0].depth &&
+		(toks[i-1].text == "," || toks[i-1].text == "(")
 }
 
 // handedOn reports whether the value of an expression holds what one of its names does.
@@ -167,7 +169,8 @@ func unannotated(toks []token) []token {
 // namesIn are the variables that a target assigns to.
 func namesIn(target []token) (names []string) {
 	for i, t := range target {
-		if t.kind == 'n' && (i == 0 || target[i-1].text != ".") && (i+1 == len(target) || target[i+1].text != "." && target[i+1].text != "[") &&
+		last := i+1 == len(target)
+		if t.kind == 'n' && (i == 0 || target[i-1].text != ".") && (last || target[i+1].text != "." && target[i+1].text != "[") &&
 			opening(target, i) < 0 || t.kind == 'n' && tupled(target, i) {
 			names = append(names, t.text)
 		}

@@ -92,8 +92,9 @@ func (p Place) append(value []token, method string) Edit {
 
 // primary reports whether an expression is a name with what follows it, which binds more closely than any operator.
 func primary(value []token) bool {
-	return value[len(value)-1].kind != 'o' && len(value) == 1 || chainStart(value, len(value)) == 0 && value[0].kind == 'n' && value[0].text != "not" &&
-		value[0].text != "await"
+	first, last := value[0], value[len(value)-1]
+	return last.kind != 'o' && len(value) == 1 ||
+		chainStart(value, len(value)) == 0 && first.kind == 'n' && first.text != "not" && first.text != "await"
 }
 
 // callOf is the function whose call an expression is, "" where it is none.

@@ -379,7 +379,8 @@ func (s *Search) caught(k int) (p Place, ok bool) {
 			if n < 3 || x.tokens[n-2].text != "as" {
 				continue
 			}
-			held := &stand{f: st.f, i: e, fn: st.fn, inLoop: st.inLoop, want: want{names: map[string]bool{x.tokens[n-1].text: true}, object: true}}
+			object := want{names: map[string]bool{x.tokens[n-1].text: true}, object: true}
+			held := &stand{f: st.f, i: e, fn: st.fn, inLoop: st.inLoop, want: object}
 			for i := e + 1; i < len(st.f.stmts) && st.f.inside(i, e); i++ {
 				if p, ok := held.look(i); ok {
 					p.Form = Exception

@@ -135,7 +135,8 @@ func waiting(attempt int, _ error) (time.Duration, error) { return backoff(attem
 func spoilt(err error) aws.Ternary {
 	var unreadable *smithy.DeserializationError
 	var api smithy.APIError
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &unreadable) || errors.As(err, &api) && api.ErrorCode() == "BadDigest" {
+	badly := errors.As(err, &api) && api.ErrorCode() == "BadDigest"
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &unreadable) || badly {
 		return aws.TrueTernary
 	}
 	return aws.UnknownTernary

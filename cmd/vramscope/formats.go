@@ -124,7 +124,8 @@ func (o *outputFlags) reviews(cmd *cobra.Command) {
 	o.review = true
 	cmd.Flags().Lookup("format").Usage = "what goes to standard output: text, json, markdown, html, sarif (for code scanning), " +
 		"github (a workflow's annotations) or junit, which is of --fail-on's conditions"
-	cmd.Flags().Lookup("output").Usage = "also write `FILE`, the format by its name: .html .json .md .txt .sarif .xml (repeatable)"
+	cmd.Flags().Lookup("output").Usage = "also write `FILE`, the format by its name: .html .json .md .txt .sarif .xml " +
+		"(repeatable)"
 }
 
 // check refuses what no format is for, before anything is read.

@@ -8,7 +8,8 @@ var leaks = []Advice{
 		Code: "kept.append(x.detach().cpu())      # on the host, without its graph\n" +
 			"history = collections.deque(maxlen=100)"},
 	{ID: "leak.cycle", For: Any,
-		Text: "No variable leads to what is kept in {holder}{where}: objects there refer to each other, and only Python's garbage " +
+		Text: "No variable leads to what is kept in {holder}{where}: objects there refer to each other, and only " +
+			"Python's garbage " +
 			"collector frees them, whenever it comes by. Break the cycle with a weak reference; in an autograd Function use " +
 			"save_for_backward instead of attributes of ctx.",
 		Code: "self.parent = weakref.ref(parent)  # instead of parent\n" +

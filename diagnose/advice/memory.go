@@ -47,10 +47,12 @@ var changes = []Advice{
 		Code: "optimizer.zero_grad(set_to_none=True)"},
 	{ID: "logits=chunked", For: Training | Evaluation, Text: "Fused or chunked cross-entropy{at}",
 		Code: "from liger_kernel.transformers import LigerFusedLinearCrossEntropyLoss   # needs no logits at all"},
-	{ID: "checkpointing=full", For: Training, Name: "checkpointing", Price: "about a third more compute", Text: "Activation checkpointing{at}",
+	{ID: "checkpointing=full", For: Training, Name: "checkpointing", Price: "about a third more " +
+		"compute", Text: "Activation checkpointing{at}",
 		Code: "model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={\"use_reentrant\": False})"},
 	{ID: "optimizer=fused", For: Training, Text: "fused=True for the optimizer"},
-	{ID: "optimizer=8bit", For: Training, Name: "an 8-bit optimizer", Price: "moments rounded to 8 bits", Text: "An 8-bit optimizer (bitsandbytes' {optimizer})",
+	{ID: "optimizer=8bit", For: Training, Name: "an 8-bit optimizer", Price: "moments rounded to 8 " +
+		"bits", Text: "An 8-bit optimizer (bitsandbytes' {optimizer})",
 		Code: "optimizer = bitsandbytes.optim.{optimizer}(model.parameters(), lr=lr)"},
 	{ID: "sharding", For: Training, Text: "Shard weights, gradients and optimizer state over {value} GPUs (FSDP, ZeRO-3)",
 		Code: "for block in model.layers: fully_shard(block)\nfully_shard(model)            # torch.distributed.fsdp"},

@@ -15,11 +15,16 @@ var growingList = Check{
 		"the same lines left before the recording began counts, too, and so does what goes only with all the rest, after the " +
 		"last request. Optimizer state that comes with new gradients doesn't count: it is of layers that are trained from " +
 		"then on. Tensors don't count either where as many bytes of what was there before the loop go in a step as " +
-		"come.\n\nWhat comes to less than 2 % of the peak in fewer than 16 steps may be a container that fills up, and is told as " +
-		"information; one that grew no more in the last third of the steps, or lies in a captured graph's pool, isn't told. Of a ring " +
-		"buffer that was too small, six blocks of one size and call site that are older than the trace and still there, with one " +
-		"more made after a pass had begun, are a likely list. What comes with it in the same steps, and is a fifth of it at most, counts " +
-		"with it.\n\nWith stacks it appears in three more cases.\n\n* A tensor of one of the program's own lines takes the place " +
+		"come.\n\nWhat comes to less than 2 % of the peak in fewer than 16 steps may be a container that fills up, " +
+		"and is told as " +
+		"information; one that grew no more in the last third of the steps, or lies in a captured graph's pool, isn't " +
+		"told. Of a ring " +
+		"buffer that was too small, six blocks of one size and call site that are older than the trace and still " +
+		"there, with one " +
+		"more made after a pass had begun, are a likely list. What comes with it in the same steps, and is a fifth of " +
+		"it at most, counts " +
+		"with it.\n\nWith stacks it appears in three more cases.\n\n* A tensor of one of the program's own lines " +
+		"takes the place " +
 		"of the last one in four steps or more, each larger by the size of something that is there: it is joined again in " +
 		"every step with `torch.cat`.\n\n* An optimizer was made again, and the earlier state is still there, because a " +
 		"scheduler holds its optimizer. A later step makes state of the same sizes in the same order under the same stacks, " +

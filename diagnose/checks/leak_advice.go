@@ -27,7 +27,8 @@ func LeakAdvice(l *classify.Leak, by *report.Place, holders ...report.Holder) ad
 	if l.Optimizer == "sgd" {
 		momentum = ", momentum=0.9" // the state; without it the 8-bit one isn't to be had
 	}
-	stored, keep, holder := "Find what stores the tensor of every step"+where+": a list, a dictionary, an attribute", "beyond the step", ""
+	stored, keep, holder := "Find what stores the tensor of every step"+where+": a list, a dictionary, an "+
+		"attribute", "beyond the step", ""
 	if len(holders) > 0 {
 		stored = holders[0].Path + " stores the tensor of every step" + where
 		holder, keep = holders[0].Path, "in "+holders[0].Path

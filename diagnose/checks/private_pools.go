@@ -49,7 +49,8 @@ func findPrivatePools(p *facts.Pass) []Draft {
 			if saves, peak := program.OnePoolSaves(), p.Dev.Peaks.Reserved.Bytes; saves > 0 && saves < peak {
 				d.SavesBytes, d.Reserved = &saves, true
 				d.falls(peak, peak-saves, "replay")
-				d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with one pool for all graphs, peak reserved memory falls from "+
+				d.Evidence = append(d.Evidence, fmt.Sprintf("replayed with one pool for all graphs, peak reserved "+
+					"memory falls from "+
 					"%s to %s", units.Bytes(peak), units.Bytes(peak-saves)))
 			}
 		}

@@ -13,7 +13,8 @@ import (
 var retainedGraph = Check{
 	ID: classify.RetainedGraph, Group: mistakes, Severity: "warning",
 	Doc: "A whole step's saved activations survive the step, because a tensor that still has its autograd graph is kept. The " +
-		"line is where the last tensor of the graph is made. With create_graph=True the backward pass keeps a graph of its own, " +
+		"line is where the last tensor of the graph is made. With create_graph=True the backward pass keeps a graph " +
+		"of its own, " +
 		"which counts with it.\n\nWith stacks, graphs of earlier passes count as well, at 70 %: " +
 		"activations (16 blocks, 64 MiB, 5 % of the peak) that forward passes left and that are still there at the end, " +
 		"though a later pass has gone backward since. They are of an evaluation before training whose outputs are kept, or of " +

@@ -16,8 +16,9 @@ import (
 func (w *witness) failureFinding(g *failures) report.Finding {
 	grew := w.grewBefore(g)
 	f := report.Finding{ID: "oom_" + g.Cause, Severity: report.Critical, Confidence: g.Confidence, Fix: new(g.Change()),
-		Title: g.title() + cmp.Or(grew, g.Why), Evidence: []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")},
-		Causes: g.causes(grew != "")}
+		Title:    g.title() + cmp.Or(grew, g.Why),
+		Evidence: []string{w.at(g.source, g.Line) + ": " + cmp.Or(g.Text(), "no figures")},
+		Causes:   g.causes(grew != "")}
 	if g.Cause == report.WorkspaceFull {
 		f.ID = g.Cause
 	}

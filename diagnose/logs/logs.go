@@ -99,7 +99,9 @@ func firstFacts(facts []string) string {
 func (w *witness) ofProgram() bool {
 	e := w.doc.Evidence
 	return len(e.Traces)+len(e.Timelines)+len(e.OOMMessages)+len(e.MemorySummaries) > 0 ||
-		slices.ContainsFunc(e.Logs, func(l evidence.Log) bool { return l.Steps.Count > 0 || l.Engine.Name != "" || len(l.Phases) > 0 })
+		slices.ContainsFunc(e.Logs, func(l evidence.Log) bool {
+			return l.Steps.Count > 0 || l.Engine.Name != "" || len(l.Phases) > 0
+		})
 }
 
 // Verdict is the report in one sentence where no recording gives one.

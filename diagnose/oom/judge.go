@@ -274,7 +274,8 @@ func (f *Failure) limited(q *Request) {
 			"of what it calls free", units.Bytes(q.Free))
 		if f.Pools > f.Capacity/10 {
 			f.Why += fmt.Sprintf("; %s lie in private pools, which no other code can use", units.Bytes(f.Pools))
-			f.Remedy = "One pool for all CUDA graphs (torch.cuda.graph(g, pool=first.pool())), or fewer captured sizes (in vLLM " +
+			f.Remedy = "One pool for all CUDA graphs (torch.cuda.graph(g, pool=first.pool())), or fewer captured " +
+				"sizes (in vLLM " +
 				"cudagraph_capture_sizes, or enforce_eager)"
 		}
 		return

@@ -232,7 +232,8 @@ func SettingsText(d *report.Device, x *report.Trials) string {
 			return fmt.Sprintf("%s would have met the request (replayed); %s", r.Settings,
 				map[bool]string{true: "the run goes on", false: "what follows isn't recorded"}[r.Answer == vocabulary.Fits])
 		case r.Answer == vocabulary.MeetsThenFails:
-			text = "no allocator setting carries the run through (replayed): " + r.Settings + " meets the request, what follows doesn't fit"
+			text = "no allocator setting carries the run through (replayed): " + r.Settings + " meets the request, " +
+				"what follows doesn't fit"
 		}
 	}
 	return text

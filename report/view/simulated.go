@@ -101,7 +101,8 @@ func otherVersions(doc *report.Document) []string {
 	}
 	text := "computed with torch " + *torch + ". "
 	if major > 2 || major == 2 && minor >= 12 {
-		text += "Up to 2.11 cuBLAS' workspaces stay: +" + workspace + " bytes for each handle, of which a training has two; and " +
+		text += "Up to 2.11 cuBLAS' workspaces stay: +" + workspace + " bytes for each handle, of which a training " +
+			"has two; and " +
 			"a training frees the gradient of its logits later (+1 to 5 % in three programs)"
 	} else {
 		text += "2.15 keeps no workspace of cuBLAS: -" + workspace + " bytes for each handle, of which a training has two; and " +
