@@ -25,6 +25,7 @@ func TestJSONIsDescribed(t *testing.T) {
 		title, body, _ := strings.Cut(s, "\n")
 		sections[title] = body
 	}
+	sections["A report"] += sections["A device"]
 	type budgets struct { // in a report, and the command's
 		Within compare.Result
 		Alone  budgetDocument

@@ -256,7 +256,7 @@ func TestPeakWithoutEvents(t *testing.T) {
 func TestMoreAllocatedThanReserved(t *testing.T) {
 	doc := sample()
 	d := &doc.Devices[0]
-	for _, m := range []*report.Moment{&d.AtPeak, &d.AtEnd} {
+	for _, m := range []*report.Moment{&d.AtPeak, &d.AtEnd, d.AtFailure} {
 		m.ReservedBytes = m.AllocatedBytes - 2<<30
 		m.CacheBytes = -2 << 30
 	}
