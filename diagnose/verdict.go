@@ -219,6 +219,9 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	if holder != "" {
 		holder = ", held by " + holder
 	}
+	if p := l.Stored(); p != nil {
+		holder += ", stored at " + facts.PlaceText(p)
+	}
 	return text + ": " + what + " made" + at + " outlive it" + holder + fullAt(d, l)
 }
 

@@ -206,7 +206,11 @@ func (f *failure) leak(c *report.Cause) string {
 	default:
 		text += "Every step leaves " + each + " behind"
 	}
-	return text + made("made at", c.At) + ": " + f.of(c.Bytes) + " after " + units.Plural(c.Leak.Steps, "step")
+	where := made("made at", c.At)
+	if c.StoredAt != nil {
+		where = made("stored at", c.StoredAt)
+	}
+	return text + where + ": " + f.of(c.Bytes) + " after " + units.Plural(c.Leak.Steps, "step")
 }
 
 // besides names a second cause that explains the failure as well.
