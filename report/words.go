@@ -77,6 +77,8 @@ func (s *Site) Short() string {
 		return s.Function + " " + s.Place()
 	case s.Function != "":
 		return s.Function
+	case s.File != "":
+		return s.Place()
 	case s.Op != "":
 		return s.Op
 	case s.Older:
