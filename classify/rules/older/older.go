@@ -60,9 +60,8 @@ each are weights with Adam's state.`,
 
 var OlderFreed = &rules.Rule{
 	ID: "older-freed",
-	Doc: `Older than the recording, and judged by the phase that frees it: what a backward pass frees was saved
-for it, what an optimizer's step or zero_grad frees are gradients, or state where the step has made its like, which stays;
-anything else is a guess.`,
+	Doc: `Older than the recording, and judged by what frees it: a backward pass frees what was saved for it, an
+optimizer's step or zero_grad gradients, or state if the step made its like; else it is a guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
 	Needs:  []rules.Need{Gradients},
