@@ -80,6 +80,12 @@ func TestDoubtfulSetup(t *testing.T) {
 			p.alloc(Inputs, 512*mib)
 			p.train(4, p.ordinary)
 		}, true},
+		{"more tables of data than weights", func(p *program) {
+			for range 6 {
+				p.alloc(Inputs, 64*mib)
+			}
+			p.train(4, p.ordinary)
+		}, true},
 		{"state that an optimizer makes when it is built", func(p *program) {
 			for i := range 3 {
 				p.alloc(OptimizerState, p.weight(i))

@@ -17,7 +17,7 @@ that have neither gradients nor state of their size.`,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{untrainedOfSetup},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		data := untrainedOfSetup.Of(a)
+		data := untrainedOfSetup.Of(a).data
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
 			case data[id], a.Recorded.Allocs && outlivesSetup(a, id) && madeByProgram(a, id):
@@ -28,12 +28,17 @@ that have neither gradients nor state of their size.`,
 	},
 }
 
-// untrainedOfSetup is what setup leaves, where it is little beside what is trained: that has gradients or state of its size, and
-// a model that is frozen has many blocks, or has layers that are trained and others that aren't.
-var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func(a *rules.Facts) map[timeline.AllocationID]bool {
+// untrained is what setup leaves that nothing trains: data, or what is as likely a weight that is frozen.
+type untrained struct {
+	data, doubtful map[timeline.AllocationID]bool
+}
+
+// untrainedOfSetup is little, or it is a model that is frozen. It is data where there is less of it than of what is trained, that
+// has gradients or state of its size, unless some layers are trained and others aren't.
+var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func(a *rules.Facts) untrained {
 	const large, few = 64 << 10, 8 // bytes; blocks
 	if !a.Trains {
-		return nil
+		return untrained{}
 	}
 	sizes, gradients := rules.Sizes.Of(a), leftByPasses.Of(a).most
 	data, trained, frozen := map[timeline.AllocationID]bool{}, 0, 0
@@ -54,8 +59,11 @@ var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func
 			data[id] = true
 		}
 	}
-	if len(data) > few || len(data) > trained || !a.Recorded.Allocs && frozen*4 > trained {
-		return nil
+	switch {
+	case len(data) > few:
+		return untrained{}
+	case len(data) > trained || !a.Recorded.Allocs && frozen*4 > trained:
+		return untrained{doubtful: data}
 	}
-	return data
+	return untrained{data: data}
 })

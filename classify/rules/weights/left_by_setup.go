@@ -15,7 +15,7 @@ var LeftBySetup = &rules.Rule{
 no module being built, loaded or moved, and a guess where, without stacks, sizes leave room for data or for state.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
-	Needs:  []rules.Need{rules.Sizes, rules.Saved, older.Gradients},
+	Needs:  []rules.Need{rules.Sizes, rules.Saved, older.Gradients, untrainedOfSetup},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		guessed := findGuessed(a)
 		return func(id timeline.AllocationID) rules.Claim {
@@ -33,8 +33,8 @@ no module being built, loaded or moved, and a guess where, without stacks, sizes
 }
 
 // findGuessed marks, without stacks, what setup keeps and may be no weight: all of it where a
-// program fails before anything tells its setup from its first pass; in training, what
-// isNoWeight says.
+// program fails before anything tells its setup from its first pass; in training,
+// what nothing trains beside layers that are frozen, and what isNoWeight says.
 //
 //worth:off nil
 func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
@@ -44,7 +44,7 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 	}
 	sizes, gradients := rules.Sizes.Of(a), older.Gradients.Of(a).GradientSize
 	guessed := map[timeline.AllocationID]bool{}
-	seen := map[int64]int{}
+	seen, doubtful := map[int64]int{}, untrainedOfSetup.Of(a).doubtful
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if a.Phase[id] != meaning.Setup || a.Born(id) < 0 || !all && !a.Outlives(id) {
@@ -52,7 +52,7 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 		}
 		n := a.Timeline.Requested(id)
 		seen[n]++
-		if all || isNoWeight(sizes, gradients[n], n, seen[n]) {
+		if all || doubtful[id] || isNoWeight(sizes, gradients[n], n, seen[n]) {
 			guessed[id] = true
 		}
 	}

@@ -17,7 +17,7 @@ as the state that an optimizer makes for it, or by a function whose name says th
 	Needs:  []rules.Need{rules.Stacks, rules.Sizes, untrainedOfSetup},
 	Proven: 40,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		sizes, data := rules.Sizes.Of(a), untrainedOfSetup.Of(a)
+		sizes, data := rules.Sizes.Of(a), untrainedOfSetup.Of(a).data
 		return func(id timeline.AllocationID) rules.Claim {
 			if data[id] || !outlivesSetup(a, id) || !madeByProgram(a, id) {
 				return rules.Claim{}
