@@ -13,8 +13,8 @@ import (
 var CopyOfWeights = &rules.Rule{
 	ID: "copy-of-weights",
 	Doc: `One of a row of allocations, made in the middle of the loop, that have the sizes of most weights and
-stay: a copy of the model, as of the best so far or an average. Less sure without C++ frames, where it may be a sum.
-Where nothing trains and most go again they are temporary: directions in which an optimizer without gradients tries the weights.`,
+stay: a copy of the model, as of the best so far or an average. Less sure without C++ frames, where it may be a sum, and where
+nothing trains, where it may be directions in which an optimizer without gradients tries the weights.`,
 	Signal: meaning.ByLife,
 	Born:   rules.AnyBirth,
 	Needs:  []rules.Need{rules.Sizes, kvcache.Kept},
@@ -25,10 +25,7 @@ Where nothing trains and most go again they are temporary: directions in which a
 		}
 		kept := kvcache.Kept.Of(a)
 		copies := rules.As(meaning.Weights, rules.Likely)
-		switch {
-		case !a.Trains && !a.Updates && mostGo(a, twins):
-			copies = rules.As(meaning.Temporary, rules.Plausible) // directions in which the weights are tried
-		case !a.Recorded.Native: // or sums of what the program makes of each weight, which begin as zeros
+		if !a.Recorded.Native || !a.Trains && !a.Updates { // or sums of what is made of each weight; directions to try them in
 			copies.Sure = rules.Plausible - 5
 		}
 		return func(id timeline.AllocationID) rules.Claim {
@@ -38,19 +35,6 @@ Where nothing trains and most go again they are temporary: directions in which a
 			return copies
 		}
 	},
-}
-
-// mostGo reports whether most of some allocations go before the program is over.
-//
-//worth:off false
-func mostGo(a *rules.Facts, ids map[timeline.AllocationID]bool) bool {
-	gone := 0
-	for id := range ids {
-		if !a.Outlives(id) {
-			gone++
-		}
-	}
-	return gone*2 > len(ids)
 }
 
 // findTwins finds copies of all weights that a program makes in the middle of

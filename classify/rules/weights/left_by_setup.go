@@ -73,8 +73,5 @@ func isNoWeight(a *rules.SizeIndex, gradients int, n int64, nth int) bool {
 //
 //worth:off true
 func setupEnds(a *rules.Facts) bool {
-	if l := a.LayersOfModel(); l.Most {
-		return true
-	}
-	return rules.Saved.Of(a).Saves && len(a.Steps) > 1
+	return a.LayersOfModel().Most || rules.Saved.Of(a).Saves && len(a.Steps) > 1
 }
