@@ -135,7 +135,7 @@ func onlyStep(c *meaning.Result, view *frames.View) []Leak {
 func (l *loop) judged(leaks []Leak) []Leak {
 	last := l.n - 1
 	leaks = slices.DeleteFunc(leaks, func(leak Leak) bool {
-		return leak.Kind == GrowingList && leak.File == "" && leak.Category == meaning.Gradients && l.oneEach(leak.Allocations)
+		return leak.Kind == GrowingList && leak.File == "" && leak.Category == meaning.Gradients && oneEach(l.c, leak.Allocations)
 	})
 	for i := range leaks {
 		leak := &leaks[i]
@@ -181,14 +181,14 @@ func (l *loop) mayFill(leak *Leak) bool {
 // oneEach reports whether each of what piles up may be the gradient of another
 // weight: without stacks, the layers of one backward pass may have been taken for
 // steps.
-func (l *loop) oneEach(kept []timeline.AllocationID) bool {
+func oneEach(c *meaning.Result, kept []timeline.AllocationID) bool {
 	bySize := map[int64]int{}
 	for _, id := range kept {
-		bySize[l.t.Requested(id)]++
+		bySize[c.Timeline.Requested(id)]++
 	}
-	for i, category := range l.c.Category {
+	for i, category := range c.Category {
 		if category == meaning.Weights {
-			bySize[l.t.Requested(timeline.AllocationID(i))]--
+			bySize[c.Timeline.Requested(timeline.AllocationID(i))]--
 		}
 	}
 	for _, n := range bySize {

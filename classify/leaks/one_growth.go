@@ -81,7 +81,7 @@ func (l *growth) sameSteps(a, b []placed) bool {
 }
 
 // ofBackward reports whether a good part of what is kept was made by backward passes.
-func (l *loop) ofBackward(kept []survivor) bool {
+func (l *growth) ofBackward(kept []survivor) bool {
 	const good = 4 // one part in so many
 	var made, all int64
 	for _, s := range kept {

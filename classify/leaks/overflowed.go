@@ -30,7 +30,7 @@ func overflowedLists(c *meaning.Result, view *frames.View) []Leak {
 	l := loopOf(c, view, wholeWindow(c))
 	var found []Leak
 	for _, p := range l.piles() {
-		if len(p.old) < fewOld || len(p.new) == 0 || len(p.new) > len(c.Steps)+1 || !l.worksBetween(p.new) {
+		if len(p.old) < fewOld || len(p.new) == 0 || len(p.new) > len(c.Steps)+1 || !worksBetween(c, p.new) {
 			continue
 		}
 		one := l.bytes(p.new[0])
@@ -95,12 +95,12 @@ func (l *loop) piles() []*pile {
 
 // worksBetween reports whether a pass is under way before each of some allocations, and after the one
 // before it: a data set that is loaded at once has none.
-func (l *loop) worksBetween(ids []timeline.AllocationID) bool {
-	from := timeline.AllocationID(l.t.Older())
+func worksBetween(c *meaning.Result, ids []timeline.AllocationID) bool {
+	from := timeline.AllocationID(c.Timeline.Older())
 	for _, id := range ids {
 		works := false
 		for k := from; k < id && !works; k++ {
-			works = l.c.Phase[k] == meaning.Forward || l.c.Phase[k] == meaning.Backward || l.c.Phase[k] == meaning.Generate
+			works = c.Phase[k] == meaning.Forward || c.Phase[k] == meaning.Backward || c.Phase[k] == meaning.Generate
 		}
 		if !works {
 			return false

@@ -18,62 +18,94 @@ const number = 512 // bytes, what the allocator rounds a scalar to
 // was put into it.
 func (l *growth) split(growing []placed) (graph, lists []placed) {
 	step := l.typical(growing)
-	made, numbers := map[snapshot.StackID]bool{}, map[snapshot.StackID]bool{}
-	sizes := map[int64]bool{}
 	weights := l.weightSizes()
-	large, copies, inputs := 0, 0, 0
 	var before, after []placed
 	for _, g := range growing {
 		if l.afterBackward(&g, step) {
 			after = append(after, g)
-			continue
-		}
-		before = append(before, g)
-		for _, s := range g.kept {
-			if int(s.born) != step {
-				continue
-			}
-			if l.bytes(s.id) <= number {
-				numbers[l.t.Stack(s.id)] = true
-				continue
-			}
-			if l.c.Phase[s.id] == meaning.Data {
-				inputs++
-				continue
-			}
-			large++
-			if weights[l.t.Requested(s.id)] {
-				copies++
-			}
-			made[l.t.Stack(s.id)] = true
-			sizes[l.t.Requested(s.id)] = true
+		} else {
+			before = append(before, g)
 		}
 	}
-	kinds := max(len(sizes), len(made))
-	if made[0] { // no stacks: equal sizes may still be different operations
-		kinds = max(len(sizes), min(large, 2))
-	}
-	for stack := range numbers {
-		if stack != 0 && made[stack] { // one line makes the number and what it was made of
-			kinds++
-		}
-	}
-	trains := l.trains
+	k := l.keptBefore(before, step, weights)
 	switch {
-	case made[0] && l.t.Older() == 0 && 5*copies >= 4*large && 2*len(sizes) >= len(weights): // of the model's weights
+	case l.t.Older() == 0 && k.ofWeights(weights):
 		return nil, growing
-	case trains && len(numbers) > 0 && large >= 2 && kinds >= 2:
-	case trains && inputs > 0 && large >= 4: // the first layer saves its input
-	case large >= 6 && kinds >= 3 && !trains && !l.untrained() && made[0] && !l.hasLayers(step):
+	case l.trains && k.trained():
+	case k.varied() && k.made[0] && l.singleForward(step):
 		// The layers of a single forward look the same: nothing can be said.
 		return nil, nil
-	case large >= 6 && kinds >= 3 && l.shareKept(growing, step) >= 0.25:
-	case large >= 2 && kinds >= 2 && !made[0] && len(l.t.OOMs) <= 1 && l.saved(before, step):
-		// A running sum holds the graphs of what it sums; passes that fail and are tried again are held by their exceptions.
+	case k.varied() && l.shareKept(growing, step) >= 0.25:
+	case k.large >= 2 && k.kinds >= 2 && l.summed(k, before, step):
 	default:
 		return nil, growing
 	}
 	return before, after
+}
+
+// summed reports whether a running sum may hold the graphs of what it sums; passes that fail
+// and are tried again are held by their exceptions. Without stacks nothing tells them apart.
+func (l *growth) summed(k *forwardKept, before []placed, step int) bool {
+	return !k.made[0] && len(l.t.OOMs) <= 1 && l.saved(before, step)
+}
+
+// forwardKept is what one step's forward made of what is kept.
+type forwardKept struct {
+	made, numbers         map[snapshot.StackID]bool // of large tensors, and of losses and metrics
+	sizes                 map[int64]bool            // of large tensors
+	large, copies, inputs int                       // tensors, those of a weight's size, and those that were read
+	kinds                 int                       // of different operations that made it
+}
+
+// keptBefore counts what a step's forward made of groups.
+func (l *growth) keptBefore(groups []placed, step int, weights map[int64]bool) *forwardKept {
+	k := &forwardKept{made: map[snapshot.StackID]bool{}, numbers: map[snapshot.StackID]bool{}, sizes: map[int64]bool{}}
+	for _, g := range groups {
+		for _, s := range g.kept {
+			switch stack, size := l.t.Stack(s.id), l.t.Requested(s.id); {
+			case int(s.born) != step:
+			case l.bytes(s.id) <= number:
+				k.numbers[stack] = true
+			case l.c.Phase[s.id] == meaning.Data:
+				k.inputs++
+			default:
+				k.large++
+				if weights[size] {
+					k.copies++
+				}
+				k.made[stack], k.sizes[size] = true, true
+			}
+		}
+	}
+	k.kinds = k.operations()
+	return k
+}
+
+// operations is how many different ones made what is kept.
+func (k *forwardKept) operations() int {
+	kinds := max(len(k.sizes), len(k.made))
+	if k.made[0] { // no stacks: equal sizes may still be different operations
+		kinds = max(len(k.sizes), min(k.large, 2))
+	}
+	for stack := range k.numbers {
+		if stack != 0 && k.made[stack] { // one line makes the number and what it was made of
+			kinds++
+		}
+	}
+	return kinds
+}
+
+// ofWeights reports whether, without stacks, nearly all of it may be copies of the model's weights.
+func (k *forwardKept) ofWeights(weights map[int64]bool) bool {
+	return k.made[0] && 5*k.copies >= 4*k.large && 2*len(k.sizes) >= len(weights)
+}
+
+// varied reports whether it is as much, and as different, as what a forward saves.
+func (k *forwardKept) varied() bool { return k.large >= 6 && k.kinds >= 3 }
+
+// trained reports whether it is what a training step's graph holds.
+func (k *forwardKept) trained() bool {
+	return len(k.numbers) > 0 && k.large >= 2 && k.kinds >= 2 || k.inputs > 0 && k.large >= 4 // the first layer saves its input
 }
 
 // saved reports whether most of what a step keeps was saved for backward.
@@ -93,8 +125,13 @@ func (l *growth) saved(groups []placed, step int) bool {
 	return 2*saved > all
 }
 
+// singleForward reports whether a step may be one layer of a single forward.
+func (l *growth) singleForward(step int) bool {
+	return !l.trains && !l.untrained() && !l.hasLayers(step)
+}
+
 // hasLayers reports whether a step has layers of its own, and so isn't one.
-func (l *loop) hasLayers(step int) bool {
+func (l *growth) hasLayers(step int) bool {
 	const many = 128 // allocations
 	allocs, repeats := l.within(step)
 	return allocs > many && repeats >= 3
