@@ -22,10 +22,7 @@ several, the innermost counts, but for backward, which counts wherever the engin
 func (v *StackFacts) hint(events *snapshot.Events) []said {
 	out := pages.Make[said](events.Len())
 	python := v.Recorded.Allocs && !v.Recorded.Native
-	last := len(events.Action) - 1 // event that allocates: what goes after it in no pass goes with the program
-	for last > 0 && events.Action[last] != snapshot.Alloc {
-		last--
-	}
+	last := lastAlloc(events) // what goes after it in no pass goes with the program
 	over := last >= 0 && events.StackOf(last) != 0
 	for i, action := range events.Action {
 		switch action {
@@ -44,6 +41,15 @@ func (v *StackFacts) hint(events *snapshot.Events) []said {
 		}
 	}
 	return out
+}
+
+// lastAlloc is the last event that allocates: the first where none does, -1 where there is no event.
+func lastAlloc(events *snapshot.Events) int {
+	last := len(events.Action) - 1
+	for last > 0 && events.Action[last] != snapshot.Alloc {
+		last--
+	}
+	return last
 }
 
 // recorded says which stacks a recording has.
