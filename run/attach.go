@@ -56,29 +56,16 @@ func Attach(ctx context.Context, a Attachment) (dir string, r *Result, err error
 	}
 	record := newRecord(commandOf(a.PID), time.Now())
 	visits := visitor{dir: dir, options: o.text(), wait: a.Wait}
-	var reached []running
-	var refused []error
 	first := "look"
 	if a.Record > 0 {
 		first = "begin"
 	}
-	for _, p := range found {
-		if err := visits.visit(ctx, p, first); err != nil {
-			refused = append(refused, fmt.Errorf("process %d: %w", p.pid, err))
-		} else {
-			reached = append(reached, p)
-		}
-	}
-	if a.Record > 0 && len(reached) > 0 {
+	if reached := visits.all(ctx, found, first); a.Record > 0 && len(reached) > 0 {
 		select {
 		case <-time.After(a.Record):
 		case <-ctx.Done(): // ends the recording, which stays in no program
 		}
-		for _, p := range reached {
-			if err := visits.visit(context.WithoutCancel(ctx), p, "end"); err != nil {
-				refused = append(refused, fmt.Errorf("process %d: %w", p.pid, err))
-			}
-		}
+		visits.all(context.WithoutCancel(ctx), reached, "end")
 	}
 	r = &Result{Record: record}
 	record.fill(processes(dir))
@@ -89,9 +76,9 @@ func Attach(ctx context.Context, a Attachment) (dir string, r *Result, err error
 	}
 	if r.Recorded == 0 {
 		os.RemoveAll(dir)
-		return "", nil, errors.Join(refused...)
+		return "", nil, errors.Join(visits.refused...)
 	}
-	for _, e := range refused {
+	for _, e := range visits.refused {
 		record.Notes = append(record.Notes, e.Error())
 	}
 	record.End = new(time.Now().Format(time.RFC3339Nano))
@@ -103,6 +90,19 @@ type visitor struct {
 	dir, options string
 	wait         time.Duration
 	n            int
+	refused      []error // why, of those that didn't answer
+}
+
+// all visits processes, and gives those that answered.
+func (v *visitor) all(ctx context.Context, found []running, what string) (reached []running) {
+	for _, p := range found {
+		if err := v.visit(ctx, p, what); err != nil {
+			v.refused = append(v.refused, fmt.Errorf("process %d: %w", p.pid, err))
+		} else {
+			reached = append(reached, p)
+		}
+	}
+	return reached
 }
 
 // visit returns when the process has answered.
