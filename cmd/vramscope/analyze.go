@@ -175,17 +175,10 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	if f.maxMemory == "" {
 		collectRarely(args)
 	}
-	o := diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title}
-	if o.Notes, err = f.above.parse(f.redact); err != nil {
-		return nil, err
-	}
-	if o.Capacity, err = capacityOf(f.gpu); err == nil {
-		o.At, err = f.asked(cmd)
-	}
+	o, err := f.options(cmd)
 	if err != nil {
 		return nil, err
 	}
-	o.Pictures, o.EveryBand = f.served || f.out.any("html", ".html"), f.served
 	run, err := open.Files(args, open.Options{Stdin: cmd.InOrStdin(), MaxMemory: limit, Partial: f.partial,
 		Undigested: !o.Pictures && f.undigested()})
 	if err != nil {
@@ -194,9 +187,6 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	defer run.Close()
 	if f.out.verbose || !slices.ContainsFunc(run.Sources, func(s diagnose.Source) bool { return s.Kind == "snapshot" }) {
 		f.passedOver(cmd, args, run.PassedOver) // a recording's answer needs nothing of what says nothing
-	}
-	if cmd.Flags().Changed("device") {
-		o.Device = &f.device
 	}
 	if o.Theory, err = f.theoryOf(cmd, run); err != nil {
 		return nil, err
@@ -216,6 +206,23 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		err = f.lines(cmd, doc, o.Patch)
 	}
 	return doc, err
+}
+
+// options are what the flags say by themselves of how to judge.
+func (f *analyzeFlags) options(cmd *cobra.Command) (o diagnose.Options, err error) {
+	o = diagnose.Options{Tool: "vramscope " + versionString(), Title: f.above.title,
+		Pictures: f.served || f.out.any("html", ".html"), EveryBand: f.served}
+	if o.Notes, err = f.above.parse(f.redact); err != nil {
+		return o, err
+	}
+	if o.Capacity, err = capacityOf(f.gpu); err != nil {
+		return o, err
+	}
+	if cmd.Flags().Changed("device") {
+		o.Device = &f.device
+	}
+	o.At, err = f.asked(cmd)
+	return o, err
 }
 
 // program lets the program's text be read, unless no line of it may be shown.
