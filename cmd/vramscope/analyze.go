@@ -79,8 +79,8 @@ told by the files' names and contents.`,
 		f.names.flags(cmd)
 		flags.StringVar(&f.at, "at", "peak", "show what is held at `peak|failure|end|N`, N an event")
 		numberFlag(cmd, &f.step, "step", "show what is held at the peak of step `N`")
-		flags.StringVar(&f.patch, "patch", "", "write to `FILE` a unified diff of the statements that store what leaks, where their "+
-			"form is known (apply in the folder of --source: patch -p0 < FILE)")
+		flags.StringVar(&f.patch, "patch", "", "write to `FILE` a unified diff of the statements that store what leaks, where "+
+			"their form is known (apply in the folder of --source: patch -p0 < FILE)")
 		flags.StringVar(&f.source, "source", "", "show lines of code from the program's `FOLDER` (default: where the recording "+
 			"names files of the working directory)")
 		modelFlags(cmd, &f.theory)

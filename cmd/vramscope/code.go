@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/vramscope/vramscope/internal/whole"
 	"github.com/vramscope/vramscope/report/view"
 	"github.com/vramscope/vramscope/source"
 	"github.com/vramscope/vramscope/store"
@@ -117,15 +118,15 @@ func (f *analyzeFlags) writePatch(cmd *cobra.Command, p *source.Patch) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope: --patch: no statement of a form that is known: nothing was written")
 		return nil
 	}
-	file, err := stage(f.patch, func(w io.Writer) error {
+	file, err := whole.Stage(f.patch, func(w io.Writer) error {
 		_, err := io.WriteString(w, diff)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer file.drop()
-	return file.place()
+	defer file.Drop()
+	return file.Place()
 }
 
 // root is the folder that names in a patch start from.

@@ -12,6 +12,7 @@ import (
 	"github.com/vramscope/vramscope/dataset"
 	"github.com/vramscope/vramscope/internal/bound"
 	"github.com/vramscope/vramscope/internal/open"
+	"github.com/vramscope/vramscope/internal/whole"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
 )
@@ -156,7 +157,7 @@ func export(cmd *cobra.Command, name string, f *exportFlags) (err error) {
 	}
 	write := func(w io.Writer) error { return x.table(w, format, tables[0]) }
 	if f.output != "" {
-		return writeFile(f.output, write)
+		return whole.Write(f.output, write)
 	}
 	return f.printed(cmd, format, write)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/whole"
 	"github.com/vramscope/vramscope/profiles"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -64,7 +65,7 @@ func exportProfile(cmd *cobra.Command, name string, f *exportFlags) error {
 	}
 	write := func(w io.Writer) error { return x.write(w, r, moments...) }
 	if f.output != "" {
-		err = writeFile(f.output, write)
+		err = whole.Write(f.output, write)
 	} else {
 		err = write(cmd.OutOrStdout())
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/open"
+	"github.com/vramscope/vramscope/internal/whole"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/store"
@@ -233,12 +234,12 @@ func (x *exported) folder(dir string, format dataset.Format, tables []*dataset.T
 		return fmt.Errorf("%s: can't be written: %w", dir, err)
 	}
 	defer os.RemoveAll(work)
-	defer removeOnSignal(work)()
+	defer whole.RemoveOnSignal(work)()
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0)) // the longest come first
 	for _, t := range tables {
 		g.Go(func() error {
-			return writeFile(filepath.Join(work, t.Name+"."+format.String()), func(w io.Writer) error {
+			return whole.Write(filepath.Join(work, t.Name+"."+format.String()), func(w io.Writer) error {
 				return x.table(w, format,
 					t)
 			})

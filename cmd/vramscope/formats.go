@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/vramscope/vramscope/internal/whole"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
@@ -66,17 +67,19 @@ func (f *formats[T]) onTerminal(style text.Style) view.Edition {
 // write writes an answer to the files that -o names, to all of them or none, and
 // then to standard output.
 func (f *formats[T]) write(cmd *cobra.Command, o *outputFlags, v T) error {
-	var files []staged
+	var files []whole.Staged
 	for _, name := range o.files {
-		file, err := stage(name, func(w io.Writer) error { return f.named(ending(name), text.Style{Verbose: o.verbose})(w, v) })
+		file, err := whole.Stage(name, func(w io.Writer) error {
+			return f.named(ending(name), text.Style{Verbose: o.verbose})(w, v)
+		})
 		if err != nil {
 			return err
 		}
-		defer file.drop()
+		defer file.Drop()
 		files = append(files, file)
 	}
 	for _, file := range files {
-		if err := file.place(); err != nil {
+		if err := file.Place(); err != nil {
 			return err
 		}
 	}

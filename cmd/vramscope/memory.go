@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/whole"
 )
 
 // boundedCommands answer once and end. A batch bounds each of its processes.
@@ -73,7 +74,7 @@ func watchMemory(limit int64, stderr io.Writer, message string) {
 		switch {
 		case held > limit-min(limit/8, memoryReserve):
 			stderr.Write(said)
-			dropHalfWritten()
+			whole.DropUnfinished()
 			os.Exit(exitUnusable)
 		case held > limit/4*3 && collecting.CompareAndSwap(false, true):
 			go func() { // which may come too late

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package whole
 
 import (
 	"fmt"
@@ -23,13 +23,13 @@ func TestWriteInto(t *testing.T) {
 		read <- fmt.Sprintf("%s %v", b, err)
 	}()
 	hello := func(w io.Writer) error { _, err := io.WriteString(w, "hello"); return err }
-	if err := writeFile(pipe, hello); err != nil {
+	if err := Write(pipe, hello); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-read; got != "hello <nil>" {
 		t.Errorf("read %q", got)
 	}
-	if err := writeFile(os.DevNull, hello); err != nil {
+	if err := Write(os.DevNull, hello); err != nil {
 		t.Error(err)
 	}
 	for name, kind := range map[string]os.FileMode{pipe: os.ModeNamedPipe, os.DevNull: os.ModeCharDevice} {
@@ -62,7 +62,7 @@ func TestOpenFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := writeFile(name, func(w io.Writer) error { _, err := io.WriteString(w, "hello"); return err }); err != nil {
+		if err := Write(name, func(w io.Writer) error { _, err := io.WriteString(w, "hello"); return err }); err != nil {
 			t.Fatal(err)
 		}
 		after, err := os.Stat(name)
