@@ -15,7 +15,9 @@ import (
 	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/internal/code"
 	"github.com/vramscope/vramscope/internal/open"
+	"github.com/vramscope/vramscope/internal/whole"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/gates"
 	"github.com/vramscope/vramscope/report/html"
@@ -40,7 +42,7 @@ type analyzeFlags struct {
 	names     naming
 	source    string
 	patch     string
-	programs  *programs // the texts of the program, where they may be read
+	programs  *code.Files // the texts of the program, where they may be read
 	at        string
 	step, top int
 	compare   bool
@@ -230,7 +232,7 @@ func (f *analyzeFlags) program(o *diagnose.Options, args []string) (err error) {
 	if f.redact {
 		return nil
 	}
-	if f.programs, err = programsIn(f.source, args); err != nil {
+	if f.programs, err = code.Beside(f.source, args); err != nil {
 		return err
 	}
 	if o.Code = f.programs.Text; f.patch != "" {
@@ -249,8 +251,30 @@ func (f *analyzeFlags) lines(cmd *cobra.Command, doc *report.Document, p *source
 			return err
 		}
 	}
-	doc.Source, err = sourceIn(f.source)
+	doc.Source, err = code.Lines(f.source)
 	return err
+}
+
+// writePatch writes the changes to the program's text as a diff, which is to be applied in the folder
+// of --source, else in the working directory.
+func (f *analyzeFlags) writePatch(cmd *cobra.Command, p *source.Patch) error {
+	diff := f.programs.Diff(p)
+	for _, why := range p.Untold {
+		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: --patch: %s\n", view.Printable(why))
+	}
+	if diff == "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope: --patch: no statement of a form that is known: nothing was written")
+		return nil
+	}
+	file, err := whole.Stage(f.patch, func(w io.Writer) error {
+		_, err := io.WriteString(w, diff)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	defer file.Drop()
+	return file.Place()
 }
 
 // undigested tells that nothing shows digests: text doesn't.

@@ -1,4 +1,4 @@
-package main
+package code
 
 import (
 	"bufio"
@@ -14,14 +14,14 @@ import (
 
 // Bounds on what is shown of a program.
 const (
-	sourceBytes = 4 << 20 // of a file
-	sourceWide  = 160     // characters of a line
+	mostBytes = 4 << 20 // of a file
+	mostWide  = 160     // characters of a line
 )
 
-// sourceIn reads lines of the program from a folder, and from nowhere else: what a recording
+// Lines reads lines of the program from a folder, and from nowhere else: what a recording
 // calls a file may be any name. Without a folder only files below the working directory count
 // that the recording names whole.
-func sourceIn(dir string) (func(*report.Place, int) []report.SourceLine, error) {
+func Lines(dir string) (func(*report.Place, int) []report.SourceLine, error) {
 	given := dir != ""
 	if !given {
 		dir = "."
@@ -83,15 +83,15 @@ func linesOf(root *os.Root, names []string) []string {
 			continue
 		}
 		defer f.Close()
-		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > sourceBytes {
+		if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > mostBytes {
 			continue
 		}
 		var lines []string
-		s := bufio.NewScanner(io.LimitReader(f, sourceBytes))
-		s.Buffer(nil, sourceBytes)
+		s := bufio.NewScanner(io.LimitReader(f, mostBytes))
+		s.Buffer(nil, mostBytes)
 		for s.Scan() {
 			text := []rune(strings.ReplaceAll(strings.TrimRight(s.Text(), " \r"), "\t", "    "))
-			lines = append(lines, string(text[:min(len(text), sourceWide)]))
+			lines = append(lines, string(text[:min(len(text), mostWide)]))
 		}
 		return lines
 	}

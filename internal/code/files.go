@@ -1,4 +1,6 @@
-package main
+// Package code finds the text of a program on this machine: a recording names its files, as they
+// were called on another.
+package code
 
 import (
 	"fmt"
@@ -6,22 +8,18 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/cobra"
-
-	"github.com/vramscope/vramscope/internal/whole"
-	"github.com/vramscope/vramscope/report/view"
 	"github.com/vramscope/vramscope/source"
 	"github.com/vramscope/vramscope/store"
 )
 
-// programs finds the texts of a program's files: below --source, else below the working directory
+// Files finds the texts of a program's files: below --source, else below the working directory
 // by their whole names, and beside the recordings by the ends of their names.
-type programs struct {
-	places []codeRoot
+type Files struct {
+	places []place
 	known  map[string]found
 }
 
-type codeRoot struct {
+type place struct {
 	root   *os.Root
 	whole  string
 	anyEnd bool
@@ -35,8 +33,9 @@ type found struct {
 	ok   bool
 }
 
-func programsIn(dir string, inputs []string) (*programs, error) {
-	p := &programs{known: map[string]found{}}
+// Beside is the program below a folder that is given, else below the working directory and beside inputs.
+func Beside(dir string, inputs []string) (*Files, error) {
+	p := &Files{known: map[string]found{}}
 	if dir != "" {
 		if !p.add(dir, true) {
 			return nil, fmt.Errorf("--source: %s is no folder that can be read", dir)
@@ -57,23 +56,23 @@ func programsIn(dir string, inputs []string) (*programs, error) {
 	return p, nil
 }
 
-func (p *programs) add(dir string, anyEnd bool) bool {
+func (p *Files) add(dir string, anyEnd bool) bool {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return false
 	}
 	whole, err := filepath.Abs(dir)
-	p.places = append(p.places, codeRoot{root, whole, anyEnd})
+	p.places = append(p.places, place{root, whole, anyEnd})
 	return err == nil
 }
 
 // Text is a file that a recording names.
-func (p *programs) Text(file string) (string, bool) {
+func (p *Files) Text(file string) (string, bool) {
 	f := p.find(file)
 	return f.text, f.ok
 }
 
-func (p *programs) find(file string) found {
+func (p *Files) find(file string) found {
 	if f, known := p.known[file]; known {
 		return f
 	}
@@ -96,43 +95,27 @@ func textOf(root *os.Root, name string) (string, bool) {
 		return "", false
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > sourceBytes {
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() || st.Size() > mostBytes {
 		return "", false
 	}
-	text, err := io.ReadAll(io.LimitReader(f, sourceBytes))
+	text, err := io.ReadAll(io.LimitReader(f, mostBytes))
 	return string(text), err == nil
 }
 
-// writePatch writes the changes to the program's text as a diff, which is to be applied in the folder
-// of --source, else in the working directory.
-func (f *analyzeFlags) writePatch(cmd *cobra.Command, p *source.Patch) error {
-	root := f.programs.root()
-	diff := p.Diff(func(file string) (string, bool) {
-		x := f.programs.find(file)
-		return x.name, x.ok && x.root == root
-	})
-	for _, why := range p.Untold {
-		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: --patch: %s\n", view.Printable(why))
-	}
-	if diff == "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope: --patch: no statement of a form that is known: nothing was written")
-		return nil
-	}
-	file, err := whole.Stage(f.patch, func(w io.Writer) error {
-		_, err := io.WriteString(w, diff)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	defer file.Drop()
-	return file.Place()
-}
-
 // root is the folder that names in a patch start from.
-func (p *programs) root() string {
+func (p *Files) root() string {
 	if len(p.places) == 0 {
 		return ""
 	}
 	return p.places[0].whole
+}
+
+// Diff writes changes to the program's text, which are to be applied in the folder that was given,
+// else in the working directory.
+func (p *Files) Diff(changes *source.Patch) string {
+	root := p.root()
+	return changes.Diff(func(file string) (string, bool) {
+		x := p.find(file)
+		return x.name, x.ok && x.root == root
+	})
 }
