@@ -162,7 +162,8 @@ func answered(text []byte) error {
 func (v *visitor) script(p running, what, answer string) string {
 	name := fmt.Sprintf("_vramscope_attached_%d_%d", os.Getpid(), p.pid)
 	folder := filepath.Join(v.dir, hookFolder, "vramscope_hook")
-	return fmt.Sprintf(python.Visit, literal(name), literal(folder), literal(v.dir), literal(v.options), literal(what), literal(answer))
+	return fmt.Sprintf(python.Visit, literal(name), literal(folder), literal(v.dir), literal(v.options), literal(what),
+		literal(answer))
 }
 
 // literal is a text as Python's source; JSON's strings are Python's, too.
