@@ -62,7 +62,9 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 	switch {
 	case main.History == "none":
 		v.Severity, v.Text = report.Warning, atTheDump(main, doc.Inputs[main.Input].Partial)+where
-		if i := findingWith(main, "recording_empty", "recording_stopped"); i >= 0 {
+		if held := heldMost(main); held != "" { // as `vramscope attach` asks a program: nothing was to be recorded
+			v.Text += "; " + held
+		} else if i := findingWith(main, "recording_empty", "recording_stopped"); i >= 0 {
 			v.Fix = main.Findings[i].Fix
 		}
 	case full >= 0:
@@ -116,6 +118,19 @@ func atTheDump(d *report.Device, cut bool) string {
 	}
 	return fmt.Sprintf("%s %s were allocated in %s and %s reserved", said, units.Size(d.AtEnd.AllocatedBytes),
 		units.Plural(d.AtEnd.Blocks, "block"), units.Size(d.AtEnd.ReservedBytes))
+}
+
+// heldMost names the variable that holds most at the dump, "" where none was looked for or holds a tenth.
+func heldMost(d *report.Device) string {
+	if len(d.Holders) == 0 {
+		return ""
+	}
+	h := &d.Holders[0]
+	bytes := h.Bytes + h.GraphBytes
+	if facts.Share(bytes, d.AtEnd.AllocatedBytes) < 10 {
+		return ""
+	}
+	return h.Path + " holds " + units.Size(bytes) + " of them in " + units.Plural(h.Tensors, "tensor")
 }
 
 // peaked says how much memory a device held at most.
