@@ -74,15 +74,27 @@ func (l *loop) lastRequest() uint32 {
 	return timeline.Never
 }
 
-// lastOf is the event before the first after the last request that frees what the first half of the
-// program made: those up to there are the last step's own.
+// lastOf is the event before the first after the last request that frees what was made before the last two steps: those
+// up to there are the last step's own. A list lets its newest elements go first: they go with the older ones that are
+// freed behind them by the same call.
 func (l *loop) lastOf(request uint32) uint32 {
 	events := &l.t.Device.Events
+	old := int(l.first[max(0, l.n-2)])
 	for i := int(request) + 1; i < events.Len(); i++ {
 		id := l.t.Of[i]
-		if id != timeline.NoAllocation && events.Action[i] == snapshot.FreeRequested && l.t.BornAt(id) < int(request)/2 {
-			return uint32(i) - 1
+		if id == timeline.NoAllocation || events.Action[i] != snapshot.FreeRequested || l.t.BornAt(id) >= old {
+			continue
 		}
+		for j := i - 1; j > int(request); j-- {
+			if events.Action[j] != snapshot.FreeRequested {
+				continue
+			}
+			if of := l.t.Of[j]; of == timeline.NoAllocation || l.bytes(of) != l.bytes(id) || events.StackOf(j) != events.StackOf(i) {
+				break
+			}
+			i = j
+		}
+		return uint32(i) - 1
 	}
 	return timeline.Never
 }
