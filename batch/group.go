@@ -9,7 +9,6 @@ import (
 
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/pattern"
-	"github.com/vramscope/vramscope/run"
 	"github.com/vramscope/vramscope/store"
 )
 
@@ -146,7 +145,7 @@ func above(name string) string {
 // runsIn makes the runs of one folder.
 func runsIn(home string, files []candidate) []Run {
 	recordings := families(files, kindRecording)
-	ofRun := func(f candidate) bool { return f.Kind == kindTracked && path.Base(f.Path) == run.RecordFile }
+	ofRun := func(f candidate) bool { return f.Kind == kindTracked && path.Base(f.Path) == filename.RunRecord }
 	if slices.ContainsFunc(files, ofRun) {
 		return []Run{runOf(home, files, true)} // of `vramscope run`, whatever it recorded
 	}

@@ -11,12 +11,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/python"
 )
 
 // Names in a run's directory. Hidden ones are no evidence, and an analysis passes over them.
 const (
-	RecordFile = "run.json"
+	RecordFile = filename.RunRecord
 	LogFile    = "output.log"
 	endFile    = "output-end.log" // the end of a log that is too long for one file
 	ReportFile = "report.html"

@@ -18,6 +18,9 @@ import (
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
+// RunRecord is what `vramscope run` calls its account of a run, in the run's directory.
+const RunRecord = "run.json"
+
 // Unknown is a number that a name doesn't say.
 const Unknown = -1
 

@@ -143,9 +143,8 @@ vramscope.load_ipython_extension(shell)
 shell.line("")
 kept, model = [torch.zeros(3 << 20)], torch.nn.Module()
 model._parameters["w"] = torch.zeros(2 << 20)
-class Hidden:
-    pass
-hidden = iter([torch.zeros(1 << 20)])
+import ctypes
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(torch.zeros(1 << 20)))  # as an extension holds it
 shell.line("")
 """) == ("on the GPU: nothing, CUDA isn't up\non the GPU: 6 MiB\n       3 MiB  main.kept[0]\n       2 MiB  weights\n"
          "       1 MiB  others, or nobody that was found\n")  # fmt: skip
