@@ -130,7 +130,6 @@ func rightTold(t *testing.T) map[string]sureness {
 func TestRulesAreAsSureAsRight(t *testing.T) {
 	const fewRuns, fewBlocks, rounding, shy = 3, 100, 2, 20 // the last two in percent
 	known := map[string]string{
-		"gradient":      "two runs with a gradient of gradients: what that graph saves outlives its pass, in sizes of weights, too",
 		"recomputed":    "three runs; passes that run a model again without checkpointing, as a cache of gradients does, look the same",
 		"left-by-setup": "where a program fails in its setup without stacks, all of it is a guess",
 	}

@@ -73,15 +73,7 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 	case main.Input < len(doc.Inputs) && doc.Inputs[main.Input].Partial:
 		v.Severity, v.Text = report.Warning, "The file is cut off; up to there no request failed, and "+peaked(main, where)
 	default:
-		v.Text = "No failure recorded: " + peaked(main, where)
-		grows, ended := grownInLog(doc), logs.WithoutFailure(doc.Ended)
-		if grows != nil {
-			v.Severity, v.Fix = report.Warning, grows.Fix
-			v.Text = "No request failed, but " + facts.LowerFirst(grows.Title) + "; " + peaked(main, where)
-		}
-		if ended != "" {
-			v.Text = ended + "; " + peaked(main, where)
-		}
+		sayWhole(doc, &v, peaked(main, where))
 	}
 	if v.Fix == nil {
 		takeChange(&v, main)
@@ -90,6 +82,22 @@ func fullestVerdict(doc *report.Document) report.Verdict {
 		v.Fix = main.Findings[full].Fix
 	}
 	return v
+}
+
+// sayWhole is about a recording in which nothing failed, by what else is known of the run.
+func sayWhole(doc *report.Document, v *report.Verdict, peaked string) {
+	grows, ended := grownInLog(doc), logs.WithoutFailure(doc.Ended)
+	switch {
+	case ended != "":
+		v.Text = ended + "; " + peaked
+	case grows != nil:
+		v.Text = "No request failed, but " + facts.LowerFirst(grows.Title) + "; " + peaked
+	default:
+		v.Text = "No failure recorded: " + peaked
+	}
+	if grows != nil {
+		v.Severity, v.Fix = report.Warning, grows.Fix
+	}
 }
 
 // grownInLog is what a log's own figures show of memory that rises step by step, which a recording of

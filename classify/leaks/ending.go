@@ -89,7 +89,8 @@ func (l *loop) lastOf(request uint32) uint32 {
 			if events.Action[j] != snapshot.FreeRequested {
 				continue
 			}
-			if of := l.t.Of[j]; of == timeline.NoAllocation || l.bytes(of) != l.bytes(id) || events.StackOf(j) != events.StackOf(i) {
+			of := l.t.Of[j]
+			if of == timeline.NoAllocation || l.bytes(of) != l.bytes(id) || events.StackOf(j) != events.StackOf(i) {
 				break
 			}
 			i = j

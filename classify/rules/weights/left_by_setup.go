@@ -39,7 +39,7 @@ no module being built, loaded or moved, and a guess where, without stacks, sizes
 //worth:off nil
 func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 	all := !a.Trains && len(a.OOMs) > 0 && !setupEnds(a)
-	if a.Recorded.Allocs || a.Updates && !a.Trains || !all && !a.Trains {
+	if a.Recorded.Allocs || !a.Trains && (a.Updates || !all) {
 		return nil
 	}
 	sizes, gradients := rules.Sizes.Of(a), older.Gradients.Of(a).GradientSize
@@ -47,7 +47,8 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 	seen, doubtful := map[int64]int{}, untrainedOfSetup.Of(a).doubtful
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
-		if a.Phase[id] != meaning.Setup || a.Born(id) < 0 || !all && !a.Outlives(id) {
+		kept := all || a.Outlives(id)
+		if a.Phase[id] != meaning.Setup || a.Born(id) < 0 || !kept {
 			continue
 		}
 		n := a.Timeline.Requested(id)

@@ -15,7 +15,7 @@ as the state that an optimizer makes for it, or by a function whose name says th
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Stacks, rules.Sizes, untrainedOfSetup},
-	Proven: 40,
+	Proven: 85,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		sizes, data := rules.Sizes.Of(a), untrainedOfSetup.Of(a).data
 		return func(id timeline.AllocationID) rules.Claim {
