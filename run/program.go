@@ -46,6 +46,7 @@ type Result struct {
 	Unseen    bool   // its output, on a screen that is gone
 	Refused   string // why nothing can be simulated for it, told by a process of it
 	started   bool   // a Python that could record
+	raised    string // the last exception that its output tells of
 }
 
 // NotStarted is a command that doesn't run, with a shell's exit code for it.
@@ -203,7 +204,9 @@ func (p *Program) Wait() *Result {
 		p.record.ExitCode = &r.Status
 	}
 	kills, limit := hostMemory(os.ReadFile)
-	if r.Ending = ending(r, lastOf(p.Dir), kills-p.kills, limit); r.Ending != "" {
+	log := lastOf(p.Dir)
+	r.raised = exception(log)
+	if r.Ending = ending(r, log, kills-p.kills, limit); r.Ending != "" {
 		p.record.Notes = append(p.record.Notes, r.Ending)
 	}
 	if err := p.record.write(p.Dir); err != nil {

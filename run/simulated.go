@@ -118,7 +118,7 @@ func (r *Result) Spare() int64 {
 
 // Lacks is PyTorch's sentence on the request that failed, "" without one.
 func (r *Result) Lacks() string {
-	_, text, found := strings.Cut(r.Ending, "CUDA out of memory. ")
+	_, text, found := strings.Cut(r.raised, "CUDA out of memory. ")
 	if !found {
 		return ""
 	}
