@@ -90,7 +90,7 @@ func (l *loop) lastOf(request uint32) uint32 {
 				continue
 			}
 			of := l.t.Of[j]
-			if of == timeline.NoAllocation || l.bytes(of) != l.bytes(id) || events.StackOf(j) != events.StackOf(i) {
+			if of == timeline.NoAllocation || l.bytes(of) != l.bytes(id) || !l.sameCall(events.StackOf(j), events.StackOf(i)) {
 				break
 			}
 			i = j
@@ -98,6 +98,11 @@ func (l *loop) lastOf(request uint32) uint32 {
 		return uint32(i) - 1
 	}
 	return timeline.Never
+}
+
+// sameCall reports whether two stacks are of the same lines of Python.
+func (l *loop) sameCall(x, y snapshot.StackID) bool {
+	return x == y || slices.Equal(pythonFrames(l.view, l.t.Snapshot, x), pythonFrames(l.view, l.t.Snapshot, y))
 }
 
 // freesShown reports whether frees before the last request have stacks.
