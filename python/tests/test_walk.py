@@ -49,7 +49,7 @@ PATHS = {
     "asynchronous generator": "main.streaming().kept",
     "context of an exception": "main.second.__context__.__traceback__ of fail().kept",
     "static method's cache": "main.Namespaces.cached.lru_cache",
-    "array of objects": "main.array",
+    "array of objects": "main.array[1]",
 }
 
 

@@ -164,5 +164,5 @@ KINDS: Dict[int, Look] = {id(kind): (look, more) for kind, look, more in (
 
 def kinds() -> Dict[int, Look]:
     """All kinds, NumPy's arrays where there are any."""
-    numpy = sys.modules.get("numpy")
+    numpy: Any = sys.modules.get("numpy")
     return {**KINDS, **({id(numpy.ndarray): (array(numpy), True)} if hasattr(numpy, "ndarray") else {})}

@@ -129,7 +129,7 @@ class Recorder:
         self.again = False  # blocks of an earlier recording may have stacks and no events, which isn't the ring's fault
         self.last = time.monotonic()  # of the regular dumps
         self.level: Optional[int] = None  # what was allocated at the last that had events, or at the first
-        self.tick = 0  # when `vramscope run` last asked for one
+        self.asked_at = 0  # when `vramscope run` last asked for one
 
     # What the process says of itself.
 
@@ -465,11 +465,11 @@ class Recorder:
 
     def asked(self, *_: Any) -> None:
         """SIGUSR2: somebody asks for a dump, or `vramscope run` for a regular one, as not all programs have steps."""
-        ticked = self._ticked() if self.options.every else self.tick
-        if ticked == self.tick:
+        ticked = self._ticked() if self.options.every else self.asked_at
+        if ticked == self.asked_at:
             self._dump_signal("SIGUSR2")
             return
-        self.tick = ticked
+        self.asked_at = ticked
         if self.pid == os.getpid() and time.monotonic() - self.last >= 0.9 * self.options.every:
             self._regular()
 
@@ -477,7 +477,7 @@ class Recorder:
         try:
             return os.stat(os.path.join(self.options.dir, ".hook", "tick")).st_mtime_ns
         except OSError:
-            return self.tick
+            return self.asked_at
 
     def terminate(self, number: int, _: Any) -> None:
         """SIGTERM: then the process ends by it, as it would have."""

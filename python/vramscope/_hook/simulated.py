@@ -39,10 +39,12 @@ def read(environment: Mapping[str, str]) -> Settings:
     for item in environment.get(VARIABLE, "").split(","):
         name, _, value = item.partition("=")
         try:
+            setting: Dict[str, Any] = {name: value}
             if name in ("gpu", "assume"):
-                s = s._replace(**{name: value})
+                s = s._replace(**setting)
             elif name in ("major", "minor", "steps", "world", "rank"):
-                s = s._replace(**{name: int(value)})
+                setting[name] = int(value)
+                s = s._replace(**setting)
             elif name == "weights":
                 s = s._replace(weights=value != "0")
         except ValueError:

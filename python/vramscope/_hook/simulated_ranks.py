@@ -15,7 +15,7 @@ UNIQUE = b"\1" * 128  # as NCCL's ids are
 
 def install(torch: Any, world: int, rank: int) -> None:
     """Prepares torch.distributed, which PyTorch has imported where it has it."""
-    core = sys.modules.get("torch.distributed.distributed_c10d")
+    core: Any = sys.modules.get("torch.distributed.distributed_c10d")
     if core is None or not torch.distributed.is_available():
         return
     if world:

@@ -33,7 +33,7 @@ INITIALISERS = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavi
 
 def make(torch: Any, assumed: Any, forget: Callable[[int, int], Any]) -> Any:
     """The mode that stands before every function of PyTorch that Python calls."""
-    from torch.overrides import TorchFunctionMode  # type: ignore[import-not-found]
+    from torch.overrides import TorchFunctionMode
 
     class Values(TorchFunctionMode):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -161,7 +161,7 @@ class Work:
         return self.made(func, args, kwargs) if empty is None else empty
 
     def like(self, func: Any, args: Any, kwargs: Any) -> Any:
-        t = args[0] if args else None
+        t: Any = args[0] if args else None
         if self.is_large(t) and kwargs.get("device") is None:
             empty = self.instead(func, tuple(t.shape), kwargs.get("dtype") or t.dtype, kwargs)
             if empty is not None:
@@ -262,7 +262,7 @@ class Work:
     def changed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A function that changes a tensor in place."""
         out = func(*args, **kwargs)
-        t = args[0] if args else None
+        t: Any = args[0] if args else None
         if self.is_whole(t):
             name = func.__name__
             covers = name in ("fill_", "zero_", "random_") and t.numel() * t.element_size() == self.size_of(t)
