@@ -156,10 +156,7 @@ func leakCause(l *classify.Leak, x *report.Leak, unused bool) report.Cause {
 	if unused {
 		d.FixID = new("missing_no_grad")
 	}
-	if x.File != nil {
-		d.At = &report.Place{Function: *x.Function, File: *x.File, Line: x.Line}
-	}
-	d.StoredAt = x.Stored()
+	d.At, d.StoredAt = x.Made(), x.Stored()
 	if len(x.Holders) > 0 {
 		if d.Holder, d.Count = &x.Holders[0].Path, x.Holders[0].Tensors; x.Holders[0].Cycle {
 			d.Cause = report.CycleCause

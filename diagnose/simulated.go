@@ -34,8 +34,7 @@ func simulated(doc *report.Document) {
 	if main == nil || main.History == "none" && main.Peaks.Allocated.Bytes == 0 {
 		return
 	}
-	taken := max(main.Peaks.Reserved.Bytes, s.PeakBytes) + s.ContextBytes + s.OtherBytes
-	s.SpareBytes = new(s.CapacityBytes - taken)
+	s.SpareBytes = new(s.Spare(main.Peaks.Reserved.Bytes))
 	s.Fits = new(!failed && *s.SpareBytes >= 0)
 	if failed {
 		return

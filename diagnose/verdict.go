@@ -209,9 +209,8 @@ func mistake(d *report.Device, f *report.Finding) string {
 // leakText says what grows, by how much, where, and when the GPU is full.
 func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	at := ""
-	if l.File != nil {
-		at = " at " + facts.PlaceText(&report.Place{Function: *l.Function, File: *l.File, Line: l.Line}) +
-			facts.CalledFrom(l.CalledFrom)
+	if p := l.Made(); p != nil {
+		at = " at " + facts.PlaceText(p) + facts.CalledFrom(l.CalledFrom)
 	}
 	if l.BytesPerStep == nil || !grows(f) {
 		return f.Title + at

@@ -14,6 +14,11 @@ type Simulated struct {
 	SpareBytes *int64 `json:"spare_bytes"`
 }
 
+// Spare is what was left of the card at its fullest, where PyTorch had reserved so much at most.
+func (s *Simulated) Spare(reserved int64) int64 {
+	return s.CapacityBytes - s.ContextBytes - s.OtherBytes - max(reserved, s.PeakBytes)
+}
+
 // SimulatedCard is what of the simulated machine decides the bytes.
 type SimulatedCard struct {
 	GPU             string `json:"gpu"` // as the table of devices calls it

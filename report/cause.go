@@ -25,21 +25,20 @@ type Cause struct {
 
 // Causes beside the categories of memory, which are told by their own names; Temporaries stands for temporary memory.
 const (
-	LeakCause      = "leak"
-	RetainedGraph  = "retained_graph"
-	SecondModel    = "second_model"
-	KeptException  = "kept_exception"
-	CycleCause     = "reference_cycle"
-	HeldCause      = "held" // by a variable; nothing tells what for
-	FractionCause  = "memory_fraction"
-	DriverLimit    = "driver_limit"
-	Pieces         = "pieces"
-	PrivatePool    = "private_pool"
-	Sleeping       = "sleeping_allocator"
-	OutsidePyTorch = "outside_pytorch"
-	TooLarge       = "request_too_large"
-	Temporaries    = "temporaries"
-	Unclear        = "unclear"
+	LeakCause     = "leak"
+	RetainedGraph = "retained_graph"
+	SecondModel   = "second_model"
+	KeptException = "kept_exception"
+	CycleCause    = "reference_cycle"
+	HeldCause     = "held" // by a variable; nothing tells what for
+	FractionCause = "memory_fraction"
+	DriverLimit   = "driver_limit"
+	Pieces        = "pieces"
+	PrivatePool   = "private_pool"
+	Sleeping      = "sleeping_allocator"
+	TooLarge      = "request_too_large"
+	Temporaries   = "temporaries"
+	Unclear       = "unclear"
 )
 
 // FreePieces is what was free for a request that failed, on the device and in PyTorch's cache.

@@ -566,6 +566,14 @@ type Leak struct {
 	StoredCode *string `json:"stored_code"`
 }
 
+// Made is the line that makes what leaks, nil where no stack shows one.
+func (l *Leak) Made() *Place {
+	if l.File == nil {
+		return nil
+	}
+	return &Place{Function: *l.Function, File: *l.File, Line: l.Line}
+}
+
 // Stored is the statement that keeps what leaks, nil where it isn't known.
 func (l *Leak) Stored() *Place {
 	if l.StoredFile == nil {

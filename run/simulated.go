@@ -113,7 +113,7 @@ func (r *Result) Spare() int64 {
 		return 0
 	}
 	_, reserved := r.Peaks()
-	return s.CapacityBytes - s.ContextBytes - s.OtherBytes - max(reserved, s.PeakBytes)
+	return (*evidence.Simulated)(s).Spare(reserved)
 }
 
 // Lacks is PyTorch's sentence on the request that failed, "" without one.

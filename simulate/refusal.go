@@ -52,8 +52,7 @@ func (m *Machine) real() error {
 		f.Close()
 	}
 	return &Refusal{"this machine has a GPU (/" + rel(m.Root, found[0]) + "), and a simulated one beside it would " +
-		"answer for it: " +
-		"leave --simulate out, or run it in a container without the GPU"}
+		"answer for it: leave --simulate out, or run it in a container without the GPU"}
 }
 
 func rel(root, path string) string {

@@ -266,15 +266,10 @@ func (f *analyzeFlags) writePatch(cmd *cobra.Command, p *source.Patch) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "vramscope: --patch: no statement of a form that is known: nothing was written")
 		return nil
 	}
-	file, err := whole.Stage(f.patch, func(w io.Writer) error {
+	return whole.Write(f.patch, func(w io.Writer) error {
 		_, err := io.WriteString(w, diff)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	defer file.Drop()
-	return file.Place()
 }
 
 // undigested tells that nothing shows digests: text doesn't.

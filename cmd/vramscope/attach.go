@@ -61,16 +61,11 @@ who may trace the program.`,
 			for _, note := range r.Notes {
 				fmt.Fprintln(cmd.ErrOrStderr(), "vramscope:", printable(errors.New(note)))
 			}
-			analyze := newAnalyze()
-			analyze.SilenceErrors, analyze.SilenceUsage = true, true
 			arguments := []string{dir}
 			if quiet {
 				arguments = append(arguments, "--quiet")
 			}
-			analyze.SetArgs(arguments)
-			analyze.SetOut(cmd.OutOrStdout())
-			analyze.SetErr(cmd.ErrOrStderr())
-			return analyze.Execute()
+			return analyzeInto(cmd.OutOrStdout(), cmd.ErrOrStderr(), arguments...)
 		},
 	}
 	flags := cmd.Flags()

@@ -185,12 +185,7 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) error {
 	if r.Failed() {
 		args = append(args, "-o", page)
 	}
-	analyze := newAnalyze()
-	analyze.SilenceErrors, analyze.SilenceUsage = true, true
-	analyze.SetArgs(args)
-	analyze.SetOut(w)
-	analyze.SetErr(io.Discard)
-	err := analyze.Execute()
+	err := analyzeInto(w, io.Discard, args...)
 	var holds *conditionError
 	if errors.Is(err, open.ErrNothing) && len(f.failOn) == 0 { // no dump, and nothing printed that says something of memory
 		return nil
@@ -208,6 +203,16 @@ func (f *runFlags) tell(w io.Writer, dir string, r *vrun.Result) error {
 		fmt.Fprintln(w, "vramscope:", printable(err)) // the exit code stays the program's
 	}
 	return err
+}
+
+// analyzeInto is the command `analyze` on a run's directory, as a part of another command.
+func analyzeInto(out, errors io.Writer, args ...string) error {
+	analyze := newAnalyze()
+	analyze.SilenceErrors, analyze.SilenceUsage = true, true
+	analyze.SetArgs(args)
+	analyze.SetOut(out)
+	analyze.SetErr(errors)
+	return analyze.Execute()
 }
 
 // said says how the program ended, and what was recorded.

@@ -9,9 +9,8 @@ var leaks = []Advice{
 			"history = collections.deque(maxlen=100)"},
 	{ID: "leak.cycle", For: Any,
 		Text: "No variable leads to what is kept in {holder}{where}: objects there refer to each other, and only " +
-			"Python's garbage " +
-			"collector frees them, whenever it comes by. Break the cycle with a weak reference; in an autograd Function use " +
-			"save_for_backward instead of attributes of ctx.",
+			"Python's garbage collector frees them, whenever it comes by. Break the cycle with a weak reference; in an " +
+			"autograd Function use save_for_backward instead of attributes of ctx.",
 		Code: "self.parent = weakref.ref(parent)  # instead of parent\n" +
 			"ctx.save_for_backward(x, y)        # instead of ctx.x, ctx.y = x, y"},
 	{ID: "leak.growing_list.joined", For: Any,

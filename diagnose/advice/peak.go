@@ -15,41 +15,36 @@ var peak = []Advice{
 			"labels.split(1024))) / labels.numel()"},
 	{ID: "logits_dominate.in_parts", For: Training | Evaluation, Text: "Smaller parts, or a kernel that needs no logits,{at}"},
 	{ID: "checkpointing_absent", For: Training, Text: "Activation checkpointing, for about a third more compute; or a " +
-		"smaller batch " +
-		"with gradient accumulation", Code: checkpoint},
+		"smaller batch with gradient accumulation", Code: checkpoint},
 	{ID: "checkpointing_ineffective.together", For: Training,
 		Text: "Checkpoint each block by itself instead of several together", Code: checkpoint},
 	{ID: "checkpointing_ineffective.outside", For: Training, Text: "Checkpoint {where}, too", Code: checkpoint},
 	{ID: "attention_matrices", For: Any, Text: "torch's scaled_dot_product_attention in place of the softmax in " +
-		"{where}: it works in " +
-		"tiles and keeps one number per token instead",
+		"{where}: it works in tiles and keeps one number per token instead",
 		Code: "y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)\n" +
 			"model = AutoModelForCausalLM.from_pretrained(name, attn_implementation=\"sdpa\")   # Transformers"},
 	{ID: "attention_matrices.math", For: Any, Text: "scaled_dot_product_attention fell back to its math backend, " +
-		"which makes them, at " +
-		"{where}: 16-bit inputs, and no mask that needs a gradient, let the flash or memory-efficient backend run",
+		"which makes them, at {where}: 16-bit inputs, and no mask that needs a gradient, let the flash or memory-efficient " +
+		"backend run",
 		Code: "with torch.nn.attention.sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]):  # says " +
 			"why it can't\n    y = model(batch)"},
 	{ID: "optimizer_temporaries", For: Training,
 		Text: "fused=True: one kernel updates the weights and needs no temporaries. Or " + loop,
 		Code: "optimizer = torch.optim.{kind}(model.parameters(), lr=lr, fused=True)"},
 	{ID: "optimizer_temporaries.any", For: Training, Text: "fused=True, which Adam, AdamW and SGD have: one kernel " +
-		"updates the weights " +
-		"and needs no temporaries. Or " + loop},
+		"updates the weights and needs no temporaries. Or " + loop},
 	{ID: "optimizer_temporaries.loop", For: Training, Text: loop,
 		Code: "optimizer = torch.optim.{kind}(model.parameters(), lr=lr, foreach=False)"},
 	{ID: "gradients_unused", For: Training, Text: "requires_grad_(False) for the weights that these gradients are of: " +
-		"they take part in " +
-		"the loss, but no optimizer steps or clears them (a teacher, a critic, a frozen part). Or torch.no_grad() around their " +
-		"forward pass, which then saves no activations for them either",
+		"they take part in the loss, but no optimizer steps or clears them (a teacher, a critic, a frozen part). Or " +
+		"torch.no_grad() around their forward pass, which then saves no activations for them either",
 		Code: "teacher.requires_grad_(False)\nwith torch.no_grad():\n    target = teacher(batch)"},
 	{ID: "missing_no_grad", For: Evaluation | Inference, Text: "Put torch.no_grad() around {where}: nothing is kept " +
 		"for backward then",
 		Code: "with torch.no_grad():          # or torch.inference_mode()\n    out = model(batch)\n# model.eval() " +
 			"alone doesn't do it"},
 	{ID: "missing_no_grad.summed", For: Training, Text: "If these passes are trained on, call backward() after each " +
-		"instead of once " +
-		"for the sum of their losses"},
+		"instead of once for the sum of their losses"},
 	{ID: "private_pools", For: Any, Text: "Let graphs that never run at the same time share one pool: torch.cuda.graph(g, " +
 		"pool=first.pool()); and capture the largest batch first"},
 	{ID: "autocast_copies", For: Evaluation | Inference, Text: "Hold the weights in bf16 and drop autocast: no copies, and the " +

@@ -27,9 +27,7 @@ func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) b
 		if l.Fix != "" && !mayFill(l) {
 			d.Fix = &l.Fix
 		}
-		if l.File != nil {
-			d.At = &report.Place{Function: *l.Function, File: *l.File, Line: l.Line}
-		}
+		d.At = l.Made()
 		if l.Defect {
 			d.Severity = report.Warning
 		}

@@ -30,7 +30,7 @@ const enough = 2
 
 func (g *Guess) sure() bool { return g.score >= enough && 4*g.breaks <= g.score }
 
-// fits tells whether the rows may be the steps of a log of so many lines: those without a
+// fits reports whether the rows may be the steps of a log of so many lines: those without a
 // figure of memory only where they are most of it.
 func (g *Guess) fits(lines int) bool {
 	return g.sure() && (g.last.held || len(g.last.word) == 0 || 2*g.steps.count >= lines)

@@ -76,16 +76,21 @@ func (p *Files) find(file string) found {
 	if f, known := p.known[file]; known {
 		return f
 	}
-	var f found
+	f := p.search(file)
+	p.known[file] = f
+	return f
+}
+
+// search is the first file with one of the names that a file may have here.
+func (p *Files) search(file string) found {
 	for _, at := range p.places {
 		for _, name := range namesOf(file, at.whole, at.anyEnd) {
-			if text, ok := textOf(at.root, name); ok && !f.ok {
-				f = found{name, text, at.whole, true}
+			if text, ok := textOf(at.root, name); ok {
+				return found{name, text, at.whole, true}
 			}
 		}
 	}
-	p.known[file] = f
-	return f
+	return found{}
 }
 
 // textOf is a regular file's text, of one that isn't larger than a program.

@@ -131,6 +131,7 @@ var listen = sync.OnceFunc(func() {
 	}()
 })
 
+// DropUnfinished removes what is temporary still.
 func DropUnfinished() {
 	unfinished.Range(func(name, _ any) bool {
 		os.RemoveAll(name.(string))
