@@ -235,7 +235,7 @@ func caller(s *report.Site) string {
 func base(file string) string {
 	file = strings.ReplaceAll(file, `\`, "/")
 	switch {
-	case strings.Contains(file, "/ipykernel_"), strings.HasPrefix(file, "<ipython-input"):
+	case frames.Notebook(file):
 		return "a notebook's cell"
 	case frames.Generated(file), strings.Contains(file, "/.triton/"):
 		return "compiled code"

@@ -55,6 +55,11 @@ var torchFolders = []string{"/torch/nn/", "/torch/autograd/", "/torch/optim/", "
 var installed = []string{"/site-packages/", "/dist-packages/", "/lib/python2", "/lib/python3", "/lib64/python3",
 	"/lib/multiprocessing/", "/.triton/"}
 
+// Notebook reports whether a file is a notebook's cell: its name is another one when the cell was changed, or runs again.
+func Notebook(file string) bool {
+	return strings.HasPrefix(file, "<ipython-input") || strings.Contains(file, "/ipykernel_")
+}
+
 // Generated reports whether torch.compile wrote a file. Those lie in a folder
 // torchinductor_USER, or, where another one was set, are still named "c" and 51
 // characters of a hash, in a folder of the second and third

@@ -6,6 +6,8 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -61,11 +63,12 @@ func modelsAgain(p *Pass) *Again {
 	}
 	x := &Again{Model: true, Made: models}
 	own := p.heldByEarlier(x)
-	// Without stacks these may be copies, as the best ones and averages are: then
+	// Without stacks, or by other cells, these may be copies, as the best ones and averages are: then
 	// the first has no gradients or state, or the last gets none.
 	last := models[len(models)-1].first
 	before, after := p.stateMade(models[0].first, last), p.stateMade(last, math.MaxInt)
-	if p.T.Stack(models[0].IDs[0]) == 0 && (slices.Min(own[:len(models)-1]) < models[0].bytes/2 ||
+	lines := p.python(p.T.Stack(models[0].IDs[0]))
+	if (lines == nil || !slices.Equal(lines, p.python(p.T.Stack(models[len(models)-1].IDs[0])))) && (slices.Min(own[:len(models)-1]) < models[0].bytes/2 ||
 		2*after*int64(len(models)-1) < before) {
 		return nil
 	}
@@ -216,12 +219,29 @@ func (p *Pass) generations(category classify.Category, apart func(last, born int
 func (p *Pass) alike(all []Generation) (out []Generation) {
 	for _, g := range all {
 		if slices.EqualFunc(all[0].IDs, g.IDs, func(a, b timeline.AllocationID) bool {
-			return p.T.Stack(a) == p.T.Stack(b) && p.T.Requested(a) == p.T.Requested(b)
+			return p.T.Requested(a) == p.T.Requested(b) && p.sameLines(p.T.Stack(a), p.T.Stack(b))
 		}) {
 			out = append(out, g)
 		}
 	}
 	return out
+}
+
+// sameLines reports whether two stacks are of the same lines of Python; of a notebook's cells the functions are enough.
+func (p *Pass) sameLines(a, b snapshot.StackID) bool {
+	return slices.EqualFunc(p.python(a), p.python(b), func(x, y frames.Line) bool {
+		return x == y || x.Function == y.Function && frames.Notebook(x.File) && frames.Notebook(y.File)
+	})
+}
+
+// python are a stack's lines of Python: those of the interpreter change as it comes to know the code.
+func (p *Pass) python(id snapshot.StackID) (lines []frames.Line) {
+	for _, f := range p.T.Snapshot.Stack(id) {
+		if p.View.Language(f) == frames.Python {
+			lines = append(lines, p.View.Line(f))
+		}
+	}
+	return lines
 }
 
 // sameGradients reports whether as many gradients were made in the steps of all

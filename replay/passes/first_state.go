@@ -33,11 +33,12 @@ func FirstState(c *classify.Classification, oom *timeline.OOM) (x State) {
 	}
 	var gradients, state int64
 	var made []kept
+	since := stepBefore(c, oom)
 	of := map[int64]int{}
 	least := 1
 	for i, bytes := range t.Allocated {
 		id := timeline.AllocationID(i)
-		if !t.AliveAt(id, oom.Event) {
+		if !t.AliveAt(id, oom.Event) || t.BornAt(id) < since {
 			continue
 		}
 		switch c.Category[i] {
@@ -63,6 +64,27 @@ func FirstState(c *classify.Classification, oom *timeline.OOM) (x State) {
 	x.Made = min(reached/x.Tensors, x.Of)
 	x.ToCome = max(0, int64(float64(x.Tensors)*x.Width*float64(gradients))-state)
 	return x
+}
+
+// stepBefore is the end of the last optimizer step before the newest gradients, where one had made state by then: what is older
+// got its state, or is of a model that nothing trains any more. -1: there is none.
+func stepBefore(c *classify.Classification, oom *timeline.OOM) int {
+	newest, made := -1, oom.Event
+	for i, category := range c.Category {
+		switch born := c.Timeline.BornAt(timeline.AllocationID(i)); {
+		case born < 0 || born >= oom.Event:
+		case category == classify.Gradients:
+			newest = max(newest, born)
+		case category == classify.OptimizerState && c.Phase[i] == classify.Optimizer:
+			made = min(made, born)
+		}
+	}
+	for _, p := range slices.Backward(Spans(c, classify.Optimizer)) {
+		if p.LastEvent < newest && p.LastEvent >= made {
+			return p.LastEvent
+		}
+	}
+	return -1
 }
 
 // scalarBlock is what a scalar takes.
