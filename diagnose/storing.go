@@ -14,16 +14,22 @@ import (
 // maxShown bounds a line of code that a report quotes, in bytes.
 const maxShown = 160
 
-// stored finds the statement that keeps what a leak holds.
+// stored finds the statement that keeps what a leak holds, and what to write there instead.
 func (e *examination) stored(l *classify.Leak, x *report.Leak) {
-	if e.options.Code == nil || !l.Defect || len(l.Path) == 0 {
+	switch {
+	case e.options.Code == nil:
+		return
+	case l.Kind == classify.GradientsKept:
+		e.freed(l, x)
+		return
+	case l.Kind == classify.StaleOutputs:
+		e.dropped(l, x)
+		return
+	case !l.Defect || len(l.Path) == 0:
 		return
 	}
-	s := source.Search{Open: e.code, Loop: l.Loop, Graph: l.Kind == classify.RetainedGraph, OfGrads: l.OfBackward,
+	s := source.Search{Open: e.code, Path: calls(l), Loop: l.Loop, Graph: l.Kind == classify.RetainedGraph, OfGrads: l.OfBackward,
 		OfObject: l.Category == classify.OptimizerState}
-	for _, line := range l.Path {
-		s.Path = append(s.Path, source.Call{File: line.File, Function: line.Function, Line: line.Line})
-	}
 	if len(x.Holders) > 0 && !x.Holders[0].Cycle {
 		s.Container = lastName(x.Holders[0].Path)
 	}
@@ -34,17 +40,53 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 	code := p.Code[:min(len(p.Code), maxShown)]
 	x.StoredFile, x.StoredLine, x.StoredCode = &p.File.Name, &p.Line, &code
 	edit, why := p.Fix(e.kept(l))
-	if why == "" {
-		x.FixCode = edit.Inline()
+	e.change(x, []source.Edit{edit}, why, fmt.Sprintf("%s:%d", path.Base(p.File.Name), p.Line))
+}
+
+// freed frees gradients that are zeroed in place, in the file that runs the optimizer.
+func (e *examination) freed(l *classify.Leak, x *report.Leak) {
+	if f := e.code(l.Near.File); f != nil {
+		edits, why := source.Freed(f)
+		e.change(x, edits, why, path.Base(f.Name))
 	}
+}
+
+// dropped lets go of the variables that hold a step's outputs when it ends.
+func (e *examination) dropped(l *classify.Leak, x *report.Leak) {
+	s := source.Search{Open: e.code, Path: calls(l), Loop: l.Loop}
+	if l.Loop >= 0 && l.Loop < len(l.Path) && e.code(l.Path[l.Loop].File) != nil {
+		at := l.Path[l.Loop]
+		edit, why := s.Drop()
+		e.change(x, []source.Edit{edit}, why, fmt.Sprintf("%s:%d", path.Base(at.File), at.Line))
+	}
+}
+
+// change notes changes of the program, or at a place why there are none.
+func (e *examination) change(x *report.Leak, edits []source.Edit, why, at string) {
+	var shown []string
+	for _, edit := range edits {
+		if why == "" {
+			shown = append(shown, edit.Inline())
+		}
+	}
+	x.FixCode = strings.Join(shown, "\n")
 	switch {
 	case e.options.Patch == nil:
 	case why == "":
-		e.options.Patch.Add(edit)
+		for _, edit := range edits {
+			e.options.Patch.Add(edit)
+		}
 	default:
-		why = fmt.Sprintf("%s:%d: %s", path.Base(p.File.Name), p.Line, why)
-		e.options.Patch.Untold = append(e.options.Patch.Untold, why)
+		e.options.Patch.Untold = append(e.options.Patch.Untold, at+": "+why)
 	}
+}
+
+// calls are the lines that led to what a leak keeps.
+func calls(l *classify.Leak) (out []source.Call) {
+	for _, line := range l.Path {
+		out = append(out, source.Call{File: line.File, Function: line.Function, Line: line.Line})
+	}
+	return out
 }
 
 // kept is what a change of the statement needs to know.

@@ -19,6 +19,7 @@ type Kept struct {
 	One     bool // one tensor a step
 	Object  bool // what an object such as an optimizer holds
 	Forward bool // nothing is trained
+	Part    bool // a part of a tensor, whose memory is kept whole
 }
 
 // Fix is the change of a statement whose form is known; why says what stands against one.
@@ -34,15 +35,22 @@ func (p Place) Fix(k Kept) (e Edit, why string) {
 	if p.Form == Carried {
 		value = addend(assigned(toks))
 	}
+	if !k.Graph && !k.Part {
+		if e, ok := p.bounded(); ok {
+			return e, ""
+		}
+	}
 	if why := p.unknown(k, toks, value); why != "" {
 		return e, why
 	}
 	switch {
 	case k.Graph && k.Scalar && (p.Form == Carried || isNumber(value)):
 		return p.append(value, ".item()"), ""
+	case k.Graph && (k.Part || sliced(value)):
+		return p.append(value, ".detach().clone()"), ""
 	case k.Graph:
 		return p.append(value, ".detach()"), ""
-	case sliced(value):
+	case k.Part || sliced(value):
 		return p.append(value, ".clone()"), ""
 	case k.One:
 		return p.append(value, ".detach().cpu()"), ""

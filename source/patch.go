@@ -52,7 +52,7 @@ func (p *Patch) Diff(named func(file string) (string, bool)) string {
 // Inline is a change as the lines that go and those that come.
 func (e Edit) Inline() string {
 	var b strings.Builder
-	old, changed, _, _ := e.lines(e.File.text)
+	old, changed, _ := e.lines(e.File.text)
 	for _, line := range old {
 		b.WriteString("-" + strings.TrimRight(line, "\r\n") + "\n")
 	}
@@ -68,14 +68,19 @@ func inside(name string) bool {
 		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 127 || r == '\\' || r == '"' })
 }
 
-// lines are the lines that an edit changes, and what they become, with the bytes where they begin and end.
-func (e Edit) lines(text string) (old, changed []string, begin, end int) {
+// lines are the lines that an edit changes, and what they become, with the byte where they begin.
+func (e Edit) lines(text string) (old, changed []string, begin int) {
 	begin = strings.LastIndexByte(text[:e.from], '\n') + 1
-	end = len(text)
+	end := len(text)
 	if n := strings.IndexByte(text[e.to:], '\n'); n >= 0 {
 		end = e.to + n + 1
 	}
-	return split(text[begin:end]), split(text[begin:e.from] + e.with + text[e.to:end]), begin, end
+	old, changed = split(text[begin:end]), split(text[begin:e.from]+e.with+text[e.to:end])
+	for len(old) > 0 && len(changed) > 0 && old[0] == changed[0] { // lines that are added behind one
+		begin += len(old[0])
+		old, changed = old[1:], changed[1:]
+	}
+	return old, changed, begin
 }
 
 // split are a text's lines with their ends.
@@ -93,7 +98,7 @@ func hunks(b *strings.Builder, text string, edits []Edit) {
 	}
 	var changes []change
 	for _, e := range edits {
-		old, now, begin, _ := e.lines(text)
+		old, now, begin := e.lines(text)
 		at := strings.Count(text[:begin], "\n")
 		if n := len(changes); n > 0 && changes[n-1].at+len(changes[n-1].old) > at {
 			continue // in a line that is changed already

@@ -30,6 +30,10 @@ var fixes = []struct {
 	{"a part of one", "def main():\n    kept = []\n    for x in d:\n        y = net(x)  # made main\n        kept.append(y[:, -1])  # stored\n",
 		"        kept.append(y[:, -1].clone())  # stored\n", "", source.Kept{One: true}},
 	{"a cache", "@lru_cache(maxsize=None)  # stored\ndef f(x):\n    return net(x)  # made f\n", "@lru_cache(maxsize=16)  # stored\n", "", source.Kept{}},
+	{"a part, with its graph", "def main():\n    kept = []\n    for x in d:\n        y = net(x)  # made main\n        kept.append(y[:, -1])  # stored\n",
+		"        kept.append(y[:, -1].detach().clone())  # stored\n", "", source.Kept{Graph: true}},
+	{"a part by another name", "def main():\n    kept = []\n    for x in d:\n        y = net(x)  # made main\n        h = y[:, -1]\n        kept.append(h)  # stored\n",
+		"        kept.append(h.clone())  # stored\n", "", source.Kept{Part: true}},
 	{"two of them", "def main():\n    kept = []\n    for x in d:\n        y = net(x)  # made main\n        kept.append((x, y))  # stored\n",
 		"", "what is stored isn't one tensor", source.Kept{One: true}},
 	{"one of two", "def main():\n    kept = []\n    for x in d:\n        y = net(x)  # made main\n        kept.append(y if y else x)  # stored\n",
@@ -63,38 +67,108 @@ func TestPatch(t *testing.T) {
 			if why != "" {
 				return
 			}
-			var p source.Patch
-			p.Add(edit)
-			p.Add(edit)
-			diff := p.Diff(func(file string) (string, bool) { return file, true })
 			line, _ := lineWith(x.text, "stored")
 			lines := strings.SplitAfter(x.text, "\n")
 			lines[line-1] = x.becomes
-			want := strings.Join(lines, "")
-			for tool, args := range map[string][]string{"patch": {"-p0", "--binary", "-i", "../x.diff"}, "git": {"apply", "-p0", "../x.diff"}} {
-				if _, err := exec.LookPath(tool); err != nil {
-					t.Log(err)
-					continue
-				}
-				dir := t.TempDir()
-				path := filepath.Join(dir, "w", "sub", "a.py")
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(x.text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(dir, "x.diff"), []byte(diff), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				c := exec.Command(tool, args...)
-				c.Dir = filepath.Join(dir, "w")
-				if out, err := c.CombinedOutput(); err != nil {
-					t.Fatalf("%s: %v: %s\n%s", tool, err, out, diff)
-				}
-				if got, _ := os.ReadFile(path); string(got) != want {
-					t.Errorf("%s: %q, want %q", tool, got, want)
-				}
+			apply(t, []source.Edit{edit, edit}, x.text, strings.Join(lines, ""))
+		})
+	}
+}
+
+// apply makes changes to a file with the tools that people use.
+func apply(t *testing.T, edits []source.Edit, text, want string) {
+	t.Helper()
+	var p source.Patch
+	for _, e := range edits {
+		p.Add(e)
+	}
+	diff := p.Diff(func(file string) (string, bool) { return file, true })
+	for tool, args := range map[string][]string{"patch": {"-p0", "--binary", "-i", "../x.diff"}, "git": {"apply", "-p0", "../x.diff"}} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Log(err)
+			continue
+		}
+		dir := t.TempDir()
+		path := filepath.Join(dir, "w", "sub", "a.py")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "x.diff"), []byte(diff), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c := exec.Command(tool, args...)
+		c.Dir = filepath.Join(dir, "w")
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s\n%s", tool, err, out, diff)
+		}
+		if got, _ := os.ReadFile(path); string(got) != want {
+			t.Errorf("%s: %q, want %q", tool, got, want)
+		}
+	}
+}
+
+// known are programs of which all is given, with what becomes of them, else why nothing does.
+var known = []struct {
+	name, text, becomes, why string
+	change                   func(f *source.File, s *source.Search) ([]source.Edit, string)
+}{
+	{"zeroed in place", "for x in d:\n    net(x).backward()\n    opt.step()\n    opt.zero_grad(\n        set_to_none=False)\n",
+		"for x in d:\n    net(x).backward()\n    opt.step()\n    opt.zero_grad(\n        set_to_none=True)\n", "", freed},
+	{"each gradient", "for p in ps:\n    if p.grad is not None: p.grad.zero_()\n    q.w.grad.data.zero_()  # too\n",
+		"for p in ps:\n    if p.grad is not None: p.grad = None\n    q.w.grad = None  # too\n", "", freed},
+	{"freed already", "opt.zero_grad(set_to_none=True)\nx = f(set_to_none=False)\nx.grad.zero_().add_(1)\n", "", "no statement there zeroes gradients in place", freed},
+	{"outputs", "def main():\n    for x in d:\n        out = net(x)  # made main\n        loss = out.logits.mean()\n        loss.backward()\n        if x:\n            print(loss.item())\n        # end\n\n    done()\n",
+		"def main():\n    for x in d:\n        out = net(x)  # made main\n        loss = out.logits.mean()\n        loss.backward()\n        if x:\n            print(loss.item())\n        del loss, out\n        # end\n\n    done()\n", "", drop},
+	{"outputs under autocast, ends of Windows", "for x in d:\r\n\twith autocast():\r\n\t\tout = net(x)  # made <module>\r\n\tstep()\r\n",
+		"for x in d:\r\n\twith autocast():\r\n\t\tout = net(x)  # made <module>\r\n\tstep()\r\n\tdel out\r\n", "", drop},
+	{"no end", "for x in d:\n    out = net(x)  # made <module>\n    step()", "for x in d:\n    out = net(x)  # made <module>\n    step()\n    del out", "", drop},
+	{"used after the loop", "def main():\n    for x in d:\n        out = net(x)  # made main\n    return out\n", "", "out may be used after the pass, or isn't set in each", drop},
+	{"printed after the loop", "def main():\n    for x in d:\n        out = net(x)  # made main\n    print(out)\n", "", "out may be used after the pass, or isn't set in each", drop},
+	{"used by the next pass", "def main():\n    for x in d:\n        print(out)\n        out = net(x)  # made main\n", "", "out may be used after the pass, or isn't set in each", drop},
+	{"carried", "def main():\n    out = 0\n    for x in d:\n        out = net(x, out)  # made main\n", "", "which variables hold it isn't sure", drop},
+	{"in some passes", "def main():\n    for x in d:\n        if x:\n            out = net(x)  # made main\n", "", "out may be used after the pass, or isn't set in each", drop},
+	{"seen by another function", "def show():\n    print(out)\nfor x in d:\n    out = net(x)  # made <module>\n", "", "out may be used after the pass, or isn't set in each", drop},
+	{"kept elsewhere", "def main():\n    for x in d:\n        out = net(x)  # made main\n        self.out = out\n", "", "which variables hold it isn't sure", drop},
+	{"one line", "for x in d: out = net(x)  # made <module>\n", "", "the loop stands in one line", drop},
+	{"a deque", "from collections import deque\nclass A:\n    def __init__(self):\n        self.seen = deque()\n    def forward(self, x):\n        self.seen.append((x, f(x)))  # made forward\n",
+		"from collections import deque\nclass A:\n    def __init__(self):\n        self.seen = deque(maxlen=16)\n    def forward(self, x):\n        self.seen.append((x, f(x)))  # made forward\n", "", fixed},
+	{"a deque that somebody empties", "def main():\n    seen = deque([])\n    for x in d:\n        seen.append((x, f(x)))  # made main\n    seen.popleft()\n", "",
+		"what is stored isn't one tensor", fixed},
+}
+
+func freed(f *source.File, _ *source.Search) ([]source.Edit, string) { return source.Freed(f) }
+
+func drop(_ *source.File, s *source.Search) ([]source.Edit, string) {
+	e, why := s.Drop()
+	return []source.Edit{e}, why
+}
+
+func fixed(_ *source.File, s *source.Search) ([]source.Edit, string) {
+	p, ok := s.Find()
+	if !ok {
+		return nil, "nothing found"
+	}
+	e, why := p.Fix(source.Kept{One: true})
+	return []source.Edit{e}, why
+}
+
+// TestKnownForms changes statements that aren't the one that stores.
+func TestKnownForms(t *testing.T) {
+	for _, x := range known {
+		t.Run(x.name, func(t *testing.T) {
+			file := source.Parse("sub/a.py", x.text)
+			made, function := lineWith(x.text, "# made ")
+			function, _, _ = strings.Cut(function, "\n")
+			edits, why := x.change(file, &source.Search{Open: func(string) *source.File { return file },
+				Path: []source.Call{{File: "sub/a.py", Function: function, Line: made}}})
+			if why != x.why {
+				t.Fatalf("%q, want %q", why, x.why)
+			}
+			if why == "" {
+				apply(t, edits, x.text, x.becomes)
 			}
 		})
 	}

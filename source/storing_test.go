@@ -177,8 +177,23 @@ func FuzzFind(f *testing.F) {
 		file := source.Parse("a.py", text)
 		s := source.Search{Open: func(string) *source.File { return file }, Graph: graph, OfGrads: graph, OfObject: !graph,
 			Path: []source.Call{{File: "a.py", Function: "<listcomp>", Line: line}, {File: "a.py", Function: "<lambda>", Line: line / 2}}}
+		var patch source.Patch
 		if p, ok := s.Find(); ok && (p.Line < 1 || p.Line > len(file.Lines)) {
 			t.Errorf("line %d of %d", p.Line, len(file.Lines))
+		} else if ok {
+			if e, why := p.Fix(source.Kept{Graph: graph, One: true}); why == "" {
+				patch.Add(e)
+			}
 		}
+		edits, _ := source.Freed(file)
+		s.Path = s.Path[:1]
+		s.Path[0].Function = "<module>"
+		if e, why := s.Drop(); why == "" {
+			edits = append(edits, e)
+		}
+		for _, e := range edits {
+			patch.Add(e)
+		}
+		patch.Diff(func(file string) (string, bool) { return file, true })
 	})
 }

@@ -175,6 +175,9 @@ func logicalLines(tokens []token) (lines [][]token) {
 
 // mate is the place of the other bracket, -1 where it isn't among some tokens.
 func mate(toks []token, i int) int {
+	if i < 0 || i >= len(toks) {
+		return -1
+	}
 	at := i + toks[i].mate
 	if toks[i].mate == 0 || at < 0 || at >= len(toks) {
 		return -1
