@@ -30,14 +30,23 @@ func holdersAt(all []classify.Holder, bytes func(timeline.AllocationID) int64) [
 	out := []report.Holder{}
 	for _, h := range all {
 		x := report.Holder{Path: h.Path, Cycle: h.Cycle}
+		var shown int64
 		for _, id := range h.Tensors {
 			if n := bytes(id); n > 0 {
 				x.Tensors++
 				x.Bytes += n
+				part, ok := h.Shown[id]
+				if !ok {
+					part = n
+				}
+				shown += min(part, n)
 			}
 		}
 		for _, id := range h.Graph {
 			x.GraphBytes += bytes(id)
+		}
+		if len(h.Shown) > 0 && x.Bytes > 0 {
+			x.ShownBytes = &shown
 		}
 		if x.Bytes+x.GraphBytes > 0 {
 			out = append(out, x)

@@ -55,7 +55,7 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 			}
 		}
 		e.stored(l, &x)
-		fix := checks.LeakAdvice(l, x.Stored(), x.Holders...)
+		fix := checks.LeakAdvice(l, &x)
 		x.Fix, x.FixCode = fix.Text, cmp.Or(x.FixCode, fix.Code)
 		if dev.CapacityBytes != nil {
 			if step, ok := l.StepAtCapacity(*dev.CapacityBytes); ok {

@@ -39,7 +39,10 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 	}
 	code := p.Code[:min(len(p.Code), maxShown)]
 	x.StoredFile, x.StoredLine, x.StoredCode = &p.File.Name, &p.Line, &code
-	edit, why := p.Fix(e.kept(l))
+	kept := e.kept(l)
+	x.Part = l.Kind == classify.GrowingList && (len(x.Holders) > 0 && x.Holders[0].IsPart() || p.IsPart())
+	kept.Part = x.Part
+	edit, why := p.Fix(kept)
 	e.change(x, []source.Edit{edit}, why, fmt.Sprintf("%s:%d", path.Base(p.File.Name), p.Line))
 }
 

@@ -564,6 +564,8 @@ type Leak struct {
 	StoredFile *string `json:"stored_file"`
 	StoredLine *int    `json:"stored_line"`
 	StoredCode *string `json:"stored_code"`
+	// Part tells that what is stored is a part of a tensor, whose memory is kept whole.
+	Part bool `json:"-"`
 }
 
 // Made is the line that makes what leaks, nil where no stack shows one.
@@ -589,7 +591,11 @@ type Holder struct {
 	Bytes      int64  `json:"bytes"`       // of the tensors
 	Cycle      bool   `json:"cycle"`       // no variable: objects that only each other refers to, by class and attribute
 	GraphBytes int64  `json:"graph_bytes"` // that only the autograd graphs behind them hold
+	ShownBytes *int64 `json:"shown_bytes"` // of Bytes, those that the tensors show: the rest is of what they are parts of; null where it's all
 }
+
+// IsPart reports whether less than half of what the tensors hold is what they show, as of a slice.
+func (h *Holder) IsPart() bool { return h.ShownBytes != nil && *h.ShownBytes*2 < h.Bytes }
 
 // LeakSite is a user's line on the stacks of what survives.
 type LeakSite struct {

@@ -119,6 +119,9 @@ func sliced(value []token) bool {
 	return at > 0 && value[at].text == "[" && slices.ContainsFunc(value[at:], func(t token) bool { return t.text == ":" })
 }
 
+// IsPart reports whether what a statement stores is a part of a tensor, as it is written there.
+func (p Place) IsPart() bool { return sliced(p.what.value) }
+
 // sums reports whether a statement adds to a variable.
 func sums(toks []token) bool {
 	a := assigned(toks)

@@ -16,6 +16,8 @@ type Holder struct {
 	Tensors, Graph []timeline.AllocationID
 	Cycle          bool // no variable: objects that refer to each other
 	Grew           bool // looks found more in it, one after the other
+	// Shown are the bytes that its tensors show of allocations, where they are parts of what those hold.
+	Shown map[timeline.AllocationID]int64
 }
 
 // HoldersOf finds the allocations of a device that variables hold, as they are at the dump and were at looks before it.
@@ -62,7 +64,9 @@ func HoldersOf(t *timeline.Timeline, said []labels.Holder) []Holder {
 			k = len(all)
 			at[path], all, looks = k, append(all, Holder{Path: path, Cycle: h.Cycle}), append(looks, nil)
 		}
-		all[k].Tensors = append(all[k].Tensors, of(h, h.Tensors)...)
+		tensors := of(h, h.Tensors)
+		all[k].Tensors = append(all[k].Tensors, tensors...)
+		all[k].shows(p, h, tensors)
 		all[k].Graph = append(all[k].Graph, of(h, h.Graph)...)
 		looks[k] = append(looks[k], look{h.Allocations, len(h.Tensors) + len(h.Graph)})
 	}
@@ -70,6 +74,25 @@ func HoldersOf(t *timeline.Timeline, said []labels.Holder) []Holder {
 		all[k].Grew = grew(looks[k])
 	}
 	return slices.DeleteFunc(all, func(h Holder) bool { return len(h.Tensors)+len(h.Graph) == 0 })
+}
+
+// shows notes what a look tells of parts that are shown of allocations.
+func (h *Holder) shows(p *places, said *labels.Holder, of []timeline.AllocationID) {
+	if len(said.Shown) == 0 {
+		return
+	}
+	own := map[timeline.AllocationID]bool{}
+	for _, id := range of {
+		own[id] = true
+	}
+	if h.Shown == nil {
+		h.Shown = map[timeline.AllocationID]int64{}
+	}
+	for i, bytes := range said.Shown {
+		if id := p.find(said.Tensors[i], said.Allocations); own[id] {
+			h.Shown[id] = bytes
+		}
+	}
 }
 
 // look is how much a variable held when so many allocations had been made, -1 at the dump.

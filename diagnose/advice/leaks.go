@@ -13,6 +13,9 @@ var leaks = []Advice{
 			"autograd Function use save_for_backward instead of attributes of ctx.",
 		Code: "self.parent = weakref.ref(parent)  # instead of parent\n" +
 			"ctx.save_for_backward(x, y)        # instead of ctx.x, ctx.y = x, y"},
+	{ID: "leak.growing_list.part", For: Any,
+		Text: "{stored}, and means a part of it{part}: a slice or view keeps the whole tensor's memory. Store a copy of the part.",
+		Code: "kept.append(hidden[:, -1].clone())  # or .cpu(), which copies, too"},
 	{ID: "leak.growing_list.joined", For: Any,
 		Text: "A tensor is joined with what it holds so far in every step{where}: it grows, and while it is made it is " +
 			"there twice. Move each piece to the host and join them in the end, or keep the last ones only.",

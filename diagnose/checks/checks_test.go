@@ -101,7 +101,7 @@ func TestSavesNoMoreThanThereIs(t *testing.T) {
 func TestFixesOfGrowingSegments(t *testing.T) {
 	for _, kind := range []string{classify.VaryingShapes, classify.FragmentationCreep} {
 		for _, grow := range []bool{false, true} {
-			fix := LeakAdvice(&classify.Leak{Kind: kind, Expandable: grow}, nil)
+			fix := LeakAdvice(&classify.Leak{Kind: kind, Expandable: grow}, &report.Leak{})
 			if strings.Contains(fix.Code, "expandable_segments") == grow || fix.Text == "" || fix.Code == "" {
 				t.Errorf("%s, segments grow %v: %q %q", kind, grow, fix.Text, fix.Code)
 			}
@@ -113,11 +113,11 @@ func TestFixesOfGrowingSegments(t *testing.T) {
 func TestFixNamesTheFile(t *testing.T) {
 	for _, file := range []string{"/home/ml/run/train.py", `C:\Users\ml\run\train.py`, "train.py"} {
 		l := classify.Leak{Kind: classify.GrowingList, Site: classify.Site{File: file, Line: 14}}
-		if text := LeakAdvice(&l, nil).Text; !strings.Contains(text, "(train.py:14)") {
+		if text := LeakAdvice(&l, &report.Leak{}).Text; !strings.Contains(text, "(train.py:14)") {
 			t.Errorf("%s: %s", file, text)
 		}
 		l.CalledFrom = frames.Line{File: file, Line: 30}
-		if text := LeakAdvice(&l, nil).Text; !strings.Contains(text, "(train.py:14, called from train.py:30)") {
+		if text := LeakAdvice(&l, &report.Leak{}).Text; !strings.Contains(text, "(train.py:14, called from train.py:30)") {
 			t.Errorf("%s: %s", file, text)
 		}
 	}
@@ -129,7 +129,7 @@ func TestLeaksHaveFixes(t *testing.T) {
 		classify.VaryingShapes, classify.FragmentationCreep, classify.FirstStepState} {
 		for _, yes := range []bool{false, true} {
 			l := classify.Leak{Kind: kind, Joined: yes, Untrained: yes, ForwardOnly: yes, Expandable: yes}
-			if a := LeakAdvice(&l, nil); a.Text == "" || a.Code == "" || strings.ContainsAny(a.Text, "{}") {
+			if a := LeakAdvice(&l, &report.Leak{}); a.Text == "" || a.Code == "" || strings.ContainsAny(a.Text, "{}") {
 				t.Errorf("%s has no fix: %+v", kind, a)
 			}
 		}

@@ -7,12 +7,17 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/advice"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
-// LeakAdvice is what usually helps against a leak, which a statement stores, and variables hold, if they are known.
-func LeakAdvice(l *classify.Leak, by *report.Place, holders ...report.Holder) advice.Advice {
+// LeakAdvice is what usually helps against a leak, as far as is told of it by then.
+func LeakAdvice(l *classify.Leak, told *report.Leak) advice.Advice {
+	by, holders := told.Stored(), told.Holders
 	id := leakID(l, holders)
+	if id == "leak."+classify.GrowingList && (told.Part || len(holders) > 0 && holders[0].IsPart()) {
+		id += ".part"
+	}
 	where, near, momentum := "", "", ""
 	if l.File != "" {
 		where = fmt.Sprintf("%s:%d", fileName(l.File), l.Line)
@@ -41,7 +46,11 @@ func LeakAdvice(l *classify.Leak, by *report.Place, holders ...report.Holder) ad
 		}
 		where = " (stored at " + at + ")"
 	}
-	return advice.Find(id).With("where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "stored", stored,
+	part := ""
+	if len(holders) > 0 && holders[0].IsPart() {
+		part = fmt.Sprintf(", %s of %s", units.Bytes(*holders[0].ShownBytes), units.Bytes(holders[0].Bytes))
+	}
+	return advice.Find(id).With("part", part, "where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "stored", stored,
 		"keep", keep, "holder", holder)
 }
 

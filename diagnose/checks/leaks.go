@@ -168,6 +168,9 @@ func heldBy(holders []report.Holder) string {
 		} else if h.GraphBytes > 0 {
 			what += "; their graphs " + units.Bytes(h.GraphBytes)
 		}
+		if h.IsPart() {
+			what += ", of which they show " + units.Bytes(*h.ShownBytes)
+		}
 		out = append(out, fmt.Sprintf("%s (%s)", h.Path, what))
 	}
 	if n := len(holders) - most; n > 0 {

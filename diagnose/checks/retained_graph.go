@@ -53,7 +53,7 @@ func graphsLeft(p *facts.Pass) []Draft {
 		p.Mostly(ids, facts.Leaked.Of(p)) || p.Mostly(ids, facts.Unused.Of(p).Allocations()) {
 		return nil
 	}
-	fix := LeakAdvice(&classify.Leak{Kind: classify.RetainedGraph}, nil)
+	fix := LeakAdvice(&classify.Leak{Kind: classify.RetainedGraph}, &report.Leak{})
 	d := Draft{Finding: report.Finding{Severity: report.Warning, Confidence: 0.7, Fix: &fix.Text,
 		Code: fix.Code}, Without: "without them,"}
 	when := "passes before the recording"

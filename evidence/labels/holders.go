@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/vramscope/vramscope/internal/limit"
 )
@@ -25,6 +26,7 @@ type Holder struct {
 	Allocations int64    // as a label's
 	Tensors     []uint64 // addresses of what it refers to
 	Graph       []uint64 // of what the autograd graphs behind those saved, and nothing else holds
+	Shown       []int64  // bytes that tensors show of each of those addresses; none where they show all
 	Cycle       bool     // no variable: objects that refer to each other, and nothing else to them
 }
 
@@ -103,6 +105,14 @@ func (h *holders) one(d *json.Decoder, i int) error {
 			"event":   func() error { return optional(d, &x.Allocations) },
 			"tensors": addresses(&x.Tensors),
 			"graph":   addresses(&x.Graph),
+			"shown": func() error {
+				return list(d, "shown", maxAddresses, func(int) error {
+					var bytes int64
+					err := d.Decode(&bytes)
+					x.Shown = append(x.Shown, bytes)
+					return err
+				})
+			},
 			"cycle":   func() error { return d.Decode(&x.Cycle) },
 		})
 	}
@@ -113,6 +123,10 @@ func (h *holders) one(d *json.Decoder, i int) error {
 		return problemf("the path of holder %d has %d bytes, at most %d are read", i, len(x.Path), maxName)
 	case x.Allocations < -1:
 		return problemf("holder %d has event %d, a number of allocations", i, x.Allocations)
+	case len(x.Shown) > 0 && len(x.Shown) != len(x.Tensors):
+		return problemf("holder %d shows bytes of %d tensors, and has %d", i, len(x.Shown), len(x.Tensors))
+	case slices.ContainsFunc(x.Shown, func(bytes int64) bool { return bytes < 0 }):
+		return problemf("holder %d shows a negative number of bytes", i)
 	}
 	h.found = append(h.found, x)
 	return nil

@@ -78,14 +78,16 @@ func TestReadHolders(t *testing.T) {
 		want     []Holder
 		fails    string
 	}{
-		{"two", `{` + schema + `,"holders":[{"path":"main.a","tensors":[512,1024],"graph":[2048],"x":[{}]},
+		{"two", `{` + schema + `,"holders":[{"path":"main.a","tensors":[512,1024],"graph":[2048],"shown":[8,1024],"x":[{}]},
 			{"path":"f().b","device":1,"event":7,"tensors":[],"cycle":true}],"device":2}`,
-			[]Holder{{"main.a", 2, -1, []uint64{512, 1024}, []uint64{2048}, false}, {"f().b", 1, 7, nil, nil, true}}, ""},
+			[]Holder{{"main.a", 2, -1, []uint64{512, 1024}, []uint64{2048}, []int64{8, 1024}, false}, {"f().b", 1, 7, nil, nil, nil, true}}, ""},
 		{"none", `{` + schema + `,"holders":[]}`, nil, ""},
 		{"another schema", `{"schema":"vramscope.labels/1"}`, nil, "schema"},
 		{"a negative address", `{` + schema + `,"holders":[{"tensors":[-1]}]}`, nil, "offset"},
 		{"a negative event", `{` + schema + `,"holders":[{"event":-2}]}`, nil, "event -2"},
 		{"an endless path", `{` + schema + `,"holders":[{"path":"` + strings.Repeat("x", maxName+1) + `"}]}`, nil, "path of holder 0"},
+		{"bytes of others", `{` + schema + `,"holders":[{"tensors":[1,2],"shown":[1]}]}`, nil, "bytes of 1 tensors"},
+		{"negative bytes", `{` + schema + `,"holders":[{"tensors":[1],"shown":[-1]}]}`, nil, "negative"},
 		{"no object", `{` + schema + `,"holders":[1]}`, nil, "no object"},
 		{"cut", `{` + schema + `,"holders":[{"path":"a","tensors":[1,`, nil, "offset"},
 	} {

@@ -67,6 +67,25 @@ Trainer().fit()
     assert len(held["tensors"]) >= 3 and len(held["graph"]) >= 3 * 4, held
 
 
+def test_part_of_what_is_kept(lab: Lab) -> None:
+    """A slice keeps all of its tensor; a tensor that another variable holds, too, is kept whole anyhow."""
+    r = run(lab, """
+class Index:
+    def __init__(self): self.last, self.whole = [], []
+def main():
+    m = model(); index = Index()
+    for _ in range(6):
+        with torch.no_grad(): y = m(torch.randn(1024, 512, device="cuda"))
+        index.last.append(y[-1:])
+    index.whole.append(torch.randn(1024, 512, device="cuda")); index.view = index.whole[0][:8]
+main()
+""")
+    assert r.code == 0, r.stderr
+    leak = vramscope.analyze(lab.out).json["devices"][0]["leaks"][0]
+    assert [(h["path"], h["shown_bytes"] * 1024) for h in leak["holders"]] == [("main().index.last", leak["holders"][0]["bytes"])]
+    assert "index.last.append(y[-1:].clone())" in leak["fix_code"]
+
+
 def test_out_of_memory_in_forward(lab: Lab) -> None:
     r = run(lab, "def go():\n    kept = [torch.empty(1 << 28, device='cuda') for _ in range(10**6)]\ngo()")
     assert r.code == 1 and "OutOfMemoryError" in r.stderr

@@ -314,6 +314,8 @@ func holds(h *report.Holder) string {
 	switch {
 	case h.Tensors == 0:
 		return "the graph behind it" + cycle
+	case h.IsPart():
+		return units.Plural(h.Tensors, "tensor") + ", views that show " + units.Size(*h.ShownBytes) + cycle
 	case h.GraphBytes == 0:
 		return units.Plural(h.Tensors, "tensor") + cycle
 	}

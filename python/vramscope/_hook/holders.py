@@ -43,6 +43,13 @@ class Held(NamedTuple):
     tensors: List[int]  # addresses of storages
     graph: List[int]
     cycle: bool = False  # no variable: objects that refer to each other
+    shown: Tuple[int, ...] = ()  # bytes that tensors show of each storage; empty where they show all
+
+    def told(self) -> Dict[str, Any]:
+        """As a file of holders has it."""
+        more = {"cycle": self.cycle, "shown": self.shown}
+        return {"path": self.path, "device": self.device, "event": None, "tensors": self.tensors, "graph": self.graph,
+                **{name: value for name, value in more.items() if value}}  # fmt: skip
 
 
 class Walk:
@@ -71,6 +78,7 @@ class Walk:
             **{kind: self._container for kind in static.CONTAINERS},
         }  # fmt: skip
         self._graph_seen: Dict[int, Any] = {}
+        self._shown: Dict[Tuple[int, int], int] = {}  # bytes that tensors show of a storage
         self._cycles: Set[int] = set()  # numbers of objects that lead back to themselves
 
     def run(self) -> None:
@@ -117,7 +125,7 @@ class Walk:
     def let_go(self) -> None:
         """Lets go of all that was seen, at once: this object is part of cycles."""
         for seen in (self._seen, self._edges, self._queue, self.tensors, self.modules, self.optimizers, self._graph_seen,
-                     self._visits, self._getters, self._kinds, self._libraries):  # fmt: skip
+                     self._visits, self._getters, self._kinds, self._libraries, self._shown):  # fmt: skip
             seen.clear()
 
     def _roots(self) -> None:
@@ -284,7 +292,14 @@ class Walk:
             more(left)
             self._through()
             self._group(groups, claimed, self.tensors[reached:])
-        return list(groups.values())
+        return [group._replace(shown=self._parts(group)) for group in groups.values()]
+
+    def _parts(self, group: Held) -> Tuple[int, ...]:
+        """What tensors show of each storage, unless a graph may need the rest, or they show all of each."""
+        places = [(group.device, address) for address in group.tensors]
+        if group.graph or all(self._shown[place] >= self.t.sizes[place] for place in places):
+            return ()
+        return tuple(min(self._shown[place], self.t.sizes[place]) for place in places)
 
     def _group(self, groups: Dict[Tuple[str, int], Held], claimed: Set[Tuple[int, int]], tensors: List[Tuple[Any, int]]) -> None:
         """Adds tensors to what their variables hold, unless somebody claims them."""
@@ -295,6 +310,7 @@ class Walk:
                 continue
             fresh = place not in claimed
             claimed.add(place)
+            self._shown[place] = self._shown.get(place, 0) + self.t.shown(tensor)
             found.append((tensor, number, place, fresh))
         for tensor, number, place, fresh in found:
             graph = self._graph(self.t.grad_fn(tensor), claimed)

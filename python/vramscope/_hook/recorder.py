@@ -660,8 +660,7 @@ class Recorder:
         try:
             walk.run()
             names = Names(walk).found
-            held = [{"path": h.path, "device": h.device, "event": None, "tensors": h.tensors, "graph": h.graph,
-                     **({"cycle": True} if h.cycle else {})} for h in walk.held(set(names), everywhere)]  # fmt: skip
+            held = [h.told() for h in walk.held(set(names), everywhere)]
             self.largest = self._largest(walk.t.sizes, names, held)
         finally:
             walk.let_go()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from . import static
@@ -41,6 +42,17 @@ class Torch:
                 return place if place[1] else None
         except Exception:
             return None
+
+    def shown(self, tensor: Any) -> int:
+        """The bytes of its storage that a tensor shows, at most: those of its elements."""
+        local = static.attribute(tensor, "_local_tensor")
+        if local is not None and static.is_kind(type(local), self.tensor):
+            tensor = local
+        try:
+            with self.off():
+                return int(self.base.numel(tensor)) * int(self.base.element_size(tensor))
+        except Exception:
+            return sys.maxsize  # of a layout that isn't dense
 
     def grad(self, tensor: Any) -> Any:
         try:
