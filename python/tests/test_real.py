@@ -72,8 +72,8 @@ def test_part_of_what_is_kept(lab: Lab) -> None:
     r = run(lab, """
 class Index:
     def __init__(self): self.last, self.whole = [], []
+m = model(); index = Index()
 def main():
-    m = model(); index = Index()
     for _ in range(6):
         with torch.no_grad(): y = m(torch.randn(1024, 512, device="cuda"))
         index.last.append(y[-1:])
@@ -81,8 +81,8 @@ def main():
 main()
 """)
     assert r.code == 0, r.stderr
-    leak = vramscope.analyze(lab.out).json["devices"][0]["leaks"][0]
-    assert [(h["path"], h["shown_bytes"] * 1024) for h in leak["holders"]] == [("main().index.last", leak["holders"][0]["bytes"])]
+    leak = vramscope.analyze(lab.out, source=lab.folder).json["devices"][0]["leaks"][0]
+    assert [(h["path"], h["shown_bytes"] * 1024) for h in leak["holders"]] == [("main.index.last", leak["holders"][0]["bytes"])]
     assert "index.last.append(y[-1:].clone())" in leak["fix_code"]
 
 
