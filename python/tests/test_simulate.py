@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import types
 from typing import Any, Dict, List, Optional
 
 import pytest
 from conftest import Lab
-from vramscope._hook import recorder, simulated, simulated_ranks, simulated_sizes
+from vramscope._hook import recorder, simulated, simulated_guards, simulated_ranks, simulated_sizes
 
 needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler")
 
@@ -213,3 +214,49 @@ def test_objects_of_a_rank_that_is_alone() -> None:
     kept = ["as it is"]
     alone.broadcast_object_list(kept, src=0)
     assert (gathered, scattered, kept) == (["mine", "mine"], ["b"], ["as it is"])
+
+
+GUARDS = """\
+def passes(a, b, c):
+    assert a
+    assert not b, "said"
+    if not a or b:
+        raise ValueError
+    if (b and
+            b):
+        x = 1
+        raise ValueError(x)
+    assert all(x for x in (a, a))
+    if b:
+        return False
+    return c
+"""
+
+
+def test_what_only_keeps_an_error_away_is_passed(tmp_path: Any) -> None:
+    """On lines with both answers the column decides, which Python tells from 3.11 on."""
+    source = tmp_path / "guarded.py"
+    source.write_text(GUARDS)
+    guards = simulated_guards.Guards()
+    asked: List[Any] = []
+
+    class Unknown:
+        def __bool__(self) -> bool:
+            answer = guards.answer(sys._getframe(1))
+            asked.append(answer)
+            return bool(answer)
+
+    space: Dict[str, Any] = {}
+    exec(compile(GUARDS, str(source), "exec"), space)
+    if sys.version_info >= (3, 11):
+        assert isinstance(space["passes"](Unknown(), Unknown(), 5), int)
+        assert asked == [True, False, True, False, False, True, True, None]
+    lines = guards.of(str(source))
+    assert {n: {p.answer for p in parts} for n, parts in lines.items()} == {
+        2: {True}, 3: {False}, 4: {True, False}, 6: {False}, 7: {False}, 10: {True}}  # fmt: skip
+
+
+def test_a_source_that_cannot_be_read_has_no_guards() -> None:
+    assert simulated_guards.read("assert (") == {} and simulated_guards.read("\0") == {}
+    assert simulated_guards.Guards().of("/nowhere/x.py") == {}
+    assert simulated_guards.read("assert " + "(" * 100000) == {}

@@ -139,17 +139,11 @@ class Simulated:
             simulated_weights.install(self.torch, self.recorder.note)
 
     def _values(self) -> None:
-        values = simulated_values.make(self.torch, self.assumptions, self.forget)
+        values = simulated_values.make(self.torch, self.assumptions, simulated_values.Device(self.device))
         self.assumptions.values = values.work
         simulated_values.leave_out_compiled(self.torch, values)
         values.__enter__()
         self.values = values
-
-    def forget(self, address: int, size: int) -> None:
-        """What the library remembers there isn't so any more."""
-        forget = getattr(self.device, "vramscope_simulated_forget", None)
-        if forget is not None and address:
-            forget(ctypes.c_uint64(address), ctypes.c_uint64(size))
 
     def _sizes(self) -> None:
         self.library = simulated_sizes.install(self.torch, self.assumptions)

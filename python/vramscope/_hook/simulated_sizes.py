@@ -13,6 +13,8 @@ import sys
 import warnings
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from .simulated_guards import Guards
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 MOST_TOLD = 200
 ENDLESS = 10_000  # reads of one line without a step of the optimizer in between
@@ -81,6 +83,7 @@ class Assumed:
         self.loops: Dict[Tuple[str, int], Loop] = {}  # the last of each line
         self.reads: Dict[Site, int] = {}
         self.values: Any = None  # Work, once there is one
+        self.guards = Guards()
         self.inside = os.path.dirname(torch.__file__) + os.sep
 
     def facts(self) -> List[Dict[str, Any]]:
@@ -94,6 +97,13 @@ class Assumed:
             name = frame.f_code.co_filename
             if not name.startswith((HERE, self.inside, "<")):
                 break
+            frame = frame.f_back
+        return frame
+
+    def reader(self) -> Any:
+        """The innermost function that isn't the recorder's."""
+        frame = sys._getframe(1)
+        while frame.f_back is not None and frame.f_code.co_filename.startswith(HERE):
             frame = frame.f_back
         return frame
 
@@ -182,8 +192,12 @@ class Assumed:
 
     # Numbers that are read.
 
-    def read(self, condition: bool, value: Any) -> None:
-        """The program reads a number of which nothing is known, perhaps as a condition."""
+    def read(self, condition: bool, value: Any) -> Any:
+        """The program reads a number of which nothing is known, perhaps as a condition. Gives what it is taken to be."""
+        reader = self.reader()
+        if type(value) is bool:
+            answer = self.guards.answer(reader)
+            value = value if answer is None else answer
         frame = self.frame()
         site = Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
         n = self.reads[site] = self.reads.get(site, 0) + 1
@@ -191,11 +205,12 @@ class Assumed:
             self.end(f"as {os.path.basename(site.file)}:{site.line} read a number from the GPU {ENDLESS:,} times without a step of an "
                      "optimizer: it waits for one that a simulated GPU never gives")  # fmt: skip
         if n > 1 and ("a condition", site) not in self.found:
-            return
+            return value
         if condition or CONDITION.search(linecache.getline(site.file, site.line)):
             found = self.at("a condition", frame)
             found.calls += 1
             found.taken = str(value)
+        return value
 
     def stepped(self) -> None:
         self.reads.clear()

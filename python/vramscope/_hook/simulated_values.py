@@ -1,7 +1,7 @@
 """Values where a program needs them, on a device that computes nothing.
 
-Integers of up to 64 KiB keep their values: what the host wrote is remembered by the library, and a function whose inputs
-are known is computed on the CPU too, its result written to the device. What is allocated stays as it is: this stands at
+Integers of up to 64 KiB and up to 1,024 real numbers (steps, scales, tables of schedules) keep their values: what the host
+wrote is remembered by the library, and a function whose inputs are known is computed on the CPU too, its result written to the device. What is allocated stays as it is: this stands at
 Python's border, and PyTorch's own code below it runs as without. On the host, random numbers and copies of large tensors
 are left out, so that a model's pages are never touched. What isn't known reads as zeros, and so does what follows from it.
 """
@@ -9,11 +9,13 @@ are left out, so that a model's pages are never touched. What isn't known reads 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import mmap
 from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 LARGEST = 64 << 10  # bytes of a tensor whose values are kept: the library remembers no more
+FEW = 8 << 10  # bytes of a tensor of real numbers whose values are kept
 LARGE = 1 << 20  # bytes of a tensor of the host whose numbers are left out
 
 FILLS = frozenset(("uniform_", "normal_", "exponential_", "log_normal_", "cauchy_", "bernoulli_", "trunc_normal_"))
@@ -31,14 +33,14 @@ INITIALISERS = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavi
                 "kaiming_normal_", "orthogonal_", "sparse_", "constant_")  # fmt: skip
 
 
-def make(torch: Any, assumed: Any, forget: Callable[[int, int], Any]) -> Any:
+def make(torch: Any, assumed: Any, device: "Device") -> Any:
     """The mode that stands before every function of PyTorch that Python calls."""
     from torch.overrides import TorchFunctionMode
 
     class Values(TorchFunctionMode):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.work = Work(torch, assumed, forget)
+            self.work = Work(torch, assumed, device)
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return self.work.run(func, args, kwargs or {})
@@ -94,15 +96,38 @@ def change(c: Any, before: Any, after: Any) -> None:
         c._push_on_torch_function_stack(m)
 
 
+class Device:
+    """What the library remembers at addresses."""
+
+    def __init__(self, library: Any) -> None:
+        self._forget = getattr(library, "vramscope_simulated_forget", None)
+        self._turn = getattr(library, "vramscope_simulated_turn", None)
+        if self._turn is not None:
+            self._turn.argtypes, self._turn.restype = (ctypes.c_uint64,), ctypes.c_uint64
+        if self._forget is not None:
+            self._forget.argtypes = (ctypes.c_uint64, ctypes.c_uint64)
+
+    def forget(self, address: int, size: int) -> None:
+        """What is remembered there isn't so any more."""
+        if self._forget is not None and address:
+            self._forget(address, size)
+
+    def turn(self, address: int) -> int:
+        """Which of all blocks that PyTorch's allocator has handed out lies there."""
+        return int(self._turn(address)) if self._turn is not None else 0
+
+
 class Work:
     """What is done beside functions."""
 
-    def __init__(self, torch: Any, assumed: Any, forget: Callable[[int, int], Any]) -> None:
-        self.torch, self.assumed, self.forget = torch, assumed, forget
-        self.tensor = torch.Tensor
+    def __init__(self, torch: Any, assumed: Any, device: Device) -> None:
+        self.torch, self.assumed, self.forget, self.turn = torch, assumed, device.forget, device.turn
+        self.tensor, self.strided = torch.Tensor, torch.strided
         self.whole = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
-        # Storages on the device whose values are kept, by address: true ones, or what follows from zeros where nobody knows.
-        self.values: Dict[int, bool] = {}
+        self.real = frozenset((torch.float32, torch.float64))
+        # Storages on the device whose values are kept, by address, with the turn of its block: true ones, or what follows
+        # from zeros where nobody knows.
+        self.values: Dict[int, Tuple[bool, int]] = {}
         self.ways: Dict[Any, Callable[..., Any]] = {}
         self.computed = 0
         self.capturing = torch.cuda.is_current_stream_capturing
@@ -131,7 +156,7 @@ class Work:
     # Tensors of the host.
 
     def is_large(self, t: Any) -> bool:
-        return isinstance(t, self.tensor) and t.device.type == "cpu" and t.dtype.is_floating_point and t.layout is self.torch.strided \
+        return isinstance(t, self.tensor) and t.device.type == "cpu" and t.dtype.is_floating_point and t.layout is self.strided \
             and type(t) in (self.tensor, self.torch.nn.Parameter) and t.numel() * t.element_size() >= LARGE  # fmt: skip
 
     def fill(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -148,7 +173,7 @@ class Work:
                     return out.requires_grad_(t.requires_grad) if t.is_leaf else out
         out = func(*args, **kwargs)
         if self.is_whole(out) and not t.is_cuda:
-            self.mark(out, self.size_of(out) <= LARGEST)
+            self.mark(out, self.is_kept(out))
             return out
         return self.kept(func, args, kwargs, out)
 
@@ -198,11 +223,31 @@ class Work:
         self.values.pop(at, None)
         if not known:
             self.forget(at, self.size_of(t))
-        if at and self.size_of(t) <= LARGEST:
-            self.values[at] = known
+        if at and self.is_kept(t):
+            self.note(at, known)
+
+    def note(self, at: int, known: bool) -> None:
+        self.values[at] = (known, self.turn(at))
+
+    def noted(self, at: int) -> Optional[bool]:
+        """Whether the values of a storage are true ones, None where nothing is kept of it."""
+        found = self.values.get(at)
+        if found is None:
+            return None
+        if found[1] != self.turn(at):  # another tensor's, which no function of Python has made
+            del self.values[at]
+            return None
+        return found[0]
+
+    def is_kept(self, t: Any) -> bool:
+        """Whether values of its type and size are kept."""
+        dtype = t.dtype
+        return dtype in self.whole and self.size_of(t) <= LARGEST or dtype in self.real and self.size_of(t) <= FEW
 
     def is_whole(self, out: Any) -> bool:
-        return type(out) is self.tensor and out.is_cuda and out.dtype in self.whole
+        """Whether it is a tensor of which something has to be noted: one of integers, or a small one."""
+        return type(out) is self.tensor and out.is_cuda and out.layout is self.strided and \
+            (out.dtype in self.whole or self.size_of(out) <= FEW)  # fmt: skip
 
     def unfilled(self, func: Any, args: Any, kwargs: Any) -> Any:
         out = func(*args, **kwargs)
@@ -222,7 +267,7 @@ class Work:
     def kept(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
         """Keeps the values of a result, where it has any that are known."""
         if type(out) is self.tensor:
-            if out.is_cuda and out.dtype in self.whole and not self.is_view(out, args):
+            if self.is_whole(out) and not self.is_view(out, args):
                 self.compute(func, args, kwargs, out)
         elif isinstance(out, (tuple, list)):
             for t in out:
@@ -244,7 +289,7 @@ class Work:
     def compute(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
         """Computes a result on the CPU as well, where all of it is known."""
         self.mark(out, False)
-        if self.size_of(out) > LARGEST or not out.is_contiguous() or self.capturing():
+        if not self.is_kept(out) or not out.is_contiguous() or self.capturing():
             return
         try:
             copies: Dict[int, Any] = {}
@@ -253,9 +298,9 @@ class Work:
                 return
             value = func(*a, **k)
             if type(value) is self.tensor and value.shape == out.shape and value.dtype == out.dtype and not value.is_cuda:
-                out.copy_(value)
+                out.data.copy_(value)  # which autograd doesn't see
                 self.computed += 1
-                self.values[self.storage_of(out)] = all(self.values[at] for at in copies)
+                self.note(self.storage_of(out), all(self.noted(at) for at in copies))
         except Exception:  # a function that the CPU doesn't have
             pass
 
@@ -263,13 +308,34 @@ class Work:
         """A function that changes a tensor in place."""
         out = func(*args, **kwargs)
         t: Any = args[0] if args else None
-        if self.is_whole(t):
+        if isinstance(t, (tuple, list)):
+            self.changed_together(func, args)
+        elif self.is_whole(t):
             name = func.__name__
             covers = name in ("fill_", "zero_", "random_") and t.numel() * t.element_size() == self.size_of(t)
-            self.again(func, args, kwargs, t, covers)
+            # gradients are zeroed, and changed where nobody sees it
+            self.again(func, args, kwargs, t, covers and t.dtype in self.whole)
         elif self.is_whole(kwargs.get("out")):
             self.mark(kwargs["out"], False)
+        elif type(t) is not self.tensor:
+            self.lose(t)
         return out
+
+    def changed_together(self, func: Any, args: Any) -> None:
+        """Of lists that are changed nothing is known any more, but for what a foreach function adds to numbers that are."""
+        lists = [x for x in args if isinstance(x, (tuple, list))]
+        if func.__name__.startswith("_foreach_"):
+            lists = lists[:1]
+        for tensors in lists:
+            for t in tensors:
+                self.lose(t)
+
+    def lose(self, t: Any) -> None:
+        """Nothing is known any more of a tensor, perhaps a parameter."""
+        if isinstance(t, self.tensor) and t.is_cuda and t.layout is self.strided and self.values:
+            at = self.storage_of(t)
+            if self.noted(at) is not None:
+                self.note(at, False)
 
     def copied(self, func: Any, args: Any, kwargs: Any) -> Any:
         """copy_."""
@@ -284,12 +350,13 @@ class Work:
     def again(self, func: Any, args: Any, kwargs: Any, t: Any, covers: bool) -> None:
         """Makes the same change on the CPU, where all of it is known; it may cover the tensor wholly."""
         at = self.storage_of(t)
-        if at not in self.values and not covers:
+        before = self.noted(at)
+        if before is None and not covers:
             return
-        before = self.values.pop(at, True) or covers
-        if self.size_of(t) > LARGEST or self.capturing():
+        self.values.pop(at, None)
+        if not self.is_kept(t) or self.capturing():
             return
-        self.values[at] = before  # so that what was there is taken
+        self.note(at, bool(before) or covers)  # so that what was there is taken
         try:
             copies: Dict[int, Any] = {}
             a, k = self.on_host(args, kwargs, copies)
@@ -297,11 +364,11 @@ class Work:
                 func(*a, **k)
                 self.flat(t).copy_(copies[at])
                 self.computed += 1
-                self.values[at] = all(self.values[x] for x in copies)
+                self.note(at, all(self.noted(x) for x in copies))
                 return
         except Exception:
             pass
-        self.values[at] = False  # what was there before, perhaps changed
+        self.note(at, False)  # what was there before, perhaps changed
 
     def flat(self, t: Any) -> Any:
         """All of a tensor's storage in a row; making it allocates nothing."""
@@ -312,7 +379,7 @@ class Work:
         """A tensor of the device on the host, None where its values aren't known."""
         if t.numel() == 0:
             return self.torch.empty(t.shape, dtype=t.dtype)
-        if t.dtype not in self.whole or not self.values.get(self.storage_of(t)) or self.size_of(t) > LARGEST or self.capturing():
+        if not self.is_kept(t) or not self.noted(self.storage_of(t)) or self.capturing():
             return None
         return self.flat(t).cpu().as_strided(t.size(), t.stride(), t.storage_offset())
 
@@ -331,7 +398,7 @@ class Work:
             if not x.is_cuda:
                 return x
             at = self.storage_of(x)
-            if type(x) is not self.tensor or x.dtype not in self.whole or at not in self.values or self.size_of(x) > LARGEST:
+            if type(x) is not self.tensor or not self.is_kept(x) or self.noted(at) is None:
                 return unknown
             if at not in copies:
                 copies[at] = self.flat(x).cpu()
@@ -348,18 +415,19 @@ class Work:
     def read(self, func: Any, args: Any, kwargs: Any) -> Any:
         t = args[0]
         at = self.storage_of(t)
-        unknown = t.is_cuda and not (t.dtype in self.whole and self.values.get(at))
-        if unknown and (at not in self.values or t.dtype not in self.whole):  # not what another tensor left at this address
+        known = self.noted(at) if t.is_cuda and self.is_kept(t) else None
+        unknown = t.is_cuda and not known
+        if unknown and known is None and not self.turn(at):  # not what another tensor left at this address
             self.forget(at, self.size_of(t))
         value = func(*args, **kwargs)
         if unknown:
-            self.assumed.read(t.dtype is self.torch.bool or func.__name__ in ("__bool__", "is_nonzero"), value)
+            return self.assumed.read(t.dtype is self.torch.bool or func.__name__ in ("__bool__", "is_nonzero"), value)
         return value
 
     def compare(self, func: Any, args: Any, kwargs: Any) -> Any:
         value = func(*args, **kwargs)
-        if any(isinstance(t, self.tensor) and t.is_cuda and not self.values.get(self.storage_of(t)) for t in args[:2]):
-            self.assumed.read(True, value)
+        if any(isinstance(t, self.tensor) and t.is_cuda and self.value(t) is None for t in args[:2]):
+            return self.assumed.read(True, value)
         return value
 
     def suppress(self, func: Any, args: Any, kwargs: Any) -> Any:

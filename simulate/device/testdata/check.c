@@ -43,6 +43,7 @@ int nvmlDeviceGetComputeRunningProcesses(void *, unsigned *, void *), nvmlDevice
     vramscope_simulated(void);
 u64 vramscope_simulated_used(int), vramscope_simulated_peak(int);
 void vramscope_simulated_set_bool(int), vramscope_simulated_forget(u64, u64);
+u64 vramscope_simulated_turn(u64);
 typedef struct { char bytes[128]; } Id;
 int ncclCommInitRank(void **, int, Id, int), ncclAllGather(const void *, void *, size_t, int, void *, void *),
     ncclCommDestroy(void *);
@@ -289,10 +290,16 @@ static void reuse(void) {
   char *p = take(4 * MIB);
   int in[2] = {5, 6}, out[2];
   cudaMemcpy(p + 512, in, 8, 1);
+  IS(vramscope_simulated_turn((u64)p + 1024), 0);
   _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p + 1024, 512, 0, 0, 1);
+  u64 turn = vramscope_simulated_turn((u64)p + 1024);
+  WANT(turn > 0);
   cudaMemcpy(out, p + 512, 8, 2);
   IS(out[1], 6);
   _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p, -1024, 0, 0, 1);
+  IS(vramscope_simulated_turn((u64)p), 0); /* taken back, never handed out */
+  _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p + 1024, 512, 0, 0, 1);
+  WANT(vramscope_simulated_turn((u64)p + 1024) > turn);
   cudaMemcpy(out, p + 512, 8, 2);
   IS(out[1], 0);
   _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p, INT64_MIN, 0, 0, 1);
