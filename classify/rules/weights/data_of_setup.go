@@ -2,6 +2,7 @@ package weights
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/classify/rules/older"
 	"github.com/vramscope/vramscope/frames"
@@ -40,21 +41,25 @@ var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func
 	if !a.Trains {
 		return untrained{}
 	}
-	sizes, gradients := rules.Sizes.Of(a), leftByPasses.Of(a).most
-	data, trained, frozen := map[timeline.AllocationID]bool{}, 0, 0
-	for n, count := range older.Gradients.Of(a).GradientSize {
-		if rest := sizes.WeightSize[n] - count; rest >= count {
+	sizes, gradients, each := rules.Sizes.Of(a), leftByPasses.Of(a).most, older.Gradients.Of(a).GradientSize
+	data, trained, frozen, small := map[timeline.AllocationID]bool{}, 0, 0, 0
+	for n, count := range each {
+		if rest := sizes.WeightSize[n] - count; n >= large && rest >= count { // smaller ones may be running statistics
 			frozen += rest
 		}
 	}
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
 		n := a.Timeline.Requested(id)
-		if a.Phase[id] != meaning.Setup || n < large || !outlivesSetup(a, id) {
+		if a.Phase[id] != meaning.Setup || n <= phases.Scalar || !outlivesSetup(a, id) {
 			continue
 		}
 		switch {
-		case gradients[n]+gradients[2*n]+gradients[n/2] > 0 || sizes.StateSize[n]:
-			trained++
+		case gradients[n]+gradients[2*n]+gradients[n/2]+each[n] > 0 || sizes.StateSize[n]:
+			if n >= large {
+				trained++
+			}
+		case n < large:
+			small++
 		case a.Birth(id).Marks&(frames.Weight|frames.InModule) == 0:
 			data[id] = true
 		}
@@ -62,7 +67,7 @@ var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func
 	switch {
 	case len(data) > few:
 		return untrained{}
-	case len(data) > trained || !a.Recorded.Allocs && frozen*4 > trained:
+	case len(data) > trained && small > 0 || !a.Recorded.Allocs && frozen*4 > trained:
 		return untrained{doubtful: data}
 	}
 	return untrained{data: data}
