@@ -34,6 +34,13 @@ func TestBombs(t *testing.T) {
 		"empty objects.json": `{"a":[` + again("{},", 340_000) + "{}]}",
 		"words.sh":           "torchrun train.py " + again("--x y ", 170_000),
 		"quotes.sh":          again("'", 1_000_000),
+		"subshells.sh":       again("$(", 60_000),
+		"ifs.sh":             again("if ", 40_000),
+		"sums.sh":            "x $((" + again("(", 100_000),
+		"defaults.sh":        "x " + again("${A:-", 20_000),
+		"blocks.sh":          again("{ ", 60_000),
+		"errors.sh":          again("x )\n", 30_000),
+		"doubled.sh":         "A=" + again("y", 4_000) + again("\nA=$A$A", 10_000),
 		"too long":           again("a = 1\n", 1<<20),
 	} {
 		var before, after runtime.MemStats

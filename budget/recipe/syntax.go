@@ -13,6 +13,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"go.yaml.in/yaml/v3"
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/vramscope/vramscope/internal/limit"
 )
@@ -127,42 +128,39 @@ func (a *arguments) container(image string, parts map[string]*yaml.Node) error {
 			}
 		}
 	}
-	var words []string
+	var script []string
 	for _, part := range []string{"entrypoint", "command", "args"} {
-		words = append(words, commandWords(parts[part])...)
+		script = append(script, commandText(parts[part])...)
 	}
+	words := strings.Fields(strings.Join(script, " "))
 	if len(words) > 0 && strings.Contains(image, "vllm") && !slices.Contains(words, "vllm") {
 		if !strings.HasPrefix(words[0], "-") && words[0] != "serve" {
-			words = append([]string{"serve"}, words...)
+			script = append([]string{"serve"}, script...)
 		}
-		words = append([]string{"vllm"}, words...)
+		script = append([]string{"vllm"}, script...)
 	}
-	a.begins = true
-	for i, w := range words {
-		words[i] = kubernetesVariable.ReplaceAllString(w, "${$1}")
-	}
-	if err := a.words(append(words, "\n"), 0); err != nil {
-		return err
-	}
-	return nil
+	return a.script(kubernetesVariable.ReplaceAllString(strings.Join(script, " "), "${$1}"), 0)
 }
 
-// commandWords are a command's: of one text, or a list of words some of which a shell is to read.
-func commandWords(n *yaml.Node) (words []string) {
-	if n == nil {
-		return nil
-	}
-	if n.Kind == yaml.ScalarNode {
-		return shellWords(n.Value)
-	}
-	for _, x := range n.Content {
-		if strings.ContainsAny(x.Value, " \n") {
-			words = append(words, shellWords(x.Value)...)
-		} else if x.Value != "" {
-			words = append(words, x.Value)
+// commandText is a command as a shell would be given it: one text, or a list some of whose
+// entries are texts of their own.
+func commandText(n *yaml.Node) (texts []string) {
+	switch {
+	case n == nil:
+	case n.Kind == yaml.ScalarNode:
+		return []string{n.Value}
+	default:
+		for _, x := range n.Content {
+			text, err := x.Value, error(nil)
+			if !strings.ContainsAny(text, " \n$") {
+				text, err = syntax.Quote(text, syntax.LangBash)
+			}
+			if x.Value != "" && err == nil {
+				texts = append(texts, text)
+			}
 		}
 	}
-	return words
+	return texts
 }
 
 // kubernetesVariable is how manifests write variables.
@@ -379,87 +377,6 @@ func (f *fields) jsonList(d *json.Decoder, name string) error {
 	return err
 }
 
-// readArguments reads a command, or a shell script that holds one: words that begin with
-// dashes are fields, variables are what the script itself sets them to. Nothing is run.
-func readArguments(text []byte) (*fields, error) {
-	a := arguments{fields: &fields{}, vars: map[string]string{}, begins: true}
-	if err := a.words(shellWords(string(text)), 0); err != nil {
-		return nil, err
-	}
-	if err := a.value("true"); err != nil {
-		return nil, err
-	}
-	if n := a.vars["NPROC_PER_NODE"]; n != "" && !a.has("nproc-per-node") { // ms-swift takes it from there
-		return a.fields, a.add("nproc-per-node", n)
-	}
-	return a.fields, nil
-}
-
-// arguments are those of a script's commands, so far.
-type arguments struct {
-	*fields
-	vars   map[string]string
-	name   string // the option that waits for its value
-	begins bool   // the next word is a command's first
-}
-
-// value gives the option that waits one, if one does.
-func (a *arguments) value(v string) error {
-	if a.name == "" {
-		return nil
-	}
-	name := a.name
-	a.name = ""
-	return a.add(name, v)
-}
-
-func (a *arguments) words(words []string, depth int) error {
-	for _, word := range words {
-		if err := a.word(word, depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// word takes one in. A variable may hold arguments: they are read where it is set.
-func (a *arguments) word(word string, depth int) error {
-	if word == "\n" {
-		a.begins = true
-		return a.value("true")
-	}
-	if name, value, ok := assignment(word); ok && a.begins {
-		a.vars[name] = expanded(value, a.vars)
-		if depth > 0 || !strings.Contains(value, "--") {
-			return nil
-		}
-		if err := a.words(shellWords(value), 1); err != nil {
-			return err
-		}
-		a.begins = true
-		return a.value("true")
-	}
-	a.begins = slices.Contains([]string{"export", "local", "readonly"}, word)
-	if word = expanded(word, a.vars); !strings.HasPrefix(word, "-") || isNumber(word) {
-		if a.name == "" && len(a.names) < maxFields {
-			a.command(word)
-			return nil
-		}
-		return a.value(word)
-	}
-	if err := a.value("true"); err != nil {
-		return err
-	}
-	option, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
-	if o, v, both := strings.Cut(option, " "); both { // "--name value" in quotes
-		option, value, given = o, strings.Trim(v, `'" `), true
-	}
-	if a.name = below("", strings.ReplaceAll(option, "_", "-")); given {
-		return a.value(value)
-	}
-	return nil
-}
-
 // command notes the words that tell whose command it is, and the model that some take
 // without a name.
 func (f *fields) command(word string) {
@@ -482,139 +399,4 @@ func (f *fields) command(word string) {
 func isNumber(word string) bool {
 	_, err := strconv.ParseFloat(word, 64)
 	return err == nil
-}
-
-// assignment is a word of the form NAME=VALUE.
-func assignment(word string) (name, value string, ok bool) {
-	name, value, ok = strings.Cut(word, "=")
-	for i, c := range name {
-		if !(c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || i > 0 && '0' <= c && c <= '9') {
-			return "", "", false
-		}
-	}
-	return name, value, ok && name != ""
-}
-
-// expanded puts in the place of $NAME, ${NAME} and ${NAME:-VALUE} what is known of them;
-// what isn't stays as it stands there. A product $((A*B)) is worked out.
-func expanded(word string, vars map[string]string) string {
-	if !strings.Contains(word, "$") {
-		return word
-	}
-	var out strings.Builder
-	for i := 0; i < len(word) && out.Len() < maxText; {
-		if word[i] != '$' {
-			out.WriteByte(word[i])
-			i++
-			continue
-		}
-		value, n := variable(word[i:], vars)
-		out.WriteString(value)
-		i += n
-	}
-	s := out.String()
-	return s[:min(len(s), maxText)]
-}
-
-// variable is what stands at the beginning of a text, and how long that is.
-func variable(s string, vars map[string]string) (value string, n int) {
-	name, other, n := "", "", 1
-	switch {
-	case strings.HasPrefix(s, "$(("):
-		end := strings.Index(s, "))")
-		if end < 0 {
-			return s, len(s)
-		}
-		return product(s[3:end], vars), end + 2
-	case strings.HasPrefix(s, "${"):
-		end := strings.IndexByte(s, '}')
-		if end < 0 {
-			return s, len(s)
-		}
-		name, other, _ = strings.Cut(s[2:end], ":-")
-		n = end + 1
-		other = strings.TrimPrefix(other, "$")
-		if v, ok := vars[other]; ok {
-			other = v
-		}
-	default:
-		for n < len(s) && (s[n] == '_' || '0' <= s[n] && s[n] <= '9' || 'a' <= s[n]|0x20 && s[n]|0x20 <= 'z') {
-			n++
-		}
-		name = s[1:n]
-	}
-	name = strings.TrimSuffix(name, "[@]")
-	if v, ok := vars[name]; ok && v != "" {
-		return v, n
-	}
-	if other != "" {
-		return other, n
-	}
-	return s[:n], n
-}
-
-// product works out numbers with stars between them, "" where there is anything else.
-func product(s string, vars map[string]string) string {
-	p := int64(1)
-	for _, word := range strings.Split(s, "*") {
-		word = strings.Trim(strings.TrimSpace(word), "${}")
-		if v, ok := vars[word]; ok {
-			word = v
-		}
-		n, err := strconv.ParseInt(word, 10, 32)
-		if err != nil || n < 0 || p > 1<<31 {
-			return ""
-		}
-		p *= n
-	}
-	return strconv.FormatInt(p, 10)
-}
-
-// shellWords are a script's words, and "\n" for the end of a command. Comments are left
-// out, quotes are taken off, parentheses of lists are spaces.
-func shellWords(s string) (words []string) {
-	var word []byte
-	started := false
-	flush := func() {
-		if started && len(words) < maxFields {
-			words = append(words, string(word))
-		}
-		word, started = word[:0], false
-	}
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '\\' && i+1 < len(s):
-			i++
-			if s[i] != '\n' && s[i] != '\r' {
-				word, started = append(word, s[i]), true
-			}
-		case c == '\'' || c == '"':
-			end := strings.IndexByte(s[i+1:], c)
-			if end < 0 {
-				end = len(s) - i - 1
-			}
-			word, started = append(word, s[i+1:i+1+end]...), true
-			i += end + 1
-		case c == '#' && !started:
-			for i+1 < len(s) && s[i+1] != '\n' {
-				i++
-			}
-		case c == '$' && strings.HasPrefix(s[i:], "$(("):
-			end := strings.Index(s[i:], "))")
-			if end < 0 {
-				return words
-			}
-			word, started = append(word, s[i:i+end+2]...), true
-			i += end + 1
-		case c == '\n' || c == ';' || c == '&' || c == '|':
-			flush()
-			words = append(words, "\n")
-		case c == ' ' || c == '\t' || c == '\r' || c == '(' || c == ')':
-			flush()
-		default:
-			word, started = append(word, c), true
-		}
-	}
-	flush()
-	return words
 }

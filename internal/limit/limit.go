@@ -21,6 +21,7 @@ type Kind uint8
 const (
 	TOML Kind = iota
 	YAML
+	Shell    // a script
 	Recipe   // in JSON
 	Config   // a model's config.json
 	Header   // of a .safetensors file, or the index of several
@@ -41,6 +42,7 @@ var limits = [...]struct {
 }{
 	TOML:     {64 << 10, 16, func() depth { return &tomlDepth{} }}, // keys take time by depth times number
 	YAML:     {512 << 10, 64, func() depth { return &yamlDepth{} }},
+	Shell:    {128 << 10, 100, func() depth { return &shellDepth{} }}, // as long as the kernel lets a program's arguments be
 	Recipe:   {1 << 20, 64, ofJSON},
 	Config:   {4 << 20, 64, ofJSON},
 	Header:   {128 << 20, 16, ofJSON},
@@ -125,6 +127,19 @@ func (j *jsonDepth) after(c byte) int {
 		j.open = max(j.open-1, 0)
 	}
 	return j.open
+}
+
+// shellDepth counts brackets, quoted ones too: real ones close there.
+type shellDepth struct{ open int }
+
+func (s *shellDepth) after(c byte) int {
+	switch c {
+	case '(', '[', '{':
+		s.open++
+	case ')', ']', '}':
+		s.open = max(s.open-1, 0)
+	}
+	return s.open
 }
 
 // yamlDepth counts indents, dashes and brackets, those in texts too: real ones close there.

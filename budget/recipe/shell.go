@@ -1,0 +1,185 @@
+package recipe
+
+import (
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/vramscope/vramscope/internal/limit"
+)
+
+// readArguments reads a command, or a shell script that holds one: words that begin with
+// dashes are fields, variables are what the script itself sets them to. Nothing is run.
+func readArguments(text []byte) (*fields, error) {
+	a := arguments{fields: &fields{}, vars: map[string]string{}}
+	if err := a.script(string(text), 0); err != nil {
+		return nil, err
+	}
+	if n := a.vars["NPROC_PER_NODE"]; n != "" && !a.has("nproc-per-node") { // ms-swift takes it from there
+		return a.fields, a.add("nproc-per-node", n)
+	}
+	return a.fields, nil
+}
+
+// arguments are those of a script's commands, so far.
+type arguments struct {
+	*fields
+	vars map[string]string
+	name string // the option that waits for its value
+	long int    // how much text its words have been, together
+	err  error  // the first
+}
+
+// maxSkips is how often a script is read on behind what couldn't be read of it.
+const maxSkips = 50
+
+// script reads the commands of a text. What the shell would refuse is passed over with its line.
+func (a *arguments) script(text string, depth int) error {
+	if err := limit.Check(limit.Shell, []byte(text)); err != nil {
+		return err
+	}
+	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
+	for range maxSkips {
+		end, whole := 0, true
+		for stmt, err := range parser.StmtsSeq(strings.NewReader(text)) {
+			if err != nil {
+				whole = false
+				break
+			}
+			a.commands(stmt, depth)
+			end = int(stmt.End().Offset())
+		}
+		if whole || a.err != nil {
+			break
+		}
+		text = strings.TrimLeft(text[min(end, len(text)):], " \t\r\n;")
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return a.err
+}
+
+// commands takes what runs within a statement in, in its order.
+func (a *arguments) commands(stmt *syntax.Stmt, depth int) {
+	syntax.Walk(stmt, func(n syntax.Node) bool {
+		switch x := n.(type) {
+		case *syntax.CallExpr:
+			for _, set := range x.Assigns {
+				a.set(set, depth)
+			}
+			for _, w := range x.Args {
+				a.word(w)
+			}
+			a.value("true")
+			return false
+		case *syntax.DeclClause: // export, local, readonly
+			for _, set := range x.Args {
+				a.set(set, depth)
+			}
+			return false
+		}
+		return a.err == nil
+	})
+}
+
+// set notes a variable. One may hold arguments: they are read where it is set.
+func (a *arguments) set(set *syntax.Assign, depth int) {
+	switch {
+	case set.Array != nil:
+		for _, x := range set.Array.Elems {
+			if x.Value != nil {
+				a.word(x.Value)
+			}
+		}
+		a.value("true")
+	case set.Name != nil && set.Value != nil:
+		value := a.text(set.Value)
+		a.vars[set.Name.Value] = value
+		if depth == 0 && strings.Contains(value, "--") && a.err == nil {
+			a.err = a.script(value, 1)
+		}
+	}
+}
+
+// word takes one of a command in.
+func (a *arguments) word(w *syntax.Word) {
+	word := a.text(w)
+	switch {
+	case a.err != nil:
+	case !strings.HasPrefix(word, "-") || isNumber(word):
+		if a.name == "" && len(a.names) < maxFields {
+			a.command(word)
+			return
+		}
+		a.value(word)
+	default:
+		a.value("true")
+		option, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
+		if o, v, both := strings.Cut(option, " "); both { // "--name value" in quotes
+			option, value, given = o, strings.Trim(v, `'" `), true
+		}
+		if a.name = below("", strings.ReplaceAll(option, "_", "-")); given {
+			a.value(value)
+		}
+	}
+}
+
+// value gives the option that waits one, if one does.
+func (a *arguments) value(v string) {
+	if a.name != "" && a.err == nil {
+		a.err = a.add(a.name, v)
+	}
+	a.name = ""
+}
+
+// text is a word without its quotes, with what is known of the variables in it; what isn't
+// stays as it stands there.
+func (a *arguments) text(w *syntax.Word) string {
+	var out strings.Builder
+	a.expand(&out, w.Parts)
+	if a.long += out.Len(); a.long > maxBytes && a.err == nil {
+		a.err = errMany
+	}
+	s := out.String()
+	return s[:min(len(s), maxText)]
+}
+
+func (a *arguments) expand(out *strings.Builder, parts []syntax.WordPart) {
+	config := expand.Config{NoUnset: true, Env: expand.FuncEnviron(func(name string) string { return a.vars[name] })}
+	for _, part := range parts {
+		if out.Len() >= maxText {
+			return
+		}
+		switch x := part.(type) {
+		case *syntax.DblQuoted:
+			a.expand(out, x.Parts)
+			continue
+		case *syntax.ArithmExp:
+			if !a.known(x) {
+				continue
+			}
+		}
+		// Behind empty quotes a tilde is nobody's home.
+		text, err := expand.Literal(&config, &syntax.Word{Parts: []syntax.WordPart{&syntax.SglQuoted{}, part}})
+		if err != nil {
+			var raw strings.Builder
+			_ = syntax.NewPrinter().Print(&raw, part)
+			text = raw.String()
+		}
+		out.WriteString(text)
+	}
+}
+
+// known reports whether all variables of an expression are.
+func (a *arguments) known(x *syntax.ArithmExp) bool {
+	all := true
+	syntax.Walk(x, func(n syntax.Node) bool {
+		if name, ok := n.(*syntax.Lit); ok && syntax.ValidName(name.Value) {
+			_, err := strconv.ParseInt(a.vars[name.Value], 10, 32)
+			all = all && err == nil
+		}
+		return all
+	})
+	return all
+}
