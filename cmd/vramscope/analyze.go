@@ -15,6 +15,7 @@ import (
 	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/internal/answers"
 	"github.com/vramscope/vramscope/internal/code"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/whole"
@@ -26,7 +27,7 @@ import (
 	"github.com/vramscope/vramscope/source"
 )
 
-var documentFormats = formats[*report.Document]{sheet: view.Document, json: summary, html: html.Document, brief: true}
+var documentFormats = formats[*report.Document]{sheet: view.Document, json: answers.JSON, html: html.Document, brief: true}
 
 type analyzeFlags struct {
 	allSteps  bool

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/vramscope/vramscope/internal/bound"
 	"github.com/vramscope/vramscope/internal/units"
-	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/markdown"
 	"github.com/vramscope/vramscope/report/text"
 	"github.com/vramscope/vramscope/report/view"
@@ -92,27 +90,4 @@ func (f *formats[T]) shortened(o *outputFlags, style text.Style, v T) ([]byte, e
 		return nil, fmt.Errorf("--max-bytes %s: the verdict alone takes %d bytes", o.bound.size, len(written(0)))
 	}
 	return written(n - 1), nil
-}
-
-// deviceBytes is how long the JSON of a report may be for each device.
-const (
-	deviceBytes = 40_000
-	mostDevices = 64 // that it may be longer for
-)
-
-// summary writes a report as JSON with the steps that tell most, and no longer than
-// somebody reads.
-func summary(w io.Writer, doc *report.Document) error {
-	var whole bytes.Buffer
-	if err := report.JSON(&whole, doc.Summary()); err != nil {
-		return err
-	}
-	out, err := bound.JSON(whole.Bytes(), deviceBytes*int64(min(max(1, len(doc.Devices)), mostDevices)))
-	if long := (*bound.TooLongError)(nil); errors.As(err, &long) { // nobody asked for this number
-		out, err = bound.JSON(whole.Bytes(), long.Shortest)
-	}
-	if err == nil {
-		_, err = w.Write(out)
-	}
-	return err
 }

@@ -11,11 +11,11 @@ import (
 
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/diff"
+	"github.com/vramscope/vramscope/internal/answers"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/redact"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/gates"
-	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/view"
 )
 
@@ -96,7 +96,7 @@ func runDiff(cmd *cobra.Command, args []string, f *diffFlags) error {
 		return err
 	}
 	formats := diffFormats
-	formats.html = comparisonPage(before, after)
+	formats.html = answers.Comparison(before, after)
 	formats.junit = func(w io.Writer, d *report.Diff) error {
 		return writeGate(w, "diff", d.After.Path, d.Verdict.Text, append(grown(growth, d), judged(conditions, after)...))
 	}
@@ -126,18 +126,6 @@ func (f *analyzeFlags) compared(cmd *cobra.Command, args []string) error {
 	}
 	return runDiff(cmd, args, &diffFlags{out: f.out, above: f.above, device: f.device, gpu: f.gpu, config: f.theory.config,
 		model: f.theory.model, partial: f.partial, redact: f.redact, failOn: f.failOn, maxMemory: f.maxMemory})
-}
-
-// comparisonPage writes a comparison with both recordings over time, where both have a history.
-func comparisonPage(before, after *report.Document) func(io.Writer, *report.Diff) error {
-	return func(w io.Writer, d *report.Diff) error {
-		a, b, sheet := before.Fullest(), after.Fullest(), view.Diff(d, view.Ticket)
-		if a.Pictures == nil || b.Pictures == nil || a.Events < 2 || b.Events < 2 {
-			return html.Sheet(w, sheet)
-		}
-		return html.Comparison(w, sheet, &html.Compared{Before: a, After: b, Names: [2]string{d.Before.Path, d.After.Path},
-			Steps: d.Steps, Sites: diff.Pairs(a.Pictures.Sites, b.Pictures.Sites), Frames: diff.Frames(a.Pictures, b.Pictures)})
-	}
 }
 
 // document reads and judges the first or second of the two.

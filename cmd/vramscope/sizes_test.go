@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/explain"
+	"github.com/vramscope/vramscope/internal/answers"
 	"github.com/vramscope/vramscope/internal/testing/corpus"
 	"github.com/vramscope/vramscope/report"
 )
@@ -59,7 +60,7 @@ func TestSizes(t *testing.T) {
 		if err := json.Unmarshal(printed(t, "analyze", file, "--format", "json"), &doc); err != nil {
 			t.Fatal(err)
 		}
-		size(deviceBytes*len(doc.Devices), "analyze", file, "--format", "json")
+		size(answers.DeviceBytes*len(doc.Devices), "analyze", file, "--format", "json")
 		size(6_000*len(doc.Devices), "analyze", file)
 		size(1_000, "analyze", file, "-q")
 		for _, format := range []string{"text", "json", "markdown"} {
@@ -93,7 +94,7 @@ func TestSummaryOfManySteps(t *testing.T) {
 		d.Sites = append(d.Sites, report.Site{Function: "f", File: "train.py", Line: &line})
 	}
 	var short bytes.Buffer
-	if err := summary(&short, doc); err != nil || short.Len() > deviceBytes || short.Len() < deviceBytes/2 {
+	if err := answers.JSON(&short, doc); err != nil || short.Len() > answers.DeviceBytes || short.Len() < answers.DeviceBytes/2 {
 		t.Fatalf("%d bytes, %v", short.Len(), err)
 	}
 	var got struct {

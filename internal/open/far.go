@@ -21,6 +21,7 @@ type files struct {
 	*store.Pool
 	own        bool // the pool is closed in the end
 	undigested bool
+	sum        func(name string, size int64) string
 	passing    *passing
 }
 
@@ -42,7 +43,7 @@ func (p *passing) note(err error) error {
 }
 
 func (o *Options) files() files {
-	f := files{o.Context, o.Stores, false, o.Undigested, &passing{}}
+	f := files{o.Context, o.Stores, false, o.Undigested, o.Sum, &passing{}}
 	if f.ctx == nil {
 		f.ctx = context.Background()
 	}
@@ -62,7 +63,7 @@ func (f files) close() {
 func (f files) input(name string) (*snapshot.Input, error) {
 	in, err := f.open(name)
 	if err == nil {
-		in.Undigested = f.undigested
+		in.Undigested, in.Sum = f.undigested, f.sum
 	}
 	return in, f.passing.note(err)
 }

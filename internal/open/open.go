@@ -84,6 +84,8 @@ type Options struct {
 	Partial   bool
 	// Undigested says that nobody will ask for digests: Digest gives sizes alone.
 	Undigested bool
+	// Sum gives a file's digest where something else works it out faster; nil: nothing does.
+	Sum func(name string, size int64) string
 	// Lenient passes over what is of no known kind among the named files, and
 	// notes what is broken, as is done within a directory.
 	Lenient bool
@@ -203,6 +205,9 @@ func isEmpty(err error) bool {
 
 func (r *Run) add(name string, o Options) error {
 	if name == "-" {
+		if o.Stdin == nil {
+			return &snapshot.Error{File: name, Offset: -1, Cause: "there is no standard input here", Advice: "A file of that name is ./-"}
+		}
 		in, err := snapshot.ReadInput("standard input", o.Stdin)
 		if err != nil {
 			return err

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -152,6 +154,18 @@ func inline(texts ...string) scripts {
 	s.elements += "</body>\n</html>\n"
 	s.policy = policy(strings.Join(allowed, " "))
 	return s
+}
+
+// Policies are the hashes of the scripts of all kinds of page, as a policy names them: a page that is opened from
+// another one's memory inherits that one's policy.
+func Policies() string {
+	seen := map[string]bool{}
+	texts := append(templates.Scripts(), templates.LightScript(), templates.CompareScript(), templates.IndexScript())
+	for _, text := range texts {
+		sum := sha256.Sum256([]byte(text))
+		seen["'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'"] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(seen)), " ")
 }
 
 // policy allows the given scripts, pictures made by them, and nothing else.

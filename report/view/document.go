@@ -18,12 +18,15 @@ type trim struct {
 
 const all = 1 << 30
 
+// brief is a screen's.
+var brief = trim{sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8, inputs: 3}
+
 var trims = [...]trim{
 	Terminal: {sites: 12, ooms: 3, pins: 5, findings: all, evidence: all, gpus: 8, groups: 12, dumps: 12, trends: 3, messages: 5,
 		inputs: 24, devices: 16},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
 		inputs: 20, devices: 8},
-	Brief: {sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8, inputs: 3},
+	Brief: brief, Web: brief,
 }
 
 // sheet is a document's sheet while it is made.
@@ -33,6 +36,7 @@ type sheet struct {
 	trim
 	parts   []Part
 	changes bool // they tell of the verdict's change
+	web     bool // who reads has buttons instead of flags
 }
 
 // Document is a report as a sheet.
@@ -41,8 +45,8 @@ func Document(doc *report.Document, e Edition) *Sheet {
 	if doc.Top > 0 {
 		s.sites = doc.Top
 	}
-	if e == Brief {
-		s.Edition = Terminal
+	if e == Brief || e == Web {
+		s.Edition, s.web = Terminal, e == Web
 		s.short()
 		return s.done()
 	}

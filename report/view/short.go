@@ -534,8 +534,12 @@ func (s *sheet) more(main int) {
 		}
 		p.Text = append(p.Text, list(torch, units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History]))
 	}
-	p.Text = append(p.Text, "more: -v   page: -o report.html   ticket: -o report.md")
-	s.add(p)
+	if !s.web {
+		p.Text = append(p.Text, "more: -v   page: -o report.html   ticket: -o report.md")
+	}
+	if len(p.Text) > 0 {
+		s.add(p)
+	}
 	var notes []string
 	for _, in := range s.doc.Inputs {
 		for _, x := range in.Damage {

@@ -19,6 +19,7 @@ const (
 	Terminal Edition = iota // all of it
 	Ticket                  // for an issue, and for pages without scripts
 	Brief                   // a screen of it
+	Web                     // the same where there is no command line
 )
 
 // Sheet is an answer: what happened, then parts in the order of reading.

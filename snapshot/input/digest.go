@@ -26,7 +26,15 @@ func (in *Input) beginDigest() {
 		return
 	}
 	in.begun.Do(func() {
-		go func() { in.digest <- digestFile(in.file, in.size()) }()
+		go func() {
+			if in.Sum != nil {
+				if sum := in.Sum(in.Name, in.size()); sum != "" {
+					in.digest <- digest{sum, in.size()}
+					return
+				}
+			}
+			in.digest <- digestFile(in.file, in.size())
+		}()
 	})
 }
 

@@ -38,6 +38,8 @@ type Input struct {
 	// as decoding: Digest then gives the size alone. Set before anything is read,
 	// or by Discard.
 	Undigested bool
+	// Sum gives a file's SHA-256 where something else works it out faster; nil, or "": nothing does. Set like Undigested.
+	Sum func(name string, size int64) string
 
 	failed unreadSource // the source's first error
 	file   *os.File     // nil for streams

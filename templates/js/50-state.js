@@ -83,7 +83,7 @@ class State {
     if (moment) words.push(moment);
     if (this.filter.text) words.push('find=' + encodeURIComponent(this.filter.text));
     if (this.pinned >= 0) words.push('allocation=' + this.h.idOf(this.pinned));
-    history.replaceState(null, '', words.length ? '#' + words.join('&') : location.pathname + location.search);
+    history.replaceState(null, '', words.length ? '#' + words.join('&') : '#');
   }
   changed(what) { this.listeners.forEach(f => f(what)); }
 
