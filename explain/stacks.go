@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/classify/phases"
@@ -45,7 +44,7 @@ func (a *asking) stack(id snapshot.StackID) (out []Frame, rest int) {
 	native := max(6, maxFrames-python)
 	for _, f := range all {
 		if a.View.Owner(f) == frames.Internal {
-			if native == 0 || silent(a.T.Snapshot.String(a.T.Snapshot.Frames[f].Function)) {
+			if native == 0 || frames.Silent(a.T.Snapshot.String(a.T.Snapshot.Frames[f].Function)) {
 				continue
 			}
 			native--
@@ -56,23 +55,6 @@ func (a *asking) stack(id snapshot.StackID) (out []Frame, rest int) {
 		out = append(out, a.frame(f))
 	}
 	return out, len(all) - len(out)
-}
-
-// silent reports whether a native frame says nothing about the program: it has no name,
-// or is the recorder's, the allocator's, the interpreter's or a layer between operators.
-func silent(function string) bool {
-	for _, telling := range []string{"at::_ops::", "torch::autograd::generated::",
-		"torch::autograd::AccumulateGrad::", "c10d::"} {
-		if strings.HasPrefix(function, telling) {
-			return false
-		}
-	}
-	for _, layer := range []string{"c10::", "at::", "torch::", "std::", "pybind11::", "THPVariable", "c10d::"} {
-		if strings.Contains(function, layer) {
-			return true
-		}
-	}
-	return !strings.Contains(function, "::")
 }
 
 // neighbors is the segment that an address lies in right after an event; nil: in none.

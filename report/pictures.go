@@ -152,6 +152,8 @@ type Frame struct {
 	FX       string `json:"fx,omitempty"`   // node of a torch.fx graph that a generated line runs
 	Code     string `json:"code,omitempty"` // lines of the model that the node stands for
 	Fold     bool   `json:"fold"`           // machinery of torch, Python or C++ that few want to see
+	// Silent is of the machinery: what took down the stack, dispatches or has no name.
+	Silent bool `json:"silent,omitempty"`
 }
 
 // Growth is what was made within the loop and is alive after each step.

@@ -1,7 +1,6 @@
 package html
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -288,7 +287,7 @@ func treeData(sites []report.Site) []option {
 }
 
 // growthChart is what is alive after each step, by the lines that made it.
-func growthChart(d *report.Device) option {
+func growthChart(d *report.Device, rows []grownRow) option {
 	g := d.Pictures.Growth
 	var most int64 = 1
 	for k := range g.Steps {
@@ -304,27 +303,17 @@ func growthChart(d *report.Device) option {
 		names[i] = strconv.Itoa(s)
 	}
 	bar := charts.NewBar()
-	bar.SetGlobalOptions(plain("bars", "axis", besideAxis,
+	bar.SetGlobalOptions(plain("bars", "axis", "",
 		charts.WithXAxisOpts(opts.XAxis{Type: "category", Name: "step", NameLocation: "middle", NameGap: 28}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "value", AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}}),
-		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "40", Bottom: "46"}))...)
+		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "14", Bottom: "46"}))...)
 	bar.SetXAxis(names)
-	for i, site := range g.Sites {
-		if !anyAbove(g.Bytes[i]) {
-			continue
-		}
-		name, color := "all other lines", "css:--mut"
-		if len(g.Sites) == 1 {
-			name = "no line recorded"
-		}
-		if site >= 0 {
-			name, color = d.Pictures.Sites[site].Short(), fmt.Sprintf("css:--s%d", i%8)
-		}
+	for _, row := range rows {
 		values := make([]float64, len(g.Steps))
 		for k := range values {
-			values[k] = u.value(g.Bytes[i][k])
+			values[k] = u.value(g.Bytes[row.series][k])
 		}
-		bar.MultiSeries = append(bar.MultiSeries, series(name, types.ChartBar, values, color,
+		bar.MultiSeries = append(bar.MultiSeries, series(row.Name, types.ChartBar, values, "css:--"+row.Color,
 			charts.WithBarChartOpts(opts.BarChart{Stack: "alive"})))
 	}
 	return finished(bar, u)

@@ -86,6 +86,10 @@ func TestEventList(t *testing.T) {
 	if got, want := eval[int](b, `vramscope[0].list.rows.length`), p.Events+2*len(p.Spans); got != want {
 		t.Errorf("%d rows instead of %d", got, want)
 	}
+	if got, want := b.text("[data-role=events-note]"), units.Plural(p.Events, "event")+", and where "+
+		units.Plural(len(p.Spans), "annotation")+" begin and end."; got != want {
+		t.Errorf("the list says %q instead of %q", got, want)
+	}
 	if n := eval[int](b, `document.querySelectorAll('.events [data-row]').length`); n > 40 {
 		t.Errorf("%d rows are in the page at once", n)
 	}

@@ -51,6 +51,7 @@ type deviceView struct {
 	Trials  *report.Trials
 
 	CategoryRows []categoryRow
+	Grown        []grownRow // what its chart draws
 
 	columns []byte // gzipped
 }
@@ -228,7 +229,8 @@ func (v *deviceView) draw() (err error) {
 		v.add("tree", treeChart(d))
 	}
 	if d.Pictures.Growth != nil {
-		v.add("grown", growthChart(d))
+		v.Grown = grownRows(d)
+		v.add("grown", growthChart(d, v.Grown))
 	}
 	v.Mapped = len(d.Pictures.Segments) > 0 || len(d.Pictures.Bands.Address) > 0
 	if v.columns, err = pack(d); err == nil {
@@ -297,7 +299,7 @@ func (v *page) Drawn() bool {
 func (v *page) HasEvidence() bool {
 	e := v.Evidence
 	return e != nil && (len(e.GPUs) > 0 || len(e.OOMMessages) > 0 || len(e.MemorySummaries) > 0 || len(e.Steps) > 0 ||
-		len(e.Traces) > 0 || len(e.Timelines) > 0) || len(v.Clocks) > 0 || v.Host != nil
+		len(e.Traces) > 0 || len(e.Timelines) > 0) || len(v.Clocks) > 0
 }
 
 // section is a part of the page, for its navigation.
@@ -327,6 +329,7 @@ func (v *page) sections() (out []section) {
 		add("growth"+d.Suffix, "Growth", d.HasGrowth())
 		add("stacks"+d.Suffix, "Stacks", len(d.Stacks) > 0)
 	}
+	add("host", "Host memory", v.Host != nil)
 	add("evidence", "Logs and monitors", v.HasEvidence())
 	add("made", "How made", true)
 	return out

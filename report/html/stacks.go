@@ -78,16 +78,19 @@ func nameOf(s *report.Site) siteName {
 }
 
 // newStackView picks the lines of a stack that are not torch's machinery,
-// innermost first; of a stack that has no others, its innermost lines.
+// innermost first; of a stack that has no others, the innermost from the first that tells something.
 func newStackView(p *report.Pictures, site report.Site, stack int) stackView {
 	v := stackView{Site: site, Stack: stack}
 	var machinery []report.Frame
+	silent := true // so far
 	for node := p.Stacks[stack].Node; node > 0; node = p.Nodes[node].Parent {
 		f := p.Frames[p.Nodes[node].Frame]
 		v.Count++
 		switch {
 		case !f.Fold && len(v.Lines) < stackLines:
 			v.Lines = append(v.Lines, f)
+		case f.Fold && !f.Silent && silent:
+			machinery, silent = []report.Frame{f}, false
 		case f.Fold && len(machinery) < machineryLines:
 			machinery = append(machinery, f)
 		}

@@ -69,6 +69,9 @@ function keepFocus(place, ...children) {
 // that is opened.
 const unseen = place => !place.clientWidth || !place.checkVisibility();
 
+// printing tells of paper, on which nothing scrolls.
+const printing = () => matchMedia('print').matches;
+
 // attempt lets one picture fail without the rest of the page; the console has why.
 function attempt(f) {
   try { return f(); } catch (e) { console.error(e); }

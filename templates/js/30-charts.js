@@ -1,6 +1,7 @@
 // ---- ECharts
 // The options come as JSON. Only these keys may hold a word for a function or a
 // colour, only these words are known, and data is never looked at.
+const POOLS = 'Private pools, reserved';
 const FUNCTION_KEYS = {formatter: 1, valueFormatter: 1, labelFormatter: 1};
 function functionsFor(option) {
   const unit = option.unit || {Name: 'GiB', Bytes: 1073741824};
@@ -12,10 +13,10 @@ function functionsFor(option) {
     area: points => {
       if (!points.length) return '';
       const event = Math.round(points[0].value[0]), h = history(), t = h && h.time(event);
-      const parts = points.filter(p => p.seriesName !== 'Reserved'), reserved = points.find(p => p.seriesName === 'Reserved');
+      const parts = points.filter(p => p.seriesName !== 'Reserved' && p.seriesName !== POOLS), pools = points.find(p => p.seriesName === POOLS), reserved = points.find(p => p.seriesName === 'Reserved');
       const sum = parts.reduce((s, p) => s + p.value[1], 0), lines = parts.filter(p => p.value[1] > 0).reverse().map(p => pair(p.seriesName, bytes(p.value[1]), p.color));
       return box(el('b', null, 'event ' + count(event)), t === null || t === undefined ? '' : ' at ' + duration(t),
-        parts.length > 1 ? pair('Allocated', bytes(sum)) : '', ...lines, reserved ? pair('Reserved', bytes(reserved.value[1])) : '');
+        parts.length > 1 ? pair('Allocated', bytes(sum)) : '', ...lines, reserved ? pair('Reserved', bytes(reserved.value[1])) : '', pools && pools.value[1] > 0 ? pair(POOLS, bytes(pools.value[1])) : '');
     },
     bars: points => points.length ? box(el('b', null, 'after step ' + points[0].name), ...points.filter(p => p.value > 0).map(p => pair(p.seriesName, bytes(p.value), p.color))) : '',
     compared: points => points.length ? box(el('b', null, points[0].name), ...points.map(p => pair(p.seriesName, p.value === null || p.value === undefined ? 'not in the recording' : bytes(p.value), p.color))) : '',

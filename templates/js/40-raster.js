@@ -118,6 +118,19 @@ class Raster {
   }
 }
 
+// hatched fills a rectangle with oblique lines.
+function hatched(g, x, y, w, h, color, back) {
+  g.save();
+  g.beginPath(); g.rect(x, y, w, h); g.clip();
+  g.fillStyle = back; g.fillRect(x, y, w, h);
+  g.strokeStyle = color; g.lineWidth = 1.5;
+  g.beginPath();
+  for (let k = x - h; k < x + w; k += 5) { g.moveTo(k, y + h); g.lineTo(k + h, y); }
+  g.stroke();
+  g.strokeRect(x + 0.75, y + 0.75, Math.max(0.5, w - 1.5), Math.max(0.5, h - 1.5));
+  g.restore();
+}
+
 // outline draws the edges of what a mask names, where there is room for them.
 function outline(pixels, ids, W, H, mask, color) {
   for (let o = 2 * W; o < W * (H - 2); o++) {

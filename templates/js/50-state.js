@@ -138,12 +138,14 @@ class State {
   }
 }
 
-// view draws a place when it can be seen, and again when what it shows has changed.
-function view(place, draw) {
+// view draws a place when it can be seen, and again when what it shows has changed;
+// what belongs into a picture of the whole page is drawn at leisure before it is seen.
+function view(place, draw, soon) {
   let due = true, seen = false, frame = 0;
   const run = () => { if (due && !unseen(place)) { due = false; attempt(draw); } };
   const ask = () => { due = true; if (seen && !frame) frame = requestAnimationFrame(() => { frame = 0; run(); }); };
   new IntersectionObserver(entries => { seen = entries[entries.length - 1].isIntersecting; if (seen) run(); }, {rootMargin: '200px'}).observe(place);
   scenes.push({place, build: () => { due = true; run(); }, resize: () => { due = true; run(); }});
+  if (soon) (window.requestIdleCallback || setTimeout)(run);
   return ask;
 }

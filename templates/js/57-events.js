@@ -1,5 +1,5 @@
 // ---- the list of events
-const EVENT_ROW = 24, MOST_PIXELS = 8e6; // browsers bound how high an element may be
+const EVENT_ROW = 24, PRINTED_ROWS = 18, MOST_PIXELS = 8e6; // browsers bound how high an element may be
 
 class EventList {
   constructor(state, part) {
@@ -13,7 +13,7 @@ class EventList {
     this.box.append(this.space);
     this.marks = this.h.header.spans.flatMap(x => [{event: x.first, name: x.name, start: true, span: x}, {event: x.last + 1, name: x.name, start: false, span: x}]).sort((a, b) => a.event - b.event);
     this.stale = true;
-    const ask = view(this.box, () => this.update());
+    const ask = view(this.box, () => this.update(), true);
     state.listeners.push(what => { if (what === 'found') this.stale = true; if (what !== 'view') ask(); });
     this.box.addEventListener('scroll', () => { if (!this.frame) this.frame = requestAnimationFrame(() => { this.frame = 0; this.fill(); }); });
     this.box.addEventListener('click', e => { const r = e.target.closest('[data-row]'); if (r) this.go(+r.dataset.row); });
@@ -35,7 +35,8 @@ class EventList {
       const s = this.s, f = s.filter;
       this.rows = s.finder.rows(s.found || {mask: null}, f, this.marks);
       this.stale = false;
-      this.note.textContent = plural(this.rows.length, 'row') + ' of ' + plural(this.h.events, 'event') + (s.found ? ' found' : '') + (this.h.rest ? '. Those of allocations that the page doesn\'t hold are left out' : '') + '.';
+      const whole = !s.found, marks = whole ? this.marks.length : 0, events = this.rows.length - marks;
+      this.note.textContent = (events === this.h.events ? plural(events, 'event') : count(events) + ' of ' + plural(this.h.events, 'event')) + (whole ? '' : ' found') + (marks ? ', and where ' + plural(this.h.header.spans.length, 'annotation') + (marks === 2 ? ' begins and ends' : ' begin and end') : '') + (this.h.rest ? '. Those of allocations that the page doesn\'t hold are left out' : '') + '.';
       this.space.style.height = Math.min(MOST_PIXELS, this.rows.length * EVENT_ROW) + 'px';
     }
     this.chosen = this.mark !== undefined ? this.mark : this.rowAt(this.s.moment.event);
@@ -44,9 +45,10 @@ class EventList {
     this.tell();
   }
 
-  get visible() { return Math.max(1, Math.floor(this.box.clientHeight / EVENT_ROW)); }
+  get visible() { return printing() ? PRINTED_ROWS : Math.max(1, Math.floor(this.box.clientHeight / EVENT_ROW)); }
   // first is the row at the top: where there are more than pixels, a share of the way.
   first() {
+    if (printing()) return clamp(this.chosen - (PRINTED_ROWS >> 1), 0, Math.max(0, this.rows.length - PRINTED_ROWS)); // paper doesn't scroll
     const all = this.rows.length * EVENT_ROW, room = Math.min(MOST_PIXELS, all) - this.box.clientHeight;
     return room <= 0 ? 0 : Math.round(this.box.scrollTop / room * Math.max(0, this.rows.length - this.visible));
   }

@@ -64,9 +64,12 @@ class Timeline {
     const s = this.s;
     const colors = s.groups.map(x => { const c = rgb(css(x.color)), dim = mix(c, card, 0.8); return [abgr(c), abgr(mix(c, card, 0.18)), abgr(mix(c, card, 0.34)), abgr(dim), abgr(mix(dim, card, 0.3)), abgr(mix(dim, card, 0.5))]; });
     const full = s.raster.fullest(Math.floor(this.v0), Math.ceil(this.v1) - 1);
-    this.top = Math.max(1, s.raster.total[full] * 1.04); // of what is in view
+    const failed = this.failed(), room = failed ? s.raster.total[failed.event] + Math.min(failed.requested, 2 * s.raster.total[failed.event]) : 0;
+    this.top = Math.max(1, s.raster.total[full] * 1.04, room * 1.02); // of what is in view
     s.raster.draw(this.pixels, this.ids, this.W, this.H, this.v0, this.v1, this.top, colors, abgr(card), s.pinned, abgr(ink), s.found && s.found.mask);
   }
+  // failed is the last failed request in view, undefined without one.
+  failed() { return this.h.header.ooms.filter(o => o.event >= this.v0 && o.event < this.v1).pop(); }
   // tell is the text beside the pointer, where there is something.
   tell(i, event) { return i === -1 ? null : describe(this.s, i, event); }
 
@@ -84,6 +87,7 @@ class Timeline {
     this.drawAxes(g);
     this.lanes.forEach((lane, k) => this.drawLane(g, lane, k * LANE));
     this.drawMarks(g);
+    this.drawRequest(g);
   }
   x(event) { return LEFT + (event - this.v0) / (this.v1 - this.v0) * this.w; }
   get w() { return this.W / this.ratio; }
@@ -148,6 +152,17 @@ class Timeline {
       g.fillStyle = css('--acc'); g.globalAlpha = 0.2;
       g.fillRect(Math.min(this.brush.a, this.brush.b), this.topMargin, Math.abs(this.brush.b - this.brush.a), this.hh); g.globalAlpha = 1;
     }
+  }
+
+  // drawRequest draws what was asked for on top of what was in use: where it didn't fit.
+  drawRequest(g) {
+    const o = this.failed();
+    if (!o) return;
+    const at = bytes => this.topMargin + this.hh - bytes / this.top * this.hh, used = this.s.raster.total[o.event], y = at(used), high = Math.min(y - this.topMargin, y - at(used + o.requested));
+    const x = Math.min(LEFT + this.w - 12, this.x(o.event)), right = x < LEFT + this.w / 2;
+    hatched(g, x, y - high, 12, high, css('--fail'), css('--card'));
+    g.fillStyle = css('--fail'); g.textAlign = right ? 'left' : 'right';
+    g.fillText(short(o.requested) + ' asked for', right ? x + 18 : x - 6, clamp(y - high / 2, this.topMargin + 8, this.topMargin + this.hh - 8));
   }
 
   view(v0, v1) {

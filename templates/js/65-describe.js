@@ -33,7 +33,7 @@ function folded(h, stack) {
   const frames = h.frames(stack), out = el('div', {class: 'frames'});
   if (!frames.length) return el('p', {class: 'muted'}, h.nodeOfStack[stack] < 0 ? 'This stack was left out to keep the page small.' : 'No stack was recorded.');
   let lines = frames.filter(f => !f.fold);
-  if (!lines.length) lines = frames.slice(0, MACHINERY_LINES);
+  if (!lines.length) lines = frames.slice(Math.max(0, frames.findIndex(f => !f.silent))).slice(0, MACHINERY_LINES); // not what took down the stack
   out.append(frameList(lines));
   if (lines.length < frames.length) out.append(unfold(el('details', {class: 'fold', 'data-stack': String(stack)}, el('summary', null, 'all ' + plural(frames.length, 'line') + ', with those of torch and C++')), h));
   return out;

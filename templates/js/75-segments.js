@@ -1,5 +1,5 @@
 // ---- the segment map: memory by address at the cursor, rows of equal length
-const ROW = 15, BAR = 12, HOLES = 3;
+const ROW = 15, BAR = 12, HOLES = 3, MOST_REQUEST = 40;
 
 class SegmentMap {
   constructor(state, part, canvas) {
@@ -31,7 +31,7 @@ class SegmentMap {
     this.arrange(l);
     const note = this.part.querySelector('[data-role=map-note]'), t = this.totals(l);
     all('[data-role=map-end]', this.part).forEach(p => { p.hidden = event !== this.h.events - 1; });
-    if (note) note.textContent = plural(l.segments.length, 'segment') + ' at event ' + count(Math.max(0, event)) + ', ' + size(t.bytes) + ', ' + size(t.pinned) + ' free beside blocks in use, ' + size(t.empty) + ' in empty segments' + (t.pending ? ', ' + size(t.pending) + ' pending free' : '') + '; each row is ' + size(this.row) + {use: '', category: '; blocks have the colours of their categories', age: '; the older a block, the lighter'}[this.paint] + (known ? '.' : '. Blocks that the page doesn\'t hold are drawn as free here; at the peak, the failure and the end it holds all.');
+    if (note) note.textContent = plural(l.segments.length, 'segment') + ' at event ' + count(Math.max(0, event)) + ', ' + size(t.bytes) + ', ' + size(t.pinned) + ' free beside blocks in use, ' + size(t.empty) + ' in empty segments' + (t.pending ? ', ' + size(t.pending) + ' pending free' : '') + '; each row is ' + size(this.row) + {use: '', category: '; blocks have the colours of their categories', age: '; the older a block, the lighter'}[this.paint] + (known ? '.' : '. Blocks that the page doesn\'t hold are drawn as free here; at the peak, the failure and the end it holds all.') + (this.request ? ' The ' + short(this.request.whole) + ' that were asked for are hatched below; the largest free block is framed.' : '');
     this.canvas.setAttribute('aria-label', 'Segment map. ' + (note ? note.textContent : '') + ' Arrow keys choose a block, Enter pins it.');
     this.canvas.style.height = this.rows * ROW + 'px';
     this.draw();
@@ -64,6 +64,10 @@ class SegmentMap {
       at += p.s.bytes;
     }
     this.total = at;
+    // A request that failed at this moment comes behind all segments, as long as it is.
+    const failed = this.h.header.ooms.find(o => o.event === l.event);
+    this.request = failed ? {at: Math.ceil(at / unit) * unit, bytes: Math.min(failed.requested, MOST_REQUEST * unit), whole: failed.requested} : null;
+    if (this.request) at = this.request.at + this.request.bytes;
     this.rows = Math.max(1, Math.ceil(at / unit));
   }
   streamName(stream) { return this.h.header.streams[stream] === '0' ? 'default' : String(stream); }
@@ -77,7 +81,7 @@ class SegmentMap {
     g.font = '11px ' + getComputedStyle(document.body).fontFamily;
     g.textBaseline = 'middle'; g.textAlign = 'right'; g.fillStyle = css('--mut');
     for (let k = 0; k < this.rows; k++) {
-      if (this.by === 'pool' ? this.labels.has(k) : k % (this.rows > 12 ? 4 : 1) === 0) g.fillText(this.by === 'pool' ? this.labels.get(k) : size(k * this.row).replace('.00', ''), LEFT - 8, k * ROW + 6.5, LEFT - 10);
+      if (this.by === 'pool' ? this.labels.has(k) : k % (this.rows > 12 ? 4 : 1) === 0 && (!this.request || k * this.row < this.request.at)) g.fillText(this.by === 'pool' ? this.labels.get(k) : size(k * this.row).replace('.00', ''), LEFT - 8, k * ROW + 6.5, LEFT - 10);
     }
     const color = {used: css('--used'), pinned: css('--pinned'), empty: css('--empty'), pending: css('--pending'), card: css('--card'), ink: css('--ink'), acc: css('--acc')};
     const kinds = h.header.categories.map(c => css('--c-' + c)), ages = Array.from({length: 8}, (_, k) => 'rgb(' + mix(rgb(color.used), rgb(color.card), k / 11).join() + ')');
@@ -99,10 +103,26 @@ class SegmentMap {
       if (p.s.pool) this.frame(p.offset, p.s.bytes, color.acc);
     }
     g.globalAlpha = 1;
+    if (this.request) {
+      const fail = css('--fail'), largest = this.largest();
+      this.hatch(this.request.at, this.request.bytes, fail, color.card);
+      if (largest) this.frame(largest.offset, largest.bytes, color.ink);
+      g.fillStyle = fail; g.textAlign = 'right';
+      g.fillText('asked for', LEFT - 8, this.request.at / this.row * ROW + 6.5, LEFT - 10);
+    }
     for (const p of this.places) {
       let o = p.offset;
       for (const b of p.s.blocks) { if (b.state && b.i === chosen) this.frame(o, b.bytes, color.ink); o += b.bytes; }
     }
+  }
+  // largest is the place of the largest free block, null where none is free.
+  largest() {
+    let found = null;
+    for (const p of this.places) {
+      let offset = p.offset;
+      for (const b of p.s.blocks) { if (!b.state && (!found || b.bytes > found.bytes)) found = {offset, bytes: b.bytes}; offset += b.bytes; }
+    }
+    return found;
   }
   age(i) { return Math.min(7, Math.floor(Math.log2(1 + (this.s.cursor.event - this.h.born[i]) / Math.max(1, this.h.events) * 255))); }
 
@@ -126,17 +146,7 @@ class SegmentMap {
     for (const [x, y, w] of this.pieces(o, bytes)) this.g.strokeRect(x + 0.75, y + 0.75, Math.max(0.5, w - 1.5), BAR - 1.5);
   }
   hatch(o, bytes, color, back) {
-    const g = this.g;
-    for (const [x, y, w] of this.pieces(o, bytes)) {
-      g.save();
-      g.beginPath(); g.rect(x, y, w, BAR); g.clip();
-      g.fillStyle = back; g.fillRect(x, y, w, BAR);
-      g.strokeStyle = color; g.lineWidth = 1.5;
-      g.beginPath();
-      for (let k = x - BAR; k < x + w; k += 5) { g.moveTo(k, y + BAR); g.lineTo(k + BAR, y); }
-      g.stroke();
-      g.restore();
-    }
+    for (const [x, y, w] of this.pieces(o, bytes)) hatched(this.g, x, y, w, BAR, color, back);
   }
 
   // holes are the largest free blocks beside the failed request, to scale.

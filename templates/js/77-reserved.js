@@ -3,6 +3,8 @@ class Reserved extends Timeline {
   // bands are worked out when they are first drawn.
   get bands() { return this.known || (this.known = this.s.memory.bands()); }
 
+  drawRequest() {}
+
   fill(card) {
     const h = this.h, {W, H, pixels, ids, v0, v1} = this, bands = this.bands, per = (v1 - v0) / W;
     const color = bands.map((b, k) => abgr(mix(rgb(css(b.pool ? '--s5' : b.expandable ? '--s2' : b.small ? '--s4' : '--used')), card, k & 1 ? 0.2 : 0)));

@@ -44,20 +44,38 @@ function ticksWithin(option, from, to) {
   const x = option.xAxis[0], reserved = option.series[option.series.length - 1].data;
   if (from <= x.min && to >= x.max) return option.ticks;
   let most = 0;
+  const stacked = option.series.filter(s => s.stack);
   reserved.forEach(([event, value], i) => {
     const next = i + 1 < reserved.length ? reserved[i + 1][0] : Infinity;
     if (event > to || next <= from) return;
-    const sum = option.series.slice(0, -1).reduce((n, s) => n + (s.data[i] ? s.data[i][1] : 0), 0);
+    const sum = stacked.reduce((n, s) => n + (s.data[i] ? s.data[i][1] : 0), 0);
     most = Math.max(most, value, sum);
   });
   const interval = niceStep((most || 1) * option.unit.Bytes, 5) / option.unit.Bytes;
   return {interval, max: Math.ceil((most || 1) * 1.02 / interval) * interval};
 }
 
+// poolCurve is what private pools reserve, as a line of the chart; null without them.
+function poolCurve(memory, option) {
+  const pools = memory.h.header.pools, points = [], bytes = option.unit.Bytes;
+  if (!pools.some(Boolean)) return null;
+  let level = memory.spans(-1).reduce((n, x) => n + (pools[x.pool] ? x.end - x.start : 0), 0);
+  points.push([0, level / bytes]);
+  for (const c of memory.changes) {
+    if (!pools[c.pool]) continue;
+    level += c.action === SEGMENT_ALLOC || c.action === SEGMENT_MAP ? c.bytes : -c.bytes;
+    points.push([c.event, level / bytes]);
+  }
+  points.push([memory.h.events - 1, level / bytes]);
+  return {name: POOLS, type: 'line', data: points, showSymbol: false, step: 'end', lineStyle: {width: 1.6, type: 'dashed', color: 'css:--s5'}, itemStyle: {color: 'css:--s5'}};
+}
+
 function startArea(d, {place, option}) {
   const s = d.state, t = d.timeline;
   let zooming = false;
   option.history = undefined;
+  const pools = s.memory ? poolCurve(s.memory, option) : null;
+  if (pools) option.series.splice(-1, 0, pools);
   option.series[option.series.length - 1].markLine.data ||= []; // none: no peak, failure or capacity to mark
   const scene = mountChart(place, option, (o, chart) => {
     o.history = s.h;
@@ -65,6 +83,7 @@ function startArea(d, {place, option}) {
     chart.getZr().on('click', e => {
       const at = [e.offsetX, e.offsetY];
       if (chart.containPixel('grid', at)) s.cursor.set(chart.convertFromPixel('grid', at)[0], true);
+      place.focus({preventScroll: true}); // its keys go on from there
     });
     if (!t) return;
     let last = '';
@@ -82,6 +101,10 @@ function startArea(d, {place, option}) {
       if (g >= 0 && s.shown[g] !== e.selected[e.name]) s.toggle(g);
     });
   });
+  if (t) {
+    place.tabIndex = 0;
+    place.addEventListener('keydown', e => { if (t.key(e)) e.preventDefault(); });
+  }
   // The moment is a line above the chart: drawing the chart anew takes longer than a move may.
   const line = el('div', {class: 'now', 'aria-hidden': 'true'});
   place.after(line);
