@@ -172,6 +172,7 @@ type HostFailure struct {
 	HeldBytes      int64  // what the killed process held, 0: not said
 	UserFile       string // "" without a traceback
 	UserLine       int
+	Steps          int // that had been told before
 }
 
 // Who tells of a failure on the host.
@@ -188,12 +189,18 @@ const (
 	ByPagingFile   = "the paging file" // of Windows
 	ByLSF          = "LSF"
 	ByPBS          = "PBS"
-	BySignal       = "a signal"            // SIGKILL, whose sender nobody names
-	ByWorker       = "a DataLoader worker" // that ended, nobody says why
+	BySignal       = "a signal"               // SIGKILL, whose sender nobody names
+	ByLimit        = "whoever limits the job" // Slurm, HTCondor, a cluster's own
+	ByWorker       = "a DataLoader worker"    // that ended, nobody says why
+	ByPool         = "a worker process"       // likewise
+	ByNotebook     = "the notebook's kernel"  // likewise
 )
 
 // Sure tells a failure of memory from an end that may have another cause.
-func (h *HostFailure) Sure() bool { return h.By != BySignal && h.By != ByWorker }
+func (h *HostFailure) Sure() bool { return h.By != BySignal && !h.Silent() }
+
+// Silent reports whether a process ended, and nobody says why.
+func (h *HostFailure) Silent() bool { return h.By == ByWorker || h.By == ByPool || h.By == ByNotebook }
 
 // Server is a program that serves or draws, which a log starts or whose workers it
 // shows. One beside a training takes a share of the GPU, as runs with

@@ -43,6 +43,10 @@ func (w *witness) hostFailed(source int, log *evidence.Log) {
 		f.Confidence, f.Severity = 0.3, report.Warning
 		f.Fix = new("Run once with num_workers=0: an error of the data set itself shows then. If there is none, see whether " +
 			"memory ran out (`dmesg -T | grep -i 'killed process'`, df /dev/shm) and use fewer workers")
+	case evidence.ByPool, evidence.ByNotebook:
+		f.Confidence, f.Severity = 0.3, report.Warning
+		f.Fix = new("See whether the host's memory ran out (`dmesg -T | grep -i 'killed process'`), else run it once as a plain " +
+			"script, whose crash says more")
 	}
 	same := 0
 	for i := range log.HostFailures {
@@ -78,8 +82,8 @@ func hostTitle(h *evidence.HostFailure, where string) string {
 	case h.By == evidence.BySignal:
 		return "A process was killed by signal 9, as the host's out-of-memory killer does, or somebody's kill -9; nothing " +
 			"shows that the GPU's memory failed"
-	case h.By == evidence.ByWorker:
-		return "A DataLoader worker ended without a word" + where +
+	case h.Silent():
+		return strings.ToUpper(h.By[:1]) + h.By[1:] + " ended without a word" + where +
 			": killed for want of the host's memory perhaps, or crashed; nothing shows that the GPU's memory failed"
 	case h.By == evidence.ByPagingFile:
 		return onHost + "Windows' paging file is too small" + where
@@ -99,8 +103,8 @@ func hostEvidence(h *evidence.HostFailure) string {
 		return "PyTorch's allocator of host memory (DefaultCPUAllocator) failed"
 	case evidence.BySignal, evidence.BySharedMemory:
 		return "killed"
-	case evidence.ByWorker:
-		return "exited unexpectedly"
+	case evidence.ByWorker, evidence.ByPool, evidence.ByNotebook:
+		return "ended unexpectedly"
 	case evidence.BySystem, evidence.ByPython, evidence.ByAllocation, evidence.ByPagingFile:
 		return "no figures"
 	case evidence.ByKernel, evidence.BySlurm, evidence.ByLSF, evidence.ByPBS, evidence.ByKubernetes, evidence.ByRay:

@@ -32,7 +32,7 @@ type end struct {
 	writer []byte
 	steps  int // that had been told before
 	wraps  bool
-	coded  bool // by its code alone
+	coded  bool // by its code or a signal alone
 }
 
 const (
@@ -69,8 +69,8 @@ func (r *Reader) Line(number, steps int, line []byte) (f Found) {
 
 // found is what a mark makes of a line, nothing where the line isn't like it.
 func (m *Mark) found(number int, line []byte) (f Found, e end) {
-	at := bytes.Index(line, []byte(m.Words))
-	if at < 0 || m.not != "" && bytes.Contains(line, []byte(m.not)) {
+	at := indexOf(line, m.Words)
+	if at < 0 || indexOf(line, m.not) >= 0 {
 		return f, e
 	}
 	e.Ending = evidence.Ending{How: m.how, Text: Quoted(line, maxText), Line: number}
@@ -81,8 +81,9 @@ func (m *Mark) found(number int, line []byte) (f Found, e end) {
 		}
 		if m.how == evidence.Failed || m.how == evidence.Stopped {
 			e.Text = Quoted(groups[0], maxText)
+			e.coded = m.how == evidence.Stopped && m.by == ""
 		}
-		if code := bytes.Join(groups[1:], nil); len(code) > 0 && m.Words == exitWord {
+		if code := bytes.Join(groups[1:], nil); len(code) > 0 && m.Words == exitWords {
 			n, _ := strconv.ParseInt(string(code), 10, 32)
 			e.Ending, e.coded = OfCode(n), true
 			e.Line = number
@@ -105,8 +106,18 @@ func (m *Mark) alone(e *end) bool {
 	return e.How != evidence.EndedWell && m.by != "" && (!e.coded || e.How == evidence.Killed)
 }
 
-// exitWord is of the mark whose form has a code.
-const exitWord = "xit"
+// exitWords are of the mark whose form has a code.
+const exitWords = "xit|*** ["
+
+// indexOf is where the first of some words is, between which bars stand; -1 without any.
+func indexOf(line []byte, words string) int {
+	for word := range strings.SplitSeq(words, "|") {
+		if at := bytes.Index(line, []byte(word)); at >= 0 && word != "" {
+			return at
+		}
+	}
+	return -1
+}
 
 // askedFor is what was asked for, behind the mark's words or anywhere in the line; nil: nothing is said.
 func (m *Mark) askedFor(line []byte, at int) *int64 {
@@ -196,7 +207,7 @@ func (r *Reader) Ended(steps int) (found evidence.Ending) {
 			continue
 		}
 		w := 2 * slices.Index(telling, e.How)
-		if e.writer != nil || e.How == evidence.Failed && !e.coded {
+		if e.writer != nil || (e.How == evidence.Failed || e.How == evidence.Stopped) && !e.coded {
 			w++
 		}
 		if w > weight {

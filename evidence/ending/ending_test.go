@@ -68,3 +68,39 @@ func TestEnded(t *testing.T) {
 		t.Errorf("%d ends are kept", len(r.ends))
 	}
 }
+
+// TestGrammar: endings in words that no single mark has, and words like them that end nothing.
+func TestGrammar(t *testing.T) {
+	for line, want := range map[string]evidence.How{
+		"slurmstepd: error: Exceeded step memory limit at some point.":                                  evidence.HostMemory,
+		"Some of your processes may have been killed by the cgroup out-of-memory handler.":              evidence.HostMemory,
+		"systemd[1]: trainer.service: Failed with result 'oom-kill'.":                                   evidence.HostMemory,
+		"StatusReason: OutOfMemoryError: Container killed due to memory usage":                          evidence.HostMemory,
+		"Error from slot1@node: memory usage exceeded request_memory":                                   evidence.HostMemory,
+		"distributed.nanny - WARNING - Worker tcp://a:1 exceeded 95% memory budget. Restarting...":      evidence.HostMemory,
+		"Exit Code: 137, Exit Message: \"OOM Killed\"":                                                  evidence.HostMemory,
+		"Your notebook restarted because it used too much memory.":                                      evidence.HostMemory,
+		"fish: Job 1, 'python train.py' terminated by signal SIGKILL (Forced quit)":                     evidence.Killed,
+		"exited: trainer (terminated by SIGKILL; not expected)":                                         evidence.Killed,
+		"mpirun noticed that process rank 1 with PID 0 on node box exited on signal 9 (Killed).":        evidence.Killed,
+		"make: *** [Makefile:12: train] Error 137":                                                      evidence.Killed,
+		"make: *** [Makefile:12: train] Killed":                                                         evidence.Killed,
+		"make: *** [Makefile:12: train] Error 1":                                                        evidence.Failed,
+		"CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.":          evidence.Killed,
+		"Your session crashed for an unknown reason.":                                                   evidence.Killed,
+		"TERM_RUNLIMIT: job killed after reaching LSF run time limit.":                                  evidence.Stopped,
+		"The runner has received a shutdown signal. This can happen when the runner service is stopped": evidence.Stopped,
+		"Terminated":                                      evidence.Stopped,
+		"free(): invalid pointer":                         evidence.Failed,
+		"Sending SIGKILL to process 4188":                 "",
+		"Registered handler for SIGTERM":                  "",
+		"exceeded memory limit: 0 times":                  "",
+		"raise DeadKernelError(\"Kernel died\")":          "",
+		"CUDA memory limit: exceeded memory limit (3 GB)": "",
+	} {
+		var r Reader
+		if r.Line(1, 0, []byte(line)); r.Ended(0).How != want {
+			t.Errorf("%q: %+v, want %q", line, r.Ended(0), want)
+		}
+	}
+}

@@ -9,13 +9,13 @@ import (
 
 // Mark is how a process, a shell, the system or a service says that one ended.
 type Mark struct {
-	Words string // a byte search for them comes first
+	Words string // of these one is in the line, which a byte search tells first; bars stand between them
 	how   evidence.How
 	by    string // who tells
 	asked string // what stands before the bytes asked for, without blanks; without the bytes it tells of nothing
 	// form is what else the line is like; a group in it is the code that the process ended with. nil: the words are enough.
 	form func() *regexp.Regexp
-	not  string // what tells that a line is about something else
+	not  string // words of which none is, likewise
 	Line string // an example
 }
 
@@ -51,8 +51,9 @@ var Marks = []Mark{
 	{"more memory than is avail", evidence.HostMemory, "Kaggle", "",
 		pattern.Of(`tried to allocate more memory than is available`), "",
 		"Your notebook tried to allocate more memory than is available. It has restarted."},
-	{"ran out of memory and rest", evidence.HostMemory, "the notebook's service", "",
-		pattern.Of(`[Kk]ernel .*ran out of memory and restart`), "", "The kernel ran out of memory and restarted."},
+	{"ran out of memory|too much memory", evidence.HostMemory, "the notebook's service", "",
+		pattern.Of(`(?i)\b(?:notebook|kernel|session|runtime)\b.*(?:ran out of memory|used too much memory)`), "CUDA|GPU",
+		"The kernel ran out of memory and restarted."},
 	{"quires more system memory", evidence.HostMemory, "Ollama", "systemmemory(", nil, "",
 		"Error: model requires more system memory (44.0 GiB) than is available (7.6 GiB)"},
 	{"SIGKILL! Perhaps out", evidence.HostMemory, "gunicorn", "", nil, "",
@@ -72,6 +73,16 @@ var Marks = []Mark{
 		"=>> PBS: job killed: mem 67108864kb exceeded limit 62914560kb"},
 	{"[WinError 1455]", evidence.HostMemory, evidence.ByPagingFile, "", nil, "",
 		"OSError: [WinError 1455] The paging file is too small for this operation to complete."},
+	// whoever says so: what became of the program stands beside the memory
+	{"OOM killer|oom-kill'|OOM Kill|OOM kill|of-memory handler|container oom ", evidence.HostMemory, evidence.ByKernel, "",
+		pattern.Of(`(?i)killed by the (?:\S+ )?(?:OOM|out-of-memory) (?:killer|handler)|result 'oom-kill'|\bOOM[ -]killed\b|container oom \w`),
+		"", "trainer.service: A process of this unit has been killed by the OOM killer."},
+	{"emory limit|emory usage|emory budget", evidence.HostMemory, evidence.ByLimit, "",
+		pattern.Of(`(?i)exceed(?:ed|s) (?:\S+ )?memory (?:usage )?(?:limit|budget)(?:[^:=\w]|$)|memory usage exceeded request_memory|` +
+			`\b(?:killed|evicted|terminated)\b.{0,30}\bmemory (?:usage|limit)\b`), "GPU|CUDA|VRAM|cache|device",
+		"slurmstepd: error: Job 8812 exceeded memory limit (65012 > 64000), being killed"},
+	{"low on resource", evidence.HostMemory, evidence.ByKubernetes, "", pattern.Of(`low on resource: memory`), "",
+		"Evicted: The node was low on resource: memory."},
 	// RAPIDS' memory manager says so of a GPU's memory
 	{"d::bad_alloc", evidence.HostMemory, evidence.ByAllocation, "",
 		pattern.Of(`(what\(\):|rror: |throwing an instance of ').*std::bad_alloc`), "CUDA",
@@ -86,20 +97,30 @@ var Marks = []Mark{
 		"RuntimeError: unable to mmap 1073741824 bytes from file </dev/shm/torch_12>: Cannot allocate memory (12)"},
 	{"$ Torch: not enough memory", evidence.HostMemory, "Torch7", "youtriedtoallocate", nil, "",
 		"$ Torch: not enough memory: you tried to allocate 2GB. Buy new RAM! at /torch/pkg/torch/lib/TH/THGeneral.c:270"},
+	{"SIGKILL|ignal 9|ignal: 9|ignal: Kill", evidence.Killed, evidence.BySignal, "", pattern.Of(`(?i)(?:terminated|exit(?:ed|s)?|` +
+		`killed|died|received|ended)\b.{0,60}(?:SIGKILL|signal:? \(?(?:9\b|Killed))|SIGKILL\(-9\)|Signal 9 \(SIGKILL\) received`), "",
+		"RuntimeError: DataLoader worker (pid 4122) is killed by signal: Killed."},
+	{"zsh: killed", evidence.Killed, evidence.BySignal, "", nil, "", "zsh: killed     python train.py"},
 	{"exited unexpectedly", evidence.Killed, evidence.ByWorker, "", pattern.Of(`DataLoader worker \(pid`), "",
 		"RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly"},
-	{"by signal: Killed", evidence.Killed, evidence.BySignal, "", nil, "",
-		"RuntimeError: DataLoader worker is killed by signal: Killed."},
-	{"(SIGKILL) received", evidence.Killed, evidence.BySignal, "", pattern.Of(`Signal 9 \(SIGKILL\) received`), "",
-		"traceback : Signal 9 (SIGKILL) received by PID 46"},
-	{"zsh: killed", evidence.Killed, evidence.BySignal, "", nil, "", "zsh: killed     python train.py"},
-	{"xit", evidence.Killed, evidence.BySignal, "", pattern.Of(`(?i)\b(?:exit|exited|exits|terminated|returned) ?(?:with)?[ _]?` +
-		`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b`), "", "exited with code 137"},
+	{"terminated abruptly|unexpectedly terminated", evidence.Killed, evidence.ByPool, "",
+		pattern.Of(`[Pp]rocess .*(?:terminated abruptly|unexpectedly terminated)`), "",
+		"BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending."},
+	{"died|crashed", evidence.Killed, evidence.ByNotebook, "",
+		pattern.Of(`(?:The|Your) (?:[Kk]ernel|session|runtime)\b.{0,40}\b(?:ha[sv]e? died|crashed)\b|^Kernel died`), "",
+		"The kernel appears to have died. It will restart automatically."},
+	{exitWords, evidence.Killed, evidence.BySignal, "", pattern.Of(`(?i)\b(?:exit|exited|exits|terminated|returned) ?(?:with)?[ _]?` +
+		`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b|\*\*\* \[.*\] (?:Error (\d+)|Killed)$`), "",
+		"exited with code 137"},
 	{"CANCELLED AT", evidence.Stopped, evidence.BySlurm, "", pattern.Of(`\*\*\* (?:JOB|STEP) \S+ .*CANCELLED AT .*\*\*\*`), "",
 		"slurmstepd: error: *** JOB 88121 ON gpu07 CANCELLED AT 2025-03-02T04:00:31 DUE TO TIME LIMIT ***"},
-	{"egmentation fault", evidence.Failed, "", "", pattern.Of(`(?:^|\d +|: |! )[Ss]egmentation fault\b.*`), "",
-		"run.sh: line 9: 4511 Segmentation fault      (core dumped) python fit.py"},
-	{"(core dumped)", evidence.Failed, "", "", nil, "", "Aborted (core dumped)"},
+	{"TERM_RUNLIMIT|alltime|step aborted|hutdown signal|SIGTERM|SIGINT|ignal 15|ignal: 15|death signal|Terminated|^C",
+		evidence.Stopped, "", "", pattern.Of(`TERM_RUNLIMIT.*|(?i:wall ?time.*exceeded|exceeded.*wall ?time).*|` +
+			`Job step aborted.*|(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:an? )?(?:shutdown signal|(?:signal:? )?(?:SIGTERM|SIGINT|15\b)).*|` +
+			`^Terminated$|: +\d+ Terminated .*|^\^C`), "", "=>> PBS: job killed: walltime 3610 exceeded limit 3600"},
+	{"egmentation fault|(core dumped)|free(): |alloc(): |atal Python|us error", evidence.Failed, "", "",
+		pattern.Of(`(?:^|\d +|: |! )[Ss]egmentation fault\b.*|.*\(core dumped\).*|^(?:free|malloc|realloc)\(\): .*|^Fatal Python error: .*|` +
+			`^Bus error.*`), "", "run.sh: line 9: 4511 Segmentation fault      (core dumped) python fit.py"},
 	{"CUDA error: ", evidence.Failed, "", "", pattern.Of(`CUDA error: (?:an illegal|device-side|unspecified|misaligned|invalid|` +
 		`unknown|the launch|uncorrectable|no kernel).*`), "", "[ERROR] trainer - CUDA error: an illegal memory access was " +
 		"encountered"},

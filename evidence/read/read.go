@@ -68,9 +68,9 @@ func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidenc
 	case jsonData:
 		kinds, ev, err := readJSON(in, name, source)
 		if errors.Is(err, ErrOtherJSON) && len(head) < peekBytes {
-			// A launcher's or a logger's record of a failure is JSON, too, and so is memory_stats().
-			if kinds, ev, err := readText(bytes.NewReader(head), name, source, textLines); err == nil && len(ev.OOMMessages)+
-				len(ev.MemorySummaries) > 0 {
+			// A launcher's, a logger's or a container's record of a failure is JSON, too, and so is memory_stats().
+			if kinds, ev, err := readText(bytes.NewReader(head), name, source, textLines); err == nil && (len(ev.OOMMessages)+
+				len(ev.MemorySummaries) > 0 || len(ev.Logs) > 0 && len(ev.Logs[0].HostFailures) > 0) {
 				return kinds, ev, nil
 			}
 		}

@@ -46,6 +46,7 @@ func (p *Parser) hostFailed(f evidence.HostFailure, prefix []byte) {
 	}
 	var m evidence.OOMMessage
 	p.traces.Tell(&m, prefix)
+	f.Steps = p.told
 	f.UserFile, f.UserLine = evidence.Or(m.UserFile, ""), evidence.Or(m.UserLine, 0)
 	p.report.HostFailures = append(p.report.HostFailures, f)
 }

@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/evidence/serving"
@@ -126,7 +127,9 @@ func buildStarts() [][]feature {
 		words = append(words, feature{u, hasUnit})
 	}
 	for _, m := range ending.Marks {
-		words = append(words, feature{m.Words, hasEnd})
+		for word := range strings.SplitSeq(m.Words, "|") {
+			words = append(words, feature{word, hasEnd})
+		}
 	}
 	for _, m := range serverMarks {
 		words = append(words, feature{m.text, hasServer})

@@ -146,6 +146,9 @@ func (p *Parser) Finish() *Report {
 	p.survival.settle(p)
 	p.report.Steps = p.steps.finish()
 	p.report.Ending = p.end.Ended(p.told)
+	p.report.HostFailures = slices.DeleteFunc(p.report.HostFailures, func(f evidence.HostFailure) bool {
+		return (f.By == evidence.ByLimit || f.Silent() && f.By != evidence.ByWorker) && f.Steps < p.told // it went on: a word of others
+	})
 	p.report.dropUnsure()
 	return &p.report
 }
