@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/diagnose"
@@ -40,7 +41,7 @@ type Request struct {
 // Result is the answer.
 type Result struct {
 	Verdict    string   `json:"verdict,omitempty"`
-	Text       string   `json:"text,omitempty"` // a screen of it
+	Text       string   `json:"text,omitempty"` // a screen of it, below the verdict
 	All        string   `json:"all,omitempty"`  // all of it as text
 	PassedOver []string `json:"passed_over,omitempty"`
 	Error      string   `json:"error,omitempty"`
@@ -96,10 +97,10 @@ func (j *job) run() error {
 		return err
 	}
 	j.result.Verdict = doc.Verdict.Text
-	if j.result.Text, err = asText(view.Document(doc, view.Web), false); err != nil {
+	if j.result.Text, err = belowVerdict(view.Document(doc, view.Web)); err != nil {
 		return err
 	}
-	if j.result.All, err = asText(view.Document(doc, view.Terminal), true); err != nil {
+	if j.result.All, err = asText(view.Document(doc, view.Terminal), text.Style{Verbose: true}); err != nil {
 		return err
 	}
 	return j.write(map[string]func(io.Writer) error{
@@ -117,10 +118,19 @@ func (j *job) flags() []string {
 	return j.Inputs
 }
 
-func asText(s *view.Sheet, all bool) (string, error) {
+func asText(s *view.Sheet, style text.Style) (string, error) {
 	var b bytes.Buffer
-	err := text.Write(&b, s, text.Style{Verbose: all})
+	err := text.Write(&b, s, style)
 	return b.String(), err
+}
+
+// belowVerdict is an answer's text without its verdict, which a page shows by itself.
+func belowVerdict(s *view.Sheet) (string, error) {
+	whole, err := asText(s, text.Style{})
+	if first, rest, more := strings.Cut(whole, "\n\n"); more && slices.Equal(strings.Fields(first), strings.Fields(s.Verdict.Text)) {
+		return rest, err
+	}
+	return whole, err
 }
 
 // read judges one run.
@@ -168,7 +178,7 @@ func (j *job) compare() error {
 		return err
 	}
 	j.result.Verdict = d.Verdict.Text
-	if j.result.Text, err = asText(view.Diff(d, view.Terminal), false); err != nil {
+	if j.result.Text, err = belowVerdict(view.Diff(d, view.Terminal)); err != nil {
 		return err
 	}
 	page := answers.Comparison(docs[0], docs[1])

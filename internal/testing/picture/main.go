@@ -67,6 +67,9 @@ func (s *shot) take(file string) error {
 		return err
 	}
 	url := "file://" + path
+	if strings.Contains(name, "://") {
+		url = name
+	}
 	if fragment != "" {
 		url += "#" + fragment
 	}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/vramscope/vramscope/report/html"
+)
+
+//go:embed parts
+var parts embed.FS
+
+func part(name string) string {
+	text, err := parts.ReadFile("parts/" + name)
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	return string(text)
+}
+
+// The engine's files. Its name hides that it is gzipped: a server that knew would take the compression off or not, as it likes.
+const (
+	engineFile = "engine.bin"
+	sampleFile = "sample.bin"
+	sample     = "testdata/recordings/qwen_vocab_oom__05b/snapshot_all.pickle.gz"
+)
+
+// engine compiles it, and takes along what starts it: the compiler's own script.
+func (b *builder) engine() error {
+	folder, err := os.MkdirTemp("", "vramscope-site-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	module := filepath.Join(folder, "engine.wasm")
+	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+b.version,
+		"-o", module, "./cmd/web")
+	compile.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS=")
+	compile.Stderr = os.Stderr
+	if err := compile.Run(); err != nil {
+		return err
+	}
+	root, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		to, from string
+		pack     bool
+	}{{engineFile, module, true}, {sampleFile, sample, false},
+		{"wasm_exec.js", filepath.Join(strings.TrimSpace(string(root)), "lib", "wasm", "wasm_exec.js"), false}} {
+		content, err := os.ReadFile(c.from)
+		if err != nil {
+			return err
+		}
+		if c.pack {
+			content = packed(content)
+		}
+		if err := b.write(c.to, content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func packed(content []byte) []byte {
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	_, _ = z.Write(content) // into memory
+	_ = z.Close()
+	return out.Bytes()
+}
+
+// startPage is what the template sees.
+type startPage struct {
+	Policy, Style, Header, Footer, Parts, Script string
+	Remote, Served                               bool
+}
+
+// policy allows the page's own scripts and those of the reports that it shows, which inherit it. What the page may ask of
+// servers ends when it has its engine.
+func policy(scripts, connect string) string {
+	return "default-src 'none'; script-src " + scripts + " 'wasm-unsafe-eval' " + html.Policies() + "; worker-src 'self' blob:; connect-src " +
+		connect + "; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
+}
+
+func (b *builder) start() error {
+	files := map[string]string{"site.css": part("site.css"), "page.js": part("page.js"), "worker.js": part("worker.js"), "digest.js": part("digest.js")}
+	for name, text := range files {
+		if err := b.write(name, []byte(text)); err != nil {
+			return err
+		}
+	}
+	served := startPage{Style: `<link rel="stylesheet" href="site.css">`, Header: header("", "index.html"), Footer: b.footer(), Served: true,
+		Script: `<script src="page.js" integrity="` + digest(files["page.js"]) + `"></script>`}
+	for name, connect := range map[string]string{"index.html": "'self'", "remote.html": "'self' https: http:"} {
+		p := served
+		p.Policy, p.Remote = policy("'self'", connect), name == "remote.html"
+		if err := b.page(name, &p); err != nil {
+			return err
+		}
+	}
+	if err := b.single(); err != nil {
+		return err
+	}
+	return b.offline()
+}
+
+func (b *builder) page(name string, p *startPage) error {
+	t, err := template.New(name).Parse(part("index.html"))
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	if err := t.Execute(&out, p); err != nil {
+		return err
+	}
+	return b.write(name, out.Bytes())
+}
+
+// single is the start page and its engine as one file: for a disk, an intranet or a ticket. It can ask no server from its
+// first byte on.
+func (b *builder) single() error {
+	script := part("page.js")
+	p := startPage{Policy: strings.Replace(policy("'"+digest(script)+"'", "'none'"), "worker-src 'self' blob:", "worker-src blob:", 1),
+		Style: "<style>" + part("site.css") + "</style>", Footer: b.footer(), Script: "<script>" + script + "</script>",
+		Header: `<header><div class="bar"><b>vramscope</b></div></header>`}
+	var elements strings.Builder
+	for _, name := range []string{engineFile, sampleFile, "wasm_exec.js", "worker.js", "digest.js"} {
+		content, err := b.read(name)
+		if err != nil {
+			return err
+		}
+		text := string(content)
+		if strings.HasSuffix(name, ".bin") {
+			text = base85(content)
+		} else if strings.Contains(strings.ToLower(text), "</script") {
+			return fmt.Errorf("%s would end the element that it stands in", name)
+		}
+		fmt.Fprintf(&elements, "<script type=\"text/plain\" id=\"part-%s\">%s</script>\n", strings.TrimSuffix(name, ".js"), text)
+	}
+	p.Parts = elements.String()
+	return b.page("vramscope.html", &p)
+}
+
+// letters of base85 are those that end no element and need no escape. It is a sixteenth shorter than base64.
+const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%()*+,-./:;=?@[]^_{|"
+
+// base85 writes four bytes as five letters. The number of bytes stands in front.
+func base85(content []byte) string {
+	out := fmt.Appendf(make([]byte, 0, len(content)/4*5+32), "%d ", len(content))
+	for i := 0; i < len(content); i += 4 {
+		var four [4]byte
+		copy(four[:], content[i:])
+		n := binary.BigEndian.Uint32(four[:])
+		var five [5]byte
+		for k := 4; k >= 0; k-- {
+			five[k] = letters[n%85]
+			n /= 85
+		}
+		out = append(out, five[:]...)
+	}
+	return string(out)
+}
+
+// offline writes the service worker, which keeps all but the gallery and the file that needs no keeping.
+func (b *builder) offline() error {
+	var names []string
+	all := sha256.New()
+	err := filepath.WalkDir(b.out, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(b.out, path)
+		if name = filepath.ToSlash(name); err != nil || name == "sw.js" || name == "vramscope.html" || strings.HasPrefix(name, "gallery/") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		names = append(names, name)
+		fmt.Fprintf(all, "%s %d\n", name, len(content))
+		all.Write(content)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	list, err := json.Marshal(names)
+	if err != nil {
+		return err
+	}
+	text := strings.NewReplacer("{{.Version}}", hex.EncodeToString(all.Sum(nil)[:6]), "{{.Files}}", string(list)).Replace(part("sw.js"))
+	return b.write("sw.js", []byte(text))
+}
+
+// digest is a text's as policies and integrity attributes have it.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// header is every page's, from a folder.
+func header(up, current string) string {
+	links := ""
+	for _, l := range [][2]string{{"index.html", "Open a recording"}, {"gallery/index.html", "Gallery"}, {"doc/index.html", "Documents"},
+		{"vramscope.html", "As one file"}} {
+		now := ""
+		if l[0] == current {
+			now = ` aria-current="page"`
+		}
+		links += fmt.Sprintf(`<a href="%s%s"%s>%s</a> `, up, l[0], now, l[1])
+	}
+	return `<header><nav class="bar" aria-label="Site"><b>vramscope</b> ` + strings.TrimSpace(links) + `</nav></header>`
+}
+
+func (b *builder) footer() string {
+	return "<footer>vramscope " + b.version + ". Apache License 2.0. No analytics, no cookies, nothing from other sites.</footer>"
+}
