@@ -3,10 +3,12 @@ package batch
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -24,11 +26,27 @@ func brief(doc *report.Document, status report.Status, p *point) string {
 		}
 		return text
 	}
+	if d := doc.Fullest(); d != nil && status == report.StatusFine {
+		return madeOf(d) // the peak has a column of its own
+	}
 	text := doc.Verdict.Text
 	if _, rest, ok := strings.Cut(text, "No failure recorded: "); ok { // which the badge says
 		text = rest
 	}
 	return firstWords(text)
+}
+
+// madeOf are the largest categories of a device's peak.
+func madeOf(d *report.Device) string {
+	m, names := &d.AtPeak, slices.Clone(report.Categories)
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(m.Categories[b], m.Categories[a]) })
+	var parts []string
+	for _, name := range names[:min(len(names), 3)] {
+		if 20*m.Categories[name] >= m.AllocatedBytes && m.Categories[name] > 0 && name != words.Unknown.String() {
+			parts = append(parts, report.CategoryWords(name)+" "+units.Percent(m.Categories[name], m.AllocatedBytes))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // briefFailure tells of the last failed request.
@@ -46,7 +64,7 @@ func briefFailure(doc *report.Document) string {
 	for i := range doc.Devices {
 		if n := len(doc.Devices[i].OOMs); n > 0 {
 			o := &doc.Devices[i].OOMs[n-1]
-			return text(o.Why(), o.Phase, &o.RequestedBytes)
+			return text(cmp.Or(o.Cause(), o.Why()), o.Phase, &o.RequestedBytes)
 		}
 	}
 	if told := doc.OnlyLogged(); len(told) > 0 {
@@ -60,27 +78,39 @@ func briefFailure(doc *report.Document) string {
 const mostWords = 12
 
 func firstWords(text string) string {
-	words := strings.Fields(text)
-	if len(words) <= mostWords {
-		return strings.Join(words, " ")
+	list := strings.Fields(text)
+	if len(list) <= mostWords {
+		return strings.Join(list, " ")
 	}
-	return strings.TrimRight(strings.Join(words[:mostWords], " "), ",;:(") + "…"
+	return strings.TrimRight(strings.Join(list[:mostWords], " "), ",;:(") + "…"
 }
 
-// mostFacts bounds the numbers of a run.
-const mostFacts = 16
+// Bounds of what a run tells to be compared by: how many facts, and bytes of a text.
+const (
+	mostFacts   = 24
+	longestFact = 60
+)
 
-// factsOf are the numbers by which runs may be compared: what a tracker or the
-// recording tells of its setting, and the notes that are numbers.
+// factsOf are what runs may be compared by: what a tracker or the recording tells of
+// the setting, the user's notes, and the numbers among the command's flags.
 func factsOf(doc *report.Document) (facts []report.Fact) {
 	add := func(name string, value float64) {
 		if len(facts) < mostFacts && !math.IsNaN(value) && !math.IsInf(value, 0) {
 			facts = append(facts, report.Fact{Name: name, Value: value})
 		}
 	}
+	say := func(name string, text *string) {
+		if text != nil && *text != "" && len(*text) <= longestFact && len(facts) < mostFacts {
+			facts = append(facts, report.Fact{Name: name, Text: *text})
+		}
+	}
 	var batch, sequence, gpus, tokens *int64
 	if p := doc.Evidence.Settings(); p != nil { // of a tracker
 		batch, sequence, gpus, tokens = p.BatchSize, p.SequenceLength, p.GPUs, p.TokensPerStep
+		say("model", p.Model)
+		say("precision", p.Precision)
+		say("optimizer", p.Optimizer)
+		say("GPU", p.GPU)
 	}
 	if b := doc.BudgetFigures(); b != nil { // read from the recording
 		batch, sequence = cmp.Or(batch, &b.Setting.Batch), cmp.Or(sequence, &b.Setting.Sequence)
@@ -93,7 +123,32 @@ func factsOf(doc *report.Document) (facts []report.Fact) {
 	for _, n := range doc.Notes {
 		if value, err := strconv.ParseFloat(strings.TrimSpace(n.Value), 64); err == nil {
 			add(n.Key, value)
+		} else {
+			say(n.Key, &n.Value)
 		}
+	}
+	if command := doc.Environment.Command; command != nil {
+		flagsOf(*command, add)
 	}
 	return facts
 }
+
+// flagsOf are the numbers among the flags of a command: --batch-size 8, --lr=1e-4.
+func flagsOf(command string, add func(name string, value float64)) {
+	list := strings.Fields(command)
+	for i, word := range list {
+		name, value, joined := strings.Cut(word, "=")
+		if !strings.HasPrefix(name, "--") || len(name) > longestFlag {
+			continue
+		}
+		if !joined && i+1 < len(list) {
+			value = list[i+1]
+		}
+		if x, err := strconv.ParseFloat(value, 64); err == nil {
+			add(name, x)
+		}
+	}
+}
+
+// longestFlag is how long the name of a flag may be that runs are compared by, in bytes.
+const longestFlag = 40

@@ -13,7 +13,9 @@ func TestFactsOf(t *testing.T) {
 	ev.Parameters = []evidence.Parameters{{BatchSize: new(int64(8))}}
 	doc := &report.Document{Evidence: ev, Notes: []report.Note{{Key: "lr", Value: " 1e-4 "}, {Key: "host", Value: "node7"}, {Key: "odd", Value: "NaN"}},
 		Budget: map[string]any{"setting": map[string]any{"batch": 4, "sequence": 2048}}}
-	want := []report.Fact{{Name: "batch size", Value: 8}, {Name: "sequence length", Value: 2048}, {Name: "lr", Value: 1e-4}}
+	doc.Environment.Command = new("python train.py --rank 16 --dropout=0.1 --name x --seed")
+	want := []report.Fact{{Name: "batch size", Value: 8}, {Name: "sequence length", Value: 2048}, {Name: "lr", Value: 1e-4}, {Name: "host", Text: "node7"},
+		{Name: "--rank", Value: 16}, {Name: "--dropout", Value: 0.1}}
 	if got := factsOf(doc); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}

@@ -17,6 +17,7 @@ type failure struct {
 	report.OOMGroup
 	fixes map[string]map[string]int  // by the word for the change: how often in which words
 	saves map[string][]report.Advice // by that word
+	lines map[string]bool            // that asked
 }
 
 // addFailures takes in the requests that failed in a run and gives the
@@ -27,10 +28,12 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 		f := b.failures[g.Fingerprint]
 		if f == nil {
 			g.MinBytes = requested
-			f = &failure{OOMGroup: g, fixes: map[string]map[string]int{}, saves: map[string][]report.Advice{}}
+			f = &failure{OOMGroup: g, fixes: map[string]map[string]int{}, saves: map[string][]report.Advice{}, lines: map[string]bool{}}
 			b.failures[g.Fingerprint] = f
 		}
 		f.Requests++
+		f.lines[g.At] = true
+		f.Cause = cmp.Or(f.Cause, g.Cause)
 		f.MinBytes, f.MaxBytes = min(f.MinBytes, requested), max(f.MaxBytes, requested)
 		f.First, f.Last = earlier(f.First, time), later(f.Last, time)
 		if slices.Contains(seen, g.Fingerprint) {
@@ -48,7 +51,7 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 		d := &r.Document.Devices[i]
 		for k := range d.OOMs {
 			o := &d.OOMs[k]
-			g := report.OOMGroup{Verdict: o.Verdict}
+			g := report.OOMGroup{Verdict: o.Verdict, Cause: o.Cause()}
 			if o.Fingerprint != nil {
 				g.Fingerprint = *o.Fingerprint
 			}
@@ -57,6 +60,7 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 			}
 			if o.Site != nil {
 				site := *o.Site
+				g.At = site.Short()
 				site.Line = nil // may differ from run to run
 				g.Where = site.Short()
 			}
@@ -92,6 +96,9 @@ func (f *failure) advise(a report.Advice) {
 
 // settle takes the change that most runs are told, in the words that most use.
 func (f *failure) settle() {
+	if f.At = ""; len(f.lines) == 1 {
+		f.At = slices.Collect(maps.Keys(f.lines))[0]
+	}
 	counts := map[string]int{}
 	for id, words := range f.fixes {
 		for _, n := range words {
@@ -109,23 +116,20 @@ func (f *failure) settle() {
 
 // groupOf is the failure that a message in a log tells of, when no recording does.
 func groupOf(m *evidence.OOMMessage) report.OOMGroup {
-	g := report.OOMGroup{Verdict: "told by a log", Fingerprint: report.MessageFingerprint(m)}
-	if m.Verdict != nil && *m.Verdict != report.UnknownVerdict {
-		g.Verdict = *m.Verdict
-	}
+	g := report.OOMGroup{Verdict: report.LoggedVerdict(m.Verdict), Fingerprint: report.MessageFingerprint(m)}
 	if m.Phase != nil {
 		g.Phase = *m.Phase
 	}
 	if m.UserFile != nil {
-		g.Where = report.ShortFile(*m.UserFile)
+		g.Where, g.At = report.ShortFile(*m.UserFile), report.ShortPlace(*m.UserFile, m.UserLine)
 		if m.UserFunction != nil && *m.UserFunction != "<module>" {
-			g.Where = *m.UserFunction + "  " + g.Where
+			g.Where, g.At = *m.UserFunction+" "+g.Where, *m.UserFunction+" "+g.At
 		}
 	}
 	return g
 }
 
-// groups are the failures, those of most runs first.
+// groups are the failures, those of most runs first, and last those of which nothing tells why.
 func (b *indexBuilder) groups() []report.OOMGroup {
 	var out []report.OOMGroup
 	for _, key := range slices.Sorted(maps.Keys(b.failures)) {
@@ -134,7 +138,7 @@ func (b *indexBuilder) groups() []report.OOMGroup {
 		out = append(out, f.OOMGroup)
 	}
 	slices.SortStableFunc(out, func(a, b report.OOMGroup) int {
-		return cmp.Or(cmp.Compare(b.Runs, a.Runs), cmp.Compare(b.Requests, a.Requests))
+		return cmp.Or(last(a.Known(), b.Known()), cmp.Compare(b.Runs, a.Runs), cmp.Compare(b.Requests, a.Requests))
 	})
 	return out
 }

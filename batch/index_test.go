@@ -93,6 +93,15 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 		}
 		b.add(r)
 	}
+	elsewhere, caused := failing("e/9", "cc", "", 5, 5), failing("e/10", "cc", "", 5, 5)
+	elsewhere.Document.Devices[0].OOMs[0].Site.Line = new(8)
+	caused.Document.Devices[0].OOMs[0].Causes = []report.Cause{{Cause: report.LeakCause}}
+	var two indexBuilder
+	two.add(elsewhere)
+	two.add(caused)
+	if g := two.index().OOMs[0]; g.At != "" || g.Where != "f a/b.py" || g.Why() != "a leak" {
+		t.Errorf("of two lines: %q at %q, %q", g.Why(), g.At, g.Where)
+	}
 	x := b.index()
 	f := x.Figures // a run that leaks and fails counts twice, and is told
 	if len(x.OOMs) != 3 || f.OOM != 6 || f.Failed != 1 || f.Leaking != 2 || f.LeakingOOM != 1 || f.Runs != 8 || f.OOM+f.Failed+f.Leaking+f.Warning+f.Fine != f.Runs+f.LeakingOOM {
@@ -101,6 +110,9 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 	g := x.OOMs[0]
 	if g.Fingerprint != "aa" || g.Runs != 4 || g.Requests != 4 || *g.First != 20 || *g.Last != 90 || g.MinBytes != 10 || g.MaxBytes != 30 || g.Fix != "do this" || g.FixRuns != 3 || *g.SavesBytes != 5 || g.Where != "f a/b.py" {
 		t.Errorf("%+v", g)
+	}
+	if g.At != "f a/b.py:7" || g.Why() != "fragmentation" {
+		t.Errorf("it is called %q, at %q", g.Why(), g.At)
 	}
 	if g.Effect != "" {
 		t.Errorf("nothing tells of the peak, but it becomes %s", g.Effect)
@@ -125,7 +137,7 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 	if g := same.index().OOMs[0]; g.FixID != "checkpointing" || g.FixRuns != 3 || g.Fix != "at a.py:2" {
 		t.Errorf("one change in two words: %+v", g)
 	}
-	if g := x.OOMs[1]; g.Verdict != "told by a log" || g.Requests != 2 || g.Runs != 1 || g.Where != "x/train.py" {
+	if g := x.OOMs[2]; g.Known() || g.Verdict != "told by a log" || g.Requests != 2 || g.Runs != 1 || g.Where != "x/train.py" {
 		t.Errorf("from a log: %+v", g)
 	}
 	if x.Rows[5].Status != report.StatusFailed || x.Rows[5].Text != "broken" || x.Rows[0].Status != report.StatusOOM {

@@ -73,6 +73,14 @@ func (o *OOM) Why() string {
 	return CauseWords(o.Causes[0].Cause)
 }
 
+// Cause is what filled the GPU, or kept the request from its memory, in words; "" where that isn't known.
+func (o *OOM) Cause() string {
+	if len(o.Causes) == 0 || o.Causes[0].Cause == Unclear {
+		return ""
+	}
+	return CauseWords(o.Causes[0].Cause)
+}
+
 // CauseWords is a cause in two words or three.
 func CauseWords(cause string) string {
 	switch cause {

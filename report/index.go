@@ -67,13 +67,14 @@ type IndexRow struct {
 	LeakBytes  *int64  // growth per step by defects
 	Time       *int64
 	Failures   []string // fingerprints of the requests that failed
-	Facts      []Fact   // numbers that the run may be compared by
+	Facts      []Fact   // what the run may be compared by
 }
 
-// Fact is a number of a run: its batch size, or a note of the user's.
+// Fact is something by which runs may be compared: a batch size, a precision, a note of the user's.
 type Fact struct {
 	Name  string
 	Value float64
+	Text  string // in place of Value, "": that is it
 }
 
 // IndexLink names a run with where its report is.
@@ -84,7 +85,9 @@ type OOMGroup struct {
 	Fingerprint string
 	Verdict     string
 	Phase       string
+	Cause       string // in words, "": not known
 	Where       string // the call site in a few words
+	At          string // the same with its line, "" where that isn't known or runs differ
 	Runs        int
 	Requests    int // that failed, in these runs
 	First, Last *int64
@@ -96,6 +99,33 @@ type OOMGroup struct {
 	SavesBytes  *int64 // the median of what it saves
 	Effect      string // what the peak becomes by it in that run, "" where that isn't known
 	Examples    []IndexLink
+}
+
+// toldByLog is the verdict on a failure of which a log says only that it happened.
+const toldByLog = "told by a log"
+
+// LoggedVerdict is the verdict of a message of a log, which may know none.
+func LoggedVerdict(verdict *string) string {
+	if verdict == nil || *verdict == UnknownVerdict {
+		return toldByLog
+	}
+	return *verdict
+}
+
+// Known reports whether anything tells why the requests failed.
+func (g *OOMGroup) Known() bool {
+	return g.Cause != "" || g.Verdict != toldByLog && g.Verdict != UnknownVerdict && g.Verdict != UnclearVerdict
+}
+
+// Why is the cause in words, or else the verdict.
+func (g *OOMGroup) Why() string {
+	switch {
+	case g.Cause != "":
+		return g.Cause
+	case !g.Known():
+		return "not known why"
+	}
+	return CategoryWords(g.Verdict)
 }
 
 // Regression is an experiment whose peak grew from one run to the next.

@@ -34,7 +34,7 @@ func Index(w io.Writer, x *report.Index) error {
 
 var indexTemplate = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("index").Funcs(functions).Funcs(template.FuncMap{
-		"day": day, "minute": minute, "sparkline": sparkline,
+		"day": day, "minute": minute, "seen": seen, "sparkline": sparkline,
 		"statusWord": func(s report.Status) string { return statusWords[s] },
 	}).Parse(templates.Index)
 })
@@ -52,6 +52,7 @@ type indexView struct {
 	First      []indexRowView // for those without scripts
 	Kinds      []report.Kind  // categories that occur
 	Whole      int64          // what bars of runs without a capacity are drawn against
+	Root       string         // the folder that all runs lie in, with its slash; "": they have none in common
 }
 
 // rowData is a row for the script.
@@ -125,7 +126,7 @@ func newIndexView(x *report.Index) *indexView {
 		{figure{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs"}, report.StatusFine,
 			f.Fine > 0},
 	}
-	v.Axes = axesOf(x.Rows)
+	v.Axes, v.Root = axesOf(x.Rows), rootOf(x.Rows)
 	seen := map[string]bool{}
 	for i := range x.Rows {
 		r := &x.Rows[i]
@@ -172,19 +173,26 @@ func runsNote(x *report.Index) string {
 // mostAxes bounds what runs may be compared by.
 const mostAxes = 24
 
-// axesOf are the names of numbers that differ between runs.
+// mostTexts is how many texts of one name runs are compared by: a name for each run is none.
+const mostTexts = 20
+
+// axesOf are the names of facts that differ between runs.
 func axesOf(rows []report.IndexRow) []string {
-	first, differ := map[string]float64{}, map[string]bool{}
+	first, differ, texts := map[string]report.Fact{}, map[string]bool{}, map[string]map[string]bool{}
 	for i := range rows {
 		for _, f := range rows[i].Facts {
 			if x, ok := first[f.Name]; !ok {
-				first[f.Name] = f.Value
-			} else if x != f.Value {
+				first[f.Name], texts[f.Name] = f, map[string]bool{}
+			} else if x != f {
 				differ[f.Name] = true
+			}
+			if f.Text != "" && len(texts[f.Name]) <= mostTexts {
+				texts[f.Name][f.Text] = true
 			}
 		}
 	}
 	names := slices.Sorted(maps.Keys(differ))
+	names = slices.DeleteFunc(names, func(name string) bool { return len(texts[name]) > mostTexts })
 	return names[:min(len(names), mostAxes)]
 }
 
@@ -212,7 +220,9 @@ func (v *indexView) data(r *report.IndexRow) rowData {
 	}
 	for _, f := range r.Facts {
 		if at, ok := slices.BinarySearch(v.Axes, f.Name); ok {
-			d.Facts = append(d.Facts, at, f.Value)
+			if d.Facts = append(d.Facts, at, f.Value); f.Text != "" {
+				d.Facts[len(d.Facts)-1] = f.Text
+			}
 		}
 	}
 	if r.Fix != nil {
@@ -242,6 +252,41 @@ func clock(us *int64, layout string) string {
 	}
 	return time.UnixMicro(*us).UTC().Format(layout)
 }
+
+// seen is when a failure was, from the first to the last day; "" when that isn't known.
+func seen(first, last *int64) string {
+	if a, b := day(first), day(last); a != b {
+		return a + " to " + b
+	}
+	return day(first)
+}
+
+// rootOf is the innermost folder that all runs lie in, with the slash behind it.
+func rootOf(rows []report.IndexRow) string {
+	if len(rows) < 2 {
+		return ""
+	}
+	root := rows[0].Path
+	for i := range rows {
+		for !strings.HasPrefix(rows[i].Path, root) {
+			root = root[:strings.LastIndexByte(strings.TrimSuffix(root, "/"), '/')+1]
+		}
+	}
+	return root[:strings.LastIndexByte(root, '/')+1]
+}
+
+// Below is a path without the folder that all runs lie in, and of a long one the end.
+func (v *indexView) Below(path string) string {
+	if path = strings.TrimPrefix(path, v.Root); len(path) > longestPath {
+		if short := report.ShortFile(path); short != path {
+			return "…/" + short
+		}
+	}
+	return path
+}
+
+// longestPath is how long a path stands in the page as it is, in bytes.
+const longestPath = 36
 
 func between(first, last *int64) string {
 	if first == nil || last == nil {

@@ -3,6 +3,7 @@ package html_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ func runsIndex(runs int, name func(int) string) *report.Index {
 			r.Categories = make([]int64, len(report.Categories))
 			r.Categories[0], r.Categories[3] = peak/3, peak-peak/3
 		}
-		r.Facts = []report.Fact{{Name: "batch size", Value: float64(1 + i%7)}, {Name: "the same", Value: 3}}
+		r.Facts = []report.Fact{{Name: "batch size", Value: float64(1 + i%7)}, {Name: "the same", Value: 3}, {Name: "model", Text: []string{"gpt2", "llama"}[i%2]}, {Name: "host", Text: name(i)}}
 		if i%2 == 0 {
 			r.Capacity = new(int64(80) << 30)
 		}
@@ -73,7 +74,7 @@ func TestIndexWithoutScripts(t *testing.T) {
 		}
 	}
 	_, table, _ := strings.Cut(markup, `id="runs"`)
-	if first, last := strings.Index(table, ">team/gpt2/run_026<"), strings.Index(table, ">team/gpt2/run_000<"); first < 0 || last < first {
+	if first, last := strings.Index(table, ">run_026<"), strings.Index(table, ">run_000<"); first < 0 || last < first {
 		t.Error("the fullest failed run doesn't come before the fine ones")
 	}
 	if page != string(indexPage(t, runsIndex(30, plainName))) {
@@ -95,7 +96,7 @@ func TestIndexInBrowser(t *testing.T) {
 	if n := rows(); n != 100 {
 		t.Errorf("%d rows at first", n)
 	}
-	if got := first(); got != "team/gpt2/run_296 " && !strings.HasPrefix(got, "team/gpt2/run_296") {
+	if got := first(); !strings.HasPrefix(got, "run_296") {
 		t.Errorf("first is %q", got)
 	}
 	click := func(selector string) {
@@ -115,12 +116,15 @@ func TestIndexInBrowser(t *testing.T) {
 		t.Errorf("%d rows after one was closed", n)
 	}
 	eval[bool](b, `(document.querySelector('#compare').open = true, true)`)
-	if got := eval[[]string](b, `Array.from(document.querySelectorAll('#axis option'), o => o.textContent)`); len(got) != 2 || got[1] != "batch size" {
+	if got := eval[[]string](b, `Array.from(document.querySelectorAll('#axis option'), o => o.textContent)`); !slices.Equal(got, []string{"the date", "batch size", "model"}) {
 		t.Errorf("the peak can be drawn against %q", got)
 	}
-	eval[bool](b, `((a => { a.value = '0'; a.dispatchEvent(new Event('change')); })(document.querySelector('#axis')), true)`)
-	b.until(`(c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data, seen = new Set(); for (let i = 0; i < d.length; i += 4) seen.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return seen.size > 4; })(document.querySelector('#scatter'))`)
-	for _, c := range []struct{ column, first string }{{"a", "team/gpt2/run_298"}, {"p", "team/gpt2/run_000"}, {"w", "team/gpt2/run_000"}, {"l", "team/gpt2/run_297"}} {
+	eval[bool](b, `((a => { a.value = '1'; a.dispatchEvent(new Event('change')); })(document.querySelector('#axis')), true)`)
+	const seen = `(t => { const r = document.querySelector('#scatter').getBoundingClientRect(), out = new Set(); const d = t.getContext('2d').getImageData(0, 0, t.width, t.height).data; for (let x = 60; x < t.width; x++) for (let y = 0; y < t.height * 0.85; y++) if (d[4 * (y * t.width + x)] > 150 && d[4 * (y * t.width + x) + 2] < 60 && d[4 * (y * t.width + x) + 3] > 100) out.add(Math.round(3 * x / t.width)); return [...out].sort().join(); })(document.querySelector('#scatter'))`
+	if got := eval[string](b, seen); got != "0,3" {
+		t.Errorf("two models stand at the thirds %s of the axis", got)
+	}
+	for _, c := range []struct{ column, first string }{{"a", "run_298"}, {"p", "run_000"}, {"w", "run_000"}, {"l", "run_297"}} {
 		click("table.runs th[data-sort=" + c.column + "] button")
 		if got := first(); !strings.HasPrefix(got, c.first) {
 			t.Errorf("sorted by %s, first is %q", c.column, got)
@@ -131,7 +135,7 @@ func TestIndexInBrowser(t *testing.T) {
 	}
 	click("table.runs th[data-sort=p] button")
 	click("table.runs th[data-sort=p] button")
-	if got := first(); !strings.HasPrefix(got, "team/gpt2/run_299") {
+	if got := first(); !strings.HasPrefix(got, "run_299") {
 		t.Errorf("sorted backwards, first is %q", got)
 	}
 	click(".tile[data-status=leak]")
@@ -171,7 +175,7 @@ func TestIndexOfThousands(t *testing.T) {
 	}
 	eval[bool](b, `(document.querySelector('#compare').open = true, true)`)
 	eval[bool](b, `((i => { i.value = 'run_4999'; i.dispatchEvent(new Event('input')); })(document.querySelector('#search')), true)`)
-	if got := b.text("table.runs tbody tr"); !strings.HasPrefix(got, "+ team/gpt2/run_4999") {
+	if got := b.text("table.runs tbody tr"); !strings.HasPrefix(got, "+ run_4999") {
 		t.Errorf("found is %q", got)
 	}
 	eval[bool](b, `((i => { i.value = ''; i.dispatchEvent(new Event('input')); })(document.querySelector('#search')), true)`)
@@ -190,6 +194,9 @@ func TestIndexFitsAPhone(t *testing.T) {
 	b.open(saved(t, indexPage(t, runsIndex(40, func(i int) string {
 		return fmt.Sprintf("users/somebody/a-rather-long-name-of-an-experiment/%040d/snapshot.pickle.gz", i)
 	}))))
+	if n := eval[float64](b, `Math.max(...Array.from(document.querySelectorAll('td.links a'), a => a.getBoundingClientRect().height))`); n > 24 {
+		t.Errorf("a link is %.0f pixels high", n)
+	}
 	if w := eval[int](b, "document.documentElement.scrollWidth"); w > 390 {
 		t.Errorf("the page is %d pixels wide: %s", w, eval[string](b, `Array.from(document.querySelectorAll('body *')).filter(e => e.getBoundingClientRect().right > 391).slice(0, 5).map(e => e.outerHTML.slice(0, 120)).join('\n')`))
 	}

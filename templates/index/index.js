@@ -31,13 +31,17 @@ function bar(r) {
   return el('span', {class: r.c === null ? 'fill free' : 'fill', title: size(r.a) + (r.c === null ? ', capacity unknown' : ' of ' + size(r.c) + ' (' + percent(r.a, r.c) + ')')}, parts);
 }
 
+function below(path) {
+  const p = path.startsWith(table.dataset.root) ? path.slice(table.dataset.root.length) : path, parts = p.split('/');
+  return p.length > 36 && parts.length > 2 ? '…/' + parts.slice(-2).join('/') : p;
+}
 const page = r => 'runs/' + encodeURIComponent(r.n) + '/report.html';
 const bytes = n => n === null ? '' : size(n);
 
 function line(r) {
   const open = el('button', {type: 'button', class: 'open', 'aria-expanded': 'false', 'aria-label': 'More of ' + r.p}, '+');
   const tr = el('tr', {class: 'line'},
-    el('td', {class: 'left path', title: r.p}, open, ' ', r.s === 'failed' ? r.p : el('a', {href: page(r)}, r.p)),
+    el('td', {class: 'left path', title: r.p}, open, ' ', r.s === 'failed' ? below(r.p) : el('a', {href: page(r)}, below(r.p))),
     el('td', {class: 'left text', title: r.t}, el('span', {class: 'badge ' + r.s}, STATUS[r.s]), ' ', r.h || r.t),
     el('td', {class: 'left peak'}, bar(r), el('span', {class: 'of'}, r.a === null ? '' : short(r.a))),
     el('td', {class: 'saves'}, r.y || (r.b > 0 ? 'saves ' + short(r.b) : '')), el('td', {class: 'grows'}, r.l === null ? '' : short(r.l)), el('td', {class: 'when'}, r.w));
@@ -103,7 +107,8 @@ const scatter = {
     if (!names.length) return;
     byId('compare').hidden = false;
     byId('axis').append(...names.map(([value, name]) => el('option', {value}, name)));
-    byId('axis').addEventListener('change', () => { byId('compare').open = true; this.draw(); });
+    byId('axis').addEventListener('change', () => { byId('compare').open = true; this.choose(); this.draw(); });
+    this.choose();
     byId('axis').addEventListener('click', e => e.preventDefault()); // choosing folds nothing
     byId('compare').addEventListener('toggle', () => this.draw());
     const c = byId('scatter'), near = e => {
@@ -121,13 +126,21 @@ const scatter = {
     c.addEventListener('click', e => { const p = near(e); if (p) location.href = page(p.r); });
     window.addEventListener('resize', () => this.draw());
   },
-  value(r) {
-    const key = byId('axis').value;
+  fact(r, key) {
     if (key === 'm') return r.m;
     for (let i = 0; i < (r.x || []).length; i += 2) if (r.x[i] === +key) return r.x[i + 1];
     return null;
   },
-  label(v) { return byId('axis').value === 'm' ? new Date(v).toISOString().slice(0, 10) : axes[+byId('axis').value] + ' ' + (+v.toPrecision(6)); },
+  // choose takes an axis; texts stand on it in their order, as their numbers.
+  choose() {
+    const key = byId('axis').value, values = [...new Set(rows.map(r => this.fact(r, key)).filter(v => v !== null))];
+    this.texts = values.some(v => typeof v === 'string') ? values.map(String).sort() : null;
+  },
+  value(r) {
+    const v = this.fact(r, byId('axis').value);
+    return v !== null && this.texts ? this.texts.indexOf(String(v)) : v;
+  },
+  label(v) { return this.texts ? this.texts[v] ?? '' : byId('axis').value === 'm' ? new Date(v).toISOString().slice(0, 10) : axes[+byId('axis').value] + ' ' + (+v.toPrecision(6)); },
   draw() {
     const c = byId('scatter'), box = c.getBoundingClientRect();
     if (!byId('compare').open || !box.width) return;
@@ -143,7 +156,11 @@ const scatter = {
       g.strokeStyle = css('--grid'); g.beginPath(); g.moveTo(left, y(v)); g.lineTo(left + w, y(v)); g.stroke();
       g.fillStyle = css('--mut'); g.textAlign = 'right'; g.fillText(size(v).replace(/\.0+ /, ' '), left - 8, y(v));
     }
-    if (seen.length) for (let k = 0; k <= 4; k++) {
+    if (this.texts) this.texts.forEach((text, k) => {
+      g.textAlign = this.texts.length < 2 ? 'center' : k === 0 ? 'left' : k === this.texts.length - 1 ? 'right' : 'center';
+      if (k >= a && k <= b) g.fillText(text, x(k), top + h + 15, w / Math.max(1, b - a) - 8);
+    });
+    else if (seen.length) for (let k = 0; k <= 4; k++) {
       if (k && b === a) break;
       g.textAlign = k === 0 ? 'left' : k === 4 ? 'right' : 'center';
       g.fillText(this.label(a + (b - a) * k / 4), b > a ? left + w * k / 4 : left + w / 2, top + h + 15);
