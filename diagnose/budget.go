@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -91,7 +92,7 @@ func contradicted(r *compare.Result) *report.Finding {
 	if more := len(r.Differs) - contradictions; more > 0 {
 		f.Title += fmt.Sprintf(" and %d more", more)
 	}
-	f.Fix = new("Check that " + r.By + " is this run's. If so, the run didn't take what it says")
+	f.Fix = advice.Text("recipe_contradicted", "by", r.By)
 	return f
 }
 

@@ -71,9 +71,7 @@ func priced(d *report.Device, c report.Change) report.Change {
 	if c.Cost = advice.Cost(*c.FixID); isDefect(&d.Findings[c.Finding]) {
 		c.Cost = report.Free // to mend a mistake costs nothing
 	}
-	if a.Price != "" {
-		c.Price = a.Name + " {peak} for " + a.Price
-	}
+	c.Price = a.Price
 	if c.Reserved {
 		c.ReservedBefore, c.ReservedAfter = c.PeakBefore, c.PeakAfter
 		return c

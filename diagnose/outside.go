@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/clock"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
@@ -170,8 +171,8 @@ func (e *examination) outsideFindings(dev *report.Device, others []report.Findin
 	for i := range others {
 		if others[i].ID == "oom_"+report.OtherProcess && len(o.Processes) > 0 {
 			p := &o.Processes[0]
-			others[i].Fix = new(fmt.Sprintf("Stop process %d%s (%s), or move to a free GPU", p.PID, oom.Named(p.Name),
-				units.Bytes(*p.PeakUsedBytes)))
+			others[i].Fix = advice.Text("other_processes.known", "visible", "CUDA_VISIBLE_DEVICES", "who",
+				fmt.Sprintf("process %d%s (%s)", p.PID, oom.Named(p.Name), units.Bytes(*p.PeakUsedBytes)))
 		}
 	}
 	for i, p := range o.Processes {
@@ -184,14 +185,12 @@ func (e *examination) outsideFindings(dev *report.Device, others []report.Findin
 	switch large := max(oom.UsualContext, evidence.Or(dev.CapacityBytes, 0)/20); {
 	case o.Others >= large:
 		f.Severity, f.SavesBytes = report.Warning, new(o.Others)
-		f.Fix = new("Stop the other processes or give this one a GPU of its own (CUDA_VISIBLE_DEVICES)")
+		f.Fix = advice.Text("outside.others")
 	case o.Unaccounted >= large:
 		f.Severity = report.Warning
-		f.Fix = new("List the GPU's processes (nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv) while it " +
-			"runs: another process, NCCL's buffers or a library outside PyTorch holds it")
+		f.Fix = advice.Text("outside.unaccounted")
 	case o.Context >= large:
-		f.Fix = new("NCCL's buffers and loaded kernels grow with communicators and libraries: fewer process groups, " +
-			"NCCL_BUFFSIZE, CUDA_MODULE_LOADING=LAZY")
+		f.Fix = advice.Text("outside.context")
 	}
 	return []report.Finding{f}
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -28,8 +29,7 @@ func (e *examination) spillFindings(dev *report.Device) []report.Finding {
 			f.Confidence, f.SavesBytes = 0.5, nil
 			f.Title = units.Bytes(over) + " more than the given GPU has: another GPU was recorded, or that lay in the " +
 				"host's memory (WSL)"
-			f.Fix = new(fmt.Sprintf("Ask whether it fits that GPU with `vramscope whatif SNAPSHOT --capacity %.4gGiB`",
-				float64(*dev.CapacityBytes)/(1<<30)))
+			f.Fix = advice.Text("spill.given", "size", fmt.Sprintf("%.4gGiB", float64(*dev.CapacityBytes)/(1<<30)))
 		}
 		return []report.Finding{f}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/compare"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -39,11 +40,10 @@ func overBudget(r *compare.Result, theory *compare.Theory) *report.Finding {
 	}
 	if first != nil {
 		f.Confidence = 0.85
-		f.Fix = new("Begin with " + first.Category + ": " + *first.Reason)
+		f.Fix = advice.Text("over_budget.reason", "category", first.Category, "reason", *first.Reason)
 		f.SavesBytes = new(first.Measured - first.Budget)
 	} else {
-		f.Fix = new("See the table of call sites for what holds it, and check that batch, length and precision are what you " +
-			"meant")
+		f.Fix = advice.Text("over_budget")
 	}
 	return f
 }

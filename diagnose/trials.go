@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
@@ -80,8 +81,7 @@ func (e *examination) ofPieces(f *report.Finding, setting *report.Change, leaks 
 	case len(f.Others) > 0:
 		f.Fix, f.Code, f.Outcome, f.Others = &f.Others[0].Text, f.Others[0].Code, f.Others[0].Outcome, f.Others[1:]
 	default:
-		f.Fix, f.FixID = new("Free or move the blocks that pin the segments: no allocator setting that was replayed meets "+
-			"the request"), new("pinned_segments")
+		f.Fix, f.FixID = advice.Text("pinned_segments"), new("pinned_segments")
 	}
 }
 
@@ -94,15 +94,15 @@ func settingOf(d *replay.Document) (best *report.Change) {
 		if len(x.Changes) > 0 || !x.Survived || !through && (x.Answer != words.Meets || best != nil) {
 			continue
 		}
-		outcome := report.Outcome{FixID: &x.Settings, Basis: new("replay")}
-		best = &report.Change{Outcome: outcome, Text: "PYTORCH_CUDA_ALLOC_CONF=" +
-			x.Settings + ", replayed"}
-		best.Settle(x.Answer)
+		spare := ""
 		if left, rest, known := x.Spare(); known && rest {
-			best.Text += fmt.Sprintf(", with %s to spare in this step's passes", units.Size(left))
+			spare = fmt.Sprintf(", with %s to spare in this step's passes", units.Size(left))
 		} else if known && !through && left > 0 {
-			best.Text += fmt.Sprintf(", with %s left then", units.Size(left))
+			spare = fmt.Sprintf(", with %s left then", units.Size(left))
 		}
+		best = &report.Change{Outcome: report.Outcome{FixID: &x.Settings, Basis: new("replay")},
+			Text: *advice.Text("setting.replayed", "setting", x.Settings, "left", spare)}
+		best.Settle(x.Answer)
 		if through {
 			return best
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
@@ -267,11 +268,11 @@ func noDevices(doc *report.Document) report.Verdict {
 		if in.Kind == "snapshot" && in.Era != nil { // it was read
 			if len(in.Damage) > 0 {
 				return report.Verdict{Severity: report.Warning, Text: "the recording is damaged, and nothing of it is left: " +
-					in.Damage[0], Fix: new("Dump again if you can")}
+					in.Damage[0], Fix: advice.Text("damage.all")}
 			}
 			return report.Verdict{Severity: report.Warning,
 				Text: "empty recording: no CUDA memory was allocated, and no event recorded",
-				Fix:  new("Record in the process that uses the GPU, before the model is built, and dump while it is alive")}
+				Fix:  advice.Text("recording")}
 		}
 	}
 	if v, ok := logs.Verdict(doc); ok {

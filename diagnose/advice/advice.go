@@ -1,32 +1,15 @@
 // Package advice is the one catalogue of what helps: texts and code to paste, each
-// with an id and the kinds of work that it applies to.
+// with an id.
 //
-//	a := advice.Find("checkpointing")
+//	a := advice.Find("checkpointing=full", "at", " at train.py:14")
 //	fmt.Println(a.Text, a.Code)
-//
-// A text may hold placeholders in braces, which With fills in:
-//
-//	advice.Find("leak.growing_list").With("where", " (train.py:14)").Text
 package advice
 
 import (
 	"cmp"
-	"slices"
+	_ "embed" // the catalogue
 	"strings"
 )
-
-// Work is what a program does, several kinds of it together.
-type Work uint8
-
-const (
-	Training Work = 1 << iota
-	Inference
-	Evaluation
-	Saving
-)
-
-// Any is all kinds of work.
-const Any = Training | Inference | Evaluation | Saving
 
 // Words for changes that recordings and logs lead to alike.
 const (
@@ -40,14 +23,14 @@ type Advice struct {
 	ID   string
 	Text string
 	Code string // Python or a line for the shell, "" where there is nothing to paste
-	For  Work
-	// Price is what it asks for, "" for nothing, and Name what it is called beside that.
-	Price, Name string
+	// Price is in a list of costs what it does to the {peak} for what, "" for one without a price.
+	Price string
 }
 
-// With is the advice with its placeholders filled in: names, each followed by what
-// takes the place of it and its braces.
-func (a Advice) With(pairs ...string) Advice {
+// Find is the advice with an id, with its placeholders filled in: names, each followed by what takes the place of it and
+// its braces. It is empty where there is none.
+func Find(id string, pairs ...string) Advice {
+	a := catalogue[id]
 	filled := make([]string, len(pairs))
 	for i := range pairs {
 		filled[i] = pairs[i]
@@ -60,32 +43,56 @@ func (a Advice) With(pairs ...string) Advice {
 	return a
 }
 
-// Find is the advice with an id. It is empty where there is none.
-func Find(id string) Advice { return catalogue[id] }
+// Text is the same for findings, without code.
+func Text(id string, pairs ...string) *string { return new(Find(id, pairs...).Text) }
 
-// All are all of them, by id.
-func All() []Advice {
-	all := make([]Advice, 0, len(catalogue))
-	for _, a := range catalogue {
-		all = append(all, a)
-	}
-	slices.SortFunc(all, func(a, b Advice) int { return cmp.Compare(a.ID, b.ID) })
-	return all
+// Cost is free, compute or other: what a change asks for besides the change.
+func Cost(id string) string {
+	of, _, _ := strings.Cut(id, ".")
+	return cmp.Or(costs[of], "free")
 }
 
-// catalogue holds all advice by id.
-var catalogue = join(memory, causes, changes, leaks, peak)
+//go:embed catalogue.md
+var text string
 
-// join makes one catalogue of several lists.
-func join(lists ...[]Advice) map[string]Advice {
-	all := map[string]Advice{}
-	for _, list := range lists {
-		for _, a := range list {
-			if _, twice := all[a.ID]; twice {
-				panic("advice: " + a.ID + " is given twice")
-			}
-			all[a.ID] = a
+// catalogue holds all advice by id, costs what those cost that aren't free, by the beginnings of ids.
+var catalogue, costs = read(text)
+
+// read takes the catalogue apart; advice that refers to another is completed last.
+func read(text string) (all map[string]Advice, costs map[string]string) {
+	all, costs = map[string]Advice{}, map[string]string{}
+	texts, codes := []string{}, []string{}
+	for _, part := range strings.Split("\n"+text, "\n## ")[1:] {
+		head, body, _ := strings.Cut(part, "\n")
+		id, cost, _ := strings.Cut(strings.TrimSuffix(head, ")"), " (")
+		if of, _, _ := strings.Cut(id, "."); cost != "" {
+			costs[of] = cost
+		}
+		a := advice(id, body)
+		texts, codes = append(texts, "{#"+id+"}", a.Text), append(codes, "{#"+id+"}", a.Code)
+		all[id] = a
+	}
+	for id, a := range all {
+		a.Text, a.Code = strings.NewReplacer(texts...).Replace(a.Text), strings.NewReplacer(codes...).Replace(a.Code)
+		all[id] = a
+	}
+	return all, costs
+}
+
+// advice reads the lines below a heading.
+func advice(id, body string) Advice {
+	a := Advice{ID: id}
+	body, _, _ = strings.Cut(body, "\n# ")
+	for _, line := range strings.Split(body, "\n") {
+		switch code, indented := strings.CutPrefix(line, "    "); {
+		case indented:
+			a.Code += "\n" + code
+		case strings.HasPrefix(line, "> "):
+			a.Price = line[2:]
+		default:
+			a.Text += " " + line
 		}
 	}
-	return all
+	a.Text, a.Code = strings.TrimSpace(a.Text), strings.TrimPrefix(a.Code, "\n")
+	return a
 }

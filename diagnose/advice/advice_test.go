@@ -1,21 +1,32 @@
 package advice
 
 import (
+	"strings"
 	"testing"
 )
 
-// TestCatalogue: each piece of advice says something, to somebody.
+// TestCatalogue: each piece of advice says something, once, and refers to others that there are.
 func TestCatalogue(t *testing.T) {
-	for _, a := range All() {
-		if a.Text == "" || a.For == 0 {
-			t.Errorf("%+v", a)
+	if len(catalogue) != strings.Count(text, "\n## ") {
+		t.Errorf("%d of %d: an id is given twice", len(catalogue), strings.Count(text, "\n## "))
+	}
+	for id, a := range catalogue {
+		if a.Text == "" || strings.Contains(a.Text, "  ") || strings.Contains(a.Text+a.Code, "{#") {
+			t.Errorf("%s: %+v", id, a)
 		}
 	}
 }
 
-func TestWith(t *testing.T) {
-	a := Find("checkpointing=full").With("at", " at train.py:3")
-	if a.Text != "Activation checkpointing at train.py:3" {
-		t.Error(a.Text)
+func TestFind(t *testing.T) {
+	if a := Find("checkpointing=full", "at", " at train.py:3"); a.Text != "Activation checkpointing at train.py:3" ||
+		!strings.HasPrefix(a.Code, "model.gradient_checkpointing_enable(") || !strings.HasPrefix(a.Price, "checkpointing {peak}") {
+		t.Errorf("%+v", a)
+	}
+	if got := *Text("missing_no_grad.untraced", "where", "f"); !strings.HasPrefix(got, "Put torch.no_grad() around f: ") ||
+		!strings.Contains(got, ". If these passes are trained on") {
+		t.Error(got)
+	}
+	if Cost("checkpointing_ineffective") != "compute" || Cost("weights_twice.again") != "other" || Cost("memory_fraction") != "free" {
+		t.Error("costs")
 	}
 }

@@ -81,14 +81,14 @@ func (x *compared) otherwise(p *facts.Pass, d *Draft, set string) {
 	if set == "" || !x.worth(standard) {
 		d.Severity = p.Severity()
 		d.Title = fmt.Sprintf("%s would reserve %s less", best.Settings, units.Bytes(x.gain(best)))
-		d.Fix, d.SavesBytes = new("PYTORCH_CUDA_ALLOC_CONF="+best.Settings), new(x.gain(best))
+		d.Fix, d.SavesBytes = advice.Text("setting", "setting", best.Settings), new(x.gain(best))
 		return
 	}
 	d.Severity = report.Warning
 	d.Title = fmt.Sprintf("%s makes it worse: without it, %s less are reserved", set, units.Bytes(x.gain(standard)))
-	d.Fix, d.SavesBytes = new("Take "+set+" out of PYTORCH_CUDA_ALLOC_CONF"), new(x.gain(standard))
+	d.Fix, d.SavesBytes = advice.Text("setting.without", "setting", set), new(x.gain(standard))
 	if x.worth(best) && x.gain(best) > x.gain(standard)+32<<20 {
-		d.Fix, d.SavesBytes = new(fmt.Sprintf("PYTORCH_CUDA_ALLOC_CONF=%s in its place", best.Settings)), new(x.gain(best))
+		d.Fix, d.SavesBytes = advice.Text("setting.in_place", "setting", best.Settings), new(x.gain(best))
 	}
 }
 
@@ -166,8 +166,7 @@ func wasteUnreplayed(p *facts.Pass, waste int64) []Draft {
 	d.Title = fmt.Sprintf("%s of %s reserved were never in use at once%s", units.Bytes(waste),
 		units.Bytes(p.Dev.Peaks.Reserved.Bytes), within(p.Dev))
 	d.Evidence = []string{fmt.Sprintf("%s are too many to replay here", units.Plural(p.Dev.Events, "event"))}
-	d.Fix = new("Try PYTORCH_CUDA_ALLOC_CONF=" + advice.Expandable +
-		"; vramscope whatif on the same file says what it would have reserved")
+	d.advise("setting.try", "setting", advice.Expandable)
 	return []Draft{d}
 }
 

@@ -74,8 +74,7 @@ func findCacheFlushed(p *facts.Pass) []Draft {
 	for _, line := range mostOften(where, 3) {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s at %s", units.Times(where[line]), facts.LineText(line)))
 	}
-	d.Fix = new("Need less at a time: a smaller or shorter batch, or what the findings about the peak say. A little more, and " +
-		"such a request fails")
+	d.advise("cache_flushed")
 	return []Draft{d}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -67,8 +68,21 @@ type Draft struct {
 
 // advise makes an advice of the catalogue that of the finding; pairs fill in its placeholders.
 func (d *Draft) advise(id string, pairs ...string) {
-	a := advice.Find(id).With(pairs...)
+	a := advice.Find(id, pairs...)
 	d.Fix, d.Code = &a.Text, a.Code
+}
+
+// change does the same with a change that goes by the advice's id.
+func (d *Draft) change(id string, pairs ...string) {
+	d.advise(id, pairs...)
+	d.FixID = &id
+}
+
+// fits does the same with a change by which the run fits, as something shows.
+func (d *Draft) fits(basis, id string, pairs ...string) {
+	d.change(id, pairs...)
+	d.Basis = &basis
+	d.Settle(words.Fits)
 }
 
 // happens begins the evidence with what a line of the program does, if it's known.

@@ -3,6 +3,7 @@ package checks
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/report"
 )
@@ -36,5 +37,5 @@ func findDamage(p *facts.Pass) []Draft {
 		all = append(all[:maxDamage:maxDamage], fmt.Sprintf("and %d more", len(all)-maxDamage))
 	}
 	return []Draft{{Finding: report.Finding{Severity: report.Warning, Title: title, Evidence: all, Confidence: 1,
-		Fix: new("Dump again if you can; take figures that touch the damaged parts with care")}}}
+		Fix: advice.Text("damage")}}}
 }

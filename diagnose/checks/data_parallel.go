@@ -40,10 +40,7 @@ func findDataParallel(p *facts.Pass) []Draft {
 		units.Bytes(here), units.Bytes(other))
 	d.Evidence = []string{"the weights are copied to the other GPUs in every forward pass, all outputs gathered on this one, " +
 		"and gradients and optimizer state are only here"}
-	d.Fix = new("DistributedDataParallel, one process for each GPU: nothing is gathered, each computes its own loss. Until " +
-		"then, compute the loss inside the module, so that only numbers are gathered")
-	d.Code = "torchrun --nproc-per-node=2 train.py\nmodel = torch.nn.parallel.DistributedDataParallel(model.cuda(rank), " +
-		"device_ids=[rank])"
+	d.advise("data_parallel")
 	return []Draft{d}
 }
 

@@ -55,18 +55,16 @@ func findEmptyCacheInLoop(p *facts.Pass) []Draft {
 	if x.captures*2 > calls {
 		d.Title = fmt.Sprintf("CUDA graphs captured in the loop: each capture empties the cache, %s given back in %s and "+
 			"asked for again", back, units.Plural(x.steps, "step"))
-		d.Fix = new("Capture once" + at + " and run the same graphs again: batches, lengths and caches of one size, or of a " +
-			"few, padded; or compile without CUDA graphs")
+		d.advise("empty_cache_in_loop.captures", "at", at)
 		return []Draft{d}
 	}
 	d.Title = fmt.Sprintf("empty_cache in the loop: %s given back to the driver in %s, and asked for again", back,
 		units.Plural(x.steps, "step"))
-	d.Fix = new("Take torch.cuda.empty_cache() out of the loop" + at +
-		": it makes no room that PyTorch wouldn't find itself, and costs time in every step")
+	d.advise("empty_cache_in_loop", "at", at)
 	if x.captures == 0 && p.Dev.Stacks == "none" && len(p.Dev.Pools) > 0 {
 		d.Confidence = min(d.Confidence, 0.5)
 		d.Evidence = append(d.Evidence, "there are private pools: capturing a CUDA graph empties the cache, too")
-		*d.Fix += "; where it is CUDA graphs that are captured in every step, capture them once"
+		d.advise("empty_cache_in_loop.either", "at", at)
 	}
 	return []Draft{d}
 }

@@ -18,7 +18,7 @@ var firstStepState = Check{
 		}
 		return leaksOf(p, classify.FirstStepState, func(d *Draft, l *classify.Leak) bool {
 			d.Change = "optimizer=8bit"
-			d.Fix = new(advice.Find("optimizer=8bit").With("optimizer", EightBit(l)).Text)
+			d.Fix = advice.Text("optimizer=8bit", "optimizer", EightBit(l))
 			return true
 		})
 	},

@@ -52,9 +52,7 @@ func optimizerOrCopiesAgain(p *facts.Pass, x *facts.Again) Draft {
 		d.happens("stepped at", line)
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s of state for the same weights, each made in one step",
 			units.Plural(n, "set")))
-		d.Fix = new("Keep one optimizer and change its settings, or let go of the old one and of all that refers to it, such " +
-			"as its learning-rate scheduler, before a new one is made")
-		d.Code = "for group in optimizer.param_groups:\n    group[\"lr\"] = lr"
+		d.advise("stored.optimizer")
 		return d
 	}
 	d.Without = "with the last copy alone,"
@@ -63,9 +61,7 @@ func optimizerOrCopiesAgain(p *facts.Pass, x *facts.Again) Draft {
 	d.happens("made at", line)
 	d.Evidence = append(d.Evidence, fmt.Sprintf("%s in each, of the sizes that the model's weights have",
 		units.Plural(len(x.Made[0].IDs), "block")))
-	d.Fix = new("Keep the best one only, and on the host: what holds the earlier ones is a list, a dict or a variable of the " +
-		"loop")
-	d.Code = "best = {k: v.to(\"cpu\", copy=True) for k, v in model.state_dict().items()}"
+	d.advise("stored.copies")
 	return d
 }
 

@@ -50,10 +50,9 @@ func findInputsKept(p *facts.Pass) []Draft {
 	if facts.Share(others, p.Dev.AtPeak.AllocatedBytes) < 5 || others < 64<<20 || p.Mostly(kept, facts.Leaked.Of(p)) {
 		return nil
 	}
-	what, fix := "Inputs that the step doesn't use stay on the GPU", "Keep the data on the host and move one batch at a time"
+	what, id := "Inputs that the step doesn't use stay on the GPU", "inputs_kept"
 	if guessed*2 > others {
-		what, fix = "What may be inputs of other steps stays on the GPU",
-			"If it is data: keep it on the host and move one batch at a time"
+		what, id = "What may be inputs of other steps stays on the GPU", "inputs_kept.unsure"
 		d.Evidence = append(d.Evidence, "nothing but when it was made tells so: a table or a buffer that every step uses "+
 			"would look the same")
 		d.Confidence = 0.5
@@ -67,8 +66,6 @@ func findInputsKept(p *facts.Pass) []Draft {
 		d.Evidence = append(d.Evidence, fmt.Sprintf("%s, %d of them from steps before", units.Plural(blocks, "block"),
 			blocks-before))
 	}
-	d.Fix = new(fix)
-	d.Code = "loader = DataLoader(dataset, batch_size=n, pin_memory=True)\nfor x, y in loader:\n    x, y = x.to(\"cuda\", " +
-		"non_blocking=True), y.to(\"cuda\", non_blocking=True)"
+	d.advise(id)
 	return []Draft{d}
 }

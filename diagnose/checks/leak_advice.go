@@ -32,26 +32,23 @@ func LeakAdvice(l *classify.Leak, told *report.Leak) advice.Advice {
 	if l.Optimizer == "sgd" {
 		momentum = ", momentum=0.9" // the state; without it the 8-bit one isn't to be had
 	}
-	stored, keep, holder := "Find what stores the tensor of every step"+where+": a list, a dictionary, an "+
-		"attribute", "beyond the step", ""
+	stored, line, keep, in, holder := "stored.unknown", "", "beyond the step", "", ""
 	if len(holders) > 0 {
-		stored = holders[0].Path + " stores the tensor of every step" + where
-		holder, keep = holders[0].Path, "in "+holders[0].Path
+		stored, holder = "stored.held", holders[0].Path
+		keep = "in " + holder
+		in = " " + keep
 	}
+	stores := where
 	if by != nil && by.Line != nil {
-		at := fmt.Sprintf("%s:%d", fileName(by.File), *by.Line)
-		stored = at + " stores the tensor of every step"
-		if len(holders) > 0 {
-			stored += " in " + holders[0].Path
-		}
-		where = " (stored at " + at + ")"
+		stored, line = "stored.line", fmt.Sprintf("%s:%d", fileName(by.File), *by.Line)
+		where = " (stored at " + line + ")"
 	}
 	part := ""
 	if len(holders) > 0 && holders[0].IsPart() {
 		part = fmt.Sprintf(", %s of %s", units.Bytes(*holders[0].ShownBytes), units.Bytes(holders[0].Bytes))
 	}
-	return advice.Find(id).With("part", part, "where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "stored", stored,
-		"keep", keep, "holder", holder)
+	return advice.Find(id, "part", part, "where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "keep", keep,
+		"holder", holder, "stored", *advice.Text(stored, "where", stores, "holder", holder, "line", line, "in", in))
 }
 
 // leakID is the advice's id.

@@ -85,7 +85,7 @@ func chunkedLoss(p *facts.Pass, d *Draft, parts bool) {
 	d.advise(id, "at", at)
 	if parts {
 		d.Evidence = append(d.Evidence, "a part of the tokens at a time already")
-		d.Fix = new(advice.Find("logits_dominate.in_parts").With("at", at).Text)
+		d.Fix = advice.Text("logits_dominate.in_parts", "at", at)
 	}
 }
 

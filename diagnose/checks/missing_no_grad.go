@@ -5,7 +5,6 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/units"
@@ -97,10 +96,11 @@ func graphsKept(p *facts.Pass, l *report.Leak, found *classify.Leak) Draft {
 		at = "the call in " + facts.LineText(line)
 		d.happens("called in", line)
 	}
-	d.advise("missing_no_grad", "where", at)
+	id := "missing_no_grad"
 	if !facts.Phases.Of(p).Trains {
-		*d.Fix += ". " + advice.Find("missing_no_grad.summed").Text
+		id += ".untraced"
 	}
+	d.advise(id, "where", at)
 	return d
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
-	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -36,7 +35,7 @@ var oomTrueShortage = Check{
 				d.Confidence = 0.3
 				d.Title = fmt.Sprintf("A request of %s failed; what was left on the device was not recorded", f.what())
 				d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
-				d.Fix = new("Give the GPU's size with --gpu, or the log with the error message")
+				d.advise("capacity")
 				return
 			}
 			f.shortage(d)
@@ -60,8 +59,7 @@ var oomFragmentation = Check{
 			d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small",
 				f.what(), units.Bytes(max(0, f.lacked.Usable-f.recorded.Active)))
 			d.Evidence = append(d.Evidence, pinnedBy(p, f.recorded)...)
-			d.Fix, d.FixID = new("PYTORCH_CUDA_ALLOC_CONF="+advice.Expandable+", or allocate the largest tensors first"),
-				new(advice.Expandable)
+			d.change(advice.Expandable)
 			d.Others = tryRemedies(p, f.recorded, f.lacked)
 			if leak := LeakFirst(f.OOM); leak != "" {
 				d.Fix, d.FixID = new(leak), new("leak=fixed")
@@ -87,10 +85,7 @@ var oomMemoryFraction = Check{
 				}
 			}
 			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
-			d.FixID, d.Basis = new(advice.RaiseFraction), new("figures")
-			d.Settle(words.Fits)
-			d.Fix = new("Raise torch.cuda.set_per_process_memory_fraction (or per_process_memory_fraction in " +
-				"PYTORCH_CUDA_ALLOC_CONF)")
+			d.fits("figures", advice.RaiseFraction)
 		}, report.MemoryFraction)
 	},
 }
@@ -103,9 +98,7 @@ var oomOtherProcess = Check{
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s failed because other processes hold memory on the same GPU", f.what())
-			d.FixID, d.Basis = new(advice.StopOthers), new("figures")
-			d.Settle(words.Fits)
-			d.Fix = new("Find the other processes with nvidia-smi and stop them, or move to a free GPU")
+			d.fits("figures", advice.StopOthers, "smi", "nvidia-smi", "visible", "CUDA_VISIBLE_DEVICES")
 		}, report.OtherProcess)
 	},
 }
@@ -134,11 +127,7 @@ var oomPendingFree = Check{
 					units.Bytes(p.T.Allocated[id]), line, p.T.Snapshot.Streams[p.T.Stream(id)],
 					units.Count(int(p.T.FreeRequested[id]))))
 			}
-			d.FixID, d.Basis = new("wait_for_stream"), new("lives")
-			d.Settle(words.Fits)
-			d.Fix = new("Let the other stream catch up before more is asked for (stream.synchronize(), or fewer batches " +
-				"ahead), or drop record_stream where the streams wait for each other by events")
-			d.Code = "torch.cuda.current_stream().wait_stream(copy_stream)   # in the place of x.record_stream(...)"
+			d.fits("lives", "wait_for_stream")
 		}, report.PendingFree)
 	},
 }
@@ -215,8 +204,7 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 	remedy(p, d, f.recorded, f.lacked)
 	outlier(p, d, f.recorded)
 	if bytes := f.graphs(p); facts.Share(bytes, f.AllocatedBytes) >= 30 {
-		d.Fix = new(fmt.Sprintf("If this pass isn't for training, torch.no_grad() around it: it keeps none of the %s of "+
-			"activations then. Else: ", units.Size(bytes)) + facts.LowerFirst(*d.Fix))
+		d.Fix = advice.Text("maybe_no_grad", "bytes", units.Size(bytes), "first", facts.LowerFirst(*d.Fix))
 	}
 	retried(p, d, f.recorded)
 }
@@ -240,8 +228,7 @@ func (f *failure) nothingWould(d *Draft) bool {
 	default:
 		return false
 	}
-	a := advice.Find(id).With("at", at, "held", held)
-	d.Fix, d.FixID, d.Code = &a.Text, &a.ID, a.Code
+	d.change(id, "at", at, "held", held)
 	return true
 }
 
@@ -273,11 +260,11 @@ func LeakFirst(o *report.OOM) string {
 	if p := cmp.Or(c.StoredAt, c.At); p != nil {
 		at = " at " + facts.PlaceText(p)
 	}
-	text := fmt.Sprintf("Fix the leak%s: it holds %s of the %s in use", at, units.Size(c.Bytes), units.Size(o.AllocatedBytes))
+	id, each := "leak=fixed.here", ""
 	if n := c.Leak.BytesPerStep; n != nil && *n > 0 && !Uneven(c.Leak, 0) {
-		text += fmt.Sprintf(", and takes %s more in each step: a setting would only put the failure off", units.Size(*n))
+		id, each = "leak=fixed.grows", units.Size(*n)
 	}
-	return text
+	return *advice.Text(id, "at", at, "bytes", units.Size(c.Bytes), "all", units.Size(o.AllocatedBytes), "each", each)
 }
 
 // uselessGraphs is the leak that keeps whole graphs, a good part of what was in use,
@@ -305,7 +292,7 @@ func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
 	if l.File != nil {
 		at = " around the call in " + facts.LineText(lineOfLeak(l))
 	}
-	d.Fix = new("torch.no_grad()" + at + ": no backward pass uses the graphs that are kept")
+	d.advise("missing_no_grad.graphs", "at", at)
 	d.FixID, d.Without = new("missing_no_grad"), "without the graphs,"
 	if kept.Untrained {
 		d.Spells = p.AfterUse(kept.Allocations)
@@ -335,8 +322,7 @@ func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
 	times := float64(inputs[k]) / float64(before)
 	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s "+
 		"at most %s", times, units.Bytes(inputs[k]), units.Plural(k, "step"), units.Bytes(before)))
-	d.Fix = new(*d.Fix + fmt.Sprintf(". Or bound the inputs: this step's are %.1f times as large as any before (truncate, "+
-		"split, or group by length)", times))
+	d.Fix = advice.Text("longer_inputs", "first", *d.Fix, "times", fmt.Sprintf("%.1f", times))
 }
 
 // HeldByAttempt is what a request that fails finds held of what the attempt of the first one that failed had made, nothing
@@ -379,8 +365,9 @@ func retried(p *facts.Pass, d *Draft, o *timeline.OOM) {
 	d.Evidence = append(d.Evidence, fmt.Sprintf("the program went on, and %s failed, too: %s of what this attempt had made "+
 		"were still held then", units.Plural(failed, "more request"), units.Bytes(held)))
 	d.Others = append([]report.Change{{Outcome: d.Outcome, Text: *d.Fix, Code: d.Code, At: d.At}}, d.Others...)
-	needed, a := last.Allocated+last.Requested, advice.Find(report.KeptException)
-	d.Fix, d.FixID, d.Code, d.At, d.Outcome, d.SavesBytes = &a.Text, &a.ID, a.Code, nil, report.Outcome{FixID: &a.ID}, nil
+	needed := last.Allocated + last.Requested
+	d.At, d.Outcome, d.SavesBytes = nil, report.Outcome{}, nil
+	d.change(report.KeptException)
 	d.falls(needed, needed-held, "lives")
 }
 

@@ -35,7 +35,7 @@ var remedies = []struct {
 // where that can be, else by what the memory is for.
 func remedy(p *facts.Pass, d *Draft, o *timeline.OOM, s facts.Shortage) {
 	name, _ := facts.Largest(&p.Dev.AtPeak)
-	d.Fix, d.FixID = new(firstChange(name)), new("memory."+name)
+	d.change("memory." + name)
 	list := tryRemedies(p, o, s)
 	if len(list) == 0 {
 		return
@@ -46,8 +46,8 @@ func remedy(p *facts.Pass, d *Draft, o *timeline.OOM, s facts.Shortage) {
 		d.At = best.At
 	}
 	if fits := best.Fits; fits != nil && !*fits {
-		d.Fix = new(best.Text + fmt.Sprintf("; not enough by itself, %s would still be missing. Besides: ",
-			units.Size(*best.PeakAfter-s.Usable)) + facts.LowerFirst(firstChange(name)))
+		d.Fix = advice.Text("not_enough", "first", best.Text, "missing", units.Size(*best.PeakAfter-s.Usable), "besides",
+			facts.LowerFirst(advice.Find("memory."+name).Text))
 	}
 	var tried []string
 	for i := range list {
@@ -80,12 +80,11 @@ func remedyChange(p *facts.Pass, change string) report.Change {
 	case "batch", "sharding":
 		id, c.FixID = about, new(about)
 	}
-	a := advice.Find(id).With("at", at, "optimizer", eightBitOf(p), "value", strings.TrimPrefix(value, "x"))
-	c.Text, c.Code = a.Text, a.Code
 	if change == "logits=chunked" && !p.CrossEntropy() {
-		a = advice.Find("logits_dominate.any_loss").With("at", at)
-		c.Text, c.Code = a.Text, a.Code
+		id = "logits_dominate.any_loss"
 	}
+	a := advice.Find(id, "at", at, "optimizer", eightBitOf(p), "value", strings.TrimPrefix(value, "x"))
+	c.Text, c.Code = a.Text, a.Code
 	return c
 }
 
@@ -226,7 +225,3 @@ func matters(p *facts.Pass, change string, about []classify.Category) bool {
 	}
 	return facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) >= 5
 }
-
-// firstChange is what usually costs least against a kind of memory, by category; ""
-// where none was allocated.
-func firstChange(category string) string { return advice.Find("memory." + category).Text }

@@ -40,17 +40,14 @@ func findOwnTemporaries(p *facts.Pass) []Draft {
 			d.Spells = append(d.Spells, p.LifeOf(id))
 		}
 	}
-	what := "What the program makes for itself takes"
-	d.Fix = new("Do it in smaller pieces, free each result before the next is made (del), or do it on the host")
+	what, id := "What the program makes for itself takes", "own_temporaries"
 	if copied, used := copiesOfWeights(p, ids); copied*5 >= bytes*4 && len(ids) > 1 {
 		if used*2 > bytes { // weights that a pass runs with, as the inner steps of meta-learning make them
 			return nil
 		}
-		what = "Copies of weights and of their state take"
-		d.Fix = new("Copy weights and state to the host tensor by tensor before they are saved, without a copy of all of them " +
-			"on the GPU")
-		d.Code = "state = {name: t.detach().cpu() for name, t in model.state_dict().items()}"
+		what, id = "Copies of weights and of their state take", "own_temporaries.copies"
 	}
+	d.advise(id)
 	d.Title = fmt.Sprintf("%s %s of the peak, outside of all passes", what, units.Bytes(bytes))
 	d.happens("made in", p.CoveringLine(made))
 	d.Evidence = append(d.Evidence, units.Plural(len(ids), "block")+" at the peak, gone soon after")

@@ -27,7 +27,6 @@ func findPinnedHost(p *facts.Pass) []Draft {
 	d.Title = fmt.Sprintf("%s of host memory are pinned, %s of them in use", units.Bytes(host.Bytes), units.Bytes(host.Used))
 	d.Evidence = []string{fmt.Sprintf("at most %s were in use at once; PyTorch rounds each pinned block up to a power of two "+
 		"and keeps it", units.Bytes(host.PeakBytes))}
-	d.Fix = new("Pinned memory is the host's, not the GPU's, and can't be swapped out: pin only what is copied asynchronously " +
-		"(batches, offloaded states), in sizes near a power of two")
+	d.advise("pinned_host_memory")
 	return []Draft{d}
 }

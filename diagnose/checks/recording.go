@@ -1,10 +1,12 @@
 package checks
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/record"
@@ -37,8 +39,7 @@ var recordingStopped = Check{
 		if kept := keptAtEnd(p); kept > 0 {
 			out = append(out, recordAgain(p, report.Info, fmt.Sprintf("The recording ends in a forward pass: %s of activations "+
 				"are kept for a backward pass that wasn't recorded", units.Bytes(kept)),
-				"Record a whole training step: its peak may come later, in backward or in the optimizer. If nothing is trained "+
-					"here, torch.no_grad() keeps none of them",
+				"recording.forward",
 				fmt.Sprintf("no backward pass in the whole recording, and %s of what is allocated at its end are activations",
 					units.Percent(kept, p.T.End.Allocated))))
 		}
@@ -56,7 +57,7 @@ var recordingLate = Check{
 		}
 		return []Draft{recordAgain(p, report.Info, fmt.Sprintf("Recording began late: %s (%s) are older than it",
 			units.Plural(p.Dev.Older, "block"), units.Bytes(p.T.Start.Allocated)),
-			"Switch recording on before the model is built", p.Dev.HistoryReason)}
+			"recording.late", p.Dev.HistoryReason)}
 	},
 }
 
@@ -68,8 +69,7 @@ var recordingOverflowed = Check{
 			return nil
 		}
 		return []Draft{recordAgain(p, report.Warning, "The recorder's ring buffer was too small: the oldest events are lost",
-			ofEra(p, "Raise max_entries, or record fewer steps", "Raise trace_alloc_max_entries, or record fewer steps"),
-			p.Dev.HistoryReason, fmt.Sprintf("%s are left", units.Plural(p.Dev.Events, "event")))}
+			"recording.overflowed", p.Dev.HistoryReason, fmt.Sprintf("%s are left", units.Plural(p.Dev.Events, "event")))}
 	},
 }
 
@@ -81,51 +81,42 @@ var recordingWithoutStacks = Check{
 		switch {
 		case p.Dev.Stacks == "none" && p.Dev.Allocations > 0:
 			return []Draft{recordAgain(p, report.Info, "No stacks were recorded: no line of code can be named",
-				ofEra(p, `Record with context="all" and stacks="all", which are the defaults`,
-					"Record with trace_alloc_record_context=True"),
-				units.Plural(p.Dev.Allocations, "allocation")+" without a stack")}
+				"recording.stacks", units.Plural(p.Dev.Allocations, "allocation")+" without a stack")}
 		case p.Dev.Stacks == "python" && p.Dev.History != "none":
 			return []Draft{recordAgain(p, report.Info,
 				"Only Python stacks were recorded: allocations of the backward pass have none",
-				ofEra(p, `Record with stacks="all", which is the default`,
-					"Record with PyTorch 2.1 or newer, whose default records C++ frames, too"))}
+				"recording.cpp")}
 		}
 		return nil
 	},
 }
 
-// recordAgain is about a recording that should be made another way.
-func recordAgain(p *facts.Pass, severity report.Severity, title, fix string, evidence ...string) Draft {
-	recipe, _ := record.Find(ofEra(p, "loop", "torch2.0"))
-	return Draft{Finding: report.Finding{Severity: severity, Title: title, Evidence: evidence, Fix: &fix, Confidence: 1,
-		Code: recipe.Code}}
-}
-
-// ofEra chooses between what the recorder of today takes and that of PyTorch 2.0.
-func ofEra(p *facts.Pass, now, then string) string {
+// recordAgain is about a recording that should be made another way: as today's recorder takes it, or that of PyTorch 2.0.
+func recordAgain(p *facts.Pass, severity report.Severity, title, id string, evidence ...string) Draft {
+	name, then := "loop", ""
 	if p.T.Snapshot.OldRecorder() {
-		return then
+		name, then = "torch2.0", ".then"
 	}
-	return now
+	recipe, _ := record.Find(name)
+	return Draft{Finding: report.Finding{Severity: severity, Title: title, Evidence: evidence, Confidence: 1, Code: recipe.Code,
+		Fix: new(cmp.Or(advice.Find(id+then).Text, advice.Find(id).Text))}}
 }
 
 // noHistory is about a recording of which only its end is known.
 func noHistory(p *facts.Pass) Draft {
 	s := p.T.Snapshot
-	fix := "Switch recording on before the model is built, and dump before it is switched off"
+	id := "recording.history"
 	title := "The recording holds no history: only what was there at the dump can be said"
 	switch {
 	case s.Cut >= 0:
 		title = "The file was cut off before its events: only what is left of its segments can be said"
-		fix = "Dump again, to a disk with room enough, and let the dump end: the file was cut off before its events"
+		id = "recording.cut"
 	case p.T.Device.Unpaired > 0:
-		fix = "Record without skip_actions, or skip one of free_requested and free_completed only"
+		id = "recording.unpaired"
 	case s.OldRecorder() && !s.HasTraces:
-		fix = "Record with PyTorch 2.0 or newer, before the model is built"
-	case s.OldRecorder():
-		fix = "Record before the model is built, with trace_alloc_max_entries: its default keeps one event"
+		id = "recording.untraced"
 	}
-	return recordAgain(p, report.Warning, title, fix, p.Dev.HistoryReason)
+	return recordAgain(p, report.Warning, title, id, p.Dev.HistoryReason)
 }
 
 // keptAtEnd is what a forward pass that the recording ends in has kept, in

@@ -29,8 +29,6 @@ func findResultsCollected(p *facts.Pass) []Draft {
 	bytes := p.ByStack(x.IDs)
 	delete(bytes, 0)
 	d.happens("collected in", p.CoveringLine(bytes))
-	d.Fix = new("Move each pass's results to the host, or reduce them at once (argmax, running sums of a metric). " +
-		"Transformers' Trainer: eval_accumulation_steps, preprocess_logits_for_metrics or prediction_loss_only")
-	d.Code = "predictions.append(logits.argmax(-1).cpu())\nTrainingArguments(eval_accumulation_steps=1)"
+	d.advise("results_collected")
 	return []Draft{d}
 }

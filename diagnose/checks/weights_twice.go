@@ -49,9 +49,7 @@ func modelAgain(p *facts.Pass, x *facts.Again) Draft {
 	d.Evidence = append(d.Evidence, fmt.Sprintf("held by the earlier: weights %s, gradients %s, optimizer state %s",
 		units.Bytes(x.Held[classify.Weights]), units.Bytes(x.Held[classify.Gradients]),
 		units.Bytes(x.Held[classify.OptimizerState])))
-	d.Fix = new("Let go of a model and its optimizer before the next ones are made, or move the model to the host. What holds " +
-		"them may be a list, a scheduler or, in a notebook, a variable, a cell's output (Out, _) or the traceback of an error")
-	d.Code = "del model, optimizer\ngc.collect()\ntorch.cuda.empty_cache()"
+	d.advise("weights_twice.again")
 	return d
 }
 
@@ -66,8 +64,7 @@ func masterCopy(p *facts.Pass) []Draft {
 	d.Title = fmt.Sprintf("The optimizer keeps its own fp32 copy of the weights: %s", units.Bytes(master))
 	d.Evidence = []string{fmt.Sprintf("weights %s, master copy %s, moments %s", units.Bytes(peak.Held(classify.Weights)),
 		units.Bytes(master), units.Bytes(peak.Held(classify.OptimizerState)-master))}
-	d.Fix = new("Expected of mixed precision with 16-bit weights; an optimizer that rounds stochastically needs none, and " +
-		"sharding (ZeRO-1, FSDP) spreads it over the GPUs")
+	d.advise("weights_twice.master")
 	return []Draft{d}
 }
 
@@ -91,13 +88,10 @@ func secondSet(p *facts.Pass) []Draft {
 	d.Evidence = []string{fmt.Sprintf("%s of the same sizes in the same order as the first, with no gradients of their own",
 		units.Plural(len(second), "block"))}
 	d.happens("made at", p.CoveringLine(p.ByStack(second)))
+	d.advise("weights_twice")
 	if len(LoadedFile.Of(p)) > 0 {
+		d.advise("loaded_file")
 		d.FixID = new("loaded_file")
-		d.Fix = new("The file that the weights were loaded from is still on the GPU: load it to the host, and drop it afterwards")
-		d.Code = "state = torch.load(path, map_location=\"cpu\", weights_only=True)\nmodel.load_state_dict(state)\ndel state"
-	} else {
-		d.Fix = new("Keep the second set of weights on the host if it is an average (EMA) that is updated every few steps; " +
-			"for a reference model, compute its outputs beforehand, or use adapters, whose base serves as reference")
 	}
 	return []Draft{d}
 }

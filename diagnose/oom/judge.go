@@ -6,6 +6,7 @@
 package oom
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -68,8 +69,7 @@ func (f *Failure) contradicted() {
 	f.Cause, f.Confidence = report.DriverRefused, 0.7
 	f.Why = fmt.Sprintf("the figures contradict each other: %s free of %s in all, as on an APU, whose memory is the host's; "+
 		"the driver refused although there was room", units.Bytes(f.Free), units.Bytes(f.Capacity))
-	f.Remedy = "Ask for less at once; on an APU, give the GPU a larger part of the memory (the firmware's UMA frame buffer, " +
-		"amdgpu.gttsize, ttm.pages_limit)"
+	f.Remedy = *advice.Text("refused.contradicted")
 }
 
 // cutShort judges a message that lacks figures which the verdict needs, by those
@@ -154,17 +154,9 @@ func (f *Failure) refused() {
 		f.Confidence = 0.5
 		f.Why += ", or another process gave memory back in the same moment"
 	}
-	f.Remedy = "On Windows enlarge the paging file, as every allocation of the GPU's counts against the memory that Windows " +
-		"may commit; else look for set_per_process_memory_fraction, a MIG slice, a vGPU profile, ulimit -v or a cgroup"
-	switch {
-	case f.Backend == "XPU" && f.Requested >= xpuLimit:
+	f.Remedy = cmp.Or(*advice.Text("refused." + f.Backend), *advice.Text("refused"))
+	if f.Backend == "XPU" && f.Requested >= xpuLimit {
 		f.ofXPU()
-	case f.Backend == "XPU":
-		f.Remedy = "See that the driver and its level-zero runtime match the kernel, and that the device is the one meant " +
-			"(ZE_AFFINITY_MASK with several); where the GPU is integrated, its memory is the host's, which may be full"
-	case f.Backend == "HIP":
-		f.Remedy = "Look for a limit on a single allocation (GPU_MAX_ALLOC_PERCENT, GPU_SINGLE_ALLOC_PERCENT), a memory " +
-			"fraction or a cgroup, or ask for less at once"
 	}
 }
 
@@ -175,7 +167,7 @@ func (f *Failure) ofXPU() {
 	f.Cause, f.Confidence = report.DriverRefused, 0.8
 	f.Why = fmt.Sprintf("the GPU's %s had room, but Intel's driver refuses a single allocation of 4.00 GiB and more",
 		units.Bytes(f.Capacity))
-	f.Remedy = "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1 lifts that limit; or make the tensor in smaller parts"
+	f.Remedy = *advice.Text("refused.4GiB")
 }
 
 // held is what PyTorch had of the GPU.
@@ -241,9 +233,7 @@ func (f *Failure) short(q *Request) {
 		if q.Missing > 0 {
 			f.Why += "; " + lacks(q.Needs, q.Missing)
 		}
-		f.Remedy = "A smaller micro batch or checkpointing in the phase that failed; see that the sleeping engine had given " +
-			"back " +
-			"all that it can before it (what is still in use after sleep stands in its log), and give it less of the GPU"
+		f.Remedy = *advice.Text("asleep")
 	case spilt != "":
 		f.Confidence = 0.9
 		f.Why = spilt
@@ -274,9 +264,7 @@ func (f *Failure) limited(q *Request) {
 			"of what it calls free", units.Bytes(q.Free))
 		if f.Pools > f.Capacity/10 {
 			f.Why += fmt.Sprintf("; %s lie in private pools, which no other code can use", units.Bytes(f.Pools))
-			f.Remedy = "One pool for all CUDA graphs (torch.cuda.graph(g, pool=first.pool())), or fewer captured " +
-				"sizes (in vLLM " +
-				"cudagraph_capture_sizes, or enforce_eager)"
+			f.Remedy = *advice.Text("pools")
 		}
 		return
 	}
@@ -292,8 +280,7 @@ func (f *Failure) crowded(q *Request) {
 		units.Bytes(q.Others), units.Bytes(q.Size))
 	if n := f.strays(); n > 1 {
 		f.Why += fmt.Sprintf(". %d of them hold no more than a context each, as ranks do that were not bound to their own GPU", n)
-		f.Remedy = "torch.cuda.set_device(local_rank), or CUDA_VISIBLE_DEVICES, before the first CUDA call of each rank, and " +
-			"torch.load with map_location: else every rank has a context on GPU 0"
+		f.Remedy = *advice.Text("strays")
 	}
 	if q.Missing <= 0 {
 		f.Confidence = 0.8
@@ -372,7 +359,7 @@ func (f *Failure) ChangeID() string {
 	switch {
 	case f.Remedy != "":
 		return ""
-	case f.Cause == report.Fragmentation && f.Tools().Settings != "" && changeServer[f.Scene.Server] == "":
+	case f.Cause == report.Fragmentation && f.Tools().Settings != "" && advice.Find("server."+f.Scene.Server).Text == "":
 		return advice.Expandable
 	}
 	return map[string]string{report.MemoryFraction: advice.RaiseFraction, report.OtherProcess: advice.StopOthers}[f.Cause]
@@ -386,62 +373,48 @@ func (f *Failure) Change() string {
 	to := f.Tools()
 	switch f.Cause {
 	case report.MemoryFraction:
-		return "Raise torch.cuda.set_per_process_memory_fraction (or the allocator's per_process_memory_fraction), or hold less"
+		return *advice.Text(advice.RaiseFraction)
 	case report.OtherProcess:
 		if list := f.Strangers(); len(list) > 0 {
-			return fmt.Sprintf("Stop %s or move to a free GPU (%s)", Processes(list), to.Visible)
+			return *advice.Text("other_processes.known", "who", Processes(list), "visible", to.Visible)
 		}
-		return fmt.Sprintf("Find the other processes with %s and stop them, or move to a free GPU (%s)", to.SMI, to.Visible)
+		return *advice.Text(advice.StopOthers, "smi", to.SMI, "visible", to.Visible)
 	case report.Fragmentation:
 		return f.joined(&to)
 	}
 	if f.Absurd() {
-		return "Check the shapes at the line that asked: a broadcast, an outer product or a sequence that was not cut asks " +
-			"for more than any GPU has"
+		return *advice.Text("absurd")
 	}
 	if f.Cause == report.UnclearVerdict && (f.Unclear || f.Scene == (evidence.Scene{})) {
-		return f.unknown(&to)
+		if f.Unclear {
+			return *advice.Text("failed.unclear")
+		}
+		return *advice.Text("failed.unknown", "smi", to.SMI)
 	}
 	if change := f.changeShown(); change != "" {
 		return change
 	}
-	change, known := changeInPhase[f.PhaseName]
 	if f.asksFor(LargeTensors) && f.PhaseName != words.Setup.String() && f.PhaseName != words.Optimizer.String() {
-		return "Look at what the line that asked makes: one tensor of that size is often the logits of a large vocabulary " +
-			"(chunked or fused cross-entropy) or eager attention's scores (sdpa or flash); else a smaller batch"
+		return *advice.Text("large_tensor")
 	}
-	if known {
-		return change
-	}
-	return "A smaller batch or shorter sequences, checkpointing, or chunked logits; record a snapshot to see what held the memory"
-}
-
-// unknown is what to look at where nothing tells why a request failed.
-func (f *Failure) unknown(to *Tools) string {
-	if f.Unclear {
-		return "See above that line what was asked of whom: the settings of the program that wrote it say how much it may " +
-			"take. " +
-			"Where PyTorch holds the memory, a snapshot dumped at the failure tells what it is for"
-	}
-	return fmt.Sprintf("Look at %s: another process may hold the GPU; a snapshot dumped at the failure would tell more", to.SMI)
+	return cmp.Or(*advice.Text("phase." + f.PhaseName), *advice.Text("failed"))
 }
 
 // joined is what lets free pieces be used together.
 func (f *Failure) joined(to *Tools) string {
-	if change := changeServer[f.Scene.Server]; change != "" {
+	if change := advice.Find("server." + f.Scene.Server).Text; change != "" {
 		return change
 	}
 	also := ""
-	if change := changeDoing[f.Scene.Doing]; change != "" {
-		also = ". Or: " + change
+	if change := advice.Find("doing." + string(f.Scene.Doing)).Text; change != "" && partOf[f.Scene.Doing] == 0 {
+		also = *advice.Text("joined.also", "change", change)
 	}
-	// Expandable segments leave gaps, too: all of the cache is only a bound.
-	if to.Settings != "" {
-		return fmt.Sprintf("%s=expandable_segments:True, which lets free pieces be used together: up to %s, a snapshot "+
-			"tells how much", to.Settings, units.Bytes(f.Cached)) + also
+	id := "joined" // Expandable segments leave gaps, too: all of the cache is only a bound.
+	if to.Settings == "" {
+		id = "joined.emptied"
 	}
-	return fmt.Sprintf("Empty the cache (torch.%s.empty_cache()) before the phase that needs large blocks: up to %s",
-		strings.ToLower(f.Backend), units.Bytes(f.Cached)) + also
+	return *advice.Text(id, "variable", to.Settings, "backend", strings.ToLower(f.Backend), "bytes", units.Bytes(f.Cached), "also",
+		also)
 }
 
 // Tools are what goes with a maker's GPUs: what lists their processes, what
@@ -463,21 +436,6 @@ func (f *Failure) Tools() Tools {
 		return t
 	}
 	return Tools{"nvidia-smi", "CUDA_VISIBLE_DEVICES", "PYTORCH_CUDA_ALLOC_CONF"}
-}
-
-// changeInPhase is what helps when memory runs out there.
-var changeInPhase = map[string]string{
-	words.Forward.String(): "A smaller batch or shorter sequences, or checkpointing: forward keeps activations for backward",
-	words.Backward.String(): "Checkpointing, or a smaller batch: backward holds activations, gradients and the loss's copies " +
-		"of the logits at once (chunk the loss if the vocabulary is large)",
-	words.Optimizer.String(): "An optimizer with less state (8-bit, Lion), sharding or offloading it: the first step allocates " +
-		"all of it",
-	words.Setup.String(): "Quantise the weights, load them in bfloat16 if they aren't yet, or shard or offload the model: it " +
-		"did not fit before the first step",
-	words.Generate.String(): "A smaller batch or fewer new tokens, or a static or quantized cache: keys and values grow with " +
-		"every token",
-	words.Data.String():     "Keep batches on the host until they are used",
-	words.ZeroGrad.String(): "zero_grad(set_to_none=True)",
 }
 
 // Processes lists some.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
-	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -91,26 +91,6 @@ func elsewhere(r *report.Ranks, rows []int) []report.Elsewhere {
 	return out
 }
 
-// balance is what evens out a category among ranks.
-var balance = map[string]string{
-	words.Activations.String(): "Give every rank as many tokens: sort or pack sequences by length before they are dealt " +
-		"out; in a pipeline, move layers away from this stage",
-	words.Logits.String(): "This rank holds the logits: chunked or fused cross-entropy, or fewer layers on the pipeline stage " +
-		"with the head",
-	words.Weights.String(): "Shard the weights evenly (embeddings and head in groups of their own), and look for a copy that " +
-		"only this rank holds: an EMA, a full state dict",
-	words.Gradients.String(): "Deal the parameters out evenly: flat shards (FSDP, ZeRO-2) instead of whole parameters " +
-		"for each rank",
-	words.OptimizerState.String(): "Deal the parameters out evenly: flat shards (FSDP, ZeRO-1) instead of whole parameters " +
-		"for each rank",
-	words.KVCache.String(): "Deal the sequences out by length, so that every rank caches as many tokens",
-	words.Inputs.String():  "Deal the data out evenly, and leave what only this rank loads on the host",
-}
-
-// usualBalance is for the rest.
-const usualBalance = "Look for what this rank alone does: logging, evaluation, gathering outputs, a full state dict for a " +
-	"checkpoint"
-
 // ImbalanceFindings are about the fullest rank's device, and about GPUs that
 // several ranks use.
 func ImbalanceFindings(r *report.Ranks, devices []report.Device) {
@@ -118,7 +98,7 @@ func ImbalanceFindings(r *report.Ranks, devices []report.Device) {
 	if m == nil {
 		return
 	}
-	high := r.Rows[m.Highest]
+	high, elsewhere := r.Rows[m.Highest], advice.Find("rank_imbalance.elsewhere")
 	if share := facts.Share(m.Bytes, high.PeakAllocated); m.Bytes >= UnevenBytes && share >= UnevenInfo {
 		addFinding(&devices[high.Index], unevenFinding(r, devices, share))
 	}
@@ -130,10 +110,7 @@ func ImbalanceFindings(r *report.Ranks, devices []report.Device) {
 					Title: fmt.Sprintf("Other ranks hold %s on device %d, which is rank %d's; each has a CUDA context "+
 						"there besides", units.Bytes(x.Bytes), x.Device, x.Owner),
 					Evidence: []string{"ranks " + report.Spans(x.Ranks)},
-					Fix: new("Call torch.cuda.set_device(local_rank) before anything else, and load checkpoints with " +
-						"map_location: without them tensors go to device 0"),
-					Code: "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))\nstate = torch.load(path, " +
-						"map_location=\"cpu\")\n"})
+					Fix:      &elsewhere.Text, Code: elsewhere.Code})
 			}
 		}
 	}
@@ -166,9 +143,11 @@ func unevenFinding(r *report.Ranks, devices []report.Device, share int64) report
 		f.Evidence = append(f.Evidence, "the two recordings don't cover the same time, so one may have missed its fullest "+
 			"moment")
 	}
-	f.Fix = new(usualBalance)
-	if len(m.Categories) > 0 && balance[m.Categories[0].Category] != "" {
-		f.Fix = new(balance[m.Categories[0].Category])
+	f.Fix = advice.Text("balance.")
+	if len(m.Categories) > 0 {
+		if a := advice.Find("balance." + m.Categories[0].Category); a.Text != "" {
+			f.Fix = &a.Text
+		}
 	}
 	return f
 }
