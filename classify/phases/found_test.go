@@ -417,7 +417,7 @@ var cases = []struct {
 	},
 		"setup/frames 1, data/loaded-batches 1, forward/neighbors 3, backward/frames 18, data/loaded-batches 1, " +
 			"forward/neighbors 3, backward/frames 18",
-		"setup/frames 1, forward/neighbors 4, backward/frames 40"},
+		"setup/frames 1, forward/neighbors 4, backward/frames 18, other/neighbors 4, backward/frames 18"},
 
 	{"flat-weights", "a model is packed, which begins no loop", true, packing(8, 0),
 		"setup/neighbors 25, forward/rhythm 18",

@@ -103,7 +103,8 @@ func (a rootGradients) keepRoots(found []root) []root {
 			if s.first >= r.end {
 				break
 			}
-			if s.end <= r.end && s.released*4 >= r.released*3 || s.end > r.end && s.released*10 >= r.released {
+			if s.end <= r.end && (s.released*4 >= r.released*3 || s.first-r.first < shortest && a.replaces(s, r)) ||
+				s.end > r.end && s.released*10 >= r.released {
 				dominated = true
 				break
 			}
@@ -130,6 +131,23 @@ func (a rootGradients) keepRoots(found []root) []root {
 		}
 	}
 	return out
+}
+
+// replaces reports whether most of what goes from the end of a run to that of one around it has its like made before it goes, and
+// goes in no opposite order: an optimizer makes its state anew, while the loss is still there.
+func (a rootGradients) replaces(within, r root) bool {
+	made := map[int64]int{}
+	for i := range a.allocs(within.end, r.end) {
+		made[a.Events.Size[i]]++
+	}
+	all, like := 0, 0
+	for _, id := range a.frees(within.end, r.end) {
+		if n := a.Timeline.Requested(id); a.Born(id) < r.first {
+			made[n]--
+			all, like = all+1, like+AsInt(made[n] >= 0)
+		}
+	}
+	return like*4 > all*3 && !a.mirrored(root{first: within.end, end: r.end})
 }
 
 // releases sums freed bytes by when they were born, in a binary indexed tree over groups of events.

@@ -568,7 +568,7 @@ func TestGradientOfGradient(t *testing.T) {
 	}
 	check(t, GradientOfGradient, []asked{
 		{"gone in the next pass", later(5*kib, backward), nil, claim},
-		{"of a weight's size", later(600*kib, backward), nil, claim},
+		{"of a weight's size", later(600*kib, backward), nil, rules.As(meaning.Gradients, rules.Plausible)},
 		{"gone in a step", later(5*kib, update), nil, none},
 		{"kept", kept(backward, 5*kib, forward, backward), nil, none},
 		{"made in forward", life(forward, 5*kib, 2, backward, update), nil, none},

@@ -11,17 +11,26 @@ import (
 var GradientOfGradient = &rules.Rule{
 	ID: "saved-for-second-backward",
 	Doc: `Made in a backward pass and freed in a later one, or of no weight's size in a pass that leaves the whole graph: what
-the gradient of a gradient needs (create_graph). There are no more gradients of a size than weights.`,
+the gradient of a gradient needs (create_graph). There are no more gradients of a size than weights; of a weight's size, after a
+pass that frees its graph, it is more likely a gradient.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Retention},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		sizes, doubled := rules.Sizes.Of(a), doubledGraphs(a)
+		sizes, doubled, kept := rules.Sizes.Of(a), doubledGraphs(a), map[int]bool{}
+		for r, retained := range rules.Retention.Of(a).Retained {
+			if pass := int(a.NextBackward[r]); retained && a.Runs[r].Phase == meaning.Forward {
+				kept[pass] = true
+			}
+		}
 		return func(id timeline.AllocationID) rules.Claim {
 			f, n := a.Freed(id), a.Timeline.Requested(id)
 			switch {
 			case a.Birth(id).Marks&frames.UserInner != 0: // a hook's
 			case f < a.Last && a.Phases[f] == meaning.Backward && !a.IsFused(f):
+				if sizes.WeightSize[n] > 0 && !kept[a.Run(a.Born(id))] { // the engine holds what grad() gave until its next pass
+					return rules.As(meaning.Gradients, rules.Plausible)
+				}
 				return rules.As(meaning.Activations, rules.Likely)
 			case n > phases.Scalar && sizes.WeightSize[n] == 0 && doubled[a.Run(a.Born(id))]:
 				return rules.As(meaning.Activations, rules.Likely)
