@@ -3,11 +3,15 @@
 // each up to the picture after it.
 //
 //	go run ./bench/page report.html...
+//	go run ./bench/page -site public recording.pickle...
+//
+// The second form measures the start page of a built site, from the choice of a file to the answer.
 package main
 
 import (
 	"context"
 	_ "embed"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,11 +36,20 @@ const untilReady = `new Promise(done => {
 })`
 
 func main() {
-	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: page REPORT.html...")
+	site := flag.String("site", "", "the `FOLDER` of a built site")
+	flag.Parse()
+	if flag.NArg() == 0 {
+		fmt.Fprintln(os.Stderr, "usage: page REPORT.html... or page -site FOLDER RECORDING...")
 		os.Exit(2)
 	}
-	for _, name := range os.Args[1:] {
+	if *site != "" {
+		if err := takeSite(*site, flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "page:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	for _, name := range flag.Args() {
 		if err := take(name); err != nil {
 			fmt.Fprintln(os.Stderr, "page:", err)
 			os.Exit(1)

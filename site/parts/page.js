@@ -58,7 +58,7 @@ async function engine(idle) {
     if (made !== worker) return;
     if (data.progress !== undefined) progress(data.progress);
     else if (data.failed) over(made, data.failed);
-    else if (data.answer && busy) { const done = busy; busy = null; done(data); }
+    else if (data.answer && busy) { const done = busy; busy = null; window.engineMemory = data.memory; done(data); }
     else if (data.ready) mark('ready');
   };
   made.onerror = e => { e.preventDefault(); over(made, e.message); };
