@@ -47,8 +47,8 @@ func LeakAdvice(l *classify.Leak, told *report.Leak) advice.Advice {
 	if len(holders) > 0 && holders[0].IsPart() {
 		part = fmt.Sprintf(", %s of %s", units.Bytes(*holders[0].ShownBytes), units.Bytes(holders[0].Bytes))
 	}
-	return advice.Find(id, "part", part, "where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "keep", keep,
-		"holder", holder, "stored", *advice.Text(stored, "where", stores, "holder", holder, "line", line, "in", in))
+	return advice.Find(id, "where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "keep", keep, "holder",
+		holder, "part", part, "stored", *advice.Text(stored, "where", stores, "holder", holder, "line", line, "in", in))
 }
 
 // leakID is the advice's id.
