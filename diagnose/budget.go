@@ -96,9 +96,12 @@ func contradicted(r *compare.Result) *report.Finding {
 	return f
 }
 
+// byBudget is the basis of what the model's budget tells.
+const byBudget = "by the model's budget"
+
 // projectByBudget says what a run needed by its model's budget that failed in its first
 // forward or backward pass: nothing recorded shows it.
-func projectByBudget(doc *report.Document, d *report.Device, r *compare.Result) {
+func projectByBudget(d *report.Device, r *compare.Result) {
 	shown := d.Projection != nil && d.Projection.Missed(classify.Activations.String()) == 0
 	if len(d.OOMs) == 0 || r.Foreign || shown {
 		return
@@ -108,12 +111,11 @@ func projectByBudget(doc *report.Document, d *report.Device, r *compare.Result) 
 		*o.Phase != classify.Forward.String() && *o.Phase != classify.Backward.String() {
 		return
 	}
-	d.Projection = &report.Projection{NeedsBytes: needs, Basis: "by the model's budget", Missing: []report.Missing{}}
+	d.Projection = &report.Projection{NeedsBytes: needs, Basis: byBudget, Missing: []report.Missing{}}
 	for _, g := range r.Gaps {
 		if (g.Budget-g.Measured)*100 >= needs {
 			d.Projection.Missing = append(d.Projection.Missing, report.Missing{Category: g.Category,
 				Bytes: g.Budget - g.Measured})
 		}
 	}
-	doc.Verdict.Text += fmt.Sprintf(". By the model's budget the run needs about %s", units.Size(needs))
 }

@@ -83,11 +83,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	}
 	logs.Add(doc, o.Capacity, j.logRanks())
 	doc.Ended = logs.Ended(doc)
-	doc.Verdict = j.verdict(doc, &one)
-	j.sayUnread(&doc.Verdict)
-	doc.Verdict.Causes = append([]report.Cause{}, doc.Verdict.Causes...)
 	doc.Environment = j.environment(doc)
-	simulated(doc)
 	if err := o.unanswered(doc); err != nil {
 		return nil, err
 	}
@@ -96,16 +92,13 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 	} else if o.Theory != nil {
 		err = j.compare(doc, &one, e, main)
 	}
+	doc.Verdict = j.verdict(doc, &one)
 	doc.Bound()
-	if a := doc.Verdict.About; a != nil {
-		doc.Verdict.Device, doc.Verdict.Finding = evidence.Known(a.Device), evidence.Known(a.Finding)
-	}
 	return doc, err
 }
 
-// sayUnread begins the verdict with the inputs that could not be got at: what they hold
-// may say otherwise.
-func (j *job) sayUnread(v *report.Verdict) {
+// unread are the inputs that could not be got at, as the verdict begins: what they hold may say otherwise. "" for none.
+func (j *job) unread() string {
 	var unread []string
 	for i := range j.sources {
 		if j.sources[i].Unread {
@@ -114,16 +107,11 @@ func (j *job) sayUnread(v *report.Verdict) {
 	}
 	switch len(unread) {
 	case 0:
-		return
+		return ""
 	case 1:
-		v.Text = "Judged without " + unread[0] + ". " + v.Text
-	default:
-		v.Text = fmt.Sprintf("Judged without %s and %s more that can't be read. %s", unread[0], units.Count(len(unread)-1),
-			v.Text)
+		return "Judged without " + unread[0] + "."
 	}
-	if v.Severity == report.Info {
-		v.Severity = report.Warning
-	}
+	return fmt.Sprintf("Judged without %s and %s more that can't be read.", unread[0], units.Count(len(unread)-1))
 }
 
 // noteUncompared says of a model's configuration why nothing is compared with it:

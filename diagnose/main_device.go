@@ -11,6 +11,7 @@ import (
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/ranks"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/filename"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -174,23 +175,32 @@ func (j *job) showsMore(doc *report.Document, i, main int) bool {
 // needsMain reports whether more is asked of the main device than its report.
 func (j *job) needsMain(d *report.Device) bool { return len(d.OOMs) > 0 || j.options.Theory != nil }
 
-// verdict is the run in one sentence: that of the device that matters most,
-// with its place among the ranks.
-func (j *job) verdict(doc, one *report.Document) report.Verdict {
-	r := doc.Ranks
+// verdict is the run in one sentence: that of the device that matters most, with its place among the ranks, and what else
+// is known of the run around it.
+func (j *job) verdict(doc, one *report.Document) (v report.Verdict) {
+	r, place, uneven := doc.Ranks, "", ""
 	if r == nil || len(one.Devices) != 1 || len(r.Rows) < 2 {
-		v := verdict(doc)
-		v.Text += j.goesOn(doc, one)
-		return v
+		v = verdict(doc)
+	} else {
+		worst, main := worstVerdict(doc, &one.Devices[0])
+		v, place = worst, placeAmongRanks(doc, &one.Devices[0], main)+": "
+		if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= ranks.UnevenBytes &&
+			facts.Share(m.Bytes, r.Rows[main].PeakAllocated) >= ranks.UnevenInfo {
+			uneven = fmt.Sprintf("; %s more than is usual among the ranks%s", units.Bytes(m.Bytes), ranks.Explained(m.Categories, nil))
+		}
 	}
-	v, main := worstVerdict(doc, &one.Devices[0])
-	v.Text = placeAmongRanks(doc, &one.Devices[0], main) + ": " + v.Text
-	if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= ranks.UnevenBytes &&
-		facts.Share(m.Bytes, r.Rows[main].PeakAllocated) >= ranks.UnevenInfo {
-		v.Text += fmt.Sprintf("; %s more than is usual among the ranks", units.Bytes(m.Bytes)) + ranks.Explained(m.Categories,
-			nil)
+	needs, unread, said := simulated(doc), j.unread(), place+v.Text+uneven+j.goesOn(doc, one)
+	if needs != "" && unread == "" && v.Severity == report.Info {
+		said = ""
 	}
-	v.Text += j.goesOn(doc, one)
+	if unread != "" && v.Severity == report.Info {
+		v.Severity = report.Warning
+	}
+	v.Text = strings.Join(slices.DeleteFunc([]string{needs, unread, said}, func(s string) bool { return s == "" }), " ")
+	v.Causes = append([]report.Cause{}, v.Causes...)
+	if a := v.About; a != nil {
+		v.Device, v.Finding = evidence.Known(a.Device), evidence.Known(a.Finding)
+	}
 	return v
 }
 
@@ -312,16 +322,10 @@ func (j *job) compare(doc, one *report.Document, e *examination, main int) error
 	return nil
 }
 
-// takeBudget takes the comparison of the main device, whose findings may be one more.
+// takeBudget takes the comparison of the main device.
 func (j *job) takeBudget(doc, one *report.Document, main int) {
 	if r, ok := one.Budget.(*compare.Result); ok {
-		projectByBudget(doc, &one.Devices[0], r)
-	}
-	for _, id := range []string{"over_budget", "recipe_contradicted"} {
-		at := findingWith(&one.Devices[0], id)
-		if a := doc.Verdict.About; a != nil && a.Device == main && at >= 0 && at <= a.Finding {
-			a.Finding++
-		}
+		projectByBudget(&one.Devices[0], r)
 	}
 	if doc.Budget, doc.Comparison = one.Budget, one.Comparison; doc.Comparison != nil {
 		doc.Comparison.Index = main

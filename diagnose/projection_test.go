@@ -26,7 +26,7 @@ func TestProjection(t *testing.T) {
 		needs          int64
 	}{
 		{nil, "7 of 12 layers", "the whole pass needs about", 9 * layer / 2, 6927255552},
-		{&compare.Theory{Config: config}, "budget", "By the model's budget the run needs about", 9 * layer / 2, 11718619136},
+		{&compare.Theory{Config: config}, "budget", "by the model's budget the run needs about", 9 * layer / 2, 11718619136},
 	} {
 		run, err := open.Files([]string{"../testdata/recordings/true_shortage_oom__resumed_twice/snapshot_all.pickle.gz"},
 			open.Options{})

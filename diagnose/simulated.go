@@ -16,11 +16,12 @@ func simulatedOn(ev *evidence.Evidence) *evidence.Simulated {
 	return nil
 }
 
-// simulated says whether a program that ran on a GPU that wasn't there fits on one, and adds the context to what it holds.
-func simulated(doc *report.Document) {
+// simulated says whether a program that ran on a GPU that wasn't there fits on one, and adds the context to what it holds; ""
+// where it failed, or on a real GPU.
+func simulated(doc *report.Document) string {
 	s := doc.Environment.Simulated
 	if s == nil {
-		return
+		return ""
 	}
 	failed := s.Fits != nil && !*s.Fits // as its processes say
 	for i := range doc.Devices {
@@ -32,24 +33,19 @@ func simulated(doc *report.Document) {
 	}
 	main := doc.Fullest()
 	if main == nil || main.History == "none" && main.Peaks.Allocated.Bytes == 0 {
-		return
+		return ""
 	}
 	s.SpareBytes = new(s.Spare(main.Peaks.Reserved.Bytes))
 	s.Fits = new(!failed && *s.SpareBytes >= 0)
 	if failed {
-		return
+		return ""
 	}
 	text := fmt.Sprintf("Needs %s of %s (%s reserved, %s for the CUDA context", units.Size(main.Peaks.Allocated.Bytes),
 		units.Size(s.CapacityBytes), units.Size(main.Peaks.Reserved.Bytes), units.Size(s.ContextBytes))
 	if s.OtherBytes > 0 {
 		text += ", " + units.Size(s.OtherBytes) + " of other processes"
 	}
-	text += fmt.Sprintf("): %s to spare. %s", units.Size(max(*s.SpareBytes, 0)), assumed(s))
-	if v := &doc.Verdict; v.Severity == report.Info {
-		v.Text = text
-	} else {
-		v.Text = text + " " + v.Text
-	}
+	return text + fmt.Sprintf("): %s to spare. %s", units.Size(max(*s.SpareBytes, 0)), assumed(s))
 }
 
 // assumed says on how much of a simulation's answer the data would decide.

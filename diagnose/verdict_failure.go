@@ -296,6 +296,8 @@ func (f *failure) free() string {
 func (f *failure) rest(c *report.Cause) string {
 	x, free := f.d.Projection, f.Free()
 	switch {
+	case x != nil && x.Basis == byBudget:
+		return fmt.Sprintf("; %s the run needs about %s", byBudget, units.Size(x.NeedsBytes))
 	case c.Leak != nil:
 	case f.short() && x != nil && x.Missed(classify.Activations.String()) > 0:
 		return fmt.Sprintf("; the whole pass needs about %s, PyTorch could have %s", units.Size(x.NeedsBytes),

@@ -68,8 +68,8 @@ func modelsAgain(p *Pass) *Again {
 	last := models[len(models)-1].first
 	before, after := p.stateMade(models[0].first, last), p.stateMade(last, math.MaxInt)
 	lines := p.python(p.T.Stack(models[0].IDs[0]))
-	if (lines == nil || !slices.Equal(lines, p.python(p.T.Stack(models[len(models)-1].IDs[0])))) && (slices.Min(own[:len(models)-1]) < models[0].bytes/2 ||
-		2*after*int64(len(models)-1) < before) {
+	same := lines != nil && slices.Equal(lines, p.python(p.T.Stack(models[len(models)-1].IDs[0])))
+	if !same && (slices.Min(own[:len(models)-1]) < models[0].bytes/2 || 2*after*int64(len(models)-1) < before) {
 		return nil
 	}
 	return x

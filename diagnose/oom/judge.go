@@ -413,8 +413,8 @@ func (f *Failure) joined(to *Tools) string {
 	if to.Settings == "" {
 		id = "joined.emptied"
 	}
-	return *advice.Text(id, "variable", to.Settings, "backend", strings.ToLower(f.Backend), "bytes", units.Bytes(f.Cached), "also",
-		also)
+	return *advice.Text(id, "variable", to.Settings, "backend", strings.ToLower(f.Backend), "bytes", units.Bytes(f.Cached),
+		"also", also)
 }
 
 // Tools are what goes with a maker's GPUs: what lists their processes, what

@@ -37,10 +37,11 @@ var programs = map[string]string{
 	"Vulkan":              "the Vulkan driver refused an allocation on the device",
 	"ONNX Runtime":        "ONNX Runtime's arena got no more from the device",
 	"MXNet":               "MXNet's pool got no more from the driver",
-	"LMDeploy":            "TurboMind, LMDeploy's engine, got no more from the driver beside its weights and its key-value cache",
-	"level zero":          "Intel's driver (level zero) had no memory on the device",
-	"NvMap":               "NvMap had none left: on a Jetson the GPU's memory is the host's, unified and shared with all programs",
-	"sglang's pool":       "sglang's pool for keys and values is full, not the GPU",
+	"LMDeploy": "TurboMind, LMDeploy's engine, got no more from the driver beside its weights and its key-value " +
+		"cache",
+	"level zero":    "Intel's driver (level zero) had no memory on the device",
+	"NvMap":         "NvMap had none left: on a Jetson the GPU's memory is the host's, unified and shared with all programs",
+	"sglang's pool": "sglang's pool for keys and values is full, not the GPU",
 	"sglang": "what sglang may take of the GPU (--mem-fraction-static) leaves nothing for its key-value cache beside " +
 		"the weights",
 }
