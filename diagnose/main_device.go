@@ -186,7 +186,8 @@ func (j *job) verdict(doc, one *report.Document) (v report.Verdict) {
 		v, place = worst, placeAmongRanks(doc, &one.Devices[0], main)+": "
 		if m := r.Imbalance; m != nil && m.Highest == main && m.Bytes >= ranks.UnevenBytes &&
 			facts.Share(m.Bytes, r.Rows[main].PeakAllocated) >= ranks.UnevenInfo {
-			uneven = fmt.Sprintf("; %s more than is usual among the ranks%s", units.Bytes(m.Bytes), ranks.Explained(m.Categories, nil))
+			uneven = fmt.Sprintf("; %s more than is usual among the ranks%s", units.Bytes(m.Bytes),
+				ranks.Explained(m.Categories, nil))
 		}
 	}
 	needs, unread, said := simulated(doc), j.unread(), place+v.Text+uneven+j.goesOn(doc, one)
