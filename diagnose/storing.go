@@ -25,7 +25,7 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 	case l.Kind == classify.StaleOutputs:
 		e.dropped(l, x)
 		return
-	case !l.Defect || len(l.Path) == 0:
+	case !l.Defect || len(l.Path) == 0 || l.Again > 0:
 		return
 	}
 	s := source.Search{Open: e.code, Path: calls(l), Loop: l.Loop, Graph: l.Kind == classify.RetainedGraph, OfGrads: l.OfBackward,

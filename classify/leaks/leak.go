@@ -37,6 +37,7 @@ type Leak struct {
 	Kind       string // a word of the report schema
 	Defect     bool   // a mistake in the program; else a cost, or expected
 	Suspected  bool   // too few steps, or too uneven, to be sure
+	Again      int    // models that the same lines made, and that all stay; 0: no models
 	Joined     bool   // one tensor, made anew and larger every time; Allocations are all of them
 	Untrained  bool   // of forward passes that no backward pass follows, though the program trains: steps are those passes
 	OfBackward bool   // a graph that holds a backward pass's own tensors, too: create_graph=True
@@ -91,7 +92,10 @@ func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
 // Find judges what every step leaves behind. It needs the steps, phases
 // and categories; its time is linear in the allocations.
 func Find(c *meaning.Result, view *frames.View) []Leak {
-	leaks := stepLeaks(c, view)
+	again := modelsAgain(c, view)
+	leaks := append(again, slices.DeleteFunc(stepLeaks(c, view), func(leak Leak) bool { // one leak, whose state alone is a list, too
+		return leak.Kind == GrowingList && slices.ContainsFunc(again, leak.overlaps)
+	})...)
 	for _, leak := range append(untrainedLeaks(c, view), overflowedLists(c, view)...) {
 		if !slices.ContainsFunc(leaks, leak.overlaps) {
 			leaks = append(leaks, leak)

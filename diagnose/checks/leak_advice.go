@@ -47,14 +47,17 @@ func LeakAdvice(l *classify.Leak, told *report.Leak) advice.Advice {
 	if len(holders) > 0 && holders[0].IsPart() {
 		part = fmt.Sprintf(", %s of %s", units.Bytes(*holders[0].ShownBytes), units.Bytes(holders[0].Bytes))
 	}
-	return advice.Find(id, "where", where, "near", near, "optimizer", EightBit(l), "momentum", momentum, "keep", keep, "holder",
-		holder, "part", part, "stored", *advice.Text(stored, "where", stores, "holder", holder, "line", line, "in", in))
+	return advice.Find(id, "times", units.Times(l.Again), "where", where, "near", near, "optimizer", EightBit(l),
+		"momentum", momentum, "keep", keep, "holder", holder, "part", part,
+		"stored", *advice.Text(stored, "where", stores, "holder", holder, "line", line, "in", in))
 }
 
 // leakID is the advice's id.
 func leakID(l *classify.Leak, holders []report.Holder) string {
 	id := "leak." + l.Kind
 	switch {
+	case l.Kind == classify.GrowingList && l.Again > 0:
+		id += ".again"
 	case l.Kind == classify.GrowingList && l.Joined:
 		id += ".joined"
 	case (l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph) && len(holders) > 0 && holders[0].Cycle:
