@@ -100,21 +100,23 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.Allocator, "allocator", "native", "native expandable")
 }
 
-// namedBuckets says which DeepSpeed configuration a file names that isn't among the others.
-func namedBuckets(rs []*Recipe) []string {
-	for _, r := range rs {
-		if strings.HasPrefix(r.Format, "DeepSpeed") {
-			return nil
+// namedOnly says which configurations of DeepSpeed and Accelerate a file names that aren't among the others.
+func namedOnly(rs []*Recipe) (said []string) {
+	for _, other := range []struct{ format, field, end string }{{"DeepSpeed", "deepspeed", ".json"},
+		{"accelerate", "config_file", ".yaml"}} {
+		if slices.ContainsFunc(rs, func(r *Recipe) bool { return strings.HasPrefix(r.Format, other.format) }) {
+			continue
 		}
-	}
-	for _, r := range rs {
-		for _, x := range r.Fields {
-			if strings.Contains(x.Name, "deepspeed") && strings.HasSuffix(x.Value, ".json") {
-				return []string{"of " + Clipped(x.Value) + " the name alone is used: with --recipe it is read, too"}
+		for _, r := range rs {
+			i := slices.IndexFunc(r.Fields, func(x Field) bool {
+				return strings.Contains(x.Name, other.field) && strings.HasSuffix(x.Value, other.end)
+			})
+			if i >= 0 {
+				said = append(said, "of "+Clipped(r.Fields[i].Value)+" the name alone is used: with --recipe it is read, too")
 			}
 		}
 	}
-	return nil
+	return said
 }
 
 // divided takes as many GPUs as a model lies on, where a file's own number can't be divided so.
@@ -152,7 +154,7 @@ func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []stri
 		set = append(set, g.Name)
 	}
 	trainersOutputs(fl, s)
-	open = append(open, namedBuckets(rs)...)
+	open = append(open, namedOnly(rs)...)
 	if slices.Contains(set, "gpus") {
 		open = append(open, divided(s)...)
 	}

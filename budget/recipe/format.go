@@ -18,6 +18,8 @@ type format struct {
 	rows   []row
 	always []Flag // what the framework does unless a field says otherwise
 	settle func(f *fields, r *Recipe)
+
+	computes bool // a type is what is computed in, whatever weights are kept in
 }
 
 // row says what a field means.
@@ -50,7 +52,7 @@ func formatOf(f *fields) *format {
 
 // read goes through a file's fields in their order.
 func (x *format) read(f *fields) *Recipe {
-	r := &Recipe{Format: x.name}
+	r := &Recipe{Format: x.name, computes: x.computes}
 	set := map[string]bool{}
 	for _, name := range f.names {
 		flags, ok := x.meaningOf(name, f)
@@ -58,6 +60,7 @@ func (x *format) read(f *fields) *Recipe {
 			r.Ignored = append(r.Ignored, name)
 			if x.open(name, f.values[name]) {
 				r.Open = append(r.Open, name+" "+f.values[name])
+				r.openFields++
 			}
 			continue
 		}
@@ -75,7 +78,6 @@ func (x *format) read(f *fields) *Recipe {
 	if x.settle != nil {
 		x.settle(f, r)
 	}
-	r.pairs(f)
 	switch name := strings.ToLower(r.Model); { // a type is what is computed in then
 	case packed().MatchString(name):
 		r.implied(Flag{"precision", "int4"})
@@ -110,26 +112,17 @@ func (x *format) open(name, v string) bool {
 }
 
 var (
-	takesMemory = pattern.Of(`quantiz|partition_activ|frozen|all_gather|async_t|_bits?$|[48]bit|offload|shard|parallel|` +
+	takesMemory = pattern.Of(`quantiz|galore|lomo|cut_cross|(fused|chunked)_|pack|plugin|activation_(cpu_)?off|` +
+		`partition_activ|frozen|all_gather|async_t|_bits?$|[48]bit|offload|shard|parallel|` +
 		`recompute|checkpointing$|badam|lisa_n|adam|fp8|float8|fp4|dtype|precision|compile|freez|trainable|num_generations|` +
 		`batch_size|` +
 		`(seq|model|max|context)_?len|oft_|_r(ank)?$|adapter$|ema_|teacher|ref_model|reward_model|draft|speculative|` +
 		`vision_tower|num_images|image_size`)
 	takesNone = pattern.Of(`^train_batch_size$|_method$|_backend$|_scale|filter|limit_all_gathers|parallel_plan|custom_sharded|` +
-		`policy|eval|kernel|load|save|state_dict|ckpt|checkpoint(er)?[._]|tokenizer|dataset|data_|beta|epsilon|eps$|wandb|` +
+		`policy|eval|kernel|(^|_)(load|sav)|state_dict|ckpt|checkpoint(er)?[._]|tokenizer|dataset|` +
+		`data(loader)?_(path|dir|files?|cache|impl|workers|pin|prefetch|drop|num|config)|beta|epsilon|eps$|wandb|` +
 		`profil|find_unused|logit|downcast|export|processes|workers|rampup|initial|seed|lr|learning`)
 )
-
-// pairs notes a training on preferences, of which a step on one sequence each is counted.
-func (r *Recipe) pairs(f *fields) {
-	if f.has("max_prompt_length") && !f.has("num_generations") || slices.ContainsFunc([]string{"rl", "stage", "rlhf_type"},
-		func(name string) bool { return ofPairs().MatchString(f.values[name]) }) ||
-		strings.HasPrefix(f.values["loss._component_"], "torchtune.rlhf.loss.DPO") {
-		r.Open = append(r.Open, "preference pairs: twice the sequences, a reference model")
-	}
-}
-
-var ofPairs = pattern.Of(`^(dpo|ipo|kto|orpo|simpo|cpo)`)
 
 func (x *format) meaningOf(name string, f *fields) ([]Flag, bool) {
 	for i := range x.rows {

@@ -163,6 +163,7 @@ func factoryPrecision(width string) meaning {
 
 // factoryDefaults are what LLaMA-Factory takes for fields that aren't there.
 func factoryDefaults(f *fields, r *Recipe) {
+	r.pairs(f, "stage", "rlhf_type")
 	if !withAdapters(f) {
 		return
 	}
@@ -173,6 +174,9 @@ func factoryDefaults(f *fields, r *Recipe) {
 
 // torchtuneAlone: which recipe a file is for, its name tells alone.
 func torchtuneAlone(f *fields, r *Recipe) {
+	if strings.HasPrefix(f.values["loss._component_"], "torchtune.rlhf.loss.DPO") {
+		r.inPairs(f.count("batch_size"), strings.Contains(f.values["model._component_"], "lora_"))
+	}
 	if strings.Contains(f.file, "single_device") {
 		r.implied(Flag{"gpus", "1"})
 	}
@@ -180,6 +184,7 @@ func torchtuneAlone(f *fields, r *Recipe) {
 
 // axolotlShards: FSDP2 is named by its configuration alone, and the ranks by what they divide.
 func axolotlShards(f *fields, r *Recipe) {
+	r.pairs(f, "rl")
 	count := func(name string) int64 { return max(f.count(name), 1) }
 	ranks := count("dp_shard_size") * count("dp_replicate_size")
 	if (f.has("fsdp_config") || f.has("fsdp_version") || ranks > 1) && valueOf(r.Flags(), "fsdp") == "" {
@@ -190,6 +195,59 @@ func axolotlShards(f *fields, r *Recipe) {
 	}
 	if f.count("dp_shard_size") > 0 {
 		r.implied(Flag{"gpus", strconv.FormatInt(ranks*count("tensor_parallel_size")*count("context_parallel_size"), 10)})
+	}
+}
+
+// axolotlPlugins are modules that replace parts of the training: one makes the loss without logits, Liger's are told by
+// fields of their own.
+func axolotlPlugins(v string, f *fields) ([]Flag, bool) {
+	var flags []Flag
+	for name := range strings.SplitSeq(v, ",") {
+		switch name[strings.LastIndexByte(name, '.')+1:] {
+		case "CutCrossEntropyPlugin":
+			if !isNo(cmp.Or(f.values["cut_cross_entropy"], "true")) {
+				flags = append(flags, Flag{"loss", "fused"})
+			}
+		case "LigerPlugin", "TokenizerPlugin":
+		default:
+			return flags, len(flags) > 0
+		}
+	}
+	return flags, true
+}
+
+// Methods of training on preferences, and of them those that ask no second model.
+const (
+	ofPairs   = `^(dpo|ipo|kto|orpo|simpo|cpo)`
+	ofOneself = `^(orpo|simpo|cpo)`
+)
+
+// preferences is of a method's name.
+var preferences = found([]string{ofPairs})
+
+// pairs takes a training on preferences for what it is, by a field that names the method.
+func (r *Recipe) pairs(f *fields, names ...string) {
+	for _, name := range names {
+		method := strings.ToLower(f.values[name])
+		if _, ok := preferences(method, f); !ok {
+			continue
+		}
+		batch := cmp.Or(f.count("per_device_train_batch_size"), f.count("micro_batch_size"), 1)
+		alone, _ := oneself(cmp.Or(f.values["pref_loss"], method), f)
+		r.inPairs(batch, withAdapters(f) || len(alone) > 0)
+		return
+	}
+}
+
+// oneself tells by a flag that nobody has.
+var oneself = found([]string{ofOneself, "", "true"})
+
+// inPairs counts both sequences of each pair, and the model that training began with, unless it is this one without its
+// adapters or isn't asked.
+func (r *Recipe) inPairs(batch int64, alone bool) {
+	r.implied(Flag{"batch", strconv.FormatInt(2*max(batch, 1), 10)})
+	if !alone {
+		r.implied(Flag{"copies", "1"})
 	}
 }
 
@@ -307,10 +365,7 @@ func trlTrainers(f *fields, r *Recipe) {
 		r.Open = append(r.Open, "what generates the answers, and its cache")
 		return
 	case pairs:
-		r.implied(Flag{"batch", strconv.FormatInt(2*cmp.Or(f.count("per_device_train_batch_size"), 8), 10)})
-		if !withAdapters(f) && !f.yes("precompute_ref_log_probs") {
-			r.implied(Flag{"copies", "1"})
-		}
+		r.inPairs(cmp.Or(f.count("per_device_train_batch_size"), 8), withAdapters(f) || f.yes("precompute_ref_log_probs"))
 	}
 	if !f.has("max_length") && !f.has("max_seq_length") {
 		r.unasked(Flag{"seq", "1024"})

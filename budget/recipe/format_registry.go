@@ -81,7 +81,7 @@ var formats = []format{
 			{"lora_r", adapted(number("lora"))}, {"lora_target_modules", adapted(axolotlTargets)},
 			{"lora_target_linear", adapted(when(Flag{"lora-targets", "all"}))}, {"lora_dropout", adapted(share("lora-dropout"))},
 			{"peft_use_dora", adapted(when(Flag{"dora", "true"}))}, {"peft_use_rslora", adapted(when(Flag{"adapter", "rslora"}))},
-			{"lora_modules_to_save", adapted(word("modules-to-save"))}, {"rl", none},
+			{"lora_modules_to_save", adapted(word("modules-to-save"))}, {"rl", preferences},
 			{"bnb_config_kwargs.bnb_4bit_use_double_quant", unless(Flag{"plain-scales", "true"})},
 			{"load_in_4bit", when(Flag{"precision", "int4"})}, {"load_in_8bit", when(Flag{"precision", "int8"})},
 			{"bf16", unpacked(found([]string{`^(true|yes|full|auto)$`, "precision", "bf16"}, []string{`false`}))},
@@ -101,7 +101,10 @@ var formats = []format{
 			{"sequence_parallel_degree", number("cp")}, {"fsdp_version", number("fsdp-version")},
 			{"fsdp_config.fsdp_version", number("fsdp-version")}, {"fsdp_config.reshard_after_forward", resharded},
 			{"fsdp_config.activation_checkpointing", when(Flag{"checkpointing", "full"})},
-			{"liger_rms_norm", when(Flag{"liger", "true"})},
+			{"plugins", axolotlPlugins}, {"sample_packing", anyValue}, {"pad_to_sequence_len", anyValue},
+			{"activation_offloading", found([]string{`^(true|yes|legacy|disk|hidden_states)$`, "activation-offload", "true"},
+				[]string{`^(false|no)$`})},
+			{"quantize_moe_experts", none}, {"liger_rms_norm", when(Flag{"liger", "true"})},
 			{"liger_fused_linear_cross_entropy", when(Flag{"loss", "fused"})}, {"cut_cross_entropy", when(Flag{"loss",
 				"fused"})},
 			{"chunked_cross_entropy", when(Flag{"loss", "chunked"})},
@@ -126,12 +129,13 @@ var formats = []format{
 		settle: factoryDefaults,
 		rows: append([]row{
 			{"finetuning_type", found([]string{`^(lora|full)$`})}, {"cutoff_len", number("seq")},
-			{"stage", found([]string{`^(sft|pt)$`})},
+			{"stage", found([]string{`^(sft|pt)$`}, []string{ofPairs})},
 			{"lora_rank", adapted(number("lora"))}, {"lora_target", adapted(moduleList)},
 			{"quantization_bit", choice("precision", map[string]string{"4": "int4", "8": "int8"})},
 			{"double_quantization", unless(Flag{"plain-scales", "true"})},
 			{"use_rslora", when(Flag{"adapter", "rslora"})}, {"additional_target", adapted(word("modules-to-save"))},
 			{"use_galore", when(Flag{"optimizer", "galore"})}, {"use_apollo", when(Flag{"optimizer", "apollo"})},
+			{"packing", anyValue}, {"neat_packing", anyValue}, {"pref_loss", anyValue},
 			{"use_adam_mini", when(Flag{"optimizer", "adam-mini"})}, {"use_muon", when(Flag{"optimizer", "muon-adamw"})},
 			{"galore_layerwise", when(Flag{"optimizer-in-backward", "true"})},
 			{"apollo_layerwise", when(Flag{"optimizer-in-backward", "true"})},
@@ -150,7 +154,10 @@ var formats = []format{
 			{"model", word(modelFlag)}, {"model_id_or_path", word(modelFlag)}, {"train_type", found([]string{`^(lora|full)$`})},
 			{"tuner_type", found([]string{`^(lora|full)$`})}, {"lora_rank", adapted(number("lora"))},
 			{"target_modules", adapted(moduleList)},
-			{"quant_bits", choice("precision", map[string]string{"4": "int4", "8": "int8"})}, {"rlhf_type", none},
+			{"quant_bits", choice("precision", map[string]string{"4": "int4", "8": "int8"})}, {"rlhf_type", preferences},
+			{"use_galore", when(Flag{"optimizer", "galore"})}, {"galore_optim_per_parameter", when(Flag{"optimizer-in-backward", "true"})},
+			{"modules_to_save", adapted(word("modules-to-save"))}, {"packing", anyValue}, {"padding_free", anyValue},
+			{"activation_cpu_offload", when(Flag{"activation-offload", "true"})},
 			{"attn_impl", attention}, {"bf16", anyValue}, {"sequence_parallel_size", number("cp")}, {"freeze_vit", none},
 		}, argumentRows...),
 	},
@@ -191,7 +198,7 @@ var formats = []format{
 		},
 	},
 	{
-		name: "accelerate configuration", all: []string{"distributed_type"}, any: []string{"num_processes",
+		name: "accelerate configuration", computes: true, all: []string{"distributed_type"}, any: []string{"num_processes",
 			"compute_environment"},
 		rows: []row{
 			{"num_processes", number("gpus")},
@@ -214,7 +221,7 @@ var formats = []format{
 		},
 	},
 	{
-		name: "DeepSpeed configuration",
+		name: "DeepSpeed configuration", computes: true,
 		any:  []string{"zero_optimization", "train_micro_batch_size_per_gpu", "zero_allow_untested_optimizer"},
 		rows: deepspeedRows(""),
 	},
@@ -299,6 +306,7 @@ var trainerRows = append([]row{
 
 // argumentRows are fields of TRL's scripts beside, and of commands that start them.
 var argumentRows = append([]row{
+	{"config_file", anyValue},
 	{"bf16", autocast(when(Flag{"precision", "bf16-mixed"}))}, {"fp16", autocast(when(Flag{"precision", "fp16-mixed"}))},
 	{"mixed_precision", autocast(choice("precision", map[string]string{"bf16": "bf16-mixed", "fp16": "fp16-mixed",
 		"fp8": "fp8-mixed"}))},

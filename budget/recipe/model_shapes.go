@@ -3,8 +3,11 @@ package recipe
 import (
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"math"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -42,6 +45,28 @@ func SizeInName(name string) string {
 		return strings.ReplaceAll(m[2], "_", ".") + strings.ToUpper(m[3])
 	}
 	return "8B"
+}
+
+// Other says how large the model is that a file names, "" where that may be one of so many parameters.
+func (r *Recipe) Other(parameters int64) string {
+	if r.Shape != nil || r.Model == "" {
+		return ""
+	}
+	said, tolerance := 0.0, 0.01
+	if _, called := r.Config(); called != "" {
+		for _, m := range models() {
+			if m.Name == called {
+				said = float64(m.Parameters)
+			}
+		}
+	} else if m := sizeInName().FindStringSubmatch(r.Model); m != nil && !ofExperts().MatchString(r.Model) {
+		said, _ = strconv.ParseFloat(strings.ReplaceAll(m[2], "_", "."), 64)
+		said, tolerance = said*map[string]float64{"B": 1e9, "M": 1e6}[strings.ToUpper(m[3])], 0.4
+	}
+	if off := float64(parameters)/max(said, 1) - 1; said == 0 || math.Abs(off) <= tolerance {
+		return ""
+	}
+	return fmt.Sprintf("%.3g billion parameters", said/1e9)
 }
 
 // ofExperts tells names that count the parameters of some experts only: 17B-16E.

@@ -30,6 +30,9 @@ type Recipe struct {
 	Open    []string       // of those, with their values, the ones that a peak may depend on
 	Model   string         // a model's name or folder, "" where the file tells none
 	Shape   map[string]any // fields of a config.json, where the file describes the model; else nil
+
+	openFields int  // of those in Open, how many are fields
+	computes   bool // its type is what is computed in, whatever weights are kept in
 }
 
 // Field is a field of a file, with the flags that mean the same.

@@ -190,6 +190,23 @@ func TestMeanings(t *testing.T) {
 		{"a default that is switched off", "a.sh", "swift sft --model a/b --train_type full --gradient_checkpointing false",
 			"checkpointing=none framework=transformers trainer=true precision=bf16 batch=1"},
 		{"thousands", "serve", "vllm serve a/b --max-model-len 32K", "context=32768 inference=true seq=8192"},
+		{"a loss by a plugin, and packed sequences", "a.yaml", "base_model: x\nmicro_batch_size: 1\nsample_packing: true\n" +
+			"plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\nactivation_offloading: true",
+			"batch=1 loss=fused activation-offload=true framework=transformers trainer=true"},
+		{"the plugin, switched off", "a.yaml", "base_model: x\nmicro_batch_size: 1\nplugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n" +
+			"cut_cross_entropy: false", "batch=1 framework=transformers trainer=true"},
+		{"low-rank gradients, and a list of words", "a.sh", "swift sft --model a/b --tuner_type full --use_galore true --modules_to_save embed_tokens lm_head \\\n --max_length 9",
+			"optimizer=galore seq=9 framework=transformers trainer=true checkpointing=full precision=bf16 batch=1"},
+		{"more than one word for an option", "a.sh", "swift sft --model a/b --tuner_type lora --modules_to_save embed_tokens lm_head \\\n --target_modules q_proj v_proj\nnext words",
+			"modules-to-save=embed_tokens,lm_head lora-targets=q_proj,v_proj framework=transformers trainer=true checkpointing=full " +
+				"precision=bf16 batch=1 lora=8"},
+		{"axolotl's pairs", "a.yaml", "base_model: x\nmicro_batch_size: 2\nrl: dpo", "framework=transformers trainer=true batch=4 copies=1"},
+		{"LLaMA-Factory's, with adapters", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: lora\nstage: dpo\nper_device_train_batch_size: 3",
+			"framework=transformers trainer=true checkpointing=full batch=6 lora=8"},
+		{"ms-swift's, without a second model", "a.sh", "swift rlhf --rlhf_type orpo --model a/b --train_type full",
+			"framework=transformers trainer=true checkpointing=full precision=bf16 batch=2"},
+		{"torchtune's", "a.yaml", "model:\n  _component_: torchtune.models.llama3.lora_llama3_8b\ntokenizer:\n  _component_: x\nbatch_size: 4\n" +
+			"loss:\n  _component_: torchtune.rlhf.loss.DPOLoss", "framework=torchtune lora-dtype=model fsdp=full fsdp-ends=together batch=8"},
 		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
 			"context=100 inference=true seq=100 precision=int4"},
 	} {
@@ -214,7 +231,9 @@ func TestOpen(t *testing.T) {
 		{"a.json", `{"zero_optimization": {"stage": 2}, "bf16": {"enabled": "auto"}, "train_batch_size": "auto", "steps_per_print": 10}`, "bf16.enabled auto"},
 		{"a.yaml", "base_model: x\nmicro_batch_size: 1\nrl: grpo\ntrl:\n  num_generations: 8\nlearning_rate: 1e-5", "rl grpo; trl.num_generations 8"},
 		{"a.yaml", "model_name_or_path: a/b\nfinetuning_type: oft\nstage: dpo\nplot_loss: true",
-			"finetuning_type oft; stage dpo; preference pairs: twice the sequences, a reference model"},
+			"finetuning_type oft"},
+		{"a.yaml", "base_model: x\nmicro_batch_size: 1\nquantize_moe_experts: true\nplugins:\n  - axolotl.integrations.kd.KDPlugin",
+			"quantize_moe_experts true; plugins axolotl.integrations.kd.KDPlugin"},
 		{"a.toml", "[model]\nname='llama3'\nflavor='8B'\n[parallelism]\nenable_async_tensor_parallel=true\nexpert_tensor_parallel_degree=1\n[checkpoint]\ninterval=5",
 			""},
 		{"a.sh", "for tp in 2 4; do\nvllm serve a/b --tensor-parallel-size ${tp} --max-model-len 100 --port 8000\ndone", "tensor-parallel-size ${tp}"},
@@ -251,6 +270,54 @@ func TestTogether(t *testing.T) {
 		if !slices.Contains(flags, want) {
 			t.Errorf("no %v in %v", want, flags)
 		}
+	}
+}
+
+// TestTypesTogether: what is computed in never unpacks weights, in whichever order the files come.
+func TestTypesTogether(t *testing.T) {
+	const (
+		factory  = "model_name_or_path: a/b\nfinetuning_type: lora\nquantization_bit: 4\nbf16: true"
+		loaded16 = "per_device_train_batch_size: 1\nbf16: true\ntorch_dtype: bfloat16"
+		plain    = "per_device_train_batch_size: 1\noutput_dir: x"
+		wide     = "per_device_train_batch_size: 1\ndtype: float32"
+		mixed    = "distributed_type: MULTI_GPU\nnum_processes: 2\nmixed_precision: bf16"
+		zero     = `{"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}`
+	)
+	for _, tt := range []struct{ a, b, want, master string }{
+		{factory, mixed, "int4", ""}, {factory, zero, "int4", "true"}, {loaded16, mixed, "bf16", ""},
+		{plain, mixed, "bf16-mixed", ""}, {plain, zero, "bf16", "true"}, {wide, mixed, "bf16-mixed", ""},
+	} {
+		for _, texts := range [][]string{{tt.a, tt.b}, {tt.b, tt.a}} {
+			var rs []*Recipe
+			for _, text := range texts {
+				r, err := Read("a.yaml", strings.NewReader(text))
+				if err != nil {
+					t.Fatal(err)
+				}
+				rs = append(rs, r)
+			}
+			flags := Together(rs)
+			if got, master := valueOf(flags, "precision"), valueOf(flags, "master-weights"); got != tt.want || master != tt.master {
+				t.Errorf("%q: precision %s, master weights %q; want %s, %q", texts, got, master, tt.want, tt.master)
+			}
+		}
+	}
+}
+
+// TestContradictions: fields of two files are named where they say two things, and what is computed in isn't one.
+func TestContradictions(t *testing.T) {
+	var rs []*Recipe
+	for _, text := range []string{"base_model: a/b\nmicro_batch_size: 2\ngradient_accumulation_steps: 4\nbf16: true",
+		`{"zero_optimization": {"stage": 3}, "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 4, "fp16": {"enabled": true}}`} {
+		r, err := Read("a.yaml", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rs = append(rs, r)
+	}
+	got := strings.Join(Contradictions([]string{"a.yml", "ds.json"}, rs), "\n")
+	if got != "fp16 of ds.json is what is computed in: weights stay bf16\na.yml says --batch 2 (micro_batch_size), ds.json says 8 (train_micro_batch_size_per_gpu): the latter counts" {
+		t.Error(got)
 	}
 }
 

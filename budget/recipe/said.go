@@ -26,15 +26,17 @@ func (r *Recipe) Said(name string, plain bool) []string {
 			used = append(used, Clipped(x.Name)+" "+Clipped(x.Value))
 		}
 	}
-	said := []string{fmt.Sprintf("%s (%s): %s", name, r.Format, strings.Join(used, "; "))}
+	var said []string
+	if len(r.Open) > 0 {
+		said = append(said, fmt.Sprintf("not counted of %s, though the peak may depend on it: %s", name, someOf(r.Open)))
+	}
+	said = append(said, fmt.Sprintf("%s (%s): %s", name, r.Format, strings.Join(used, "; ")))
 	if len(implied) > 0 {
 		said = append(said, "implied by it: "+strings.Join(implied, " "))
 	}
-	if len(r.Open) > 0 {
-		said = append(said, "not counted of it, though the peak may depend on it: "+someOf(r.Open))
-	}
-	if len(r.Ignored) > 0 {
-		said = append(said, "not used of it: "+someOf(r.Ignored))
+	if n := len(r.Ignored) - r.openFields; n > 0 {
+		said = append(said, fmt.Sprintf("not used of it: %d %s that take no memory (--format json names them)", n,
+			map[bool]string{true: "field", false: "fields"}[n == 1]))
 	}
 	return said
 }

@@ -28,6 +28,7 @@ type arguments struct {
 	*fields
 	vars map[string]string
 	name string // the option that waits for its value
+	many string // the option that takes more words
 	long int    // how much text its words have been, together
 	err  error  // the first
 }
@@ -72,6 +73,7 @@ func (a *arguments) commands(stmt *syntax.Stmt, depth int) {
 				a.word(w)
 			}
 			a.value("true")
+			a.many = ""
 			return false
 		case *syntax.DeclClause: // export, local, readonly
 			for _, set := range x.Args {
@@ -108,11 +110,14 @@ func (a *arguments) word(w *syntax.Word) {
 	switch {
 	case a.err != nil:
 	case !strings.HasPrefix(word, "-") || isNumber(word):
-		if a.name == "" && len(a.names) < maxFields {
+		switch {
+		case a.name != "":
+			a.value(word)
+		case a.many != "":
+			a.err = a.add(a.many, a.values[a.many]+","+word)
+		case len(a.names) < maxFields:
 			a.command(word)
-			return
 		}
-		a.value(word)
 	default:
 		a.value("true")
 		option, value, given := strings.Cut(strings.TrimLeft(word, "-"), "=")
@@ -125,13 +130,22 @@ func (a *arguments) word(w *syntax.Word) {
 	}
 }
 
-// value gives the option that waits one, if one does.
+// value gives the option that waits one, if one does. Of some all words up to the next option are values.
 func (a *arguments) value(v string) {
-	if a.name != "" && a.err == nil {
-		a.err = a.add(a.name, v)
+	if a.name == "" || a.err != nil {
+		a.name = ""
+		return
 	}
+	if a.many = ""; manyWords[strings.ReplaceAll(a.name, "-", "_")] {
+		a.many = a.name
+	}
+	a.err = a.add(a.name, v)
 	a.name = ""
 }
+
+// manyWords are options with a list of words.
+var manyWords = map[string]bool{"target_modules": true, "lora_target_modules": true, "modules_to_save": true,
+	"lora_modules_to_save": true}
 
 // text is a word without its quotes, with what is known of the variables in it; what isn't
 // stays as it stands there.

@@ -1,21 +1,38 @@
 package recipe
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 )
 
-// Together are the flags of some files of one run, of which a later one wins. What the
-// Trainer computes in 16 bits, DeepSpeed keeps in 16 bits, too, beside a float32 copy.
+// Together are the flags of some files of one run, of which a later one wins, but what is computed in says nothing of how
+// weights lie: Accelerate's and DeepSpeed's types count where no other file has one. What the Trainer computes in 16 bits,
+// DeepSpeed keeps in 16 bits, too, beside a float32 copy.
 func Together(rs []*Recipe) []Flag {
 	var all []Flag
 	set := func(g Flag) {
 		all = append(slices.DeleteFunc(all, func(h Flag) bool { return h.Name == g.Name }), g)
 	}
+	var loaded, computed string
 	for _, r := range rs {
 		for _, g := range r.Flags() {
+			switch {
+			case g.Name != "precision":
+			case r.computes:
+				computed = g.Value
+				continue
+			default:
+				loaded = g.Value
+			}
 			set(g)
 		}
+	}
+	if loaded == "" || loaded == "fp32" && strings.HasSuffix(computed, "16-mixed") {
+		loaded = computed
+	}
+	if loaded != "" {
+		set(Flag{"precision", loaded})
 	}
 	if zero := valueOf(all, "zero"); zero != "" && zero != "0" {
 		width, mixed := strings.CutSuffix(valueOf(all, "precision"), "-mixed")
@@ -25,6 +42,41 @@ func Together(rs []*Recipe) []Flag {
 		}
 	}
 	return all
+}
+
+// Contradictions are the fields of which files of one run say different things, with who says what, and types that are
+// computed in where weights have another.
+func Contradictions(names []string, rs []*Recipe) (said []string) {
+	type word struct{ file, field, value string }
+	first := map[string]word{}
+	kept := valueOf(Together(rs), "precision")
+	for i, r := range rs {
+		if p := valueOf(r.Flags(), "precision"); r.computes && p != "" && strings.TrimSuffix(p, "-mixed") != strings.TrimSuffix(kept, "-mixed") {
+			said = append(said, fmt.Sprintf("%s of %s is what is computed in: weights stay %s", p, names[i], kept))
+		}
+		mine := map[string]word{}
+		for _, x := range r.Fields {
+			for _, g := range x.Flags {
+				if x.Name == "" || g.Name == "precision" && r.computes {
+					continue
+				}
+				mine[g.Name] = word{names[i], x.Name, g.Value}
+			}
+		}
+		for _, g := range r.Flags() {
+			now, ok := mine[g.Name]
+			was, before := first[g.Name]
+			if !ok || before && was.value == now.value {
+				continue
+			}
+			if before {
+				said = append(said, fmt.Sprintf("%s says --%s %s (%s), %s says %s (%s): the latter counts", was.file, g.Name,
+					Clipped(was.value), Clipped(was.field), now.file, Clipped(now.value), Clipped(now.field)))
+			}
+			first[g.Name] = now
+		}
+	}
+	return said
 }
 
 func valueOf(flags []Flag, name string) string {

@@ -120,6 +120,9 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.config+f.model != "" {
+		f.recipes.Doubt(c)
+	}
 	notes = append(f.usual(cmd), notes...)
 	if n := c.Positions(); n > 0 && !cmd.Flags().Changed("seq") { // what nobody asked for is not what to refuse
 		f.s.Sequence = min(f.s.Sequence, max(n-f.s.NewTokens, 1))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/budget/recipe"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Recipes are the files of frameworks that a setting comes from, and what became of them.
@@ -110,8 +111,26 @@ func (r *Recipes) Apply(fl *pflag.FlagSet, s *budget.Setting) ([]string, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Files[0].Name, err)
 	}
-	r.Notes = append(r.Notes, unsaid...)
+	names := make([]string, len(r.Files))
+	for i := range r.Files {
+		names[i] = r.Files[i].Name
+	}
+	r.Notes = append(r.Notes, append(recipe.Contradictions(names, r.All()), unsaid...)...)
 	return set, nil
+}
+
+// Doubt notes that the model which is given is none that a file names.
+func (r *Recipes) Doubt(c *budget.Config) {
+	n, err := budget.Count(c)
+	if err != nil {
+		return
+	}
+	for _, f := range r.Files {
+		if other := f.Other(n.Total); other != "" {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s is for %s, %s, and the model that is given has %s parameters: it counts",
+				f.Name, recipe.Clipped(f.Model), other, units.Count(int(n.Total))))
+		}
+	}
 }
 
 // Said is what became of the files.
