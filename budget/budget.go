@@ -155,10 +155,23 @@ func (p *plan) gradients() int64 {
 	return p.share(dense, from, false) + p.share(experts, from, true)
 }
 
+// gradientWidth is how wide a parameter's gradient is between steps.
+func (p *plan) gradientWidth(q *parameter) int64 {
+	if p.wideGradients() && !q.adapter {
+		return 4
+	}
+	return p.betweenSteps(q)
+}
+
+// wideGradients says whether those of 16-bit weights add up in a float32 buffer, as Megatron-LM's do, which DDP reduces in place.
+func (p *plan) wideGradients() bool {
+	return p.GradientDtype == "fp32" && p.kept == 2 && p.FSDP == "" && p.Zero < 2 && !p.Inference
+}
+
 // gradientParts are the bytes of a full set of gradients on this rank.
 func (p *plan) gradientParts() (dense, experts int64) {
 	for _, q := range p.everything() {
-		switch n := p.padded(q) * p.betweenSteps(q); {
+		switch n := p.padded(q) * p.gradientWidth(q); {
 		case !q.hasGradient():
 		case q.expert():
 			experts += n
@@ -179,7 +192,7 @@ func (p *plan) optimizer() (state, temp int64) {
 	ws, _ := p.workspaces()
 	add := func(ts []optTensor, experts bool) {
 		for _, same := range byWidth(ts) {
-			s, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights)
+			s, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights, p.wideGradients())
 			state += p.share(s, 1, experts)
 			temp = max(temp, p.share(t, 1, experts))
 		}
@@ -269,6 +282,7 @@ func (p *plan) simulate(kept bool, prepare func(*run)) *run { return p.simulateA
 func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 	r := newRun(p)
 	switch {
+	case kept && p.wideGradients(): // they are there from the start
 	case kept && p.unsynced():
 		r.sumsBefore()
 	case kept:

@@ -51,7 +51,7 @@ func must(fields map[string]any, s Setting) *Budget {
 
 // state is an optimizer's state for n parameters in one large matrix.
 func state(name string, n, width int64, master bool) float64 {
-	s, _ := optimizerBytes(name, []optTensor{{n: n, rows: 1 << 10, cols: n >> 10, width: width, hidden: true}}, 0, master)
+	s, _ := optimizerBytes(name, []optTensor{{n: n, rows: 1 << 10, cols: n >> 10, width: width, hidden: true}}, 0, master, false)
 	return float64(s)
 }
 
@@ -246,7 +246,7 @@ var guideChecks = map[string]func() []string{
 	"Adafactor 0.5x": func() []string {
 		c, _ := newConfig(llama31)
 		m, _ := newModel(c)
-		s, _ := optimizerBytes("adafactor", (&plan{kept: 4}).optTensors(m.params), 0, false)
+		s, _ := optimizerBytes("adafactor", (&plan{kept: 4}).optTensors(m.params), 0, false, false)
 		return []string{fmt.Sprintf("%.1f MB", float64(s)/1e6)}
 	},
 	"SGD 0x, Adam/AdamW 2x": func() []string { return []string{"state dtype = param dtype"} },

@@ -316,7 +316,7 @@ func (p *plan) bareExpertsOnly() bool {
 // (utils/transformers_weight_conversion.py). It leaves linear layers of such names out then; families with these aren't here.
 func (p *plan) linearExperts() [][]string {
 	switch {
-	case p.titan() || p.megatron() || p.Framework == "torchtune" || p.Framework == "litgpt" || p.model.config == nil:
+	case p.profile.bareExperts || p.model.config == nil:
 		return make([][]string, 3)
 	case slices.Contains([]string{"mixtral", "minimax", "minimax_m2"}, p.model.config.Type):
 		return [][]string{{"gate"}, {"w1", "w3"}, {"w2"}}

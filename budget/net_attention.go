@@ -21,6 +21,7 @@ type attention struct {
 	window        int64 // 0: none
 	byHead        bool  // q is made contiguous by head (whisper, bart)
 	eagerOnly     bool
+	kernels       bool // but flash and flex attention have kernels for it (gpt-oss)
 	byScale       bool // q is scaled before the scores are made (opt)
 	addmm         bool // the bias is added inside the product (bloom)
 	masked        bool // the model always hands an explicit mask over (falcon)
@@ -34,6 +35,11 @@ type attention struct {
 	gated         bool          // q is projected twice as wide; half of it gates the output (qwen3_next)
 	relative      *disentangled // scores by distance, too (deberta-v2)
 	latent        *latent       // keys and values through a narrow latent (deepseek)
+}
+
+// writesScores says whether all scores are there at once.
+func (a *attention) writesScores(p *plan) bool {
+	return p.eager() || a.eagerOnly && !(a.kernels && p.flash())
 }
 
 func (a *attention) linears() []*linear {
@@ -94,11 +100,11 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if rep := a.heads / a.kv; rep > 1 && m.grad && m.opts.spreadsHeads() {
 		k, v = m.replace(k, m.repeat(k, rep, a.kv == 1)), m.replace(v, m.repeat(v, rep, a.kv == 1))
 	}
-	if c := m.opts.CP; c > 1 { // keys and values on their way round the ring
-		m.pulse(2*(k.bytes()+v.bytes()), Communication)
+	if m.opts.CP > 1 {
+		m.pulse(m.opts.othersKeys(k.bytes()+v.bytes()), Communication)
 	}
 	var y *value
-	if m.opts.eager() || a.eagerOnly {
+	if a.writesScores(m.opts) {
 		core := func() *value { return a.eager(m, q, k, v, s) }
 		if m.selective && m.grad {
 			y = recomputed(m, q, k, v, core)
@@ -156,7 +162,7 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 		}
 		k = m.apply(memory, a.k)
 		v = m.apply(memory, a.v)
-		if m.opts.Framework == "litgpt" && m.grad && a.heads == a.kv { // all three are views of one product
+		if m.opts.profile.joinedQKV && m.grad && a.heads == a.kv { // all three are views of one product
 			m.release(v.st)
 			v.st = m.alloc(q.bytes()+k.bytes()+v.bytes(), Temporary)
 		}
@@ -205,7 +211,7 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 // What kernels keep depends on mask, type, heads and family at once.
 func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	masked := s.masked || a.window > 0 && a.window <= s.keys
-	if m.opts.Attention == "flash" { // its own kernels know windows and padding without a mask
+	if m.opts.flash() { // its own kernels know windows and padding without a mask
 		masked = false
 	}
 	masked = masked || a.alibi || a.t5
@@ -250,6 +256,9 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 		if rep > 1 {
 			tmp = append(tmp, m.alloc(keys*a.d*w, Temporary), m.alloc(keys*a.dv*w, Temporary))
 		}
+		if m.opts.CP > 1 && !m.opts.Inference { // float32 sums beside them, and those that are sent on
+			tmp = append(tmp, m.alloc(m.opts.othersKeys(kb+vb), Communication), m.alloc(2*qb+4*(kb+vb), Communication))
+		}
 		for _, x := range tmp {
 			m.release(x)
 		}
@@ -262,6 +271,15 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 		y = m.replace(y, m.copyOf(y))
 	}
 	return y
+}
+
+// othersKeys are the bytes of other ranks' keys and values beside a rank's own, joined for it: PyTorch's ring attention gathers
+// those of all (_attention.py, _AllGatherRotater); Megatron-LM's and engines' passes them round.
+func (p *plan) othersKeys(mine int64) int64 {
+	if p.megatron() || p.Inference {
+		return 2 * mine
+	}
+	return (1 + p.CP) * mine
 }
 
 // kernelBias is what the kernel adds to the scores, a mask or a bias, and the position

@@ -155,6 +155,7 @@ func cohereHeads(b *builder, d *decoder, l *layerDraft) {
 func withSinks(b *builder, d *decoder, l *layerDraft) {
 	l.attn.sinks = b.param(d.attn+"sinks", RoleAttention, l.attn.heads)
 	l.attn.eagerOnly, l.attn.plainSoftmax, l.attn.downcast = true, true, true
+	l.attn.kernels = true
 }
 
 func gpt2Attention(b *builder, _ *decoder, l *layerDraft) {

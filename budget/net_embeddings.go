@@ -111,7 +111,7 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 	}
 	kinds, window := mod.views()
 	var ms []*storage
-	if r.p.eager() || at.eagerOnly {
+	if at.writesScores(r.p) {
 		if at.bidirectional && !r.p.Padding {
 			return nil
 		}
@@ -121,7 +121,7 @@ func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
 		c.self.mask = ms[0]
 		return ms
 	}
-	if r.p.Attention == "flash" && !at.alibi {
+	if r.p.flash() && !at.alibi {
 		return nil
 	}
 	if m.compiled && !at.alibi && !at.bidirectional { // made whether or not it says more than "causal", and shared by all layers

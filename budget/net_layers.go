@@ -36,12 +36,11 @@ type norm struct {
 // inSteps says whether the framework's norm keeps a float32 result: litgpt's is written so, and torchtune's asks for a kernel
 // of float32 numbers and a 16-bit weight that isn't there.
 func (n *norm) inSteps(m *machine, x *value) bool {
-	narrow := m.opts.Framework == "torchtune" && x.e == 2 && n.weight.val.e == 2
-	return !m.opts.Inference && (m.opts.Framework == "litgpt" || narrow)
+	return m.opts.profile.wideNorms || m.opts.profile.narrowNorms && x.e == 2 && n.weight.val.e == 2
 }
 
 func (n *norm) forward(m *machine, x *value) *value {
-	if m.compiled || (m.opts.titan() || m.liger()) && n.kind == rmsNormKind {
+	if m.compiled || (m.opts.profile.fusedNorms || m.liger()) && n.kind == rmsNormKind {
 		return n.oneKernel(m, x)
 	}
 	switch n.kind {
@@ -250,7 +249,7 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 
 // both rotates queries and keys, each of which is replaced.
 func (r rotary) both(m *machine, q, k *value, positions int64) (rq, rk *value) {
-	if m.opts.titan() && r.kind == ropeFull && !m.compiled { // pairs as complex numbers
+	if m.opts.profile.complexRotary && r.kind == ropeFull && !m.compiled { // pairs as complex numbers
 		fq, fk := m.cast(q, 4), m.cast(k, 4)
 		turned := m.scale(fq)
 		rq = m.replace(turned, m.cast(turned, q.e))

@@ -15,10 +15,10 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 	m := r.m
 	var sizes []int64
 	t := h.n / r.mod.wordWidth
-	if r.p.Framework == "torchtune" {
+	if r.p.profile.outputsInPieces {
 		return r.outputsInPieces(h, batch, outputPieces)
 	}
-	if r.p.Framework == "trl" {
+	if r.p.profile.outputsInTiles {
 		return r.inTiles(h)
 	}
 	m.phase = Loss
@@ -250,7 +250,7 @@ func (r *run) projected(h *value) *value {
 
 // wholeLogits says whether each tensor-parallel rank has the logits of all words: Transformers'
 // plans gather the head's results (colwise_gather_output).
-func (p *plan) wholeLogits() bool { return p.TP > 1 && p.Framework == "transformers" && !p.Inference }
+func (p *plan) wholeLogits() bool { return p.TP > 1 && p.profile.wholeLogits }
 
 // allWords are n logits, of which each rank has some: they arrive rank by rank, and are put
 // together for each token.

@@ -30,7 +30,7 @@ func (m *machine) unpacked(n int64) *storage {
 	if m.opts.fabric() && m.opts.Precision != "fp16" { // Lightning packs float16, which is unpacked and cast
 		defer m.release(m.alloc(n*m.width, Temporary))
 	}
-	if m.opts.Framework != "torchtune" || m.compiled || m.opts.Precision != "int4" {
+	if !m.opts.profile.torchao || m.compiled || m.opts.Precision != "int4" {
 		return m.alloc(n*m.width, Temporary)
 	}
 	steps := m.alloc(8*n+2*n*m.width+parts(n*m.width, 64), Temporary)

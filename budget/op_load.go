@@ -168,7 +168,7 @@ func (p *plan) ownPart(n int64, expert bool) int64 {
 // has them whole. torchao's tensors, which torchtune trains beside, are sharded with all that is in them.
 func (p *plan) besideShards(q *parameter) int64 {
 	switch z := p.packing(); {
-	case !p.sharded() || p.Framework == "torchtune":
+	case !p.sharded() || p.profile.torchao:
 		return 0
 	case z.packs(q):
 		if z.method == "bitsandbytes" && z.bits == 4 {

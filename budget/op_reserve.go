@@ -118,7 +118,7 @@ func (p *plan) optimizerTensors() (state, temp []int64) {
 	row := optimizers[p.Optimizer]
 	ts := p.unevenTensors(p.optTensors(p.everything()))
 	for _, t := range ts {
-		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, ws, p.MasterWeights)
+		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, ws, p.MasterWeights, p.wideGradients())
 		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))
 		for range n {
 			state = append(state, s/n)

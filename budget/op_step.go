@@ -66,11 +66,11 @@ func (r *run) forward() *forward {
 		}
 	case p.Loss == "chunked" && r.mod.languageModel():
 		r.end(Forward)
-		if p.Framework != "torchtune" {
+		if !p.profile.outputsInPieces {
 			r.rootDone(h)
 		}
 		loss = r.chunked(h, batch)
-	case p.Framework == "litgpt" && p.LoRA > 0 && p.Loss == "cross-entropy" && r.mod.languageModel():
+	case p.fabric() && p.LoRA > 0 && p.Loss == "cross-entropy" && r.mod.languageModel():
 		r.end(Forward)
 		loss = r.outputsInPieces(h, batch, parts(p.Sequence, litgptPiece))
 	case p.Loss == "fused" && r.mod.languageModel():
@@ -80,7 +80,7 @@ func (r *run) forward() *forward {
 		r.lossDone(loss)
 	default:
 		logits = r.logits(h)
-		if p.Framework == "torchtune" && logits.e < 4 { // modules/transformer.py, unembed: the model's own cast
+		if p.profile.castsLogits && logits.e < 4 { // modules/transformer.py, unembed: the model's own cast
 			logits = m.replace(logits, m.cast(logits, 4))
 			m.logit(logits)
 		}
@@ -402,8 +402,7 @@ func (r *run) lossDone(loss *value) {
 
 // lossInside says whether the loss is among the model's results, as Transformers' is.
 func (p *plan) lossInside() bool {
-	theirs := p.Framework == "transformers" || p.Framework == "trl" || p.Framework == "deepspeed"
-	return theirs && (p.Loss == "default" || p.Loss == "fused") && p.PP == 1
+	return p.profile.lossInside && (p.Loss == "default" || p.Loss == "fused") && p.PP == 1
 }
 
 // layer runs one, checkpointed as the setting says.

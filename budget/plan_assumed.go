@@ -52,13 +52,13 @@ var assumptions = []assumption{
 	{"framework", "transformers", func(s *Setting) bool {
 		was, whole := s.Framework, s.unsaid && s.Compile
 		s.Framework, s.unsaid = "transformers", false
-		if was == "torchtitan" || was == "torchtune" {
+		if ProfileOf(was).dropsOutputs {
 			s.DropOutputs = false
 		}
 		return was != s.Framework || whole
 	}},
 	{"framework", "torchtune", say(func(s *Setting) *string { return &s.Framework }, "torchtune",
-		func(was string) bool { return was == "transformers" })},
+		func(was string) bool { return was == fallback })},
 	{"drop-outputs", "", turnOn(func(s *Setting) *bool { return &s.DropOutputs })},
 	{"padding", "", turnOn(func(s *Setting) *bool { return &s.Padding })},
 	{"master-weights", "", func(s *Setting) bool {

@@ -11,22 +11,23 @@ import (
 
 // choices are the words that a setting's fields accept.
 var choices = map[string][]string{
-	"precision":     {"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "int8", "int4"},
-	"checkpointing": {"none", "selective", "op", "full", "offload", "or N for every Nth block"},
-	"schedule":      {"1f1b", "interleaved", "gpipe", "zbv"},
-	"framework":     {"transformers", "torchtune", "torchtitan", "litgpt", "megatron", "nemo", "deepspeed", "trl"},
-	"attention":     {"eager", "sdpa", "flash"},
-	"loss":          {"default", "logits-only", "cross-entropy", "chunked", "fused", "shifted", "smoothed"},
-	"offload":       {"none", "optimizer", "params"},
-	"cache":         {"dynamic", "static", "none"},
-	"kv":            {"", "fp32", "bf16", "fp16", "fp8", "int8", "int4"},
-	"lora-dtype":    {"model", "fp32"},
-	"adapter":       {"lora", "rslora", "dora", "lora-fa", "ia3"},
-	"fsdp":          {"", "full", "hybrid"},
-	"reduce-dtype":  {"", "fp32", "bf16", "fp16"},
-	"fsdp-ends":     {"", "apart", "together"},
-	"float8-recipe": {"", "tensorwise", "rowwise", "rowwise_with_gw_hp"},
-	"allocator":     {"native", "expandable"},
+	"precision":      {"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed", "fp8-mixed", "int8", "int4"},
+	"checkpointing":  {"none", "selective", "op", "full", "offload", "or N for every Nth block"},
+	"schedule":       {"1f1b", "interleaved", "gpipe", "zbv"},
+	"framework":      Frameworks(),
+	"attention":      {"eager", "sdpa", "flash", "flex"},
+	"loss":           {"default", "logits-only", "cross-entropy", "chunked", "fused", "shifted", "smoothed"},
+	"offload":        {"none", "optimizer", "params"},
+	"cache":          {"dynamic", "static", "none"},
+	"kv":             {"", "fp32", "bf16", "fp16", "fp8", "int8", "int4"},
+	"lora-dtype":     {"model", "fp32"},
+	"gradient-dtype": {"", "fp32"},
+	"adapter":        {"lora", "rslora", "dora", "lora-fa", "ia3"},
+	"fsdp":           {"", "full", "hybrid"},
+	"reduce-dtype":   {"", "fp32", "bf16", "fp16"},
+	"fsdp-ends":      {"", "apart", "together"},
+	"float8-recipe":  {"", "tensorwise", "rowwise", "rowwise_with_gw_hp"},
+	"allocator":      {"native", "expandable"},
 }
 
 // oneOf checks a word.
@@ -54,10 +55,11 @@ func (s Setting) checkWords() error {
 		s.Checkpointing = "none"
 	}
 	for _, c := range [][2]string{{"precision", s.Precision}, {"checkpointing", s.Checkpointing}, {"attention", s.Attention},
-		{"schedule", s.Schedule}, {"framework", s.Framework},
+		{"schedule", s.Schedule}, {"framework", s.profile().name(s.Framework)},
 		{"loss", s.Loss}, {"offload", s.Offload},
 		{"cache", s.Cache}, {"kv", s.KV}, {"lora-dtype", s.LoRADtype}, {"adapter", s.Adapter}, {"fsdp", s.FSDP},
-		{"reduce-dtype", s.ReduceDtype}, {"fsdp-ends", s.FSDPEnds}, {"float8-recipe", s.Float8Recipe},
+		{"reduce-dtype", s.ReduceDtype}, {"gradient-dtype", s.GradientDtype}, {"fsdp-ends", s.FSDPEnds},
+		{"float8-recipe", s.Float8Recipe},
 		{"allocator", s.Allocator}} {
 		if err := oneOf(c[0], c[1]); err != nil {
 			return err
@@ -205,7 +207,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err := s.freeze(mod); err != nil {
 		return nil, err
 	}
-	p := &plan{Setting: s, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
+	p := &plan{Setting: s, profile: s.profile(), model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
 	p.expertTP, p.expertDP = s.expertRanks()
 	p.setWidths()
 	if s.Inference && mod.encoder == nil && mod.generates() && s.Context < s.Sequence {

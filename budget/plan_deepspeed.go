@@ -36,7 +36,7 @@ func (p *plan) buckets() (bucket, gathered int64) {
 		gradients += experts
 	}
 	switch {
-	case p.dp < 2 || p.FSDP != "":
+	case p.dp < 2 || p.FSDP != "" || p.wideGradients():
 		return 0, 0
 	case p.Zero == 0:
 		return gradients, 0
@@ -75,9 +75,9 @@ func (p *plan) largest() (n int64) {
 }
 
 // gradientsAhead are gradients whose memory is there before they are: ZeRO 3 has a buffer
-// for its part of them.
+// for its part of them, Megatron-LM for all of them in float32.
 func (p *plan) gradientsAhead() int64 {
-	if p.deepspeed() && p.Zero == 3 {
+	if p.deepspeed() && p.Zero == 3 || p.wideGradients() {
 		return p.gradients()
 	}
 	return 0

@@ -118,10 +118,14 @@ func (s Setting) words() map[string]any {
 	if s.ExpertLoad > 1 {
 		m["expert_load"] = s.ExpertLoad
 	}
-	for name, on := range map[string]bool{"liger": s.Liger, "mixer_kernels": s.MixerKernels, "prepare_kbit": s.PrepareKbit} {
+	for name, on := range map[string]bool{"liger": s.Liger, "mixer_kernels": s.MixerKernels, "prepare_kbit": s.PrepareKbit,
+		"sync_each_batch": s.SyncEachBatch} {
 		if on {
 			m[name] = on
 		}
+	}
+	if s.GradientDtype != "" {
+		m["gradient_dtype"] = s.GradientDtype
 	}
 	if s.Copies > 0 {
 		m["copies"] = s.Copies

@@ -111,6 +111,9 @@ func (b *Budget) explain(p *plan) {
 		b.note("%s", n)
 	}
 	p.noteFlatUnits(b)
+	if p.profile.tells != "" {
+		b.note("%s", p.profile.tells)
+	}
 	for _, n := range notes {
 		if n.holds(p) {
 			b.note("%s", strings.ReplaceAll(n.text, "{offload}", p.Offload))
@@ -138,8 +141,17 @@ var notes = []struct {
 		"offload {offload}: optimizer state is in host memory and moves over PCIe each step"},
 	{func(p *plan) bool { return p.Precision == "fp8-mixed" },
 		"fp8 keeps float32 weights; their fp8 copies are smaller than the bf16 copies counted here"},
-	{func(p *plan) bool { a := p.model.first(); return a != nil && a.eagerOnly && p.Attention != "eager" },
+	{func(p *plan) bool {
+		a := p.model.first()
+		return a != nil && a.writesScores(p) && !a.kernels && p.Attention != "eager"
+	},
 		"this family's scores are written out (eager attention) whatever the setting says"},
+	{func(p *plan) bool {
+		a := p.model.first()
+		return a != nil && a.writesScores(p) && a.kernels && p.Attention != "eager"
+	},
+		"this family has no sdpa: its scores are written out (eager attention), unless --attention flash or flex " +
+			"says which kernel runs"},
 	{func(p *plan) bool {
 		return !p.Inference && slices.ContainsFunc(p.model.blocks, func(b *block) bool {
 			return b.attn != nil && b.attn.window > 0 && b.attn.window <= p.Sequence
@@ -153,18 +165,9 @@ var notes = []struct {
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
 	{func(p *plan) bool { return !p.Inference && p.dp > 1 && !p.sharded() && p.Zero == 0 },
 		"each data-parallel GPU has a whole copy of the model (DDP): --fsdp full or --zero 3 divides it"},
-	{func(p *plan) bool { return p.titan() },
-		"model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query head, logits " +
-			"deleted before backward; --framework transformers takes them as Transformers'"},
-	{func(p *plan) bool { return p.titan() && p.compiledLoss() },
+	{func(p *plan) bool { return p.profile.lossWithFused && p.compiledLoss() },
 		"the loss is compiled, too, as in torchtitan since 2025, which takes the fused optimizer; with --optimizer adamw it " +
 			"isn't, and keeps float32 logits"},
-	{func(p *plan) bool { return p.Framework == "torchtune" && !p.Inference },
-		"model and loop are taken as torchtune's: --loss chunked makes 8 pieces of logits that all stay, logits are deleted " +
-			"before backward; --framework transformers takes them as Transformers'"},
-	{func(p *plan) bool { return p.Framework == "litgpt" && !p.Inference },
-		"the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
-			"--framework transformers takes it as Transformers'"},
 	{func(p *plan) bool { return p.keepsPackedInputs() },
 		"packed weights are taken as litgpt's of 2024, with a bitsandbytes that keeps the inputs of packed products until " +
 			"the next loss replaces this one; --torch 2.5 or newer takes those since, with the embeddings twice"},
@@ -175,8 +178,6 @@ var notes = []struct {
 		return p.Offload == "optimizer" && strings.HasSuffix(p.Optimizer, "-8bit") && !p.Inference
 	}, "state of bitsandbytes' paged optimizers is in managed memory, which PyTorch doesn't count: it is on the GPU as long " +
 		"as there is room"},
-	{func(p *plan) bool { return p.Framework == "deepspeed" && !p.Inference },
-		"--framework deepspeed changes nothing: what DeepSpeed shards is said by --zero"},
 	{func(p *plan) bool { return p.deepspeed() && p.Zero < 3 && p.ReduceBucket == 0 && p.Offload == "none" },
 		"DeepSpeed's bucket for gradients is its default of 500,000,000 elements; --reduce-bucket says another"},
 	{func(p *plan) bool { return p.deepspeed() && p.Zero == 3 && p.LiveParameters == 0 },
@@ -186,7 +187,7 @@ var notes = []struct {
 		"DeepSpeed keeps a float32 copy of 16-bit weights, which --master-weights counts"},
 	{func(p *plan) bool {
 		return p.Checkpointing == "selective" && !p.Inference && p.Attention != "eager" && slices.ContainsFunc(p.model.blocks,
-			func(b *block) bool { return b.attn != nil && !b.attn.eagerOnly })
+			func(b *block) bool { return b.attn != nil && !b.attn.writesScores(p) })
 	}, "--checkpointing selective changes nothing for attention: a fused kernel keeps no scores to begin with"},
 	{func(p *plan) bool { return p.Float8 && !p.Compile && !p.Inference },
 		"--float8 without --compile: each cast to 8 bits is taken in the steps of eager mode, of which float32 copies are two"},
@@ -222,7 +223,7 @@ var notes = []struct {
 		"--expert-load changes nothing without --ep, without experts, and in inference"},
 	{func(p *plan) bool { return p.Compile && !p.CUDAGraphs && !p.Inference },
 		"compiled without CUDA graphs: for mode reduce-overhead or max-autotune give --cuda-graphs, whose pool takes more"},
-	{func(p *plan) bool { return p.Compile && p.Framework == "transformers" && p.unsaid && !p.Inference },
+	{func(p *plan) bool { return p.Compile && p.profile.compilesWhole && p.unsaid },
 		"compiled block by block: --framework transformers compiles the whole model with its loss, as its Trainer does"},
 	{func(p *plan) bool { return p.compiledWhole() },
 		"the model is compiled whole, with its loss, as Transformers' Trainer does it, and not block by block"},
@@ -235,7 +236,13 @@ var notes = []struct {
 		return p.CUDAGraphs && !p.Inference && (p.sharded() || p.Zero > 0 || p.PP > 1 || p.TP > 1)
 	},
 		"CUDA graphs were recorded on one GPU only: with many, their pool isn't known to be as large as is said here"},
-	{func(p *plan) bool { return p.TP > 1 && p.titan() && !p.AsyncTP },
+	{func(p *plan) bool { return p.profile.Name == titan && !p.unsaid && p.Allocator == "native" },
+		"torchtitan's run_train.sh sets expandable segments, with which much less is reserved: --allocator expandable; the budget is " +
+			"of a launch without"},
+	{func(p *plan) bool { return p.unsynced() },
+		"gradients of the micro-batches before a step's last one stay whole on each GPU, as Accelerate's no_sync leaves them since " +
+			"1.11: --sync-each-batch reduces each, as it did before"},
+	{func(p *plan) bool { return p.TP > 1 && p.profile.perOperation && !p.AsyncTP },
 		"tensor parallelism is taken as synchronous: --async-tp counts the symmetric memory of an asynchronous one"},
 	{func(p *plan) bool { return p.AsyncTP && p.symmetric() > 0 },
 		"--async-tp, by PyTorch's code and not measured: symmetric memory for two pieces of the stream is beside PyTorch's " +

@@ -201,8 +201,8 @@ func byWidth(ts []optTensor) (groups [][]optTensor) {
 
 // optimizerBytes are the state and the step's temporaries of an optimizer
 // over tensors of one width. With a float32 master copy the state
-// is float32, the copy belongs to it, and the step casts the gradients.
-func optimizerBytes(name string, ps []optTensor, ws int64, master bool) (state, temp int64) {
+// is float32, the copy belongs to it, and the step casts the gradients unless they are as wide already.
+func optimizerBytes(name string, ps []optTensor, ws int64, master, wideGradients bool) (state, temp int64) {
 	row := optimizers[name]
 	var n, big int64
 	for _, p := range ps {
@@ -234,7 +234,9 @@ func optimizerBytes(name string, ps []optTensor, ws int64, master bool) (state, 
 	}
 	if master && w != wp {
 		state += 4 * n
-		temp += 4 * n
+		if !wideGradients {
+			temp += 4 * n
+		}
 	}
 	return state, temp
 }
@@ -242,5 +244,5 @@ func optimizerBytes(name string, ps []optTensor, ws int64, master bool) (state, 
 // overridesEmbeddings: Transformers' Trainer has bitsandbytes keep embeddings' state in 32 bits (its
 // GlobalOptimManager); loops of one's own with Accelerate don't.
 func (p *plan) overridesEmbeddings() bool {
-	return p.Trainer && !p.unsaid && (p.Framework == "transformers" || p.Framework == "trl")
+	return p.Trainer && !p.unsaid && p.profile.accelerates
 }

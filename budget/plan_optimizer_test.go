@@ -42,7 +42,7 @@ func TestOptimizerState(t *testing.T) {
 		for i := range ps {
 			ps[i].width = tt.width
 		}
-		state, _ := optimizerBytes(tt.name, ps, 0, tt.master)
+		state, _ := optimizerBytes(tt.name, ps, 0, tt.master, false)
 		if got := fmt.Sprintf("%.2f", float64(state)/1e9); got != tt.want {
 			t.Errorf("%s on %d-byte weights: %s GB, want %s", tt.name, tt.width, got, tt.want)
 		}

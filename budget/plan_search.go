@@ -93,7 +93,7 @@ func (s *Setting) pack() bool {
 
 // has says whether the framework that is asked for can train so.
 func (s Setting) has() bool {
-	if s.Framework != "torchtitan" && s.Framework != "megatron" {
+	if !s.profile().onlyWhole {
 		return true
 	}
 	return !s.adapts() && s.Optimizer != "adamw-8bit"
@@ -115,8 +115,8 @@ func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, 
 	switch { // what is trained beside frozen weights leaves them in 16 bits; Megatron-LM has copies in 32
 	case len(precisions) > 1 && s.adapts():
 		precisions = []string{"bf16"}
-	case len(precisions) > 1 && (s.Framework == "megatron" || s.Framework == "nemo"):
-		precisions, s.MasterWeights = []string{"bf16"}, true
+	case len(precisions) > 1 && s.profile().ownParallelism:
+		precisions, s.MasterWeights, s.GradientDtype = []string{"bf16"}, true, "fp32"
 	}
 	v := search{c: c, g: g}
 	var more []Plan
@@ -163,11 +163,11 @@ func (v *search) plans(s Setting, of int, precisions []string) []Plan {
 	for _, precision := range precisions {
 		for _, t := range shardings(s) {
 			t.Precision = precision
-			if !w.take(&t) || !t.has() || t.TP > 1 && (!w.tp || t.adapts()) && t.Framework != "nemo" {
+			if !w.take(&t) || !t.has() || t.TP > 1 && (!w.tp || t.adapts()) && t.profile().Name != "nemo" {
 				continue
 			}
 			for _, how := range []string{"none", "op", "full"} {
-				if how == "op" && s.Framework != "torchtitan" {
+				if how == "op" && !s.profile().perOperation {
 					continue
 				}
 				t.Checkpointing, v.way = how, w.name
@@ -293,7 +293,7 @@ func confirmed(c *Config, ps []Plan, g gpus.GPU) []Plan {
 
 // namesFramework says whether the framework's name makes a difference.
 func (s Setting) namesFramework() bool {
-	return s.Framework != "" && (s.Framework != "transformers" || !s.unsaid && (s.Compile || s.Trainer))
+	return s.Framework != "" && (s.Framework != fallback || !s.unsaid && (s.Compile || s.Trainer))
 }
 
 // flags are a plan's, as the command takes them.
@@ -325,6 +325,7 @@ func (s Setting) flags() string {
 		{s.Accumulate > 1, "--accumulate %d", s.Accumulate}, {s.Attention != "sdpa", "--attention %s", s.Attention},
 		{s.ExpertLoad > 1, "--expert-load %g", s.ExpertLoad}, {s.Freeze > 0, "--freeze %d", s.Freeze},
 		{s.Offload != "none", "--offload %s", s.Offload},
+		{s.GradientDtype != "" && s.FSDP == "", "--gradient-dtype %s", s.GradientDtype},
 	} {
 		if w.on {
 			add(w.words, w.value)
@@ -335,7 +336,7 @@ func (s Setting) flags() string {
 		words string
 	}{{s.Compile && !s.CUDAGraphs, "--compile"}, {s.CUDAGraphs, "--cuda-graphs"},
 		{s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
-		{s.MasterWeights, "--master-weights"}, {s.KeepGradients, "--keep-gradients"},
+		{s.MasterWeights, "--master-weights"}, {s.SyncEachBatch, "--sync-each-batch"}, {s.KeepGradients, "--keep-gradients"},
 		{s.Float8, "--float8"}, {s.Float8AllGather, "--float8-all-gather"}, {s.MXFP8, "--mxfp8"}, {s.AsyncTP, "--async-tp"},
 		{s.Float8 && s.byRows(), "--float8-recipe " + s.Float8Recipe},
 		{s.ActivationOffload, "--activation-offload"}, {s.OptimizerInBackward, "--optimizer-in-backward"}} {

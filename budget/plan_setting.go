@@ -88,6 +88,8 @@ type Setting struct {
 	DropOutputs   bool   // outputs are dropped before backward
 	Trainer       bool   // Accelerate's way: outputs become float32, and FSDP reduces 16 bits once a step
 	MasterWeights bool
+	GradientDtype string // fp32: gradients of 16-bit weights add up in float32, in a buffer that is always there
+	SyncEachBatch bool   // Accelerate's: FSDP reduces each micro-batch's gradients, none stay whole
 
 	Compile             bool   // torch.compile on every block, or on the whole model where that is the framework's way
 	CUDAGraphs          bool   // compiled code is captured in CUDA graphs, which have a pool of their own
@@ -182,13 +184,11 @@ func (s Setting) Defaults() Setting {
 		s.Framework, s.unsaid = s.suggested(), true
 	}
 	s.Compile = s.Compile || s.CUDAGraphs
-	if s.Framework == "torchtitan" || s.Framework == "torchtune" { // their loops delete the logits before backward
-		s.DropOutputs = true
-	}
-	if s.Framework == "trl" && !s.Inference { // its trainers are the Trainer's children
-		s.DropOutputs, s.Trainer = true, true
-		if s.Loss == "default" {
-			s.Loss = "chunked"
+	if x := ProfileOf(s.Framework); !s.Inference || !x.trainer {
+		s.DropOutputs = s.DropOutputs || x.dropsOutputs || x.trainer
+		s.Trainer = s.Trainer || x.trainer
+		if s.Loss == "default" && x.loss != "" {
+			s.Loss = x.loss
 		}
 	}
 	for _, n := range []*int64{&s.Batch, &s.Accumulate, &s.TP, &s.PP, &s.EP, &s.CP} {
@@ -219,7 +219,7 @@ func (s Setting) suggested() string {
 	case s.LoRA > 0 && s.LoRADtype == "model" && s.Loss == "cross-entropy":
 		return "litgpt"
 	}
-	return "transformers"
+	return fallback
 }
 
 // complete fills in what has a default, where it is the model's, too: the cache
@@ -283,6 +283,7 @@ func (s Setting) onGPUs(n int64) Setting {
 // plan is a setting as the machine reads it.
 type plan struct {
 	Setting
+	profile  *Profile
 	model    *model
 	mixed    bool
 	width    int64 // bytes of the compute type
@@ -301,13 +302,11 @@ type plan struct {
 	all      *model  // parameters of all of its pieces
 }
 
-// titan says whether the model is torchtitan's: fused norms, rotations of complex numbers.
-func (p *plan) titan() bool { return p.Framework == "torchtitan" && !p.Inference }
-
 // compiledLoss says whether the loss is compiled, too: torchtune's always is; torchtitan's
 // since 2025, when its optimizer became the fused one.
 func (p *plan) compiledLoss() bool {
-	return p.Compile && (p.Framework == "torchtune" || p.titan() && strings.HasSuffix(p.Optimizer, "-fused")) || p.compiledWhole()
+	with := p.profile.compilesLoss || p.profile.lossWithFused && strings.HasSuffix(p.Optimizer, "-fused")
+	return p.Compile && with || p.compiledWhole()
 }
 
 // compiledWhole says whether the model is compiled as one, with its loss, as Transformers'
@@ -315,14 +314,14 @@ func (p *plan) compiledLoss() bool {
 // pieces.
 func (p *plan) compiledWhole() bool {
 	alone := !p.sharded() && p.Zero == 0 && p.Offload == "none" && p.PP == 1 && p.TP == 1 && p.CP == 1
-	return p.Compile && p.Framework == "transformers" && !p.unsaid && !p.Inference && alone
+	return p.Compile && p.profile.compilesWhole && !p.unsaid && alone
 }
 
 // keepsPackedInputs says whether a product with packed weights keeps its input, though
 // nothing needs it: bitsandbytes did until 0.44, and litgpt pinned a version before that until 2025. It
 // is no saved tensor, but hangs on the graph, and goes when the next loss replaces this one.
 func (p *plan) keepsPackedInputs() bool {
-	return p.Framework == "litgpt" && p.packing() != nil && p.pinnedBitsandbytes()
+	return p.fabric() && p.packing() != nil && p.pinnedBitsandbytes()
 }
 
 // pinnedBitsandbytes says whether litgpt is as old as what it has published of packed weights: a PyTorch since 2.5 has to be
@@ -337,16 +336,15 @@ func (p *plan) inMixedInt8() bool {
 }
 
 // megatron says whether the model is Megatron-LM's.
-func (p *plan) megatron() bool { return p.Framework == "megatron" || p.Framework == "nemo" }
+func (p *plan) megatron() bool { return p.profile != nil && p.profile.ownParallelism }
 
 // mixerKernels: mamba-2's mixers run in kernels written for them, as frameworks that have the kernels
 // as a requirement run them.
 func (p *plan) mixerKernels() bool { return p.MixerKernels || p.megatron() }
 
 // spreadsHeads: keys and values are copied for every query head before attention.
-func (p *plan) spreadsHeads() bool {
-	return p.titan() || p.Framework == "torchtune" || p.Framework == "litgpt"
-}
+func (p *plan) spreadsHeads() bool { return p.profile.spreadsHeads }
 
 func (p *plan) inference() bool { return p.Inference }
 func (p *plan) eager() bool     { return p.Attention == "eager" }
+func (p *plan) flash() bool     { return p.Attention == "flash" || p.Attention == "flex" }

@@ -34,7 +34,7 @@ func (p *plan) shards(experts bool) int64 {
 func (p *plan) padded(q *parameter) int64 {
 	n := p.shards(q.expert())
 	if p.FSDP == "" || p.dp == 1 || p.flatUnits() || p.packing().packs(q) || len(q.Shape) == 0 || q.Shape[0] == 0 ||
-		q.expert() && (p.titan() || p.EP > 1) {
+		q.expert() && (p.profile.expertsApart || p.EP > 1) {
 		return q.Elements()
 	}
 	return q.Elements() / q.Shape[0] * parts(q.Shape[0], n) * n
@@ -313,7 +313,7 @@ func (r *run) sumUp(g *group, e int64) {
 // unsynced says whether the micro-batches before a step's last one leave their gradients whole:
 // Accelerate, and the Trainer with it, runs them under FSDP's no_sync.
 func (p *plan) unsynced() bool {
-	return p.Trainer && p.FSDP != "" && p.dp > 1 && p.Accumulate > 1 && p.PP == 1
+	return p.Trainer && p.FSDP != "" && p.dp > 1 && p.Accumulate > 1 && p.PP == 1 && !p.SyncEachBatch
 }
 
 // sumsBefore makes the sums of whole gradients that such micro-batches leave to the last one.
@@ -353,7 +353,7 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 	}
 	m := r.m
 	g := r.groupOf(b)
-	g.stays = g.stays || r.p.titan() && !r.p.flatUnits() && b == r.mod.blocks[len(r.mod.blocks)-1]
+	g.stays = g.stays || r.p.profile.keepsLast && !r.p.flatUnits() && b == r.mod.blocks[len(r.mod.blocks)-1]
 	if r.shards.last != g {
 		g.before, r.shards.last = r.shards.last, g
 	}
@@ -488,6 +488,7 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 		}
 		m.waiting[q] = a.st
 		return true
+	case p.wideGradients(): // added to what is there
 	case p.gathersLate():
 		m.openBucket()
 		return false
@@ -525,7 +526,7 @@ func (p *plan) optimizerTemp(qs []*parameter) int64 {
 	ws, _ := p.workspaces()
 	var temp int64
 	for _, same := range byWidth(p.optTensors(qs)) {
-		_, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights)
+		_, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights, p.wideGradients())
 		temp = max(temp, t)
 	}
 	return temp

@@ -6,15 +6,15 @@ package budget
 // do unless the framework asks for it to go, as torchtitan and torchtune do; before PyTorch 2.8 a root wasn't asked,
 // and torchtune's last release, 0.6.1, is older than that.
 func (p *plan) staysGathered(root bool) bool {
-	goes := p.titan() || p.Framework == "torchtune" && p.Torch != "" && !p.torchBefore(2, 8)
-	return p.KeepGathered || p.titan() && p.PP > 1 || root && (!goes || p.flatUnits())
+	goes := p.profile.rootGoes || p.profile.rootGoes28 && p.Torch != "" && !p.torchBefore(2, 8)
+	return p.KeepGathered || p.profile.stagesKeep && p.PP > 1 || root && (!goes || p.flatUnits())
 }
 
 // ownUnits says whether embeddings and head are units of their own, as custom_sharded_layers makes them: torchtune's
 // recipes that train Llama 3 in full have them so, those with adapters and of other models don't. Accelerate does with FSDP2.
 func (p *plan) ownUnits() bool {
 	accelerate := p.headStays()
-	if p.Framework != "torchtune" && !accelerate || !p.sharded() || p.model.tied {
+	if !p.profile.ownUnits && !accelerate || !p.sharded() || p.model.tied {
 		return false
 	}
 	if p.FSDPEnds != "" {
@@ -25,7 +25,7 @@ func (p *plan) ownUnits() bool {
 
 // headStays: Accelerate gathers the head for forward, and it stays for backward (fsdp2_prepare_model).
 func (p *plan) headStays() bool {
-	return p.Trainer && p.FSDP != "" && !p.flatUnits() && (p.Framework == "transformers" || p.Framework == "trl")
+	return p.Trainer && p.FSDP != "" && !p.flatUnits() && p.profile.accelerates
 }
 
 // wordsOfLlama2 is a bound between vocabularies: Llama 2 has 32,000 words, Llama 3 128,256.

@@ -118,7 +118,7 @@ var dialects = map[string]dialect{
 // framework tells a plan in the words of the framework that is asked for, "" where none is
 // or it has none.
 func (s Setting) framework() string {
-	d := dialects[s.Framework]
+	d := dialects[ProfileOf(s.Framework).Name]
 	var words []string
 	for _, n := range d.numbers {
 		if v := n.of(s); v > n.above {

@@ -20,7 +20,7 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 		"fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4; wins over quantization_config")
 	fl.StringVar(&s.Optimizer, "optimizer", "adamw", strings.Join(budget.Optimizers(), " "))
 	fl.StringVar(&s.Checkpointing, "checkpointing", "none", "none selective op full offload, or N: every Nth block")
-	fl.StringVar(&s.Attention, "attention", "sdpa", "eager sdpa flash")
+	fl.StringVar(&s.Attention, "attention", "sdpa", "eager sdpa flash flex")
 	fl.BoolVar(&s.Padding, "padding", false, "batches carry a real padding mask")
 	fl.StringVar(&s.Loss, "loss", "default", "default logits-only cross-entropy chunked fused; "+
 		"shifted: of logits[..., :-1, :].contiguous(); smoothed: by the Trainer's label smoothing")
@@ -60,6 +60,10 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.Int64Var(&s.CP, "cp", 1, "context-parallel ranks")
 	fl.StringVar(&s.Offload, "offload", "none", "none optimizer params")
 	fl.BoolVar(&s.MasterWeights, "master-weights", false, "a float32 copy of 16-bit weights, and float32 state")
+	fl.StringVar(&s.GradientDtype, "gradient-dtype", "",
+		"fp32: gradients of 16-bit weights add up in float32, in a buffer that is always there (Megatron-LM's way)")
+	fl.BoolVar(&s.SyncEachBatch, "sync-each-batch", false,
+		"Accelerate's: FSDP reduces the gradients of each micro-batch, and none stay whole")
 	fl.BoolVar(&s.UseCache, "use-cache", false, "the model fills its KV cache while it trains")
 	fl.BoolVar(&s.DropOutputs, "drop-outputs", false, "outputs are dropped before backward")
 	fl.BoolVar(&s.Trainer, "trainer", false, "Hugging Face's Trainer: outputs become float32 and go before backward (a loop of "+
@@ -82,8 +86,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.Float8Recipe, "float8-recipe", "", "tensorwise rowwise rowwise_with_gw_hp (default \"tensorwise\")")
 	fl.BoolVar(&s.MXFP8, "mxfp8", false, "products in 8 bits with a scale for each 32 elements (torchao's MXFP8)")
 	fl.StringVar(&s.Framework, "framework", "",
-		"transformers trl torchtune torchtitan litgpt megatron nemo deepspeed: its model, loop and usual settings "+
-			"(default: model and loop as the other flags suggest)")
+		strings.Join(budget.Frameworks(), " ")+": its model, loop and usual settings; a version may follow, as in "+
+			"torchtitan@2024.12 (default: model and loop as the other flags suggest)")
 	fl.BoolVar(&s.DoRA, "dora", false, "adapters with a trained magnitude (DoRA)")
 	fl.StringVar(&s.Adapter, "adapter", "", "lora rslora dora lora-fa, with --lora RANK; or ia3 (default \"lora\")")
 	fl.StringVar(&s.SaveModules, "modules-to-save", "", "module names with commas: trained in full beside adapters")

@@ -304,8 +304,9 @@ var optimizer = found(
 	[]string{`sgd`, "optimizer", "sgd"})
 
 // attention reads what implementations are called.
-var attention = found([]string{`flash|^fa2?$|^fa3$`, "attention", "flash"}, []string{`sdpa|fused|auto|efficient`, "attention",
-	"sdpa"},
+var attention = found([]string{`flash|^fa2?$|^fa3$|^fa4$`, "attention", "flash"}, []string{`flex`, "attention", "flex"},
+	[]string{`sdpa|fused|auto|efficient`, "attention",
+		"sdpa"},
 	[]string{`eager|disabled|unfused|local`, "attention", "eager"})
 
 // offloaded reads the device of what DeepSpeed moves away.

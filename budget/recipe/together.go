@@ -51,7 +51,8 @@ func Contradictions(names []string, rs []*Recipe) (said []string) {
 	first := map[string]word{}
 	kept := valueOf(Together(rs), "precision")
 	for i, r := range rs {
-		if p := valueOf(r.Flags(), "precision"); r.computes && p != "" && strings.TrimSuffix(p, "-mixed") != strings.TrimSuffix(kept, "-mixed") {
+		p := valueOf(r.Flags(), "precision")
+		if r.computes && p != "" && strings.TrimSuffix(p, "-mixed") != strings.TrimSuffix(kept, "-mixed") {
 			said = append(said, fmt.Sprintf("%s of %s is what is computed in: weights stay %s", p, names[i], kept))
 		}
 		mine := map[string]word{}

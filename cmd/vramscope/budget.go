@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -162,7 +163,7 @@ func (f *budgetFlags) usual(cmd *cobra.Command) []string {
 	if said == "" {
 		return nil
 	}
-	return []string{fmt.Sprintf("usual with %s, and taken as no flag says otherwise: %s", f.s.Framework, said)}
+	return []string{fmt.Sprintf("taken for %s, as no flag says otherwise: %s", cmp.Or(f.s.Framework, "DeepSpeed"), said)}
 }
 
 // load finds the configuration: the file's, one beside the checkpoint, or one

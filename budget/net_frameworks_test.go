@@ -1,0 +1,120 @@
+package budget
+
+import (
+	"strings"
+	"testing"
+)
+
+const eightBillion = `{"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+	"num_attention_heads": 32, "num_key_value_heads": 8}`
+
+func of(t *testing.T, config string, s Setting) *Budget {
+	t.Helper()
+	c, err := ReadConfig(strings.NewReader(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := Compute(c, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestWideGradients: Megatron-LM's 18 bytes for each parameter of a rank are two of weights, four of gradients and twelve of
+// the optimizer, and its optimizer makes no copies.
+func TestWideGradients(t *testing.T) {
+	s := Setting{Framework: "megatron", TP: 2, GPUs: 2, Optimizer: "adamw-fused", MasterWeights: true, GradientDtype: "fp32"}
+	b := of(t, eightBillion, s)
+	step := b.Phase(Optimizer)
+	for i, per := range map[Category]float64{Weights: 2, Gradients: 4, OptimizerState: 12} {
+		if got := float64(step.Categories[i]) / (float64(b.Model.Parameters) / 2); got < per || got > per*1.001 {
+			t.Errorf("%v: %.4f bytes a parameter, want %.0f", i, got, per)
+		}
+	}
+	if step.Categories[Temporary] != 0 {
+		t.Errorf("the step takes %d", step.Categories[Temporary])
+	}
+	if f := b.Phase(Forward).Categories[Gradients]; f != step.Categories[Gradients] {
+		t.Errorf("gradients of %d in forward, %d in the step", f, step.Categories[Gradients])
+	}
+	s.Accumulate = 4
+	if four := of(t, eightBillion, s); four.PeakBytes != b.PeakBytes {
+		t.Errorf("accumulated, the peak is %d, not %d", four.PeakBytes, b.PeakBytes)
+	}
+}
+
+// TestAttentionWithoutSDPA: gpt-oss writes its scores out unless a kernel is named.
+func TestAttentionWithoutSDPA(t *testing.T) {
+	const oss = `{"model_type": "gpt_oss", "num_hidden_layers": 2, "hidden_size": 512, "intermediate_size": 512, "num_local_experts": 4}`
+	peak := map[string]int64{}
+	for _, how := range []string{"eager", "sdpa", "flash", "flex"} {
+		peak[how] = of(t, oss, Setting{Attention: how, Sequence: 4096}).PeakBytes
+	}
+	if peak["eager"] != peak["sdpa"] || peak["flash"] != peak["flex"] || peak["sdpa"]-peak["flash"] < 4<<30 {
+		t.Error(peak)
+	}
+}
+
+// TestContextParallel: as many tokens a rank take more with more ranks, by all ranks' keys and values.
+func TestContextParallel(t *testing.T) {
+	s := Setting{Framework: "torchtitan", Checkpointing: "full", Loss: "chunked", Sequence: 4096, GPUs: 8, FSDP: "full"}
+	one := of(t, eightBillion, s)
+	s.CP, s.Sequence = 8, 8*4096
+	eight := of(t, eightBillion, s)
+	keys := int64(2 * 4096 * 4096 * 2)
+	if more := eight.Phase(Forward).Peak - one.Phase(Forward).Peak; more < 0 || more > 9*keys {
+		t.Errorf("%d more for gathered keys and values of %d", more, 9*keys)
+	}
+	if more := eight.Phase(Backward).Peak - one.Phase(Backward).Peak; more < 4*keys || more > 16*keys {
+		t.Errorf("backward takes %d more, keys and values of a rank are %d", more, keys)
+	}
+}
+
+// TestSyncEachBatch: what Accelerate leaves whole isn't there where each micro-batch is reduced, and the ladder says so.
+func TestSyncEachBatch(t *testing.T) {
+	s := Setting{Trainer: true, FSDP: "full", GPUs: 8, Accumulate: 4}
+	whole := of(t, eightBillion, s)
+	ms, err := Ladder(mustConfig(t), s, nil)
+	if err != nil || len(ms) == 0 || ms[0].Flags != "--sync-each-batch" {
+		t.Fatalf("%v %+v", err, ms)
+	}
+	s.SyncEachBatch = true
+	if saved := whole.PeakBytes - of(t, eightBillion, s).PeakBytes; saved < 12<<30 {
+		t.Errorf("saves %d of gradients of 15 GiB", saved)
+	}
+}
+
+func mustConfig(t *testing.T) *Config {
+	t.Helper()
+	c, err := ReadConfig(strings.NewReader(eightBillion))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestProfiles: versions choose rows, and no name is in two rows of all versions.
+func TestProfiles(t *testing.T) {
+	for name, optimizer := range map[string]string{"torchtitan": "adamw-fused", "torchtitan@2024.12": "adamw", "torchtitan@2025.3": "adamw-fused",
+		"torchtitan@2025": "adamw-fused"} {
+		if got := ProfileOf(name).Usual[1].Value; got != optimizer {
+			t.Errorf("%s takes %s", name, got)
+		}
+	}
+	seen := map[string]bool{}
+	for _, x := range profiles {
+		if seen[x.Name+"@"+x.Before] {
+			t.Errorf("%s twice", x.Name)
+		}
+		seen[x.Name+"@"+x.Before] = true
+	}
+	for _, name := range Frameworks() {
+		if ProfileOf(name).Before != "" || !seen[name+"@"] {
+			t.Errorf("%s has no row of its newest version", name)
+		}
+	}
+	if _, err := Compute(mustConfig(t), Setting{Framework: "nonesuch@1"}); err == nil || !strings.Contains(err.Error(), "--framework \"nonesuch@1\"") {
+		t.Error(err)
+	}
+}
