@@ -95,6 +95,7 @@ func (a *arguments) set(set *syntax.Assign, depth int) {
 			}
 		}
 		a.value("true")
+		a.many = ""
 	case set.Name != nil && set.Value != nil:
 		value := a.text(set.Value)
 		a.vars[set.Name.Value] = value
