@@ -206,6 +206,9 @@ func (p *Program) Wait() *Result {
 	kills, limit := hostMemory(os.ReadFile)
 	log := lastOf(p.Dir)
 	r.raised = exception(log)
+	if r.Status != 0 {
+		p.record.Exception = r.raised
+	}
 	if r.Ending = ending(r, log, kills-p.kills, limit); r.Ending != "" {
 		p.record.Notes = append(p.record.Notes, r.Ending)
 	}

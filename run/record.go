@@ -21,7 +21,8 @@ type Record struct {
 	Start       string      `json:"start"`
 	End         *string     `json:"end"` // null: it runs, or was killed with everything
 	ExitCode    *int        `json:"exit_code"`
-	Signal      *string     `json:"signal"` // that ended the program
+	Signal      *string     `json:"signal"`              // that ended the program
+	Exception   string      `json:"exception,omitempty"` // that it failed with, as its output tells
 	Environment Environment `json:"environment"`
 	Processes   []Process   `json:"processes"`
 	Notes       []string    `json:"notes"`

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -29,7 +30,8 @@ func Ended(doc *report.Document) *report.Ended {
 			end.How != evidence.HostMemory && end.How != evidence.EndedWell {
 			end = evidence.Ending{How: evidence.GPUMemory, Line: messages[k].Line, Text: "out of memory"}
 		}
-		if end.How == "" || slices.Index(weight, string(end.How)) <= slices.Index(weight, best.How) {
+		more := cmp.Compare(slices.Index(weight, string(end.How)), slices.Index(weight, best.How))
+		if end.How == "" || more < 0 || more == 0 && (end.Line == 0 || best.Line != nil) { // of two alike the one with a line
 			continue
 		}
 		best = report.Ended{How: string(end.How), Text: saidAt(&end), Source: &log.Source}

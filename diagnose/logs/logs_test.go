@@ -123,3 +123,23 @@ func TestVerdictOfFacts(t *testing.T) {
 		t.Errorf("a warning: %+v", v)
 	}
 }
+
+// TestException: what a program failed with is told rather than its code: by run's own record, and by a log with the line.
+func TestException(t *testing.T) {
+	record := input{name: "run.json", text: `{"schema": "vramscope.run/1", "command": ["a"], "exit_code": 1, "exception": "ValueError: label 1204 is ` +
+		`out of range", "environment": {}, "processes": []}`}
+	log := input{name: "output.log", text: "step 1 loss 2.5\nTraceback (most recent call last):\n  File \"/home/u/train.py\", " +
+		"line 9, in <module>\n    raise ValueError(\"x\")\nValueError: label 1204 is out of range\n"}
+	for _, test := range []struct {
+		inputs []input
+		says   string
+	}{
+		{[]input{record}, "it ended in ValueError: label 1204 is out of range"},
+		{[]input{record, log}, "it ended in ValueError: label 1204 is out of range at u/train.py:9"},
+		{[]input{log, record}, "it ended in ValueError: label 1204 is out of range at u/train.py:9"},
+	} {
+		if doc := judged(t, test.inputs...); !strings.Contains(doc.Verdict.Text, test.says) {
+			t.Errorf("%q, want %q", doc.Verdict.Text, test.says)
+		}
+	}
+}

@@ -33,7 +33,8 @@ func readLaunched(r *run, in io.Reader) error {
 
 			Simulated *evidence.Simulated `json:"simulated"`
 		} `json:"environment"`
-		ExitCode *int64 `json:"exit_code"`
+		ExitCode  *int64  `json:"exit_code"`
+		Exception *string `json:"exception"`
 	}
 	d := json.NewDecoder(limit.Reader(limit.Launched, in))
 	if err := d.Decode(&all); err != nil {
@@ -47,6 +48,9 @@ func readLaunched(r *run, in io.Reader) error {
 	}
 	if all.ExitCode != nil {
 		r.ended = ending.OfCode(*all.ExitCode)
+		if raised := short(all.Exception); raised != nil && *raised != "" && r.ended.How == evidence.Failed {
+			r.ended.Text = ending.Quoted([]byte(*raised), maxSaid)
+		}
 	}
 	r.p.GPU, r.p.Command, r.p.Machine = short(e.GPU), command(e.Command), m
 	return nil
