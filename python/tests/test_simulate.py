@@ -260,3 +260,17 @@ def test_a_source_that_cannot_be_read_has_no_guards() -> None:
     assert simulated_guards.read("assert (") == {} and simulated_guards.read("\0") == {}
     assert simulated_guards.Guards().of("/nowhere/x.py") == {}
     assert simulated_guards.read("assert " + "(" * 100000) == {}
+
+
+def test_objects_that_one_rank_sends_another() -> None:
+    store: Dict[str, bytes] = {}
+    zero, one = (simulated_ranks.Together(Core(r, store)) for r in (0, 1))
+    for turn in (1, 2):
+        zero.send_object_list([turn], dst=1)
+        got = [None]
+        assert one.recv_object_list(got, group=object(), group_src=0) == 0
+        assert got == [turn]
+    with pytest.raises(RuntimeError, match="say from which one"):
+        one.recv_object_list([None])
+    with pytest.raises(RuntimeError, match="rank 1 of 2 is alone .* input_args"):
+        simulated_ranks.Alone(Core(1, {}), 1, 2).recv_object_list([None], src=0)

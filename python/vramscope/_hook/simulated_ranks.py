@@ -29,7 +29,8 @@ def install(torch: Any, world: int, rank: int) -> None:
         without_gloo(core)
     else:
         together = Together(core)
-    for name in ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"):
+    for name in ("all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list", "send_object_list",
+                 "recv_object_list"):  # fmt: skip
         if hasattr(core, name):
             setattr(core, name, getattr(together, name))
             setattr(torch.distributed, name, getattr(together, name))
@@ -142,6 +143,15 @@ class Alone:
             at = self.rank % len(scatter_object_input_list)
             scatter_object_output_list[0] = scatter_object_input_list[at]
 
+    def send_object_list(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def recv_object_list(self, *_: Any, **__: Any) -> int:
+        raise RuntimeError(
+            f"rank {self.rank} of {self.world} is alone on a simulated GPU, and no other rank sends it an object. A pipeline's stages "
+            "tell each other their shapes so: give PipelineStage its input_args and output_args, or start all ranks by torchrun"
+        )
+
 
 class Together:
     """Object collectives of ranks that run on this machine, by their store."""
@@ -209,3 +219,31 @@ class Together:
             for rank, one in zip(ranks, scatter_object_input_list):
                 self.put(f"{key}/{rank}", one)
         scatter_object_output_list[0] = self.get(f"{key}/{here}")
+
+    def pair(self, source: int, to: int) -> str:
+        """The key of what one rank sends to another next."""
+        name = f"vramscope/send/{source}-{to}"
+        turn = self.turns[name] = self.turns.get(name, 0) + 1
+        return f"{name}/{turn}"
+
+    def other(self, rank: Any, group: Any, of_group: Any) -> int:
+        if of_group is not None:
+            return int(self.core.get_process_group_ranks(group)[of_group] if group is not None else of_group)
+        if rank is None:
+            raise RuntimeError("objects from any rank can't be received on a simulated GPU: say from which one, by src")
+        return int(rank)
+
+    def send_object_list(
+        self, object_list: List[Any], dst: Any = None, group: Any = None, device: Any = None, group_dst: Any = None, **_: Any
+    ) -> None:
+        if not self.absent(group):
+            self.put(self.pair(self.core.get_rank(), self.other(dst, group, group_dst)), list(object_list))
+
+    def recv_object_list(
+        self, object_list: List[Any], src: Any = None, group: Any = None, device: Any = None, group_src: Any = None, **_: Any
+    ) -> int:
+        if self.absent(group):
+            return -1
+        source = self.other(src, group, group_src)
+        object_list[:] = self.get(self.pair(source, self.core.get_rank()))
+        return source

@@ -22,6 +22,10 @@ FILLS = frozenset(("uniform_", "normal_", "exponential_", "log_normal_", "cauchy
 FACTORIES = frozenset(("rand", "randn", "zeros"))
 LIKE = frozenset(("rand_like", "randn_like", "zeros_like"))
 CONVERSIONS = frozenset(("to", "clone", "half", "float", "bfloat16", "double", "cuda", "cpu", "type", "contiguous"))
+# Of a tensor of which nothing is known, and which reads as zeros, these say what they say of zeros.
+PREDICATES = frozenset(("isfinite", "isnan", "isinf", "isposinf", "isneginf", "eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__",
+                        "__lt__", "__le__", "__gt__", "__ge__", "logical_not", "logical_and", "logical_or", "__invert__", "__and__",
+                        "__or__", "__rand__", "__ror__", "bitwise_not", "bitwise_and", "bitwise_or", "all", "any"))  # fmt: skip
 UNFILLED = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_", "resize_"))
 READS = frozenset(("item", "__bool__", "__int__", "__float__", "__index__", "is_nonzero"))
 COMPARISONS = frozenset(("equal", "allclose"))
@@ -96,6 +100,19 @@ def change(c: Any, before: Any, after: Any) -> None:
         c._push_on_torch_function_stack(m)
 
 
+def beside(keep: Callable[..., None]) -> Callable[..., None]:
+    """What is only noted of a program's tensors never fails it: they may be of kinds that nobody has seen."""
+
+    @functools.wraps(keep)
+    def run(*args: Any) -> None:
+        try:
+            keep(*args)
+        except Exception:
+            pass
+
+    return run
+
+
 class Device:
     """What the library remembers at addresses."""
 
@@ -123,8 +140,10 @@ class Work:
     def __init__(self, torch: Any, assumed: Any, device: Device) -> None:
         self.torch, self.assumed, self.forget, self.turn = torch, assumed, device.forget, device.turn
         self.tensor, self.strided = torch.Tensor, torch.strided
+        self.plain = (torch.Tensor, torch.nn.Parameter)
         self.whole = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
-        self.real = frozenset((torch.float32, torch.float64))
+        self.real = frozenset((torch.float32, torch.float64, torch.float16, torch.bfloat16))
+        self.alike: Dict[int, Tuple[Any, int]] = {}  # larger results of predicates: what all elements are, with the block's turn
         # Storages on the device whose values are kept, by address, with the turn of its block: true ones, or what follows
         # from zeros where nobody knows.
         self.values: Dict[int, Tuple[bool, int]] = {}
@@ -149,6 +168,8 @@ class Work:
                 return way
         if name == "copy_":
             return self.copied
+        if name in PREDICATES:
+            return self.predicate
         in_place = name.endswith("_") and not name.startswith("__") or name == "__setitem__" or name.startswith("__i") and \
             name not in ("__invert__", "__index__", "__int__")  # fmt: skip
         return self.changed if in_place else self.made
@@ -157,7 +178,7 @@ class Work:
 
     def is_large(self, t: Any) -> bool:
         return isinstance(t, self.tensor) and t.device.type == "cpu" and t.dtype.is_floating_point and t.layout is self.strided \
-            and type(t) in (self.tensor, self.torch.nn.Parameter) and t.numel() * t.element_size() >= LARGE  # fmt: skip
+            and type(t) in self.plain and t.numel() * t.element_size() >= LARGE  # fmt: skip
 
     def fill(self, func: Any, args: Any, kwargs: Any) -> Any:
         return args[0] if args and self.is_large(args[0]) else self.changed(func, args, kwargs)
@@ -174,8 +195,9 @@ class Work:
         out = func(*args, **kwargs)
         if self.is_whole(out) and not t.is_cuda:
             self.mark(out, self.is_kept(out))
-            return out
-        return self.kept(func, args, kwargs, out)
+        else:
+            self.kept(func, args, kwargs, out)
+        return out
 
     def factory(self, func: Any, args: Any, kwargs: Any) -> Any:
         dtype, device = kwargs.get("dtype") or self.torch.get_default_dtype(), kwargs.get("device")
@@ -262,9 +284,51 @@ class Work:
         out = func(*args, **kwargs)
         if assumed.hanging or assumed.count != before:
             assumed.follow(func, args, out, assumed.count != before)
-        return self.kept(func, args, kwargs, out)
+        self.kept(func, args, kwargs, out)
+        return out
 
-    def kept(self, func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    def predicate(self, func: Any, args: Any, kwargs: Any) -> Any:
+        out = self.made(func, args, kwargs)
+        if type(out) is self.tensor and out.is_cuda and out.dtype is self.torch.bool:
+            self.predicted(func, args, kwargs, out)
+        return out
+
+    @beside
+    def predicted(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        """What a predicate says of tensors of which nothing is known: the same as of zeros."""
+        at = self.storage_of(out)
+        if self.noted(at) and self.is_kept(out) or self.is_view(out, args) or self.capturing():
+            return
+        few = [self.one(x) for x in args]
+        if kwargs or any(x is unknown for x in few):
+            return
+        value = bool(func(*few).all() if func.__name__ != "any" else func(*few).any())
+        if len(self.alike) > 1000:
+            self.alike.clear()
+        self.alike[at] = (value, self.turn(at))
+        if self.is_kept(out) and out.is_contiguous():
+            out.data.copy_(self.torch.full(out.shape, value))
+            self.note(at, False)
+
+    def one(self, x: Any) -> Any:
+        """An element that stands for a tensor's, as all are taken to be the same."""
+        if not isinstance(x, self.tensor):
+            return unknown if isinstance(x, (tuple, list)) else x
+        if not x.is_cuda:
+            return x if x.dim() == 0 else unknown
+        if type(x) not in self.plain:
+            return unknown
+        at = self.storage_of(x)
+        if self.is_kept(x) and self.noted(at) is not None:
+            host = self.flat(x).cpu().as_strided(x.size(), x.stride(), x.storage_offset()).flatten()
+            return host[:1] if len(host) and bool((host == host[0]).all()) else unknown
+        value, turn = self.alike.get(at, (0, 0))
+        if turn != self.turn(at):
+            value = 0
+        return self.torch.full((1,), value, dtype=x.dtype)
+
+    @beside
+    def kept(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
         """Keeps the values of a result, where it has any that are known."""
         if type(out) is self.tensor:
             if self.is_whole(out) and not self.is_view(out, args):
@@ -273,7 +337,6 @@ class Work:
             for t in out:
                 if self.is_whole(t) and not self.is_view(t, args):
                     self.mark(t, False)
-        return out
 
     def is_view(self, out: Any, args: Any) -> bool:
         """Whether a result lies in the storage of an argument, whose values it has."""
@@ -307,6 +370,12 @@ class Work:
     def changed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A function that changes a tensor in place."""
         out = func(*args, **kwargs)
+        self.lost(func, args, kwargs)
+        return out
+
+    @beside
+    def lost(self, func: Any, args: Any, kwargs: Any) -> None:
+        """What isn't known any more after a change, and what still is."""
         t: Any = args[0] if args else None
         if isinstance(t, (tuple, list)):
             self.changed_together(func, args)
@@ -319,7 +388,6 @@ class Work:
             self.mark(kwargs["out"], False)
         elif type(t) is not self.tensor:
             self.lose(t)
-        return out
 
     def changed_together(self, func: Any, args: Any) -> None:
         """Of lists that are changed nothing is known any more, but for what a foreach function adds to numbers that are."""
@@ -332,7 +400,7 @@ class Work:
 
     def lose(self, t: Any) -> None:
         """Nothing is known any more of a tensor, perhaps a parameter."""
-        if isinstance(t, self.tensor) and t.is_cuda and t.layout is self.strided and self.values:
+        if type(t) in self.plain and t.is_cuda and t.layout is self.strided and self.values:
             at = self.storage_of(t)
             if self.noted(at) is not None:
                 self.note(at, False)
