@@ -62,6 +62,9 @@ def leave_out_compiled(torch: Any, mode: Any) -> None:
             with paused(torch, mode):
                 return function(*args, **kwargs)
 
+        ahead: Any = getattr(function, "aot_compile", None)  # which traces as well, and of which `wraps` takes a copy
+        if callable(ahead):
+            run.aot_compile = without(ahead)  # type: ignore[attr-defined]
         return run
 
     @functools.wraps(compile_)
