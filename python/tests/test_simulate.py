@@ -274,3 +274,23 @@ def test_objects_that_one_rank_sends_another() -> None:
         one.recv_object_list([None])
     with pytest.raises(RuntimeError, match="rank 1 of 2 is alone .* input_args"):
         simulated_ranks.Alone(Core(1, {}), 1, 2).recv_object_list([None], src=0)
+
+
+def test_groups_that_are_split_off_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 3 of 8 in a mesh of 4 by 2; a group that PyTorch doesn't split off isn't said."""
+    made: List[Any] = []
+    whole = types.SimpleNamespace(bound_device_id=0)
+    core = types.SimpleNamespace(
+        split_group=lambda parent, split_ranks, **_: made.append(split_ranks), new_group=lambda ranks, *_, **__: made.append(ranks),
+        get_rank=lambda group=None: 3, _get_default_group=lambda: whole)  # fmt: skip
+    monkeypatch.setitem(sys.modules, "torch.distributed", types.ModuleType("torch.distributed"))
+    said: List[Any] = []
+    simulated_ranks.say_groups(core, lambda ranks, rank: said.append((ranks, rank)))
+    core.split_group(split_ranks=[[0, 2, 4, 6], [1, 3, 5, 7]])
+    core.split_group(None, [[0, 1], [2, 3], [4, 5], [6, 7]])
+    core.new_group([3, 1])
+    core.new_group([0, 1])
+    core.new_group(None)
+    whole.bound_device_id = None
+    core.new_group([3, 4])
+    assert said == [(4, 1), (2, 1), (2, 1)] and len(made) == 6

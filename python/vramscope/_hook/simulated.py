@@ -129,7 +129,7 @@ class Simulated:
                 recorder.note(f"simulated GPU, {part.__name__[1:]}: {type(e).__name__}: {str(e)[:200]}")
 
     def _ranks(self) -> None:
-        simulated_ranks.install(self.torch, self.settings.world, self.settings.rank)
+        simulated_ranks.install(self.torch, self.settings.world, self.settings.rank, self.device)
 
     def _initialisation(self) -> None:
         simulated_values.leave_out_initialisation(self.torch)

@@ -13,7 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional
 UNIQUE = b"\1" * 128  # as NCCL's ids are
 
 
-def install(torch: Any, world: int, rank: int) -> None:
+def install(torch: Any, world: int, rank: int, library: Any = None) -> None:
     """Prepares torch.distributed, which PyTorch has imported where it has it."""
     core: Any = sys.modules.get("torch.distributed.distributed_c10d")
     if core is None or not torch.distributed.is_available():
@@ -35,6 +35,41 @@ def install(torch: Any, world: int, rank: int) -> None:
             setattr(core, name, getattr(together, name))
             setattr(torch.distributed, name, getattr(together, name))
     unverified(torch)
+    say = getattr(library, "vramscope_simulated_group", None)
+    if say is not None:
+        say_groups(core, say)
+
+
+def say_groups(core: Any, say: Any) -> None:
+    """Tells the library whom a communicator that is split off will have: NCCL itself learns that from the other ranks."""
+    split, new = getattr(core, "split_group", None), core.new_group
+
+    def place(ranks: Any, rank: int) -> None:
+        found = list(ranks)
+        if rank in found:
+            say(len(found), found.index(rank))
+
+    def split_group(parent_pg: Any = None, split_ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
+        for ranks in split_ranks or ():
+            place(ranks, core.get_rank(parent_pg))
+        return split(parent_pg, split_ranks, *args, **kwargs)
+
+    def new_group(ranks: Any = None, *args: Any, **kwargs: Any) -> Any:
+        whole = core._get_default_group()
+        if ranks is not None and getattr(whole, "bound_device_id", None) is not None:
+            place(sorted(ranks), core.get_rank())
+        return new(ranks, *args, **kwargs)
+
+    replace(core, "new_group", new_group)
+    if split is not None:
+        replace(core, "split_group", split_group)
+
+
+def replace(core: Any, name: str, function: Any) -> None:
+    """Puts a function in the place of one of torch.distributed, wherever PyTorch has taken it by name."""
+    for module in (core, sys.modules["torch.distributed"], sys.modules.get("torch.distributed.device_mesh")):
+        if module is not None and hasattr(module, name):
+            setattr(module, name, function)
 
 
 def unverified(torch: Any) -> None:
@@ -66,13 +101,8 @@ def without_gloo(core: Any) -> None:
     def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
         return new(ranks, timeout, backend_of(backend) if backend is not None else None, *args, **kwargs)
 
-    core.init_process_group, core.new_group = init_process_group, new_group
-    distributed = sys.modules["torch.distributed"]
-    distributed.init_process_group, distributed.new_group = init_process_group, new_group  # type: ignore[attr-defined]
-    mesh = sys.modules.get("torch.distributed.device_mesh")
-    for name, function in (("init_process_group", init_process_group), ("new_group", new_group)):
-        if mesh is not None and hasattr(mesh, name):
-            setattr(mesh, name, function)
+    replace(core, "init_process_group", init_process_group)
+    replace(core, "new_group", new_group)
 
 
 def lone(distributed: Any, world: int) -> Any:

@@ -48,11 +48,49 @@ EXPORT status ncclCommInitAll(Communicator **to, int n, const int *list) {
   for (int i = 0; i < n; i++) if (join(&to[i], n, i)) return NCCL_SYSTEM_ERROR;
   return SUCCESS;
 }
-/* Who else has the color isn't known: as many as the whole, at the same place. */
+/* Who else has a color isn't seen here: PyTorch's functions that make groups say it before. Of those that were said, the
+ * first at whose place in the group this rank asks is meant; groups may share a color. What nobody said is a group as before
+ * of that color, or has as many ranks as the whole. */
+#define MOST_GROUPS 256
+static struct { int ranks, rank, color, taken; } groups[MOST_GROUPS];
+static int n_groups;
+static pthread_mutex_t groups_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+EXPORT void vramscope_simulated_group(int ranks, int rank) {
+  if (ranks < 1 || rank < 0 || rank >= ranks) return;
+  pthread_mutex_lock(&groups_mutex);
+  if (n_groups == MOST_GROUPS) memmove(groups, groups + 1, sizeof groups - sizeof *groups), n_groups--;
+  groups[n_groups].ranks = ranks;
+  groups[n_groups].rank = rank;
+  groups[n_groups++].taken = 0;
+  pthread_mutex_unlock(&groups_mutex);
+}
+
+static int group_of(int color, int key) { /* -1: nobody said */
+  for (int i = 0; i < n_groups; i++)
+    if (!groups[i].taken && groups[i].rank == key) return i;
+  for (int i = 0; i < n_groups; i++)
+    if (!groups[i].taken) return i;
+  for (int i = n_groups - 1; i >= 0; i--)
+    if (groups[i].color == color && groups[i].rank == key) return i;
+  return -1;
+}
+
 EXPORT status ncclCommSplit(Communicator *c, int color, int key, Communicator **to, void *config) {
-  (void)key; (void)config;
+  (void)config;
   *to = NULL;
-  return color < 0 ? SUCCESS : join(to, ranks_of(c), c && c->magic == NCCL_MAGIC ? c->rank : 0);
+  if (color < 0) return SUCCESS;
+  int ranks = ranks_of(c), rank = c && c->magic == NCCL_MAGIC ? c->rank : 0;
+  pthread_mutex_lock(&groups_mutex);
+  int i = group_of(color, key);
+  if (i >= 0) {
+    groups[i].taken = 1;
+    groups[i].color = color;
+    ranks = groups[i].ranks;
+    rank = groups[i].rank;
+  }
+  pthread_mutex_unlock(&groups_mutex);
+  return join(to, ranks, rank);
 }
 EXPORT status ncclCommShrink(Communicator *c, int *list, int n, Communicator **to, void *config, int flags) {
   (void)list; (void)config; (void)flags;

@@ -46,7 +46,8 @@ void vramscope_simulated_set_bool(int), vramscope_simulated_forget(u64, u64);
 u64 vramscope_simulated_turn(u64);
 typedef struct { char bytes[128]; } Id;
 int ncclCommInitRank(void **, int, Id, int), ncclAllGather(const void *, void *, size_t, int, void *, void *),
-    ncclCommDestroy(void *);
+    ncclCommDestroy(void *), ncclCommSplit(void *, int, int, void **, void *), ncclCommCount(void *, int *), ncclCommUserRank(void *, int *);
+void vramscope_simulated_group(int, int);
 int ncclGroupStart(void), ncclGroupEnd(void), ncclBroadcast(const void *, void *, size_t, int, int, void *, void *);
 int cudnnBackendCreateDescriptor(int, void **), cudnnBackendSetAttribute(void *, int, int, int64_t, const void *),
     cudnnBackendFinalize(void *);
@@ -330,6 +331,25 @@ static void collectives(void) {
   for (int i = 0; i < 3; i++) cudaMemcpy(out + 2 * i, p + 8192 + 512 * i, 8, 2);
   IS(out[0] == 5 && out[1] == 6 && out[2] == 0 && out[4] == 5 && out[5] == 6, 1);
   IS(ncclAllGather(p, p + 1024, SIZE_MAX, 2, c, NULL), 4);
+  void *part;
+  int ranks, rank;
+  vramscope_simulated_group(256, 1);
+  vramscope_simulated_group(8, 3);
+  vramscope_simulated_group(0, 0);
+  IS(ncclCommSplit(c, 1, 3, &part, NULL), 0); /* the one in which this is the fourth */
+  IS(ncclCommCount(part, &ranks) | ncclCommUserRank(part, &rank), 0);
+  IS(ranks == 8 && rank == 3, 1);
+  IS(ncclCommDestroy(part), 0);
+  IS(ncclCommSplit(c, 1, 1, &part, NULL), 0); /* another of the same color */
+  IS(ncclCommCount(part, &ranks) | ncclCommUserRank(part, &rank), 0);
+  IS(ranks == 256 && rank == 1, 1);
+  IS(ncclCommDestroy(part), 0);
+  IS(ncclCommSplit(c, 7, 2, &part, NULL), 0); /* nobody said it */
+  IS(ncclCommCount(part, &ranks) | ncclCommUserRank(part, &rank), 0);
+  IS(ranks == 3 && rank == 2, 1);
+  IS(ncclCommDestroy(part), 0);
+  IS(ncclCommSplit(c, -1, 0, &part, NULL), 0);
+  IS(part, 0);
   IS(ncclCommDestroy(c), 0);
 }
 
