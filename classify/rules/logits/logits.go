@@ -95,8 +95,8 @@ func lossSize(a *look, p rules.Pass) int64 {
 	if p.Backward != nil {
 		largest = max(largest, largestIn(a, p.Backward.First, p.Backward.End, frames.LossGrad|frames.Workspace, frames.LossGrad))
 	}
-	if largest == 0 && p.Backward != nil && largestIn(a, p.First, p.End, frames.Distance, frames.Distance) == 0 {
-		return lossSizeByOrder(a, p) // the loss is compiled, or not torch's
+	if largest <= 64 && p.Backward != nil && largestIn(a, p.First, p.End, frames.Distance, frames.Distance) == 0 {
+		return lossSizeByOrder(a, p) // the loss is compiled, or not torch's, or its scores are made by a method
 	}
 	return largest
 }
@@ -191,7 +191,7 @@ const fewWords = 4000
 //
 //worth:off
 func markOthers(a *look, p rules.Pass, size int64) {
-	const few = 8
+	const few = 16
 	if size < 1<<20 || a.WeightHalf[size] || phases.CublasSize(size) {
 		return
 	}
