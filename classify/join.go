@@ -23,6 +23,7 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 	}
 	panel := claims.Seat(registry)
 	together.Do(func() { join(a, panel) }, a.Peaks)
+	withdraw(a, panel)
 	askSiblings(a, o.Without)
 	calibrate(a)
 	findDetails(a)
@@ -47,23 +48,29 @@ func calibrate(a *rules.Facts) {
 // that says something else takes from it, one that agrees adds to it.
 func join(a *rules.Facts, p rules.Panel) {
 	const piece = 1 << 14
-	n, older := len(a.Category), a.Timeline.Older()
+	n := len(a.Category)
 	widest := logits.Marked.Of(a).Widest
 	together.Each((n+piece-1)/piece, func(k int) {
 		for i := k * piece; i < min((k+1)*piece, n); i++ {
-			seats := p[meaning.NumPhases]
-			if i >= older {
-				seats = p[a.Phase[i]]
-			}
-			joinOne(a, seats, timeline.AllocationID(i), widest)
+			id := timeline.AllocationID(i)
+			joinOne(a, p[bornIn(a, id)], id, widest, meaning.Unknown)
 		}
 	})
 }
 
-// joinOne asks the rules of one birth about one allocation, which may be one of the widest.
+// bornIn is the place of those rules that speak of an allocation.
+func bornIn(a *rules.Facts, id timeline.AllocationID) int {
+	if int(id) < a.Timeline.Older() {
+		return meaning.NumPhases
+	}
+	return int(a.Phase[id])
+}
+
+// joinOne asks the rules of one birth about one allocation, which may be one of the widest, and isn't of one category.
 //
 // It runs for every allocation, and a call for each claim would cost more than the claims.
-func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, widest map[timeline.AllocationID]bool) {
+func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, widest map[timeline.AllocationID]bool,
+	not meaning.Category) {
 	var best rules.Claim
 	var by meaning.Signal
 	var rule, against, agreeing uint8
@@ -79,7 +86,7 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, wide
 			continue
 		}
 		c := r.Claim(id)
-		if c.Sure == 0 && !c.Last {
+		if c.Sure == 0 && !c.Last || not != meaning.Unknown && c.Category == not {
 			i++
 			continue
 		}

@@ -45,6 +45,7 @@ const (
 	Checkpointed                   // within the first forward of checkpointing
 	Softmax                        // the operator is an exponential, as of logits
 	Custom                         // a function with a backward of its own, which hides its operators
+	OwnCache                       // a function of the program's own says that it makes a key-value cache
 
 	// Marks of a stack as a whole.
 	UserInner // the innermost Python frame isn't a library's
@@ -103,9 +104,15 @@ func OfNative(function string) (Marks, meaning.Hint) {
 }
 
 // OfProgram is what a function of the program's own says by its name:
-// init_all_weights and load_params make weights.
+// init_all_weights and load_params make weights, alloc_kv a cache.
 func OfProgram(function string) Marks {
 	name := strings.Trim(strings.ToLower(function), "_")
+	for word := range strings.SplitSeq(name, "_") {
+		switch word {
+		case "cache", "caches", "kv", "past", "slots":
+			return OwnCache
+		}
+	}
 	if strings.Contains(name, "weight") || strings.Contains(name, "param") {
 		for _, verb := range [...]string{"init", "load", "create", "make", "build", "alloc"} {
 			if strings.HasPrefix(name, verb) {

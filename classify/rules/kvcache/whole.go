@@ -16,7 +16,8 @@ import (
 var CacheRow = &rules.Rule{
 	ID: "kv-cache-row",
 	Doc: `One of a row of equal blocks, one or two for each of the model's layers, that stay from pass to pass
-while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache).`,
+while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache). So is what setup
+leaves by a function of the program's own that says so (cache, kv, past, slots).`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{Kept},
@@ -70,7 +71,23 @@ func findWhole(a *rules.Facts) (found []*rows.Row) {
 			found = append(found, r)
 		}
 	}
+	if named := namedCaches(a); len(named) > 0 && len(found) == 0 {
+		found = append(found, &rows.Row{IDs: named})
+	}
 	return found
+}
+
+// namedCaches are the large blocks that setup leaves and the program's own code makes in functions that say so.
+func namedCaches(a *rules.Facts) (out []timeline.AllocationID) {
+	const large = 1 << 20 // bytes
+	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len() && a.All&frames.OwnCache != 0; id++ {
+		m := a.Birth(id).Marks
+		if a.Phase[id] == meaning.Setup && m&frames.OwnCache != 0 && m&frames.UserInner != 0 && m&(frames.Weight|frames.InModule) == 0 &&
+			a.Timeline.Requested(id) >= large && a.Outlives(id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // whole tells caches of full length.

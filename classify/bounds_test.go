@@ -1,0 +1,86 @@
+package classify
+
+import (
+	"testing"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+const module = "lib/python3.11/site-packages/torch/nn/modules/module.py:1798 _call_impl"
+
+// TestSite: what the line of four weights makes once more is a weight, too, where nothing trains; what a function makes that says
+// so is a cache.
+func TestSite(t *testing.T) {
+	const line = "serve.py:3 make"
+	for _, c := range []struct {
+		name, inner string
+		weights     int
+		want        Category
+	}{
+		{"the line of weights", line, 4, meaning.Weights},
+		{"the line of three weights", line, 3, meaning.Inputs},
+		{"a line of its own", "serve.py:9 table", 4, meaning.Inputs},
+		{"a function that names a cache", "serve.py:9 alloc_kv", 4, meaning.KVCache},
+		{"a function that caches", "serve.py:9 cached_table", 4, meaning.Inputs},
+	} {
+		s := newStory(t, true)
+		s.in(meaning.Setup)
+		for k := range c.weights {
+			s.alloc(meaning.Weights, 3*mib, line, "serve.py:"+string(rune('4'+k%2))+" load", "serve.py:40 main")
+		}
+		asked := s.alloc(c.want, 5*mib, c.inner, "serve.py:20 setup", "serve.py:40 main")
+		s.alloc(meaning.Weights, 7*mib, "lib/python3.11/site-packages/torch/nn/modules/module.py:900 _apply", "serve.py:40 main")
+		s.loop(4, func(int) {
+			s.in(meaning.Forward)
+			for range 6 {
+				s.freeAt([]string{"serve.py:41 main"}, s.alloc(meaning.Temporary, mib, "serve.py:30 forward", module, "serve.py:41 main"))
+			}
+		})
+		if got := New(s.timeline(), Options{}).Category[timeline.AllocationID(asked)]; got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestGoneBeforeStep: what a pass leaves with its whole graph is no gradient where it goes before the optimizer steps.
+func TestGoneBeforeStep(t *testing.T) {
+	for _, keeps := range []bool{true, false} {
+		s := newStory(t, true)
+		s.in(meaning.Setup)
+		for range 4 {
+			s.alloc(meaning.Weights, 3*mib, "lib/python3.11/site-packages/torch/nn/modules/module.py:900 _apply", "train.py:4 main")
+		}
+		var first int
+		s.loop(3, func(int) {
+			s.in(meaning.Forward)
+			var saved []int
+			for range 8 {
+				saved = append(saved, s.alloc(meaning.Activations, mib, "train.py:8 forward", module, "train.py:9 main"))
+			}
+			pass := func(free bool) (gradients []int) {
+				s.in(meaning.Backward)
+				for k := range 4 {
+					gradients = append(gradients, s.alloc(meaning.Gradients, 3*mib))
+					if free {
+						s.freeAt(nil, saved[2*k], saved[2*k+1])
+					}
+				}
+				return gradients
+			}
+			inner := pass(!keeps)
+			first = inner[0]
+			s.in(meaning.OtherPhase)
+			s.freeAt([]string{"train.py:12 main"}, inner...)
+			if keeps {
+				pass(true)
+			}
+			s.in(meaning.Optimizer)
+			s.free(s.alloc(meaning.Temporary, mib, "lib/python3.11/site-packages/torch/optim/adam.py:9 step", "train.py:14 main"))
+		})
+		c := New(s.timeline(), Options{})
+		if got := c.Category[first]; (got != meaning.Gradients) != keeps {
+			t.Errorf("keeps its graph %v: %v, phase %v", keeps, got, c.Phase[first])
+		}
+	}
+}
