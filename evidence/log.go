@@ -10,8 +10,15 @@ type Log struct {
 	Engine       Engine
 	Phases       []PhaseReading // in file order
 	Pressure     Pressure
+	Workers      []Worker // in the order in which the log names them, nil where it doesn't name two
 	Ending       Ending
 	Dropped      int // out-of-memory messages and summaries beyond the bound
+}
+
+// Worker is one of a run's ranks or GPUs, and the most that its lines say it held.
+type Worker struct {
+	Name     string // "rank 2", "GPU 1"
+	MaxBytes int64
 }
 
 // How a process ended.

@@ -157,8 +157,8 @@ func (w *witness) slept(source int, log *evidence.Log) {
 	}
 	if grew := last.Used - first.Used; grew >= max(1<<30, first.Used/4) {
 		w.add(report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.8,
-			Title: fmt.Sprintf("What is still in use after each sleep of the engine grows: %s after the first, %s after the %d "+
-				"others", units.Bytes(first.Used), units.Bytes(last.Used), len(after)-1),
+			Title: fmt.Sprintf("What is still in use after each sleep of the engine grows: %s after the first, %s after the "+
+				"last of %d", units.Bytes(first.Used), units.Bytes(last.Used), len(after)),
 			Evidence: []string{w.at(source, last.Line) + ": " + units.Bytes(grew) + " more than after the first sleep"},
 			Fix: new("Look what the trainer's part leaves on the GPU when the engine sleeps (weights and optimizer that aren't " +
 				"offloaded, gathered parameters, caches): torch.cuda.memory_summary() before each sleep tells; a leak in the " +

@@ -48,6 +48,7 @@ func Add(doc *report.Document, capacity int64, ranks map[int]int) {
 			w.pressed(source, log)
 			w.accounted(log)
 			w.slept(source, log)
+			w.uneven(source, log.Workers)
 		}
 		w.watched(doc.Evidence.GPUsOf(source))
 		if t := doc.Evidence.Trace(source); t != nil {

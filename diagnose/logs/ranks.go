@@ -1,9 +1,13 @@
 package logs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -52,4 +56,33 @@ func rankWord(ranks []int) string {
 		return "rank"
 	}
 	return "ranks"
+}
+
+// From which difference on a log's ranks are out of balance: a share of the fullest one's most, and bytes.
+const (
+	unevenShare = 10
+	unevenBytes = 512 << 20
+)
+
+// uneven names the rank that held more than the others of its log.
+func (w *witness) uneven(source int, list []evidence.Worker) {
+	if len(list) < 2 {
+		return
+	}
+	byMost := slices.SortedStableFunc(slices.Values(list), func(a, b evidence.Worker) int { return cmp.Compare(a.MaxBytes, b.MaxBytes) })
+	most, next := byMost[len(byMost)-1], byMost[len(byMost)-2]
+	usual := byMost[(len(byMost)-1)/2]
+	if more := most.MaxBytes - usual.MaxBytes; more < unevenBytes || 100*more < unevenShare*most.MaxBytes {
+		return
+	}
+	others := units.Bytes(next.MaxBytes)
+	if least := units.Bytes(byMost[0].MaxBytes); least != others {
+		others = least + " to " + others
+	}
+	w.add(report.Finding{ID: "rank_imbalance", Severity: report.Warning, Confidence: 0.8,
+		Title: fmt.Sprintf("%s held most, %s; the other %s held %s", strings.ToUpper(most.Name[:1])+most.Name[1:],
+			units.Bytes(most.MaxBytes), units.Count(len(list)-1), others),
+		Evidence: []string{w.name(source) + ": the most that the lines of each say, of " + units.Count(len(list))},
+		Fix: new("Look what only that one does: longer sequences or more of them, a pipeline's stage with the head, evaluation, a " +
+			"copy of the weights (an EMA, a full state dict); recordings of it and of another tell by category")})
 }

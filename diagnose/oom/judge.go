@@ -208,6 +208,14 @@ func (f *Failure) Asleep() int64 {
 	return 0
 }
 
+// uncounted is what is neither free nor allocated, where the allocator doesn't say what its pool keeps.
+func (f *Failure) uncounted() int64 {
+	if rest := f.Capacity - f.Free - f.Allocated; f.By == "cudaMallocAsync" && f.Allocated >= 0 && rest > ContextBytes {
+		return rest
+	}
+	return 0
+}
+
 // lacks says what was free, on the GPU and in the cache, and how much more was needed.
 func lacks(needs, missing int64) string {
 	if missing >= needs {
@@ -243,6 +251,11 @@ func (f *Failure) short(q *Request) {
 	case q.Missing > 0:
 		f.Confidence = 0.9
 		f.Why = lacks(q.Needs, q.Missing)
+		if rest := f.uncounted(); rest > 0 {
+			f.Confidence = 0.6
+			f.Why += fmt.Sprintf("; %s of the GPU are neither free nor counted by PyTorch: the driver's pool keeps what was freed "+
+				"(cudaMallocAsync), or others hold it, which nvidia-smi lists", units.Bytes(rest))
+		}
 		if f.PhaseName == words.Setup.String() && f.Scene.Doing == "" {
 			f.Why += ", with the rest of the model still to come"
 		}

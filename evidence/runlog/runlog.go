@@ -120,6 +120,7 @@ func (p *Parser) Line(number int, line []byte) {
 // figures offers a line that is no message to the forms of figures.
 func (p *Parser) figures(number int, line []byte, has features) {
 	p.labels.note(line, has&hasMetric != 0)
+	p.steps.whole = line
 	if line = p.labels.strip(line); len(line) == 0 {
 		return
 	}
@@ -144,6 +145,8 @@ func (p *Parser) Finish() *Report {
 	p.summary.finish(p)
 	p.stats.finish(p)
 	p.survival.settle(p)
+	p.steps.whole = nil
+	p.report.Workers = p.steps.workers.finish()
 	p.report.Steps = p.steps.finish()
 	p.report.Ending = p.end.Ended(p.told)
 	p.report.HostFailures = slices.DeleteFunc(p.report.HostFailures, func(f evidence.HostFailure) bool {

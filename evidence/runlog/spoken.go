@@ -63,7 +63,12 @@ func setOf(list string) map[string]bool {
 // denied looks at the words before a mark, back to where its clause begins.
 func denied(before []byte) bool {
 	const near = 6
-	before = before[bytes.LastIndexAny(before, ".,;:!?()[]{}\"|>")+1:]
+	begin := len(before)
+	for begin > 0 && (bytes.IndexByte([]byte(",;!?()[]{}\"|>"), before[begin-1]) < 0) &&
+		(before[begin-1] != '.' && before[begin-1] != ':' || begin == len(before) || before[begin] != ' ') { // of a name: torch.cuda.
+		begin--
+	}
+	before = before[begin:]
 	list := strings.Fields(strings.ReplaceAll(string(before), "`", " "))
 	denies, modal, have := false, false, false
 	for _, w := range list[max(0, len(list)-near):] {
@@ -98,7 +103,8 @@ var notSpoken = []stopWord{
 	{"logger.", "logger.warning('ran out of memory')"},
 	{"isinstance(", "return isinstance(e, torch.cuda.OutOfMemoryError)"},
 	{"#", "# out of memory is caught below"},
-	{"lmcache", "LMCache WARNING: Failed to allocate memory for tensor because no memory is available"}, // a cache on the host
+	{"out of resource", "OutOfMemoryError: out of resource: triton_mm Required: 131072 Hardware limit:101376"}, // a kernel's
+	{"lmcache", "LMCache WARNING: Failed to allocate memory for tensor because no memory is available"},        // a cache on the host
 }
 
 // recovers are words by which the program goes on after a failure.

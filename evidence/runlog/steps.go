@@ -29,6 +29,8 @@ type stepState struct {
 	lines     int // of the log, so far
 	templates templates
 	columns   bool // the head of a table with GPU_mem has come
+	workers   workers
+	whole     []byte // the line with what stands before it
 }
 
 // line reads a step line or a progress bar.
@@ -50,7 +52,7 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 
 func (s *stepState) begin() {
 	if !s.ready {
-		*s = stepState{ready: true, binary: s.binary, lines: s.lines, epoch: -1, allocated: unknown, reserved: unknown,
+		*s = stepState{ready: true, binary: s.binary, lines: s.lines, whole: s.whole, epoch: -1, allocated: unknown, reserved: unknown,
 			seed: maphash.MakeSeed()}
 		s.main.init()
 	}
@@ -100,6 +102,9 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))
 	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && !gpustatLine(line) && (f.hasLoss || f.hasMemory()) {
 		f.step, isStep = f.lead, true
+	}
+	if first := &s.pairs[0]; f.step < 0 && f.hasLoss && first.of && first.bare && first.whole && s.epoch >= 0 { // Keras' bar
+		f.step, isStep = int64(first.value), true
 	}
 	dict := f.step < 0 && f.hasLoss && isDict(line)
 	switch {
@@ -192,6 +197,7 @@ func evaluationLine(line []byte) bool {
 }
 
 func (s *stepState) keepMemory(f *facts) {
+	s.workers.note(s.whole, f)
 	if f.allocated > s.allocated {
 		s.allocated, s.named, s.printed = f.allocated, f.named, string(f.printed)
 	} else if s.allocated == unknown && f.reserved > s.reserved {

@@ -113,8 +113,9 @@ func (p *Parser) Again(number int, line []byte) bool {
 			line = p.plain
 		}
 	}
-	line = p.labels.strip(line)
 	s := &p.steps
+	s.whole = line
+	line = p.labels.strip(line)
 	pairs, ok := s.templates.match(s.pairs, line)
 	s.pairs = pairs
 	if !ok {
