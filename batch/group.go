@@ -62,15 +62,19 @@ var trackedFolder = pattern.Of(`^(offline-)?run-[0-9]{8}_[0-9]{6}-`)
 // trackedRun is the folder of wandb's in which a file lies, "" for none, and that
 // of all of them, "" when that one was given: runs don't reach above it.
 func trackedRun(f *candidate) (run, all string) {
-	for dir := above(f.Path); dir != f.Root && above(dir) != dir; dir = above(dir) {
-		if parent := above(dir); path.Base(parent) == "wandb" && trackedFolder().MatchString(path.Base(dir)) {
-			if parent == f.Root {
-				return dir, ""
-			}
+	for dir := above(f.Path); ; dir = above(dir) {
+		parent := above(dir)
+		switch {
+		case !trackedFolder().MatchString(path.Base(dir)):
+		case dir == f.Root || parent == f.Root || path.Base(parent) != "wandb": // copied from there
+			return dir, ""
+		default:
 			return dir, parent
 		}
+		if dir == f.Root || parent == dir {
+			return "", ""
+		}
 	}
-	return "", ""
 }
 
 // trackedRuns are the runs of each of wandb's folders. A single one is a copy of

@@ -45,6 +45,7 @@ func TestGroup(t *testing.T) {
 			[]string{"d/none_x7/attempt_0: 3", "d/none_x7/attempt_1: 1"}},
 		{"attempts of someone else's", []string{"T d/attempt_0/train.log", "T d/attempt_1/train.log"}, []string{"d/attempt_0: 1", "d/attempt_1: 1"}},
 		{"wandb's copy", []string{"T d/a/train.log", "T d/a/wandb/run-20250312_100211-ab/files/output.log", "T d/b/wandb/offline-run-20250312_100211-cd/files/output.log"}, []string{"d/a: 2", "d/b: 1"}},
+		{"a run of wandb's that was copied", []string{"K d/x/run-20250312_100211-ab/run-ab.wandb", "T d/x/run-20250312_100211-ab/files/output.log"}, []string{"d/x/run-20250312_100211-ab: 2"}},
 		{"wandb's runs from one place", []string{"T d/a.log", "T d/wandb/run-20250312_100211-ab/files/output.log", "T d/wandb/run-20250312_100211-ab/logs/debug.log", "T d/wandb/run-20250313_090000-cd/files/output.log"},
 			[]string{"d: 1", "d/wandb/run-20250312_100211-ab: 2", "d/wandb/run-20250313_090000-cd: 1"}},
 		{"logs that say nothing", []string{"S d/a/err.log", "S d/a/out.log", "S d/b/out.log", "T d/b/smi.csv", "A d/c/config.json", "S d/c/out.log"}, []string{"d/b: 1", "d/a/err.log"}},

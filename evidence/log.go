@@ -1,5 +1,7 @@
 package evidence
 
+import "slices"
+
 // Log is what a log tells beside its out-of-memory messages and memory summaries.
 type Log struct {
 	Source       int
@@ -307,6 +309,7 @@ type Parameters struct {
 	GPU            *string  `json:"gpu"` // the GPU's name
 	Command        *string  `json:"command"`
 	FinalLoss      *float64 `json:"final_loss"`
+	MeanLoss       bool     `json:"-"` // that is the whole training's mean, as totals tell, no step's
 	Machine        *Machine `json:"-"` // stands in a report's environment
 }
 
@@ -339,6 +342,17 @@ func (p *Parameters) SetTokens() {
 		tokens *= n
 	}
 	p.TokensPerStep = &tokens
+}
+
+// DropMeans leaves the mean of all losses out where another file of the run tells the last step's.
+func (e *Evidence) DropMeans() {
+	if slices.ContainsFunc(e.Parameters, func(p Parameters) bool { return p.FinalLoss != nil && !p.MeanLoss }) {
+		for i := range e.Parameters {
+			if p := &e.Parameters[i]; p.MeanLoss {
+				p.FinalLoss = nil
+			}
+		}
+	}
 }
 
 // Settings joins what all files of a run say of how it was set; nil: nothing.

@@ -418,10 +418,13 @@ func (w *witness) summaryFacts() []string {
 
 // showsMemory is how a GPU's memory is asked for.
 func showsMemory(g *evidence.GPU) string {
-	if g.Tool == "rocm-smi" {
+	switch g.Monitor() {
+	case "rocm-smi":
 		return "rocm-smi --showmeminfo vram"
+	case "nvidia-smi":
+		return "--query-gpu=memory.used"
 	}
-	return "--query-gpu=memory.used"
+	return g.Monitor() + "'s metrics of the system, where they were kept,"
 }
 
 // engineTook is what an inference engine took of a GPU by its own word.

@@ -32,6 +32,7 @@ func Add(doc *report.Document, capacity int64, ranks map[int]int) {
 	}
 	w := &witness{doc: doc, capacity: capacity, ranks: ranks}
 	w.markRanks()
+	doc.Evidence.DropMeans()
 	for i := range doc.Devices {
 		doc.Clocks = append(doc.Clocks, doc.Devices[i].Clocks...)
 		if doc.Devices[i].CapacityDisproved != nil {

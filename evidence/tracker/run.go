@@ -107,12 +107,12 @@ func (r *run) file() {
 			r.seconds = append(r.seconds, s.Seconds)
 		}
 		if !math.IsNaN(s.Loss) && r.p.FinalLoss == nil {
-			r.p.FinalLoss = &s.Loss // a total's, where no step tells one
+			r.p.FinalLoss, r.p.MeanLoss = &s.Loss, true // a total's, where no step tells one
 		}
 		return
 	}
 	if !math.IsNaN(s.Loss) {
-		r.p.FinalLoss = &s.Loss
+		r.p.FinalLoss, r.p.MeanLoss = &s.Loss, false
 	}
 	r.steps.Count++
 	if r.steps.First == nil {
