@@ -22,6 +22,7 @@ type Budget struct {
 	Stages       []Stage // of a pipeline
 	Notes        []string
 
+	oneRequest int64     // serving by an engine: the cache of one request of full length
 	fullest    int64     // the rank of a pipeline that is shown, from 1 on
 	load, step []request // what the allocator is asked for, nil where nobody wants to know
 }
@@ -326,7 +327,7 @@ func newCategories(m map[Category]int64) Categories {
 func (b *Budget) peak() {
 	b.PeakBytes = 0
 	for _, ph := range b.Phases {
-		if ph.Phase == Load && len(b.Phases) > 1 || ph.Phase == FirstOptimizer {
+		if ph.Phase == Load && len(b.Phases) > 1 && !b.Setting.Inference || ph.Phase == FirstOptimizer {
 			continue
 		}
 		if ph.Peak > b.PeakBytes {

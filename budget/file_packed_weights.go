@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -18,6 +19,7 @@ type quantization struct {
 	linears bool                            // only nn.Linear is: Transformers 5 keeps experts in one tensor
 	direct  string                          // products read the packed form on such GPUs: nothing is unpacked for them
 	frozen  bool                            // no adapters are trained on it
+	except  []*regexp.Regexp                // modules that stay as they are, by expressions
 	file    map[*parameter]share            // what a checkpoint's tensors give each weight
 }
 
@@ -54,6 +56,12 @@ func (c *Config) quantization() *quantization {
 		if z.bits = f.IntOr("bits", f.IntOr("w_bit", 4)); z.bits == 4 {
 			z.groups(f.IntOr("group_size", f.IntOr("q_group_size", 128)), 0)
 		}
+	case "compressed-tensors":
+		z.compressed(f)
+		skipped = "ignore"
+	case "modelopt":
+		z.modelOpt(f)
+		skipped = "ignore"
 	case "fp8", "fbgemm_fp8":
 		z.float8(f)
 	case "mxfp4":
@@ -65,7 +73,7 @@ func (c *Config) quantization() *quantization {
 	}
 	for _, s := range f.list(skipped) {
 		if s, ok := s.(string); ok && s != "" {
-			z.skip = append(z.skip, s)
+			z.leave(s)
 		}
 	}
 	// These leave the head alone by themselves only as long as no list is given.
@@ -73,6 +81,70 @@ func (c *Config) quantization() *quantization {
 		z.head = f.get(skipped) != nil
 	}
 	return z
+}
+
+// leave notes a module that stays as it is, by its name or by an expression.
+func (z *quantization) leave(s string) {
+	by, is := strings.CutPrefix(s, "re:")
+	if re, err := regexp.Compile("^(?:" + by + ")"); is && err == nil && len(by) <= maxPattern {
+		z.except = append(z.except, re)
+	} else if !is {
+		z.skip = append(z.skip, s)
+	}
+}
+
+// maxPattern bounds the expressions of a configuration.
+const maxPattern = 300
+
+// compressed: vLLM's format, of groups that say how wide weights are and what has a scale. Groups of other layers than all
+// linear ones aren't known here.
+func (z *quantization) compressed(f *Config) {
+	z.head = true // unless it is among those that stay
+	groups, _ := f.fields["config_groups"].(map[string]any)
+	for _, g := range groups {
+		group, _ := g.(map[string]any)
+		x := &Config{fields: group}
+		w, _ := group["weights"].(map[string]any)
+		of := &Config{fields: w}
+		bits := of.IntOr("num_bits", 16)
+		if z.matrix != nil && bits != z.bits || !slices.Contains(x.list("targets"), any("Linear")) || bits != 4 && bits != 8 {
+			z.matrix, z.bits = nil, 16
+			return
+		}
+		z.bits = bits
+		z.direct, z.frozen = "that vLLM and compressed-tensors have kernels for", true
+		size, zero, scale := of.IntOr("group_size", 0), int64(0), int64(2)
+		switch {
+		case of.Str("type") == "float" && bits == 4: // NVFP4 and MXFP4: a byte for each group
+			scale = 1
+		case of.get("symmetric") == false:
+			zero = 1
+		}
+		block := of.list("block_structure")
+		z.matrix = func(rows, columns int64) int64 {
+			scales := rows // one for each channel
+			switch {
+			case of.Str("strategy") == "tensor":
+				scales = 1
+			case len(block) == 2 && asInt(block[0]) > 0 && asInt(block[1]) > 0:
+				scales = parts(rows, asInt(block[0])) * parts(columns, asInt(block[1]))
+			case size > 0:
+				scales = rows * parts(columns, size)
+			}
+			return rows*columns*bits/8 + scales*scale + zero*scales*bits/8
+		}
+	}
+}
+
+// modelOpt: NVIDIA's, of FP8 with a scale for a matrix or NVFP4 with a byte for sixteen weights.
+func (z *quantization) modelOpt(f *Config) {
+	z.head, z.frozen, z.direct = true, true, "with FP8 (compute capability 8.9) or FP4 (10.0)"
+	switch algo := strings.ToUpper(f.Str("quant_algo")); {
+	case strings.HasPrefix(algo, "FP8"):
+		z.bits, z.matrix = 8, func(rows, columns int64) int64 { return rows*columns + 4 }
+	case strings.HasSuffix(algo, "NVFP4"):
+		z.bits, z.matrix = 4, func(rows, columns int64) int64 { return rows*columns/2 + rows*parts(columns, 16) + 8 }
+	}
 }
 
 // bitsAndBytes: NF4 or FP4 with a scale per 64 weights, or int8 with a scale per row.
@@ -134,7 +206,8 @@ func (z *quantization) packs(q *parameter) bool {
 	case RoleExpert:
 		linear = linear || len(q.Shape) == 3 && !z.linears
 	}
-	return linear && !slices.ContainsFunc(z.skip, func(s string) bool { return strings.Contains("."+q.Name, "."+s+".") })
+	return linear && !slices.ContainsFunc(z.skip, func(s string) bool { return strings.Contains("."+q.Name, "."+s+".") }) &&
+		!slices.ContainsFunc(z.except, func(re *regexp.Regexp) bool { return re.MatchString(strings.TrimSuffix(q.Name, ".weight")) })
 }
 
 // bytes of a packed weight.
@@ -191,6 +264,9 @@ func (b *Budget) packingNote(p *plan) {
 		b.note("such weights stay packed on GPUs %s; elsewhere Transformers unpacks them, which --precision bf16 shows", z.direct)
 	}
 }
+
+// IsPacked says whether the configuration or its checkpoint says how weights are packed.
+func (c *Config) IsPacked() bool { return c.packedBits() < 16 }
 
 // packedBits is the width of the packed weights, 16 when none are.
 func (c *Config) packedBits() int64 {

@@ -99,6 +99,12 @@ func (s Setting) checkNumbers() error {
 	switch {
 	case s.Torch != "" && !version().MatchString(s.Torch):
 		return fmt.Errorf("--torch %q: a version, such as 2.8", short(s.Torch))
+	case s.Engine != "" && engines[s.Engine].share == 0:
+		return fmt.Errorf("--engine %q: vllm or sglang", short(s.Engine))
+	case !(s.Share >= 0 && s.Share <= 1 && s.Shared >= 0 && s.Shared <= 1):
+		return fmt.Errorf("--gpu-share and --prefix-share are from 0 to 1")
+	case s.Tokens < 0 || s.Tokens > 1<<40:
+		return fmt.Errorf("--batch-tokens %d: zero or more", s.Tokens)
 	case s.NewTokens < 0 || s.NewTokens > 1<<40:
 		return fmt.Errorf("--new-tokens %d: zero or more", s.NewTokens)
 	case s.Copies < 0 || s.Copies > 64:
@@ -210,6 +216,9 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	p := &plan{Setting: s, profile: s.profile(), model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
 	p.expertTP, p.expertDP = s.expertRanks()
 	p.setWidths()
+	if s.Engine != "" && (mod.encoder != nil || !mod.generates()) {
+		return nil, fmt.Errorf("--engine %s serves decoders alone", short(s.Engine))
+	}
 	if s.Inference && mod.encoder == nil && mod.generates() && s.Context < s.Sequence {
 		return nil, fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", s.Context, s.Sequence)
 	}

@@ -37,12 +37,13 @@ type DocPhase struct {
 
 // DocFit is one row of the table over devices; MaxTokens only when serving.
 type DocFit struct {
-	GPU         string `json:"gpu"`
-	Capacity    int64  `json:"capacity_bytes"`
-	Fits        bool   `json:"fits"`
-	MaxBatch    int64  `json:"max_batch"`
-	MaxSequence *int64 `json:"max_sequence"`
-	MaxTokens   *int64 `json:"max_concurrent_tokens"`
+	GPU         string   `json:"gpu"`
+	Capacity    int64    `json:"capacity_bytes"`
+	Fits        bool     `json:"fits"`
+	MaxBatch    int64    `json:"max_batch"`
+	MaxSequence *int64   `json:"max_sequence"`
+	MaxTokens   *int64   `json:"max_concurrent_tokens"`
+	AtOnce      *float64 `json:"requests_at_once,omitempty"` // serving by an engine
 }
 
 // DocSolved answers --solve; 0 when nothing fits.
@@ -89,6 +90,9 @@ func (d *Document) AddFits(fits []Fit, serving bool) {
 		if serving {
 			row.MaxTokens = &f.MaxTokens
 		}
+		if f.AtOnce > 0 {
+			row.AtOnce = &f.AtOnce
+		}
 		d.Fits = append(d.Fits, row)
 	}
 }
@@ -101,6 +105,9 @@ func (s Setting) words() map[string]any {
 		"torch": s.Torch, "inference": s.Inference, "gpu": s.GPU,
 	}
 	if s.Inference {
+		if e, ok := s.engine(); ok {
+			m["engine"], m["gpu_share"], m["batch_tokens"], m["prefix_share"] = s.Engine, e.share, e.tokens, s.Shared
+		}
 		m["context"], m["new_tokens"], m["cache"], m["kv"], m["last_logit"] = s.Context, s.NewTokens, s.Cache, s.KV, s.LastLogit
 		m["optimizer"], m["checkpointing"], m["loss"], m["zero"] = nil, nil, nil, nil
 		return m

@@ -61,7 +61,7 @@ func (b *Budget) finish(p *plan) {
 	top := b.top()
 	loose := top
 	if p.Inference { // weights are laid down once and leave no holes
-		loose -= b.WeightsBytes
+		loose -= b.WeightsBytes + b.oneRequest // so is an engine's pool
 	}
 	if b.Stages == nil {
 		b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)

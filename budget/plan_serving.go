@@ -1,6 +1,12 @@
 package budget
 
-import "github.com/vramscope/vramscope/internal/units"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/vramscope/vramscope/gpus"
+	"github.com/vramscope/vramscope/internal/units"
+)
 
 // kvBytes is the width of one element of the cache, with what its scales add:
 // int8 a float32 per head and token, int4 two bf16 numbers per 64 elements.
@@ -107,6 +113,72 @@ func (p *plan) headWidth() int64 {
 	return 1
 }
 
+// engine is a server that keeps its cache in a pool: what is left of its share of the GPU beside weights and activations.
+type engine struct {
+	share        float64 // of the GPU
+	seqs, tokens int64   // at most at once, and of their prompts in one piece
+	outside      bool    // activations and the CUDA context lie beside the share, not in it
+}
+
+// engines have the defaults of their servers; on GPUs from 70 GiB on more tokens go through vLLM at once.
+var engines = map[string]engine{
+	"vllm":   {share: 0.92, seqs: 256, tokens: 2048},
+	"sglang": {share: 0.88, seqs: 256, tokens: 8192, outside: true},
+}
+
+const manyTokens, largeGPU = 8192, 70 << 30
+
+// engine is the setting's, with what it says otherwise; ok is false without one.
+func (s Setting) engine() (e engine, ok bool) {
+	e, ok = engines[s.Engine]
+	p := plan{Setting: s}
+	if g := p.device(); s.Engine == "vllm" && g.Capacity >= largeGPU && !strings.Contains(g.Name, "A100") {
+		e.tokens = manyTokens
+	}
+	e.share, e.tokens = cmp.Or(s.Share, e.share), cmp.Or(s.Tokens, e.tokens)
+	return e, ok
+}
+
+// inPieces is the setting as an engine runs it: prompts of some requests go through the model together, the cache is a pool
+// that holds one request of full length at least, and only the last token of each request has logits.
+func (c *Config) inPieces(s Setting) Setting {
+	e, ok := s.engine()
+	if !ok {
+		return s
+	}
+	s.Inference, s.Cache, s.LastLogit = true, "static", true
+	s.Context = cmp.Or(s.Context, c.Positions(), c.Int("max_position_embeddings"), 1024)
+	s.Batch = cmp.Or(s.Batch, e.seqs)
+	s.Sequence, s.NewTokens = min(e.tokens, s.Context), 0
+	return s
+}
+
+// pool is what the device's share leaves for the cache: its bytes, and the tokens in it.
+func (b *Budget) pool(g gpus.GPU) (bytes, tokens int64) {
+	e, ok := b.Setting.engine()
+	if !ok || b.CacheToken == 0 {
+		return 0, 0
+	}
+	p := plan{Setting: b.Setting}
+	beside := b.TotalDevice() - b.oneRequest - p.device().Context + g.Context
+	if e.outside { // what is static is in the share of what was free at the start
+		bytes = int64(e.share*float64(g.Capacity-g.Context)) - b.WeightsBytes
+		bytes = min(bytes, g.Capacity-beside)
+	} else {
+		bytes = int64(e.share*float64(g.Capacity)) - beside
+	}
+	return bytes, max(bytes-b.Setting.Batch*b.CacheFixed, 0) / b.CacheToken / cacheBlock * cacheBlock * b.Setting.CP
+}
+
+// cacheBlock is how many tokens of one request a block of the pool holds.
+const cacheBlock = 16
+
+// atOnce is how many requests of full length a pool holds, which share their beginning once.
+func (s Setting) atOnce(tokens int64) float64 {
+	shared := s.Shared * float64(s.Context)
+	return max(float64(tokens)-shared, 0) / max(float64(s.Context)-shared, 1)
+}
+
 // serve fills in prefill and decode.
 func (p *plan) serve(b *Budget) {
 	once := !p.model.generates() // all tokens at once, and none after them
@@ -125,6 +197,13 @@ func (p *plan) serve(b *Budget) {
 	b.WeightsBytes = load.cats[Weights]
 	total := (p.Context + p.NewTokens + p.CP - 1) / p.CP // context-parallel ranks share the cache, too
 	static, _, _ := p.cacheBytes(total, false)
+	seqs := p.Batch
+	if e, ok := p.engine(); ok {
+		one := *p
+		one.Batch, p.Batch = 1, max(e.tokens/p.Sequence, 1)
+		static, _, _ = one.cacheBytes(total, false)
+		b.oneRequest = static
+	}
 	if p.Cache == "static" {
 		m.alloc(static, KVCache)
 	}
@@ -138,13 +217,24 @@ func (p *plan) serve(b *Budget) {
 	m.mixed = p.mixed
 	h := r.network(batch)
 	logits := m.replace(h, r.logits(h))
+	if p.Engine != "" && p.model.head != nil { // each request's in float32, and what the sampler makes of them
+		m.pulse(seqs*p.model.head.out*samplerBytes, Logits)
+	}
+	p.Batch = seqs
 	if p.sharded() {
 		r.reshard(r.shards.root)
 		r.finishSharding()
 	}
 	r.end(Prefill)
 	pre := m.peaks[Prefill]
-	b.Phases = append(b.Phases, PhaseBytes{Phase: Load, Peak: load.bytes, End: load.bytes, Categories: load.cats},
+	whole := p.unpackedWhileLoading()
+	loading := load.cats
+	loading[Temporary] += whole
+	if whole > 0 {
+		b.note("bitsandbytes packs each matrix on the GPU while it loads, and has it there in 16 bits twice: a checkpoint that is packed " +
+			"already doesn't need them")
+	}
+	b.Phases = append(b.Phases, PhaseBytes{Phase: Load, Peak: load.bytes + whole, End: load.bytes, Categories: loading},
 		PhaseBytes{Phase: Prefill, Peak: pre.bytes, End: r.ends[Prefill].bytes, Categories: pre.cats})
 	outputs := logits.bytes()
 	for _, s := range m.cached {
@@ -162,10 +252,29 @@ func (p *plan) serve(b *Budget) {
 	}
 }
 
+// samplerBytes are those of a word of one request: the logits in float32 twice, sorted with their places.
+const samplerBytes = 4 + 4 + 4 + 8
+
+// unpackedWhileLoading are the two 16-bit copies of its largest matrix that packing takes.
+func (p *plan) unpackedWhileLoading() (bytes int64) {
+	if z := p.packing(); z == nil || z.method != "bitsandbytes" || z.file != nil || p.Engine != "" {
+		return 0
+	}
+	for _, q := range p.model.params {
+		if p.packing().packs(q) {
+			bytes = max(bytes, 2*2*q.Elements())
+		}
+	}
+	return bytes
+}
+
 // decode is one token on a full context: a dynamic cache copies a layer's
 // keys (then its values) to append to them.
 func (p *plan) decode(b *Budget, load instant, total int64) {
 	cache, _, keys := p.cacheBytes(total, false)
+	if p.Engine != "" {
+		cache = b.oneRequest
+	}
 	c := load.cats
 	c[KVCache] = cache
 	ws, _ := p.workspaces()

@@ -143,9 +143,13 @@ type Setting struct {
 	Inference bool
 	Context   int64 // tokens in a decoder's cache while decoding, the sequence (in an encoder-decoder the target sequence) if 0
 	NewTokens int64
-	Cache     string // dynamic static none
-	KV        string // the cache's type, the model's if empty
-	LastLogit bool   // only the last token's logits are computed in the prefill, as generate() does
+	Cache     string  // dynamic static none
+	KV        string  // the cache's type, the model's if empty
+	Engine    string  // vllm sglang: its pool of cache and its way of prompts in pieces; empty: generate()'s
+	Share     float64 // of the GPU that the engine takes at the start; 0: its default
+	Tokens    int64   // of all prompts that go through the model at once; 0: the engine's default
+	Shared    float64 // of each request, the part that all begin with
+	LastLogit bool    // only the last token's logits are computed in the prefill, as generate() does
 
 	Torch     string // version
 	Allocator string // native, expandable
@@ -235,6 +239,7 @@ func (c *Config) complete(s Setting) (_ Setting, err error) {
 	if m.config.spare == c.spare {
 		c.spare.Store(m)
 	}
+	s = m.config.inPieces(s)
 	if s.Sequence == 0 && s.Inference && m.encoder == nil {
 		s.Sequence = s.Context
 	}

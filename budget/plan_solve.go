@@ -13,10 +13,11 @@ import (
 type Fit struct {
 	GPU         gpus.GPU
 	Fits        bool
-	MaxBatch    int64 // at the setting's sequence; 0: not even one
-	MaxSequence int64 // at the setting's batch
-	MaxTokens   int64 // serving: tokens in all caches together
-	HasSequence bool  // false for images and sound, which have one length
+	MaxBatch    int64   // at the setting's sequence; 0: not even one
+	MaxSequence int64   // at the setting's batch
+	MaxTokens   int64   // serving: tokens in all caches together
+	AtOnce      float64 // serving by an engine: requests of full length in its pool
+	HasSequence bool    // false for images and sound, which have one length
 }
 
 // fits says whether a budget fits a device. The table's capacities are what
@@ -30,7 +31,14 @@ func (b *Budget) need(g gpus.GPU) int64 {
 		return -1
 	}
 	p := plan{Setting: b.Setting}
-	return b.TotalDevice() - p.device().Context + g.Context
+	n := b.TotalDevice() - p.device().Context + g.Context
+	switch e, ok := b.Setting.engine(); {
+	case ok && e.outside:
+		return max(n, int64(float64(b.WeightsBytes+b.oneRequest)/e.share)+g.Context)
+	case ok:
+		return int64(float64(n) / e.share)
+	}
+	return n
 }
 
 // solver remembers budgets of a configuration by batch and sequence.
@@ -115,13 +123,22 @@ func Fits(c *Config, s Setting, devices []gpus.GPU) ([]Fit, error) {
 	var fits []Fit
 	for _, g := range devices {
 		f := Fit{GPU: g, Fits: here.fits(g)}
-		f.MaxBatch = largest(1, s.Batch, limitBatch, g.Capacity, func(n int64) int64 { return v.at(n, s.Sequence).need(g) })
+		if s.Engine == "" {
+			f.MaxBatch = largest(1, s.Batch, limitBatch, g.Capacity, func(n int64) int64 { return v.at(n, s.Sequence).need(g) })
+		}
 		unit := s.CP
 		if s.Sequence > 64 && s.CP == 1 {
 			unit = 64
 		}
-		if f.HasSequence = here.sequenceFree(); f.HasSequence {
+		if f.HasSequence = here.sequenceFree(); f.HasSequence && s.Engine == "" {
 			f.MaxSequence = c.longest(unit, s.Sequence, g.Capacity, func(n int64) int64 { return v.at(s.Batch, n).need(g) })
+		}
+		if s.Engine != "" {
+			_, f.MaxTokens = here.pool(g)
+			f.AtOnce = s.atOnce(f.MaxTokens)
+			f.MaxBatch, f.MaxSequence = int64(f.AtOnce), f.MaxTokens
+			fits = append(fits, f)
+			continue
 		}
 		if s.Inference && here.CacheToken > 0 {
 			work := here.workingBytes() - here.WeightsBytes

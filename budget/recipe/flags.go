@@ -72,6 +72,12 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.Int64Var(&s.Context, "context", 0, "tokens in the decoder's cache while decoding (default --seq, of an encoder-decoder "+
 		"--decoder-seq)")
 	fl.Int64Var(&s.NewTokens, "new-tokens", 0, "tokens generated on top of the context")
+	fl.StringVar(&s.Engine, "engine", "",
+		"serve by vllm or sglang: prompts in pieces, and a pool of cache in its share of the GPU; --context is the longest request")
+	fl.Float64Var(&s.Share, "gpu-share", 0, "of the GPU that --engine takes: gpu_memory_utilization (default 0.92), "+
+		"mem_fraction_static (0.88)")
+	fl.Int64Var(&s.Tokens, "batch-tokens", 0, "tokens that --engine takes at once: max_num_batched_tokens, chunked_prefill_size")
+	fl.Float64Var(&s.Shared, "prefix-share", 0, "of each request, the part that all begin with, which --engine caches once")
 	fl.StringVar(&s.Cache, "cache", "dynamic", "dynamic static none")
 	fl.StringVar(&s.KV, "kv", "", "the cache's type: fp16 fp8 int8 int4 (default the model's)")
 	fl.BoolVar(&s.Compile, "compile", false, "torch.compile on every block; with --framework transformers on the whole model")

@@ -309,8 +309,15 @@ func litgptRanks(f *fields, r *Recipe) {
 	}
 }
 
-// count is a field's whole number above zero, else 0.
-func (f *fields) count(name string) int64 { return min(whole(f.values[name]), 1<<31) }
+// count is the whole number above zero of the first of some fields that has one, else 0.
+func (f *fields) count(names ...string) int64 {
+	for _, name := range names {
+		if n := whole(f.values[name]); n > 0 {
+			return min(n, 1<<31)
+		}
+	}
+	return 0
+}
 
 // swiftDefaults are what ms-swift takes for fields that aren't there.
 func swiftDefaults(f *fields, r *Recipe) {
@@ -457,32 +464,13 @@ func megatronRanks(f *fields, r *Recipe) {
 	}
 }
 
-// servingByPieces is what engines do unasked: prompts of all requests go through the model in
-// pieces of so many tokens together. Experts are divided over the ranks that divide all else.
+// sglangFields are fields that SGLang's arguments have and others' don't.
+var sglangFields = []string{"sglang", "model-path", "mem-fraction-static", "max-running-requests", "chunked-prefill-size", "context-length"}
+
+// servingByPieces is what engines do unasked: experts are divided over the ranks that divide all else.
 func servingByPieces(f *fields, r *Recipe) {
-	count := func(other int64, names ...string) int64 {
-		for _, name := range names {
-			if n := f.count(name); n > 0 {
-				return n
-			}
-		}
-		return other
-	}
-	tokens := count(8192, "max-num-batched-tokens", "chunked-prefill-size")
-	length := count(0, "max-model-len", "context-length")
-	requests, longest := count(1, "max-num-seqs", "max-running-requests"), length
-	if length == 0 {
-		longest = 1024
-		r.implied(Flag{"context", "1024"})
-	}
-	r.implied(Flag{"seq", strconv.FormatInt(min(max(tokens/requests, 1), longest), 10)})
-	for _, name := range []string{"gpu-memory-utilization", "mem-fraction-static"} {
-		if v, ok := f.values[name]; ok {
-			r.Open = append(r.Open, name+" "+v+": taken at the start, used or not")
-		}
-	}
-	if length == 0 {
-		r.Open = append(r.Open, "how long requests are: 1,024 tokens, else --context N")
+	if f.count("max-model-len", "context-length") == 0 {
+		r.Open = append(r.Open, "how long requests are: as the model's positions allow, else --context N")
 	}
 	if tp, ok := number("ep")(f.values["tensor-parallel-size"], f); ok && f.yes("enable-expert-parallel") {
 		r.implied(tp...)

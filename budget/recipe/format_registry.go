@@ -262,26 +262,27 @@ var formats = []format{
 	{
 		name: "vLLM arguments", all: []string{"model"}, any: []string{"gpu-memory-utilization", "max-num-seqs",
 			"max-model-len", "vllm"},
-		always: []Flag{{"inference", "true"}}, settle: servingByPieces,
+		always: []Flag{{"inference", "true"}, {"engine", "vllm"}}, settle: servingByPieces,
 		rows: []row{
-			{"vllm", word("")}, {"m", word("")}, {"model", word(modelFlag)}, {"tensor-parallel-size", number("tp")}, {"tp",
+			{"gpu-memory-utilization", share("gpu-share")}, {"vllm", word("")}, {"m", word("")}, {"model", word(modelFlag)}, {"tensor-parallel-size", number("tp")}, {"tp",
 				number("tp")},
 			{"pipeline-parallel-size", number("pp")}, {"pp", number("pp")}, {"max-model-len", number("context")},
 			{"max-num-seqs", number("batch")}, {"dtype", served}, {"kv-cache-dtype", cacheType},
 			{"quantization", packedAs}, {"q", packedAs}, {"enable-expert-parallel", anyValue}, {"max-num-batched-tokens",
-				number("")}, {"data-parallel-size", number("")}, {"dp", number("")},
+				number("batch-tokens")}, {"data-parallel-size", number("")}, {"dp", number("")},
 		},
 	},
 	{
-		name: "SGLang arguments", any: []string{"model-path"}, always: []Flag{{"inference", "true"}},
+		name: "SGLang arguments", any: []string{"model-path", "model"}, beside: sglangFields, always: []Flag{{"inference", "true"}, {"engine", "sglang"}},
 		settle: servingByPieces,
 		rows: []row{
+			{"sglang", anyValue}, {"model", word(modelFlag)}, {"mem-fraction-static", share("gpu-share")},
 			{"m", word("")}, {"model-path", word(modelFlag)}, {"tp-size", number("tp")}, {"tensor-parallel-size",
 				number("tp")}, {"tp", number("tp")},
 			{"pp-size", number("pp")}, {"pipeline-parallel-size", number("pp")}, {"ep-size", number("ep")}, {"ep",
 				number("ep")},
 			{"context-length", number("context")}, {"max-running-requests", number("batch")}, {"dtype", served},
-			{"kv-cache-dtype", cacheType}, {"quantization", packedAs}, {"chunked-prefill-size", number("")},
+			{"kv-cache-dtype", cacheType}, {"quantization", packedAs}, {"chunked-prefill-size", number("batch-tokens")},
 		},
 	},
 }

@@ -182,14 +182,14 @@ func TestMeanings(t *testing.T) {
 			"seq=512 framework=torchtune lora-dtype=model fsdp=full fsdp-ends=together"},
 		{"one device by the recipe's name", "8B_full_single_device.yaml", "model:\n  _component_: torchtune.models.llama3.llama3_8b\noptimizer:\n  _component_: bitsandbytes.optim.PagedAdamW",
 			"optimizer=adamw-fused offload=optimizer framework=torchtune lora-dtype=model fsdp=full fsdp-ends=together gpus=1"},
-		{"many requests of unknown length", "serve", "vllm serve a/b --max-num-seqs 512 --gpu-memory-utilization 0.9", "batch=512 inference=true context=1024 seq=16"},
+		{"many requests of unknown length", "serve", "vllm serve a/b --max-num-seqs 512 --gpu-memory-utilization 0.9", "batch=512 gpu-share=0.9 inference=true engine=vllm"},
 		{"replicas of shards", "a.yaml", "base_model: x\nmicro_batch_size: 1\ndp_shard_size: 4\ndp_replicate_size: 2\ntensor_parallel_size: 2",
 			"batch=1 fsdp=hybrid tp=2 framework=transformers trainer=true fsdp-shards=4 gpus=16"},
-		{"eight bits by a name", "serve", "vllm serve a/b-FP8 --max-model-len 100", "context=100 inference=true seq=100 precision=int8"},
+		{"eight bits by a name", "serve", "vllm serve a/b-FP8 --max-model-len 100", "context=100 inference=true engine=vllm precision=int8"},
 		{"and trained", "a.yaml", "base_model: a/b-FP8\nmicro_batch_size: 1\nbf16: true", "batch=1 precision=bf16 framework=transformers trainer=true"},
 		{"a default that is switched off", "a.sh", "swift sft --model a/b --train_type full --gradient_checkpointing false",
 			"checkpointing=none framework=transformers trainer=true precision=bf16 batch=1"},
-		{"thousands", "serve", "vllm serve a/b --max-model-len 32K", "context=32768 inference=true seq=8192"},
+		{"thousands", "serve", "vllm serve a/b --max-model-len 32K", "context=32768 inference=true engine=vllm"},
 		{"a loss by a plugin, and packed sequences", "a.yaml", "base_model: x\nmicro_batch_size: 1\nsample_packing: true\n" +
 			"plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\nactivation_offloading: true",
 			"batch=1 loss=fused activation-offload=true framework=transformers trainer=true"},
@@ -208,7 +208,9 @@ func TestMeanings(t *testing.T) {
 		{"torchtune's", "a.yaml", "model:\n  _component_: torchtune.models.llama3.lora_llama3_8b\ntokenizer:\n  _component_: x\nbatch_size: 4\n" +
 			"loss:\n  _component_: torchtune.rlhf.loss.DPOLoss", "framework=torchtune lora-dtype=model fsdp=full fsdp-ends=together batch=8"},
 		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
-			"context=100 inference=true seq=100 precision=int4"},
+			"context=100 inference=true engine=vllm precision=int4"},
+		{"SGLang's model by the other name", "a.sh", "python -m sglang.launch_server --model a/b --chunked-prefill-size 4096 --mem-fraction-static 0.8",
+			"batch-tokens=4096 gpu-share=0.8 inference=true engine=sglang"},
 	} {
 		r, err := Read(tt.file, strings.NewReader(tt.text))
 		if err != nil {

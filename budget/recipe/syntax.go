@@ -387,6 +387,8 @@ func (f *fields) command(word string) {
 		_ = f.add("model", word)
 	case path.Base(word) == "vllm":
 		_ = f.add("vllm", "true")
+	case path.Base(word) == "sglang" || strings.HasPrefix(word, "sglang."):
+		_ = f.add("sglang", "true")
 	case path.Base(word) == "trl":
 		_ = f.add("trl", "true")
 	case f.values["trl"] == "true":

@@ -131,6 +131,9 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err := f.setting(cmd); err != nil {
 		return err
 	}
+	if p := f.s.Precision; !given && c.IsPacked() && (p == "int4" || p == "int8") { // the configuration says it exactly
+		f.s.Precision = "bf16"
+	}
 	if given { // what is asked for wins over what the files say
 		c = c.Unpacked()
 	}
@@ -208,6 +211,14 @@ func (f *budgetFlags) setting(cmd *cobra.Command) error {
 		}
 	}
 	s.LastLogit = !f.allLogits
+	if s.Engine != "" {
+		s.Inference = true
+		for n, v := range map[string]*int64{"batch": &s.Batch, "seq": &s.Sequence} {
+			if !cmd.Flags().Changed(n) {
+				*v = 0
+			}
+		}
+	}
 	if s.Inference && cmd.Flags().Changed("context") && !cmd.Flags().Changed("seq") {
 		s.Sequence = 0 // the prompt fills the context
 	}

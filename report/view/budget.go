@@ -43,6 +43,10 @@ func BudgetModel(d *budget.Document) string {
 // BudgetSetting is the setting in one line.
 func BudgetSetting(d *budget.Document) string {
 	s := d.Setting
+	if e, _ := s["engine"].(string); e != "" {
+		return fmt.Sprintf("serving by %s in %v: requests of up to %v tokens, %v at once at most, %v tokens of prompts at a time, "+
+			"%.2f of the GPU", e, s["precision"], s["context"], s["batch"], s["batch_tokens"], s["gpu_share"]) + gpusText(s)
+	}
 	if s["inference"] == true {
 		return fmt.Sprintf("serving in %v: %v x %v tokens, context %v, %v cache%s", s["precision"], s["batch"], s["sequence"],
 			s["context"], s["cache"], suffix(" in ", s["kv"])) + gpusText(s)
@@ -128,6 +132,14 @@ func BudgetVerdict(d *budget.Document) string {
 		BudgetPhases[d.PeakPhase], first, units.Bytes(d.TotalDevice))
 	if len(d.Fits) == 1 {
 		f := d.Fits[0]
+		if share, _ := d.Setting["gpu_share"].(float64); share > 0 && !f.Fits {
+			return fmt.Sprintf("DOES NOT FIT %s: weights, activations and one request of %v tokens are %s, and its share %s", f.GPU,
+				d.Setting["context"], units.Bytes(d.TotalDevice), units.Bytes(int64(share*float64(f.Capacity))))
+		}
+		if f.AtOnce != nil {
+			return fmt.Sprintf("FITS %s: beside weights and activations its share has room for %s tokens of cache, "+
+				"%.1f requests of full length at once", f.GPU, count(*f.MaxTokens), *f.AtOnce)
+		}
 		if f.Fits {
 			return fmt.Sprintf("FITS %s: %s", f.GPU, s)
 		}
@@ -258,6 +270,9 @@ func (s *sheet) stages(d *budget.Document) {
 func (s *sheet) budgetFits(d *budget.Document) {
 	t := Table{Columns: []Column{textColumn("GPU", 14), figureColumn("total", 11), {Name: "fits", Width: 4, Gap: 1},
 		figureColumn("largest batch", 15), figureColumn("longest sequence", 17)}}
+	if d.Setting["engine"] != nil {
+		t.Columns[3].Name, t.Columns[4].Name = "full requests", "longest request"
+	}
 	if d.Setting["inference"] == true {
 		t.Columns = append(t.Columns, figureColumn("tokens in cache", 16))
 	}
