@@ -12,12 +12,12 @@ import (
 //go:embed *.tmpl
 var Pages embed.FS
 
-// Plain are the templates of pages without scripts; sheet.html is the whole page.
+// Plain is the template of answers that are sheets.
 //
 //go:embed plain/*.html
 var Plain embed.FS
 
-// PlainStyle is their style sheet.
+// PlainStyle is what their pages add to Style.
 //
 //go:embed plain/plain.css
 var PlainStyle string
@@ -45,13 +45,6 @@ var notice string
 
 // Style is the page's style sheet.
 func Style() string { return join("css") }
-
-// Colours are those of Style for a page without scripts, which can't switch:
-// dark where the reader's other windows are.
-func Colours() string {
-	light, dark, _ := strings.Cut(read("css/10-colors.css"), ":root[data-theme=dark]")
-	return light + "@media (prefers-color-scheme:dark){:root" + strings.TrimSpace(dark) + "}"
-}
 
 // Scripts are the page's scripts in the order in which they run. Those of the
 // report are one function, so that they share names with each other only.
@@ -87,12 +80,12 @@ func served(script string) string {
 func ServedStyle() string { return read("view/served.css") }
 
 // CompareStyle is what the page of a comparison adds to PlainStyle.
-func CompareStyle() string { return Colours() + read("compare/compare.css") }
+func CompareStyle() string { return read("compare/compare.css") }
 
 // CompareScript is that page's script.
 func CompareScript() string {
 	script := "(function () {\n'use strict';\n"
-	for _, part := range []string{"js/05-text.js", "js/10-base.js", "js/20-data.js", "js/26-cursor.js", "js/28-flame.js",
+	for _, part := range []string{"js/05-text.js", "js/10-base.js", "js/15-page.js", "js/20-data.js", "js/26-cursor.js", "js/28-flame.js",
 		"js/40-raster.js", "compare/compare.js"} {
 		script += read(part)
 	}

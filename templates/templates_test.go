@@ -33,19 +33,11 @@ func TestScriptsCanStandInAPage(t *testing.T) {
 
 // TestOwnScriptsMakeNoMarkup keeps names out of innerHTML and its kin.
 func TestOwnScriptsMakeNoMarkup(t *testing.T) {
-	own := templates.Scripts()[1] + templates.LightScript() + templates.IndexScript()
+	own := templates.Scripts()[1] + templates.LightScript() + templates.IndexScript() + templates.CompareScript()
 	for _, bad := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", "fetch(", "XMLHttpRequest", "import("} {
 		if strings.Contains(own, bad) {
 			t.Errorf("the page's script uses %s", bad)
 		}
-	}
-}
-
-// TestColoursByMedia checks that a page without scripts gets both themes.
-func TestColoursByMedia(t *testing.T) {
-	light, dark, found := strings.Cut(templates.Colours(), "@media (prefers-color-scheme:dark){:root{")
-	if !found || strings.Contains(templates.Colours(), "data-theme") || strings.Count(light, "--ok:") != 1 || strings.Count(dark, "--ok:") != 1 || !strings.HasSuffix(dark, "}}") {
-		t.Errorf("the colours are %s", templates.Colours())
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/view"
 )
 
@@ -375,5 +374,4 @@ var budgetFormats = formats[*budgetDocument]{
 		return s
 	},
 	json: func(w io.Writer, d *budgetDocument) error { return writeJSON(w, d) },
-	html: func(w io.Writer, d *budgetDocument) error { return html.Budget(w, d.Document, d.Title, d.Given) },
 }

@@ -160,12 +160,12 @@ func TestBudgetFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"default-src 'none'", "<svg", "24GiB", "</html>"} {
+	for _, want := range []string{"default-src &#39;none&#39;", `class="stackbar"`, "24GiB", "</html>"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	for _, bad := range []string{"http://", "https://", "<script", "src="} {
+	for _, bad := range []string{"http://", "https://", "<script src", "src="} {
 		if strings.Contains(strings.ReplaceAll(string(page), "default-src=", ""), bad) {
 			t.Errorf("the page has %q", bad)
 		}
@@ -349,7 +349,7 @@ func TestBudgetAbove(t *testing.T) {
 		"text":     {"Run <4>\n", "\njob: a*b\n"},
 		"json":     {`"title": "Run <4>"`, `"key": "job"`, `"value": "a*b"`, `"tool": "vramscope `},
 		"markdown": {"# Run &lt;4&gt;\n", "- job: a\\*b\n"},
-		"html":     {"<title>Run &lt;4&gt;</title>", "<p>Run &lt;4&gt;</p>", "job: a*b"},
+		"html":     {"<title>Run &lt;4&gt; · Memory budget</title>", ">Run &lt;4&gt;</p>", "<dt>job</dt><dd>a*b</dd>"},
 	} {
 		out, errs, code := budgetRun(t, "--config", config, "--title", "Run <4>", "--note", "job=a*b", "--format", format)
 		if code != exitFine {
@@ -371,5 +371,34 @@ func TestBudgetAbove(t *testing.T) {
 	missing := filepath.Join(filepath.Dir(config), "acme.json")
 	if _, errs, code := budgetRun(t, "--config", missing, "--redact"); code != exitUnusable || strings.Contains(errs, "acme") {
 		t.Error(code, errs)
+	}
+}
+
+// TestPlansAreATable: plans are compared column by column, and the first is not said to be
+// the reader's own setting.
+func TestPlansAreATable(t *testing.T) {
+	out, errs, code := budgetRun(t, "--params", "8B", "--plan", "--gpu", "24GiB", "--seq", "2048", "--format", "markdown")
+	if code != exitFine {
+		t.Fatal(errs)
+	}
+	for _, want := range []string{"| plan | GPU memory | host memory | micro-batch | time | recomputed | sent | command line |", "| x1.00 |", "`--precision bf16 ", "plans for 24GiB. The first, "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "FITS") {
+		t.Error("a plan is called what was asked for")
+	}
+	host := false
+	for _, line := range strings.Split(out, "\n") {
+		if strings.Contains(line, "--offload") {
+			host = true
+			if !strings.Contains(line, "| about ") {
+				t.Errorf("nothing tells of the host memory of %s", line)
+			}
+		}
+	}
+	if !host {
+		t.Error("no plan uses host memory, so this shows nothing")
 	}
 }

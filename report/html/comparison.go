@@ -1,10 +1,7 @@
 package html
 
 import (
-	"cmp"
-	"crypto/sha256"
 	"encoding/base64"
-	"html/template"
 	"io"
 
 	"github.com/vramscope/vramscope/report"
@@ -20,9 +17,6 @@ type Compared struct {
 	// Sites and Frames pair those of both devices' pictures, by their indices.
 	Sites, Frames [][2]int
 }
-
-// compared is what its template sees.
-type compared struct{ JSON, Script template.JS }
 
 // Comparison writes a comparison as a sheet with both recordings over time above it, in
 // one file that needs nothing else.
@@ -50,15 +44,5 @@ func Comparison(w io.Writer, s *view.Sheet, c *Compared) error {
 	if err != nil {
 		return err
 	}
-	script := templates.CompareScript()
-	head := newPlainHead(cmp.Or(s.Title, s.Heading))
-	style := templates.PlainStyle + templates.CompareStyle()
-	head.CSS = template.CSS(style)
-	hash := func(text string) string {
-		sum := sha256.Sum256([]byte(text))
-		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-	}
-	head.Policy = "default-src 'none'; base-uri 'none'; form-action 'none'; style-src " + hash(style) + "; script-src " +
-		hash(script)
-	return plainTemplate().Execute(shown{w}, plainPage{s, head, &compared{json, template.JS(script)}})
+	return sheetPage(w, s, json, templates.PlainStyle+templates.CompareStyle(), templates.CompareScript())
 }

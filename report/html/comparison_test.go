@@ -103,6 +103,63 @@ func TestComparisonPage(t *testing.T) {
 	}
 }
 
+// TestComparisonOfUnlikeRuns puts a run that ran out of memory in its first step beside one that
+// went on: at every moment both are in the same phase, or only one is there at all, and where
+// one is cut short, both advance event by event.
+func TestComparisonOfUnlikeRuns(t *testing.T) {
+	b := newTab(t, 1200, 900)
+	before := recording(t, "qwen_vocab_oom__05b/snapshot_all.pickle.gz")
+	after := recording(t, "growing_list__step_cache/snapshot_all.pickle.gz")
+	comparison(t, b, before, after, [2]string{"runs/a.pickle", "b.pickle"})
+	defer b.clean()
+	wrong := eval[[]string](b, `(() => {
+		const c = vramscope, out = [];
+		const where = (side, e) => { for (const s of c.sides[side].header.steps) if (e >= s.first_event && e <= s.last_event) { const p = s.phases.find(p => e >= p.first_event && e <= p.last_event); return s.step + ' ' + (p ? p.phase : ''); } return ''; };
+		for (let i = 0; i < 400; i++) {
+			const x = (i + 0.37) / 400, s = c.stretchAt(x), both = [0, 1].filter(side => s.parts[side] && s.parts[side][1] > s.parts[side][0] && x < s.stop[side]);
+			const names = new Set(both.map(side => where(side, c.eventAt(side, x))));
+			if (names.size > 1) out.push(i + ': ' + [...names].join(' beside '));
+		}
+		for (const s of c.list) if (s.cut && s.parts[0] && s.parts[1]) {
+			const each = [0, 1].map(side => (s.stop[side] - s.x) / (s.parts[side][1] - s.parts[side][0]));
+			if (Math.abs(each[0] / each[1] - 1) > 1e-9) out.push(s.name + ' is stretched');
+		}
+		if (!c.list.some(s => s.cut)) out.push('nothing is cut');
+		return out;
+	})()`)
+	if len(wrong) > 0 {
+		t.Errorf("%d places lie apart, such as %s", len(wrong), wrong[0])
+	}
+	if got := b.text(".parting"); !strings.HasPrefix(got, "They part in step 0, forward: at most 72.9 GiB before and ") {
+		t.Errorf("it says %q", got)
+	}
+	got := eval[[][3]string](b, `Array.from(document.querySelectorAll('#compare figcaption .run'), x => [x.title, x.textContent, ''])`)
+	if got[0][0] != "runs/a.pickle" || got[1][1] != "after b.pickle" {
+		t.Errorf("captions %q", got)
+	}
+}
+
+// TestChangesFitAPhone looks for the change of each row within a narrow window.
+func TestChangesFitAPhone(t *testing.T) {
+	b := newTab(t, 390, 800)
+	comparison(t, b, recording(t, "growing_list__step_cache/snapshot_all.pickle.gz"), recording(t, "retained_graph__trainer_entropy/snapshot_named.pickle.gz"),
+		[2]string{"a.pickle", "b.pickle"})
+	if n := eval[int](b, `Array.from(document.querySelectorAll('td.more, td.less')).filter(c => { const r = c.getBoundingClientRect(); return r.width < 20 || r.left < 0 || r.right > 390; }).length`); n > 0 {
+		t.Errorf("%d changes lie outside the window", n)
+	}
+	if n := eval[int](b, `document.querySelectorAll('td.more, td.less').length`); n < 20 {
+		t.Errorf("%d changes are told", n)
+	}
+	if w := eval[int](b, "document.documentElement.scrollWidth"); w > 390 {
+		t.Errorf("the page is %d pixels wide", w)
+	}
+	eval[bool](b, `(document.querySelector('#theme').click(), true)`)
+	if got := eval[string](b, "document.documentElement.dataset.theme"); got != "dark" {
+		t.Errorf("theme %q", got)
+	}
+	b.clean()
+}
+
 // bandsAt is what is allocated right after an event.
 func bandsAt(b *report.Bands, event int) (bytes int64) {
 	for i := range b.Born {

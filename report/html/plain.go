@@ -1,60 +1,124 @@
 package html
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/base64"
 	"html/template"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/markdown"
 	"github.com/vramscope/vramscope/report/view"
 	"github.com/vramscope/vramscope/templates"
 )
 
-// plainHead is the beginning of a page without scripts, up to its title. The policy
-// allows our style sheet by its hash, and nothing else.
-type plainHead struct {
-	Title  string
-	Policy string
-	CSS    template.CSS
-}
-
-func newPlainHead(title string) plainHead {
-	sum := sha256.Sum256([]byte(templates.PlainStyle))
-	policy := "default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(
-		sum[:]) + "'"
-	return plainHead{title, policy, template.CSS(templates.PlainStyle)}
-}
-
-// Sheet writes a sheet as one page that loads nothing and runs nothing.
+// Sheet writes a sheet as one page that needs nothing else.
 func Sheet(w io.Writer, s *view.Sheet) error {
-	return plainTemplate().Execute(shown{w}, plainPage{s, newPlainHead(cmp.Or(s.Title, s.Heading)), nil})
+	return sheetPage(w, s, "", templates.PlainStyle, templates.LightScript())
+}
+
+// sheetPage writes a sheet, with what a script draws above its parts.
+func sheetPage(w io.Writer, s *view.Sheet, compared template.JS, style, script string) error {
+	scripts := inline(script)
+	p := plainPage{Sheet: s, Policy: scripts.policy, Style: template.CSS(templates.Style() + style), Compared: compared}
+	var ticket strings.Builder
+	if err := markdown.Write(&ticket, s); err != nil {
+		return err
+	}
+	p.Markdown = ticket.String()
+	p.fill(s.Parts)
+	if err := plainTemplate().Execute(shown{w}, p); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, scripts.elements)
+	return err
 }
 
 // plainPage is what the template of sheets sees.
 type plainPage struct {
 	*view.Sheet
-	Head     plainHead
-	Compared *compared // of a comparison that can be looked at moment by moment
+	Policy   string
+	Style    template.CSS
+	Markdown string
+	About    []string // below the verdict
+	Cards    []card
+	Compared template.JS // of a comparison that can be looked at moment by moment
+}
+
+// card is a heading with the parts below it.
+type card struct {
+	ID, Name, Sub string
+	Short         string // in the page's navigation
+	Parts         []view.Part
+}
+
+// fill puts parts into cards; texts before the first heading belong to the verdict.
+func (p *plainPage) fill(parts []view.Part) {
+	for _, x := range parts {
+		switch {
+		case len(p.Cards) == 0 && x.Heading == "" && len(x.Rows)+len(x.Facts) == 0:
+			p.About = append(p.About, x.Text...)
+			continue
+		case len(p.Cards) == 0 || x.Heading != "":
+			c := card{ID: "part-" + strconv.Itoa(len(p.Cards)+1)}
+			c.Name, c.Sub, _ = strings.Cut(x.Heading, ": ")
+			c.Short = c.Name
+			if end := strings.IndexAny(c.Name, ",("); end > 0 {
+				c.Short = strings.TrimSpace(c.Name[:end])
+			}
+			p.Cards = append(p.Cards, c)
+		}
+		c := &p.Cards[len(p.Cards)-1]
+		c.Parts = append(c.Parts, x)
+	}
 }
 
 var plainTemplate = sync.OnceValue(func() *template.Template {
-	funcs := template.FuncMap{"printable": view.Printable, "class": class, "cell": func(r view.Row, column int) view.Cell {
-		if column < len(r.Cells) {
-			return r.Cells[column]
-		}
-		return nil
-	}}
-	return template.Must(template.New("sheet.html").Funcs(funcs).ParseFS(templates.Plain, "plain/head.html", "plain/sheet.html"))
+	return template.Must(template.New("sheet.html").Funcs(template.FuncMap{
+		"printable": view.Printable, "class": class, "dot": dot, "json": embed, "size": units.Size, "title": report.CategoryTitle,
+		"largest": view.LargestCategories, "kinds": kinds,
+		"percent": func(part, whole int64) float64 { return 100 * float64(part) / float64(max(whole, 1)) },
+		"both": func(columns []view.Column) bool {
+			return slices.ContainsFunc(columns, func(c view.Column) bool { return c.Signed })
+		},
+		"heads": func(columns []view.Column) bool {
+			return slices.ContainsFunc(columns, func(c view.Column) bool { return c.Name != "" })
+		},
+		"cell": func(r view.Row, column int) view.Cell {
+			if column < len(r.Cells) {
+				return r.Cells[column]
+			}
+			return nil
+		}}).ParseFS(templates.Plain, "plain/sheet.html"))
 })
+
+// kinds are the categories of bars, as reports order them.
+func kinds(b *view.Bars) (out []string) {
+	for _, name := range report.Categories {
+		if slices.ContainsFunc(b.Rows, func(r view.Stacked) bool { return r.Categories[name] > 0 }) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// dot is the colour of a row's category, in its first column of words.
+func dot(r view.Row, columns []view.Column, at int) template.HTML {
+	first := slices.IndexFunc(columns, func(c view.Column) bool { return !c.Number })
+	if at != first || !slices.Contains(report.Categories, r.Category) {
+		return ""
+	}
+	return template.HTML(`<span class="dot c-` + r.Category + `"></span>`)
+}
 
 // class is that of a table's cell.
 func class(column view.Column, cell view.Cell) string {
 	switch text := cell.String(); {
 	case !column.Number:
-		return "words"
+		return "left"
 	case column.Signed && strings.HasPrefix(text, "+"):
 		return "n more"
 	case column.Signed && strings.HasPrefix(text, "-"):

@@ -132,6 +132,9 @@ func BudgetVerdict(d *budget.Document) string {
 		BudgetPhases[d.PeakPhase], first, units.Bytes(d.TotalDevice))
 	if len(d.Fits) == 1 {
 		f := d.Fits[0]
+		if n := len(d.Plans); n > 0 && f.Fits {
+			return fmt.Sprintf("%s for %s. The first, %s: %s", units.Plural(n, "plan"), f.GPU, d.Plans[0].Way, s)
+		}
 		if share, _ := d.Setting["gpu_share"].(float64); share > 0 && !f.Fits {
 			return fmt.Sprintf("DOES NOT FIT %s: weights, activations and one request of %v tokens are %s, and its share %s", f.GPU,
 				d.Setting["context"], units.Bytes(d.TotalDevice), units.Bytes(int64(share*float64(f.Capacity))))
@@ -175,7 +178,7 @@ func Budget(d *budget.Document, e Edition) *Sheet {
 
 // budgetPeak are the categories at the peak, largest first.
 func (s *sheet) budgetPeak(d *budget.Document) {
-	t := Table{NoHead: true, Columns: []Column{textColumn("category", 16), figureColumn("bytes", 11), figureColumn("", 8)}}
+	t := Table{NoHead: true, Columns: []Column{textColumn("category", 16), figureColumn("bytes", 11), figureColumn("share", 8)}}
 	if s.Edition == Terminal {
 		t.Columns = append(t.Columns, Column{Gap: 1})
 	}
@@ -183,7 +186,7 @@ func (s *sheet) budgetPeak(d *budget.Document) {
 		n := d.Categories[k]
 		peak := max(d.PeakBytes, 1)
 		cells := []any{Plain(k), units.Bytes(n), units.Percent(n, peak), strings.Repeat("#", int(30*n/peak))}
-		t.add(cells[:len(t.Columns)]...)
+		t.add(cells[:len(t.Columns)]...).Category = k
 	}
 	s.add(Part{Heading: "At the peak", Level: 2, Table: t})
 }
@@ -194,7 +197,7 @@ func (s *sheet) budgetPhases(d *budget.Document) {
 	for _, p := range d.Phases {
 		t.add(BudgetPhases[p.Phase], units.Bytes(p.PeakBytes), units.Bytes(p.EndBytes), TopThree(p.Categories))
 	}
-	s.add(Part{Heading: "By phase", Level: 2, Table: t})
+	s.add(Part{Heading: "By phase", Level: 2, Table: t, Bars: phaseBars(d)})
 	device := []string{fmt.Sprintf("Native allocator: about %s reserved; with the CUDA context %s.", units.Bytes(d.Reserved),
 		units.Bytes(d.TotalDevice))}
 	if d.CacheToken > 0 {
@@ -205,6 +208,20 @@ func (s *sheet) budgetPhases(d *budget.Document) {
 		device = append(device, fmt.Sprintf("KV cache: %s per token%s.", units.Bytes(d.CacheToken), fixed))
 	}
 	s.add(Part{Text: device})
+}
+
+// phaseBars are the categories alive in each phase, beside the GPUs.
+func phaseBars(d *budget.Document) *Bars {
+	b := &Bars{Whole: max(d.TotalDevice, 1)}
+	for _, f := range d.Fits {
+		if f.Capacity < 2*d.TotalDevice {
+			b.Whole, b.Limits = max(b.Whole, f.Capacity), append(b.Limits, Limit{f.GPU, f.Capacity})
+		}
+	}
+	for _, p := range d.Phases {
+		b.Rows = append(b.Rows, Stacked{BudgetPhases[p.Phase], p.PeakBytes, p.Categories})
+	}
+	return b
 }
 
 // Saved is what a change saves, or takes.
@@ -227,30 +244,62 @@ func TopThree(m map[string]int64) string {
 
 // plans are settings that fit, the best first, which the rest is about.
 func (s *sheet) plans(d *budget.Document) {
-	var lines []string
-	for i, p := range d.Plans {
-		line := fmt.Sprintf("%d: %s: %s of a GPU, micro-batch %d, time per token x%.2f", i+1, p.Way, units.Size(p.TotalDevice),
-			p.Batch, p.Cost)
-		if p.Recompute > 0 {
-			line += fmt.Sprintf(", %.0f %% recomputed", 100*p.Recompute)
-		}
+	if len(d.Plans) == 0 {
+		return
+	}
+	t := Table{Columns: slices.Concat([]Column{textColumn("plan", 24)}, numbers("GPU memory", "host memory", "micro-batch", "time",
+		"recomputed", "sent"))}
+	if s.Edition == Ticket {
+		t.Columns = append(t.Columns, words("command line")...)
+	}
+	share := map[bool]string{false: "-"}
+	for i := range d.Plans {
+		p := &d.Plans[i]
+		share[true] = fmt.Sprintf("%.0f %%", 100*p.Recompute)
+		sent := "-"
 		if p.Traffic > 0 {
-			line += fmt.Sprintf(", %s sent per micro-batch", units.Size(p.Traffic))
+			sent = units.Size(p.Traffic)
 		}
-		lines = append(lines, line, p.Flags)
-		if name, _ := d.Setting["framework"].(string); p.Framework != "" {
-			lines = append(lines, fmt.Sprintf("as %s takes it: %s", name, p.Framework))
+		row := t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), hostMemory(d, p), count(p.Batch),
+			fmt.Sprintf("x%.2f", p.Cost), share[p.Recompute > 0], sent, Code(p.Flags))
+		if s.Edition == Terminal {
+			row.Cells = row.Cells[:len(t.Columns)]
+			row.Notes = append(row.Notes, Fact{"", p.Flags})
+		}
+		if name, _ := d.Setting["framework"].(string); p.Framework != "" && s.Edition == Terminal {
+			row.Notes = append(row.Notes, Fact{"as " + name + " takes it: ", p.Framework})
+		} else if p.Framework != "" {
+			last := len(row.Cells) - 1
+			row.Cells[last] = cell(row.Cells[last], "; as "+name+" takes it: ", Code(p.Framework))
 		}
 	}
-	if len(lines) > 0 {
-		lines = append(lines, "The rest is about plan 1. What trains most in full comes first, within that the "+
-			"fastest. Times are estimates for an H100, good for the order alone.")
-		if p := d.Plans[0].Setting; p.Precision == "bf16" && p.LoRA == 0 && p.Adapter != "ia3" && !p.MasterWeights {
-			lines = append(lines, "--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps "+
-				"them in 32.")
-		}
-		s.add(Part{Heading: "Plans", Level: 2, Text: lines, List: true})
+	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for a token " +
+		"beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU in a micro-batch."}
+	if p := d.Plans[0].Setting; p.Precision == "bf16" && p.LoRA == 0 && p.Adapter != "ia3" && !p.MasterWeights {
+		notes = append(notes, "--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps them in 32.")
 	}
+	s.add(Part{Heading: "Plans", Level: 2, Table: t, Rest: strings.Join(notes, " ")})
+}
+
+// hostMemory is about what a plan keeps in host memory for each GPU: the optimizer's state, and with it the weights and
+// gradients where these lie there, too; "-" for nothing.
+func hostMemory(d *budget.Document, p *budget.Plan) string {
+	width := map[bool]int64{true: 2, false: 4}[p.Setting.Precision == "bf16" || p.Setting.Precision == "fp16"]
+	perParameter := 2 * width // of an Adam
+	switch o := p.Setting.Optimizer; {
+	case strings.Contains(o, "8bit"):
+		perParameter = 2
+	case strings.HasPrefix(o, "sgd"), strings.HasPrefix(o, "lion"):
+		perParameter = width
+	}
+	switch p.Setting.Offload {
+	case "params":
+		perParameter += 2 * width
+	case "optimizer":
+	default:
+		return "-"
+	}
+	return "about " + units.Size(perParameter*d.Model.Parameters/max(p.Setting.GPUs, 1))
 }
 
 // stages are what the ranks of a pipeline take.

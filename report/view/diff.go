@@ -35,7 +35,7 @@ func Diff(d *report.Diff, e Edition) *Sheet {
 	categories := changes("Category", 18)
 	categories.NoHead = true
 	for _, c := range byChange(d.Categories) {
-		categories.change(report.CategoryTitle(c.Category), c.DiffSize)
+		categories.change(report.CategoryTitle(c.Category), c.DiffSize).Category = c.Category
 	}
 	s.add(Part{Heading: "By category: " + compared(d), Level: 4, Table: categories})
 	s.changedSites(d)
@@ -57,12 +57,12 @@ func changes(name string, width int) Table {
 		{Name: "Change", Number: true, Signed: true, Width: 13}, figureColumn("", 10)}}
 }
 
-func (t *Table) change(name string, s report.DiffSize) {
+func (t *Table) change(name string, s report.DiffSize) *Row {
 	relative := ""
 	if s.Before > 0 {
 		relative = fmt.Sprintf("%+.1f %%", 100*float64(s.Change())/float64(s.Before))
 	}
-	t.add(name, units.Bytes(s.Before), units.Bytes(s.After), units.Signed(s.Change()), relative)
+	return t.add(name, units.Bytes(s.Before), units.Bytes(s.After), units.Signed(s.Change()), relative)
 }
 
 // byChange are the categories that hold anything, largest change first.

@@ -234,7 +234,7 @@ func (s *explained) held(heading string, categories map[string]int64) {
 	}
 	for _, c := range LargestCategories(categories) {
 		if categories[c] > 0 {
-			t.add(units.Bytes(categories[c]), units.Percent(categories[c], all), report.CategoryWords(c))
+			t.add(units.Bytes(categories[c]), units.Percent(categories[c], all), report.CategoryWords(c)).Category = c
 		}
 	}
 	if len(t.Rows) > 0 {
@@ -248,7 +248,7 @@ func (s *explained) holders(heading string, sites []report.Site, rest int) {
 		{Gap: 2, Width: 15}, {}}}
 	for i := range sites {
 		x := &sites[i]
-		t.add(units.Bytes(x.Bytes), times(x.Blocks), report.CategoryWords(text(x.Category)), siteText(x))
+		t.add(units.Bytes(x.Bytes), times(x.Blocks), report.CategoryWords(text(x.Category)), siteText(x)).Category = text(x.Category)
 	}
 	if len(t.Rows) > 0 {
 		s.add(Part{Heading: heading, Level: 4, Table: t, Rest: more(rest, "call site")})

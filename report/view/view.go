@@ -51,6 +51,7 @@ type Part struct {
 	Findings []Finding
 	Rest     string         // what isn't listed: "and 3 more"
 	Plot     *report.Device // its curve
+	Bars     *Bars          // on a page, above the table
 	Command  string         // for a shell
 	Python   bool           // Command is code of a program
 }
@@ -78,8 +79,29 @@ type Column struct {
 
 // Row is a row of a table, with what is to be said below it.
 type Row struct {
-	Cells []Cell
-	Notes []Fact
+	Cells    []Cell
+	Notes    []Fact
+	Category string // that it is about, whose colour it has on a page; "" for none
+}
+
+// Bars are sums of categories as bars of one scale, beside limits.
+type Bars struct {
+	Rows   []Stacked
+	Limits []Limit
+	Whole  int64 // bytes of the longest bar that there is room for
+}
+
+// Stacked is what categories hold together.
+type Stacked struct {
+	Name       string
+	Bytes      int64
+	Categories map[string]int64
+}
+
+// Limit is a line across bars.
+type Limit struct {
+	Name  string
+	Bytes int64
 }
 
 // Cell is a text of which some words are code.

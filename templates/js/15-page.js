@@ -46,6 +46,7 @@ function unfoldTo(place) {
 function label(table) {
   if (!table.tHead || table.matches('.sites')) return;
   const names = Array.from(table.tHead.rows[0].cells, c => c.textContent);
+  if (names.length < 4 && document.body.matches('.sheet')) return; // fits
   table.classList.add('wide');
   for (const body of table.tBodies) for (const row of body.rows) Array.from(row.cells).forEach((c, i) => { if (i) c.dataset.label = names[i] || ''; if (!c.textContent.trim()) c.classList.add('none'); });
 }
