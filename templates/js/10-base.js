@@ -52,7 +52,7 @@ const mix = (a, b, t) => a.map((v, i) => Math.round(v + (b[i] - v) * t));
 // onColor is the colour, black or white, in which text is readable on another.
 function onColor(color) {
   const [r, g, b] = rgb(color).map(v => { v /= 255; return v <= 0.04045 ? v / 12.92 : Math.pow((v + 0.055) / 1.055, 2.4); });
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? '#000' : '#fff';
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? '#000' : '#fff';
 }
 
 // keepFocus fills a place anew, and leaves the keyboard where it was in it: on

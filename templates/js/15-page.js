@@ -1,6 +1,6 @@
 // ---- what every page does: its theme, its copies, its folded parts, its plots
 function copyText(text, button) {
-  const done = ok => { const was = button.dataset.was || button.textContent; button.dataset.was = was; button.textContent = ok ? 'Copied' : 'Copying failed'; setTimeout(() => { button.textContent = was; }, 1500); };
+  const done = ok => { const was = button.dataset.was || button.textContent; button.dataset.was = was; button.textContent = ok ? 'Copied' : 'Copying failed'; say(button.textContent); setTimeout(() => { button.textContent = was; }, 1500); };
   const old = () => {
     const area = el('textarea', {style: {position: 'fixed', top: '0', opacity: '0'}});
     area.value = text;

@@ -23,9 +23,10 @@ class Flame {
     this.note.textContent = (ranged ? 'What events ' + count(m.from) + ' to ' + count(m.to) + ' allocated: ' : 'Allocated at event ' + count(Math.max(0, m.event)) + ': ') + this.amount(root.value) + (this.everything ? '' : ', without the lines of torch and C++') + (h.rest && !ranged ? ', of what the page holds' : '') + '.';
     this.box.style.height = (deepest + 1) * FLAME_ROW + 'px';
     const focus = this.box.contains(document.activeElement);
-    const colors = Array.from({length: 8}, (_, k) => { const c = 'rgb(' + mix(rgb(css('--s' + k)), rgb(css('--card')), 0.45).join() + ')'; return c; }), ink = css('--ink');
+    const colors = Array.from({length: 8}, (_, k) => { return '#' + mix(rgb(css('--s' + k)), rgb(css('--card')), 0.45).map(v => v.toString(16).padStart(2, '0')).join(''); }), grid = css('--grid');
+    const color = b => b.node.frame < 0 || h.header.frames[b.node.frame].fold ? grid : colors[this.hue(b)];
     this.box.replaceChildren(...this.bars.map((b, k) => el('button', {type: 'button', tabindex: k ? '-1' : '0', 'data-bar': String(k), 'aria-label': this.name(b) + ', ' + this.amount(b.node.value),
-      style: {left: 100 * b.x + '%', width: 'calc(' + 100 * b.w + '% - 1px)', top: b.depth * FLAME_ROW + 'px', background: b.node.frame < 0 || h.header.frames[b.node.frame].fold ? css('--grid') : colors[this.hue(b)], color: ink},
+      style: {left: 100 * b.x + '%', width: 'calc(' + 100 * b.w + '% - 1px)', top: b.depth * FLAME_ROW + 'px', background: color(b), color: onColor(color(b))},
       onclick: () => this.filter(b)}, b.w * width > 26 ? this.name(b) : '')));
     if (focus) this.box.firstChild?.focus();
   }
