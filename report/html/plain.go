@@ -78,7 +78,8 @@ func (p *plainPage) fill(parts []view.Part) {
 
 var plainTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("sheet.html").Funcs(template.FuncMap{
-		"printable": view.Printable, "class": class, "dot": dot, "json": embed, "size": units.Size, "title": report.CategoryTitle,
+		"printable": view.Printable, "lines": func(code string) []string { return strings.Split(code, "\n") },
+		"class": class, "dot": dot, "json": embed, "size": units.Size, "title": report.CategoryTitle,
 		"largest": view.LargestCategories, "kinds": kinds,
 		"percent": func(part, whole int64) float64 { return 100 * float64(part) / float64(max(whole, 1)) },
 		"both": func(columns []view.Column) bool {
