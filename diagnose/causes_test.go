@@ -22,6 +22,13 @@ func TestCauses(t *testing.T) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
+		if row[1] == "folder" {
+			t.Run(row[0], func(t *testing.T) {
+				files, _ := filepath.Glob("../testdata/" + row[0] + "/*")
+				checkCauses(t, analyzed(t, files...), strings.Fields(row[2]), row[3])
+			})
+			continue
+		}
 		for _, file := range recordingsOf(t, row[0], row[1]) {
 			t.Run(strings.TrimSuffix(row[0]+"/"+filepath.Base(file), ".pickle.gz"), func(t *testing.T) {
 				checkCauses(t, analyzed(t, file), strings.Fields(row[2]), row[3])

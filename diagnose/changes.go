@@ -124,7 +124,11 @@ func enough(d *report.Device, all []report.Change) []report.Change {
 	if !slices.ContainsFunc(all, func(c report.Change) bool { return fits(c, true) }) {
 		return all
 	}
-	return slices.DeleteFunc(all, func(c report.Change) bool { return fits(c, false) && !caused(d, &c) && !meets(d, &c) })
+	return slices.DeleteFunc(all, func(c report.Change) bool {
+		return fits(c, false) && !meets(d, &c) && !slices.ContainsFunc(d.Causes, func(x report.Cause) bool {
+			return x.FixID != nil && *x.FixID == *c.FixID
+		})
+	})
 }
 
 // worthwhile reports whether a finding's change is worth a word.

@@ -173,9 +173,11 @@ func (e *examination) lineThatMade(ids []timeline.AllocationID) *report.Place {
 	return nil
 }
 
+// sure is from how many percent on a category is told as a fact.
+const sure = 71
+
 // design is what the memory in use is for, less what defects keep: what no category names by the variable that holds it.
 func (e *examination) design(event int, told map[timeline.AllocationID]bool) (out []report.Cause, all map[string]int64) {
-	const sure = 71 // percent, of a category that is told as a fact
 	var rest, doubtful [classify.NumCategories]int64
 	all = map[string]int64{}
 	held := report.Cause{Cause: report.HeldCause}
@@ -216,7 +218,7 @@ func (e *examination) design(event int, told map[timeline.AllocationID]bool) (ou
 }
 
 // heldWithoutName are the allocations after an event that variables hold and whose category says no more than that they
-// are there, or is that of a training where nothing trains.
+// are there, is that of a training where nothing trains, or of inputs by guess.
 func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]bool, tell func(*classify.Holder, int, int64),
 ) map[timeline.AllocationID]bool {
 	found := map[timeline.AllocationID]bool{}
@@ -226,6 +228,7 @@ func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]
 		for _, id := range h.Tensors {
 			c := e.Classes.Category[id]
 			if !told[id] && e.T.AliveAt(id, event) && (c == classify.Temporary || c == classify.Unknown ||
+				c == classify.Inputs && e.Classes.Confidence[id] < sure ||
 				c == classify.Activations && len(h.Graph) == 0 && !facts.Phases.Of(e.Pass).Trains) {
 				found[id] = true
 				tensors++

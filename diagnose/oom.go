@@ -129,15 +129,21 @@ func (e *examination) oomVerdict(o *timeline.OOM, dev *report.Device) string {
 	if capacity < 0 {
 		return report.UnknownVerdict
 	}
+	others := max(whole-capacity-oom.ContextBytes, e.othersAt(o, dev))
 	if q.Missing = o.Active + o.Requested - capacity; q.Missing > 0 {
-		q.Others = max(whole-capacity-oom.ContextBytes, e.othersAt(o, dev))
+		q.Others = others
 		if pending := o.Active - o.Allocated; pending >= q.Missing && q.Others < q.Missing {
 			return report.PendingFree // all would have fitted once another stream was done
 		}
 	} else {
 		q.Scattered = e.InPieces(o, capacity)
 	}
-	return q.Cause()
+	cause := q.Cause()
+	if rest := e.Shortage(o).Missing; cause == report.TrueShortage && q.Missing <= 0 &&
+		others >= max(rest, o.Requested, oom.UsualContext) {
+		return report.OtherProcess // what was free lay in pieces; without the others there was a whole one, also for the rest
+	}
+	return cause
 }
 
 // phaseAt is the phase that an event lies in.

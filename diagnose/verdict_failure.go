@@ -222,7 +222,7 @@ func (f *failure) besides() string {
 	switch c.Cause {
 	case report.Pieces, report.HeldCause: // the request's sentence says it
 		return ""
-	case report.LeakCause, report.RetainedGraph, report.SecondModel, report.CycleCause, report.KeptException, report.OtherProcess:
+	case report.LeakCause, report.RetainedGraph, report.SecondModel, report.CycleCause, report.KeptException:
 		return "besides, " + report.CauseWords(c.Cause) + " takes " + units.Size(c.Bytes)
 	}
 	return "besides, " + f.cause(c)

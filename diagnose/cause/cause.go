@@ -77,7 +77,7 @@ func (s *Scene) Judge() []report.Cause {
 }
 
 // explained reports whether a defect did it: without what it held, the request would have been met, or where memory
-// lay in pieces, it held most or would have taken the rest in a few steps more, whatever the allocator's settings.
+// was there, it held most or would have taken the rest in a few steps more, whatever the allocator's settings.
 func (s *Scene) explained(c *report.Cause) bool {
 	const few = 3 // steps
 	switch {
@@ -85,6 +85,8 @@ func (s *Scene) explained(c *report.Cause) bool {
 		return false
 	case s.Asked == 0 || s.Lacked > 0:
 		return c.Bytes >= s.Lacked
+	case s.Around == nil || s.Around.Cause == report.OtherProcess: // full, but for small pieces
+		return c.Bytes >= s.Asked
 	case 2*c.Bytes >= s.InUse:
 		return true
 	}

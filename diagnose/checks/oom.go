@@ -11,6 +11,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -99,6 +100,9 @@ var oomOtherProcess = Check{
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s failed because other processes hold memory on the same GPU", f.what())
 			d.fits("figures", advice.StopOthers, "smi", "nvidia-smi", "visible", "CUDA_VISIBLE_DEVICES")
+			if LeakFirst(f.OOM) != "" { // which takes that room, too
+				d.Settle(words.MeetsThenFails)
+			}
 		}, report.OtherProcess)
 	},
 }

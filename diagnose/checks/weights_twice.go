@@ -104,16 +104,23 @@ const maxAnchors = 16
 func secondWeights(p *facts.Pass) []timeline.AllocationID {
 	ids, all := weightsAtPeak(p)
 	places := anchors(p, ids)
-	if len(places) > maxAnchors {
-		return nil // layers of one model
+	if len(places) > maxAnchors { // equal layers, of one model unless other code made some
+		first := p.T.Stack(ids[places[0]])
+		other := slices.IndexFunc(places, func(i int) bool { return p.T.Stack(ids[i]) != first })
+		if other < 0 {
+			return nil
+		}
+		places = []int{places[0], places[other]}
 	}
 	var best []timeline.AllocationID
 	var most int64
 	for k, i := range places {
 		for _, j := range places[:k] {
 			from, to, bytes := repeated(p, ids, j, i)
-			if bytes > most && otherOrigin(p, ids[from-(i-j):to-(i-j)], ids[from:to]) {
-				best, most = ids[from:to], bytes
+			if first := ids[from-(i-j) : to-(i-j)]; bytes > most && otherOrigin(p, first, ids[from:to]) {
+				if best, most = ids[from:to], bytes; loaded(p, first) {
+					best = first
+				}
 			}
 		}
 	}
