@@ -1,6 +1,7 @@
 package diagnose_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -74,4 +75,19 @@ func recordingsOf(t *testing.T, folder, variants string) (files []string) {
 		t.Errorf("no recording of %s", folder)
 	}
 	return files
+}
+
+// TestAsleep: where PyTorch counts more than the GPU has, the figure of what the process holds tells what sleeps.
+func TestAsleep(t *testing.T) {
+	const message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 12.00 MiB. GPU 0 has a total capacity of 2.50 GiB " +
+		"of which 10.00 MiB is free. Including non-PyTorch memory, this process has %s memory in use. Of the allocated memory 2.74 GiB " +
+		"is allocated by PyTorch, and 54.80 MiB is reserved by PyTorch but unallocated.\n"
+	for process, want := range map[string][]string{"1.20 GiB": {report.Sleeping, report.HeldCause}, "2.79 GiB": {report.HeldCause}} {
+		log := filepath.Join(t.TempDir(), "train.log")
+		if err := os.WriteFile(log, fmt.Appendf(nil, message, process), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		change := map[string]string{report.Sleeping: "asleep", report.HeldCause: "held"}[want[0]]
+		checkCauses(t, analyzed(t, "testdata/table_held/pid4242-0-oom.pickle.gz", log), want, change)
+	}
 }

@@ -90,7 +90,8 @@ func ofSmallerGPUs(ev *evidence.Evidence, reserved int64) map[int]int64 {
 	}
 	sizes, unsure := map[int]int64{}, map[int]bool{}
 	for _, m := range ev.OOMMessages {
-		if m.CapacityBytes == nil || *m.CapacityBytes >= reserved {
+		held := evidence.Or(m.AllocatedBytes, 0) + evidence.Or(m.ReservedUnallocatedBytes, 0)
+		if size := evidence.Or(m.CapacityBytes, reserved); size >= reserved || held > size { // a part of it sleeps
 			unsure[m.Source] = true
 		} else {
 			sizes[m.Source] = max(sizes[m.Source], *m.CapacityBytes)

@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/cause"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
@@ -244,6 +245,11 @@ func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]
 
 // around is what kept memory that was there from a request; nil where nothing did.
 func (e *examination) around(dev *report.Device, o *report.OOM, r *timeline.OOM) *report.Cause {
+	if m := e.messageOf(r, dev); m != nil && evidence.Or(m.CapacityBytes, o.ReservedBytes) < o.ReservedBytes {
+		if f := oom.Judge(m); f.Asleep() > 0 {
+			return &report.Cause{Cause: report.Sleeping, Bytes: f.Asleep(), FixID: new("asleep")}
+		}
+	}
 	free := o.FreePieces
 	if free != nil && free.Bytes >= o.RequestedBytes && len(e.T.Snapshot.Pools) > 1 {
 		var apart int64 // free in private pools

@@ -145,6 +145,9 @@ func (f *failure) cause(c *report.Cause) string {
 			return fmt.Sprintf("%s holds %s", *c.Holder, f.of(c.Most))
 		}
 		return fmt.Sprintf("variables hold %s. The largest is %s, with %s", f.of(c.Bytes), *c.Holder, units.Size(c.Most))
+	case report.Sleeping:
+		return units.Size(c.Bytes) + " of what PyTorch counts aren't on the GPU: an allocator beside it sleeps (vLLM's sleep mode, " +
+			"torch_memory_saver)"
 	case report.PrivatePool:
 		return units.Size(c.Bytes) + " were free, but in private pools, for CUDA graphs and the like alone"
 	case report.OtherProcess:
@@ -263,7 +266,7 @@ func (f *failure) request() string {
 
 // largest names what holds most, where the verdict is of something around the program.
 func (f *failure) largest(c *report.Cause) string {
-	if c.Cause != report.FractionCause && c.Cause != report.PendingFree && c.Cause != report.OtherProcess {
+	if !slices.Contains([]string{report.FractionCause, report.PendingFree, report.OtherProcess, report.Sleeping}, c.Cause) {
 		return ""
 	}
 	for i := range f.Causes {

@@ -213,7 +213,8 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 	retried(p, d, f.recorded)
 }
 
-// nothingWould advises where no kind of memory is at fault: a request larger than the GPU, or what a variable holds.
+// nothingWould advises where no kind of memory is at fault: a request larger than the GPU, an allocator asleep, or what a
+// variable holds.
 func (f *failure) nothingWould(d *Draft) bool {
 	c, id, at := report.Cause{}, "", ""
 	if len(f.Causes) > 0 {
@@ -226,6 +227,8 @@ func (f *failure) nothingWould(d *Draft) bool {
 			d.At = facts.UserPlace(f.Site)
 			at = " at " + facts.UserLine(f.Site)
 		}
+	case c.Cause == report.Sleeping:
+		id = "asleep"
 	case c.Cause == report.HeldCause && 2*c.Most > c.Bytes:
 		id, held = report.HeldCause, *c.Holder
 		d.falls(f.AllocatedBytes+f.RequestedBytes, f.AllocatedBytes+f.RequestedBytes-c.Most, "figures")
