@@ -350,3 +350,22 @@ func TestJoined(t *testing.T) {
 		{"without stacks", true, joins(5, mib, mib, true), nil},
 	})
 }
+
+// TestEndOfTheLastStep: the last step is a short one, and what goes with the program after it makes it no longer.
+func TestEndOfTheLastStep(t *testing.T) {
+	check(t, []tale{{"a list that goes at the end", false, func(s *story) {
+		all := []int{s.alloc(meaning.Weights, 64*mib, "train.py:5 main")}
+		s.loop(7, func(k int) {
+			if k < 6 {
+				s.ordinary(nil)
+				for range 4 {
+					all = append(all, s.alloc(meaning.Temporary, mib, "log.py:7 remember", "train.py:16 main"))
+				}
+				return
+			}
+			s.in(meaning.Forward)
+			s.work(mib, "net.py:21 forward", "train.py:18 main")
+			s.free(all...)
+		})
+	}, []string{"growing_list! log.py:7 6*4194304=25165824"}}})
+}

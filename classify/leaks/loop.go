@@ -125,7 +125,11 @@ func (l *loop) cut() bool {
 			return true
 		}
 	}
-	return float64(l.last[k]-l.first[k]+1) < 0.9*float64(l.last[k-1]-l.first[k-1]+1)
+	last := l.last[k]
+	if l.end.last != timeline.Never { // what goes with the program isn't the step's
+		last = max(l.first[k], min(last, l.end.last))
+	}
+	return float64(last-l.first[k]+1) < 0.9*float64(l.last[k-1]-l.first[k-1]+1)
 }
 
 // whole is the number of steps that the recording has from beginning to end.
