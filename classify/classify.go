@@ -34,6 +34,7 @@ import (
 // Options are facts from outside the recording.
 type Options struct {
 	Labels   []meaning.Label
+	Holders  []Holder       // the variables that hold what no label names, where recorded
 	Tensors  []names.Tensor // the model's, in the order in which it lists them
 	Without  []string       // ids of rules, and of signals of phases, that aren't asked
 	Evidence *Evidence      // of the device, used up by New; nil: New gathers it

@@ -26,9 +26,26 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 	withdraw(a, panel)
 	askSiblings(a, o.Without)
 	calibrate(a)
+	heldOtherwise(a, o)
 	findDetails(a)
 	logits.TellFailedLoss(a)
 	names.Find(a.Result, o.Tensors)
+}
+
+// heldOtherwise takes back the guess that what is older than the recording is a weight, a gradient or an optimizer's state where
+// a variable holds it: the recorder looked for those in all modules and optimizers, and labels name what it found.
+func heldOtherwise(a *rules.Facts, o Options) {
+	for _, id := range names.Apart(o.Holders, o.Labels) {
+		if _, named := a.Labels[id]; named || int(id) >= a.Timeline.Older() || a.Timeline.FreeRequested[id] != timeline.Never {
+			continue
+		}
+		switch a.Category[id] {
+		case meaning.Weights, meaning.Gradients, meaning.OptimizerState:
+			if s := a.Signal[id]; s == meaning.ByLife || s == meaning.BySite || s == meaning.BySize {
+				a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Unknown, meaning.NoDetail, 0, 0
+			}
+		}
+	}
 }
 
 // calibrate says of blocks that rules decided how often these were proven right, where that is another figure.

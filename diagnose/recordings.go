@@ -131,6 +131,7 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 	if e.source.Made != nil {
 		t, classes := e.source.Made(d)
 		e.Pass = facts.New(t, classes, view, nil)
+		e.Variables = j.holders(source, t)
 	} else {
 		var t *timeline.Timeline
 		var evidence *classify.Evidence
@@ -141,13 +142,14 @@ func (j *job) examination(source int, s *snapshot.Snapshot, d *snapshot.Device, 
 			t.Finish,
 			func() { evidence.Follow(t) })
 		names := j.names(source, t)
-		names.Evidence = evidence
+		names.Evidence, names.Holders = evidence, j.holders(source, t)
 		e.Pass = facts.New(t, nil, view, nil)
+		e.Variables = names.Holders
 		together.Do(
 			func() { e.Classes = classify.New(t, names) },
 			func() { facts.Replay.Of(e.Pass) }) // most checks of fixes ask for it
 	}
-	e.Given, e.Variables = o.Capacity, j.holders(source, e.T)
+	e.Given = o.Capacity
 	if onWindows(s) {
 		j.windows = true
 	} else if others := ofSmallerGPUs(e.evidence, e.T.Peaks.Reserved.Bytes); len(others) > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/evidence/labels"
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/timeline"
@@ -74,6 +75,43 @@ func HoldersOf(t *timeline.Timeline, said []labels.Holder) []Holder {
 		all[k].Grew = grew(looks[k])
 	}
 	return slices.DeleteFunc(all, func(h Holder) bool { return len(h.Tensors)+len(h.Graph) == 0 })
+}
+
+// Apart are the allocations that variables hold as nothing of a model's: labels name its weights, and the way to them goes
+// through none of those, as it does to a quantized weight's scales. None where labels name no weights.
+func Apart(holders []Holder, given []meaning.Label) (ids []timeline.AllocationID) {
+	weights := map[string]bool{}
+	for _, l := range given {
+		if l.Category == meaning.Weights {
+			weights[l.Name] = true
+			if _, name, ok := strings.Cut(l.Name, "."); ok { // several models' names begin with their classes
+				weights[name] = true
+			}
+		}
+	}
+	if len(weights) == 0 {
+		return nil
+	}
+	for i := range holders {
+		if !through(holders[i].Path, weights) {
+			ids = append(ids, holders[i].Tensors...)
+		}
+	}
+	return ids
+}
+
+// through reports whether a variable's path has one of some names within.
+func through(path string, names map[string]bool) bool {
+	const most = 12 // parts of a name
+	parts := strings.Split(path, ".")
+	for i := range parts {
+		for j := i + 1; j <= min(len(parts), i+most); j++ {
+			if names[strings.Join(parts[i:j], ".")] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // shows notes what a look tells of parts that are shown of allocations.

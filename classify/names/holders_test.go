@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/evidence/labels"
 	"github.com/vramscope/vramscope/internal/testing/recorder"
 	"github.com/vramscope/vramscope/snapshot"
@@ -61,6 +62,27 @@ func TestHoldersOfSeveralLooks(t *testing.T) {
 	} {
 		if got := HoldersOf(tl, x.said); !reflect.DeepEqual(got, x.want) && len(got)+len(x.want) > 0 {
 			t.Errorf("%s: %+v, want %+v", x.name, got, x.want)
+		}
+	}
+}
+
+// TestApart: what variables hold, but for parts of weights, where labels name some.
+func TestApart(t *testing.T) {
+	type ids = []timeline.AllocationID
+	holders := []Holder{{Path: "main().cache", Tensors: ids{1, 2}, Graph: ids{3}}, {Path: "main().model.layers.0.weight.quant_state.absmax", Tensors: ids{4}},
+		{Path: "main.trainer.model.layers.0.weight_list", Tensors: ids{5}}}
+	weight := meaning.Label{Category: meaning.Weights, Name: "Net.layers.0.weight"}
+	for _, x := range []struct {
+		name  string
+		given []meaning.Label
+		want  ids
+	}{
+		{"no labels", nil, nil},
+		{"of gradients alone", []meaning.Label{{Category: meaning.Gradients, Name: "layers.0.weight.grad"}}, nil},
+		{"of weights", []meaning.Label{weight}, ids{1, 2, 5}},
+	} {
+		if got := Apart(holders, x.given); !reflect.DeepEqual(got, x.want) {
+			t.Errorf("%s: %v, want %v", x.name, got, x.want)
 		}
 	}
 }
