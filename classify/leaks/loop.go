@@ -126,7 +126,7 @@ func (l *loop) cut() bool {
 		}
 	}
 	last := l.last[k]
-	if l.end.last != timeline.Never { // what goes with the program isn't the step's
+	if l.end.last != timeline.Never && l.t.Older() == 0 { // what goes with the program isn't the step's
 		last = max(l.first[k], min(last, l.end.last))
 	}
 	return float64(last-l.first[k]+1) < 0.9*float64(l.last[k-1]-l.first[k-1]+1)
