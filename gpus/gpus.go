@@ -43,6 +43,7 @@ var table = []GPU{
 	{"RTX 4090 24GB", "NVIDIA GeForce RTX 4090", gibs(23.52), 460 * mib, 8, 9, 128, 72 * mib, nil},
 	{"RTX 5090 32GB", "NVIDIA GeForce RTX 5090", gibs(31.36), 614 * mib, 12, 0, 170, 96 * mib, nil},
 	{"A10 24GB", "NVIDIA A10", gibs(22.03), 307 * mib, 8, 6, 72, 6 * mib, []string{"A10"}},
+	{"A10G 24GB", "NVIDIA A10G", gibs(22.06), 307 * mib, 8, 6, 80, 6 * mib, []string{"A10G"}},
 	{"L4 24GB", "NVIDIA L4", gibs(22.03), 460 * mib, 8, 9, 58, 48 * mib, []string{"L4"}},
 	{"L40S 48GB", "NVIDIA L40S", gibs(44.34), 460 * mib, 8, 9, 142, 96 * mib, nil},
 	{"RTX 6000 Ada 48GB", "NVIDIA RTX 6000 Ada Generation", 50865307648, 460 * mib, 8, 9, 142, 96 * mib, nil},

@@ -102,11 +102,13 @@ type Variable struct{ Name, Value string }
 const (
 	variableDevice  = "VRAMSCOPE_SIMULATED_GPU"
 	variableAccount = "VRAMSCOPE_SIMULATED_ACCOUNT"
+	variableBooks   = "VRAMSCOPE_SIMULATED_BOOKS"
 	variableOptions = "VRAMSCOPE_SIMULATE"
 )
 
 // Environment has a program find the GPU: library is that of package device, caches a folder for what compilers make for it,
-// which no real GPU should meet, and account the file that the library writes in the end.
+// which no real GPU should meet, and account the file that the library writes in the end. Beside it lies the one by which
+// processes see what others hold on the same GPU.
 func (s *Setting) Environment(library, caches, account string, lookup func(string) (string, bool)) []Variable {
 	before := func(name, first, between string) Variable {
 		if rest, ok := lookup(name); ok && rest != "" {
@@ -120,6 +122,7 @@ func (s *Setting) Environment(library, caches, account string, lookup func(strin
 		before("LD_LIBRARY_PATH", folder, ":"),
 		{variableDevice, s.Device()},
 		{variableAccount, account},
+		{variableBooks, filepath.Join(filepath.Dir(account), "books")},
 		{variableOptions, s.options()},
 		{"TRITON_LIBCUDA_PATH", folder},
 		{"TRITON_CACHE_DIR", filepath.Join(caches, "triton")},

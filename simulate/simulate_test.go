@@ -83,6 +83,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"LD_PRELOAD": "/lib/x.so:/mine.so", "LD_LIBRARY_PATH": "/lib", variableDevice: s.Device(), variableAccount: "/run/account-%p",
+		variableBooks:      "/run/books",
 		"TRITON_CACHE_DIR": "/cache/triton", "TORCHINDUCTOR_CACHE_DIR": "/cache/inductor", "RANK": "3", "WORLD_SIZE": "512",
 		"LOCAL_RANK": "0", variableOptions: "gpu=A100 40GB,major=8,minor=0,steps=3,assume=even,weights=0,world=512,rank=3",
 	} {

@@ -101,6 +101,7 @@ func TestDirectory(t *testing.T) {
 		"page":                            foreignPage,
 		"report.json":                     made,
 		".git/rank9.pickle":               file,
+		"rank7.pickle.4242.tmp":           file, // of a process that was killed while it wrote
 		"__pycache__/x.pickle":            file,
 		"tokenizer.pkl":                   "\x80\x04\x95\x0b\x00\x00\x00\x00\x00\x00\x00}\x94\x8c\x01a\x94K\x01s.",
 		"optimizer.pkl":                   "\x80\x02ccollections\nOrderedDict\nq\x00)Rq\x01.",

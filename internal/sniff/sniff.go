@@ -48,9 +48,9 @@ var (
 	recordingName = pattern.Of(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
 )
 
-// OtherFile tells by its name a file that is none of a run's.
+// OtherFile tells by its name a file that is none of a run's, or that whoever wrote it didn't finish.
 func OtherFile(base string) bool {
-	return strings.HasPrefix(base, ".") || otherName().MatchString(strings.ToLower(base)) && !CalledRecording(base)
+	return strings.HasPrefix(base, ".") || strings.HasSuffix(base, ".tmp") || otherName().MatchString(strings.ToLower(base)) && !CalledRecording(base)
 }
 
 // CalledSettings tells by its name a file that is a run's only where it is a framework's.
