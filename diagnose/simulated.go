@@ -50,20 +50,23 @@ func simulated(doc *report.Document) string {
 
 // assumed says on how much of a simulation's answer the data would decide.
 func assumed(s *evidence.Simulated) string {
-	var bytes int64
+	var bytes, most int64
 	for i := range s.Assumptions {
-		bytes = max(bytes, s.Assumptions[i].Bytes)
+		bytes, most = max(bytes, s.Assumptions[i].Bytes), max(most, s.Assumptions[i].MostBytes)
 	}
 	text := "Nothing was assumed."
 	if n := len(s.Assumptions); n > 0 {
 		text = "That rests on " + units.Plural(n, "assumption")
 		if bytes > 0 {
 			text += ": up to " + units.Size(bytes) + " hang on one"
+			if most > bytes && s.Sizes == "even" {
+				text += ", and `--assume both` shows the most it can be"
+			}
 		}
 		text += "."
 	}
 	if len(s.Uncounted) > 0 {
-		text += " Workspaces of convolutions are not counted."
+		text += " Workspaces of cuDNN are not counted."
 	}
 	if len(s.Unknown) > 0 {
 		text += " " + units.Plural(len(s.Unknown), "library call") + " had no answer."

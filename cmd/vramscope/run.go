@@ -113,6 +113,11 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return &simulate.Refusal{Text: result.Refused}
 	}
 	judged := f.tell(cmd.ErrOrStderr(), p.Dir, result)
+	if f.simulate.Most && result.Status == 0 {
+		if err := (&solve.Solver{Name: shorter}).Most(cmd.ErrOrStderr(), p.Dir, o); err != nil {
+			return err
+		}
+	}
 	vrun.DieOf(result.Signal)
 	if result.Status == 0 {
 		return judged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -55,6 +56,17 @@ def test_a_build_without_cuda_is_refused_before_the_program(lab: Lab) -> None:
     assert (r.code, r.stdout) == (2, "")
     assert "(2.9.1+cpu) is a CPU-only build" in r.stderr
     assert len(r.stderr.strip().splitlines()) == 1
+
+
+@needs_compiler
+def test_the_bound_is_a_second_run(lab: Lab) -> None:
+    r = lab.run(TRAINS, "--simulate", "A100 40GB", "--assume", "both")
+    assert (r.code, r.stdout.count("step")) == (0, 3)  # the second run shows nothing
+    assert "largest: fits, " in r.stderr
+    assumed = [json.loads((folder / "run.json").read_text())["environment"]["simulated"]["assume"]
+               for folder in (lab.out, lab.out.with_name("out-most"))]  # fmt: skip
+    assert assumed == ["even", "most"]
+    assert "has no effect with --solve" in lab.run(TRAINS, "--simulate", "A100 40GB", "--assume", "both", "--solve", "1:2").stderr
 
 
 @needs_compiler

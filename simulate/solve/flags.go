@@ -19,6 +19,7 @@ type Flags struct {
 	GPU       string // "": the machine's own
 	Solve     string // LOW:HIGH of a value in the command
 	assume    string
+	Most      bool // run it again with all sizes at their largest
 	noWeights bool
 	world     int
 	rank      int
@@ -30,7 +31,8 @@ func (f *Flags) Define(flags *pflag.FlagSet) {
 		"run on a GPU that isn't there, `GPU[:COUNT]` as in \"A100 40GB\" or 24GiB:2, to the third step of the optimizer "+
 			"(--steps N: the Nth, end: the program's end)")
 	flags.StringVar(&f.assume, "assume", "even",
-		"simulated: what sizes that depend on data are: even, most, none or a `SHARE` of the largest")
+		"simulated: what sizes that depend on data are: even, most, none or a `SHARE` of the largest; both runs the program\n"+
+			"with even and again with most")
 	flags.BoolVar(&f.noWeights, "no-weights", false,
 		"simulated: take checkpoints by their headers, and missing ones by the model's configuration")
 	flags.StringVar(&f.Solve, "solve", "",
@@ -38,6 +40,9 @@ func (f *Flags) Define(flags *pflag.FlagSet) {
 	flags.IntVar(&f.world, "world-size", 0, "simulated: one rank alone, of a world of `N`")
 	flags.IntVar(&f.rank, "rank", 0, "simulated: which rank of --world-size that is")
 }
+
+// both stands for a run with even sizes, and one with the largest.
+const both = "both"
 
 // launchers start ranks by themselves.
 var launchers = []string{"torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun"}
@@ -61,6 +66,12 @@ func (f *Flags) Set(given func(name string) bool, o *vrun.Options) error {
 	s, err := simulate.Read(f.GPU)
 	if err != nil {
 		return fmt.Errorf("--simulate: %w", err)
+	}
+	if f.Most = f.assume == both; f.Most {
+		f.assume = simulate.Assumptions[0]
+	}
+	if f.Most && f.Solve != "" {
+		return fmt.Errorf("--assume %s has no effect with --solve: give even or most", both)
 	}
 	s.Sizes, s.NoWeights, s.World, s.Rank = f.assume, f.noWeights, f.world, f.rank
 	if err := s.CheckNumbers(); err != nil {

@@ -64,13 +64,13 @@ func (s *Solver) Find(w io.Writer, text string, o *vrun.Options) (fits bool, err
 
 // read reads LOW:HIGH.
 func read(text string) (low, high int, err error) {
-	const most = 1 << 30
+	const largest = 1 << 30
 	a, b, two := strings.Cut(text, ":")
 	low, err = strconv.Atoi(a)
 	if err == nil && two {
 		high, err = strconv.Atoi(b)
 	}
-	if err != nil || !two || low < 0 || high < low || high > most {
+	if err != nil || !two || low < 0 || high < low || high > largest {
 		return 0, 0, fmt.Errorf("--solve %q: LOW:HIGH as in 1:64", text)
 	}
 	return low, high, nil
@@ -114,6 +114,32 @@ func (s *Solver) guess(low, high int, best *try) int {
 	return min(max(best.value+int(min(best.spare/each, int64(high))), low), high)
 }
 
+// Most runs a program again that was run into dir, with every size that depends on data at its largest, and says what that
+// takes: the bound above what the first run said.
+func (s *Solver) Most(w io.Writer, dir string, o *vrun.Options) error {
+	s.options, s.to = *o, w
+	setting := *o.Simulated
+	setting.Sizes = most
+	s.options.Simulated, s.options.Dir = &setting, dir+"-"+most
+	s.options.Holders, s.options.Live = false, false
+	t, err := s.run(&s.options, "with the largest sizes")
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	fmt.Fprintf(w, "SIMULATED %s · with every size that depends on data at its largest: ", setting.GPU.Name)
+	if t.fits {
+		fmt.Fprintf(w, "fits, %s allocated, %s reserved, %s to spare\n", units.Size(t.allocated), units.Size(t.reserved),
+			units.Size(t.spare))
+	} else {
+		fmt.Fprintf(w, "doesn't fit: %s\n", t.lacks)
+	}
+	fmt.Fprintf(w, "vramscope: more with `vramscope analyze %s`\n", vrun.Quote(s.Name(s.options.Dir)))
+	return nil
+}
+
+// most is the word for the largest sizes.
+const most = "most"
+
 // try runs the program with a value.
 func (s *Solver) try(value int) (*try, error) {
 	o := s.options
@@ -122,32 +148,42 @@ func (s *Solver) try(value int) (*try, error) {
 		o.Command[i] = strings.ReplaceAll(word, place, strconv.Itoa(value))
 	}
 	o.Dir = filepath.Join(s.options.Dir, strconv.Itoa(value))
+	t, err := s.run(&o, fmt.Sprintf("with %d", value))
+	if err != nil {
+		return nil, err
+	}
+	t.value = value
+	s.said(t)
+	return t, nil
+}
+
+// run runs a program of which nothing is shown.
+func (s *Solver) run(o *vrun.Options, how string) (*try, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
-	p, err := vrun.Start(o, vrun.Streams{In: null, Out: null, Err: null})
+	p, err := vrun.Start(*o, vrun.Streams{In: null, Out: null, Err: null})
 	if err != nil {
 		return nil, err
 	}
 	r := p.Wait()
 	allocated, reserved := r.Peaks()
-	t := &try{value: value, allocated: allocated, reserved: reserved, spare: r.Spare()}
+	t := &try{allocated: allocated, reserved: reserved, spare: r.Spare()}
 	switch {
 	case r.Refused != "":
 		return nil, &simulate.Refusal{Text: r.Refused}
 	case r.OutOfMemo:
 		t.lacks = cmp.Or(r.Lacks(), "out of memory")
 	case r.Status != 0:
-		return nil, fmt.Errorf("with %d the program failed otherwise than by memory: %s; its output is %s", value,
+		return nil, fmt.Errorf("%s the program failed otherwise than by memory: %s; its output is %s", how,
 			cmp.Or(r.Ending, fmt.Sprintf("exit code %d", r.Status)), s.Name(filepath.Join(o.Dir, vrun.LogFile)))
 	case r.Recorded == 0:
 		return nil, errors.New(r.Missing())
 	default:
 		t.fits = true
 	}
-	s.said(t)
 	return t, nil
 }
 
