@@ -23,9 +23,10 @@ func withdraw(a *rules.Facts, p rules.Panel) {
 	}
 }
 
-// goneBeforeStep are gradients of weights' sizes, of passes that leave their graph, which go before an optimizer steps: what is differentiated once more,
-// or weights are worked out from (create_graph), never becomes a weight's gradient.
+// goneBeforeStep are gradients of weights' sizes, of passes that leave their graph, which go before an optimizer steps: what is
+// differentiated once more, or weights are worked out from (create_graph), never becomes a weight's gradient.
 func goneBeforeStep(a *rules.Facts) (out []timeline.AllocationID) {
+	const least = 3 // of a pass: one or two are no model's
 	if !a.Trains {
 		return nil
 	}
@@ -35,6 +36,7 @@ func goneBeforeStep(a *rules.Facts) (out []timeline.AllocationID) {
 			leaves[int(a.NextBackward[r])] = true
 		}
 	}
+	gone := map[int][]timeline.AllocationID{}
 	for i, c := range a.Category {
 		id := timeline.AllocationID(i)
 		if c != meaning.Gradients || a.Signal[i] != meaning.ByLife || a.Born(id) < 0 || sizes[a.Timeline.Requested(id)] == 0 {
@@ -43,7 +45,12 @@ func goneBeforeStep(a *rules.Facts) (out []timeline.AllocationID) {
 		f, r := a.Freed(id), a.Run(a.Born(id))
 		if step := int(a.NextOptimizer[r]); leaves[r] && f < a.Last && step < len(a.Runs) && f < a.Runs[step].First &&
 			a.Phases[f] != meaning.ZeroGrad {
-			out = append(out, id)
+			gone[r] = append(gone[r], id)
+		}
+	}
+	for _, ids := range gone {
+		if len(ids) >= least {
+			out = append(out, ids...)
 		}
 	}
 	return out

@@ -44,7 +44,7 @@ var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func
 	sizes, gradients, each := rules.Sizes.Of(a), leftByPasses.Of(a).most, older.Gradients.Of(a).GradientSize
 	data, trained, frozen, small := map[timeline.AllocationID]bool{}, 0, 0, 0
 	for n, count := range each {
-		if rest := sizes.WeightSize[n] - count; rest > count || n >= large && rest == count { // as many small ones are running statistics
+		if rest := sizes.WeightSize[n] - count; rest > count || n >= large && rest == count { // running statistics
 			frozen += rest
 		}
 	}
