@@ -84,3 +84,41 @@ func TestGoneBeforeStep(t *testing.T) {
 		}
 	}
 }
+
+// TestStateOfShortRun: state goes with its optimizer, whose second step makes nothing.
+func TestStateOfShortRun(t *testing.T) {
+	s := newStory(t, true)
+	s.in(meaning.Setup)
+	for k := range 4 {
+		s.alloc(meaning.Weights, int64(k+3)*mib, "lib/python3.11/site-packages/torch/nn/modules/module.py:900 _apply", "train.py:4 main")
+	}
+	var state []int
+	s.loop(4, func(k int) {
+		s.in(meaning.Forward)
+		saved := []int{}
+		for range 8 {
+			saved = append(saved, s.alloc(meaning.Activations, mib, "train.py:8 forward", module, "train.py:9 main"))
+		}
+		s.in(meaning.Backward)
+		var gradients []int
+		for i := range 4 {
+			gradients = append(gradients, s.alloc(meaning.Gradients, int64(i+3)*mib))
+			s.freeAt(nil, saved[2*i], saved[2*i+1])
+		}
+		s.in(meaning.Optimizer)
+		for i := 0; i < 4 && k%2 == 0; i++ {
+			state = append(state, s.alloc(meaning.OptimizerState, int64(i+3)*mib, "lib/python3.11/site-packages/torch/optim/sgd.py:9 step",
+				"train.py:14 main"))
+		}
+		s.freeAt([]string{"train.py:15 main"}, gradients...)
+		if k%2 == 1 {
+			s.freeAt([]string{"train.py:16 main"}, state[len(state)-4:]...)
+		}
+	})
+	c := New(s.timeline(), Options{})
+	for _, id := range state {
+		if got := c.Category[id]; got != meaning.OptimizerState {
+			t.Errorf("%d: %v by %s", id, got, RuleID(c.Rule[id]))
+		}
+	}
+}

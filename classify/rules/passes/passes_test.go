@@ -616,7 +616,19 @@ func TestTemporaryInForward(t *testing.T) {
 			return b
 		}
 	}
+	among := func(others int) func(p *phased.Program) int {
+		return func(p *phased.Program) int {
+			p.In(forward)
+			ids := p.Make(5*kib, others+1)
+			for _, id := range ids {
+				p.Free(id)
+			}
+			return ids[0]
+		}
+	}
 	check(t, TemporaryInForward, []asked{
+		{"gone with fifteen others", trained(among(15)), nil, rules.As(meaning.Temporary, rules.Plausible)},
+		{"gone with fewer", trained(among(4)), nil, alone},
 		{"gone before the pass", trained(life(forward, 5*kib, 2, forward)), nil, alone},
 		{"gone in the pass", life(forward, 5*kib, 2, backward), nil, none},
 		{"kept", trained(kept(forward, 5*kib)), nil, none},

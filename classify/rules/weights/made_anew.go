@@ -260,7 +260,7 @@ func (x *sets) single(made *gap, id timeline.AllocationID) rules.Claim {
 			return rules.As(meaning.Weights, rules.Plausible)
 		}
 		return rules.As(meaning.OptimizerState, rules.Plausible)
-	case freed < g.step:
+	case freed < g.step && x.Phase[id] != meaning.Optimizer:
 		return rules.As(meaning.Weights, rules.Guess)
 	}
 	return rules.Claim{}

@@ -205,3 +205,39 @@ func TestNoWeight(t *testing.T) {
 		}
 	}
 }
+
+// TestUntrained: what setup leaves that nothing trains is data where no small blocks of its own stand beside it, as biases do;
+// running statistics, as many as trained norms, say nothing.
+func TestUntrained(t *testing.T) {
+	const gradient, statistic = 600 * kib, 2 * kib
+	for _, c := range []struct {
+		name       string
+		small      int // untrained, of a size of their own
+		statistics int // beside each trained norm
+		data       int
+	}{
+		{"data alone", 0, 0, 2},
+		{"with running statistics", 0, 1, 2},
+		{"with biases", 2, 0, 0},
+	} {
+		p := &phased.Program{}
+		p.In(meaning.Setup)
+		p.Make(gradient, 1)
+		p.Make(statistic, 3*(1+c.statistics))
+		data := p.Make(90<<20, 2)
+		p.Make(7*kib, c.small)
+		for range 2 {
+			p.In(meaning.Forward)
+			saved := p.Make(5*kib, 4)
+			p.In(meaning.Backward)
+			made := append(p.Make(gradient, 1), p.Make(statistic, 3)...)
+			p.Free(saved...)
+			p.In(meaning.ZeroGrad)
+			p.Free(made...)
+		}
+		a := rules.New(p.Follow())
+		if got := births(a, untrainedOfSetup.Of(a).data); len(got) != c.data || c.data > 0 && !slices.Equal(got, data) {
+			t.Errorf("%s: %v, want %d of %v", c.name, got, c.data, data)
+		}
+	}
+}
