@@ -38,7 +38,8 @@ func fill(f *facts, out *spans, first, end int, before, after meaning.Hint) {
 	switch {
 	case first < f.Loop:
 		middle, p = min(f.Loop, end), meaning.Setup
-	case before.Is(meaning.Backward) && after.Is(meaning.Backward) && !f.IsFused(end) && f.Recorded.Native && f.made(first, end) > 0:
+	case f.Recorded.Native && before.Is(meaning.Backward) && after.Is(meaning.Backward) && !f.IsFused(end) &&
+		f.made(first, end) > 0:
 		// the engine is on the stack of all that backward makes
 	case before == after && before != 0 && !before.Is(meaning.Data, meaning.Optimizer): // most, by far
 		p = before.Phase()

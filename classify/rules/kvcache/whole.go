@@ -82,8 +82,8 @@ func namedCaches(a *rules.Facts) (out []timeline.AllocationID) {
 	const large = 1 << 20 // bytes
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len() && a.All&frames.OwnCache != 0; id++ {
 		m := a.Birth(id).Marks
-		if a.Phase[id] == meaning.Setup && m&frames.OwnCache != 0 && m&frames.UserInner != 0 && m&(frames.Weight|frames.InModule) == 0 &&
-			a.Timeline.Requested(id) >= large && a.Outlives(id) {
+		if a.Phase[id] == meaning.Setup && m&frames.OwnCache != 0 && m&frames.UserInner != 0 &&
+			m&(frames.Weight|frames.InModule) == 0 && a.Timeline.Requested(id) >= large && a.Outlives(id) {
 			out = append(out, id)
 		}
 	}

@@ -22,7 +22,9 @@ the step's own work may be the program's copy of a gradient, by guess.`,
 		return func(id timeline.AllocationID) rules.Claim {
 			gone, in, next := stepsUntil(a, id)
 			switch {
-			case gone != in && gone >= next, a.Recorded.Allocs && gone > int(a.NextBackward[in]): // a step that makes nothing follows
+			case gone != in && gone >= next:
+				return rules.Claim{}
+			case a.Recorded.Allocs && gone > int(a.NextBackward[in]): // a step that makes nothing follows
 				return rules.Claim{}
 			case len(remade) > 0 && a.Freed(id) >= made && remade[a.Timeline.Requested(id)]:
 				return rules.Claim{}

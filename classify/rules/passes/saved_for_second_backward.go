@@ -28,7 +28,8 @@ pass that frees its graph, it is more likely a gradient.`,
 			switch {
 			case a.Birth(id).Marks&frames.UserInner != 0: // a hook's
 			case f < a.Last && a.Phases[f] == meaning.Backward && !a.IsFused(f):
-				if sizes.WeightSize[n] > 0 && a.Timeline.Older() == 0 && !kept[a.Run(a.Born(id))] { // the engine holds what grad() gave
+				if sizes.WeightSize[n] > 0 && a.Timeline.Older() == 0 && !kept[a.Run(a.Born(id))] {
+					// the engine holds what grad() gave until its next pass
 					return rules.As(meaning.Gradients, rules.Plausible)
 				}
 				return rules.As(meaning.Activations, rules.Likely)
