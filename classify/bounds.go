@@ -30,21 +30,19 @@ func goneBeforeStep(a *rules.Facts) (out []timeline.AllocationID) {
 	if !a.Trains {
 		return nil
 	}
-	sizes, leaves := rules.Sizes.Of(a).WeightSize, map[int]bool{}
+	leaves := map[int]bool{}
 	for r, whole := range rules.Retention.Of(a).Whole {
 		if whole && a.Runs[r].Phase == meaning.Forward {
 			leaves[int(a.NextBackward[r])] = true
 		}
 	}
-	gone := map[int][]timeline.AllocationID{}
+	sizes, gone := rules.Sizes.Of(a).WeightSize, map[int][]timeline.AllocationID{}
 	for i, c := range a.Category {
 		id := timeline.AllocationID(i)
 		if c != meaning.Gradients || a.Signal[i] != meaning.ByLife || a.Born(id) < 0 || sizes[a.Timeline.Requested(id)] == 0 {
 			continue
 		}
-		f, r := a.Freed(id), a.Run(a.Born(id))
-		if step := int(a.NextOptimizer[r]); leaves[r] && f < a.Last && step < len(a.Runs) && f < a.Runs[step].First &&
-			a.Phases[f] != meaning.ZeroGrad {
+		if r := a.Run(a.Born(id)); leaves[r] && beforeStep(a, r, a.Freed(id)) {
 			gone[r] = append(gone[r], id)
 		}
 	}
@@ -54,6 +52,12 @@ func goneBeforeStep(a *rules.Facts) (out []timeline.AllocationID) {
 		}
 	}
 	return out
+}
+
+// beforeStep is true of a free before the optimizer's step that follows a run, which clears no gradients.
+func beforeStep(a *rules.Facts, r, freed int) bool {
+	step := int(a.NextOptimizer[r])
+	return freed < a.Last && step < len(a.Runs) && freed < a.Runs[step].First && a.Phases[freed] != meaning.ZeroGrad
 }
 
 // unlikeTheirSite is what setup leaves where nothing trains, and is told for data though the line that made it makes weights.

@@ -103,7 +103,7 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, wide
 			continue
 		}
 		c := r.Claim(id)
-		if c.Sure == 0 && !c.Last || not != meaning.Unknown && c.Category == not {
+		if isNone(c, not) {
 			i++
 			continue
 		}
@@ -135,6 +135,11 @@ func joinOne(a *rules.Facts, seats []rules.Asked, id timeline.AllocationID, wide
 		best.Sure = min(rules.Exact, best.Sure+4)
 	}
 	a.Category[id], a.Detail[id], a.Confidence[id], a.Signal[id], a.Rule[id] = best.Category, best.Detail, best.Sure, by, rule
+}
+
+// isNone is true of a claim that says nothing, or a category that is ruled out.
+func isNone(c rules.Claim, not meaning.Category) bool {
+	return c.Sure == 0 && !c.Last || not != meaning.Unknown && c.Category == not
 }
 
 // mostSure bounds what the life of an allocation can say where it may hold logits

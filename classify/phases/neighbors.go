@@ -38,9 +38,7 @@ func fill(f *facts, out *spans, first, end int, before, after meaning.Hint) {
 	switch {
 	case first < f.Loop:
 		middle, p = min(f.Loop, end), meaning.Setup
-	case f.Recorded.Native && before.Is(meaning.Backward) && after.Is(meaning.Backward) && !f.IsFused(end) &&
-		f.made(first, end) > 0:
-		// the engine is on the stack of all that backward makes
+	case isProgram(f, first, end, before, after):
 	case before == after && before != 0 && !before.Is(meaning.Data, meaning.Optimizer): // most, by far
 		p = before.Phase()
 	case (f.IsFused(first-1) || before.Is(meaning.Backward)) && (f.IsFused(end) || after.Is(meaning.Backward)):
@@ -54,6 +52,12 @@ func fill(f *facts, out *spans, first, end int, before, after meaning.Hint) {
 	}
 	out.add(first, middle, p)
 	out.add(middle, end, meaning.Data)
+}
+
+// isProgram is true of a gap between passes in which the program makes something: with C++ frames, the engine is on the stack of
+// all that backward makes.
+func isProgram(f *facts, first, end int, before, after meaning.Hint) bool {
+	return f.Recorded.Native && before.Is(meaning.Backward) && after.Is(meaning.Backward) && !f.IsFused(end) && f.made(first, end) > 0
 }
 
 // within is the phase of a gap in which no iteration begins.

@@ -103,8 +103,7 @@ func (a rootGradients) keepRoots(found []root) []root {
 			if s.first >= r.end {
 				break
 			}
-			if s.end <= r.end && (s.released*4 >= r.released*3 || s.first-r.first < shortest && a.replaces(s, r)) ||
-				s.end > r.end && s.released*10 >= r.released {
+			if a.dominates(s, r) {
 				dominated = true
 				break
 			}
@@ -131,6 +130,14 @@ func (a rootGradients) keepRoots(found []root) []root {
 		}
 	}
 	return out
+}
+
+// dominates reports whether one of two overlapping runs is the pass rather than the one that begins before it.
+func (a rootGradients) dominates(s, r root) bool {
+	if s.end > r.end {
+		return s.released*10 >= r.released
+	}
+	return s.released*4 >= r.released*3 || s.first-r.first < shortest && a.replaces(s, r)
 }
 
 // replaces reports whether most of what goes from the end of a run to that of one around it has its like made before it goes, and
