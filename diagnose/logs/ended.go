@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -72,8 +73,7 @@ func withoutFailure(end *report.Ended, facts []string) (text string, fix *string
 	case evidence.Failed:
 		text = "No failure of memory: it ended in " + end.Text
 		if strings.Contains(end.Text, "CUDA error") || strings.Contains(end.Text, "assert triggered") {
-			fix = new("Run once with CUDA_LAUNCH_BLOCKING=1, which names the kernel's line; what the GPU's memory held is no " +
-				"cause of it")
+			fix = advice.Text("log.cuda_error")
 		}
 	case evidence.Stopped:
 		text = "No failure of memory: it was stopped: " + end.Text

@@ -3,6 +3,7 @@ package logs
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -37,8 +38,7 @@ func (w *witness) accounted(log *evidence.Log) {
 		f.Severity = report.Warning
 		f.Title = fmt.Sprintf("%s preempted requests %s for want of key-value cache: %s", e.Name,
 			units.Times(int(e.Preemptions)), engineParts(e))
-		f.Fix = new(fmt.Sprintf("A higher %s if the GPU has room, fewer requests at once, a quantised cache, or more GPUs (%s)",
-			set.share, set.more))
+		f.Fix = advice.Text("log.preempted", "share", set.share, "more", set.more)
 	}
 	w.add(f)
 }
@@ -160,9 +160,7 @@ func (w *witness) slept(source int, log *evidence.Log) {
 			Title: fmt.Sprintf("What is still in use after each sleep of the engine grows: %s after the first, %s after the "+
 				"last of %d", units.Bytes(first.Used), units.Bytes(last.Used), len(after)),
 			Evidence: []string{w.at(source, last.Line) + ": " + units.Bytes(grew) + " more than after the first sleep"},
-			Fix: new("Look what the trainer's part leaves on the GPU when the engine sleeps (weights and optimizer that aren't " +
-				"offloaded, gathered parameters, caches): torch.cuda.memory_summary() before each sleep tells; a leak in the " +
-				"engine's own sleep shows where only that repeats")})
+			Fix:      advice.Text("log.sleep")})
 	}
 }
 

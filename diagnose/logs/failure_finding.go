@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -32,7 +33,7 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 		f.Severity = report.Warning
 	}
 	if grew != "" {
-		f.Fix, f.FixID = new("Find what is kept from step to step; a smaller batch only puts the failure off. "+growthFix), nil
+		f.Fix, f.FixID = advice.Text("log.grew"), nil
 	}
 	if log := w.doc.Evidence.Log(g.source); log != nil && g.By == log.Engine.Name && log.Engine.CacheKnown &&
 		log.Engine.Cache <= 0 {
@@ -156,8 +157,7 @@ func (w *witness) onGPU(g *failures, f *report.Finding) {
 	if names, bytes := w.desktop(g); bytes > 0 {
 		say("other programs on that GPU, as nvidia-smi lists them: %s hold %s", names, units.Bytes(bytes))
 		if missing := g.Requested - g.Free - max(0, g.Cached); g.Requested > 0 && g.Free >= 0 && bytes >= missing {
-			f.Fix = new("Close " + names + ", or give the desktop another GPU: that alone makes the room that was missing. " +
-				"Else: " + *f.Fix)
+			f.Fix = advice.Text("log.desktop", "names", names, "else", *f.Fix)
 		}
 	}
 	if seen := w.seen(g); seen != "" {

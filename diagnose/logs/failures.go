@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -208,7 +209,7 @@ func (w *witness) counted() {
 			"so the cause isn't known",
 			onGPU, units.Plural(int(*last.OOMs), "failed request"), printed),
 		Evidence: []string{w.at(last.Source, last.Line) + ": CUDA OOMs: " + units.Count(int(*last.OOMs))},
-		Fix:      new("Give the log with the message, too, or record a snapshot at the failure"), Code: how("oom")}
+		Fix:      advice.Text("log.counted"), Code: how("oom")}
 	if last.PeakAllocatedBytes != nil && last.PeakReservedBytes != nil {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("peaks of %s allocated and %s reserved",
 			units.Bytes(*last.PeakAllocatedBytes), units.Bytes(*last.PeakReservedBytes)))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/evidence"
@@ -44,12 +45,12 @@ func grew(g *evidence.GPU, grown series.Growth) report.Finding {
 			units.Bytes(int64(grown.Total))),
 		Evidence: []string{fmt.Sprintf("%s readings%s", units.Count(g.Samples), between(g)),
 			"a cache that fills up flattens out; this did not"},
-		Fix: new("Record a few steps to see what grows"), Code: how("loop")}
+		Fix: advice.Text("log.watch_grows"), Code: how("loop")}
 	if maybeLoading(g) {
 		f.Severity, f.Confidence = report.Info, 0.3
 		f.Title += ": it may have been loading"
 		f.Evidence[1] = "a program that loads its model and takes its first steps looks alike in so short a time"
-		f.Fix, f.Code = new("Watch for some minutes of training"), ""
+		f.Fix, f.Code = advice.Text("log.watch_loading"), ""
 	}
 	return f
 }
@@ -112,7 +113,7 @@ func (w *witness) full(g *evidence.GPU) {
 			units.Percent(peak, total)),
 		Evidence: []string{units.Plural(g.Samples, "reading") + between(g),
 			"PyTorch keeps what it once reserved, so a full GPU is not yet a failure: a snapshot tells how much of it is in use"},
-		Fix: new("Record a snapshot to see what the memory is for"), Code: how("loop")})
+		Fix: advice.Text("log.full"), Code: how("loop")})
 }
 
 // fullInstances tells of parts of a GPU that MIG made: a program on one has no
@@ -132,7 +133,7 @@ func (w *witness) fullInstances(g *evidence.GPU) {
 				units.Bytes(evidence.Or(g.TotalBytes, -1))),
 				"PyTorch keeps what it once reserved, so a full instance is not yet a failure: a snapshot tells how much of " +
 					"it is in use"},
-			Fix:  new("Record a snapshot to see what the memory is for, or give the program a larger instance"),
+			Fix:  advice.Text("log.full_instance"),
 			Code: how("loop")})
 	}
 }
@@ -158,8 +159,7 @@ func (w *witness) unlisted(g *evidence.GPU) {
 		Evidence: []string{"the list of processes was empty" + busy,
 			"within a container nvidia-smi shows no processes, not even the container's own; a process that hangs while it " +
 				"ends keeps its memory"},
-		Fix: new("On the host, `sudo fuser -v /dev/nvidia*` names all that have a GPU open: stop what is left of dead runs " +
-			"(kill -9), DataLoader workers included. No snapshot shows it")})
+		Fix: advice.Text("log.unlisted")})
 }
 
 // sharedGPU tells of several programs on one GPU, or one part of it that MIG made,
@@ -203,7 +203,7 @@ func (w *witness) shared(g *evidence.GPU, what string, list []evidence.Process) 
 		large = append(large[:8:8], fmt.Sprintf("and %d more", len(large)-8))
 	}
 	w.add(report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: 0.8, Title: title, Evidence: large,
-		Fix: new("If one of them runs out of memory, give it a GPU of its own (CUDA_VISIBLE_DEVICES)")})
+		Fix: advice.Text("log.shared_gpu")})
 }
 
 // strays tells of ranks that made a CUDA context on a GPU besides their own.
@@ -232,13 +232,12 @@ func (w *witness) strays(gpus []evidence.GPU) {
 				units.Bytes(bytes)),
 			Evidence: []string{fmt.Sprintf("each holds more on another GPU, and %s here on average, as much as a bare context",
 				units.Bytes(bytes/int64(n)))},
-			Fix: new("torch.cuda.set_device(local_rank) before anything touches CUDA, and map_location when a checkpoint is " +
-				"loaded")}
+			Fix: advice.Text("log.strays")}
 		if n == 1 {
 			f.Severity, f.Confidence = report.Info, 0.7
 			f.Title = fmt.Sprintf("Process %d works on another GPU and holds a CUDA context on GPU %d as well: %s", pid, g.GPU,
 				units.Bytes(bytes))
-			f.Fix = new(*f.Fix + "; or CUDA_VISIBLE_DEVICES with the GPU that it is to use alone")
+			f.Fix = advice.Text("log.stray")
 		}
 		w.add(f)
 	}
@@ -266,7 +265,7 @@ func (w *witness) idle(g *evidence.GPU) {
 			100*float64(nothing)/float64(held)),
 		Evidence: []string{fmt.Sprintf("utilisation 0 %% in %s of %s that found memory held, at most %s of it",
 			units.Count(nothing), units.Plural(held, "reading"), units.Bytes(evidence.Or(g.PeakUsedBytes, -1)))},
-		Fix: new("Look for a data loader or another rank that it waits for, or a finished job that was never stopped")})
+		Fix: advice.Text("log.idle")})
 }
 
 // facts are what was seen, a clause each, for runs without anything to report.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -23,30 +24,24 @@ func (w *witness) hostFailed(source int, log *evidence.Log) {
 	}
 	f := report.Finding{ID: "host_out_of_memory", Severity: report.Critical, Confidence: 0.95}
 	f.Title, f.Evidence = hostTitle(last, where), []string{w.at(source, last.Line) + ": " + hostEvidence(last)}
-	f.Fix = new("Hold less on the host or give the job more memory there (its --mem, the container's limit): fewer DataLoader " +
-		"workers, checkpoints loaded with mmap=True or onto the GPU, no offloading")
+	f.Fix = advice.Text("host")
 	switch last.By {
 	case evidence.BySharedMemory:
 		f.Confidence = 0.8
-		f.Fix = new("Give the container more shared memory (docker run --shm-size or --ipc=host, a larger emptyDir at " +
-			"/dev/shm), or use fewer DataLoader workers")
+		f.Fix = advice.Text("host.shared_memory")
 	case evidence.ByPagingFile:
-		f.Fix = new("Enlarge Windows' paging file (System, Advanced, Performance, Virtual memory), or use fewer DataLoader " +
-			"workers: each loads PyTorch's libraries anew")
+		f.Fix = advice.Text("host.paging_file")
 	case evidence.ByAllocation:
 		f.Confidence = 0.8 // a wrong size fails in the same way
 	case evidence.BySignal:
 		f.Confidence, f.Severity = 0.5, report.Warning
-		f.Fix = new("See who killed it: `dmesg -T | grep -i 'killed process'` tells of the kernel, `sacct -j JOB -o " +
-			"MaxRSS,State` of Slurm. If it was for memory: " + strings.ToLower((*f.Fix)[:1]) + (*f.Fix)[1:])
+		f.Fix = advice.Text("host.signal")
 	case evidence.ByWorker:
 		f.Confidence, f.Severity = 0.3, report.Warning
-		f.Fix = new("Run once with num_workers=0: an error of the data set itself shows then. If there is none, see whether " +
-			"memory ran out (`dmesg -T | grep -i 'killed process'`, df /dev/shm) and use fewer workers")
+		f.Fix = advice.Text("host.worker")
 	case evidence.ByPool, evidence.ByNotebook:
 		f.Confidence, f.Severity = 0.3, report.Warning
-		f.Fix = new("See whether the host's memory ran out (`dmesg -T | grep -i 'killed process'`), else run it once as a plain " +
-			"script, whose crash says more")
+		f.Fix = advice.Text("host.silent")
 	}
 	same := 0
 	for i := range log.HostFailures {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -123,7 +124,7 @@ func Verdict(doc *report.Document) (report.Verdict, bool) {
 	}
 	v := report.Verdict{Severity: report.Info}
 	if v.Text, v.Fix = withoutFailure(end, facts); v.Fix == nil && w.ofProgram() {
-		v.Fix = new("Record a snapshot to see what the memory is for: `vramscope record` prints how")
+		v.Fix = advice.Text("log.record")
 	}
 	damaged := 0
 	for _, in := range doc.Inputs {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/runlog"
@@ -27,8 +28,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	if name, where := w.server(g); name != "" {
 		f.SavesBytes = nil // of a share, not all
 		f.Evidence = append(f.Evidence, fmt.Sprintf("%s: %s is probably this run's own", where, who))
-		f.Fix = new(fmt.Sprintf("Give the %s server less of the GPU (%s), or a GPU of its own: %s is probably this run's "+
-			"server, not another user's", name, shareSettings[name], who))
+		f.Fix = advice.Text("own_server", "name", name, "setting", shareSettings[name], "who", who)
 		return
 	}
 	why := ""
@@ -39,8 +39,7 @@ func (w *witness) maybeOwn(g *failures, f *report.Finding) {
 	}
 	if why != "" {
 		f.SavesBytes = nil
-		f.Fix = new(fmt.Sprintf("Find out whether %s is of this run (an inference server, a second rank): %s. If it is, give "+
-			"it less or another GPU; else stop it or move to a free GPU (%s)", who, why, g.Tools().Visible))
+		f.Fix = advice.Text("own_process", "who", who, "why", why, "visible", g.Tools().Visible)
 	}
 }
 

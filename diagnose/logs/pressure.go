@@ -3,6 +3,7 @@ package logs
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -18,7 +19,7 @@ func (w *witness) pressed(source int, log *evidence.Log) {
 		Title: fmt.Sprintf("The GPU was full %s: PyTorch gave its cache back before it got more", units.Times(n)),
 		Evidence: []string{w.at(source, log.Pressure.Line) +
 			": counted by the trainer; each waits for all work on the GPU to end"},
-		Fix: new("Need less at a time: a smaller or shorter batch. A little more, and such a request fails")}
+		Fix: advice.Text("log.pressure")}
 	if c, most := w.capacityOf(), evidence.Or(log.Steps.MaxMemoryBytes, 0); most > 0 && most < c-c/10 &&
 		len(w.doc.Evidence.MessagesOf(source)) == 0 {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("the log reports at most %s of the GPU's %s: something else held the "+

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -83,6 +84,5 @@ func (w *witness) uneven(source int, list []evidence.Worker) {
 		Title: fmt.Sprintf("%s held most, %s; the other %s held %s", strings.ToUpper(most.Name[:1])+most.Name[1:],
 			units.Bytes(most.MaxBytes), units.Count(len(list)-1), others),
 		Evidence: []string{w.name(source) + ": the most that the lines of each say, of " + units.Count(len(list))},
-		Fix: new("Look what only that one does: longer sequences or more of them, a pipeline's stage with the head, evaluation, a " +
-			"copy of the weights (an EMA, a full state dict); recordings of it and of another tell by category")})
+		Fix:      advice.Text("log.rank_imbalance")})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -83,8 +84,7 @@ func (w *witness) brimful() (bool, float64) {
 // host's memory without a word: no error, but slow steps.
 func Spill(beyond, capacity int64, where string, steps *evidence.Steps) report.Finding {
 	f := report.Finding{ID: "shared_memory_spill", Severity: report.Warning, Confidence: 0.9, Evidence: []string{},
-		Fix: new("Hold less: a smaller batch, checkpointing, an optimizer with less state. To get an error instead of " +
-			"slowness, set \"CUDA - Sysmem Fallback Policy\" to \"Prefer No Sysmem Fallback\" in the NVIDIA control panel")}
+		Fix: advice.Text("log.spill")}
 	f.Title = "The GPU is full and steps became slow: memory spills into the host's (Windows, WSL)"
 	if beyond > 0 {
 		f.Title = fmt.Sprintf("%s more than the GPU has: it lies in the host's memory, behind PCIe (Windows, WSL)",

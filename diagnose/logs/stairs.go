@@ -3,6 +3,7 @@ package logs
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -44,8 +45,7 @@ func (w *witness) climbs(source int, what string, s *stepSeries) bool {
 		Evidence: []string{fmt.Sprintf("%s: %d rises of %s or about, and the same level in between", w.name(source), n,
 			units.Bytes(int64(c.Each))),
 			"sequences or images that get larger by a schedule look alike"},
-		Fix: new("Look what is kept each time: results of the evaluation, lists of losses or outputs, a new model, optimizer " +
-			"or data loader beside the old one. Record over such a rise to see it")}
+		Fix: advice.Text("log.stairs")}
 	if size := w.capacityOf(); size > int64(last) {
 		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full after %s more", units.Bytes(size),
 			units.Count(int((float64(size)-last)/c.Each))))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -49,10 +50,6 @@ const (
 	expected = 1.05 // and of memory
 )
 
-// growthFix is what to do about allocated memory that grows.
-const growthFix = "Record a few steps and look what survives them: a list of tensors or of losses with their graph (append " +
-	"loss.item()), outputs kept, a cache that is never cleared"
-
 // logged tells what a log's steps show by themselves: memory that grows, and
 // steps that become slow. Slow steps that spilling explains are told there.
 func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
@@ -62,15 +59,14 @@ func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 		allocated.values, reserved.values = nil, nil // the recording says more of it
 	}
 	if g, ok := series.Rising(allocated.values); ok {
-		w.grows(source, "Allocated memory", "memory_grows", &allocated, g, growthFix)
+		w.grows(source, "Allocated memory", "memory_grows", &allocated, g, *advice.Text("log.grows"))
 	} else if g, ok := series.Rising(reserved.values); ok {
 		id := "memory_grows"
 		if len(allocated.values) > series.Points {
 			id = "fragmentation_creep"
 		}
 		w.grows(source, "Reserved memory", id, &reserved, g,
-			"Record a few steps; if allocated memory stays the same, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True and "+
-				"batches of one length")
+			*advice.Text("log.cache_grows"))
 	} else if w.climbs(source, "Allocated memory", &allocated) || len(allocated.values) == 0 &&
 		w.climbs(source, "Reserved memory", &reserved) {
 		// told
@@ -84,8 +80,7 @@ func (w *witness) logged(source int, steps *evidence.Steps, spilt bool) {
 			Evidence: []string{fmt.Sprintf("%s: %s of %s steps in the log are the slow ones, %s lost so far", w.name(source),
 				units.Count(stepsFrom(&seconds, j.At)), units.Count(steps.Count),
 				units.Duration((j.After-j.Before)*float64(stepsFrom(&seconds, j.At))))},
-			Fix: new("Watch nvidia-smi while it runs: memory beyond the GPU's size (Windows, WSL), longer sequences, retries " +
-				"of a full allocator or a slow data loader look alike in a log")}
+			Fix: advice.Text("log.slow")}
 		if full, percent := w.brimful(); full {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("nvidia-smi saw the GPU %.1f %% full: PyTorch may be freeing its "+
 				"cache and asking the driver again in every step (torch.cuda.memory_stats()[\"num_alloc_retries\"] counts it)",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/oom"
 	"github.com/vramscope/vramscope/diagnose/series"
 	"github.com/vramscope/vramscope/evidence"
@@ -34,7 +35,7 @@ func (w *witness) traced(source int, t *evidence.Trace) {
 			Evidence: []string{fmt.Sprintf("%s: %s more over %s from ProfilerStep#%d on", w.name(source),
 				units.Bytes(int64(g.Total)), units.Plural(len(floors), "step"), first),
 				where(t, d)},
-			Fix: new("Record a snapshot of a few steps: it names the line that keeps the memory")})
+			Fix: advice.Text("log.trace_grows")})
 	}
 }
 

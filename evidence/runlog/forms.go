@@ -215,8 +215,6 @@ func (p *Parser) columnsHead(_ int, line []byte, _ features) bool {
 }
 
 func (p *Parser) stepLine(number int, line []byte, has features) bool {
-	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable|hasAlloc|hasMoment) == 0 {
-		p.steps.templates.remember(line, p.steps.pairs)
-	}
+	p.steps.line(p, number, line, has&hasBar != 0)
 	return true
 }

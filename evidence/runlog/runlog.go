@@ -59,11 +59,9 @@ type Parser struct {
 	stats       statsState
 	steps       stepState
 	// survival is of the messages so far.
-	survival survival
-	labels   labels
-	plain    []byte // the line without colours
-	// coloured tells that some line had colours.
-	coloured     bool
+	survival     survival
+	labels       labels
+	plain        []byte         // the line without colours
 	kernelFailed bool           // some line tells of a kernel that failed
 	spoken       int            // lines that spoke of a failure in words of their own
 	await        int            // 1 + the message whose traceback may come below it, 0: none
@@ -92,7 +90,6 @@ func (p *Parser) Line(number int, line []byte) {
 		return
 	}
 	if bytes.IndexByte(line, 0x1b) >= 0 {
-		p.coloured = true
 		p.plain = StripColours(p.plain[:0], line)
 		line = p.plain
 		if len(line) == 0 {

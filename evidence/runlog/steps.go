@@ -23,11 +23,9 @@ type stepState struct {
 	binary    bool   // the log shows that it divides by 1024³ for its GB
 	last      uint64 // hash of the last unnumbered step line
 	seed      maphash.Seed
-	stamp     int  // where in the last line its time stood
-	unstamped bool // this line is known to have none
+	stamp     int // where in the last line its time stood
 	guess     Guess
-	lines     int // of the log, so far
-	templates templates
+	lines     int  // of the log, so far
 	columns   bool // the head of a table with GPU_mem has come
 	workers   workers
 	whole     []byte // the line with what stands before it
@@ -222,7 +220,7 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 	if b := s.progress.training(); b != nil && step.Number < 0 {
 		step.Beside = b.number
 	}
-	if s.main.reported.n == 0 && f.secondsPerStep < 0 && !s.unstamped {
+	if s.main.reported.n == 0 && f.secondsPerStep < 0 {
 		step.At, s.stamp = timeStamp(line, s.stamp)
 	}
 	fresh := s.main.add(step, f.cumulativeSeconds)
