@@ -57,6 +57,16 @@ func Topic(name, word string) (string, error) {
 	return "", fmt.Errorf("nothing about %q among %s: there are %s", word, name, strings.Join(headings(text), ", "))
 }
 
+// Findings are the ids that a report's findings may have.
+func Findings() (ids []string) {
+	for line := range strings.Lines(read("findings")) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "### `"); ok {
+			ids = append(ids, strings.TrimSuffix(id, "`"))
+		}
+	}
+	return ids
+}
+
 // body is a text without its first line.
 func body(text string) string {
 	_, text, _ = strings.Cut(text, "\n")

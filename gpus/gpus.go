@@ -63,6 +63,14 @@ const usual = "H100 80GB"
 // All is the table of known devices.
 func All() []GPU { return append([]GPU(nil), table...) }
 
+// Names are those of the known devices.
+func Names() (names []string) {
+	for _, g := range table {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
 // Usual is the device that is meant where none is named.
 func Usual() GPU {
 	return table[slices.IndexFunc(table, func(g GPU) bool { return g.Name == usual })]

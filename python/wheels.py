@@ -83,6 +83,12 @@ def version() -> str:
     return found.group(1)
 
 
+def commit() -> str:
+    """The commit of the checkout; in an sdist none."""
+    found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return found.stdout.decode().strip() if found.returncode == 0 and (ROOT / ".git").exists() else ""
+
+
 STORES = {"s3": "`s3://`", "gs": "`gs://`"}
 
 
@@ -119,7 +125,7 @@ def built(platform: Platform, number: str, tags: List[str], folder: pathlib.Path
     """Builds the command for a platform."""
     out = folder / f"vramscope-{platform.name}"
     env = {**os.environ, "CGO_ENABLED": "0", "GOOS": platform.goos, "GOARCH": platform.goarch, "GOFLAGS": "-trimpath"}
-    flags = f"-s -w -buildid= -X main.version={number}"
+    flags = f"-s -w -buildid= -X main.version={number} -X main.commit={commit()}"
     command = ["go", "build", "-buildvcs=false", "-tags", ",".join(tags), "-ldflags", flags, "-o", str(out), "./cmd/vramscope"]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
     texts, sbom = out.with_name(out.name + ".txt"), out.with_name(out.name + ".json")

@@ -5,6 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/vramscope/vramscope/doc"
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // offerValues lets the shell complete values of flags: those that a command
@@ -27,6 +30,10 @@ func offerValues(root *cobra.Command) {
 				values = formats[cmd.Name()]
 			case "table":
 				values = tables
+			case "finding":
+				values = doc.Findings()
+			case "gpu", "simulate":
+				values = gpus.Names()
 			case "at":
 				values = []string{"peak", "end"}
 			case "precision", "optimizer", "checkpointing", "attention", "loss", "kv", "cache", "allocator":

@@ -104,5 +104,6 @@ func newRoot() *cobra.Command {
 	root.AddCommand(newExplain(), newMCP(), newSkill())
 	root.AddCommand(newView(), newPage())
 	offerValues(root)
+	offerHere(root)
 	return root
 }

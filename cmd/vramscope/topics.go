@@ -22,7 +22,17 @@ func offerTopics(root, help *cobra.Command) {
 	help.Long = "Help prints how a command is used, or a document on a topic; with a word, what that says about it.\n\nTopics: " +
 		strings.Join(topics, ", ") + "."
 	help.Example = "  vramscope help analyze\n  vramscope help findings logits_dominate\n  vramscope help rules"
-	help.ValidArgs = topics
+	commands := help.ValidArgsFunction
+	help.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 1 && args[0] == "findings" {
+			return doc.Findings(), cobra.ShellCompDirectiveNoFileComp
+		}
+		if len(args) > 0 || commands == nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		found, how := commands(cmd, args, begun)
+		return append(found, topics...), how
+	}
 	command := help.Run
 	help.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && slices.Contains(topics, args[0]) {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"runtime"
 	"runtime/debug"
 	"strings"
 
@@ -11,8 +13,11 @@ import (
 	"github.com/vramscope/vramscope/internal/licenses"
 )
 
-// version is set at release builds with -ldflags "-X main.version=…".
-var version = "devel"
+// version and commit are set at release builds with -ldflags "-X main.version=… -X main.commit=…".
+var (
+	version = "devel"
+	commit  = ""
+)
 
 func newVersion() *cobra.Command {
 	texts := false
@@ -24,12 +29,34 @@ func newVersion() *cobra.Command {
 			if texts {
 				return writeLicenses(cmd.OutOrStdout())
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "vramscope", versionString())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "vramscope %s\n%s\n", versionString(), build())
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&texts, "licenses", false, "print the licences of all modules and scripts that this program contains")
 	return cmd
+}
+
+// build says of which commit the program is, by which compiler, for what, and with which of the stores that are parts of some
+// builds alone.
+func build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	set := map[string]string{}
+	for _, s := range info.Settings {
+		set[s.Key] = s.Value
+	}
+	of := cmp.Or(commit, set["vcs.revision"], "unknown")
+	if commit == "" && set["vcs.modified"] == "true" {
+		of += ", modified"
+	}
+	stores := "no object stores"
+	if tags := set["-tags"]; tags != "" {
+		stores = "with " + tags
+	}
+	return fmt.Sprintf("commit %s, %s, %s/%s, %s", of, runtime.Version(), runtime.GOOS, runtime.GOARCH, stores)
 }
 
 // writeLicenses prints the texts of what this build contains.

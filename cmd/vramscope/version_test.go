@@ -22,3 +22,13 @@ func TestLicenses(t *testing.T) {
 		t.Errorf("exit %d: %s", code, &errs)
 	}
 }
+
+// TestVersion: the first line is the version alone, the second the build.
+func TestVersion(t *testing.T) {
+	var out bytes.Buffer
+	run([]string{"version"}, nil, &out, &out)
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "vramscope ") || !strings.HasPrefix(lines[1], "commit ") || !strings.Contains(lines[1], "go1.") {
+		t.Errorf("%q", out.String())
+	}
+}

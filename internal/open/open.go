@@ -206,7 +206,8 @@ func isEmpty(err error) bool {
 func (r *Run) add(name string, o Options) error {
 	if name == "-" {
 		if o.Stdin == nil {
-			return &snapshot.Error{File: name, Offset: -1, Cause: "there is no standard input here", Advice: "A file of that name is ./-"}
+			return &snapshot.Error{File: name, Offset: -1, Cause: "there is no standard input here",
+				Advice: "A file of that name is ./-"}
 		}
 		in, err := snapshot.ReadInput("standard input", o.Stdin)
 		if err != nil {

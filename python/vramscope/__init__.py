@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.9.0"
 __all__ = ["AnalysisError", "Finding", "Report", "Verdict", "analyze", "callbacks", "recording", "__version__"]
 
 if TYPE_CHECKING:

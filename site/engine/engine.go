@@ -64,7 +64,7 @@ func Answer(q *Request, o Options) (r Result) {
 	defer func() {
 		if x := recover(); x != nil {
 			r = Result{Error: fmt.Sprintf("The engine failed: %v", x),
-				Advice: "This is a fault of vramscope. A recording that shows it, with names redacted, makes it possible to mend."}
+				Advice: "This is a fault of vramscope. A recording that shows it makes it possible to mend."}
 		}
 	}()
 	if q.Plan != nil {
@@ -127,7 +127,8 @@ func asText(s *view.Sheet, style text.Style) (string, error) {
 // belowVerdict is an answer's text without its verdict, which a page shows by itself.
 func belowVerdict(s *view.Sheet) (string, error) {
 	whole, err := asText(s, text.Style{})
-	if first, rest, more := strings.Cut(whole, "\n\n"); more && slices.Equal(strings.Fields(first), strings.Fields(s.Verdict.Text)) {
+	first, rest, more := strings.Cut(whole, "\n\n")
+	if more && slices.Equal(strings.Fields(first), strings.Fields(s.Verdict.Text)) {
 		return rest, err
 	}
 	return whole, err

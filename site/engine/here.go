@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/sniff"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report/view"
+)
+
+// evident tells by its name a file that analyze reads.
+func evident(name string) bool {
+	return sniff.CalledRecording(name) || sniff.CalledLog(name) || name == "config.json"
+}
+
+// Here says with which commands the files of a folder are read: one run is analysed, two recordings are compared, many make
+// a batch. Where there is no recording it says nothing.
+func Here(files []string) string {
+	names := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !evident(name) })
+	slices.Sort(names)
+	if !slices.ContainsFunc(names, sniff.CalledRecording) {
+		return ""
+	}
+	runs := Plan(names)
+	recordings := 0
+	for _, r := range runs {
+		recordings += len(r.Inputs) - len(r.Beside)
+	}
+	shown := func(words ...string) string {
+		line := "vramscope"
+		for _, w := range words {
+			line += " " + view.ShellWord(w)
+		}
+		return line
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s here.\n\n", units.Plural(recordings, "recording"))
+	const most = 3
+	for _, r := range runs[:min(len(runs), most)] {
+		inputs := r.Inputs
+		if len(inputs) > 6 {
+			inputs = []string{"."}
+		}
+		fmt.Fprintf(&b, "  %s\n", shown(append([]string{"analyze"}, inputs...)...))
+	}
+	if len(runs) > most {
+		fmt.Fprintf(&b, "  … and so on, %d runs in all\n", len(runs))
+	}
+	switch {
+	case len(runs) == 1:
+		fmt.Fprintf(&b, "\nsays what filled the GPU; with -o report.html as a page.\n")
+	case len(runs) == 2:
+		fmt.Fprintf(&b, "\nsays what filled the GPU. What has changed from one to the other says\n\n  %s\n",
+			shown("diff", runs[0].Inputs[0], runs[1].Inputs[0]))
+	default:
+		fmt.Fprintf(&b, "\nsays what filled the GPU. A report of each and one page over all makes\n\n  %s\n",
+			shown("batch", ".", "-o", "reports"))
+	}
+	b.WriteString("\nvramscope help prints all commands.\n")
+	return b.String()
+}
