@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"html/template"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,11 +26,13 @@ var layers = []struct {
 	title, about string
 	names        []string
 }{
-	{"Use", "How to record, ask and read.", []string{"README", "recording", "ranks", "batch", "queries", "budget", "changes", "simulation", "view",
-		"agents", "profiles", "cluster", "guides"}},
-	{"Reference", "What each name means.", []string{"findings", "json", "tables", "evidence", "classification", "allocator"}},
-	{"Internals", "How it is made, and how right it is.", []string{"reliability", "budget-accuracy", "page-columns", "dependencies", "CHANGELOG",
-		"CONTRIBUTING"}},
+	{"Use", "How to record, ask and read.",
+		strings.Fields("README recording ranks batch queries budget changes simulation view agents profiles cluster guides " +
+			"adoption")},
+	{"Reference", "What each name means.",
+		strings.Fields("commands findings json tables evidence classification allocator promise")},
+	{"Internals", "How it is made, and how right it is.", strings.Fields("reliability budget-accuracy page-columns dependencies " +
+		"CHANGELOG CONTRIBUTING")},
 }
 
 // entry is a heading that the search finds.
@@ -40,26 +43,40 @@ type entry struct {
 	Words string `json:"w"` // the beginning of what stands below
 }
 
+// add puts what stands below a heading to its beginning, as far as there is room.
+func (e *entry) add(text string) {
+	if len(e.Words) < 160 {
+		e.Words = cutWords(e.Words+" "+text, 200)
+	}
+}
+
 // document is one of them as a page.
 type document struct {
-	name, title, body string
-	anchors           map[string]bool
-	links             []string
+	Name, Title, Words string
+	body               string
+	anchors            map[string]bool
+	links              []string
 }
+
+// HTML is the text of a document of this repository.
+func (d *document) HTML() template.HTML { return template.HTML(d.body) }
 
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
 func (b *builder) documents() error {
 	known := map[string]*document{}
 	var order []*document
+	page := framed{Up: "../", Current: "doc/index.html", Version: b.version}
 	for _, l := range layers {
+		one := layer{Title: l.title, About: l.about}
 		for _, name := range l.names {
 			d, err := b.document(name)
 			if err != nil {
 				return err
 			}
-			known[name], order = d, append(order, d)
+			known[name], order, one.Documents = d, append(order, d), append(one.Documents, d)
 		}
+		page.Layers = append(page.Layers, one)
 	}
 	all, err := filepath.Glob("doc/*.md")
 	if err != nil {
@@ -75,24 +92,19 @@ func (b *builder) documents() error {
 		if err := d.check(known); err != nil {
 			return err
 		}
-		if err := b.write("doc/"+d.name+".html", b.documentPage(d, order, i)); err != nil {
+		page.Title, page.Document, page.Next = d.Title, d, nil
+		if i+1 < len(order) {
+			page.Next = order[i+1]
+		}
+		if err := b.framed("doc/"+d.Name+".html", "document", page); err != nil {
 			return err
 		}
 	}
-	if err := b.write("doc/index.html", b.contents(known)); err != nil {
+	page.Title = "Documents"
+	if err := b.framed("doc/index.html", "contents", page); err != nil {
 		return err
 	}
-	pictures, err := filepath.Glob("doc/*.png")
-	for _, file := range pictures {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := b.write(filepath.ToSlash(file), content); err != nil {
-			return err
-		}
-	}
-	if err != nil {
+	if err := b.pictures(); err != nil {
 		return err
 	}
 	index, err := json.Marshal(b.entries)
@@ -113,13 +125,16 @@ func (b *builder) document(name string) (*document, error) {
 		return nil, err
 	}
 	tree := markdown.Parser().Parse(text.NewReader(source))
-	d := &document{name: name, anchors: map[string]bool{}}
+	d := &document{Name: name, anchors: map[string]bool{}}
 	b.index(d, tree, source)
 	var out bytes.Buffer
 	if err := markdown.Renderer().Render(&out, source, tree); err != nil {
 		return nil, err
 	}
 	d.body = out.String()
+	if of := slices.IndexFunc(b.entries, func(e entry) bool { return e.In == d.Title }); of >= 0 {
+		d.Words = cutWords(b.entries[of].Words, 130)
+	}
 	return d, nil
 }
 
@@ -129,22 +144,22 @@ func (b *builder) index(d *document, tree ast.Node, source []byte) {
 	for n := tree.FirstChild(); n != nil; n = n.NextSibling() {
 		heading, ok := n.(*ast.Heading)
 		if !ok {
-			if last := len(b.entries) - 1; last >= first && len(b.entries[last].Words) < 160 && n.Kind() != ast.KindFencedCodeBlock {
-				b.entries[last].Words = cutWords(b.entries[last].Words+" "+plain(n, source), 200)
+			if last := len(b.entries) - 1; last >= first && n.Kind() != ast.KindFencedCodeBlock {
+				b.entries[last].add(plain(n, source))
 			}
 			continue
 		}
 		title := plain(heading, source)
-		if d.title == "" {
-			d.title = title
+		if d.Title == "" {
+			d.Title = title
 		}
-		url := d.name + ".html"
+		url := d.Name + ".html"
 		if id, ok := heading.AttributeString("id"); ok {
 			anchor := string(id.([]byte))
 			d.anchors[anchor] = true
 			url += "#" + anchor
 		}
-		b.entries = append(b.entries, entry{Title: title, In: d.title, URL: url})
+		b.entries = append(b.entries, entry{Title: title, In: d.Title, URL: url})
 	}
 }
 
@@ -185,6 +200,27 @@ func cutWords(s string, most int) string {
 
 var anchorElement = regexp.MustCompile(`(?s)<a href="([^"]*)">(.*?)</a>`)
 
+// pictures copies the documents'.
+func (b *builder) pictures() error {
+	files, err := filepath.Glob("doc/*.png")
+	for _, file := range files {
+		content, other := os.ReadFile(file)
+		if other == nil {
+			other = b.write(filepath.ToSlash(file), content)
+		}
+		err = cmp.Or(err, other)
+	}
+	return err
+}
+
+func (b *builder) framed(name, template string, page framed) error {
+	text, err := frame(template, page)
+	if err != nil {
+		return err
+	}
+	return b.write(name, text)
+}
+
 // resolve makes links to documents links to their pages. What else lies in the sources has no page: its name stays.
 func (d *document) resolve(known map[string]*document) {
 	d.body = anchorElement.ReplaceAllStringFunc(d.body, func(whole string) string {
@@ -198,7 +234,7 @@ func (d *document) resolve(known map[string]*document) {
 		folder := strings.Trim(strings.TrimPrefix(path.Dir(file), ".."), "/.")
 		switch {
 		case file == "":
-			name = d.name
+			name = d.Name
 		case !isDocument || known[name] == nil || folder != "" && folder != "doc":
 			return words
 		}
@@ -218,66 +254,40 @@ func (d *document) check(known map[string]*document) error {
 		page, anchor, _ := strings.Cut(link, "#")
 		to := known[strings.TrimSuffix(page, ".html")]
 		if to == nil || anchor != "" && !to.anchors[anchor] {
-			return fmt.Errorf("%s links to %s, which isn't there", d.name, link)
+			return fmt.Errorf("%s links to %s, which isn't there", d.Name, link)
 		}
 	}
 	return nil
 }
 
-const head = `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file: data:; base-uri 'none'; form-action 'none'">
-<title>%s. vramscope</title>
-<link rel="icon" href="data:image/svg+xml,%%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%%3E%%3Cpath fill='%%232f7fdb' d='M1 15V9h3v6zm5 0V5h3v10zm5 0V1h3v14z'/%%3E%%3C/svg%%3E">
-<link rel="stylesheet" href="../site.css">
-<a class="skip" href="#main">Skip to the text</a>
-`
-
-func (b *builder) frame(title, current, body, scripts string) []byte {
-	return []byte(fmt.Sprintf(head, html.EscapeString(title)) + header("../", current) + "\n" + body + "\n" + b.footer() + "\n" + scripts + "</html>\n")
+// layer is one of the layers with its documents.
+type layer struct {
+	Title, About string
+	Documents    []*document
 }
 
-const searchScript = `<script src="search.js"></script>` + "\n"
-
-func (b *builder) documentPage(d *document, order []*document, at int) []byte {
-	var nav strings.Builder
-	nav.WriteString(`<nav aria-label="Documents"><label for="find">Search the documents</label><input id="find" type="search" autocomplete="off"><ul id="found"></ul>`)
-	next := 0
-	for _, l := range layers {
-		fmt.Fprintf(&nav, "<h2>%s</h2><ul>", l.title)
-		for range l.names {
-			x, now := order[next], ""
-			if next == at {
-				now = ` aria-current="page"`
-			}
-			fmt.Fprintf(&nav, `<li><a href="%s.html"%s>%s</a></li>`, x.name, now, html.EscapeString(x.title))
-			next++
-		}
-		nav.WriteString("</ul>")
-	}
-	nav.WriteString("</nav>")
-	along := ""
-	if at+1 < len(order) {
-		along = fmt.Sprintf(`<p class="quiet">Next: <a href="%s.html">%s</a></p>`, order[at+1].name, html.EscapeString(order[at+1].title))
-	}
-	body := `<main class="document">` + nav.String() + `<article id="main">` + d.body + along + `</article></main>`
-	return b.frame(d.title, "doc/index.html", body, searchScript)
+// framed is what the templates of documents and gallery see.
+type framed struct {
+	Title, Up, Current, Version string
+	Layers                      []layer
+	Document, Next              *document
+	Failures                    []failure
 }
 
-func (b *builder) contents(known map[string]*document) []byte {
-	var out strings.Builder
-	out.WriteString(`<main id="main"><h1>Documents</h1><p><label for="find">Search</label> <input id="find" type="search" autocomplete="off"></p><ul id="found"></ul>`)
-	for _, l := range layers {
-		fmt.Fprintf(&out, "<h2>%s</h2><p class=\"quiet\">%s</p><ul>", l.title, l.about)
-		for _, name := range l.names {
-			first := slices.IndexFunc(b.entries, func(e entry) bool { return e.In == known[name].title })
-			fmt.Fprintf(&out, `<li><a href="%s.html">%s</a> <span class="quiet">%s</span></li>`, name, html.EscapeString(known[name].title),
-				html.EscapeString(cutWords(b.entries[first].Words, 130)))
-		}
-		out.WriteString("</ul>")
-	}
-	return b.frame("Documents", "doc/index.html", out.String()+"</main>", searchScript)
+type place struct{ URL, Words string }
+
+// frames are the templates of all pages but the start page's body.
+var frames = template.Must(template.New("frame.html").Funcs(template.FuncMap{"places": places}).ParseFS(parts, "parts/frame.html"))
+
+// places are the parts of the site, for its header.
+func places() []place {
+	return []place{{"index.html", "Open a recording"}, {"gallery/index.html", "Gallery"}, {"doc/index.html", "Documents"},
+		{"vramscope.html", "As one file"}}
+}
+
+// frame executes one of them.
+func frame(name string, data any) ([]byte, error) {
+	var out bytes.Buffer
+	err := frames.ExecuteTemplate(&out, name, data)
+	return out.Bytes(), err
 }

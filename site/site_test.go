@@ -54,8 +54,8 @@ func TestDocuments(t *testing.T) {
 
 // TestBrokenLinksAreErrors: a link to a heading that isn't there ends the build.
 func TestBrokenLinksAreErrors(t *testing.T) {
-	a := &document{name: "a", anchors: map[string]bool{"here": true}, body: `<a href="b.md#gone">x</a> <a href="#here">y</a> <a href="../view/serve.go">z</a>`}
-	known := map[string]*document{"a": a, "b": {name: "b", anchors: map[string]bool{}}}
+	a := &document{Name: "a", anchors: map[string]bool{"here": true}, body: `<a href="b.md#gone">x</a> <a href="#here">y</a> <a href="../view/serve.go">z</a>`}
+	known := map[string]*document{"a": a, "b": {Name: "b", anchors: map[string]bool{}}}
 	a.resolve(known)
 	if want := `<a href="b.html#gone">x</a> <a href="a.html#here">y</a> z`; a.body != want {
 		t.Errorf("%s", a.body)

@@ -46,8 +46,8 @@ func (b *builder) engine() error {
 	}
 	defer os.RemoveAll(folder)
 	module := filepath.Join(folder, "engine.wasm")
-	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -buildid= -X main.version="+b.version,
-		"-o", module, "./cmd/web")
+	flags := "-s -w -buildid= -X main.version=" + b.version
+	compile := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", module, "./cmd/web")
 	compile.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS=")
 	compile.Stderr = os.Stderr
 	if err := compile.Run(); err != nil {
@@ -86,26 +86,31 @@ func packed(content []byte) []byte {
 
 // startPage is what the template sees.
 type startPage struct {
-	Policy, Style, Header, Footer, Parts, Script string
-	Remote, Served                               bool
+	Version, Policy, Style, Header, Parts, Script string
+	Remote, Served                                bool
 }
 
 // policy allows the page's own scripts and those of the reports that it shows, which inherit it. What the page may ask of
 // servers ends when it has its engine.
 func policy(scripts, connect string) string {
-	return "default-src 'none'; script-src " + scripts + " 'wasm-unsafe-eval' " + html.Policies() + "; worker-src 'self' blob:; connect-src " +
-		connect + "; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
+	return "default-src 'none'; script-src " + scripts + " 'wasm-unsafe-eval' " + html.Policies() +
+		"; worker-src 'self' blob:; connect-src " + connect +
+		"; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; frame-src blob:; base-uri 'none'; form-action 'none'"
 }
 
 func (b *builder) start() error {
-	files := map[string]string{"site.css": part("site.css"), "page.js": part("page.js"), "worker.js": part("worker.js"), "digest.js": part("digest.js")}
-	for name, text := range files {
-		if err := b.write(name, []byte(text)); err != nil {
+	for _, name := range []string{"site.css", "page.js", "worker.js", "digest.js"} {
+		if err := b.write(name, []byte(part(name))); err != nil {
 			return err
 		}
 	}
-	served := startPage{Style: `<link rel="stylesheet" href="site.css">`, Header: header("", "index.html"), Footer: b.footer(), Served: true,
-		Script: `<script src="page.js" integrity="` + digest(files["page.js"]) + `"></script>`}
+	header, err := frame("header", framed{Current: "index.html"})
+	if err != nil {
+		return err
+	}
+	served := startPage{Version: b.version, Header: string(header), Served: true,
+		Style:  `<link rel="stylesheet" href="site.css">`,
+		Script: `<script src="page.js" integrity="` + digest(part("page.js")) + `"></script>`}
 	for name, connect := range map[string]string{"index.html": "'self'", "remote.html": "'self' https: http:"} {
 		p := served
 		p.Policy, p.Remote = policy("'self'", connect), name == "remote.html"
@@ -120,7 +125,10 @@ func (b *builder) start() error {
 }
 
 func (b *builder) page(name string, p *startPage) error {
-	t, err := template.New(name).Parse(part("index.html"))
+	t, err := template.New(name).Funcs(template.FuncMap{"places": places}).Parse(part("index.html"))
+	if err == nil {
+		t, err = t.Parse(part("frame.html"))
+	}
 	if err != nil {
 		return err
 	}
@@ -135,8 +143,8 @@ func (b *builder) page(name string, p *startPage) error {
 // first byte on.
 func (b *builder) single() error {
 	script := part("page.js")
-	p := startPage{Policy: strings.Replace(policy("'"+digest(script)+"'", "'none'"), "worker-src 'self' blob:", "worker-src blob:", 1),
-		Style: "<style>" + part("site.css") + "</style>", Footer: b.footer(), Script: "<script>" + script + "</script>",
+	p := startPage{Version: b.version, Policy: strings.ReplaceAll(policy("'"+digest(script)+"'", "'none'"), "'self' ", ""),
+		Style: "<style>" + part("site.css") + "</style>", Script: "<script>" + script + "</script>",
 		Header: `<header><div class="bar"><b>vramscope</b></div></header>`}
 	var elements strings.Builder
 	for _, name := range []string{engineFile, sampleFile, "wasm_exec.js", "worker.js", "digest.js"} {
@@ -185,7 +193,8 @@ func (b *builder) offline() error {
 			return err
 		}
 		name, err := filepath.Rel(b.out, path)
-		if name = filepath.ToSlash(name); err != nil || name == "sw.js" || name == "vramscope.html" || strings.HasPrefix(name, "gallery/") {
+		name = filepath.ToSlash(name)
+		if err != nil || name == "sw.js" || name == "vramscope.html" || strings.HasPrefix(name, "gallery/") {
 			return err
 		}
 		content, err := os.ReadFile(path)
@@ -201,30 +210,12 @@ func (b *builder) offline() error {
 	if err != nil {
 		return err
 	}
-	text := strings.NewReplacer("{{.Version}}", hex.EncodeToString(all.Sum(nil)[:6]), "{{.Files}}", string(list)).Replace(part("sw.js"))
-	return b.write("sw.js", []byte(text))
+	fill := strings.NewReplacer("{{.Version}}", hex.EncodeToString(all.Sum(nil)[:6]), "{{.Files}}", string(list))
+	return b.write("sw.js", []byte(fill.Replace(part("sw.js"))))
 }
 
 // digest is a text's as policies and integrity attributes have it.
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// header is every page's, from a folder.
-func header(up, current string) string {
-	links := ""
-	for _, l := range [][2]string{{"index.html", "Open a recording"}, {"gallery/index.html", "Gallery"}, {"doc/index.html", "Documents"},
-		{"vramscope.html", "As one file"}} {
-		now := ""
-		if l[0] == current {
-			now = ` aria-current="page"`
-		}
-		links += fmt.Sprintf(`<a href="%s%s"%s>%s</a> `, up, l[0], now, l[1])
-	}
-	return `<header><nav class="bar" aria-label="Site"><b>vramscope</b> ` + strings.TrimSpace(links) + `</nav></header>`
-}
-
-func (b *builder) footer() string {
-	return "<footer>vramscope " + b.version + ". Apache License 2.0. No analytics, no cookies, nothing from other sites.</footer>"
 }

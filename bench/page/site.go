@@ -38,16 +38,21 @@ func takeSite(folder string, names []string) error {
 
 // Scripts of the start page.
 const (
-	pageReady = `new Promise(done => { const look = () => document.documentElement.dataset.ready ? done(performance.now()) : setTimeout(look, 5); look(); })`
-	warmedUp  = `(ahead(), load()).then(() => performance.now())`
-	chosen    = `(performance.clearMarks('shown'), document.getElementById('files').addEventListener('change', () => performance.mark('chosen'), true), true)`
-	answered  = `new Promise(done => {
+	pageReady = `new Promise(done => {
+		const look = () => document.documentElement.dataset.ready ? done(performance.now()) : setTimeout(look, 5);
+		look();
+	})`
+	warmedUp = `(ahead(), load()).then(() => performance.now())`
+	chosen   = `(performance.clearMarks('shown'),
+		document.getElementById('files').addEventListener('change', () => performance.mark('chosen'), true), true)`
+	answered = `new Promise(done => {
 		const watch = setInterval(() => {
 			const shown = performance.getEntriesByName('shown').at(-1), from = performance.getEntriesByName('chosen').at(-1);
 			const failed = document.getElementById('state').classList.contains('failed');
 			if (shown && from || failed) {
 				clearInterval(watch);
-				done({ms: shown && from ? shown.startTime - from.startTime : -1, said: document.getElementById('state').textContent, memory: window.engineMemory || 0});
+				done({ms: shown && from ? shown.startTime - from.startTime : -1, memory: window.engineMemory || 0,
+					said: document.getElementById('state').textContent});
 			}
 		}, 5);
 	})`
@@ -78,7 +83,8 @@ func drop(url, path string, size int64) error {
 		if err != nil {
 			return false, err
 		}
-		_, err = cdp.Call(ctx, t, dom.SetFileInputFiles, dom.SetFileInputFilesParams{Files: []string{path}, ObjectID: input.Result.ObjectID})
+		_, err = cdp.Call(ctx, t, dom.SetFileInputFiles, dom.SetFileInputFilesParams{Files: []string{path},
+			ObjectID: input.Result.ObjectID})
 		return true, err
 	})
 	if err != nil {
@@ -92,7 +98,7 @@ func drop(url, path string, size int64) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %.0f MB, page after %.0f ms, engine after %.0f, answer %.0f ms after the choice, %.0f MB of memory: %.60s\n", filepath.Base(path),
-		float64(size)/1e6, shown, loaded, answer.Ms, answer.Memory/1e6, answer.Said)
+	fmt.Printf("%s: %.0f MB, page after %.0f ms, engine after %.0f, answer %.0f ms after the choice, %.0f MB of memory: %.60s\n",
+		filepath.Base(path), float64(size)/1e6, shown, loaded, answer.Ms, answer.Memory/1e6, answer.Said)
 	return nil
 }
