@@ -27,7 +27,7 @@ var layers = []struct {
 	names        []string
 }{
 	{"Use", "How to record, ask and read.",
-		strings.Fields("README recording ranks batch queries budget changes simulation view agents profiles cluster guides " +
+		strings.Fields("README site recording ranks batch queries budget changes simulation view agents profiles cluster guides " +
 			"adoption")},
 	{"Reference", "What each name means.",
 		strings.Fields("commands findings json tables evidence classification allocator promise")},
@@ -277,7 +277,8 @@ type framed struct {
 type place struct{ URL, Words string }
 
 // frames are the templates of all pages but the start page's body.
-var frames = template.Must(template.New("frame.html").Funcs(template.FuncMap{"places": places}).ParseFS(parts, "parts/frame.html"))
+var frames = template.Must(template.New("frame.html").Funcs(template.FuncMap{"places": places}).
+	ParseFS(parts, "parts/frame.html"))
 
 // places are the parts of the site, for its header.
 func places() []place {

@@ -166,6 +166,9 @@ func serve(t *testing.T) *served {
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
+	if st, err := os.Stat(filepath.Join(built.folder, "vramscope.html")); err != nil || st.Size() > 10e6 {
+		t.Errorf("the single file: %v, %d bytes are too many to attach", err, st.Size())
+	}
 	s := &served{folder: built.folder}
 	static := http.FileServer(http.Dir(s.folder))
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
