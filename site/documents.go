@@ -45,8 +45,9 @@ type entry struct {
 
 // add puts what stands below a heading to its beginning, as far as there is room.
 func (e *entry) add(text string) {
-	if len(e.Words) < 160 {
-		e.Words = cutWords(e.Words+" "+text, 200)
+	const most = 500 // bytes
+	if len(e.Words) < most*4/5 {
+		e.Words = cutWords(e.Words+" "+text, most)
 	}
 }
 
