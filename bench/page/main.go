@@ -1,6 +1,7 @@
 // Command page measures what a page takes in a headless Chromium, by the browser's
 // own clock: until it is ready, a move of the cursor, a search, and a frame of zooming,
-// each up to the picture after it.
+// each up to the picture after it; and what its processes take until it is ready: seconds
+// of the processor, and memory, above those of an empty page.
 //
 //	go run ./bench/page report.html...
 //	go run ./bench/page -site public recording.pickle...
@@ -74,9 +75,14 @@ func take(name string) error {
 		return err
 	}
 	var readies []float64
-	for range 3 {
-		err := chromedp.Do(ctx, chromedp.Navigate("about:blank"), chromedp.Navigate("file://"+path))
-		if err != nil {
+	var took usage
+	for i := range 3 {
+		if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+			return err
+		}
+		time.Sleep(settle)
+		before := used()
+		if err := chromedp.Do(ctx, chromedp.Navigate("file://"+path)); err != nil {
 			return err
 		}
 		ready, err := chromedp.Run(ctx, chromedp.Evaluate[float64](untilReady, chromedp.EvalAwaitPromise))
@@ -84,12 +90,18 @@ func take(name string) error {
 			return err
 		}
 		readies = append(readies, ready)
+		after := used()
+		if took.seconds = min(took.seconds, after.seconds-before.seconds); i == 0 { // later ones begin with what this one leaves
+			took.seconds = after.seconds - before.seconds
+			time.Sleep(settle)
+			took.bytes = used().bytes - before.bytes
+		}
 	}
 	figures, err := chromedp.Run(ctx, chromedp.Evaluate[string](measure, chromedp.EvalAwaitPromise))
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: %d bytes, ready after %.0f ms (of %.0f)\n%s\n", name, st.Size(), slices.Min(readies), readies,
-		figures)
+	fmt.Printf("%s: %d bytes, ready after %.0f ms (of %.0f), %.2f s of the processor, %d MB\n%s\n", name, st.Size(),
+		slices.Min(readies), readies, took.seconds, took.bytes>>20, figures)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/vramscope/vramscope/internal/open"
@@ -30,8 +31,8 @@ func scenario(t *testing.T, name string) *report.Document {
 // below it, and no name twice: those of one line are told apart by their callers.
 func TestEveryLineOfGrowthIsNamed(t *testing.T) {
 	doc := recording(t, "retained_graph__trainer_entropy/snapshot_named.pickle.gz")
-	page := string(written(t, doc))
-	list := regexp.MustCompile(`(?s)<ul class="legend lines-of">(.*?)</ul>`).FindStringSubmatch(page)
+	markup := string(written(t, doc))
+	list := regexp.MustCompile(`(?s)<ul class="legend lines-of">(.*?)</ul>`).FindStringSubmatch(markup)
 	if list == nil {
 		t.Fatal("no list below the chart")
 	}
@@ -42,7 +43,7 @@ func TestEveryLineOfGrowthIsNamed(t *testing.T) {
 		}
 		names[m[2]], colors[m[1]] = true, true
 	}
-	option := regexp.MustCompile(`(?s)id="option-grown">(.*?)</script>`).FindStringSubmatch(page)
+	option := regexp.MustCompile(`(?s)id="option-grown">(.*?)</script>`).FindStringSubmatch(markup)
 	if series := strings.Count(option[1], `"type":"bar"`); series != len(names) || series < 8 {
 		t.Errorf("%d colours are drawn and %d named", series, len(names))
 	}
@@ -154,9 +155,30 @@ func TestHostMemoryIsAPart(t *testing.T) {
 	doc := recording(t, "side_stream__prefetcher/snapshot_all.pickle.gz")
 	doc.Host = &report.HostMemory{Events: 3, Bytes: 4 << 20, PeakBytes: 2 << 20, Curve: report.Curve{Events: []int{0, 1, 2},
 		Allocated: []int64{0, 2 << 20, 1 << 20}, Reserved: []int64{0, 4 << 20, 4 << 20}}}
-	page := written(t, doc)
-	_, part, ok := bytes.Cut(page, []byte(`<section class="card" id="host">`))
-	if !ok || !bytes.Contains(part[:3000], []byte(`data-plot="host"`)) || !bytes.Contains(page, []byte(`<a href="#host">`)) {
+	markup := written(t, doc)
+	_, part, ok := bytes.Cut(markup, []byte(`<section class="card" id="host">`))
+	if !ok || !bytes.Contains(part[:3000], []byte(`data-plot="host"`)) || !bytes.Contains(markup, []byte(`<a href="#host">`)) {
 		t.Error("pinned host memory has no part and curve of its own")
 	}
+}
+
+// TestLongColumnsAreNotWalked wants no list made of the indices of a column: of a large
+// recording's, that took more memory than all columns together.
+func TestLongColumnsAreNotWalked(t *testing.T) {
+	b := newTab(t, 1440, 900)
+	b.do(call(page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		window.walked = 0;
+		const keys = Object.keys;
+		Object.keys = o => { if (ArrayBuffer.isView(o) && o.length > 1000) window.walked++; return keys(o); };`}))
+	doc := synthetic(5000)
+	d := &doc.Devices[0]
+	d.Pictures.Curve = report.CategoryCurve{Events: []int{0, 9999}, Bytes: [][]int64{{1, 2}, {3, 4}}, Reserved: []int64{9, 9}}
+	b.open(saved(t, written(t, doc)))
+	if !eval[bool](b, `document.querySelector('[data-chart=area]').dataset.drawn === '1'`) {
+		t.Fatal("the chart isn't drawn")
+	}
+	if n := eval[int](b, `window.walked`); n > 0 {
+		t.Errorf("%d columns were walked", n)
+	}
+	b.clean()
 }

@@ -73,12 +73,11 @@ function poolCurve(memory, option) {
 function startArea(d, {place, option}) {
   const s = d.state, t = d.timeline;
   let zooming = false;
-  option.history = undefined;
   const pools = s.memory ? poolCurve(s.memory, option) : null;
   if (pools) option.series.splice(-1, 0, pools);
   option.series[option.series.length - 1].markLine.data ||= []; // none: no peak, failure or capacity to mark
   const scene = mountChart(place, option, (o, chart) => {
-    o.history = s.h;
+    Object.defineProperty(o, 'history', {value: s.h}); // not among its keys: it isn't walked through
     if (s.mode === 'category' && s.classified) o.legend.selected = Object.fromEntries(s.groups.map((g, i) => [g.name, s.shown[i]]));
     chart.getZr().on('click', e => {
       const at = [e.offsetX, e.offsetY];
