@@ -113,7 +113,7 @@ func (h *holders) one(d *json.Decoder, i int) error {
 					return err
 				})
 			},
-			"cycle":   func() error { return d.Decode(&x.Cycle) },
+			"cycle": func() error { return d.Decode(&x.Cycle) },
 		})
 	}
 	switch {
