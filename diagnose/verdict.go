@@ -183,12 +183,7 @@ func defectVerdict(doc *report.Document) (report.Verdict, bool) {
 			}
 			v := report.Verdict{Severity: f.Severity, Text: mistake(d, f), Fix: f.Fix, SavesBytes: f.SavesBytes,
 				About: &report.About{Device: i, Finding: j}, Causes: d.Causes}
-			for k := range d.Changes {
-				if d.Changes[k].Finding == j {
-					v.Best = &d.Changes[k]
-					break
-				}
-			}
+			takeChange(&v, d)
 			return v, true
 		}
 	}

@@ -146,8 +146,8 @@ func (f *failure) cause(c *report.Cause) string {
 		}
 		return fmt.Sprintf("variables hold %s. The largest is %s, with %s", f.of(c.Bytes), *c.Holder, units.Size(c.Most))
 	case report.Sleeping:
-		return units.Size(c.Bytes) + " of what PyTorch counts aren't on the GPU: an allocator beside it sleeps (vLLM's sleep mode, " +
-			"torch_memory_saver)"
+		return units.Size(c.Bytes) + " of what PyTorch counts aren't on the GPU: an allocator beside it sleeps (vLLM's sleep " +
+			"mode, torch_memory_saver)"
 	case report.PrivatePool:
 		return units.Size(c.Bytes) + " were free, but in private pools, for CUDA graphs and the like alone"
 	case report.OtherProcess:
