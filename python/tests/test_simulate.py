@@ -306,3 +306,23 @@ def test_groups_that_are_split_off_are_said(monkeypatch: pytest.MonkeyPatch) -> 
     whole.bound_device_id = None
     core.new_group([3, 4])
     assert said == [(4, 1), (2, 1), (2, 1)] and len(made) == 6
+
+
+def test_the_store_of_a_rank_that_is_alone() -> None:
+    store = simulated_ranks.lone(types.SimpleNamespace(Store=object), 512)
+    assert store.get("0") == simulated_ranks.UNIQUE and store.check(["anything"]) and store.add("worker_count", 1) == 512
+    assert not store.check(["/default_pg/0//exception_dump"])  # else NCCL's monitor ends the rank
+    store.set("exception_dump", b"1")
+    assert store.check(["exception_dump"])
+    assert store.add("n", 2) == 2 and store.add("n", 3) == 5
+
+
+def test_what_compares_ranks_finds_no_difference(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "vramscope_compares_ranks"
+    (tmp_path / f"{name}.py").write_text("def same(x):\n    raise RuntimeError\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    monkeypatch.setattr(simulated_ranks, "AGREEMENTS", {name: ("same", "absent")})
+    simulated_ranks.agree()
+    module: Any = __import__(name)
+    assert module.same(1) is None and not hasattr(module, "absent")
