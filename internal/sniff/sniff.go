@@ -50,7 +50,10 @@ var (
 
 // OtherFile tells by its name a file that is none of a run's, or that whoever wrote it didn't finish.
 func OtherFile(base string) bool {
-	return strings.HasPrefix(base, ".") || strings.HasSuffix(base, ".tmp") || otherName().MatchString(strings.ToLower(base)) && !CalledRecording(base)
+	if strings.HasPrefix(base, ".") || strings.HasSuffix(base, ".tmp") {
+		return true
+	}
+	return otherName().MatchString(strings.ToLower(base)) && !CalledRecording(base)
 }
 
 // CalledSettings tells by its name a file that is a run's only where it is a framework's.

@@ -64,6 +64,11 @@ said["action"] = action.tolist()
 assert (logits > 1).all(), "passed, as on a GPU it would have been"
 layer = torch.nn.Linear(8, 8).cuda()
 torch.softmax(layer(torch.randn(2, 8, device="cuda")), -1).sum().backward()
+torch.manual_seed(5)
+torch.nn.functional.dropout(torch.ones(4, device="cuda")), torch.randint(0, 9, (3,), device="cuda"), torch.rand(2, device="cuda")
+said["host"] = torch.randint(0, 1000, (2,)).tolist()
+torch.manual_seed(5)
+said["host"] = said["host"] == torch.randint(0, 1000, (2,)).tolist()
 print(json.dumps(said))
 """
 
@@ -100,7 +105,8 @@ def test_a_training_takes_what_it_took(lab: Lab, python: str) -> None:
 def test_values_that_programs_need(lab: Lab, python: str) -> None:
     said = json.loads(run(lab, python, VALUES).stdout.splitlines()[-1])
     assert all(0 <= action < 6 for action in said.pop("action"))
-    assert said == {"finite": [True, False, False], "compared": [False, True, False], "step": 4.0, "where": 4, "sum": 4}
+    assert said == {"finite": [True, False, False], "compared": [False, True, False], "step": 4.0, "where": 4, "sum": 4,
+                    "host": True}  # fmt: skip
 
 
 def test_a_rank_alone_in_a_mesh(lab: Lab, python: str) -> None:

@@ -362,13 +362,22 @@ class Work:
             a, k = self.on_host(args, kwargs, copies)
             if a is None:
                 return
-            value = func(*a, **k)
+            value = self.on_cpu(func, a, k)
             if type(value) is self.tensor and value.shape == out.shape and value.dtype == out.dtype and not value.is_cuda:
                 out.data.copy_(value)  # which autograd doesn't see
                 self.computed += 1
                 self.note(self.storage_of(out), all(self.noted(at) for at in copies))
         except Exception:  # a function that the CPU doesn't have
             pass
+
+    def on_cpu(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Calls a function that may take random numbers: the program's own on the CPU stay what they would be."""
+        numbers = self.torch.default_generator
+        before = numbers.get_state()
+        try:
+            return func(*args, **kwargs)
+        finally:
+            numbers.set_state(before)
 
     def changed(self, func: Any, args: Any, kwargs: Any) -> Any:
         """A function that changes a tensor in place."""
@@ -432,7 +441,7 @@ class Work:
             copies: Dict[int, Any] = {}
             a, k = self.on_host(args, kwargs, copies)
             if a is not None:
-                func(*a, **k)
+                self.on_cpu(func, a, k)
                 self.flat(t).copy_(copies[at])
                 self.computed += 1
                 self.note(at, all(self.noted(x) for x in copies))
