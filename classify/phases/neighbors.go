@@ -57,7 +57,8 @@ func fill(f *facts, out *spans, first, end int, before, after meaning.Hint) {
 // isProgram is true of a gap between passes in which the program makes something: with C++ frames, the engine is on the stack of
 // all that backward makes.
 func isProgram(f *facts, first, end int, before, after meaning.Hint) bool {
-	return f.Recorded.Native && before.Is(meaning.Backward) && after.Is(meaning.Backward) && !f.IsFused(end) && f.made(first, end) > 0
+	between := before.Is(meaning.Backward) && after.Is(meaning.Backward)
+	return f.Recorded.Native && between && !f.IsFused(end) && f.made(first, end) > 0
 }
 
 // within is the phase of a gap in which no iteration begins.
