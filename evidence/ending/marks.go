@@ -75,11 +75,13 @@ var Marks = []Mark{
 		"OSError: [WinError 1455] The paging file is too small for this operation to complete."},
 	// whoever says so: what became of the program stands beside the memory
 	{"OOM killer|oom-kill'|OOM Kill|OOM kill|of-memory handler|container oom ", evidence.HostMemory, evidence.ByKernel, "",
-		pattern.Of(`(?i)killed by the (?:\S+ )?(?:OOM|out-of-memory) (?:killer|handler)|result 'oom-kill'|\bOOM[ -]killed\b|container oom \w`),
+		pattern.Of(`(?i)killed by the (?:\S+ )?(?:OOM|out-of-memory) (?:killer|handler)|result 'oom-kill'|\bOOM[ -]killed\b|` +
+			`container oom \w`),
 		"", "trainer.service: A process of this unit has been killed by the OOM killer."},
-	{"emory limit|emory usage|emory budget", evidence.HostMemory, evidence.ByLimit, "",
+	{"emory limit|emory usage|emory budget|emory pressure", evidence.HostMemory, evidence.ByLimit, "",
 		pattern.Of(`(?i)exceed(?:ed|s) (?:\S+ )?memory (?:usage )?(?:limit|budget)(?:[^:=\w]|$)|memory usage exceeded request_memory|` +
-			`\b(?:killed|evicted|terminated)\b.{0,30}\bmemory (?:usage|limit)\b`), "GPU|CUDA|VRAM|cache|device",
+			`\b(?:killed|evicted|terminated)\b.{0,30}\bmemory (?:usage|limit|pressure)\b|` +
+			`memory limit.{0,30} exceeded\b.*\bkilled\b`), "GPU|CUDA|VRAM|cache|device",
 		"slurmstepd: error: Job 8812 exceeded memory limit (65012 > 64000), being killed"},
 	{"low on resource", evidence.HostMemory, evidence.ByKubernetes, "", pattern.Of(`low on resource: memory`), "",
 		"Evicted: The node was low on resource: memory."},
@@ -95,6 +97,9 @@ var Marks = []Mark{
 		"OSError: [Errno 12] Cannot allocate memory"},
 	{"Cannot allocate memory (12)", evidence.HostMemory, evidence.BySystem, "unabletommap", nil, "",
 		"RuntimeError: unable to mmap 1073741824 bytes from file </dev/shm/torch_12>: Cannot allocate memory (12)"},
+	{"unable to open shared memory object", evidence.HostMemory, evidence.BySharedMemory, "",
+		pattern.Of(`Cannot allocate memory \(12\)`), "",
+		"RuntimeError: unable to open shared memory object </torch_12_34> in read-write mode: Cannot allocate memory (12)"},
 	{"$ Torch: not enough memory", evidence.HostMemory, "Torch7", "youtriedtoallocate", nil, "",
 		"$ Torch: not enough memory: you tried to allocate 2GB. Buy new RAM! at /torch/pkg/torch/lib/TH/THGeneral.c:270"},
 	{"SIGKILL|ignal 9|ignal: 9|ignal: Kill", evidence.Killed, evidence.BySignal, "", pattern.Of(`(?i)(?:terminated|exit(?:ed|s)?|` +
@@ -109,8 +114,10 @@ var Marks = []Mark{
 	{"died|crashed", evidence.Killed, evidence.ByNotebook, "",
 		pattern.Of(`(?:The|Your) (?:[Kk]ernel|session|runtime)\b.{0,40}\b(?:ha[sv]e? died|crashed)\b|^Kernel died`), "",
 		"The kernel appears to have died. It will restart automatically."},
-	{exitWords, evidence.Killed, evidence.BySignal, "", pattern.Of(`(?i)\b(?:exit|exited|exits|terminated|returned) ?(?:with)?[ _]?` +
-		`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b|\*\*\* \[.*\] (?:Error (\d+)|Killed)$`), "",
+	{exitWords, evidence.Killed, evidence.BySignal, "",
+		pattern.Of(`(?i)\b(?:exit|exited|exits|terminated|returned) ?(?:with)?[ _]?` +
+			`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b|` +
+			`\*\*\* \[.*\] (?:Error (\d+)|Killed)$`), "",
 		"exited with code 137"},
 	{"CANCELLED AT", evidence.Stopped, evidence.BySlurm, "", pattern.Of(`\*\*\* (?:JOB|STEP) \S+ .*CANCELLED AT .*\*\*\*`), "",
 		"slurmstepd: error: *** JOB 88121 ON gpu07 CANCELLED AT 2025-03-02T04:00:31 DUE TO TIME LIMIT ***"},
@@ -118,8 +125,9 @@ var Marks = []Mark{
 		evidence.Stopped, "", "", pattern.Of(`TERM_RUNLIMIT.*|(?i:wall ?time.*exceeded|exceeded.*wall ?time).*|` +
 			`Job step aborted.*|(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:an? )?(?:shutdown signal|(?:signal:? )?(?:SIGTERM|SIGINT|15\b)).*|` +
 			`^Terminated$|: +\d+ Terminated .*|^\^C`), "", "=>> PBS: job killed: walltime 3610 exceeded limit 3600"},
-	{"egmentation fault|(core dumped)|free(): |alloc(): |atal Python|us error", evidence.Failed, "", "",
-		pattern.Of(`(?:^|\d +|: |! )[Ss]egmentation fault\b.*|.*\(core dumped\).*|^(?:free|malloc|realloc)\(\): .*|^Fatal Python error: .*|` +
+	{"egmentation fault|(core dumped)|free(): |alloc(): |atal Python|us error|free or corruption", evidence.Failed, "", "",
+		pattern.Of(`(?:^|\d +|: |! )[Ss]egmentation fault\b.*|.*\(core dumped\).*|^(?:free|malloc|realloc)\(\): .*|` +
+			`^double free or corruption.*|^Fatal Python error: .*|` +
 			`^Bus error.*`), "", "run.sh: line 9: 4511 Segmentation fault      (core dumped) python fit.py"},
 	{"CUDA error: ", evidence.Failed, "", "", pattern.Of(`CUDA error: (?:an illegal|device-side|unspecified|misaligned|invalid|` +
 		`unknown|the launch|uncorrectable|no kernel).*`), "", "[ERROR] trainer - CUDA error: an illegal memory access was " +
