@@ -25,7 +25,7 @@ func TestHere(t *testing.T) {
 				}
 			}
 			var out, errs bytes.Buffer
-			if code := run(nil, nil, &out, &errs); code != exitFine || !strings.Contains(out.String(), c.want) {
+			if code := run([]string{}, nil, &out, &errs); code != exitFine || !strings.Contains(out.String(), c.want) {
 				t.Errorf("%d\n%s%s", code, &out, &errs)
 			}
 		})
