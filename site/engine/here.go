@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,10 +16,24 @@ func evident(name string) bool {
 	return sniff.CalledRecording(name) || sniff.CalledLog(name) || name == "config.json"
 }
 
+// mostHere bounds how many files of a folder are looked at.
+const mostHere = 2000
+
 // Here says with which commands the files of a folder are read: one run is analysed, two recordings are compared, many make
 // a batch. Where there is no recording it says nothing.
-func Here(files []string) string {
-	names := slices.DeleteFunc(slices.Clone(files), func(name string) bool { return !evident(name) })
+func Here(folder string) string {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return ""
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(mostHere) // what can't be listed isn't there
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && evident(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
 	slices.Sort(names)
 	if !slices.ContainsFunc(names, sniff.CalledRecording) {
 		return ""
