@@ -27,8 +27,8 @@ var layers = []struct {
 	names        []string
 }{
 	{"Use", "How to record, ask and read.",
-		strings.Fields("README site recording ranks batch queries budget changes simulation view agents profiles cluster " +
-			"guides adoption")},
+		strings.Fields("README site recording ranks batch queries budget changes simulation view agents profiles " +
+			"cluster guides adoption")},
 	{"Reference", "What each name means.",
 		strings.Fields("commands findings json tables evidence classification allocator promise")},
 	{"Internals", "How it is made, and how right it is.", strings.Fields("reliability budget-accuracy page-columns dependencies " +
