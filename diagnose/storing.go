@@ -32,6 +32,7 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 		OfObject: l.Category == classify.OptimizerState}
 	if len(x.Holders) > 0 && !x.Holders[0].Cycle {
 		s.Container = lastName(x.Holders[0].Path)
+		s.Within = strings.FieldsFunc(x.Holders[0].Path, func(r rune) bool { return strings.ContainsRune(".()[]*'", r) })
 	}
 	p, ok := s.Find()
 	if !ok {

@@ -20,6 +20,7 @@ type Search struct {
 	OfGrads   bool                    // gradients have one, too: create_graph=True
 	OfObject  bool                    // what an object such as an optimizer holds
 	Container string                  // the last name of the variable that holds it, where it's known
+	Within    []string                // the names before that: of objects whose parts it is, such as a queue's or a generator's
 }
 
 // Form is the way in which a statement keeps something.
@@ -74,7 +75,8 @@ func (s *Search) Find() (Place, bool) {
 
 // fits reports whether a place is the container that is known to hold it.
 func (s *Search) fits(p Place) bool {
-	return s.Container == "" || p.Form == Cached || p.Form == Exception || p.what.name == s.Container
+	return s.Container == "" || p.Form == Cached || p.Form == Exception || p.what.name == s.Container ||
+		slices.Contains(s.Within, p.what.name)
 }
 
 // stand is where a search stands: a statement of a function of the path.

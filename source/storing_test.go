@@ -109,6 +109,18 @@ def main():
     for x in data():
         kept.append(model(x))  # made main
 `, source.Search{Loop: 0, Container: "preds"}},
+	{"a queue, which holds it in a part of its own", `
+def main():
+    for x in data():
+        y = model(x)  # made main
+        results.put((x, y))  # stored
+`, source.Search{Loop: 0, Container: "queue", Within: []string{"main", "results"}}},
+	{"a generator, which keeps what it is sent", `
+def main():
+    stream = running()
+    for x in data():
+        stream.send(model(x))  # made main stored
+`, source.Search{Loop: 0, Container: "kept", Within: []string{"main", "stream"}}},
 	{"a context's attribute", `
 class Scale(torch.autograd.Function):
     @staticmethod
