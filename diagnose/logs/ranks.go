@@ -70,7 +70,9 @@ func (w *witness) uneven(source int, list []evidence.Worker) {
 	if len(list) < 2 {
 		return
 	}
-	byMost := slices.SortedStableFunc(slices.Values(list), func(a, b evidence.Worker) int { return cmp.Compare(a.MaxBytes, b.MaxBytes) })
+	byMost := slices.SortedStableFunc(slices.Values(list), func(a, b evidence.Worker) int {
+		return cmp.Compare(a.MaxBytes, b.MaxBytes)
+	})
 	most, next := byMost[len(byMost)-1], byMost[len(byMost)-2]
 	usual := byMost[(len(byMost)-1)/2]
 	if more := most.MaxBytes - usual.MaxBytes; more < unevenBytes || 100*more < unevenShare*most.MaxBytes {

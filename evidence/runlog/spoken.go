@@ -104,7 +104,7 @@ var notSpoken = []stopWord{
 	{"isinstance(", "return isinstance(e, torch.cuda.OutOfMemoryError)"},
 	{"#", "# out of memory is caught below"},
 	{"out of resource", "OutOfMemoryError: out of resource: triton_mm Required: 131072 Hardware limit:101376"}, // a kernel's
-	{"lmcache", "LMCache WARNING: Failed to allocate memory for tensor because no memory is available"},        // a cache on the host
+	{"lmcache", "LMCache WARNING: Failed to allocate memory for tensor because no memory is available"},        // on the host
 }
 
 // recovers are words by which the program goes on after a failure.

@@ -16,7 +16,8 @@ type workers struct {
 // maxWorkers bounds them.
 const maxWorkers = 4096
 
-var ofWorker = pattern.Of(`(?i)\b(?:local_|global_)?(rank)[ :=-]{0,2}(\d{1,4})\b|\[default(\d{1,4})\]|\b(?:GPU|cuda)[ :]?(\d{1,2})\b`)
+var ofWorker = pattern.Of(`(?i)\b(?:local_|global_)?(rank)[ :=-]{0,2}(\d{1,4})\b|\[default(\d{1,4})\]|` +
+	`\b(?:GPU|cuda)[ :]?(\d{1,2})\b`)
 
 // nameOf is whose a line is, "" where it names none, or several.
 func nameOf(line []byte) string {
