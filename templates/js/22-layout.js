@@ -46,12 +46,22 @@ class Memory {
     return l;
   }
 
-  layOut(event) {
-    const h = this.h, segments = [], live = [];
-    for (const i of this.order) if (h.born[i] <= event && h.gone[i] > event) live.push(i);
+  // near is the layout of the one segment that holds an address: all that a look at a block needs.
+  near(event, address) { return this.cache.get(event) || this.layOut(event, address); }
+  // firstAt is the first allocation, in the order of addresses, at an address or behind it.
+  firstAt(address) {
+    let a = 0, b = this.order.length;
+    while (a < b) { const m = a + b >> 1; if (this.h.addresses[this.h.place[this.order[m]]] < address) a = m + 1; else b = m; }
+    return a;
+  }
+
+  layOut(event, only) {
+    const h = this.h, segments = [], live = [], spans = this.spans(event).filter(s => only === undefined || s.start <= only && only < s.end);
+    const from = only === undefined ? 0 : spans.length ? this.firstAt(spans[0].start) : this.order.length, to = only === undefined ? this.order.length : spans.length ? this.firstAt(spans[0].end) : 0;
+    for (let k = from; k < to; k++) { const i = this.order[k]; if (h.born[i] <= event && h.gone[i] > event) live.push(i); }
     let next = 0, misfits = 0;
     const address = k => h.addresses[h.place[live[k]]];
-    for (const s of this.spans(event)) {
+    for (const s of spans) {
       for (; next < live.length && address(next) < s.start; next++) misfits++;
       const blocks = [];
       let at = s.start, used = 0;

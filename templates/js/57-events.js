@@ -160,7 +160,7 @@ function around(s, event, address) {
     out.push([name, (block.state === 0 ? 'free' : block.state === 2 ? 'pending free' : 'in use') + ' ' + size(block.bytes) + ', between ' + side(segment.blocks[k - 1]) + ' and ' + side(segment.blocks[k + 1])]);
     if (name === 'Block after') out.push(['Segment', size(segment.bytes) + ' at ' + hex(segment.address) + ', ' + size(segment.bytes - segment.used) + ' of it free' + (segment.expandable ? ', expandable' : '') + (segment.small ? ', small pool' : '')]);
   };
-  say('Block before', m.at(event - 1));
-  say('Block after', m.at(event));
+  say('Block before', m.near(event - 1, address));
+  say('Block after', m.near(event, address));
   return out;
 }
