@@ -118,3 +118,16 @@ func TestProfiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestHostAhead: where the GPU is behind, what FSDP1 has gathered is free later, and nothing else changes; FSDP2 knows when.
+func TestHostAhead(t *testing.T) {
+	for version, more := range map[int]bool{1: true, 2: false} {
+		s := Setting{FSDP: "full", FSDPVersion: version, GPUs: 2, Precision: "bf16", Checkpointing: "full", LoRA: 16, LoRADtype: "model", Batch: 2}
+		with := of(t, eightBillion, s)
+		s.HostAhead = true
+		behind := of(t, eightBillion, s)
+		if behind.PeakBytes != with.PeakBytes || behind.Reserved < with.Reserved || more != (behind.Reserved > with.Reserved) {
+			t.Errorf("FSDP%d: reserved %d, %d with a GPU that is behind; peaks %d, %d", version, with.Reserved, behind.Reserved, with.PeakBytes, behind.PeakBytes)
+		}
+	}
+}

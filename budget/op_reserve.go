@@ -1,11 +1,16 @@
 package budget
 
-import "github.com/vramscope/vramscope/replay/allocator"
+import (
+	"math"
+
+	"github.com/vramscope/vramscope/replay/allocator"
+)
 
 // request is a storage that is made, or let go where bytes is negative.
 type request struct {
 	id, bytes int64
 	stream    uint8
+	unit      bool // an all-gather of FSDP1
 	handed    bool // to compiled code, whose first run takes it as it is
 }
 
@@ -34,6 +39,11 @@ func (p *plan) reserved(load, step []request) int64 {
 		pairs[i].Stream = uint32(i)
 	}
 	v := &server{a: allocator.New(set, pairs, allocator.GPU{}, true)}
+	if v.behind = p.flatUnits() && p.HostAhead; p.FreeGathers {
+		v.ahead = math.MaxInt
+	} else {
+		v.ahead = unitsAhead
+	}
 	v.serve(load)
 	state, temp := p.optimizerTensors()
 	early := optimizers[p.Optimizer].early
@@ -41,6 +51,7 @@ func (p *plan) reserved(load, step []request) int64 {
 		if i == 0 && early {
 			v.keep(state)
 		}
+		v.settle(len(v.waiting)) // what is read of a step waits for the GPU
 		before := v.a.PeakReserved
 		v.early = i == 0
 		born := v.serve(step)
@@ -63,31 +74,72 @@ type server struct {
 	a     *allocator.Allocator
 	held  []allocator.BlockID // by storage, the block after its own; 0 where it has none
 	early bool                // CUDA graphs aren't captured yet
+
+	behind  bool   // the GPU is, and what other streams use is free when it is through with it
+	ahead   int    // how many units the host may be
+	made    []made // by storage
+	waiting []int64
+	units   []int // of these, where units end
+}
+
+// made is how a storage was.
+type made struct {
+	stream uint8
+	unit   bool
+}
+
+// settle frees what the GPU is through with: the first n of what waits.
+func (v *server) settle(n int) {
+	for _, id := range v.waiting[:n] {
+		v.give(id)
+	}
+	v.waiting = v.waiting[n:]
+	kept := v.units[:0]
+	for _, u := range v.units {
+		if u > n {
+			kept = append(kept, u-n)
+		}
+	}
+	v.units = kept
 }
 
 // serve meets requests, and says which storages they made.
-func (v *server) serve(rs []request) (made []int64) {
+func (v *server) serve(rs []request) (born []int64) {
 	for _, r := range rs {
 		switch {
 		case r.bytes > 0:
 			for int(r.id) >= len(v.held) {
-				v.held = append(v.held, 0)
+				v.held, v.made = append(v.held, 0), append(v.made, made{})
+			}
+			if v.made[r.id] = (made{r.stream, r.unit}); v.behind && r.unit && len(v.units) >= v.ahead {
+				v.settle(v.units[0])
 			}
 			on := r.stream
 			if v.early && r.handed {
 				on = mainStream
 			}
 			v.held[r.id] = 1 + v.a.Malloc(v.a.Request(r.bytes, uint16(on)))
-			made = append(made, r.id)
+			born = append(born, r.id)
 		case r.bytes < 0:
 			v.free(r.id)
 		}
 	}
-	return made
+	return born
 }
 
-// free gives a storage's block back, where it has one.
+// free lets a storage go, at once or when the GPU is through with it.
 func (v *server) free(id int64) {
+	if !v.behind || int(id) >= len(v.held) || v.made[id].stream == mainStream || v.held[id] == 0 {
+		v.give(id)
+		return
+	}
+	if v.waiting = append(v.waiting, id); v.made[id].unit {
+		v.units = append(v.units, len(v.waiting))
+	}
+}
+
+// give gives a storage's block back, where it has one.
+func (v *server) give(id int64) {
 	if int(id) < len(v.held) && v.held[id] > 0 {
 		v.a.Free(v.held[id] - 1)
 		v.held[id] = 0

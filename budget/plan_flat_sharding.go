@@ -118,7 +118,7 @@ const unitsAhead = 2
 // noteFlatUnits says what depends on how far the host is ahead of the GPU: memory that other
 // streams use is free again when the GPU is through with it.
 func (p *plan) noteFlatUnits(b *Budget) {
-	if !p.flatUnits() || p.Inference {
+	if !p.flatUnits() || p.Inference || p.HostAhead && !p.FreeGathers {
 		return
 	}
 	var one, all int64

@@ -123,6 +123,7 @@ type Setting struct {
 	Shards         int64  // ranks that share one copy of the model; 0: all of them, with hybrid those of a node
 	KeepGathered   bool   // gathered parameters stay from forward to backward
 	ReduceDtype    string // fp32 bf16 fp16: what FSDP reduces gradients in; empty: the wider of shards and compute type
+	HostAhead      bool   // the GPU is behind the host as far as FSDP1 lets it be
 	FreeGathers    bool   // FSDP1 gathers ahead without limit
 	OneUnit        bool   // FSDP1's unit is a block with its adapters
 	GPUs           int64  // altogether, 0: the fewest that the model can be divided over

@@ -216,6 +216,9 @@ func (r *run) allGather(g *group) *storage {
 	defer m.releaseAll(eight)
 	m.stream = gatherStream
 	flat := m.alloc(g.gathered, Communication)
+	if m.log != nil {
+		(*m.log)[len(*m.log)-1].unit = p.flatUnits()
+	}
 	m.release(part)
 	m.stream = mainStream
 	return flat

@@ -47,6 +47,7 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 	fl.StringVar(&s.ReduceDtype, "reduce-dtype", "",
 		"what FSDP reduces gradients in: fp32 bf16 fp16 (default the wider of weights and compute type)")
 	fl.BoolVar(&s.OneUnit, "one-unit", false, "FSDP1: a block and its adapters are one unit, without PEFT's wrap policy")
+	fl.BoolVar(&s.HostAhead, "host-ahead", true, "the GPU is behind the host as far as FSDP1 lets it be, as GPUs are")
 	fl.BoolVar(&s.FreeGathers, "no-limit-all-gathers", false, "FSDP1's limit_all_gathers=False")
 	fl.Int64Var(&s.Copies, "copies", 0,
 		"whole copies of the weights beside the model, like an average of them (EMA) or a reference model (DPO)")
