@@ -58,3 +58,13 @@ func TestFewestGPUs(t *testing.T) {
 		t.Error("a version that is none")
 	}
 }
+
+// TestDiffusion: models of diffusers are refused by name, and not taken for a decoder of some size.
+func TestDiffusion(t *testing.T) {
+	for _, config := range []string{`{"_class_name": "UNet2DConditionModel", "_diffusers_version": "0.30.0", "in_channels": 4}`,
+		`{"_class_name": "FluxTransformer2DModel"}`} {
+		if _, err := ReadConfig(strings.NewReader(config)); err == nil || !strings.Contains(err.Error(), "diffusion isn't counted") {
+			t.Errorf("%s: %v", config, err)
+		}
+	}
+}
