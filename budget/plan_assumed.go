@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -106,19 +107,65 @@ var assumptions = []assumption{
 	{"torch", "2.0", say(func(s *Setting) *string { return &s.Torch }, "2.0", func(was string) bool { return was == "" })},
 }
 
+// unlikely are those that a run has for a reason, which a verdict doesn't wait for.
+var unlikely = map[string]bool{"attention": true, "keep-gradients": true, "torch": true, "framework": true, "expert-load": true}
+
 // worthNaming is the part of the peak from which on an assumption is named.
 const worthNaming = 0.02
+
+// Band is how far from the figure a device may end up taking, by what no flag said: how much less and more.
+type Band struct {
+	Less, More int64
+	Flags      string // of what would take the most more
+}
+
+// Verdicts of a setting on a device.
+const (
+	Fitting   = "fits"
+	Tight     = "tight"   // with less to spare than published measurements were off
+	Depending = "depends" // on something that no flag said
+	Short     = "short"   // it doesn't fit
+)
+
+// Verdict judges a budget on a device: by the figure, by how far published measurements of its kind were off, and by the band.
+func (b *Budget) Verdict(g gpus.GPU, band Band) string {
+	spare := g.Capacity - b.need(g)
+	switch {
+	case spare < 0:
+		return Short
+	case b.Setting.Engine != "" || b.Setting.Inference:
+		return Fitting
+	case band.More > spare:
+		return Depending
+	case float64(spare) < b.errorOf()*float64(b.Reserved):
+		return Tight
+	}
+	return Fitting
+}
+
+// Errors that published measurements had, by kind (doc/budget-accuracy.md): three of four were nearer.
+const (
+	errorAlone   = 0.05 // one GPU
+	errorSharded = 0.08 // several
+)
+
+func (b *Budget) errorOf() float64 {
+	if b.Setting.GPUs > 1 {
+		return errorSharded
+	}
+	return errorAlone
+}
 
 // Assumed names what a training's budget takes for granted though it moves the peak by more
 // than 2 %, with what each would make of it, the largest first; "" without any. Flags that
 // are given are no assumptions.
-func Assumed(c *Config, b *Budget, given func(flag string) bool) string {
+func Assumed(c *Config, b *Budget, given func(flag string) bool) (note string, band Band) {
 	if b.Setting.Inference {
-		return ""
+		return "", band
 	}
 	type moved struct {
-		text string
-		by   int64
+		text, flags, flag string
+		by                int64
 	}
 	var all []moved
 	for _, a := range assumptions {
@@ -146,7 +193,7 @@ func Assumed(c *Config, b *Budget, given func(flag string) bool) string {
 		if by < 0 {
 			sign = "-"
 		}
-		all = append(all, moved{fmt.Sprintf("%s (%s%s)", words, sign, units.Size(max(by, -by))), by})
+		all = append(all, moved{fmt.Sprintf("%s (%s%s)", words, sign, units.Size(max(by, -by))), words, a.flag, by})
 	}
 	slices.SortStableFunc(all, func(a, b moved) int {
 		return cmp.Compare(math.Abs(float64(b.by)), math.Abs(float64(a.by)))
@@ -156,7 +203,16 @@ func Assumed(c *Config, b *Budget, given func(flag string) bool) string {
 		words[i] = m.text
 	}
 	if len(words) == 0 {
-		return ""
+		return "", band
 	}
-	return "what no flag said, and would move the peak by more than 2 %: " + strings.Join(words, ", ")
+	for _, m := range all {
+		if unlikely[m.flag] {
+			continue
+		}
+		if m.by > band.More {
+			band.More, band.Flags = m.by, m.flags
+		}
+		band.Less = max(band.Less, -m.by)
+	}
+	return "what no flag said, and would move the peak by more than 2 %: " + strings.Join(words, ", "), band
 }

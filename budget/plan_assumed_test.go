@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // Whatever is taken for granted and moves the peak by more than 2 % has its flag in the note;
@@ -22,8 +24,11 @@ func TestAssumed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := Assumed(c, b, nothing)
+			said, band := Assumed(c, b, nothing)
 			t.Log(said)
+			if (band.More > 0) != (band.Flags != "") || band.More > 0 && !strings.Contains(said, band.Flags+" (+") {
+				t.Errorf("%+v isn't of %q", band, said)
+			}
 			for _, a := range assumptions {
 				x := b.Setting
 				words := "--" + a.flag
@@ -45,9 +50,25 @@ func TestAssumed(t *testing.T) {
 					t.Errorf("%s moves the peak by %.2f %%: named %t", words, 100*by, named)
 				}
 			}
-			if said := Assumed(c, b, func(string) bool { return true }); said != "" {
+			if said, _ := Assumed(c, b, func(string) bool { return true }); said != "" {
 				t.Errorf("all was given, and is assumed: %s", said)
 			}
 		})
+	}
+}
+
+// TestVerdict: what is spare is measured against what may come on top, and against how far off measurements were.
+func TestVerdict(t *testing.T) {
+	b := of(t, eightBillion, Setting{LoRA: 16, Checkpointing: "full", Sequence: 512})
+	g := gpus.Usual()
+	need := b.need(g)
+	for _, tt := range []struct {
+		spare, more int64
+		want        string
+	}{{-1, 0, Short}, {0, 0, Tight}, {b.Reserved / 10, 0, Fitting}, {b.Reserved / 10, b.Reserved / 5, Depending}, {b.Reserved / 10, b.Reserved / 20, Fitting}} {
+		g.Capacity = need + tt.spare
+		if got := b.Verdict(g, Band{More: tt.more}); got != tt.want {
+			t.Errorf("%+v: %s", tt, got)
+		}
 	}
 }

@@ -40,6 +40,9 @@ type DocFit struct {
 	GPU         string   `json:"gpu"`
 	Capacity    int64    `json:"capacity_bytes"`
 	Fits        bool     `json:"fits"`
+	Verdict     string   `json:"verdict"`                // fits, tight, depends or short
+	Spare       int64    `json:"spare_bytes"`            // negative where it is short
+	If          string   `json:"unless_flags,omitempty"` // what takes more than is spare
 	MaxBatch    int64    `json:"max_batch"`
 	MaxSequence *int64   `json:"max_sequence"`
 	MaxTokens   *int64   `json:"max_concurrent_tokens"`
@@ -94,6 +97,17 @@ func (d *Document) AddFits(fits []Fit, serving bool) {
 			row.AtOnce = &f.AtOnce
 		}
 		d.Fits = append(d.Fits, row)
+	}
+}
+
+// Judge says of each device how sure its answer is.
+func (d *Document) Judge(b *Budget, fits []Fit, band Band) {
+	for i := range d.Fits {
+		row, g := &d.Fits[i], fits[i].GPU
+		row.Spare, row.Verdict = g.Capacity-b.need(g), b.Verdict(g, band)
+		if row.Verdict == Depending {
+			row.If = band.Flags
+		}
 	}
 }
 

@@ -193,7 +193,7 @@ func TestExpertLoad(t *testing.T) {
 	if want := int64(32 * share * kept * 2); got < want*9/10 || got > want*11/10 {
 		t.Errorf("twice the load takes %d bytes more, want about %d", got, want)
 	}
-	said := Assumed(configOf(t, mixtral8x7B), even, func(string) bool { return false })
+	said, _ := Assumed(configOf(t, mixtral8x7B), even, func(string) bool { return false })
 	if !strings.Contains(said, "--expert-load 2 (+") {
 		t.Errorf("twice the load isn't named in %q", said)
 	}

@@ -279,8 +279,9 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	}
 	doc := budget.NewDocument(b)
 	doc.Solved, doc.Plans = solved, plans
-	if n := budget.Assumed(c, b, f.given); n != "" {
-		doc.Notes = append(doc.Notes, n)
+	note, band := budget.Assumed(c, b, f.given)
+	if note != "" {
+		doc.Notes = append(doc.Notes, note)
 	}
 	if f.plan && len(plans) == 0 {
 		note := "--plan: nothing that was searched fits " + gs[0].Name
@@ -294,6 +295,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		return nil, err
 	}
 	doc.AddFits(fits, f.s.Inference)
+	doc.Judge(b, fits, band)
 	longest := func(fit budget.Fit) bool {
 		return fit.HasSequence && fit.MaxSequence > 0 && fit.MaxSequence == b.Model.Positions
 	}

@@ -143,6 +143,12 @@ func BudgetVerdict(d *budget.Document) string {
 			return fmt.Sprintf("FITS %s: beside weights and activations its share has room for %s tokens of cache, "+
 				"%.1f requests of full length at once", f.GPU, count(*f.MaxTokens), *f.AtOnce)
 		}
+		switch f.Verdict {
+		case budget.Depending:
+			return fmt.Sprintf("FITS %s, %s spare, unless %s: no flag says, and it takes more; %s", f.GPU, units.Bytes(f.Spare), f.If, s)
+		case budget.Tight:
+			return fmt.Sprintf("FITS %s, %s spare: tight, as measurements are off by more; %s", f.GPU, units.Bytes(f.Spare), s)
+		}
 		if f.Fits {
 			return fmt.Sprintf("FITS %s: %s", f.GPU, s)
 		}
@@ -317,7 +323,7 @@ func (s *sheet) stages(d *budget.Document) {
 
 // budgetFits say what fits on which GPU.
 func (s *sheet) budgetFits(d *budget.Document) {
-	t := Table{Columns: []Column{textColumn("GPU", 14), figureColumn("total", 11), {Name: "fits", Width: 4, Gap: 1},
+	t := Table{Columns: []Column{textColumn("GPU", 14), figureColumn("total", 11), {Name: "fits", Width: 5, Gap: 1},
 		figureColumn("largest batch", 15), figureColumn("longest sequence", 17)}}
 	if d.Setting["engine"] != nil {
 		t.Columns[3].Name, t.Columns[4].Name = "full requests", "longest request"
@@ -326,7 +332,7 @@ func (s *sheet) budgetFits(d *budget.Document) {
 		t.Columns = append(t.Columns, figureColumn("tokens in cache", 16))
 	}
 	for _, f := range d.Fits {
-		cells := []any{f.GPU, units.Bytes(f.Capacity), map[bool]string{true: "yes", false: "no"}[f.Fits], count(f.MaxBatch),
+		cells := []any{f.GPU, units.Bytes(f.Capacity), fitsWord(f), count(f.MaxBatch),
 			Optional(f.MaxSequence), Optional(f.MaxTokens)}
 		t.add(cells[:len(t.Columns)]...)
 	}
@@ -336,6 +342,19 @@ func (s *sheet) budgetFits(d *budget.Document) {
 			"--solve works one out."
 	}
 	s.table("Devices", 2, t, note)
+}
+
+// fitsWord says in a word whether a device is enough.
+func fitsWord(f budget.DocFit) string {
+	switch {
+	case !f.Fits:
+		return "no"
+	case f.Verdict == budget.Tight:
+		return "tight"
+	case f.Verdict == budget.Depending:
+		return "if"
+	}
+	return "yes"
 }
 
 // Optional is a count, "-" for none.
