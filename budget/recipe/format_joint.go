@@ -232,7 +232,7 @@ func (r *Recipe) pairs(f *fields, names ...string) {
 		if _, ok := preferences(method, f); !ok {
 			continue
 		}
-		batch := cmp.Or(f.count("per_device_train_batch_size"), f.count("micro_batch_size"), 1)
+		batch := cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
 		alone, _ := oneself(cmp.Or(f.values["pref_loss"], method), f)
 		r.inPairs(batch, withAdapters(f) || len(alone) > 0)
 		return
@@ -330,7 +330,7 @@ func swiftDefaults(f *fields, r *Recipe) {
 
 // splitSequences is Megatron's sequence parallelism, which tensor parallelism alone has.
 func splitSequences(v string, f *fields) ([]Flag, bool) {
-	if f.count("tensor-model-parallel-size") > 1 {
+	if f.count("tensor-model-parallel-size", "tensor_model_parallel_size") > 1 {
 		return when(Flag{"sequence-parallel", "true"})(v, f)
 	}
 	return nil, true
@@ -401,6 +401,34 @@ func modelDefaults(f *fields, r *Recipe) {
 	if n := f.count("nproc_per_node") * max(f.count("nnodes"), 1); n > 0 {
 		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
 	}
+}
+
+// megatronSwift is what ms-swift has Megatron-LM do unasked: a divided optimizer, copies and gradients in float32 of what is
+// trained in full, recomputed products of attention, and rank 8.
+func megatronSwift(f *fields, r *Recipe) {
+	ways := max(f.count("tensor_model_parallel_size"), 1) * max(f.count("pipeline_model_parallel_size"), 1)
+	gpus := max(f.count("nproc_per_node")*max(f.count("nnodes"), 1), ways*max(f.count("context_parallel_size"), 1))
+	r.implied(Flag{"gpus", strconv.FormatInt(gpus, 10)})
+	if gpus > ways {
+		r.implied(Flag{"zero", "1"})
+	}
+	if !withAdapters(f) {
+		r.implied(Flag{"master-weights", "true"}, Flag{"gradient-dtype", "fp32"})
+	} else if !f.has("lora_rank") {
+		r.unasked(Flag{"lora", "8"})
+	}
+	if ranks := gpus / ways / max(f.count("context_parallel_size"), 1); f.count("global_batch_size") > 0 {
+		micro := max(f.count("global_batch_size")/(max(ranks, 1)*max(f.count("micro_batch_size"), 1)), 1)
+		what := "accumulate"
+		if f.count("pipeline_model_parallel_size") > 1 {
+			what = "micro-batches"
+		}
+		r.implied(Flag{what, strconv.FormatInt(micro, 10)})
+	}
+	if !f.has("recompute_granularity") {
+		r.unasked(Flag{"checkpointing", "selective"})
+	}
+	r.pairs(f, "rlhf_type")
 }
 
 // otherModels are arguments of models that are made of other layers than are counted here.

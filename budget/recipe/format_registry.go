@@ -147,6 +147,22 @@ var formats = []format{
 		}, trainerRows...),
 	},
 	{
+		name: "Megatron-SWIFT arguments", all: []string{"micro_batch_size"}, any: []string{"model", "mcore_model", "load"},
+		beside: []string{"recompute_granularity", "tensor_model_parallel_size", "expert_model_parallel_size", "finetune"},
+		always: []Flag{{"framework", "megatron"}, {"precision", "bf16"}, {"optimizer", "adamw-fused"}}, settle: megatronSwift,
+		rows: []row{
+			{"model", word(modelFlag)}, {"tuner_type", found([]string{`^(lora|full)$`})}, {"train_type", found([]string{`^(lora|full)$`})},
+			{"rlhf_type", preferences}, {"lora_rank", adapted(number("lora"))}, {"target_modules", adapted(moduleList)},
+			{"modules_to_save", adapted(word("modules-to-save"))}, {"micro_batch_size", number("batch")},
+			{"global_batch_size", number("")}, {"max_length", number("seq")}, {"tensor_model_parallel_size", number("tp")},
+			{"pipeline_model_parallel_size", number("pp")}, {"context_parallel_size", number("cp")},
+			{"expert_model_parallel_size", number("ep")}, {"sequence_parallel", splitSequences}, {"packing", anyValue},
+			{"padding_free", anyValue}, {"recompute_granularity", recompute}, {"recompute_method", word("")},
+			{"recompute_num_layers", number("")}, {"attention_backend", attention}, {"cross_entropy_loss_fusion", anyValue},
+			{"optimizer_cpu_offload", when(Flag{"offload", "optimizer"})}, {"nproc_per_node", number("")}, {"nnodes", number("")},
+		},
+	},
+	{
 		name: "ms-swift arguments", any: []string{"train_type", "tuner_type"},
 		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}, {"checkpointing", "full"}, {"precision", "bf16"}},
 		settle: swiftDefaults,

@@ -209,6 +209,9 @@ func TestMeanings(t *testing.T) {
 			"loss:\n  _component_: torchtune.rlhf.loss.DPOLoss", "framework=torchtune lora-dtype=model fsdp=full fsdp-ends=together batch=8"},
 		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
 			"context=100 inference=true engine=vllm precision=int4"},
+		{"Megatron-SWIFT in full, in pairs", "a.sh", "NPROC_PER_NODE=4 megatron rlhf --rlhf_type dpo --model a/b --tensor_model_parallel_size 4 --micro_batch_size 8",
+			"tp=4 framework=megatron precision=bf16 optimizer=adamw-fused gpus=4 master-weights=true gradient-dtype=fp32 checkpointing=selective " +
+				"batch=16 copies=1"},
 		{"SGLang's model by the other name", "a.sh", "python -m sglang.launch_server --model a/b --chunked-prefill-size 4096 --mem-fraction-static 0.8",
 			"batch-tokens=4096 gpu-share=0.8 inference=true engine=sglang"},
 	} {
