@@ -14,9 +14,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"text/template"
 
+	"github.com/vramscope/vramscope/internal/licenses"
 	"github.com/vramscope/vramscope/report/html"
 )
 
@@ -84,9 +87,40 @@ func packed(content []byte) []byte {
 	return out.Bytes()
 }
 
+// licensed are the texts of the licences of all that the engine is linked from, and of the reports' scripts.
+func licensed() (string, error) {
+	list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", "./cmd/web")
+	list.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS=")
+	lines, err := list.Output()
+	if err != nil {
+		return "", err
+	}
+	build := &debug.BuildInfo{GoVersion: runtime.Version()}
+	known := map[string]bool{}
+	for line := range strings.Lines(string(lines)) {
+		name, version, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if version != "" && !known[name] {
+			known[name] = true
+			build.Deps = append(build.Deps, &debug.Module{Path: name, Version: version})
+		}
+	}
+	linked, missing := licenses.All().In(build)
+	if len(missing) > 0 {
+		return "", fmt.Errorf("no licence is known of %s", strings.Join(missing, ", "))
+	}
+	var out bytes.Buffer
+	own, err := os.ReadFile("LICENSE")
+	if err == nil {
+		fmt.Fprintf(&out, "vramscope\n\n%s\n", own)
+		err = linked.WriteText(&out)
+	}
+	return out.String(), err
+}
+
 // startPage is what the template sees.
 type startPage struct {
 	Version, Policy, Style, Header, Parts, Script string
+	Up                                            string
 	Remote, Served                                bool
 }
 
@@ -118,7 +152,14 @@ func (b *builder) start() error {
 			return err
 		}
 	}
-	if err := b.single(); err != nil {
+	texts, err := licensed()
+	if err == nil {
+		err = b.write("licenses.txt", []byte(texts))
+	}
+	if err == nil {
+		err = b.single(texts)
+	}
+	if err != nil {
 		return err
 	}
 	return b.offline()
@@ -141,7 +182,7 @@ func (b *builder) page(name string, p *startPage) error {
 
 // single is the start page and its engine as one file: for a disk, an intranet or a ticket. It can ask no server from its
 // first byte on.
-func (b *builder) single() error {
+func (b *builder) single(texts string) error {
 	script := part("page.js")
 	p := startPage{Version: b.version, Policy: strings.ReplaceAll(policy("'"+digest(script)+"'", "'none'"), "'self' ", ""),
 		Style: "<style>" + part("site.css") + "</style>", Script: "<script>" + script + "</script>",
@@ -160,6 +201,7 @@ func (b *builder) single() error {
 		}
 		fmt.Fprintf(&elements, "<script type=\"text/plain\" id=\"part-%s\">%s</script>\n", strings.TrimSuffix(name, ".js"), text)
 	}
+	fmt.Fprintf(&elements, "<script type=\"text/plain\" id=\"part-licenses\">%s</script>\n", base85(packed([]byte(texts))))
 	p.Parts = elements.String()
 	return b.page("vramscope.html", &p)
 }

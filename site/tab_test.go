@@ -169,7 +169,7 @@ func serve(t *testing.T) *served {
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
-	if st, err := os.Stat(filepath.Join(built.folder, "vramscope.html")); err != nil || st.Size() > 10e6 {
+	if st, err := os.Stat(filepath.Join(built.folder, "vramscope.html")); err != nil || st.Size() > 10<<20 {
 		t.Errorf("the single file: %v, %d bytes are too many to attach", err, st.Size())
 	}
 	s := &served{folder: built.folder}
@@ -402,6 +402,8 @@ func TestWithoutANetwork(t *testing.T) {
 	b.open("file://" + filepath.Join(s.folder, "vramscope.html"))
 	asked[bool](b, "(document.getElementById('sample').click(), true)")
 	b.until(shown)
+	asked[bool](b, "(document.getElementById('licenses').open = true)")
+	b.until("document.querySelector('#licenses pre').textContent.includes('Go Authors')")
 	if got := asked[string](b, "fetch('%s/index.html').then(() => 'connects', () => 'alone')", s.URL); got != "alone" {
 		t.Errorf("the single file %s", got)
 	}

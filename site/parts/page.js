@@ -268,6 +268,9 @@ function asked() {
     $('asked').append(button(`Fetch ${url.href}`, get, {className: 'main'}), ` ${url.host} sees that you fetch it, and nothing of the answer.`);
   }
 }
+$('licenses')?.addEventListener('toggle', async e => {
+  e.target.querySelector('pre').textContent = await (await unpack(base85(embedded('licenses')))).text();
+}, {once: true});
 asked();
 if ('serviceWorker' in navigator && /^http/.test(location.protocol)) navigator.serviceWorker.register('sw.js').catch(() => {});
 document.documentElement.dataset.ready = '1';
