@@ -127,15 +127,16 @@ func factsOf(doc *report.Document) (facts []report.Fact) {
 			say(n.Key, &n.Value)
 		}
 	}
-	if command := doc.Environment.Command; command != nil {
-		flagsOf(*command, add)
-	}
+	flagsOf(doc.Environment.Command, add)
 	return facts
 }
 
 // flagsOf are the numbers among the flags of a command: --batch-size 8, --lr=1e-4.
-func flagsOf(command string, add func(name string, value float64)) {
-	list := strings.Fields(command)
+func flagsOf(command *string, add func(name string, value float64)) {
+	if command == nil {
+		return
+	}
+	list := strings.Fields(*command)
 	for i, word := range list {
 		name, value, joined := strings.Cut(word, "=")
 		if !strings.HasPrefix(name, "--") || len(name) > longestFlag {

@@ -28,7 +28,8 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 		f := b.failures[g.Fingerprint]
 		if f == nil {
 			g.MinBytes = requested
-			f = &failure{OOMGroup: g, fixes: map[string]map[string]int{}, saves: map[string][]report.Advice{}, lines: map[string]bool{}}
+			f = &failure{OOMGroup: g, fixes: map[string]map[string]int{}, saves: map[string][]report.Advice{},
+				lines: map[string]bool{}}
 			b.failures[g.Fingerprint] = f
 		}
 		f.Requests++

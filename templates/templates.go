@@ -85,7 +85,8 @@ func CompareStyle() string { return read("compare/compare.css") }
 // CompareScript is that page's script.
 func CompareScript() string {
 	script := "(function () {\n'use strict';\n"
-	for _, part := range []string{"js/05-text.js", "js/10-base.js", "js/15-page.js", "js/20-data.js", "js/26-cursor.js", "js/28-flame.js",
+	for _, part := range []string{"js/05-text.js", "js/10-base.js", "js/15-page.js",
+		"js/20-data.js", "js/26-cursor.js", "js/28-flame.js",
 		"js/40-raster.js", "compare/compare.js"} {
 		script += read(part)
 	}

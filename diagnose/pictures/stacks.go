@@ -110,7 +110,8 @@ func (s *stackTable) frame(known map[snapshot.FrameID]int, id snapshot.FrameID) 
 		line, owner := s.look.View.Line(id), s.look.View.Owner(id)
 		fx := s.look.View.FX(id)
 		s.out.Frames = append(s.out.Frames, report.Frame{Function: shorten(line.Function), File: shorten(line.File),
-			Line: line.Line, Fold: owner >= frames.Compiled, Silent: owner == frames.Internal && frames.Silent(line.Function), Code: shorten(strings.TrimSpace(fx.Trace)),
+			Line: line.Line, Fold: owner >= frames.Compiled,
+			Silent: owner == frames.Internal && frames.Silent(line.Function), Code: shorten(strings.TrimSpace(fx.Trace)),
 			FX: shorten(strings.TrimSpace(fx.Op + " " + fx.Name))})
 	}
 	return n

@@ -248,7 +248,8 @@ func (s *explained) holders(heading string, sites []report.Site, rest int) {
 		{Gap: 2, Width: 15}, {}}}
 	for i := range sites {
 		x := &sites[i]
-		t.add(units.Bytes(x.Bytes), times(x.Blocks), report.CategoryWords(text(x.Category)), siteText(x)).Category = text(x.Category)
+		category := text(x.Category)
+		t.add(units.Bytes(x.Bytes), times(x.Blocks), report.CategoryWords(category), siteText(x)).Category = category
 	}
 	if len(t.Rows) > 0 {
 		s.add(Part{Heading: heading, Level: 4, Table: t, Rest: more(rest, "call site")})
