@@ -121,11 +121,12 @@ func factsOf(doc *report.Document) (facts []report.Fact) {
 		}
 	}
 	for _, n := range doc.Notes {
-		if value, err := strconv.ParseFloat(strings.TrimSpace(n.Value), 64); err == nil {
-			add(n.Key, value)
-		} else {
+		value, err := strconv.ParseFloat(strings.TrimSpace(n.Value), 64)
+		if err != nil {
+			value = math.NaN() // which isn't added
 			say(n.Key, &n.Value)
 		}
+		add(n.Key, value)
 	}
 	flagsOf(doc.Environment.Command, add)
 	return facts

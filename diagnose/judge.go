@@ -252,15 +252,7 @@ func (e *examination) around(dev *report.Device, o *report.OOM, r *timeline.OOM)
 	}
 	free := o.FreePieces
 	if free != nil && free.Bytes >= o.RequestedBytes && len(e.T.Snapshot.Pools) > 1 {
-		var apart int64 // free in private pools
-		for _, s := range e.T.LayoutAt(o.Event).Segments {
-			for _, b := range s.Blocks {
-				if s.Pool != 0 && b.Allocation == timeline.NoAllocation {
-					apart += b.Bytes
-				}
-			}
-		}
-		if free.Bytes-apart < o.RequestedBytes {
+		if apart := e.freeInPools(o); free.Bytes-apart < o.RequestedBytes {
 			return &report.Cause{Cause: report.PrivatePool, Bytes: apart, FixID: new("private_pools")}
 		}
 	}
@@ -279,6 +271,18 @@ func (e *examination) around(dev *report.Device, o *report.OOM, r *timeline.OOM)
 		return c
 	}
 	return nil
+}
+
+// freeInPools are the free bytes of private pools when a request failed.
+func (e *examination) freeInPools(o *report.OOM) (bytes int64) {
+	for _, s := range e.T.LayoutAt(o.Event).Segments {
+		for _, b := range s.Blocks {
+			if s.Pool != 0 && b.Allocation == timeline.NoAllocation {
+				bytes += b.Bytes
+			}
+		}
+	}
+	return bytes
 }
 
 // square is the length of which a request is the square, far beyond all that was in use: [N, 1] against [N] asks for

@@ -591,7 +591,8 @@ type Holder struct {
 	Bytes      int64  `json:"bytes"`       // of the tensors
 	Cycle      bool   `json:"cycle"`       // no variable: objects that only each other refers to, by class and attribute
 	GraphBytes int64  `json:"graph_bytes"` // that only the autograd graphs behind them hold
-	ShownBytes *int64 `json:"shown_bytes"` // of Bytes, those that the tensors show: the rest is of what they are parts of; null where it's all
+	// ShownBytes are those of Bytes that the tensors show: the rest is of what they are parts of. It is null where that's all.
+	ShownBytes *int64 `json:"shown_bytes"`
 }
 
 // IsPart reports whether less than half of what the tensors hold is what they show, as of a slice.

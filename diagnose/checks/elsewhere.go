@@ -47,8 +47,8 @@ func Elsewhere() []Check {
 			Doc: "Steps become slower at some step and stay so. The evidence gives the seconds before and after."},
 		{ID: "rank_imbalance", Group: outside, Severity: "info; a warning from 10 % on, or where ranks share a device",
 			Doc: "One rank holds 5 % and 64 MiB more at its peak than is usual among the ranks, or other ranks hold memory on " +
-				"its device. The evidence tells by category. In a log whose lines name ranks or GPUs: the one that held 10 % and " +
-				"512 MiB more than is usual among them.",
+				"its device. The evidence tells by category. In a log whose lines name ranks or GPUs: the one that held " +
+				"10 % and 512 MiB more than is usual among them.",
 			Saves: "what that rank holds more, or what other ranks hold on its device."},
 		{ID: "over_budget", Group: outside, Severity: "info",
 			Doc: "With `--config`: the recording holds at least 10 % and 64 MiB more than the model and setting should need. " +

@@ -22,6 +22,11 @@ func Ended(doc *report.Document) *report.Ended {
 	if doc.Evidence == nil || len(doc.Evidence.Logs) == 0 {
 		return nil
 	}
+	return endOfLogs(doc)
+}
+
+// endOfLogs is the end that says most, of those that logs tell.
+func endOfLogs(doc *report.Document) *report.Ended {
 	best := report.Ended{How: string(evidence.UnknownEnd)}
 	for i := range doc.Evidence.Logs {
 		log := &doc.Evidence.Logs[i]

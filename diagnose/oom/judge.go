@@ -253,8 +253,8 @@ func (f *Failure) short(q *Request) {
 		f.Why = lacks(q.Needs, q.Missing)
 		if rest := f.uncounted(); rest > 0 {
 			f.Confidence = 0.6
-			f.Why += fmt.Sprintf("; %s of the GPU are neither free nor counted by PyTorch: the driver's pool keeps what was freed "+
-				"(cudaMallocAsync), or others hold it, which nvidia-smi lists", units.Bytes(rest))
+			f.Why += fmt.Sprintf("; %s of the GPU are neither free nor counted by PyTorch: the driver's pool keeps what "+
+				"was freed (cudaMallocAsync), or others hold it, which nvidia-smi lists", units.Bytes(rest))
 		}
 		if f.PhaseName == words.Setup.String() && f.Scene.Doing == "" {
 			f.Why += ", with the rest of the model still to come"

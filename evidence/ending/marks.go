@@ -123,7 +123,8 @@ var Marks = []Mark{
 		"slurmstepd: error: *** JOB 88121 ON gpu07 CANCELLED AT 2025-03-02T04:00:31 DUE TO TIME LIMIT ***"},
 	{"TERM_RUNLIMIT|alltime|step aborted|hutdown signal|SIGTERM|SIGINT|ignal 15|ignal: 15|death signal|Terminated|^C",
 		evidence.Stopped, "", "", pattern.Of(`TERM_RUNLIMIT.*|(?i:wall ?time.*exceeded|exceeded.*wall ?time).*|` +
-			`Job step aborted.*|(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:an? )?(?:shutdown signal|(?:signal:? )?(?:SIGTERM|SIGINT|15\b)).*|` +
+			`Job step aborted.*|` +
+			`(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:an? )?(?:shutdown signal|(?:signal:? )?(?:SIGTERM|SIGINT|15\b)).*|` +
 			`^Terminated$|: +\d+ Terminated .*|^\^C`), "", "=>> PBS: job killed: walltime 3610 exceeded limit 3600"},
 	{"egmentation fault|(core dumped)|free(): |alloc(): |atal Python|us error|free or corruption", evidence.Failed, "", "",
 		pattern.Of(`(?:^|\d +|: |! )[Ss]egmentation fault\b.*|.*\(core dumped\).*|^(?:free|malloc|realloc)\(\): .*|` +

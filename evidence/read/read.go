@@ -68,9 +68,7 @@ func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidenc
 	case jsonData:
 		kinds, ev, err := readJSON(in, name, source)
 		if errors.Is(err, ErrOtherJSON) && len(head) < peekBytes {
-			// A launcher's, a logger's or a container's record of a failure is JSON, too, and so is memory_stats().
-			if kinds, ev, err := readText(bytes.NewReader(head), name, source, textLines); err == nil && (len(ev.OOMMessages)+
-				len(ev.MemorySummaries) > 0 || len(ev.Logs) > 0 && len(ev.Logs[0].HostFailures) > 0) {
+			if kinds, ev, ok := readRecord(head, name, source); ok {
 				return kinds, ev, nil
 			}
 		}
@@ -79,6 +77,14 @@ func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidenc
 		return readText(in, name, source, notebookLines)
 	}
 	return readText(in, name, source, textLines)
+}
+
+// readRecord reads a launcher's, a logger's or a container's record of a failure, which is JSON, too, and so is
+// memory_stats().
+func readRecord(text []byte, name string, source int) (kinds []string, ev *evidence.Evidence, ok bool) {
+	kinds, ev, err := readText(bytes.NewReader(text), name, source, textLines)
+	return kinds, ev, err == nil && (len(ev.OOMMessages)+len(ev.MemorySummaries) > 0 ||
+		len(ev.Logs) > 0 && len(ev.Logs[0].HostFailures) > 0)
 }
 
 // broken is the end of a stream that breaks off.

@@ -147,7 +147,8 @@ func (p *Parser) Finish() *Report {
 	p.report.Steps = p.steps.finish()
 	p.report.Ending = p.end.Ended(p.told)
 	p.report.HostFailures = slices.DeleteFunc(p.report.HostFailures, func(f evidence.HostFailure) bool {
-		return (f.By == evidence.ByLimit || f.Silent() && f.By != evidence.ByWorker) && f.Steps < p.told // it went on: a word of others
+		wentOn := f.Steps < p.told // then it was a word of others
+		return wentOn && (f.By == evidence.ByLimit || f.Silent() && f.By != evidence.ByWorker)
 	})
 	p.report.dropUnsure()
 	return &p.report

@@ -65,7 +65,8 @@ func denied(before []byte) bool {
 	const near = 6
 	begin := len(before)
 	for begin > 0 && (bytes.IndexByte([]byte(",;!?()[]{}\"|>"), before[begin-1]) < 0) &&
-		(before[begin-1] != '.' && before[begin-1] != ':' || begin == len(before) || before[begin] != ' ') { // of a name: torch.cuda.
+		// A point or colon may be of a name: torch.cuda.
+		(before[begin-1] != '.' && before[begin-1] != ':' || begin == len(before) || before[begin] != ' ') {
 		begin--
 	}
 	before = before[begin:]

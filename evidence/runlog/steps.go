@@ -50,8 +50,8 @@ func (s *stepState) line(p *Parser, number int, line []byte, bar bool) bool {
 
 func (s *stepState) begin() {
 	if !s.ready {
-		*s = stepState{ready: true, binary: s.binary, lines: s.lines, whole: s.whole, epoch: -1, allocated: unknown, reserved: unknown,
-			seed: maphash.MakeSeed()}
+		*s = stepState{ready: true, binary: s.binary, lines: s.lines, whole: s.whole, epoch: -1,
+			allocated: unknown, reserved: unknown, seed: maphash.MakeSeed()}
 		s.main.init()
 	}
 }

@@ -145,7 +145,8 @@ func BudgetVerdict(d *budget.Document) string {
 		}
 		switch f.Verdict {
 		case budget.Depending:
-			return fmt.Sprintf("FITS %s, %s spare, unless %s: no flag says, and it takes more; %s", f.GPU, units.Bytes(f.Spare), f.If, s)
+			return fmt.Sprintf("FITS %s, %s spare, unless %s: no flag says, and it takes more; %s",
+				f.GPU, units.Bytes(f.Spare), f.If, s)
 		case budget.Tight:
 			return fmt.Sprintf("FITS %s, %s spare: tight, as measurements are off by more; %s", f.GPU, units.Bytes(f.Spare), s)
 		}
