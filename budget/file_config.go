@@ -111,7 +111,8 @@ func brokenAt(err error, size int) int64 {
 func newConfig(fields map[string]any) (*Config, error) {
 	t, _ := fields["model_type"].(string)
 	if class, _ := fields["_class_name"].(string); t == "" && (class != "" || fields["_diffusers_version"] != nil) {
-		return nil, fmt.Errorf("diffusion isn't counted: %q is of diffusers, and no size given with --params stands for it", short(class))
+		return nil, fmt.Errorf("diffusion isn't counted: %q is of diffusers, and no size given with --params stands for it",
+			short(class))
 	}
 	if t == "" {
 		return nil, fmt.Errorf("the configuration has no model_type: give a Transformers config.json, a checkpoint with " +

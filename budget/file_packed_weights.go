@@ -207,7 +207,9 @@ func (z *quantization) packs(q *parameter) bool {
 		linear = linear || len(q.Shape) == 3 && !z.linears
 	}
 	return linear && !slices.ContainsFunc(z.skip, func(s string) bool { return strings.Contains("."+q.Name, "."+s+".") }) &&
-		!slices.ContainsFunc(z.except, func(re *regexp.Regexp) bool { return re.MatchString(strings.TrimSuffix(q.Name, ".weight")) })
+		!slices.ContainsFunc(z.except, func(re *regexp.Regexp) bool {
+			return re.MatchString(strings.TrimSuffix(q.Name, ".weight"))
+		})
 }
 
 // bytes of a packed weight.

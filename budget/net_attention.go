@@ -256,9 +256,7 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 		if rep > 1 {
 			tmp = append(tmp, m.alloc(keys*a.d*w, Temporary), m.alloc(keys*a.dv*w, Temporary))
 		}
-		if m.opts.CP > 1 && !m.opts.Inference { // float32 sums beside them, and those that are sent on
-			tmp = append(tmp, m.alloc(m.opts.othersKeys(kb+vb), Communication), m.alloc(2*qb+4*(kb+vb), Communication))
-		}
+		tmp = append(tmp, m.ringSums(qb, kb+vb)...)
 		for _, x := range tmp {
 			m.release(x)
 		}
@@ -280,6 +278,15 @@ func (p *plan) othersKeys(mine int64) int64 {
 		return 2 * mine
 	}
 	return (1 + p.CP) * mine
+}
+
+// ringSums are what backward of context parallelism has beside a kernel's own: all ranks' keys and values, float32 sums, and
+// those that are sent on.
+func (m *machine) ringSums(queries, keys int64) []*storage {
+	if m.opts.CP < 2 || m.opts.Inference {
+		return nil
+	}
+	return []*storage{m.alloc(m.opts.othersKeys(keys), Communication), m.alloc(2*queries+4*keys, Communication)}
 }
 
 // kernelBias is what the kernel adds to the scores, a mask or a bias, and the position

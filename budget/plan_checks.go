@@ -42,7 +42,7 @@ var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
 
 // check refuses settings that cannot be.
 func (s Setting) check() error {
-	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkRanks, s.checkPrecision, s.checkAdapters} {
+	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkEngine, s.checkRanks, s.checkPrecision, s.checkAdapters} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -99,12 +99,6 @@ func (s Setting) checkNumbers() error {
 	switch {
 	case s.Torch != "" && !version().MatchString(s.Torch):
 		return fmt.Errorf("--torch %q: a version, such as 2.8", short(s.Torch))
-	case s.Engine != "" && engines[s.Engine].share == 0:
-		return fmt.Errorf("--engine %q: vllm or sglang", short(s.Engine))
-	case !(s.Share >= 0 && s.Share <= 1 && s.Shared >= 0 && s.Shared <= 1):
-		return fmt.Errorf("--gpu-share and --prefix-share are from 0 to 1")
-	case s.Tokens < 0 || s.Tokens > 1<<40:
-		return fmt.Errorf("--batch-tokens %d: zero or more", s.Tokens)
 	case s.NewTokens < 0 || s.NewTokens > 1<<40:
 		return fmt.Errorf("--new-tokens %d: zero or more", s.NewTokens)
 	case s.Copies < 0 || s.Copies > 64:
@@ -125,6 +119,18 @@ func (s Setting) checkNumbers() error {
 		return fmt.Errorf("--stages-per-rank %d: at least 1, with --schedule interleaved", s.StagesPerRank)
 	case s.Zero < 0 || s.Zero > 3:
 		return fmt.Errorf("--zero %d: a stage from 0 to 3", s.Zero)
+	}
+	return nil
+}
+
+func (s Setting) checkEngine() error {
+	switch {
+	case s.Engine != "" && engines[s.Engine].share == 0:
+		return fmt.Errorf("--engine %q: vllm or sglang", short(s.Engine))
+	case !(s.Share >= 0 && s.Share <= 1 && s.Shared >= 0 && s.Shared <= 1):
+		return fmt.Errorf("--gpu-share and --prefix-share are from 0 to 1")
+	case s.Tokens < 0 || s.Tokens > 1<<40:
+		return fmt.Errorf("--batch-tokens %d: zero or more", s.Tokens)
 	}
 	return nil
 }
@@ -216,11 +222,8 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	p := &plan{Setting: s, profile: s.profile(), model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
 	p.expertTP, p.expertDP = s.expertRanks()
 	p.setWidths()
-	if s.Engine != "" && (mod.encoder != nil || !mod.generates()) {
-		return nil, fmt.Errorf("--engine %s serves decoders alone", short(s.Engine))
-	}
-	if s.Inference && mod.encoder == nil && mod.generates() && s.Context < s.Sequence {
-		return nil, fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", s.Context, s.Sequence)
+	if err := s.served(mod); err != nil {
+		return nil, err
 	}
 	if err := p.withinPositions(); err != nil {
 		return nil, err
@@ -239,6 +242,17 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	}
 	p.inEightBits()
 	return p, nil
+}
+
+// served refuses what isn't.
+func (s Setting) served(mod *model) error {
+	switch decoder := mod.encoder == nil && mod.generates(); {
+	case s.Engine != "" && !decoder:
+		return fmt.Errorf("--engine %s serves decoders alone", short(s.Engine))
+	case s.Inference && decoder && s.Context < s.Sequence:
+		return fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", s.Context, s.Sequence)
+	}
+	return nil
 }
 
 // inEightBits marks the weights whose products are made in 8 bits: those of the blocks' layers

@@ -111,13 +111,18 @@ func (b *Budget) explain(p *plan) {
 		b.note("%s", n)
 	}
 	p.noteFlatUnits(b)
-	if p.profile.tells != "" {
-		b.note("%s", p.profile.tells)
-	}
+	p.noteProfile(b)
 	for _, n := range notes {
 		if n.holds(p) {
 			b.note("%s", strings.ReplaceAll(n.text, "{offload}", p.Offload))
 		}
+	}
+}
+
+// noteProfile says what is taken as a framework's.
+func (p *plan) noteProfile(b *Budget) {
+	if p.profile.tells != "" {
+		b.note("%s", p.profile.tells)
 	}
 }
 

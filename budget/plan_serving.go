@@ -231,8 +231,8 @@ func (p *plan) serve(b *Budget) {
 	loading := load.cats
 	loading[Temporary] += whole
 	if whole > 0 {
-		b.note("bitsandbytes packs each matrix on the GPU while it loads, and has it there in 16 bits twice: a checkpoint that is packed " +
-			"already doesn't need them")
+		b.note("bitsandbytes packs each matrix on the GPU while it loads, and has it there in 16 bits twice: a checkpoint that " +
+			"is packed already doesn't need them")
 	}
 	b.Phases = append(b.Phases, PhaseBytes{Phase: Load, Peak: load.bytes + whole, End: load.bytes, Categories: loading},
 		PhaseBytes{Phase: Prefill, Peak: pre.bytes, End: r.ends[Prefill].bytes, Categories: pre.cats})

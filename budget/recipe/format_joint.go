@@ -493,7 +493,8 @@ func megatronRanks(f *fields, r *Recipe) {
 }
 
 // sglangFields are fields that SGLang's arguments have and others' don't.
-var sglangFields = []string{"sglang", "model-path", "mem-fraction-static", "max-running-requests", "chunked-prefill-size", "context-length"}
+var sglangFields = []string{"sglang", "model-path", "mem-fraction-static", "max-running-requests", "chunked-prefill-size",
+	"context-length"}
 
 // servingByPieces is what engines do unasked: experts are divided over the ranks that divide all else.
 func servingByPieces(f *fields, r *Recipe) {

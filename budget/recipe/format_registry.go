@@ -280,8 +280,9 @@ var formats = []format{
 			"max-model-len", "vllm"},
 		always: []Flag{{"inference", "true"}, {"engine", "vllm"}}, settle: servingByPieces,
 		rows: []row{
-			{"gpu-memory-utilization", share("gpu-share")}, {"vllm", word("")}, {"m", word("")}, {"model", word(modelFlag)}, {"tensor-parallel-size", number("tp")}, {"tp",
-				number("tp")},
+			{"gpu-memory-utilization", share("gpu-share")},
+			{"vllm", word("")}, {"m", word("")}, {"model", word(modelFlag)},
+			{"tensor-parallel-size", number("tp")}, {"tp", number("tp")},
 			{"pipeline-parallel-size", number("pp")}, {"pp", number("pp")}, {"max-model-len", number("context")},
 			{"max-num-seqs", number("batch")}, {"dtype", served}, {"kv-cache-dtype", cacheType},
 			{"quantization", packedAs}, {"q", packedAs}, {"enable-expert-parallel", anyValue}, {"max-num-batched-tokens",

@@ -130,9 +130,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if err := f.setting(cmd); err != nil {
 		return err
 	}
-	if p := f.s.Precision; !given && c.IsPacked() && (p == "int4" || p == "int8") { // the configuration says it exactly
-		f.s.Precision = "bf16"
-	}
+	f.packedAsSaid(c, given)
 	if given { // what is asked for wins over what the files say
 		c = c.Unpacked()
 	}
@@ -166,6 +164,13 @@ func (f *budgetFlags) usual(cmd *cobra.Command) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("taken for %s, as no flag says otherwise: %s", cmp.Or(f.s.Framework, "DeepSpeed"), said)}
+}
+
+// packedAsSaid leaves it to the configuration how weights are packed, where files tell no more than the bits.
+func (f *budgetFlags) packedAsSaid(c *budget.Config, given bool) {
+	if p := f.s.Precision; !given && c.IsPacked() && (p == "int4" || p == "int8") {
+		f.s.Precision = "bf16"
+	}
 }
 
 // load finds the configuration: the file's, one beside the checkpoint, or one
