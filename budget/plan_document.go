@@ -40,13 +40,13 @@ type DocFit struct {
 	GPU         string   `json:"gpu"`
 	Capacity    int64    `json:"capacity_bytes"`
 	Fits        bool     `json:"fits"`
-	Verdict     string   `json:"verdict"`                // fits, tight, depends or short
-	Spare       int64    `json:"spare_bytes"`            // negative where it is short
-	If          string   `json:"unless_flags,omitempty"` // what takes more than is spare
+	Verdict     string   `json:"verdict"`      // fits, tight, depends or short
+	Spare       int64    `json:"spare_bytes"`  // negative where it is short
+	If          string   `json:"unless_flags"` // what takes more than is spare
 	MaxBatch    int64    `json:"max_batch"`
 	MaxSequence *int64   `json:"max_sequence"`
 	MaxTokens   *int64   `json:"max_concurrent_tokens"`
-	AtOnce      *float64 `json:"requests_at_once,omitempty"` // serving by an engine
+	AtOnce      *float64 `json:"requests_at_once"` // serving by an engine
 }
 
 // DocSolved answers --solve; 0 when nothing fits.

@@ -55,6 +55,9 @@ func (o *observed) infer(theory Theory) (budget.Setting, stored, *notes) {
 	r.shards()
 	r.layout()
 	if s.Inference {
+		if !theory.Given["engine"] {
+			s.Engine = "" // what it would have at once: the recording shows what ran
+		}
 		n.take("all-logits", s.LastLogit && o.allLogits(), func() { s.LastLogit = false },
 			"the logits of every token are computed, not of the last alone")
 		n.take("cache", !o.caches(), func() { s.Cache = "none" }, "no cache: no keys and values are kept")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/cut"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Said is what became of a file: which fields were used and as which flags, what follows
@@ -35,8 +36,7 @@ func (r *Recipe) Said(name string, plain bool) []string {
 		said = append(said, "implied by it: "+strings.Join(implied, " "))
 	}
 	if n := len(r.Ignored) - r.openFields; n > 0 {
-		said = append(said, fmt.Sprintf("not used of it: %d %s that take no memory (--format json names them)", n,
-			map[bool]string{true: "field", false: "fields"}[n == 1]))
+		said = append(said, "not used of it, as they take no memory: "+units.Plural(n, "field")+" (--format json names them)")
 	}
 	return said
 }

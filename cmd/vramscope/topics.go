@@ -38,7 +38,11 @@ func offerTopics(root, help *cobra.Command) {
 		if len(args) > 0 && slices.Contains(topics, args[0]) {
 			return topic(cmd, args, &most)
 		}
-		if _, _, err := root.Find(args); err != nil {
+		found, rest, err := root.Find(args)
+		if err == nil && found == root {
+			err = cobra.NoArgs(root, rest)
+		}
+		if err != nil {
 			return fmt.Errorf("%w\n  topics are %s", err, strings.Join(topics, ", "))
 		}
 		command(cmd, args)
