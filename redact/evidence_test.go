@@ -21,8 +21,8 @@ func TestNoTextOfEvidenceComesThrough(t *testing.T) {
 	comesThrough(reflect.ValueOf(ev), "", word, &left)
 	slices.Sort(left)
 	want := []string{ // words of the program's own, which readers choose among
-		"GPUs.Partition", "GPUs.Tool", "Logs.Ending.How", "Logs.Engine.Name", "Logs.HostFailures.By", "Logs.Servers.Name", "OOMMessages.Backend",
-		"OOMMessages.By", "OOMMessages.Fix", "OOMMessages.Phase", "OOMMessages.Scene.Doing", "OOMMessages.Scene.Server",
+		"GPUs.Partition", "GPUs.Tool", "Logs.Ending.How", "Logs.Engine.Name", "Logs.HostFailures.By", "Logs.Servers.Name", "Logs.Workers.Name",
+		"OOMMessages.Backend", "OOMMessages.By", "OOMMessages.Fix", "OOMMessages.Phase", "OOMMessages.Scene.Doing", "OOMMessages.Scene.Server",
 		"OOMMessages.Verdict", "Parameters.Tracker",
 	}
 	if left = slices.Compact(left); !slices.Equal(left, want) {

@@ -31,8 +31,8 @@ var layers = []struct {
 			"cluster guides adoption")},
 	{"Reference", "What each name means.",
 		strings.Fields("commands findings json tables evidence classification allocator promise")},
-	{"Internals", "How it is made, and how right it is.", strings.Fields("reliability budget-accuracy page-columns dependencies " +
-		"CHANGELOG CONTRIBUTING")},
+	{"Internals", "How it is made, and how right it is.",
+		strings.Fields("reliability budget-accuracy page-columns dependencies CHANGELOG CONTRIBUTING")},
 }
 
 // entry is a heading that the search finds.
