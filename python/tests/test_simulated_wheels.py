@@ -72,6 +72,24 @@ said["host"] = said["host"] == torch.randint(0, 1000, (2,)).tolist()
 print(json.dumps(said))
 """
 
+RELOADED = """
+import io, json, torch
+model = torch.nn.Linear(64, 64).cuda()
+optimizer = torch.optim.AdamW(model.parameters())
+def step():
+    model(torch.randn(4, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+for _ in range(3): step()
+file = io.BytesIO()
+torch.save(optimizer.state_dict(), file)
+file.seek(0)
+optimizer.load_state_dict(torch.load(file, map_location="cuda"))
+others = [torch.zeros(1, device="cuda") for _ in range(40000)]
+step()
+print(json.dumps([state["step"].item() for state in optimizer.state.values()]))
+"""
+
 MESH = """
 import torch, torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
@@ -107,6 +125,12 @@ def test_values_that_programs_need(lab: Lab, python: str) -> None:
     assert all(0 <= action < 6 for action in said.pop("action"))
     assert said == {"finite": [True, False, False], "compared": [False, True, False], "step": 4.0, "where": 4, "sum": 4,
                     "host": True}  # fmt: skip
+
+
+def test_reloaded_steps_are_counted_on_the_device(lab: Lab, python: str) -> None:
+    r = run(lab, python, RELOADED, "--steps", "end")
+    assert json.loads(r.stdout.splitlines()[-1]) == [4.0, 4.0]
+    assert r.record["environment"]["simulated"]["assumptions"] == []
 
 
 def test_a_rank_alone_in_a_mesh(lab: Lab, python: str) -> None:

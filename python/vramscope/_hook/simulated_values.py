@@ -1,8 +1,9 @@
 """Values where a program needs them, on a device that computes nothing.
 
-Integers of up to 64 KiB and up to 1,024 real numbers (steps, scales, tables of schedules) keep their values: what the host
-wrote is remembered by the library, and a function whose inputs are known is computed on the CPU too, its result written to the device. What is allocated stays as it is: this stands at
-Python's border, and PyTorch's own code below it runs as without. On the host, random numbers and copies of large tensors
+Integers of up to 64 KiB and up to 8 KiB of real numbers (steps, scales, tables of schedules) keep their values: what the
+host wrote is remembered by the library, and a function whose inputs are known is computed on the CPU too, its result
+written to the device. What is allocated stays as it is: this stands at Python's border, and PyTorch's own code below it
+runs as without. On the host, random numbers and copies of large tensors
 are left out, so that a model's pages are never touched. What isn't known reads as zeros, and so does what follows from it.
 """
 
@@ -26,12 +27,13 @@ CONVERSIONS = frozenset(("to", "clone", "half", "float", "bfloat16", "double", "
 PREDICATES = frozenset(("isfinite", "isnan", "isinf", "isposinf", "isneginf", "eq", "ne", "lt", "le", "gt", "ge", "__eq__", "__ne__",
                         "__lt__", "__le__", "__gt__", "__ge__", "logical_not", "logical_and", "logical_or", "__invert__", "__and__",
                         "__or__", "__rand__", "__ror__", "bitwise_not", "bitwise_and", "bitwise_or", "all", "any"))  # fmt: skip
-UNFILLED = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "set_", "resize_"))
+UNFILLED = frozenset(("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"))
 READS = frozenset(("item", "__bool__", "__int__", "__float__", "__index__", "is_nonzero"))
 COMPARISONS = frozenset(("equal", "allclose"))
 PLAIN = frozenset(("__get__", "__set__", "__delete__", "size", "dim", "stride", "numel", "nelement", "element_size", "data_ptr",
                    "is_contiguous", "__len__", "__repr__", "__format__", "__hash__", "backward", "register_hook", "untyped_storage",
-                   "requires_grad_", "detach_", "record_stream", "retain_grad", "__deepcopy__", "__reduce_ex__"))  # fmt: skip
+                   "requires_grad_", "detach_", "record_stream", "retain_grad", "__deepcopy__", "__reduce_ex__",
+                   "set_"))  # fmt: skip
 # Initialisations that compute more than a fill.
 INITIALISERS = ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                 "kaiming_normal_", "orthogonal_", "sparse_", "constant_")  # fmt: skip
@@ -121,6 +123,9 @@ class Device:
 
     def __init__(self, library: Any) -> None:
         self._forget = getattr(library, "vramscope_simulated_forget", None)
+        self._known = getattr(library, "vramscope_simulated_known", None)
+        if self._known is not None:
+            self._known.argtypes = (ctypes.c_uint64, ctypes.c_uint64)
         self._turn = getattr(library, "vramscope_simulated_turn", None)
         if self._turn is not None:
             self._turn.argtypes, self._turn.restype = (ctypes.c_uint64,), ctypes.c_uint64
@@ -132,6 +137,10 @@ class Device:
         if self._forget is not None and address:
             self._forget(address, size)
 
+    def known(self, address: int, size: int) -> bool:
+        """Whether the host wrote all of it."""
+        return self._known is not None and bool(self._known(address, size))
+
     def turn(self, address: int) -> int:
         """Which of all blocks that PyTorch's allocator has handed out lies there."""
         return int(self._turn(address)) if self._turn is not None else 0
@@ -141,7 +150,8 @@ class Work:
     """What is done beside functions."""
 
     def __init__(self, torch: Any, assumed: Any, device: Device) -> None:
-        self.torch, self.assumed, self.forget, self.turn = torch, assumed, device.forget, device.turn
+        self.torch, self.assumed = torch, assumed
+        self.forget, self.known, self.turn = device.forget, device.known, device.turn
         self.tensor, self.strided = torch.Tensor, torch.strided
         self.plain = (torch.Tensor, torch.nn.Parameter)
         self.whole = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
@@ -264,6 +274,17 @@ class Work:
             return None
         return found[0]
 
+    def seen(self, t: Any) -> Optional[bool]:
+        """As noted, of a tensor; what the host wrote where no function of Python saw it, such as a checkpoint's, is true."""
+        at = self.storage_of(t)
+        found = self.noted(at)
+        if found is not False and self.is_kept(t):
+            known = self.known(at, self.size_of(t))
+            if known or found:
+                found = known  # the library remembers only so much
+                self.note(at, known)
+        return found
+
     def is_kept(self, t: Any) -> bool:
         """Whether values of its type and size are kept."""
         dtype = t.dtype
@@ -322,7 +343,7 @@ class Work:
         if type(x) not in self.plain:
             return unknown
         at = self.storage_of(x)
-        if self.is_kept(x) and self.noted(at) is not None:
+        if self.is_kept(x) and self.seen(x) is not None:
             host = self.flat(x).cpu().as_strided(x.size(), x.stride(), x.storage_offset()).flatten()
             return host[:1] if len(host) and bool((host == host[0]).all()) else unknown
         value, turn = self.alike.get(at, (0, 0))
@@ -390,7 +411,7 @@ class Work:
         """What isn't known any more after a change, and what still is."""
         t: Any = args[0] if args else None
         if isinstance(t, (tuple, list)):
-            self.changed_together(func, args)
+            self.changed_together(func, args, kwargs)
         elif self.is_whole(t):
             name = func.__name__
             covers = name in ("fill_", "zero_", "random_") and t.numel() * t.element_size() == self.size_of(t)
@@ -401,21 +422,39 @@ class Work:
         elif type(t) is not self.tensor:
             self.lose(t)
 
-    def changed_together(self, func: Any, args: Any) -> None:
+    def changed_together(self, func: Any, args: Any, kwargs: Any) -> None:
         """Of lists that are changed nothing is known any more, but for what a foreach function adds to numbers that are."""
         lists = [x for x in args if isinstance(x, (tuple, list))]
         if func.__name__.startswith("_foreach_"):
-            lists = lists[:1]
+            if not self.counted(func, args, kwargs):
+                for t in lists[0]:
+                    self.lose(t)
+            return
         for tensors in lists:
             for t in tensors:
                 self.lose(t)
 
+    def counted(self, func: Any, args: Any, kwargs: Any) -> bool:
+        """Makes the same change to lists of numbers that are known, such as steps that are counted on the device."""
+        if not all(type(t) is self.tensor and t.is_cuda and self.is_kept(t) and self.seen(t) for t in args[0]):
+            return False
+        copies: Dict[int, Any] = {}
+        try:
+            a, k = self.on_host(args, kwargs, copies)
+            if a is None or self.capturing():
+                return False
+            self.on_cpu(func, a, k)
+            for t in args[0]:
+                self.flat(t).copy_(copies[self.storage_of(t)])
+                self.note(self.storage_of(t), all(self.noted(at) for at in copies))
+        except Exception:  # a function that the CPU doesn't have
+            return False
+        return True
+
     def lose(self, t: Any) -> None:
         """Nothing is known any more of a tensor, perhaps a parameter."""
-        if type(t) in self.plain and t.is_cuda and t.layout is self.strided and self.values:
-            at = self.storage_of(t)
-            if self.noted(at) is not None:
-                self.note(at, False)
+        if type(t) in self.plain and t.is_cuda and t.layout is self.strided and self.seen(t) is not None:
+            self.note(self.storage_of(t), False)
 
     def copied(self, func: Any, args: Any, kwargs: Any) -> Any:
         """copy_."""
@@ -430,7 +469,7 @@ class Work:
     def again(self, func: Any, args: Any, kwargs: Any, t: Any, covers: bool) -> None:
         """Makes the same change on the CPU, where all of it is known; it may cover the tensor wholly."""
         at = self.storage_of(t)
-        before = self.noted(at)
+        before = self.seen(t)
         if before is None and not covers:
             return
         self.values.pop(at, None)
@@ -438,7 +477,7 @@ class Work:
             return
         self.note(at, bool(before) or covers)  # so that what was there is taken
         try:
-            copies: Dict[int, Any] = {}
+            copies = {at: self.flat(t).cpu()} if covers else {}
             a, k = self.on_host(args, kwargs, copies)
             if a is not None:
                 self.on_cpu(func, a, k)
@@ -459,7 +498,7 @@ class Work:
         """A tensor of the device on the host, None where its values aren't known."""
         if t.numel() == 0:
             return self.torch.empty(t.shape, dtype=t.dtype)
-        if not self.is_kept(t) or not self.noted(self.storage_of(t)) or self.capturing():
+        if not self.is_kept(t) or not self.seen(t) or self.capturing():
             return None
         return self.flat(t).cpu().as_strided(t.size(), t.stride(), t.storage_offset())
 
@@ -478,9 +517,11 @@ class Work:
             if not x.is_cuda:
                 return x
             at = self.storage_of(x)
-            if type(x) is not self.tensor or not self.is_kept(x) or self.noted(at) is None:
+            if type(x) is not self.tensor or not self.is_kept(x):
                 return unknown
             if at not in copies:
+                if self.seen(x) is None:
+                    return unknown
                 copies[at] = self.flat(x).cpu()
             return copies[at].view(x.dtype).as_strided(x.size(), x.stride(), x.storage_offset())
         if isinstance(x, self.torch.device):
@@ -495,7 +536,7 @@ class Work:
     def read(self, func: Any, args: Any, kwargs: Any) -> Any:
         t = args[0]
         at = self.storage_of(t)
-        known = self.noted(at) if t.is_cuda and self.is_kept(t) else None
+        known = self.seen(t) if t.is_cuda and self.is_kept(t) else None
         unknown = t.is_cuda and not known
         if unknown and known is None and not self.turn(at):  # not what another tensor left at this address
             self.forget(at, self.size_of(t))

@@ -128,6 +128,9 @@ int value_get(u64 at, void *data, size_t bytes);
 void value_forget(u64 at, u64 bytes);
 void value_copy(u64 to, u64 from, u64 bytes);
 
+/* ---- turns.c: which block of PyTorch's allocator lies where ---- */
+void turn_taken(u64 at, int handed_out);
+
 /* ---- streams.c ---- */
 typedef struct { int device, priority, used; u64 capture; } Stream;
 void work(u64 stream); /* one launch, copy or library call on it */

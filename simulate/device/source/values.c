@@ -3,7 +3,7 @@
  * allocator tells when it hands out an address again. */
 #include "device.h"
 
-#define MOST_VALUES 16384u
+#define MOST_VALUES 65536u
 #define MOST_BYTES (64ull << 20)
 
 typedef struct { u64 at, bytes, age; unsigned char *data; } Value;
@@ -67,9 +67,20 @@ static void cut(u64 at, u64 bytes) {
   }
 }
 
-/* The older half goes when there is too much: what matters is read soon after it was written. */
+static int by_age(const void *a, const void *b) {
+  u64 x = *(const u64 *)a, y = *(const u64 *)b;
+  return (x > y) - (x < y);
+}
+
+/* The half that was written or read longest ago goes when there is too much. */
 static void thin(void) {
-  u64 limit = ages - n_rows / 2;
+  u64 limit = ~0ull, *each = malloc(n_rows * sizeof *each);
+  if (each) {
+    for (size_t i = 0; i < n_rows; i++) each[i] = rows[i].age;
+    qsort(each, n_rows, sizeof *each, by_age);
+    limit = each[n_rows / 2];
+  }
+  free(each);
   size_t kept = 0;
   for (size_t i = 0; i < n_rows; i++) {
     if (rows[i].age >= limit) {
@@ -102,6 +113,7 @@ int value_get(u64 at, void *data, size_t bytes) {
   for (size_t i = first; known && i < n_rows && rows[i].at < end; i++) {
     u64 from = rows[i].at > at ? rows[i].at : at, to = rows[i].at + rows[i].bytes < end ? rows[i].at + rows[i].bytes : end;
     memcpy((char *)data + (from - at), rows[i].data + (from - rows[i].at), to - from);
+    rows[i].age = ++ages;
   }
   pthread_mutex_unlock(&mutex);
   return known;
@@ -113,32 +125,18 @@ void value_forget(u64 at, u64 bytes) {
   pthread_mutex_unlock(&mutex);
 }
 
+EXPORT int vramscope_simulated_known(u64 at, u64 bytes) {
+  unsigned char *b = bytes && bytes <= REMEMBERED ? malloc(bytes) : NULL;
+  int known = b && value_get(at, b, bytes);
+  free(b);
+  return known;
+}
+
 void value_copy(u64 to, u64 from, u64 bytes) {
   unsigned char *b = bytes <= REMEMBERED ? malloc(bytes) : NULL;
   if (b && value_get(from, b, bytes)) value_put(to, b, bytes);
   else value_forget(to, bytes);
   free(b);
-}
-
-/* Which block lies at an address, counted over all; where two addresses meet in the table, the older one's is lost. */
-#define PLACES (1u << 15)
-static struct { u64 at, turn; } places[PLACES];
-static u64 turns;
-
-static size_t place_of(u64 at) { return (size_t)((at >> 9) ^ (at >> 24)) % PLACES; }
-
-static void take_turn(u64 at) {
-  pthread_mutex_lock(&mutex);
-  places[place_of(at)].at = at;
-  places[place_of(at)].turn = ++turns;
-  pthread_mutex_unlock(&mutex);
-}
-
-EXPORT u64 vramscope_simulated_turn(u64 at) {
-  pthread_mutex_lock(&mutex);
-  u64 turn = places[place_of(at)].at == at ? places[place_of(at)].turn : 0;
-  pthread_mutex_unlock(&mutex);
-  return turn;
 }
 
 /* PyTorch's allocator calls this function of libc10 for each block that it hands out (bytes > 0) or takes back: what was
@@ -156,7 +154,7 @@ EXPORT void REPORT(void *at, int64_t bytes, size_t allocated, size_t reserved, u
   u64 size = bytes < 0 ? -(u64)bytes : (u64)bytes;
   if ((u64)at >= RESERVE_BASE && (u64)at < DEVICE_END && size <= LARGEST_TOTAL) {
     value_forget((u64)at, size);
-    if (bytes > 0) take_turn((u64)at);
+    turn_taken((u64)at, bytes > 0);
   }
   pthread_once(&once, find_profiler);
   if (profiler) profiler(at, bytes, allocated, reserved, device);

@@ -44,6 +44,7 @@ int nvmlDeviceGetComputeRunningProcesses(void *, unsigned *, void *), nvmlDevice
 u64 vramscope_simulated_used(int), vramscope_simulated_peak(int);
 void vramscope_simulated_set_bool(int), vramscope_simulated_forget(u64, u64);
 u64 vramscope_simulated_turn(u64);
+int vramscope_simulated_known(u64, u64);
 typedef struct { char bytes[128]; } Id;
 int ncclCommInitRank(void **, int, Id, int), ncclAllGather(const void *, void *, size_t, int, void *, void *),
     ncclCommDestroy(void *), ncclCommSplit(void *, int, int, void **, void *), ncclCommCount(void *, int *), ncclCommUserRank(void *, int *);
@@ -253,6 +254,8 @@ static void values(void) {
   cudaMemcpy(q + 100, p, 16, 3);
   cudaMemcpy(out, q + 104, 8, 2);
   IS(out[0] == 2 && out[1] == 3, 1);
+  IS(vramscope_simulated_known((u64)q + 100, 16), 1);
+  IS(vramscope_simulated_known((u64)q + 100, 17) | vramscope_simulated_known((u64)q, 0) | vramscope_simulated_known((u64)p, ~0ull), 0);
   cudaMemset(p + 4, 0x11, 4); /* cuts the copy in three */
   cudaMemcpy(out, p, 16, 2);
   IS(out[0] == 1 && out[1] == 0x11111111 && out[2] == 3 && out[3] == 4, 1);
@@ -278,10 +281,15 @@ static void values(void) {
   vramscope_simulated_set_bool(1);
   cudaMemcpy(&byte, p, 1, 2);
   IS(byte, 1);
-  for (int i = 0; i < 40000; i++) cudaMemcpy(q + 8 * i, &i, 4, 1); /* more than are kept */
-  cudaMemcpy(out, q + 8 * 39999, 4, 2);
-  IS(out[0], 39999);
-  cudaMemcpy(out, q, 4, 2);
+  enum { MANY = 200000 }; /* more than are kept: what is used stays */
+  for (int i = 1; i < MANY; i++) {
+    cudaMemcpy(q + 8 * i, &i, 4, 1);
+    if (i % 1000 == 0) cudaMemcpy(out, q + 8, 4, 2);
+  }
+  IS(out[0], 1);
+  cudaMemcpy(out, q + 8 * (MANY - 1), 4, 2);
+  IS(out[0], MANY - 1);
+  cudaMemcpy(out, q + 16, 4, 2);
   IS(out[0], 0);
 }
 
@@ -303,6 +311,13 @@ static void reuse(void) {
   WANT(vramscope_simulated_turn((u64)p + 1024) > turn);
   cudaMemcpy(out, p + 512, 8, 2);
   IS(out[1], 0);
+  enum { MANY = 50000 }; /* of many blocks each has its own, also after others went */
+  char *many = take(64 * MIB);
+  u64 first = vramscope_simulated_turn((u64)p + 1024);
+  for (int i = 0; i < MANY; i++) _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(many + 512 * i, 512, 0, 0, 1);
+  for (int i = 0; i < MANY; i += 3) _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(many + 512 * i, -512, 0, 0, 1);
+  for (int i = 0; i < MANY; i++) IS(vramscope_simulated_turn((u64)many + 512 * i), i % 3 ? first + 1 + i : 0);
+  IS(vramscope_simulated_turn((u64)p + 1024), first);
   _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(p, INT64_MIN, 0, 0, 1);
   _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(in, 8, 0, 0, 0); /* of the host */
 }
