@@ -15,6 +15,7 @@ import (
 	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/compare"
 	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/answers"
 	"github.com/vramscope/vramscope/internal/code"
 	"github.com/vramscope/vramscope/internal/open"
@@ -188,9 +189,6 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 		return nil, err
 	}
 	defer run.Close()
-	if f.out.verbose || !slices.ContainsFunc(run.Sources, func(s diagnose.Source) bool { return s.Kind == "snapshot" }) {
-		f.passedOver(cmd, args, run.PassedOver) // a recording's answer needs nothing of what says nothing
-	}
 	if o.Theory, err = f.theoryOf(cmd, run); err != nil {
 		return nil, err
 	}
@@ -202,6 +200,9 @@ func (f *analyzeFlags) document(cmd *cobra.Command, args []string) (*report.Docu
 	}
 	command := f.hide(cmd, args, run, &o)
 	doc, err := judge(cmd, run, o)
+	if f.out.verbose || doc == nil || lacks(doc) {
+		f.passedOver(cmd, args, run.PassedOver)
+	}
 	if doc != nil {
 		doc.Command, doc.Top = command, max(f.top, 0)
 	}
@@ -338,6 +339,16 @@ func judge(cmd *cobra.Command, run *open.Run, o diagnose.Options) (*report.Docum
 		fmt.Fprintf(cmd.ErrOrStderr(), "vramscope: %s: the report is made without it\n", view.Printable(file))
 	}
 	return doc, err
+}
+
+// lacks reports whether an answer might have needed more: neither a recording tells what happened, nor a log how
+// the run ended or why.
+func lacks(doc *report.Document) bool {
+	causes := doc.Verdict.Causes
+	known := len(doc.Findings) > 0 && (len(causes) == 0 || causes[0].Cause != report.Unclear)
+	return !known && len(doc.Devices) == 0 && !slices.ContainsFunc(doc.Evidence.Logs, func(log evidence.Log) bool {
+		return log.Ending.How == evidence.EndedWell
+	})
 }
 
 // passedOver says which of the named files the report doesn't speak of.
