@@ -88,10 +88,11 @@ func contradicted(r *compare.Result) *report.Finding {
 			words = append(words, fmt.Sprintf("%s %s → %s", x.Field, x.Claimed, x.Recorded))
 		}
 	}
-	f.Title = fmt.Sprintf("The recording contradicts %s: %s", r.By, strings.Join(words, ", "))
+	rest := ""
 	if more := len(r.Differs) - contradictions; more > 0 {
-		f.Title += fmt.Sprintf(" and %d more", more)
+		rest = fmt.Sprintf(" and %d more", more)
 	}
+	f.Title = fmt.Sprintf("The recording contradicts %s: %s%s", r.By, strings.Join(words, ", "), rest)
 	f.Fix = advice.Text("recipe_contradicted", "by", r.By)
 	return f
 }

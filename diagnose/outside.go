@@ -161,13 +161,13 @@ func (e *examination) outsideFindings(dev *report.Device, others []report.Findin
 	for _, m := range moments {
 		m.CUDAContext, m.OtherProcesses, m.Unaccounted = known(o.Context), known(o.Others), known(o.Unaccounted)
 	}
-	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.Confidence, Evidence: o.Basis}
-	f.Title = fmt.Sprintf("%s on the GPU are outside PyTorch's allocator", units.Bytes(o.Total()))
-	if parts := oom.Amounts(oom.Amount{Bytes: o.Context, What: "CUDA context, NCCL and libraries"}, oom.Amount{Bytes: o.Others,
-		What: "other processes"},
-		oom.Amount{Bytes: o.Unaccounted, What: "not accounted for"}); parts != "" {
-		f.Title += ": " + parts
+	parts := oom.Amounts(oom.Amount{Bytes: o.Context, What: "CUDA context, NCCL and libraries"},
+		oom.Amount{Bytes: o.Others, What: "other processes"}, oom.Amount{Bytes: o.Unaccounted, What: "not accounted for"})
+	if parts != "" {
+		parts = ": " + parts
 	}
+	f := report.Finding{ID: "outside_pytorch", Severity: report.Info, Confidence: o.Confidence, Evidence: o.Basis,
+		Title: fmt.Sprintf("%s on the GPU are outside PyTorch's allocator%s", units.Bytes(o.Total()), parts)}
 	for i := range others {
 		if others[i].ID == "oom_"+report.OtherProcess && len(o.Processes) > 0 {
 			p := &o.Processes[0]

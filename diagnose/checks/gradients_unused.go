@@ -71,13 +71,14 @@ func findGradientsUnused(p *facts.Pass) []Draft {
 	graphs := savedFor(p, x.ids)
 	kept := p.AtPeak(graphs, classify.Activations)
 	d.Spells = append(d.Spells, p.AfterUse(graphs)...)
-	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good", units.Bytes(x.bytes))
+	saved := ""
 	d.Evidence = []string{fmt.Sprintf("%s were made before the last %d optimizer steps and never freed; the others are let go "+
 		"and made again", units.Plural(len(d.Spells), "gradient"), unusedSteps)}
 	if kept > 0 {
-		d.Title += fmt.Sprintf(", and %s of activations are saved for them", units.Bytes(kept))
+		saved = fmt.Sprintf(", and %s of activations are saved for them", units.Bytes(kept))
 		d.Without = "without these gradients and their graph,"
 	}
+	d.Title = fmt.Sprintf("Gradients that no optimizer uses: %s stay for good%s", units.Bytes(x.bytes), saved)
 	d.advise("gradients_unused")
 	return []Draft{d}
 }

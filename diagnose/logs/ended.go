@@ -16,7 +16,7 @@ func Ended(doc *report.Document) *report.Ended {
 	for i := range doc.Devices {
 		if d := &doc.Devices[i]; len(d.OOMs) > 0 && d.OOMs[len(d.OOMs)-1].Event >= d.Events-1 {
 			return &report.Ended{How: string(evidence.GPUMemory), Source: evidence.Known(d.Input),
-				Text: units.Size(d.OOMs[len(d.OOMs)-1].RequestedBytes) + " asked for, and refused"}
+				Text: units.Bytes(d.OOMs[len(d.OOMs)-1].RequestedBytes) + " asked for, and refused"}
 		}
 	}
 	if doc.Evidence == nil || len(doc.Evidence.Logs) == 0 {

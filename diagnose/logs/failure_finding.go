@@ -69,42 +69,40 @@ func (g *failures) causes(grew bool) []report.Cause {
 
 // title says where and when it failed, up to why.
 func (g *failures) title() string {
-	title := "Out of memory"
+	what, phase, after, wentOn, asked, at, why := "Out of memory", "", "", "", "", "", ""
 	switch {
 	case g.Cause == report.WorkspaceFull:
-		title = "Out of workspace"
+		what = "Out of workspace"
 	case g.Unsure:
-		title = "Perhaps out of memory"
+		what = "Perhaps out of memory"
 	}
 	if g.PhaseName != "" {
-		title += " in " + report.PhaseText[g.PhaseName]
+		phase = " in " + report.PhaseText[g.PhaseName]
 	}
-	title += g.who()
 	if g.AfterStep >= 0 {
-		title += fmt.Sprintf(", after step %d", g.AfterStep)
+		after = fmt.Sprintf(", after step %d", g.AfterStep)
 	}
 	if g.wentOn {
-		title += "; the run went on"
+		wentOn = "; the run went on"
 	}
 	if g.Requested >= 0 {
-		title += fmt.Sprintf(": %s asked for", units.Bytes(g.Requested))
+		asked = fmt.Sprintf(": %s asked for", units.Bytes(g.Requested))
 	} else if g.Beyond {
-		title += ": more than 1 EB asked for"
+		asked = ": more than 1 EB asked for"
 	}
-	if g.FileName != "" {
-		file, line := g.FileName, evidence.Or(g.UserLine, 0)
-		if g.OwnFile != "" {
-			file, line = g.OwnFile, g.OwnLine
-		}
-		title += " at " + placeOf(file, line)
+	switch {
+	case g.OwnFile != "" && g.FileName != "":
+		at = " at " + placeOf(g.OwnFile, g.OwnLine)
+	case g.FileName != "":
+		at = " at " + placeOf(g.FileName, evidence.Or(g.UserLine, 0))
 	}
 	switch {
 	case g.Confidence < 0.7 && causeText[g.Cause] != "":
-		return title + "; probably " + causeText[g.Cause] + ": "
+		why = "probably " + causeText[g.Cause] + ": "
 	case g.Cause == report.Fragmentation, g.Cause == report.MemoryFraction:
-		return title + "; " + causeText[g.Cause] + ": "
+		why = causeText[g.Cause] + ": "
 	}
-	return title + "; "
+	return what + phase + g.who() + after + wentOn + asked + at + "; " + why
 }
 
 func placeOf(file string, line int) string {

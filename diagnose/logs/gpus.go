@@ -40,15 +40,18 @@ func (w *witness) watched(gpus []evidence.GPU) {
 
 // grew tells of readings that rise all along.
 func grew(g *evidence.GPU, grown series.Growth) report.Finding {
+	loads, maybe := maybeLoading(g), ""
+	if loads {
+		maybe = ": it may have been loading"
+	}
 	f := report.Finding{ID: "memory_grows", Severity: report.Warning, Confidence: 0.6,
-		Title: fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s", g.GPU, g.Monitor(),
-			units.Bytes(int64(grown.Total))),
+		Title: fmt.Sprintf("Memory in use on GPU %d kept growing while %s watched, by %s%s", g.GPU, g.Monitor(),
+			units.Bytes(int64(grown.Total)), maybe),
 		Evidence: []string{fmt.Sprintf("%s readings%s", units.Count(g.Samples), between(g)),
 			"a cache that fills up flattens out; this did not"},
 		Fix: advice.Text("log.watch_grows"), Code: how("loop")}
-	if maybeLoading(g) {
+	if loads {
 		f.Severity, f.Confidence = report.Info, 0.3
-		f.Title += ": it may have been loading"
 		f.Evidence[1] = "a program that loads its model and takes its first steps looks alike in so short a time"
 		f.Fix, f.Code = advice.Text("log.watch_loading"), ""
 	}

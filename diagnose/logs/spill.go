@@ -83,28 +83,25 @@ func (w *witness) brimful() (bool, float64) {
 // Memory beyond the GPU's size is what drivers for Windows and WSL put into the
 // host's memory without a word: no error, but slow steps.
 func Spill(beyond, capacity int64, where string, steps *evidence.Steps) report.Finding {
-	f := report.Finding{ID: "shared_memory_spill", Severity: report.Warning, Confidence: 0.9, Evidence: []string{},
-		Fix: advice.Text("log.spill")}
-	f.Title = "The GPU is full and steps became slow: memory spills into the host's (Windows, WSL)"
+	f := report.Finding{ID: "shared_memory_spill", Severity: report.Warning, Confidence: 0.9,
+		Evidence: []string{fmt.Sprintf("%s, the GPU has %s", where, units.Bytes(capacity))}, Fix: advice.Text("log.spill")}
+	full, took := "The GPU is full and steps became slow: memory spills into the host's (Windows, WSL)", ""
 	if beyond > 0 {
-		f.Title = fmt.Sprintf("%s more than the GPU has: it lies in the host's memory, behind PCIe (Windows, WSL)",
-			units.Bytes(beyond))
+		full = units.Bytes(beyond) + " more than the GPU has: it lies in the host's memory, behind PCIe (Windows, WSL)"
 		f.SavesBytes = &beyond
 	}
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s, the GPU has %s", where, units.Bytes(capacity)))
-	if steps == nil {
-		return f
+	if steps != nil {
+		if fast, slow, count, ok := spillCost(steps, capacity); ok {
+			took = fmt.Sprintf("; steps take %s instead of %s", units.Duration(slow), units.Duration(fast))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("%s of the log took %s each instead of %s (%.1f times): %s lost",
+				units.Plural(count, "step"), units.Duration(slow), units.Duration(fast), slow/fast,
+				units.Duration((slow-fast)*float64(count))))
+		} else {
+			f.Confidence = 0.8
+			f.Evidence = append(f.Evidence, "no log shows what it costs in time")
+		}
 	}
-	fast, slow, count, ok := spillCost(steps, capacity)
-	if !ok {
-		f.Confidence = 0.8
-		f.Evidence = append(f.Evidence, "no log shows what it costs in time")
-		return f
-	}
-	f.Title += fmt.Sprintf("; steps take %s instead of %s", units.Duration(slow), units.Duration(fast))
-	f.Evidence = append(f.Evidence, fmt.Sprintf("%s of the log took %s each instead of %s (%.1f times): %s lost",
-		units.Plural(count, "step"),
-		units.Duration(slow), units.Duration(fast), slow/fast, units.Duration((slow-fast)*float64(count))))
+	f.Title = full + took
 	return f
 }
 
