@@ -6,10 +6,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 
+	"github.com/vramscope/vramscope/evidence/ending"
+	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/secrets"
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -28,8 +29,8 @@ var crashes = map[string]string{
 	"SIGALRM": "a timer that it doesn't handle",
 }
 
-// ending says how the program ended where that isn't told by its output alone; "" when it ended well.
-func ending(r *Result, log string, kills int, limit int64) string {
+// endingOf says how the program ended where that isn't told by its output alone; "" when it ended well.
+func endingOf(r *Result, log string, kills int, limit int64) string {
 	name := ""
 	if r.Signal != 0 {
 		name = nameOfSignal(r.Signal)
@@ -59,33 +60,9 @@ func ending(r *Result, log string, kills int, limit int64) string {
 	return ""
 }
 
-var (
-	escapes   = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
-	ranked    = regexp.MustCompile(`^\[(?:rank|default)?\d+\]:? ?`) // torchrun's mark of a line
-	launchers = regexp.MustCompile(`\b(?:ChildFailedError|CalledProcessError)\b`)
-	raised    = regexp.MustCompile(`^[A-Za-z_][\w.]*(?::.*)?$`)
-)
-
-// exception is the last one that a program's output tells of, without those by which launchers say that a
-// process of theirs failed.
-func exception(log string) (found string) {
-	inside := false
-	for line := range strings.Lines(log) {
-		line = ranked.ReplaceAllString(escapes.ReplaceAllString(strings.TrimRight(line, "\r\n"), ""), "")
-		switch {
-		case strings.HasPrefix(line, "Traceback (most recent call last):"):
-			inside = true
-		case inside && line != "" && !strings.HasPrefix(line, " "):
-			inside = false
-			if raised.MatchString(line) && !launchers.MatchString(line) {
-				found = line
-			}
-		}
-	}
-	if len(found) > longestSaid {
-		found = strings.ToValidUTF8(found[:longestSaid], "") + "…"
-	}
-	return secrets.Text(found)
+// exception is the one that the program's output says it failed with.
+func exception(log string) string {
+	return secrets.Text(ending.Exception(runlog.StripColours(nil, []byte(log)), longestSaid))
 }
 
 // longestSaid bounds an exception's text.

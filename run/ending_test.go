@@ -36,7 +36,7 @@ func TestEnding(t *testing.T) {
 		{"a secret in it", Result{Status: 1}, "Traceback (most recent call last):\n  x\nHTTPError: token=abc is bad\n", 0,
 			"the program failed with HTTPError: token=… is bad"},
 	} {
-		got := ending(&c.result, c.log, c.kills, 16<<30)
+		got := endingOf(&c.result, c.log, c.kills, 16<<30)
 		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: %q", c.what, got)
 		}

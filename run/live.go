@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -117,7 +118,7 @@ func (l *live) screen(found []process, log string, since time.Duration) []string
 	if !shown {
 		lines = append(lines, "nothing is known yet: it is told after the optimizer's steps and at dumps", "")
 	}
-	output := strings.Split(strings.TrimRight(escapes.ReplaceAllString(log, ""), "\r\n"), "\n")
+	output := strings.Split(strings.TrimRight(string(runlog.StripColours(nil, []byte(log))), "\r\n"), "\n")
 	for _, line := range output[max(0, len(output)-outputShown):] {
 		if i := strings.LastIndexByte(strings.TrimRight(line, "\r"), '\r'); i >= 0 {
 			line = line[i+1:] // the last state of a progress bar

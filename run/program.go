@@ -209,7 +209,7 @@ func (p *Program) Wait() *Result {
 	if r.Status != 0 {
 		p.record.Exception = r.raised
 	}
-	if r.Ending = ending(r, log, kills-p.kills, limit); r.Ending != "" {
+	if r.Ending = endingOf(r, log, kills-p.kills, limit); r.Ending != "" {
 		p.record.Notes = append(p.record.Notes, r.Ending)
 	}
 	if err := p.record.write(p.Dir); err != nil {

@@ -9,6 +9,7 @@ package ending
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/evidence/traceback"
 	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -24,6 +26,7 @@ import (
 type Reader struct {
 	// Sibling tells that the line is of a record of a rank that its launcher stopped after another had failed.
 	Sibling bool
+	most    int // of an exception's text that is kept, 0: maxText
 	ends    []end
 }
 
@@ -160,7 +163,7 @@ var wrappers = []string{"ChildFailedError", "CalledProcessError", "ProcessRaised
 
 // Raised takes the exception that a trace ends in, and the user's line in it.
 func (r *Reader) Raised(number, steps int, exception, writer []byte, file string, at int) {
-	text := Quoted(exception, maxText)
+	text := Quoted(exception, cmp.Or(r.most, maxText))
 	how := evidence.Failed
 	if strings.HasPrefix(text, "KeyboardInterrupt") || strings.HasPrefix(text, "SystemExit: 0") {
 		how = evidence.Stopped
@@ -181,6 +184,24 @@ func (r *Reader) Raised(number, steps int, exception, writer []byte, file string
 		e.writer = []byte{}
 	}
 	r.add(e)
+}
+
+// Exception is the one that the traces in a program's output end in, "" without any or where only launchers say
+// that a process of theirs failed; most is how much of its text is kept.
+func Exception(output []byte, most int) string {
+	r := Reader{most: most}
+	var traces traceback.Traces
+	for line := range bytes.Lines(output) {
+		line = bytes.TrimRight(line, "\r\n")
+		if exception := traceback.Exception(line); traces.Open && exception != nil {
+			r.Raised(0, 0, exception, traceback.Writer(line), "", 0)
+		}
+		traces.Line(line, true)
+	}
+	if n := len(r.ends); n > 0 && !r.ends[n-1].wraps {
+		return r.ends[n-1].Text
+	}
+	return ""
 }
 
 func (r *Reader) add(e end) {

@@ -107,3 +107,21 @@ func TestGrammar(t *testing.T) {
 		}
 	}
 }
+
+// TestException: of a program's output the last one counts, whatever it is called, and no launcher's.
+func TestException(t *testing.T) {
+	const head = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    g()\n"
+	for output, want := range map[string]string{
+		"":                                    "",
+		"ValueError: no trace stands above\n": "",
+		head + "subprocess.TimeoutExpired: Command 'x' timed out after 3 seconds\n":       "subprocess.TimeoutExpired: Command 'x' timed out after 3 seconds",
+		head + "KeyError: 'a'\n\nDuring handling of it:\n\n" + head + "ValueError: b\r\n": "ValueError: b",
+		"[rank0]: " + head + "[rank0]: OSError: x\n" + head + "a.ChildFailedError: \n":    "OSError: x",
+		head + "a.ChildFailedError: \n": "",
+		head + "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0": "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0",
+	} {
+		if got := Exception([]byte(output), 200); got != want {
+			t.Errorf("%q: %q, want %q", output, got, want)
+		}
+	}
+}

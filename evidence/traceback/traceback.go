@@ -8,6 +8,7 @@ package traceback
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -157,6 +158,9 @@ func IsOtherError(line []byte) bool {
 		!bytes.HasPrefix(line, []byte("nccl"))
 }
 
+// exceptions are what their names end in.
+var exceptions = []string{"Error", "Exception", "KeyboardInterrupt", "StopIteration", "Expired", "Unsupported", "CompilerFailed"}
+
 // raises tells an exception's name at the beginning of a line, with what it says or alone.
 func raises(line []byte) bool {
 	end := 0
@@ -164,8 +168,7 @@ func raises(line []byte) bool {
 		end++
 	}
 	name := line[:end]
-	if !bytes.HasSuffix(name, []byte("Error")) && !bytes.HasSuffix(name, []byte("Exception")) &&
-		!bytes.HasSuffix(name, []byte("KeyboardInterrupt")) {
+	if !slices.ContainsFunc(exceptions, func(e string) bool { return bytes.HasSuffix(name, []byte(e)) }) {
 		return false
 	}
 	said, ok := bytes.CutPrefix(line[end:], []byte(":"))
