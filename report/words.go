@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -105,23 +104,6 @@ func (c *Clock) Kind() string {
 		text += fmt.Sprintf(", GPU %d", *c.GPU)
 	}
 	return text
-}
-
-// Added is what makes the input's times the recording's, "" where they aren't
-// used.
-func (c *Clock) Added() string {
-	if c.OffsetSeconds == nil {
-		return ""
-	}
-	seconds := *c.OffsetSeconds
-	sign := "+"
-	if seconds < 0 {
-		sign, seconds = "-", -seconds
-	}
-	if hours := math.Floor(seconds / 3600); hours > 0 && math.Mod(seconds, 60) == 0 {
-		return fmt.Sprintf("%s%.0f:%02.0f h", sign, hours, math.Mod(seconds, 3600)/60)
-	}
-	return fmt.Sprintf("%s%.1f s", sign, seconds)
 }
 
 // PhaseText is a phase in a sentence.

@@ -17,11 +17,6 @@ var Pages embed.FS
 //go:embed plain/*.html
 var Plain embed.FS
 
-// PlainStyle is what their pages add to Style.
-//
-//go:embed plain/plain.css
-var PlainStyle string
-
 // Index is the template of the page over many runs.
 //
 //go:embed index/index.tmpl

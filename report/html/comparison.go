@@ -44,5 +44,5 @@ func Comparison(w io.Writer, s *view.Sheet, c *Compared) error {
 	if err != nil {
 		return err
 	}
-	return sheetPage(w, s, json, templates.PlainStyle+templates.CompareStyle(), templates.CompareScript())
+	return sheetPage(w, s, json, templates.CompareStyle(), templates.CompareScript())
 }

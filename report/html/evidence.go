@@ -125,7 +125,7 @@ func smiPlot(doc *report.Document) *plot {
 		}
 		lines = append(lines, curveOf{name, fmt.Sprintf("s%d", n%8), data})
 	}
-	p := newPlot("smi", "Memory in use over time; the table above holds the largest values.", axis, inBytes, lines...)
+	p := newPlot("smi", "Memory in use over time; the lines above hold the largest values.", axis, inBytes, lines...)
 	if timed && zoned {
 		p.shadeRecording(doc)
 	}
@@ -196,11 +196,11 @@ func stepPlots(steps *evidence.Steps) []*plot {
 	var out []*plot
 	if len(memory) > 1 {
 		name = strings.ToUpper(name[:1]) + name[1:] + " by the log"
-		out = append(out, newPlot("memory-steps", name+", by step; the table above sums it up.", "step", inBytes,
+		out = append(out, newPlot("memory-steps", name+", by step; the lines above sum it up.", "step", inBytes,
 			curveOf{name, "s0", memory}))
 	}
 	if len(seconds) > 1 {
-		out = append(out, newPlot("steps", "Seconds of each step by the log; the table above sums them up.", "step", inSeconds,
+		out = append(out, newPlot("steps", "Seconds of each step by the log; the lines above sum them up.", "step", inSeconds,
 			curveOf{"Seconds per step", "s1", seconds}))
 	}
 	return out

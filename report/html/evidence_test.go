@@ -22,7 +22,7 @@ func TestNoCurveWithoutMemory(t *testing.T) {
 		ev.GPUs = []evidence.GPU{{Samples: len(samples), Series: evidence.Series{Samples: samples}}}
 		return string(written(t, &report.Document{Inputs: []report.Input{{Path: "smi.csv"}}, Evidence: ev}))
 	}
-	if p := page(); strings.Contains(p, `data-plot="smi"`) || strings.Count(p, "<td>unknown</td>") != 2 {
+	if p := page(); strings.Contains(p, `data-plot="smi"`) || !strings.Contains(p, "<dd>no memory figure, 3 readings</dd>") {
 		t.Error("without readings of the memory there is a chart, or a figure")
 	}
 	samples[0].UsedBytes, samples[2].UsedBytes = 1<<30, 2<<30
@@ -47,7 +47,7 @@ func TestMemoryTimelineAlone(t *testing.T) {
 		t.Error("a GPU's timeline is called the host's")
 	}
 	ev.Timelines[0].Host = true
-	if text := textOf(written(t, &report.Document{Evidence: ev})); !strings.Contains(text, "The profiler's memory timeline of the host") {
+	if text := textOf(written(t, &report.Document{Inputs: []report.Input{{Path: "memory.raw"}}, Evidence: ev})); !strings.Contains(text, "The profiler's memory timeline of the host") {
 		t.Errorf("a host's timeline isn't called so:\n%s", text)
 	}
 	if strings.Contains(text, "None was given") {
@@ -55,16 +55,18 @@ func TestMemoryTimelineAlone(t *testing.T) {
 	}
 }
 
-// TestMonitors: readings stand below the names of what printed them.
+// TestMonitors: readings stand beside the names of what printed them.
 func TestMonitors(t *testing.T) {
 	ev := evidence.New()
 	ev.GPUs = []evidence.GPU{{Samples: 1}, {Samples: 1, GPU: 1}, {Samples: 1, Tool: "gpustat"}}
-	doc := &report.Document{Evidence: ev}
+	doc := &report.Document{Inputs: []report.Input{{Path: "smi.csv"}}, Evidence: ev}
 	var page, ticket bytes.Buffer
 	if err := errors.Join(html.Document(&page, doc), markdown.Write(&ticket, view.Document(doc, view.Ticket))); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(page.String(), "<h3>nvidia-smi, gpustat</h3>") || !strings.Contains(ticket.String(), "### nvidia-smi, gpustat\n") {
-		t.Errorf("%s", ticket.String())
+	for _, gpu := range []string{"nvidia-smi GPU 0", "nvidia-smi GPU 1", "gpustat GPU 0"} {
+		if !strings.Contains(page.String(), "<dt>"+gpu+"</dt><dd>") || !strings.Contains(ticket.String(), "\n- "+gpu+": ") {
+			t.Errorf("no line of %s in a page or ticket: %s", gpu, ticket.String())
+		}
 	}
 }

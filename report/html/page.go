@@ -24,6 +24,7 @@ type page struct {
 	Devices  []deviceView
 	Plots    []*plot // of the evidence
 	Sections []section
+	Said     []view.Part // by logs, monitors and traces
 	Markdown string
 	Tag      string // above the verdict
 	Main     int    // place in Devices of the one that the verdict is about
@@ -103,7 +104,7 @@ func newPage(doc *report.Document) (*page, error) {
 			v.Main = place
 		}
 	}
-	v.Plots = evidencePlots(doc)
+	v.Plots, v.Said = evidencePlots(doc), view.Evidence(doc)
 	v.Sections = v.sections()
 	var ticket strings.Builder
 	err := markdown.Write(&ticket, view.Document(doc, view.Ticket))
@@ -244,6 +245,11 @@ func (v *deviceView) add(id string, o option) { v.Charts = append(v.Charts, char
 // HasChart reports whether a chart was made.
 func (v *deviceView) HasChart(id string) bool { return hasChart(v.Charts, id+v.Suffix) }
 
+// Logged are the plots of logs and monitors.
+func (v *page) Logged() []*plot {
+	return slices.DeleteFunc(slices.Clone(v.Plots), func(p *plot) bool { return p.ID == "host" })
+}
+
 // Plot is a plot of the evidence, nil where none was made.
 func (v *page) Plot(id string) *plot {
 	if i := slices.IndexFunc(v.Plots, func(p *plot) bool { return p.ID == id }); i >= 0 {
@@ -295,13 +301,6 @@ func (v *page) Drawn() bool {
 	return slices.ContainsFunc(v.Devices, func(d deviceView) bool { return len(d.Charts) > 0 || d.Data != nil })
 }
 
-// HasEvidence reports whether there is anything beside recordings to tell of.
-func (v *page) HasEvidence() bool {
-	e := v.Evidence
-	return e != nil && (len(e.GPUs) > 0 || len(e.OOMMessages) > 0 || len(e.MemorySummaries) > 0 || len(e.Steps) > 0 ||
-		len(e.Traces) > 0 || len(e.Timelines) > 0) || len(v.Clocks) > 0
-}
-
 // section is a part of the page, for its navigation.
 type section struct{ ID, Name string }
 
@@ -330,7 +329,7 @@ func (v *page) sections() (out []section) {
 		add("stacks"+d.Suffix, "Stacks", len(d.Stacks) > 0)
 	}
 	add("host", "Host memory", v.Host != nil)
-	add("evidence", "Logs and monitors", v.HasEvidence())
+	add("evidence", "Logs and monitors", len(v.Said)+len(v.Logged()) > 0)
 	add("made", "How made", true)
 	return out
 }

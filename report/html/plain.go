@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/markdown"
 	"github.com/vramscope/vramscope/report/view"
@@ -17,7 +16,7 @@ import (
 
 // Sheet writes a sheet as one page that needs nothing else.
 func Sheet(w io.Writer, s *view.Sheet) error {
-	return sheetPage(w, s, "", templates.PlainStyle, templates.LightScript())
+	return sheetPage(w, s, "", "", templates.LightScript())
 }
 
 // sheetPage writes a sheet, with what a script draws above its parts.
@@ -69,7 +68,7 @@ func (p *plainPage) fill(parts []view.Part) {
 			if end := strings.IndexAny(c.Name, ",("); end > 0 {
 				c.Short = strings.TrimSpace(c.Name[:end])
 			}
-			p.Cards = append(p.Cards, c)
+			p.Cards, x.Heading = append(p.Cards, c), ""
 		}
 		c := &p.Cards[len(p.Cards)-1]
 		c.Parts = append(c.Parts, x)
@@ -77,24 +76,27 @@ func (p *plainPage) fill(parts []view.Part) {
 }
 
 var plainTemplate = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("sheet.html").Funcs(template.FuncMap{
-		"printable": view.Printable, "lines": func(code string) []string { return strings.Split(code, "\n") },
-		"class": class, "dot": dot, "json": embed, "size": units.Size, "title": report.CategoryTitle,
-		"largest": view.LargestCategories, "kinds": kinds,
-		"percent": func(part, whole int64) float64 { return 100 * float64(part) / float64(max(whole, 1)) },
-		"both": func(columns []view.Column) bool {
-			return slices.ContainsFunc(columns, func(c view.Column) bool { return c.Signed })
-		},
-		"heads": func(columns []view.Column) bool {
-			return slices.ContainsFunc(columns, func(c view.Column) bool { return c.Name != "" })
-		},
-		"cell": func(r view.Row, column int) view.Cell {
-			if column < len(r.Cells) {
-				return r.Cells[column]
-			}
-			return nil
-		}}).ParseFS(templates.Plain, "plain/sheet.html"))
+	t := template.Must(template.New("sheet.html").Funcs(functions).ParseFS(templates.Pages, "parts.tmpl"))
+	return template.Must(t.ParseFS(templates.Plain, "plain/sheet.html"))
 })
+
+// hasHead reports whether columns have names.
+func hasHead(columns []view.Column) bool {
+	return slices.ContainsFunc(columns, func(c view.Column) bool { return c.Name != "" })
+}
+
+// hasSigns reports whether a column holds differences.
+func hasSigns(columns []view.Column) bool {
+	return slices.ContainsFunc(columns, func(c view.Column) bool { return c.Signed })
+}
+
+// cellAt is a row's cell in a column, nil where the row ends before.
+func cellAt(r view.Row, column int) view.Cell {
+	if column < len(r.Cells) {
+		return r.Cells[column]
+	}
+	return nil
+}
 
 // kinds are the categories of bars, as reports order them.
 func kinds(b *view.Bars) (out []string) {

@@ -94,6 +94,7 @@ func (m *writer) part(p *view.Part) {
 			m.line("\n%s", prose(text))
 		}
 	}
+	m.facts(p.Facts)
 	if len(p.Rows) > 0 {
 		m.table(&p.Table)
 	}
@@ -103,6 +104,20 @@ func (m *writer) part(p *view.Part) {
 		m.line("- %s", prose(p.Rest))
 	case p.Rest != "":
 		m.line("\n%s", prose(p.Rest))
+	}
+}
+
+// facts are a list, in which those without a name go on with the one before.
+func (m *writer) facts(facts []view.Fact) {
+	if len(facts) > 0 && facts[0].Name != "" {
+		m.line("")
+	}
+	for _, f := range facts {
+		if f.Name == "" {
+			m.line("  - %s", prose(f.Text))
+		} else {
+			m.line("- %s: %s", prose(f.Name), prose(f.Text))
+		}
 	}
 }
 

@@ -66,14 +66,17 @@ func (s *Sheet) Items() int {
 }
 
 // items counts what a part has; its heading comes with the first.
-func (p *Part) items() int {
+func (p *Part) items() int { return max(1, p.said()) }
+
+// said is how much stands below its heading.
+func (p *Part) said() int {
 	n := len(p.Text) + len(p.Facts) + len(p.Lines) + len(p.Rows) + len(p.Findings)
 	for _, more := range []bool{p.Plot != nil, p.Rest != "", p.Command != ""} {
 		if more {
 			n++
 		}
 	}
-	return max(1, n)
+	return n
 }
 
 // keep drops all but the first items of a part.

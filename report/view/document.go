@@ -14,6 +14,7 @@ import (
 // trim is how much of a report an edition shows.
 type trim struct {
 	sites, ooms, pins, findings, evidence, leaks, gpus, groups, dumps, trends, messages, inputs, devices int
+	curves                                                                                               bool // are drawn elsewhere
 }
 
 const all = 1 << 30
@@ -65,9 +66,7 @@ func Document(doc *report.Document, e Edition) *Sheet {
 		s.add(Part{Bare: true, Rest: rest + ", less full"})
 	}
 	s.findings("Findings in logs, monitors and traces", doc.Findings)
-	if e == Terminal {
-		s.evidenceFacts()
-	}
+	s.evidenceFacts()
 	s.trials(doc.Trials)
 	s.comparison(doc.Comparison)
 	if lines := SimulatedLines(doc); len(lines) > 0 {
@@ -77,8 +76,6 @@ func Document(doc *report.Document, e Edition) *Sheet {
 		s.host(doc.Host)
 		s.read()
 	} else {
-		s.messages()
-		s.evidenceTables()
 		s.made()
 	}
 	sheet := s.done()
@@ -94,7 +91,12 @@ func (s *sheet) done() *Sheet {
 		Tool: s.doc.Tool, Changes: s.changes}
 }
 
-func (s *sheet) add(p Part) { s.parts = append(s.parts, p) }
+// add adds a part that says anything.
+func (s *sheet) add(p Part) {
+	if p.Heading != "" || p.Bare || p.said() > 0 {
+		s.parts = append(s.parts, p)
+	}
+}
 
 // device is one device of the recording.
 func (s *sheet) device(index int) {

@@ -17,26 +17,24 @@ const (
 	sparkWidth     = 40
 )
 
-// Monitors are the tools that printed readings of GPUs, in the order in which they come.
-func Monitors(gpus []evidence.GPU) string {
-	var names []string
-	for i := range gpus {
-		if name := gpus[i].Monitor(); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+// Evidence is what was read besides recordings, for a page that draws its curves.
+func Evidence(doc *report.Document) []Part {
+	s := &sheet{doc: doc, trim: trim{gpus: 64, messages: 100, inputs: 100, curves: true}}
+	if s.evidenceFacts(); len(s.parts) == 0 {
+		return nil
 	}
-	return strings.Join(names, ", ")
+	return s.parts[1:] // below the page's own heading
 }
 
 // evidenceFacts sum up what was read besides recordings, a line each.
 func (s *sheet) evidenceFacts() {
 	ev, doc := s.doc.Evidence, s.doc
 	told := slices.ContainsFunc(doc.Findings, func(f report.Finding) bool { return strings.HasPrefix(f.ID, "oom_") })
-	if ev == nil || len(ev.GPUs)+len(ev.MemorySummaries)+len(ev.Steps)+len(ev.Traces)+len(doc.Clocks) == 0 &&
+	if ev == nil || len(ev.GPUs)+len(ev.MemorySummaries)+len(ev.Steps)+len(ev.Traces)+len(ev.Timelines)+len(doc.Clocks) == 0 &&
 		(told || len(ev.OOMMessages) == 0) {
 		return
 	}
-	s.add(Part{Heading: "Logs, monitors and traces"})
+	s.add(Part{Heading: "Logs, monitors and traces", Level: 3})
 	for i := range ev.GPUs[:min(len(ev.GPUs), s.gpus)] {
 		s.gpu(&ev.GPUs[i])
 	}
@@ -66,6 +64,29 @@ func (s *sheet) evidenceFacts() {
 		s.fact("clock", text)
 	}
 	s.add(Part{Rest: more(len(clocks)-s.inputs, "clock")})
+	for _, x := range ev.Timelines[:min(len(ev.Timelines), s.inputs)] {
+		s.timeline(&x)
+	}
+}
+
+// timeline is the peak of a memory timeline that the profiler exported, the largest of its categories first.
+func (s *sheet) timeline(x *evidence.Timeline) {
+	t := Table{Columns: []Column{{Name: "Category", Width: 20}, figureColumn("At the peak", 12), figureColumn("Share", 7),
+		figureColumn("Most at any time", 18)}}
+	var order []int
+	for c := range x.AtPeak {
+		order = append(order, c)
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(x.AtPeak[b], x.AtPeak[a]), cmp.Compare(a, b)) })
+	for _, c := range order {
+		if x.PeakByCategory[c] > 0 {
+			t.add(Plain(strings.ToLower(evidence.TimelineCategory(c).String())), units.Bytes(x.AtPeak[c]),
+				units.Percent(x.AtPeak[c], x.PeakBytes), units.Bytes(x.PeakByCategory[c]))
+		}
+	}
+	s.add(Part{Heading: "The profiler's memory timeline" + map[bool]string{true: " of the host"}[x.Host], Level: 4,
+		Text:  []string{name(s.doc, x.Source) + ": " + units.Bytes(x.PeakBytes) + " at its peak, in the profiler's own categories."},
+		Table: t})
 }
 
 // clocks say how the inputs' times lie against each other, as far as that is known.
@@ -108,12 +129,19 @@ func nowAndPeak(what string, now, peak *int64) string {
 	return fmt.Sprintf("%s %s (peak %s)", units.Bytes(*now), what, units.Bytes(*peak))
 }
 
-func (s *sheet) fact(name, text string) { s.add(Part{Facts: []Fact{{name, text}}}) }
+// fact adds a fact to those before it.
+func (s *sheet) fact(name, text string) {
+	if n := len(s.parts); n > 0 && len(s.parts[n-1].Facts) > 0 && s.parts[n-1].Rest == "" {
+		s.parts[n-1].Facts = append(s.parts[n-1].Facts, Fact{name, text})
+		return
+	}
+	s.add(Part{Facts: []Fact{{name, text}}})
+}
 
-// below adds a line that goes on with the fact before.
+// below goes on with the fact before.
 func (s *sheet) below(text string) {
 	if text != "" {
-		s.add(Part{Lines: []string{strings.Repeat(" ", 17) + text}})
+		s.fact("", text)
 	}
 }
 
@@ -133,7 +161,7 @@ func (s *sheet) gpu(g *evidence.GPU) {
 		times = g.FirstTime.String() + " to " + g.LastTime.String()
 	}
 	s.fact(fmt.Sprintf("%s GPU %d", g.Monitor(), g.GPU), list(text(g.Name), used, units.Plural(g.Samples, "reading"), times))
-	s.below(spark("in use", usedCurve(g), sizeOf))
+	s.below(s.spark("in use", usedCurve(g), sizeOf))
 	processes, inTurn := LargestFirst(g.Processes), g.InTurn()
 	if inTurn != nil {
 		processes = inTurn
@@ -203,8 +231,8 @@ func (s *sheet) steps(x *evidence.Steps) {
 			memory = append(memory, float64(bytes))
 		}
 	}
-	s.below(spark("step time", seconds, func(v float64) string { return fmt.Sprintf("%.3g s", v) }))
-	s.below(spark(name, memory, sizeOf))
+	s.below(s.spark("step time", seconds, func(v float64) string { return fmt.Sprintf("%.3g s", v) }))
+	s.below(s.spark(name, memory, sizeOf))
 }
 
 // StepMemory is the memory that a log's curve shows, and its name: the
@@ -247,9 +275,9 @@ func (s *sheet) message(m *evidence.OOMMessage) string {
 
 func sizeOf(v float64) string { return units.Bytes(int64(v)) }
 
-// spark draws values in one line, from the least to the most, if they change.
-func spark(name string, values []float64, unit func(float64) string) string {
-	if len(values) < 4 {
+// spark draws values in one line, from the least to the most, if they change and nothing else draws them.
+func (s *sheet) spark(name string, values []float64, unit func(float64) string) string {
+	if len(values) < 4 || s.curves {
 		return ""
 	}
 	low, high := slices.Min(values), slices.Max(values)
@@ -273,65 +301,4 @@ func usedCurve(g *evidence.GPU) (out []float64) {
 		}
 	}
 	return out
-}
-
-// messages are the errors that logs hold, which stand alone where no snapshot
-// has the failed request.
-func (s *sheet) messages() {
-	if s.doc.Evidence == nil {
-		return
-	}
-	all := s.doc.Evidence.OOMMessages
-	t := Table{Columns: slices.Concat(words("Log"), numbers("Line", "GPU", "Asked for", "Capacity", "Left on device",
-		"Allocated"), words("At"))}
-	for _, x := range all[:min(len(all), s.ooms)] {
-		gpu, at := "?", Code("")
-		if x.GPU != nil {
-			gpu = fmt.Sprint(*x.GPU)
-		}
-		if x.UserFile != nil {
-			at = Code(report.ShortPlace(*x.UserFile, x.UserLine))
-		}
-		t.add(Code(name(s.doc, x.Source)), units.Count(x.Line), gpu, Known(x.RequestedBytes), Known(x.CapacityBytes),
-			Known(x.DeviceFreeBytes), Known(x.AllocatedBytes), at)
-	}
-	s.table("Out-of-memory errors in the logs", 3, t, more(len(all)-s.ooms, ""))
-}
-
-// evidenceTables sum up nvidia-smi's readings, the steps of logs and traces.
-func (s *sheet) evidenceTables() {
-	ev := s.doc.Evidence
-	if ev == nil {
-		return
-	}
-	t := Table{Columns: slices.Concat(numbers("GPU"), words("Name"), numbers("Readings", "Most in use", "Total"),
-		words("Holds most"))}
-	for i := range ev.GPUs[:min(len(ev.GPUs), s.gpus)] {
-		g := &ev.GPUs[i]
-		var most Cell
-		if len(g.Processes) > 0 {
-			p := LargestFirst(g.Processes)[0]
-			most = cell(fmt.Sprintf("process %d", p.PID))
-			if p.Name != nil {
-				most = cell(most, " ", Code(*p.Name))
-			}
-			if p.PeakUsedBytes != nil {
-				most = cell(most, ", "+units.Bytes(*p.PeakUsedBytes))
-			}
-		}
-		t.add(fmt.Sprint(g.GPU), text(g.Name), units.Count(g.Samples), Known(g.PeakUsedBytes), Known(g.TotalBytes), most)
-	}
-	s.table(Monitors(ev.GPUs), 3, t, more(len(ev.GPUs)-s.gpus, "GPU"))
-	t = Table{Columns: slices.Concat(words("Log"), numbers("Steps", "Seconds per step (median)", "Most memory",
-		"Most reserved"))}
-	for _, x := range ev.Steps[:min(len(ev.Steps), s.inputs)] {
-		seconds := "?"
-		if x.MedianStepSeconds != nil {
-			seconds = fmt.Sprintf("%.3f", *x.MedianStepSeconds)
-		}
-		t.add(Code(name(s.doc, x.Source)), units.Count(x.Count), seconds, Known(x.MaxMemoryBytes), Known(x.MaxReservedBytes))
-	}
-	s.table("Steps in the logs", 3, t, more(len(ev.Steps)-s.inputs, "log"))
-	clocks := s.clocks()
-	s.add(Part{Text: clocks[:min(len(clocks), s.inputs)], Rest: more(len(clocks)-s.inputs, "clock")})
 }
