@@ -31,8 +31,7 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 	s := source.Search{Open: e.code, Path: calls(l), Loop: l.Loop, Graph: l.Kind == classify.RetainedGraph, OfGrads: l.OfBackward,
 		OfObject: l.Category == classify.OptimizerState}
 	if len(x.Holders) > 0 && !x.Holders[0].Cycle {
-		s.Container = lastName(x.Holders[0].Path)
-		s.Within = strings.FieldsFunc(x.Holders[0].Path, func(r rune) bool { return strings.ContainsRune(".()[]*'", r) })
+		s.Held(x.Holders[0].Path)
 	}
 	p, ok := s.Find()
 	if !ok {
@@ -125,15 +124,4 @@ func (e *examination) code(file string) *source.File {
 	}
 	e.files[file] = f
 	return f
-}
-
-// lastName is the last name of a variable's path, as preds of tuner.tracker.preds; "" where it has none
-// that a program would write.
-func lastName(path string) string {
-	path = strings.TrimRight(path, "[]0123456789")
-	name := path[strings.LastIndexByte(path, '.')+1:]
-	if name == "" || strings.ContainsAny(name, "()[]<>'\" ") {
-		return ""
-	}
-	return name
 }

@@ -1,6 +1,9 @@
 package source
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // words is a set of words of one text.
 func words(text string) map[string]bool {
@@ -25,7 +28,9 @@ var (
 	// views are methods that give another view of the same memory.
 	views = words("detach view reshape flatten unsqueeze squeeze permute transpose t T expand contiguous cuda to " +
 		"narrow select chunk " +
-		"split unbind requires_grad_ float half data")
+		"split unbind requires_grad_ float half data items values pop popleft get")
+	// logging are methods of a logger, whose records a handler may keep.
+	logging = words("debug info warning error critical exception log")
 	caching = words("lru_cache cache cached memoize cachedmethod cached_property")
 )
 
@@ -47,11 +52,28 @@ func (w *want) mentioned(toks []token) bool {
 		if !(w.names[t.text] && !after || w.grads && after && t.text == "grad") || isKeyword(toks, i) {
 			continue
 		}
-		if w.handedOn(toks, i) {
+		if w.handedOn(toks, i) || w.inLambda(toks, i) {
 			return true
 		}
 	}
 	return false
+}
+
+// inLambda reports whether a name stands in a function that is handed on, and isn't a parameter of it.
+func (w *want) inLambda(toks []token, i int) bool {
+	at := i - 1
+	for at >= 0 && toks[at].text != "lambda" {
+		at--
+	}
+	if at < 0 || toks[at].depth > toks[i].depth || at > 0 && toks[at-1].text == "=" || !w.handedOn(toks, at) {
+		return false
+	}
+	for k := at + 1; k < i && toks[k].text != ":"; k++ {
+		if toks[k].text == toks[i].text {
+			return false
+		}
+	}
+	return true
 }
 
 // isKeyword reports whether a name is that of an argument, as in f(name=…).
@@ -189,33 +211,63 @@ type store struct {
 	container []token // self.preds of self.preds.append(x), self of self.x = x
 	name      string  // the container's last name
 	value     []token
-	method    string // "" for an assignment
+	method    string  // "" for an assignment
+	extra     []token // what a logger's record is given
+	hook      bool
 }
+
+// isAttribute reports whether a statement sets an attribute.
+func (x store) isAttribute() bool { return x.method == "" && x.name != lastName(x.container) }
 
 // storesOf are those of a statement.
 func storesOf(toks []token) (found []store) {
-	for i, t := range toks {
-		if storing[t.text] && isMethod(toks, i) {
-			from := chainStart(toks, i-1)
-			c := toks[from : i-1]
-			found = append(found, store{c, lastName(c), toks[i+2 : mate(toks, i+1)], t.text})
+	for i := range toks {
+		if x, ok := storedBy(toks, i); ok {
+			found = append(found, x)
 		}
 	}
 	a := assigned(toks)
 	for _, target := range a.targets {
 		n := len(target)
-		if n < 3 || target[0].kind != 'n' {
+		if n == 0 || target[0].kind != 'n' {
 			continue
 		}
 		switch last := target[n-1]; {
+		case a.operator == "+=" && strings.HasPrefix(text(a.value), "["):
+			found = append(found, store{container: target, name: lastName(target), value: a.value, method: "+="})
+		case n < 3:
 		case last.text == "]" && mate(target, n-1) > 0:
 			c := target[:mate(target, n-1)]
-			found = append(found, store{c, lastName(c), a.value, ""})
+			found = append(found, store{container: c, name: lastName(c), value: a.value})
 		case last.kind == 'n' && target[n-2].text == ".":
-			found = append(found, store{target[:n-2], last.text, a.value, ""})
+			found = append(found, store{container: target[:n-2], name: last.text, value: a.value})
 		}
 	}
 	return found
+}
+
+// storedBy is what a call of a method stores, false where it stores nothing.
+func storedBy(toks []token, i int) (x store, ok bool) {
+	if !isMethod(toks, i) {
+		return x, false
+	}
+	name := toks[i].text
+	c := toks[chainStart(toks, i-1) : i-1]
+	x = store{container: c, name: lastName(c), value: toks[i+2 : mate(toks, i+1)], method: name}
+	switch {
+	case strings.HasPrefix(name, "register_") && strings.HasSuffix(name, "hook"):
+		x.hook = true
+	case logging[name]:
+		args := parts(x.value)
+		at := slices.IndexFunc(args, func(a argument) bool { return a.name == "extra" })
+		if at < 0 {
+			return x, false
+		}
+		x.value, x.extra = args[at].value, args[at].value
+	case !storing[name] && name != "set":
+		return x, false
+	}
+	return x, true
 }
 
 // isMethod reports whether a name is that of a method that is called.

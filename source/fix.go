@@ -73,6 +73,9 @@ func (p Place) unknown(k Kept, toks, value []token) string {
 	if called := callOf(value); called != "" && (wrappers[called] || called[0] >= 'A' && called[0] <= 'Z') {
 		return "what is stored is an object that holds the tensor"
 	}
+	if p.boxed || p.Form == Method && !storing[p.what.method] {
+		return "what is stored is an object that holds the tensors"
+	}
 	return ""
 }
 

@@ -13,14 +13,19 @@ type Call struct {
 
 // Search looks for the statement that keeps what a line makes beyond its step.
 type Search struct {
-	Open      func(file string) *File // nil: it isn't at hand
-	Path      []Call                  // innermost first
-	Loop      int                     // the call in whose function the program's loop stands, -1: not known
-	Graph     bool                    // an autograd graph, which hangs on all that is made of a tensor
-	OfGrads   bool                    // gradients have one, too: create_graph=True
-	OfObject  bool                    // what an object such as an optimizer holds
-	Container string                  // the last name of the variable that holds it, where it's known
-	Within    []string                // the names before that: of objects whose parts it is, such as a queue's or a generator's
+	Open     func(file string) *File // nil: it isn't at hand
+	Path     []Call                  // innermost first
+	Loop     int                     // the call in whose function the program's loop stands, -1: not known
+	Graph    bool                    // an autograd graph, which hangs on all that is made of a tensor
+	OfGrads  bool                    // gradients have one, too: create_graph=True
+	OfObject bool                    // what an object such as an optimizer holds
+
+	Containers []string // names of the variable that holds it, where it's known
+	Element    string   // name of the part of its elements that does, "" for the elements themselves
+
+	opened []*File // in this search
+	calls  int     // that were followed
+	looks  int     // at all of a file for a variable
 }
 
 // Form is the way in which a statement keeps something.
@@ -44,22 +49,26 @@ type Place struct {
 	Form Form
 	stmt int
 	what store
+
+	boxed bool // what is stored is an object that holds it
 }
 
 // Bounds on a search.
 const (
-	maxPath  = 16 // calls
-	maxLooks = 100
+	maxPath  = 16  // calls
+	maxLooks = 400 // at all of a file
 )
 
 // Find gives the statement, false where none is sure.
 func (s *Search) Find() (Place, bool) {
 	path := s.Path[:min(len(s.Path), maxPath)]
-	loop := s.Loop
+	for _, call := range path {
+		s.open(call.File)
+	}
 	for k := range path {
-		p, again, ok := s.level(k, loop)
+		p, again, ok := s.level(k, s.Loop)
 		if ok {
-			return p, s.fits(p)
+			return p, true
 		}
 		if !again {
 			break
@@ -67,32 +76,44 @@ func (s *Search) Find() (Place, bool) {
 	}
 	for k := range path {
 		if p, ok := s.caught(k); ok {
-			return p, s.fits(p)
+			return p, true
 		}
 	}
-	return Place{}, false
+	return s.only()
 }
 
-// fits reports whether a place is the container that is known to hold it.
-func (s *Search) fits(p Place) bool {
-	return s.Container == "" || p.Form == Cached || p.Form == Exception || p.what.name == s.Container ||
-		slices.Contains(s.Within, p.what.name)
+// open opens a file, which is at hand from then on.
+func (s *Search) open(name string) *File {
+	if i := slices.IndexFunc(s.opened, func(f *File) bool { return f.Name == name }); i >= 0 {
+		return s.opened[i]
+	}
+	f := s.Open(name)
+	if f != nil {
+		s.opened = append(s.opened, f)
+	}
+	return f
 }
 
 // stand is where a search stands: a statement of a function of the path.
 type stand struct {
+	s        *Search
 	f        *File
 	i, fn    int  // statement; head of its function
 	inLoop   bool // the program's loop stands in this function, or outside of it
 	returned bool
-	looks    int // at all of a file for a variable
+	looks    int             // at all of a file for a variable
+	depth    int             // of calls that were followed
+	rest     map[int]bool    // which of the function's *args hold it
+	class    string          // of self, as the function was called
+	by       *File           // that knows the class
+	boxes    map[string]bool // variables that are an object that holds it
 	want
 }
 
 // standAt is the statement of a call, false where the text isn't what ran.
 func (s *Search) standAt(k, loop int) (*stand, bool) {
 	call := s.Path[k]
-	f := s.Open(call.File)
+	f := s.open(call.File)
 	if f == nil {
 		return nil, false
 	}
@@ -107,7 +128,8 @@ func (s *Search) standAt(k, loop int) (*stand, bool) {
 	if !strings.HasPrefix(call.Function, "<") && f.nameOf(fn) != call.Function || call.Function == "<module>" && fn >= 0 {
 		return nil, false
 	}
-	st := &stand{f: f, i: i, fn: fn, inLoop: loop >= 0 && k >= loop || loop < 0 && k == len(s.Path)-1}
+	st := &stand{s: s, f: f, i: i, fn: fn, boxes: map[string]bool{},
+		inLoop: loop >= 0 && k >= loop || loop < 0 && k == len(s.Path)-1}
 	st.want = want{names: map[string]bool{}, graph: s.Graph, grads: s.OfGrads, object: s.OfObject}
 	return st, true
 }
@@ -127,6 +149,9 @@ func (s *Search) level(k, loop int) (p Place, again, ok bool) {
 			return st.place(st.i, x), false, true
 		}
 	}
+	if p, ok := st.into(st.i, st.made(k)); ok {
+		return p, false, true
+	}
 	if p, ok := st.begin(toks); ok {
 		return p, false, true
 	}
@@ -139,6 +164,16 @@ func (s *Search) level(k, loop int) (p Place, again, ok bool) {
 		}
 	}
 	return p, st.returned, false
+}
+
+// made is what the path's next function gives in a statement: the call of a function that has its name.
+func (st *stand) made(k int) want {
+	w := st.want
+	w.names = map[string]bool{}
+	if k > 0 {
+		w.names[st.s.Path[k-1].Function] = true
+	}
+	return w
 }
 
 // isComprehension reports whether a call is of a comprehension, which the next one runs.
@@ -199,10 +234,12 @@ func (st *stand) take(a assignment, k int) (p Place, ok bool) {
 	for _, target := range a.targets {
 		for _, name := range namesIn(target) {
 			own := want{names: map[string]bool{name: true}, graph: true}
-			if st.graph && (a.operator != "=" || own.mentioned(a.value)) && st.carries(name, k) {
-				return st.place(k, store{name: name, value: a.value}), true
+			x := store{name: name, value: a.value}
+			if st.graph && (a.operator != "=" || own.mentioned(a.value)) && st.s.fits(x) && st.carries(name, k) {
+				return st.place(k, x), true
 			}
 			st.names[name] = true
+			st.boxes[name] = st.boxes[name] || boxed(a.value, st.boxes)
 		}
 	}
 	return p, false
@@ -211,16 +248,16 @@ func (st *stand) take(a assignment, k int) (p Place, ok bool) {
 // carries reports whether a variable of the loop's function keeps its value from step to step.
 func (st *stand) carries(name string, i int) bool {
 	loop := st.f.loop(i)
-	if st.looks++; st.looks > maxLooks || !st.inLoop || loop < 0 {
+	if st.s.looks++; st.s.looks > maxLooks || !st.inLoop || loop < 0 {
 		return false
 	}
-	made, anew := st.made(name, loop, i)
+	made, anew := st.assigns(name, loop, i)
 	return made && !anew
 }
 
-// made reports whether a statement of the function but one assigns to a variable, and whether one does anew in
+// assigns reports whether a statement of the function but one assigns to a variable, and whether one does anew in
 // each pass of a loop.
-func (st *stand) made(name string, loop, but int) (made, anew bool) {
+func (st *stand) assigns(name string, loop, but int) (made, anew bool) {
 	for k := range st.f.stmts {
 		if st.f.function(k) != st.fn || k == but {
 			continue
@@ -280,9 +317,8 @@ func (st *stand) after() []int {
 
 // look takes one statement into account.
 func (st *stand) look(k int) (p Place, ok bool) {
-	x := &st.f.stmts[k]
-	toks := x.tokens
-	if x.head != "" && x.head != "for" && x.head != "with" {
+	toks := st.f.stmts[k].tokens
+	if !st.enters(k) {
 		return p, false
 	}
 	for _, s := range storesOf(toks) {
@@ -290,11 +326,17 @@ func (st *stand) look(k int) (p Place, ok bool) {
 			continue
 		}
 		if st.outlives(s, k) {
-			return st.place(k, s), true
+			p := st.place(k, s)
+			p.boxed = boxed(s.value, st.boxes)
+			return p, true
 		}
 		if base := s.container; len(base) > 0 {
 			st.names[base[0].text] = true // a list of its own, which may be handed on
+			st.boxes[base[0].text] = true
 		}
+	}
+	if p, ok := st.into(k, st.want); ok {
+		return p, true
 	}
 	if toks[0].text == "return" || toks[0].text == "yield" {
 		st.returned = st.returned || st.mentioned(toks[1:])
@@ -305,6 +347,50 @@ func (st *stand) look(k int) (p Place, ok bool) {
 		return p, false
 	}
 	return st.take(a, k)
+}
+
+// enters takes the head of a block into account, and reports whether a statement may hold more to look at.
+func (st *stand) enters(k int) bool {
+	switch st.f.stmts[k].head {
+	case "def":
+		st.encloses(k)
+		return false
+	case "for":
+		st.passes(st.f.stmts[k].tokens)
+		return true
+	case "", "with":
+		return true
+	}
+	return false
+}
+
+// encloses takes a function into account that holds what is wanted by naming it.
+func (st *stand) encloses(def int) {
+	name := st.f.nameOf(def)
+	own := want{names: map[string]bool{}}
+	for n := range st.names {
+		own.names[n] = true
+	}
+	for _, p := range parameters(st.f.stmts[def].tokens) {
+		delete(own.names, p.name)
+	}
+	for k := def + 1; k < len(st.f.stmts) && st.f.inside(k, def); k++ {
+		if own.spoken(st.f.stmts[k].tokens) {
+			st.names[name], st.boxes[name] = true, true
+			return
+		}
+	}
+}
+
+// passes takes a loop over what is wanted into account.
+func (st *stand) passes(toks []token) {
+	in := slices.IndexFunc(toks, func(t token) bool { return t.text == "in" })
+	if in < 2 || !st.mentioned(toks[in+1:]) {
+		return
+	}
+	for _, name := range namesIn(toks[1:in]) {
+		st.names[name] = true
+	}
 }
 
 // underNoGrad reports whether a statement builds no graph.
@@ -321,7 +407,7 @@ func (st *stand) underNoGrad(k int) bool {
 // outlives reports whether a container is there longer than one step: an object's, a module's, or a
 // variable of the function with the loop that was made before the loop.
 func (st *stand) outlives(x store, k int) bool {
-	if st.looks++; st.looks > maxLooks || len(x.container) == 0 {
+	if st.s.looks++; st.s.looks > maxLooks || len(x.container) == 0 || !st.s.fits(x) || st.isCall(x) {
 		return false
 	}
 	base := x.container[0].text
@@ -329,15 +415,43 @@ func (st *stand) outlives(x store, k int) bool {
 		return true
 	}
 	loop := st.f.loop(k)
-	made, anew := st.made(base, loop, -1)
+	made, anew := st.assigns(base, loop, -1)
 	if anew {
 		return false
 	}
-	isAttribute := x.method == "" && x.name != lastName(x.container)
 	if !made { // an argument, a variable of another function, self
-		return !isAttribute || st.graph || base == "ctx"
+		return st.outer(x, base)
 	}
 	return st.inLoop && loop >= 0
+}
+
+// outer reports whether a container that a function doesn't make itself is there longer than one step.
+func (st *stand) outer(x store, base string) bool {
+	isAttribute := x.isAttribute()
+	if st.depth > 0 && !st.known() && (isAttribute || st.isParameter(base)) {
+		return false // an object's newest, or a container that the caller may have made anew
+	}
+	return !isAttribute || st.graph || base == "ctx"
+}
+
+// isCall reports whether a store runs a method of the program's own, which is followed.
+func (st *stand) isCall(x store) bool {
+	if x.method == "" || !storing[x.method] {
+		return false
+	}
+	class, f := st.classOf(x.container)
+	if class == "" {
+		return false
+	}
+	_, ok := st.method(f, class, x.method)
+	return ok
+}
+
+// isParameter reports whether a function is given a variable, other than the object whose method it is.
+func (st *stand) isParameter(name string) bool {
+	return !isSelf(name) && slices.ContainsFunc(parameters(st.f.stmts[st.fn].tokens), func(p argument) bool {
+		return p.name == name
+	})
 }
 
 // cached is the decorator of a function that keeps its results.
@@ -381,14 +495,46 @@ func (s *Search) caught(k int) (p Place, ok bool) {
 			if n < 3 || x.tokens[n-2].text != "as" {
 				continue
 			}
-			object := want{names: map[string]bool{x.tokens[n-1].text: true}, object: true}
-			held := &stand{f: st.f, i: e, fn: st.fn, inLoop: st.inLoop, want: object}
-			for i := e + 1; i < len(st.f.stmts) && st.f.inside(i, e); i++ {
-				if p, ok := held.look(i); ok {
-					p.Form = Exception
-					return p, true
-				}
+			if p, ok := st.chained(e, x.tokens[n-1].text); ok {
+				return p, true
 			}
+			if p, ok := st.keptIn(e, x.tokens[n-1].text); ok {
+				return p, true
+			}
+		}
+	}
+	return p, false
+}
+
+// keptIn is the statement of an except clause that stores the exception.
+func (st *stand) keptIn(clause int, exception string) (p Place, ok bool) {
+	held := &stand{s: st.s, f: st.f, i: clause, fn: st.fn, inLoop: st.inLoop, boxes: map[string]bool{},
+		want: want{names: map[string]bool{exception: true}, object: true}}
+	for i := clause + 1; i < len(st.f.stmts) && st.f.inside(i, clause); i++ {
+		if p, ok := held.look(i); ok {
+			p.Form = Exception
+			return p, true
+		}
+	}
+	return p, false
+}
+
+// chained is the statement of an except clause that keeps the exception in the variable to which it was linked:
+// e.__cause__ = last; last = e.
+func (st *stand) chained(clause int, exception string) (p Place, ok bool) {
+	linked := map[string]bool{}
+	for i := clause + 1; i < len(st.f.stmts) && st.f.inside(i, clause); i++ {
+		a := assigned(st.f.stmts[i].tokens)
+		if a.operator != "=" || len(a.value) != 1 || len(a.targets) != 1 {
+			continue
+		}
+		switch target := text(a.targets[0]); {
+		case target == exception+".__cause__" || target == exception+".__context__":
+			linked[a.value[0].text] = true
+		case linked[target] && a.value[0].text == exception && st.carries(target, i):
+			p = st.place(i, store{name: target, value: a.value})
+			p.Form = Exception
+			return p, true
 		}
 	}
 	return p, false

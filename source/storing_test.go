@@ -108,19 +108,13 @@ def main():
     kept = []
     for x in data():
         kept.append(model(x))  # made main
-`, source.Search{Loop: 0, Container: "preds"}},
+`, source.Search{Loop: 0, Containers: []string{"preds"}}},
 	{"a queue, which holds it in a part of its own", `
 def main():
     for x in data():
         y = model(x)  # made main
         results.put((x, y))  # stored
-`, source.Search{Loop: 0, Container: "queue", Within: []string{"main", "results"}}},
-	{"a generator, which keeps what it is sent", `
-def main():
-    stream = running()
-    for x in data():
-        stream.send(model(x))  # made main stored
-`, source.Search{Loop: 0, Container: "kept", Within: []string{"main", "stream"}}},
+`, source.Search{Loop: 0, Containers: []string{"queue", "results"}}},
 	{"a context's attribute", `
 class Scale(torch.autograd.Function):
     @staticmethod
@@ -129,6 +123,160 @@ class Scale(torch.autograd.Function):
         ctx.y = y  # stored
         return y
 `, source.Search{Loop: -1}},
+	{"a tracker's method", `
+class Tracker:
+    def __init__(self):
+        self.history, self.newest = [], None
+    def log(self, value):
+        self.newest = value
+        self.history.append(value)  # stored
+def main():
+    tracker = Tracker()
+    for x in data():
+        loss = model(x)  # made main
+        tracker.log(loss)
+`, source.Search{Loop: 0, Graph: true}},
+	{"a tracker of each step", `
+class Tracker:
+    def log(self, value):
+        self.history.append(value)
+def main():
+    for x in data():
+        tracker = Tracker()
+        loss = model(x)  # made main
+        tracker.log(loss)
+`, source.Search{Loop: 0, Graph: true}},
+	{"a tracker's numbers", `
+class Tracker:
+    def log(self, value):
+        self.history.append(value.item())
+def main():
+    tracker = Tracker()
+    for x in data():
+        loss = model(x)  # made main
+        tracker.log(loss)
+`, source.Search{Loop: 0, Graph: true}},
+	{"a tracker of a class that others change", `
+class Metric:
+    def __call__(self, *args):
+        return self.update(*args)
+class Curve(Metric):
+    def update(self, preds, target):
+        self.target.append(target)
+        self.preds.append(preds)  # stored
+class Mean(Metric):
+    def update(self, preds, target):
+        self.preds.append(preds)
+def main():
+    curve = Curve()
+    for x, target in data():
+        y = model(x)  # made main
+        curve(y.detach(), target)
+`, source.Search{Loop: 0}},
+	{"a function's list of its caller", `
+def keep(into, value):
+    into.append(value)
+def main():
+    for x in data():
+        y = model(x)  # made main
+        keep([], y)
+`, source.Search{Loop: 0}},
+	{"a module's list, by a function's keyword", `
+kept = []
+def keep(*, value, name="y"):
+    kept.append((name, value))  # stored
+def main():
+    for x in data():
+        y = model(x)  # made main
+        keep(name="x", value=y)
+`, source.Search{Loop: 0}},
+	{"two methods of a name, and a variable of neither", `
+class A:
+    def log(self, x):
+        self.kept.append(x)
+class B:
+    def log(self, x):
+        self.kept.append(x.item())
+def main(tracker):
+    for x in data():
+        loss = model(x)  # made main
+        tracker.log(loss)
+`, source.Search{Loop: 0, Graph: true}},
+	{"a hook's closure", `
+def main():
+    for x in data():
+        reference = model(x)  # made main
+        def hook(module, args, out):
+            return out + reference.mean()
+        handles.append(net.register_forward_hook(hook))  # stored
+`, source.Search{Loop: 0, Containers: []string{"_forward_hooks"}}},
+	{"a function without a name", `
+def main():
+    later = []
+    for x in data():
+        y = model(x)  # made main
+        later.append(lambda scale: y.sum() * scale)  # stored
+        later.append(lambda y: y.sum())
+`, source.Search{Loop: 0}},
+	{"a record's extra", `
+def main():
+    for x in data():
+        y = model(x)  # made main
+        log.info("step", extra={"target": x})
+        log.info("step", extra={"pred": y})  # stored
+`, source.Search{Loop: 0, Containers: []string{"buffer"}, Element: "pred"}},
+	{"a context's variable", `
+def main():
+    for x in data():
+        y = model(x)  # made main
+        history.set(history.get(()) + (y,))  # stored
+`, source.Search{Loop: 0, Containers: []string{"history"}}},
+	{"a loop over its parts", `
+def main():
+    ema = {}
+    for x in data():
+        losses = {"mse": model(x)}  # made main
+        for name, value in losses.items():
+            ema[name] = ema.get(name, 0.0) + 0.1 * value  # stored
+`, source.Search{Loop: 0, Graph: true}},
+	{"the only statement that adds to what holds it", `
+class Server:
+    async def handle(self, x):
+        y = self.model(x)  # made handle
+        return y
+    async def submit(self, x):
+        task = asyncio.create_task(self.handle(x))
+        self.tasks.append(task)  # stored
+        self.sizes.append(x.shape)
+`, source.Search{Loop: -1, Containers: []string{"tasks"}}},
+	{"one of two statements that add to what holds it", `
+class Server:
+    async def handle(self, x):
+        return self.model(x)  # made handle
+    async def submit(self, x):
+        self.tasks.append(asyncio.create_task(self.handle(x)))
+    async def again(self, x):
+        self.tasks.append(asyncio.create_task(self.other(x)))
+`, source.Search{Loop: -1, Containers: []string{"tasks"}}},
+	{"exceptions that are linked", `
+def main():
+    last = None
+    for x in data():
+        try:
+            model(x)  # made main
+        except ValueError as e:
+            e.__cause__ = last
+            last = e  # stored
+`, source.Search{Loop: 0}},
+	{"an exception of the last step", `
+def main():
+    last = None
+    for x in data():
+        try:
+            model(x)  # made main
+        except ValueError as e:
+            last = e
+`, source.Search{Loop: 0}},
 	{"without a graph", `
 def main():
     kept = []
@@ -208,4 +356,46 @@ func FuzzFind(f *testing.F) {
 		}
 		patch.Diff(func(file string) (string, bool) { return file, true })
 	})
+}
+
+// TestHeld reads what a holder's path says of the container.
+func TestHeld(t *testing.T) {
+	for _, x := range []struct{ path, containers, element string }{
+		{"main().kept", "kept", ""},
+		{"main.State.history[3]", "history", ""},
+		{"main().ema['mse']", "ema", ""},
+		{"main.CACHE.data[*][*].x", "data CACHE", "x"},
+		{"main.results.queue", "queue results", ""},
+		{"Log.one.log.handlers[*].buffer[*].pred", "buffer", "pred"},
+		{"main().model.0._forward_hooks[*].reference", "_forward_hooks", "reference"},
+		{"Failed.__traceback__ of attempt().y", "", ""},
+		{"main().errors[4].__traceback__ of attempt().y", "errors", ""},
+		{"]]][[[*].", "", ""},
+		{"", "", ""},
+	} {
+		var s source.Search
+		s.Held(x.path)
+		if got := strings.Join(s.Containers, " "); got != x.containers || s.Element != x.element {
+			t.Errorf("%s: %s, %s", x.path, got, s.Element)
+		}
+	}
+}
+
+// TestImported follows a call into a file that the program imports.
+func TestImported(t *testing.T) {
+	files := map[string]string{
+		"src/train.py": "from .meters import Meter as M, Meter\nimport keep as k\n\ndef main():\n    meter = Meter()\n" +
+			"    for x in data():\n        loss = model(x)\n        meter.add_loss(loss)\n",
+		"src/meters.py": "class Base:\n    def add_loss(self, loss):\n        self.all.append(loss)\n\nclass Meter(Base):\n    pass\n",
+	}
+	s := source.Search{Graph: true, Path: []source.Call{{File: "src/train.py", Function: "main", Line: 7}}}
+	s.Open = func(name string) *source.File {
+		if text, ok := files[name]; ok {
+			return source.Parse(name, text)
+		}
+		return nil
+	}
+	if p, ok := s.Find(); !ok || p.File.Name != "src/meters.py" || p.Line != 3 {
+		t.Errorf("%v %+v", ok, p)
+	}
 }
