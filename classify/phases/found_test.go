@@ -21,6 +21,25 @@ func (p *tape) loop(n int) {
 	}
 }
 
+// retaining makes a pass that frees nothing of what forward saved, and leaves some sizes, and one that does.
+func retaining(left ...int64) func(*tape) {
+	return func(p *tape) {
+		p.weights(6*mib, 9*mib, 12*mib, 15*mib, 20*mib, 28*mib)
+		saved := p.forward(6)
+		root := p.alloc(4)
+		var grads []int
+		for _, n := range left {
+			p.brief(5 * mib)
+			grads = append(grads, p.alloc(n))
+		}
+		p.free(root)
+		p.brief(7 * mib)
+		grads = append(grads, p.backward(saved, 28*mib, 20*mib, 15*mib)...)
+		p.within("Optimizer.step#SGD.step", func() { p.brief(mib) })
+		p.free(grads...)
+	}
+}
+
 // cases tell, by signal, what is found in a tape and, where it is named, what without the signal.
 var cases = []struct {
 	signal, name string
@@ -163,6 +182,23 @@ var cases = []struct {
 	},
 		"setup/neighbors 3, forward/rhythm 114",
 		""},
+	{"root-gradients", "one of two passes retains its graph", true, retaining(28*mib, 20*mib, 15*mib, 12*mib, 9*mib, 6*mib),
+		"setup/neighbors 6, data/rhythm 13, forward/rhythm 11, backward/root-gradients 26, forward/rhythm 4, " +
+			"backward/root-gradients 35, optimizer/named-ranges 4, forward/rhythm 18",
+		"setup/neighbors 27, forward/rhythm 3, backward/weights-again 26, optimizer/rhythm 43, forward/rhythm 18"},
+	{"root-gradients", "what stays is in the order of weights", true, retaining(6*mib, 9*mib, 12*mib, 15*mib, 20*mib, 28*mib),
+		"setup/neighbors 6, forward/rhythm 54, backward/root-gradients 35, optimizer/named-ranges 4, forward/rhythm 18",
+		"setup/neighbors 27, forward/rhythm 3, backward/weights-again 26, optimizer/rhythm 43, forward/rhythm 18"},
+	{"root-gradients", "what a differentiated pass saved goes last", true, func(p *tape) {
+		p.weights(12*mib, 20*mib, 28*mib)
+		for range 2 {
+			first := p.forward(4)
+			p.backward(append(p.forward(9), first...), 28*mib, 20*mib, 12*mib)
+		}
+	},
+		"setup/neighbors 3, forward/rhythm 52, backward/root-gradients 70, forward/rhythm 53, " +
+			"backward/root-gradients 70, forward/rhythm 1",
+		"setup/neighbors 3, forward/rhythm 52, backward/weights-again 70, forward/rhythm 53, backward/weights-again 70, forward/rhythm 1"},
 	{"root-gradients", "freed in one go", true, func(p *tape) {
 		p.weights(12*mib, 20*mib, 28*mib)
 		saved := p.forward(12)

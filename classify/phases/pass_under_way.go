@@ -77,7 +77,7 @@ func passUnderWay(a *facts) []root {
 			}
 		}
 	}
-	return []root{{0, end, int64(all)}}
+	return []root{{first: 0, end: end, released: int64(all)}}
 }
 
 // gradientKinds are the sizes of what backward passes leave; of what is there throughout, when they leave next to nothing.

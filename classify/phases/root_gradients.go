@@ -13,6 +13,7 @@ import (
 type root struct {
 	first, end int   // events: its birth and its free
 	released   int64 // allocations that were born before it and freed during it
+	retained   bool  // none, but it leaves so many gradients (retain_graph=True)
 }
 
 // Scalar is the largest request that can be one scalar.
@@ -27,7 +28,8 @@ var RootGradients = &Signal{
 	Doc: `One scalar lives exactly as long as the backward pass, the gradient of its loss, while what forward had saved is
 freed in the opposite order of its birth. The freeing goes on between allocations, and no optimizer steps meanwhile. Where the
 recording ends in the middle of a pass, the scalar is still there: with a failed request that is enough, without one the pass
-must free what forward saved as others do. A number that a cache or a layer keeps is none.`,
+must free what forward saved as others do. A number that a cache or a layer keeps is none. A pass that retains its graph frees
+nothing: there it counts that nearly all that stays has the sizes of weights, those of the last ones first.`,
 	Needs: []Need{NoStacks},
 	Find:  func(f *facts) found { return found{roots: rootGradients{f}.find()} },
 }
@@ -38,6 +40,7 @@ type rootGradients struct{ *facts }
 func (a rootGradients) find() []root {
 	released := newReleases(a.Last)
 	pending := map[timeline.AllocationID]int64{}
+	passes := newRetainedPasses(a.facts)
 	var found []root
 	var alive []root                      // scalars that are there at the end, and what had been released when they were made
 	failed, atFailure := a.Last, released // what the last error unwinds, no backward pass releases
@@ -66,7 +69,9 @@ func (a rootGradients) find() []root {
 					by = atFailure
 				}
 				if d := by.bornBefore(b) - before; d > 0 && !a.stepsWithin(b, i) {
-					found = append(found, root{b, i, d})
+					found = append(found, root{first: b, end: i, released: d})
+				} else if n := passes.left(b, i); n > 0 && !a.stepsWithin(b, i) {
+					found = append(found, root{b, i, n, true})
 				}
 			}
 			if a.Covered[i] == 0 && i-b >= shortest { // not gradients, not what an operator needs for itself
@@ -75,6 +80,9 @@ func (a rootGradients) find() []root {
 		}
 	}
 	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.keepRoots(found)))))
+	if !slices.ContainsFunc(roots, func(r root) bool { return !r.retained }) { // weights-again looks at such programs as a whole
+		roots = nil
+	}
 	if r, ok := a.unfinished(alive, released, roots); ok {
 		roots = append(roots, r)
 	}
@@ -205,7 +213,7 @@ func (a rootGradients) unfinished(alive []root, released *releases, found []root
 				made++
 			}
 		}
-		r := root{x.first, a.Last - 1, released.bornBefore(x.first) - x.released}
+		r := root{first: x.first, end: a.Last - 1, released: released.bornBefore(x.first) - x.released}
 		if x.first <= over || r.released < few || r.released*4 < made {
 			continue
 		}
@@ -274,7 +282,7 @@ func (a rootGradients) gradual(roots []root) []root {
 				all++
 			}
 		}
-		if spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r) { // every saved tensor serves a gradient
+		if r.retained || spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r) { // every saved tensor serves a gradient
 			out = append(out, r)
 		}
 	}
@@ -319,7 +327,7 @@ func (a rootGradients) weighty(roots []root) []root {
 		}
 	}
 	if within < all/part {
-		return nil
+		return slices.DeleteFunc(roots, func(r root) bool { return !r.retained })
 	}
 	return roots
 }
@@ -343,6 +351,13 @@ func (a rootGradients) mirrored(r root) bool {
 		}
 	}
 	if older > len(births) && len(births) < several {
+		return true
+	}
+	later := 0 // than the one that goes next
+	for k := range births[min(1, len(births)):] {
+		later += AsInt(births[k] > births[k+1])
+	}
+	if later*4 > len(births)*3 { // what a pass that was differentiated saved goes after all else: its thread counts anew
 		return true
 	}
 	half := len(births) / 2

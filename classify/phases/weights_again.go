@@ -62,7 +62,7 @@ func weightsAgain(a *facts) []root {
 			}
 		}
 		if len(seen)*10 >= len(weights)*7 {
-			out = append(out, root{i, f, int64(len(seen))})
+			out = append(out, root{first: i, end: f, released: int64(len(seen))})
 			kept = kept || len(left)*2 > len(seen)
 		}
 	}
