@@ -3,11 +3,9 @@
 package solve
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/vramscope/vramscope/internal/units"
 	vrun "github.com/vramscope/vramscope/run"
-	"github.com/vramscope/vramscope/simulate"
 )
 
 // place is what a value takes in the command.
@@ -23,11 +20,8 @@ const place = "{}"
 
 // try is a value with what came of it.
 type try struct {
-	value               int
-	allocated, reserved int64
-	spare               int64
-	fits                bool
-	lacks               string // what failed, where it doesn't fit
+	value int
+	Outcome
 }
 
 // Solver looks for the largest value that fits.
@@ -86,7 +80,7 @@ func (s *Solver) search(low, high int) (best, next *try, err error) {
 			return best, next, err
 		}
 		s.tries = append(s.tries, *t)
-		if t.fits {
+		if t.Fits {
 			best, low = t, middle+1
 		} else {
 			next, high = t, middle-1
@@ -100,18 +94,18 @@ func (s *Solver) guess(low, high int, best *try) int {
 	middle := low + (high-low)/2
 	var before *try
 	for i := range s.tries {
-		if t := &s.tries[i]; t.fits && (before == nil || t.value > before.value) && best != nil && t.value < best.value {
+		if t := &s.tries[i]; t.Fits && (before == nil || t.value > before.value) && best != nil && t.value < best.value {
 			before = t
 		}
 	}
-	if before == nil || best.reserved <= before.reserved {
+	if before == nil || best.Reserved <= before.Reserved {
 		return middle
 	}
-	each := (best.reserved - before.reserved) / int64(best.value-before.value)
+	each := (best.Reserved - before.Reserved) / int64(best.value-before.value)
 	if each <= 0 {
 		return middle
 	}
-	return min(max(best.value+int(min(best.spare/each, int64(high))), low), high)
+	return min(max(best.value+int(min(best.Spare/each, int64(high))), low), high)
 }
 
 // Most runs a program again that was run into dir, with every size that depends on data at its largest, and says what that
@@ -127,11 +121,11 @@ func (s *Solver) Most(w io.Writer, dir string, o *vrun.Options) error {
 		return fmt.Errorf("run: %w", err)
 	}
 	fmt.Fprintf(w, "SIMULATED %s · with every size that depends on data at its largest: ", setting.GPU.Name)
-	if t.fits {
-		fmt.Fprintf(w, "fits, %s allocated, %s reserved, %s to spare\n", units.Size(t.allocated), units.Size(t.reserved),
-			units.Size(t.spare))
+	if t.Fits {
+		fmt.Fprintf(w, "fits, %s allocated, %s reserved, %s to spare\n", units.Size(t.Allocated), units.Size(t.Reserved),
+			units.Size(t.Spare))
 	} else {
-		fmt.Fprintf(w, "doesn't fit: %s\n", t.lacks)
+		fmt.Fprintf(w, "doesn't fit: %s\n", t.Lacks)
 	}
 	fmt.Fprintf(w, "vramscope: more with `vramscope analyze %s`\n", vrun.Quote(s.Name(s.options.Dir)))
 	return nil
@@ -157,45 +151,29 @@ func (s *Solver) try(value int) (*try, error) {
 	return t, nil
 }
 
-// run runs a program of which nothing is shown.
+// run runs a program, and says what came of it.
 func (s *Solver) run(o *vrun.Options, how string) (*try, error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	t, err := Run(o)
+	var failed *Failed
+	if errors.As(err, &failed) {
+		failed.Log = s.Name(failed.Log)
+		return nil, fmt.Errorf("%s %w", how, failed)
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer null.Close()
-	p, err := vrun.Start(*o, vrun.Streams{In: null, Out: null, Err: null})
-	if err != nil {
-		return nil, err
-	}
-	r := p.Wait()
-	allocated, reserved := r.Peaks()
-	t := &try{allocated: allocated, reserved: reserved, spare: r.Spare()}
-	switch {
-	case r.Refused != "":
-		return nil, &simulate.Refusal{Text: r.Refused}
-	case r.OutOfMemo:
-		t.lacks = cmp.Or(r.Lacks(), "out of memory")
-	case r.Status != 0:
-		return nil, fmt.Errorf("%s the program failed otherwise than by memory: %s; its output is %s", how,
-			cmp.Or(r.Ending, fmt.Sprintf("exit code %d", r.Status)), s.Name(filepath.Join(o.Dir, vrun.LogFile)))
-	case r.Recorded == 0:
-		return nil, errors.New(r.Missing())
-	default:
-		t.fits = true
-	}
-	return t, nil
+	return &try{Outcome: *t}, nil
 }
 
 // said shows a try as soon as it is known.
 func (s *Solver) said(t *try) {
-	if t.fits {
-		fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  %10s to spare\n", t.value, units.Size(t.allocated),
-			units.Size(t.reserved), units.Size(t.spare))
+	if t.Fits {
+		fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  %10s to spare\n", t.value, units.Size(t.Allocated),
+			units.Size(t.Reserved), units.Size(t.Spare))
 		return
 	}
-	fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  doesn't fit\n", t.value, units.Size(t.allocated),
-		units.Size(t.reserved))
+	fmt.Fprintf(s.to, "  %8d  %10s allocated  %10s reserved  doesn't fit\n", t.value, units.Size(t.Allocated),
+		units.Size(t.Reserved))
 }
 
 // tell is the answer.
@@ -212,11 +190,11 @@ func (s *Solver) tell(low, high int, best, next *try) {
 		fmt.Fprintf(s.to, "SIMULATED %s · %d is the largest of %d to %d that fits\n", gpu, best.value, low, high)
 	}
 	if best != nil {
-		fmt.Fprintf(s.to, "Needs %s of %s (%s reserved): %s to spare.\n", units.Size(best.allocated),
-			units.Size(s.options.Simulated.Card().CapacityBytes), units.Size(best.reserved), units.Size(best.spare))
+		fmt.Fprintf(s.to, "Needs %s of %s (%s reserved): %s to spare.\n", units.Size(best.Allocated),
+			units.Size(best.Capacity), units.Size(best.Reserved), units.Size(best.Spare))
 	}
 	if next != nil {
-		fmt.Fprintf(s.to, "With %d: %s.\n", next.value, next.lacks)
+		fmt.Fprintf(s.to, "With %d: %s.\n", next.value, next.Lacks)
 	}
 	fmt.Fprintf(s.to, "vramscope: more with `vramscope analyze %s`, a folder for each value\n", vrun.Quote(s.Name(s.options.Dir)))
 }

@@ -24,16 +24,17 @@ func TestGuess(t *testing.T) {
 	if n := s.guess(1, 64, nil); n != 32 {
 		t.Errorf("the first is %d", n)
 	}
-	small, large := try{value: 8, reserved: 800, spare: 900, fits: true}, try{value: 16, reserved: 1600, spare: 100, fits: true}
+	small := try{value: 8, Outcome: Outcome{Reserved: 800, Spare: 900, Fits: true}}
+	large := try{value: 16, Outcome: Outcome{Reserved: 1600, Spare: 100, Fits: true}}
 	s.tries = []try{small, {value: 32}, large}
 	if n := s.guess(17, 31, &large); n != 17 {
 		t.Errorf("with room for one more, %d", n)
 	}
-	large.spare = 100000
+	large.Spare = 100000
 	if n := s.guess(17, 31, &large); n != 31 {
 		t.Errorf("with room for all, %d", n)
 	}
-	large.reserved = 800 // nothing grows
+	large.Reserved = 800 // nothing grows
 	if n := s.guess(17, 31, &large); n != 24 {
 		t.Errorf("without growth, %d", n)
 	}
