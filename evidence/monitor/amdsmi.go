@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"bytes"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -50,10 +49,10 @@ func (a *amdState) line(all *gathered, line []byte) bool {
 		a.name = append(a.name[:0], bytes.TrimSpace(name)...)
 	case bytes.HasSuffix(bytes.TrimSpace(right), []byte("B")):
 		first, _, _ := word(left)
-		index, isIndex := atoi(string(first))
+		index, isIndex := gpuIn(first)
 		busy, _, _ := word(right)
 		fields := bytes.Fields(right)
-		if used, total, ok := usedOf(bytes.Join(fields[max(0, len(fields)-2):], nil)); ok && isIndex && index < 1024 {
+		if used, total, ok := usedOf(bytes.Join(fields[max(0, len(fields)-2):], nil)); ok && isIndex {
 			s := evidence.Sample{UsedBytes: used, UtilizationPercent: number(busy)}
 			all.reading(AMDSMI, index, s, total).name = string(a.name)
 		}
@@ -84,9 +83,9 @@ func (a *amdState) process(all *gathered, text []byte) {
 	if len(fields) < 4 {
 		return
 	}
-	index, ok := atoi(string(fields[0]))
-	id, err := strconv.Atoi(string(fields[1]))
-	if !ok || index > 1023 || err != nil || id < 0 {
+	index, ok := gpuIn(fields[0])
+	id, isProcess := pidIn(fields[1])
+	if !ok || !isProcess {
 		return
 	}
 	used, n := Unknown, 0
@@ -110,8 +109,8 @@ func (a *amdState) process(all *gathered, text []byte) {
 //	        USED_VRAM: 178880 MB
 func (a *amdState) metricLine(all *gathered, line []byte) bool {
 	if number, ok := bytes.CutPrefix(line, []byte("GPU: ")); ok {
-		index, isIndex := atoi(string(bytes.TrimSpace(number)))
-		a.metric, a.gpu, a.total = isIndex && index < 1024, index, Unknown
+		a.gpu, a.metric = gpuIn(bytes.TrimSpace(number))
+		a.total = Unknown
 		return false // of nobody yet
 	}
 	if !a.metric || line[0] != ' ' {

@@ -1,6 +1,9 @@
 package monitor
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // bareRow recognises rows of `--format=csv,noheader` by their values and
 // infers the header from them; afterwards row reads the rest.
@@ -22,10 +25,8 @@ func (s *csvState) bareRow(all *gathered, line []byte) bool {
 	}
 	*s = csvState{active: true, header: header{columns: columns, form: CSV, delimiter: ','}, cells: s.cells,
 		listing: newListing(columns)}
-	for _, c := range columns {
-		if c.role == pid {
-			s.header.form = AppsCSV
-		}
+	if slices.ContainsFunc(columns, func(c column) bool { return c.role == pid }) {
+		s.header.form = AppsCSV
 	}
 	return s.row(all, line)
 }
@@ -57,10 +58,7 @@ func slashTime(line []byte) bool {
 // taken where it is printed in MiB, or else where the figures can be nothing
 // else: two neighbours of which the larger is a card's capacity.
 func inferColumns(cells [][]byte) ([]column, bool) {
-	if len(cells) < 2 || len(cells) > 64 {
-		return nil, false
-	}
-	if len(cells[0]) > 64 {
+	if len(cells) < 2 || len(cells) > 64 || len(cells[0]) > 64 {
 		return nil, false
 	}
 	columns := make([]column, len(cells))
@@ -118,12 +116,7 @@ func isPID(cell []byte) bool {
 }
 
 func gpuNamed(columns []column) bool {
-	for _, c := range columns {
-		if c.role == gpuName {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(columns, func(c column) bool { return c.role == gpuName })
 }
 
 // processCounts takes two figures without units for a process and its memory,
@@ -152,13 +145,8 @@ func processCounts(columns []column, cells [][]byte, plain []int) bool {
 // isCapacity reports whether that many MiB may be all of a card's memory, of which
 // drivers show up to a tenth less than what is printed on the box.
 func isCapacity(mebibytes float64) bool {
-	for _, gb := range [...]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96, 128,
-		141, 144, 192, 256, 288} {
-		if mebibytes <= gb*1024 && mebibytes >= gb*1024*0.9 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96, 128,
+		141, 144, 192, 256, 288}, func(gb float64) bool { return mebibytes <= gb*1024 && mebibytes >= gb*1024*0.9 })
 }
 
 func bareRole(cell []byte) role {
@@ -219,12 +207,9 @@ func nameSizes(columns []column, cells [][]byte, sizes []int) {
 	if len(sizes) == 1 {
 		// "NVIDIA A100 80GB PCIe, 81920 MiB" is the card's capacity; what is in
 		// use is logged with the time or beside the utilisation.
-		for _, c := range columns {
-			if c.role == timestamp || c.role == utilization {
-				return
-			}
+		if !slices.ContainsFunc(columns, func(c column) bool { return c.role == timestamp || c.role == utilization }) {
+			columns[sizes[0]].role = totalMemory
 		}
-		columns[sizes[0]].role = totalMemory
 		return
 	}
 	rest := other

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -94,14 +95,7 @@ var roles = map[string]role{
 // roleOfWords reads names such as gpu_util_pct, mem_used_mb, "Memory Max".
 func roleOfWords(words []string) role {
 	has := func(any ...string) bool {
-		for _, w := range words {
-			for _, a := range any {
-				if w == a {
-					return true
-				}
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(any, w) })
 	}
 	if has("protected", "bar1", "ccpm", "encoder", "decoder", "enc", "dec", "jpeg", "ofa", "module",
 		"limit", "default", "enforced", "cpu", "ram", "host", "swap", "system", "disk", "clock", "clocks", "mhz") {
@@ -284,12 +278,4 @@ func splitAligned(cells [][]byte, line []byte) [][]byte {
 	return cells
 }
 
-func trimCell(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '"') {
-		b = b[1:]
-	}
-	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t' || b[len(b)-1] == '"') {
-		b = b[:len(b)-1]
-	}
-	return b
-}
+func trimCell(b []byte) []byte { return bytes.Trim(b, " \t\"") }

@@ -2,9 +2,10 @@ package monitor
 
 import (
 	"bytes"
-	"strings"
+	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -73,24 +74,12 @@ func (s *csvState) begin(line []byte) bool {
 			h.form = AMDSMI
 		}
 	}
-	if s.active && sameColumns(s.header.columns, h.columns) {
+	if s.active && slices.Equal(s.header.columns, h.columns) {
 		return true // nvidia-smi repeats the header when restarted
 	}
 	*s = csvState{active: true, header: h, cells: s.cells}
 	if !h.skip {
 		s.listing = newListing(h.columns)
-	}
-	return true
-}
-
-func sameColumns(a, b []column) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
 	}
 	return true
 }
@@ -102,18 +91,10 @@ func headerLike(line []byte) bool {
 	if (c < 'a' || c > 'z') && c != '"'|0x20 && c != 0xef {
 		return false
 	}
-	if !shortCell(line) {
-		return false
-	}
-	for _, word := range headerWords {
-		if bytes.Contains(line, word) {
-			return true
-		}
-	}
-	return false
+	return shortCell(line) && slices.ContainsFunc(headerWords, func(word []byte) bool { return bytes.Contains(line, word) })
 }
 
-var headerWords = [...][]byte{[]byte("mem"), []byte("Mem"), []byte("MEM"), []byte("tilization"), []byte("util"), []byte("ower"),
+var headerWords = [][]byte{[]byte("mem"), []byte("Mem"), []byte("MEM"), []byte("tilization"), []byte("util"), []byte("ower"),
 	[]byte("pid"), []byte("retired_pages"), []byte("vram"), []byte("VRAM")}
 
 // shortCell tells that the first cell ends soon and is a name, no sentence.
@@ -315,24 +296,19 @@ func (r *row) figure(c column, cell []byte) bool {
 // parentUUID names the GPU of a MIG instance where the id holds it, as old
 // drivers write: MIG-GPU-<uuid of the GPU>/<instance>/<compute instance>.
 func parentUUID(cell []byte) []byte {
-	if !bytes.HasPrefix(cell, []byte("MIG-GPU-")) {
-		return cell
-	}
-	cell = cell[len("MIG-"):]
-	if i := bytes.IndexByte(cell, '/'); i >= 0 {
-		cell = cell[:i]
+	if gpu, ok := bytes.CutPrefix(cell, []byte("MIG-GPU-")); ok {
+		gpu, _, _ = bytes.Cut(cell[len("MIG-"):], []byte("/"))
+		return gpu
 	}
 	return cell
 }
 
+var namesIndex = pattern.Of(`^(?:(?i)gpu|(?-i)cuda|card)`)
+
 // indexCell accepts "0", "GPU 0", "gpu0", "cuda:0", "card0".
 func indexCell(cell []byte) []byte {
 	i := bytes.IndexAny(cell, "0123456789")
-	if i > 0 && !strings.HasPrefix(strings.ToLower(string(cell)), "gpu") && !bytes.HasPrefix(cell, []byte("cuda")) &&
-		!bytes.HasPrefix(cell, []byte("card")) {
-		return nil
-	}
-	if i < 0 {
+	if i < 0 || i > 0 && !namesIndex().Match(cell) {
 		return nil
 	}
 	return cell[i:]

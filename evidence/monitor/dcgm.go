@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // dcgmState is what was read so far of what NVIDIA's data center manager prints.
@@ -62,8 +63,8 @@ func (s *dcgmState) row(all *gathered, line []byte) bool {
 	if len(fields) != 2+len(s.columns) || string(fields[0]) != "GPU" {
 		return bytes.HasPrefix(line, []byte("GPU-"))
 	}
-	index, ok := atoi(string(fields[1]))
-	if !ok || index > 1023 {
+	index, ok := gpuIn(fields[1])
+	if !ok {
 		return false
 	}
 	reading, total := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
@@ -94,9 +95,9 @@ func (s *dcgmState) metric(all *gathered, line []byte) bool {
 		return false
 	}
 	labels, value := rest[:end], rest[end+1:]
-	index, isIndex := atoi(string(metricLabel(labels, "gpu")))
+	index, isIndex := gpuIn(metricLabel(labels, "gpu"))
 	v, rest, isNumber := amount(value)
-	if !isIndex || index > 1023 || !isNumber || len(metricLabel(labels, "GPU_I_ID")) > 0 {
+	if !isIndex || !isNumber || len(metricLabel(labels, "GPU_I_ID")) > 0 {
 		return true
 	}
 	d := s.gauge(all, index)
@@ -152,18 +153,14 @@ func (s *dcgmState) finish(all *gathered) {
 	}
 }
 
+var metricLabels = pattern.Of(`[{,]? *(\w+)="([^"]*)"`)
+
 // metricLabel is the value of one of a metric's labels.
 func metricLabel(labels []byte, name string) []byte {
-	for len(labels) > 0 {
-		key, rest, ok := bytes.Cut(labels, []byte(`="`))
-		end := bytes.IndexByte(rest, '"')
-		if !ok || end < 0 {
-			return nil
+	for _, m := range metricLabels().FindAllSubmatch(labels, 64) {
+		if string(m[1]) == name {
+			return m[2]
 		}
-		if string(bytes.Trim(key, ", ")) == name {
-			return rest[:end]
-		}
-		labels = rest[end+1:]
 	}
 	return nil
 }

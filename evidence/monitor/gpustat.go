@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"bytes"
-	"strconv"
 
 	"github.com/vramscope/vramscope/evidence"
 )
@@ -20,9 +19,9 @@ func (g *gpustatState) line(all *gathered, line []byte) bool {
 		return false
 	}
 	number, name, ok := bytes.Cut(bytes.TrimLeft(cells[0], " ["), []byte("]"))
-	index, isIndex := atoi(string(number))
+	index, isIndex := gpuIn(number)
 	used, total, isMemory := usedOf(cells[2])
-	if !ok || !isIndex || index > 1023 || !isMemory {
+	if !ok || !isIndex || !isMemory {
 		return false
 	}
 	if g.last >= index || all.clock.Known() {
@@ -59,8 +58,8 @@ func (u *unit) gpustatProcess(at evidence.Stamp, word []byte) {
 	if !ok || slash < 0 {
 		return
 	}
-	id, err := strconv.Atoi(string(who[slash+1:]))
-	if err != nil || id < 0 {
+	id, isProcess := pidIn(who[slash+1:])
+	if !isProcess {
 		return
 	}
 	_, program, named := bytes.Cut(who[:slash], []byte(":"))

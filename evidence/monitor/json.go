@@ -81,7 +81,7 @@ func (all *gathered) rocmJSON(text []byte) bool {
 	var indices []int
 	for name := range cards {
 		number, ok := strings.CutPrefix(name, "card")
-		if i, isIndex := atoi(number); ok && isIndex && i < 1024 && strconv.Itoa(i) == number {
+		if i, isIndex := gpuIn(number); ok && isIndex && strconv.Itoa(i) == number {
 			indices = append(indices, i)
 		}
 	}

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -82,12 +83,7 @@ func (l *looseState) finish(all *gathered) {
 
 // isTotal tells a column of all of a card's memory from what is in use of it.
 func (l *looseState) isTotal() bool {
-	for _, v := range l.used {
-		if v != l.used[0] {
-			return false
-		}
-	}
-	return l.form == CSV && isCapacity(float64(l.used[0])/mib)
+	return l.form == CSV && isCapacity(float64(l.used[0])/mib) && slices.Min(l.used) == slices.Max(l.used)
 }
 
 // ofOne tells readings of one GPU from those of several in turn: there, a row is

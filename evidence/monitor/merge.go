@@ -47,13 +47,7 @@ func (p *Parser) Finish() *Report {
 // identify keeps only the id column that tells the GPUs of a listing apart.
 func (u *unit) identify() {
 	l := u.listing
-	chosen := -1
-	for k := range idRoles {
-		if l.present[k] && !l.clash[k] && l.useful(k) {
-			chosen = k
-			break
-		}
-	}
+	chosen := slices.IndexFunc([]int{0, 1, 2, 3}, func(k int) bool { return l.present[k] && !l.clash[k] && l.useful(k) })
 	if u.anonymous() {
 		u.position = 0
 	}
@@ -70,12 +64,8 @@ func (u *unit) identify() {
 	u.ids[2] = busID(u.ids[2])
 	if chosen > 0 {
 		// Equal values are one GPU: the position of the first counts.
-		for _, first := range l.units {
-			if first.ids[chosen] == u.ids[chosen] {
-				u.position = first.position
-				break
-			}
-		}
+		first := slices.IndexFunc(l.units, func(v *unit) bool { return v.ids[chosen] == u.ids[chosen] })
+		u.position = l.units[first].position
 	}
 }
 
@@ -91,12 +81,7 @@ func (u *unit) anonymous() bool {
 
 // useful reports whether a column ever holds an id.
 func (l *listing) useful(k int) bool {
-	for _, u := range l.units {
-		if informative(k, u.ids[k]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.units, func(u *unit) bool { return informative(k, u.ids[k]) })
 }
 
 // informative refuses missing ids and those of MIG instances, which are parts

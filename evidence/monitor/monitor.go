@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"bytes"
-	"strconv"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -129,13 +128,13 @@ func (m *monitorState) values(all *gathered) bool {
 		cell := m.cells[i]
 		switch c {
 		case monGPU:
-			v, ok := atoi(string(cell))
-			if !ok || v > 1023 {
+			v, ok := gpuIn(cell)
+			if !ok {
 				return false
 			}
 			gpu = v
 		case monPID:
-			if v, err := strconv.Atoi(string(cell)); err == nil && v >= 0 {
+			if v, ok := pidIn(cell); ok {
 				id = v
 			} else if !missing(cell) {
 				return false

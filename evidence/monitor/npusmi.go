@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // npuState is where in the table of `npu-smi info` the parser is.
@@ -60,8 +61,8 @@ func (n *npuState) row(all *gathered, cells [][]byte) {
 	if len(ids) == 0 {
 		return
 	}
-	first, ok := atoi(string(ids[0]))
-	if !ok || first > 1023 {
+	first, ok := gpuIn(ids[0])
+	if !ok {
 		return // the heads
 	}
 	bus := bytes.TrimSpace(cells[1])
@@ -71,7 +72,7 @@ func (n *npuState) row(all *gathered, cells [][]byte) {
 	}
 	index := n.card // cards of one chip have no other number
 	if len(ids) > 1 {
-		if physical, ok := atoi(string(ids[1])); ok && physical < 1024 {
+		if physical, ok := gpuIn(ids[1]); ok {
 			index = physical
 		}
 	}
@@ -87,16 +88,13 @@ func (n *npuState) row(all *gathered, cells [][]byte) {
 	u.ids[2], u.name = busID(string(bus)), string(n.name)
 }
 
+var usedOfAll = pattern.Of(`(?:^|\s)(\d{1,12})\s*/\s*(\d{1,12})(?:\s|$)`)
+
 // pairsOf finds "3397 / 65536" in a cell.
 func pairsOf(cell []byte) (pairs [][2]int64) {
-	fields := bytes.Fields(bytes.ReplaceAll(cell, []byte("/"), []byte(" / ")))
-	for i := 1; i+1 < len(fields); i++ {
-		if string(fields[i]) != "/" {
-			continue
-		}
-		used, err := strconv.ParseInt(string(fields[i-1]), 10, 40)
-		total, err2 := strconv.ParseInt(string(fields[i+1]), 10, 40)
-		if err == nil && err2 == nil && used >= 0 && total >= used {
+	for _, m := range usedOfAll().FindAllSubmatch(cell, 4) {
+		used, _ := strconv.ParseInt(string(m[1]), 10, 64)
+		if total, _ := strconv.ParseInt(string(m[2]), 10, 64); total >= used && total < 1<<40 {
 			pairs = append(pairs, [2]int64{used, total})
 		}
 	}
@@ -111,8 +109,8 @@ func (n *npuState) process(all *gathered, cells [][]byte) bool {
 		return false
 	}
 	ids := bytes.Fields(cells[0])
-	pid, err := strconv.Atoi(string(bytes.TrimSpace(cells[1])))
-	if len(ids) != 2 || err != nil || pid < 0 {
+	pid, isProcess := pidIn(bytes.TrimSpace(cells[1]))
+	if len(ids) != 2 || !isProcess {
 		return false
 	}
 	card, ok := atoi(string(ids[0]))

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"bytes"
-	"strconv"
 
 	"github.com/vramscope/vramscope/evidence"
 )
@@ -68,9 +67,9 @@ func (t *tableState) nvitopProcess(all *gathered, line []byte) bool {
 	if len(fields) < 6 {
 		return false
 	}
-	gpu, ok := atoi(string(fields[0]))
-	id, err := strconv.Atoi(string(fields[1]))
-	if !ok || gpu > 1023 || err != nil || id < 0 {
+	gpu, ok := gpuIn(fields[0])
+	id, isProcess := pidIn(fields[1])
+	if !ok || !isProcess {
 		return false
 	}
 	rest := fields[min(5+t.between, len(fields)):]

@@ -2,11 +2,10 @@ package monitor
 
 import (
 	"bytes"
-	"strconv"
-	"strings"
+	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // queryState is where in the text of `nvidia-smi -q` the parser is.
@@ -82,23 +81,16 @@ func isAligned(line []byte) bool {
 	return i >= least || i >= 0 && line[0] == '\t'
 }
 
+var titled = pattern.Of(`^[0-9A-Za-z .\-/]+$`)
+
 // isTitle tells what may be a section's name.
 func isTitle(key []byte) bool {
-	for _, c := range key {
-		if !units.IsDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && strings.IndexByte(" .-/", c) < 0 {
-			return false
-		}
-	}
-	return len(key) > 0
+	return titled().Match(key)
 }
 
 // isSection tells the sections that are read.
 func isSection(name string) bool {
-	switch name {
-	case "FB Memory Usage", "Memory Usage", "Utilization", "Processes":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"FB Memory Usage", "Memory Usage", "Utilization", "Processes"}, name)
 }
 
 // top reads the unindented lines: the time, and "GPU 00000000:01:00.0".
@@ -181,7 +173,7 @@ func (q *queryState) processValue(key string, value []byte) {
 	switch key {
 	case "Process ID":
 		q.flushProcess()
-		if v, err := strconv.Atoi(string(value)); err == nil && v >= 0 {
+		if v, ok := pidIn(value); ok {
 			q.pid = v + 1
 		}
 	case "Name":

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // rocmState is where in what rocm-smi prints the parser is.
@@ -46,8 +47,8 @@ func (s *rocmState) line(all *gathered, line []byte) bool {
 		s.concise = false
 		return false
 	}
-	index, ok := atoi(string(fields[0]))
-	if !ok || index > 1023 {
+	index, ok := gpuIn(fields[0])
+	if !ok {
 		return false
 	}
 	s.parts(line)
@@ -56,14 +57,14 @@ func (s *rocmState) line(all *gathered, line []byte) bool {
 	return true
 }
 
+var partitionMode = pattern.Of(`([CDQT]PX),`)
+
 // parts notes how the cards are divided, also where the head of that table
 // was cut off; it takes no line.
 func (s *rocmState) parts(line []byte) bool {
 	if len(line) > 60 && bytes.Contains(line, []byte("NPS")) {
-		for _, mode := range [...]string{"CPX,", "DPX,", "QPX,", "TPX,"} {
-			if bytes.Contains(line, []byte(mode)) {
-				s.partition = mode[:3]
-			}
+		if mode := partitionMode().FindSubmatch(line); mode != nil {
+			s.partition = string(mode[1])
 		}
 	}
 	return false
@@ -72,8 +73,8 @@ func (s *rocmState) parts(line []byte) bool {
 // value reads what follows "GPU[".
 func (s *rocmState) value(all *gathered, text []byte) bool {
 	number, text, _ := bytes.Cut(text, []byte("]"))
-	index, ok := atoi(string(number))
-	if !ok || index > 1023 {
+	index, ok := gpuIn(number)
+	if !ok {
 		return false
 	}
 	if _, total, ok := bytes.Cut(text, []byte("VRAM Total Memory (B): ")); ok {

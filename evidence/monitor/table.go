@@ -3,7 +3,6 @@ package monitor
 import (
 	"bytes"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -341,8 +340,8 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 		return true
 	}
 	index, line, ok := word(line)
-	gpu, isGPU := atoi(string(index))
-	if !ok || !isGPU || gpu > 1023 {
+	gpu, isGPU := gpuIn(index)
+	if !ok || !isGPU {
 		return false
 	}
 	gi, isInstance := 0, false
@@ -357,8 +356,8 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 		_, line, _ = word(line)
 		first, line, _ = word(line)
 	}
-	id, err := strconv.Atoi(string(first))
-	if err != nil || id < 0 {
+	id, ok := pidIn(first)
+	if !ok {
 		return false
 	}
 	if kind, rest, ok := word(line); ok && len(bytes.Trim(kind, "CGM+")) == 0 {

@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -245,7 +246,7 @@ const sweepGap = int64(500 * time.Millisecond)
 // equal for two of them does not tell GPUs apart.
 func (l *listing) join(u *unit, r *row) {
 	apart := r.at.Known() && l.start.Known() && units.Abs(r.at.Nanoseconds()-l.start.Nanoseconds()) > sweepGap
-	if apart || u.sweep == l.number+1 && (u.form != AppsCSV || l.listed(u, r.pid)) || len(l.sweep) > 256 {
+	if apart || u.sweep == l.number+1 && (u.form != AppsCSV || slices.Contains(l.sweep, sweepRow{u, r.pid})) || len(l.sweep) > 256 {
 		l.number++
 		l.sweep = l.sweep[:0]
 	}
@@ -265,13 +266,16 @@ func (l *listing) join(u *unit, r *row) {
 	l.sweep = append(l.sweep, sweepRow{u, r.pid})
 }
 
-func (l *listing) listed(u *unit, pid int) bool {
-	for _, s := range l.sweep {
-		if s.unit == u && s.pid == pid {
-			return true
-		}
-	}
-	return false
+// gpuIn is the number of a GPU.
+func gpuIn[T string | []byte](text T) (int, bool) {
+	v, ok := atoi(string(text))
+	return v, ok && v < 1024
+}
+
+// pidIn is the number of a process.
+func pidIn(text []byte) (int, bool) {
+	v, err := strconv.Atoi(string(text))
+	return v, err == nil && v >= 0
 }
 
 func atoi(s string) (int, bool) {

@@ -3,6 +3,7 @@ package monitor
 import (
 	"bytes"
 	"math"
+	"slices"
 )
 
 // maxBytes refuses readings no machine has; some drivers print garbage near 2^64.
@@ -10,9 +11,7 @@ const maxBytes = 1 << 50
 
 // amount reads a number at the start of text and returns what follows it.
 func amount(text []byte) (value float64, rest []byte, ok bool) {
-	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
-		text = text[1:]
-	}
+	text = bytes.TrimLeft(text, " \t")
 	i, scale := 0, 0.0
 	negative := len(text) > 0 && text[0] == '-'
 	if negative {
@@ -50,10 +49,7 @@ func memory(text []byte, unit float64) int64 {
 	if !ok || v < 0 {
 		return Unknown
 	}
-	for len(rest) > 0 && rest[0] == ' ' {
-		rest = rest[1:]
-	}
-	if u := unitBytes(rest); u > 0 {
+	if u := unitBytes(bytes.TrimLeft(rest, " ")); u > 0 {
 		unit = u
 	}
 	if v *= unit; v > maxBytes {
@@ -62,23 +58,14 @@ func memory(text []byte, unit float64) int64 {
 	return int64(math.Round(v))
 }
 
+// unitsOf are bytes by the first letter, in lower case.
+var unitsOf = [256]float64{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30, 't': 1 << 40, 'b': 1}
+
 func unitBytes(unit []byte) float64 {
 	if len(unit) == 0 {
 		return 0
 	}
-	switch unit[0] | 0x20 {
-	case 'k':
-		return 1 << 10
-	case 'm':
-		return 1 << 20
-	case 'g':
-		return 1 << 30
-	case 't':
-		return 1 << 40
-	case 'b':
-		return 1
-	}
-	return 0
+	return unitsOf[unit[0]|0x20]
 }
 
 // number reads "35 %", "120.5 W"; negative when there is none ([N/A]).
@@ -92,9 +79,6 @@ func number(text []byte) float32 {
 
 // missing tells nvidia-smi's ways to say that there is no value.
 func missing(text []byte) bool {
-	switch string(bytes.Trim(text, " \t[]\"")) {
-	case "", "-", "N/A", "Not Supported", "Unknown Error", "Insufficient Permissions", "Not Found", "GPU is lost", "None", "nan":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"", "-", "N/A", "Not Supported", "Unknown Error", "Insufficient Permissions", "Not Found",
+		"GPU is lost", "None", "nan"}, string(bytes.Trim(text, " \t[]\"")))
 }

@@ -3,7 +3,7 @@ package monitor
 import (
 	"bytes"
 	"html"
-	"strconv"
+	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
 )
@@ -158,7 +158,7 @@ func (x *xmlState) value(element string, text []byte) {
 func (x *xmlState) processValue(element string, text []byte) {
 	switch element {
 	case "pid":
-		if v, err := strconv.Atoi(string(text)); err == nil && v >= 0 {
+		if v, ok := pidIn(text); ok {
 			x.process.pid = v
 		}
 	case "process_name":
@@ -181,8 +181,8 @@ func (x *xmlState) end(all *gathered, element string) {
 		}
 		x.process.pid = -1
 	}
-	for i := len(x.path) - 1; i >= 0; i-- {
-		if x.path[i] == element {
+	for i, name := range slices.Backward(x.path) {
+		if name == element {
 			x.path = x.path[:i]
 			return
 		}
