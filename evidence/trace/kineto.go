@@ -90,26 +90,13 @@ type deviceKey struct {
 func (p *parser) object() error {
 	defer p.finish() // of what was read, wherever it ends
 	p.skip()
-	for {
-		c, ok := p.next()
-		if !ok {
-			return p.cut("the trace's outermost object")
-		}
-		if c == '}' {
-			return nil
-		}
-		if c == ',' {
-			p.skip()
-			continue
-		}
+	return p.each('}', "the trace's outermost object", func(byte) error {
 		key, err := p.key()
 		if err != nil {
 			return err
 		}
-		if err := p.topValue(key); err != nil {
-			return err
-		}
-	}
+		return p.topValue(key)
+	})
 }
 
 func (p *parser) topValue(key string) error {
@@ -169,29 +156,18 @@ func (p *parser) property(key string, value []byte) {
 
 // events reads an array of events one by one, after its opening bracket.
 func (p *parser) events() error {
-	for {
-		c, ok := p.next()
-		switch {
-		case !ok:
-			return p.cut("traceEvents")
-		case c == ']':
-			p.skip()
-			return nil
-		case c == ',':
-			p.skip()
-		case c == '{':
-			event, err := p.value()
-			if err != nil {
-				return err
-			}
-			p.trace.Events++
-			p.event(event)
-		default:
-			if err := p.skipValue(); err != nil {
-				return err
-			}
+	return p.each(']', "traceEvents", func(c byte) error {
+		if c != '{' {
+			return p.skipValue()
 		}
-	}
+		event, err := p.value()
+		if err != nil {
+			return err
+		}
+		p.trace.Events++
+		p.event(event)
+		return nil
+	})
 }
 
 var (

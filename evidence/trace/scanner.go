@@ -239,92 +239,69 @@ func (s *scanner) skipString() error {
 	}
 }
 
-// eachField calls f with every key and value of an object's text.
-func eachField(text []byte, f func(key, value []byte)) {
-	i := skipTo(text, 0)
-	if i >= len(text) || text[i] != '{' {
-		return
-	}
-	for i++; ; {
-		i = skipTo(text, i)
-		if i >= len(text) || text[i] != '"' {
-			return
-		}
-		end := valueEnd(text, i)
-		key := text[i:end]
-		if i = skipTo(text, end); i >= len(text) {
-			return
-		}
-		end = valueEnd(text, i)
-		if len(key) >= 2 {
-			f(key[1:len(key)-1], text[i:end])
-		}
-		i = end
-	}
-}
-
-// eachElement calls f with every element of an array's text.
-func eachElement(text []byte, f func(element []byte)) {
-	i := skipTo(text, 0)
-	if i >= len(text) || text[i] != '[' {
-		return
-	}
-	for i++; ; {
-		i = skipTo(text, i)
-		if i >= len(text) || text[i] == ']' {
-			return
-		}
-		end := valueEnd(text, i)
-		if end == i {
-			return
-		}
-		f(text[i:end])
-		i = end
-	}
-}
-
-// skipTo passes white space and separators.
-func skipTo(text []byte, i int) int {
-	for i < len(text) && (text[i] <= ' ' || text[i] == ',' || text[i] == ':') {
-		i++
-	}
-	return i
-}
-
-// valueEnd finds where the value that begins at i ends.
-func valueEnd(text []byte, i int) int {
-	depth := 0
-	for ; i < len(text); i++ {
-		switch class[text[i]] {
-		case 1:
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-			if depth == 0 {
-				return min(i+1, len(text))
-			}
-		case 2:
-			depth++
-		case 3:
-			if depth == 0 {
-				return i
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case 4:
-			if depth == 0 {
-				return i
-			}
+// each calls take with the first byte of every item up to the closing bracket.
+func (s *scanner) each(closing byte, inside string, take func(c byte) error) error {
+	for {
+		c, ok := s.next()
+		switch {
+		case !ok:
+			return s.cut(inside)
+		case c == closing:
+			s.skip()
+			return nil
+		case c == ',':
+			s.skip()
 		default:
-			if depth == 0 && text[i] <= ' ' {
-				return i
+			if err := take(c); err != nil {
+				return err
 			}
 		}
 	}
-	return len(text)
+}
+
+// within is a scanner of a text behind its opening bracket, false where it has another.
+func within(text []byte, opening byte) (*scanner, bool) {
+	s := &scanner{buf: text, end: len(text), keep: -1, err: io.EOF}
+	c, _ := s.next()
+	s.skip()
+	return s, c == opening
+}
+
+// eachField calls f with every key and value of an object's text, as far as it is whole.
+func eachField(text []byte, f func(key, value []byte)) {
+	s, ok := within(text, '{')
+	if !ok {
+		return
+	}
+	_ = s.each('}', "an object", func(c byte) error {
+		key, err := s.value()
+		if err != nil || c != '"' {
+			return ErrNotTrace
+		}
+		if _, ok := s.next(); !ok {
+			return ErrNotTrace
+		}
+		value, err := s.value()
+		if err == nil {
+			f(key[1:len(key)-1], value)
+		}
+		return err
+	})
+}
+
+// eachElement calls f with every element of an array's text, as far as it is whole.
+func eachElement(text []byte, f func(element []byte)) {
+	s, ok := within(text, '[')
+	if !ok {
+		return
+	}
+	_ = s.each(']', "a list", func(byte) error {
+		element, err := s.value()
+		if err == nil {
+			f(element)
+		}
+		return err
+	})
 }
 
 // parseInt reads an integer, also as a string or with a fraction.

@@ -1,9 +1,11 @@
 package trace
 
 import (
+	"errors"
 	"math"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // list reads what begins with '[': a bare array of events, a raw timeline
@@ -143,58 +145,46 @@ func (p *parser) sizes(t *evidence.Timeline) error {
 
 // eachList calls read at every following element up to the closing bracket.
 func (p *parser) eachList(read func() error) error {
-	for {
-		c, ok := p.next()
-		switch {
-		case !ok:
-			return p.cut("a memory timeline")
-		case c == ']':
-			p.skip()
-			return nil
-		case c == ',':
-			p.skip()
-		case c == '[':
-			if err := read(); err != nil {
-				return err
-			}
-		default:
+	return p.each(']', "a memory timeline", func(c byte) error {
+		if c != '[' {
 			return p.fail("something else than a row in a memory timeline", ErrNotTrace)
 		}
-	}
+		return read()
+	})
 }
+
+// errOther stands for something else than a number.
+var errOther = errors.New("no number")
 
 // numbers reads a list of numbers after its opening bracket, keeping the first limit of them; ok is
 // false when it holds anything else.
 func (p *parser) numbers(limit int) (list []int64, ok bool, err error) {
 	p.kept = p.kept[:0]
 	p.countNumbers = 0
-	for {
-		c, more := p.next()
-		switch {
-		case !more:
-			return nil, false, p.cut("a list of numbers")
-		case c == ']':
-			p.skip()
-			if p.countNumbers > limit {
-				return nil, true, nil
-			}
-			return p.kept, true, nil
-		case c == ',':
-			p.skip()
-		case c == '-' || c >= '0' && c <= '9':
-			text, err := p.value()
-			if err != nil {
-				return nil, false, err
-			}
-			v, valid := parseInt(text)
-			if !valid {
-				v = math.MinInt64
-			}
-			if p.countNumbers++; p.countNumbers <= limit {
-				p.kept = append(p.kept, v)
-			}
-		default:
-			return nil, false, nil
+	err = p.each(']', "a list of numbers", func(c byte) error {
+		if c != '-' && !units.IsDigit(c) {
+			return errOther
 		}
+		text, err := p.value()
+		if err != nil {
+			return err
+		}
+		v, valid := parseInt(text)
+		if !valid {
+			v = math.MinInt64
+		}
+		if p.countNumbers++; p.countNumbers <= limit {
+			p.kept = append(p.kept, v)
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errOther):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, err
+	case p.countNumbers > limit:
+		return nil, true, nil
 	}
+	return p.kept, true, nil
 }
