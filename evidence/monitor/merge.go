@@ -12,8 +12,8 @@ import (
 // Finish ends the stream: units that are the same GPU become one. The parser
 // must not be used afterwards.
 func (p *Parser) Finish() *Report {
-	p.query.flushGPU(&p.gathered)
-	p.xml.flushGPU(&p.gathered)
+	p.query.flush(&p.gathered)
+	p.xml.flush(&p.gathered)
 	p.dcgm.finish(&p.gathered)
 	p.loose.finish(&p.gathered)
 	m := merger{gpus: map[int]*unit{}, byBus: map[string]int{}, byUUID: map[string]int{}}

@@ -10,23 +10,53 @@ import (
 
 // queryState is where in the text of `nvidia-smi -q` the parser is.
 type queryState struct {
-	inside   bool
+	inside bool
+	listed
+	section string // of the GPU, at four blanks
+	idle    int
+}
+
+// listed is a GPU whose figures are coming one by one, in text or in XML.
+type listed struct {
 	clock    evidence.Stamp
-	position int // of the next GPU in this dump
+	position int // of the next GPU
 	gpu      *unit
 	current  evidence.Sample
 	total    int64
-	section  string // of the GPU, at four blanks
-	pid      int
-	name     []byte
-	idle     int
+	pid      int // of the process that is listed, and 1; 0: none
+	name     string
+}
+
+func (l *listed) begin(all *gathered, form Form, bus []byte) {
+	l.flush(all)
+	l.gpu = all.byBus(form, busID(string(bus)), l.position)
+	l.position++
+	l.current, l.total = evidence.Sample{At: l.clock, UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
+}
+
+// process keeps the process that was listed.
+func (l *listed) process(used int64) {
+	if l.pid > 0 && l.gpu != nil {
+		l.gpu.process(l.clock, l.pid-1, []byte(l.name), used)
+	}
+	l.pid, l.name = 0, ""
+}
+
+func (l *listed) flush(all *gathered) {
+	if l.gpu == nil {
+		return
+	}
+	l.process(Unknown)
+	all.rows[l.gpu.form]++
+	l.gpu.read(l.current, l.total)
+	l.gpu = nil
 }
 
 func (q *queryState) header(all *gathered, line []byte) bool {
 	if !bytes.Contains(line, []byte("==NVSMI LOG==")) {
 		return false
 	}
-	q.flushGPU(all)
+	q.flush(all)
 	*q = queryState{inside: true}
 	return true
 }
@@ -60,7 +90,7 @@ func (q *queryState) line(all *gathered, line []byte) bool {
 		return true
 	}
 	if q.section == "Processes" {
-		q.flushProcess()
+		q.process(Unknown)
 	}
 	q.section = string(key)
 	if hasValue {
@@ -99,12 +129,8 @@ func (q *queryState) top(all *gathered, line, key, value []byte, hasValue bool) 
 	case bytes.HasPrefix(line, []byte("==")):
 		return q.header(all, line)
 	case bytes.HasPrefix(line, []byte("GPU ")) && bytes.Count(line, []byte{':'}) >= 1 && bytes.IndexByte(line, '.') > 0:
-		q.flushGPU(all)
-		bus := busID(string(bytes.TrimSpace(line[4:])))
-		q.gpu = all.byBus(Query, bus, q.position)
-		q.position++
-		q.current = evidence.Sample{At: q.clock, UsedBytes: Unknown, UtilizationPercent: -1}
-		q.total, q.section, q.idle = Unknown, "", 0
+		q.begin(all, Query, bytes.TrimSpace(line[4:]))
+		q.section, q.idle = "", 0
 		return true
 	case hasValue && string(key) == "Timestamp":
 		q.clock, _ = parseStamp(value)
@@ -123,7 +149,7 @@ func (q *queryState) top(all *gathered, line, key, value []byte, hasValue bool) 
 
 func (q *queryState) foreign(all *gathered) bool {
 	if q.idle++; q.idle > foreignLines {
-		q.flushGPU(all)
+		q.flush(all)
 		q.inside = false
 	}
 	return false
@@ -172,34 +198,13 @@ func (q *queryState) value(key string, value []byte) {
 func (q *queryState) processValue(key string, value []byte) {
 	switch key {
 	case "Process ID":
-		q.flushProcess()
+		q.process(Unknown)
 		if v, ok := pidIn(value); ok {
 			q.pid = v + 1
 		}
 	case "Name":
-		q.name = append(q.name[:0], value...)
+		q.name = string(value)
 	case "Used GPU Memory":
-		if q.pid > 0 {
-			q.gpu.process(q.clock, q.pid-1, q.name, memory(value, mib))
-			q.pid, q.name = 0, q.name[:0]
-		}
+		q.process(memory(value, mib))
 	}
-}
-
-// flushProcess keeps a process whose memory line never came.
-func (q *queryState) flushProcess() {
-	if q.pid > 0 && q.gpu != nil {
-		q.gpu.process(q.clock, q.pid-1, q.name, Unknown)
-	}
-	q.pid, q.name = 0, q.name[:0]
-}
-
-func (q *queryState) flushGPU(all *gathered) {
-	if q.gpu == nil {
-		return
-	}
-	q.flushProcess()
-	all.rows[Query]++
-	q.gpu.read(q.current, q.total)
-	q.gpu = nil
 }

@@ -4,30 +4,18 @@ import (
 	"bytes"
 	"html"
 	"slices"
-
-	"github.com/vramscope/vramscope/evidence"
 )
 
 // xmlState is where in the XML of `nvidia-smi -q -x` the parser is. The
 // document is read tag by tag and never as a tree: it may be one of thousands
 // in a loop, cut at the end, or in the middle of a log.
 type xmlState struct {
-	inside   bool
-	prefix   int // before the document's own indentation: a log's time or rank
-	foreign  int // lines since the last of the document's
-	clock    evidence.Stamp
-	position int
-	gpu      *unit
-	current  evidence.Sample
-	total    int64
-	path     []string // open elements
-	process  xmlProcess
-}
-
-type xmlProcess struct {
-	pid  int
-	name string
-	used int64
+	inside  bool
+	prefix  int // before the document's own indentation: a log's time or rank
+	foreign int // lines since the last of the document's
+	listed
+	path []string // open elements
+	used int64    // by the process that is listed
 }
 
 // xmlDepth bounds the nesting; nvidia-smi's own is 6.
@@ -42,7 +30,7 @@ func (x *xmlState) line(all *gathered, line []byte) bool {
 		return bytes.Contains(line, []byte("<!DOCTYPE nvidia_smi_log"))
 	} else if !x.owns(line) {
 		if x.foreign++; x.foreign > foreignLines {
-			x.flushGPU(all)
+			x.flush(all)
 			*x = xmlState{}
 		}
 		return false
@@ -93,35 +81,30 @@ func (x *xmlState) tag(all *gathered, tag, text []byte) {
 	element := string(name)
 	switch {
 	case element == "nvidia_smi_log":
-		x.flushGPU(all)
+		x.flush(all)
 		*x = xmlState{inside: true, prefix: x.prefix}
 		return
 	case !x.inside:
 		return
 	case element == "gpu" && bytes.Contains(attributes, []byte("id=")):
-		x.begin(all, attributes)
+		x.card(all, attributes)
 		return
 	}
 	if len(x.path) < xmlDepth {
 		x.path = append(x.path, element)
 	}
 	if element == "process_info" {
-		x.process = xmlProcess{pid: -1, used: Unknown}
+		x.pid, x.name, x.used = 0, "", Unknown
 	}
 	if len(text) > 0 {
 		x.value(element, text)
 	}
 }
 
-func (x *xmlState) begin(all *gathered, attributes []byte) {
-	x.flushGPU(all)
+func (x *xmlState) card(all *gathered, attributes []byte) {
 	_, id, _ := bytes.Cut(attributes, []byte("id="))
-	id = bytes.Trim(id, "\"' ")
-	x.gpu = all.byBus(XML, busID(string(id)), x.position)
-	x.position++
+	x.begin(all, XML, bytes.Trim(id, "\"' "))
 	x.path = x.path[:0]
-	x.current = evidence.Sample{At: x.clock, UsedBytes: Unknown, UtilizationPercent: -1}
-	x.total = Unknown
 }
 
 // value reads the text of an element; path's last entry is the element itself.
@@ -159,27 +142,24 @@ func (x *xmlState) processValue(element string, text []byte) {
 	switch element {
 	case "pid":
 		if v, ok := pidIn(text); ok {
-			x.process.pid = v
+			x.pid = v + 1
 		}
 	case "process_name":
-		x.process.name = html.UnescapeString(string(text))
+		x.name = html.UnescapeString(string(text))
 	case "used_memory":
-		x.process.used = memory(text, mib)
+		x.used = memory(text, mib)
 	}
 }
 
 func (x *xmlState) end(all *gathered, element string) {
 	switch element {
 	case "gpu":
-		x.flushGPU(all)
+		x.flush(all)
 	case "nvidia_smi_log":
-		x.flushGPU(all)
+		x.flush(all)
 		x.inside = false
 	case "process_info":
-		if x.gpu != nil && x.process.pid >= 0 {
-			x.gpu.process(x.current.At, x.process.pid, []byte(x.process.name), x.process.used)
-		}
-		x.process.pid = -1
+		x.process(x.used)
 	}
 	for i, name := range slices.Backward(x.path) {
 		if name == element {
@@ -187,13 +167,4 @@ func (x *xmlState) end(all *gathered, element string) {
 			return
 		}
 	}
-}
-
-func (x *xmlState) flushGPU(all *gathered) {
-	if x.gpu == nil {
-		return
-	}
-	all.rows[XML]++
-	x.gpu.read(x.current, x.total)
-	x.gpu, x.path = nil, x.path[:0]
 }
