@@ -13,6 +13,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // Traces follows the stack traces of a log, one per writer: the ranks of
@@ -420,17 +421,15 @@ func pathLine(text []byte, in string, colon bool) (string, int, bool) {
 
 // cellLine reads "Cell In[5], line 3" and "Input In [5], in <cell line: 3>()".
 func cellLine(text []byte) (string, int, bool) {
-	end := bytes.IndexByte(text, ']')
-	if end < 0 || end > 40 {
+	m := cellOf().FindSubmatch(text)
+	if m == nil {
 		return "", 0, false
 	}
-	i := bytes.Index(text[end:], []byte("line"))
-	if i < 0 {
-		return "", 0, false
-	}
-	n, _, ok := figures.Integer(bytes.TrimLeft(text[end+i+len("line"):], " :"))
-	return string(text[:end+1]), int(n), ok
+	n, _, ok := figures.Integer(m[2])
+	return string(m[1]), int(n), ok
 }
+
+var cellOf = pattern.Of(`^([^\]]{0,40}\]).*?line[ :]*(\d+)`)
 
 // oldFrame reads "/home/me/train.py in step(x)" and "<ipython-input-3-ab> in
 // <module>", whose line number follows at an arrow.
@@ -445,14 +444,18 @@ func oldFrame(text []byte) (string, int, bool) {
 
 // arrow reads "---> 12     code".
 func arrow(line []byte) (int, bool) {
-	text := bytes.TrimLeft(line, " \tE")
-	rest := bytes.TrimLeft(text, "-")
-	if len(text)-len(rest) < 2 || len(rest) < 3 || rest[0] != '>' || rest[1] != ' ' {
+	if bytes.IndexByte(line, '>') < 0 {
 		return 0, false
 	}
-	n, _, ok := figures.Integer(bytes.TrimLeft(rest[1:], " "))
+	m := arrowOf().FindSubmatch(line)
+	if m == nil {
+		return 0, false
+	}
+	n, _, ok := figures.Integer(m[1])
 	return int(n), ok && n > 0
 }
+
+var arrowOf = pattern.Of(`^[ \tE]*--+> +(\d+)`)
 
 // isCode tells the lines between frames: source text, indented or numbered,
 // and the carets below it.
@@ -477,40 +480,9 @@ func isCode(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("│")) || bytes.HasPrefix(line, []byte("-->")) || bytes.HasPrefix(line, []byte("---"))
 }
 
-// isUser refuses installed packages, Python's own library and frozen modules.
-func isUser(file string) bool {
-	f := []byte(file)
-	for i, c := range f {
-		if c == '\\' {
-			f[i] = '/'
-		}
-	}
-	if bytes.Contains(f, []byte("site-packages/")) || bytes.Contains(f, []byte("dist-packages/")) ||
-		bytes.HasPrefix(f, []byte("<frozen")) || bytes.HasPrefix(f, []byte("<__array_function")) {
-		return false
-	}
-	return !standardLibrary(f)
-}
+// installed are packages, Python's own library (also on Windows: …/Python310/lib/…) and frozen modules.
+var installed = pattern.Of(`(?:site|dist)-packages/|^<frozen|^<__array_function|/(?:lib|lib64|Lib)/python\d+(?:\.\d+)?/|` +
+	`(?i:^.:.*(?:python|conda).*/lib/)`)
 
-// standardLibrary tells …/lib/python3.12/… and, on Windows, …/Python310/lib/….
-func standardLibrary(f []byte) bool {
-	for _, dir := range [...]string{"/lib/python", "/lib64/python", "/Lib/python"} {
-		if i := bytes.Index(f, []byte(dir)); i >= 0 {
-			rest := f[i+len(dir):]
-			if _, after, ok := figures.Decimal(rest); ok && len(after) > 0 && after[0] == '/' {
-				return true
-			}
-		}
-	}
-	lower := bytes.ToLower(f)
-	for _, home := range [...]string{"python", "conda"} {
-		i := bytes.Index(lower, []byte(home))
-		if i < 0 {
-			continue
-		}
-		if j := bytes.Index(lower[i:], []byte("/lib/")); j >= 0 && len(f) > 2 && f[1] == ':' {
-			return true
-		}
-	}
-	return false
-}
+// isUser tells the user's own files.
+func isUser(file string) bool { return !installed().MatchString(strings.ReplaceAll(file, `\`, "/")) }
