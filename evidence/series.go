@@ -12,6 +12,29 @@ type Sample struct {
 // seriesPoints bounds a series. Twice this many is the most ever held.
 const seriesPoints = 1024
 
+// Thinned is a list of bounded length: when it is full every second of what it holds goes, and of what comes
+// afterwards only every second, fourth or further one is kept.
+type Thinned[T any] struct {
+	List []T
+
+	every, skipped int
+}
+
+// Add takes the next one, where at most twice so many are kept, and reports whether it was kept.
+func (t *Thinned[T]) Add(v T, most int) bool {
+	if t.skipped++; t.skipped < t.every {
+		return false
+	}
+	t.skipped = 0
+	if t.List = append(t.List, v); len(t.List) == 2*most {
+		for i := range most {
+			t.List[i] = t.List[2*i]
+		}
+		t.List, t.every = t.List[:most], 2*max(1, t.every)
+	}
+	return true
+}
+
 // Series is a curve of bounded length: when it is full, neighbours merge in
 // pairs, keeping the one with more memory in use, so peaks survive.
 type Series struct {

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/vramscope/vramscope/internal/civil"
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -110,40 +111,19 @@ func barEnd(body []byte) int64 {
 
 // readsData tells words of preparing data, in the line above a loop's bar.
 func readsData(line []byte) bool {
-	lower := bytes.ToLower(line)
-	for _, w := range [...]string{"loading", "reading", "tokeniz", "mapping", "download", "dataset", "data set", "preprocess",
-		"caching", "filtering", "indexing"} {
-		if bytes.Contains(lower, []byte(w)) {
-			return true
-		}
-	}
-	return false
+	return phrase(bytes.ToLower(line)).has("loading", "reading", "tokeniz", "mapping", "download", "dataset", "data set",
+		"preprocess", "caching", "filtering", "indexing")
 }
 
 func trainingName(name []byte) bool {
-	if len(name) == 0 {
-		return true
-	}
-	lower := bytes.ToLower(name)
-	for _, w := range [...]string{"train", "epoch", "step", "iter"} {
-		if bytes.Contains(lower, []byte(w)) {
-			return !bytes.Contains(lower, []byte("constrain")) && !bytes.Contains(lower, []byte("dataset")) &&
-				!bytes.Contains(lower, []byte("load"))
-		}
-	}
-	return false
+	lower := phrase(bytes.ToLower(name))
+	return len(name) == 0 || lower.has("train", "epoch", "step", "iter") && !lower.has("constrain", "dataset", "load")
 }
 
+var evaluates = pattern.Of(`(?i)(?:^|[^\pL\pN_])(?:val|eval|test|predict|infer)`)
+
 // testName tells the bar of an evaluation.
-func testName(name []byte) bool {
-	lower := bytes.ToLower(name)
-	for _, w := range [...]string{"val", "eval", "test", "predict", "infer"} {
-		if i := bytes.Index(lower, []byte(w)); i == 0 || i > 0 && !isWordByte(lower[i-1]) {
-			return true
-		}
-	}
-	return false
-}
+func testName(name []byte) bool { return evaluates().Match(name) }
 
 // timeStamp finds 2026-05-20 04:24:47,521 near the beginning of a line, in
 // nanoseconds since 1970 of the log's own clock; 0 when there is none. It looks

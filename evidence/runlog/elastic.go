@@ -37,10 +37,10 @@ const (
 )
 
 // line reads a line with one of the list's words, or a rule below a record.
-func (r *records) line(p *Parser, number int, line []byte) {
+func (r *records) line(p *Parser, number int, line []byte) bool {
 	if bytes.Contains(line, []byte("Root Cause (")) {
 		r.root, r.open = true, false
-		return
+		return false
 	}
 	if before, _, ok := bytes.Cut(line, []byte("(local_rank:")); ok {
 		if rank, ok := rankField(before); ok {
@@ -49,11 +49,12 @@ func (r *records) line(p *Parser, number int, line []byte) {
 				p.report.Failures = append(p.report.Failures, evidence.RankFailure{Line: number, Rank: rank, First: r.root})
 			}
 		}
-		return
+		return false
 	}
 	if isRule(line) {
 		r.open, r.root = false, false
 	}
+	return false
 }
 
 // rankField reads "  rank      : 4 ".

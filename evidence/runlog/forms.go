@@ -31,21 +31,24 @@ const (
 var messages = []Form{
 	{"a message cut in its words", "RuntimeError: CUDA out of m\nemory. Tried to allocate 1.50 GiB (GPU 0; 7.76 GiB total " +
 		"capacity; " +
-		"4.42 GiB already allocated; 1.12 GiB free; 5.49 GiB reserved in total by PyTorch)", hasCut, (*Parser).cutMessage},
+		"4.42 GiB already allocated; 1.12 GiB free; 5.49 GiB reserved in total by PyTorch)", hasCut,
+		func(p *Parser, n int, line []byte, _ features) bool { return p.oom.cutShort(n, line) }},
 	{"a test's result", "tests/test_oom.py::test_raises[CUDA out of memory. Tried to allocate 2.00 GiB] PASSED\nstep 1 loss 2.5",
 		hasTest, (*Parser).testLine},
 	{"torchrun's list of failures", "Root Cause (first observed failure):\n[0]:\n  rank      : 4 (local_rank: 4)\n" + exampleOOM,
-		hasRecord | inRecord, (*Parser).record},
-	{"an inference server", "python -m sglang.launch_server --model x\n" + exampleOOM, hasServer, (*Parser).server},
+		hasRecord | inRecord, func(p *Parser, n int, line []byte, _ features) bool { return p.records.line(p, n, line) }},
+	{"an inference server", "python -m sglang.launch_server --model x\n" + exampleOOM, hasServer,
+		(*Parser).serverLine},
 	{"an end", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasEnd | mayBeKilled | inHost,
 		(*Parser).endLine},
-	{"an out-of-memory message", exampleOOM, hasOOM | hasAlloc, (*Parser).oomLine},
+	{"an out-of-memory message", exampleOOM, hasOOM | hasAlloc,
+		func(p *Parser, n int, line []byte, _ features) bool { return p.oom.start(p, n, line) }},
 	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling " +
 		"`cublasCreate(handle)`",
-		hasOOM | hasOther, (*Parser).otherLine},
+		hasOOM | hasOther, (*Parser).otherFailure},
 	{"figures of cudaMallocAsync", "Allocation on device 0 would exceed allowed memory. (out of " +
 		"memory)\n" +
-		"Currently allocated     : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncLine},
+		"Currently allocated     : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncFigures},
 	{"a failure in words of its own", "step 3 ran OOM and the run ended", hasOOM | hasSpoken | hasAlloc, (*Parser).spokenLine},
 	{"a traceback", exampleTrace + exampleOOM, hasTrace | inTrace, (*Parser).traceLine},
 	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high " +
@@ -60,13 +63,15 @@ var counts = []Form{
 	{"an engine's account", "INFO [gpu_worker.py:298] Available KV cache memory: 5.00 GiB", hasEngine, (*Parser).account},
 	{"a phase's reading", serving.PhaseExamples[1], hasMoment, (*Parser).phaseLine},
 	{"memory_stats()", "'allocated_bytes.all.current': 5, 'allocated_bytes.all.peak': 9, 'reserved_bytes.all.current': 12, " +
-		"'reserved_bytes.all.peak': 12", hasStats, (*Parser).statsLine},
+		"'reserved_bytes.all.peak': 12", hasStats,
+		func(p *Parser, n int, line []byte, _ features) bool { return p.stats.line(p, n, line) }},
 	{"memory_summary()", "|       PyTorch CUDA memory summary, device ID 0       |\n" +
 		"| Allocated memory      |   15281 MiB |   15656 MiB    |\n" +
-		"| GPU reserved memory   |   15800 MiB |   15800 MiB    |", hasTable | inSummary, (*Parser).summaryLine},
+		"| GPU reserved memory   |   15800 MiB |   15800 MiB    |", hasTable | inSummary,
+		func(p *Parser, n int, line []byte, _ features) bool { return p.summary.line(p, n, line) }},
 	{"rows below GPU_mem", "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n" +
 		"       1/3        2.5G      1.234      2.345      1.111         32        640: 100%|███| 50/50 [00:20<00:00,  2.50it/s]",
-		inColumns, (*Parser).columnsRow},
+		inColumns, func(p *Parser, n int, line []byte, _ features) bool { return p.steps.rowOf(p, n, line) }},
 	{"the head of such rows", "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\nstep 1 loss 2.5",
 		hasMetric, (*Parser).columnsHead},
 	{"a step", "step 1 loss 2.5", hasMetric | isCounted, (*Parser).stepLine},
@@ -102,10 +107,6 @@ func (p *Parser) goingOn(number int, line []byte) (in features) {
 	return in
 }
 
-func (p *Parser) cutMessage(number int, line []byte, _ features) bool {
-	return p.oom.cutShort(number, line)
-}
-
 // passed is how a test's line tells that what its name speaks of didn't happen to anybody.
 var passed = pattern.Of(`(^|\s)(PASSED|SKIPPED|XFAIL|XPASS)(\s|$)|\.\.\. (ok|skipped\b.*|expected failure)\s*$`)
 
@@ -114,28 +115,6 @@ var told = pattern.Of("^\\s*\\|\\s*(?:[^|]*\\|)?\\s*`[^`|0-9]*`\\s*\\|.*\\|\\s*$
 
 func (p *Parser) testLine(_ int, line []byte, _ features) bool {
 	return passed().Match(line) || told().Match(line)
-}
-
-func (p *Parser) record(number int, line []byte, _ features) bool {
-	p.records.line(p, number, line)
-	return false
-}
-
-func (p *Parser) server(number int, line []byte, _ features) bool {
-	serverLine(&p.report.Log, number, line)
-	return false
-}
-
-func (p *Parser) oomLine(number int, line []byte, _ features) bool {
-	return p.oom.start(p, number, line)
-}
-
-func (p *Parser) otherLine(number int, line []byte, _ features) bool {
-	return p.otherFailure(number, line)
-}
-
-func (p *Parser) asyncLine(number int, line []byte, _ features) bool {
-	return p.asyncFigures(number, line)
 }
 
 func (p *Parser) traceLine(number int, line []byte, has features) bool {
@@ -162,11 +141,6 @@ func (p *Parser) unitLine(int, []byte, features) bool {
 func (p *Parser) beginning(_ int, line []byte, _ features) bool {
 	p.steps.begin()
 	p.steps.progress.evaluating = !bytes.Contains(line, []byte("* Running training *"))
-	return false
-}
-
-func (p *Parser) statsLine(number int, line []byte, _ features) bool {
-	p.stats.line(p, number, line)
 	return false
 }
 
@@ -197,16 +171,8 @@ func (p *Parser) phaseLine(number int, line []byte, has features) bool {
 	return true
 }
 
-func (p *Parser) summaryLine(number int, line []byte, _ features) bool {
-	return p.summary.line(p, number, line)
-}
-
-func (p *Parser) columnsRow(number int, line []byte, _ features) bool {
-	return p.steps.rowOf(p, number, line)
-}
-
 func (p *Parser) columnsHead(_ int, line []byte, _ features) bool {
-	if !isHead(line) {
+	if !headOfRows().Match(line) {
 		return false
 	}
 	p.steps.begin()

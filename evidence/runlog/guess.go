@@ -88,7 +88,7 @@ func (g *Guess) see(number int, line []byte, f *facts, list []pair) {
 	if g.score++; r.held || len(r.word) == 0 {
 		g.score++
 	}
-	if g.steps.every == 0 {
+	if g.steps.count == 0 {
 		g.steps.init()
 		g.most = noFacts()
 	}

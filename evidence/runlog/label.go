@@ -3,6 +3,7 @@ package runlog
 import (
 	"bytes"
 
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -78,23 +79,15 @@ func (l *labels) strip(line []byte) []byte {
 	return line[end:]
 }
 
+var ofContainer = pattern.Of(`^[\w.-]{0,60}[\w.][-_]\d{1,60} +\| `)
+
 // containerLabel is where the text begins that docker compose put the name of a
 // container before, which ends in a number, blanks and a bar; 0 without one.
 func containerLabel(line []byte) int {
-	i := 0
-	for i < len(line) && i < 64 && (isWordByte(line[i]) || line[i] == '-' || line[i] == '.') {
-		i++
-	}
-	name := line[:i]
-	digits := len(name) - len(bytes.TrimRight(name, "0123456789"))
-	if digits == 0 || digits+1 >= i || name[i-digits-1] != '-' && name[i-digits-1] != '_' {
+	if bytes.IndexByte(line[:min(len(line), 128)], '|') < 0 {
 		return 0
 	}
-	rest := bytes.TrimLeft(line[i:], " ")
-	if len(rest) == len(line[i:]) || !bytes.HasPrefix(rest, []byte("| ")) {
-		return 0
-	}
-	return len(line) - len(rest) + 2
+	return len(ofContainer().Find(line))
 }
 
 // label is the number that a line begins with, and where the text after its colon

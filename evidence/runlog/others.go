@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -90,7 +91,7 @@ const cuDNN = "cuDNN"
 const maxOther = 2048
 
 // otherFailure reads a line of another than PyTorch's own allocator.
-func (p *Parser) otherFailure(number int, line []byte) bool {
+func (p *Parser) otherFailure(number int, line []byte, _ features) bool {
 	if len(line) > maxOther {
 		return false
 	}
@@ -117,7 +118,7 @@ func (p *Parser) otherFailure(number int, line []byte) bool {
 		p.keepOOM(&m)
 		if m.By == cudaMallocAsync || m.By == "sglang's pool" {
 			p.async = number
-			p.asyncFigures(number, line)
+			p.asyncFigures(number, line, 0)
 		}
 		return true
 	}
@@ -272,48 +273,33 @@ func readEngine(m *evidence.OOMMessage, text []byte) {
 	}
 }
 
+var ncclLine = pattern.Of(`\[(\d{1,3})\][^\[]*NCCL WARN`)
+
 // ncclDevice is the GPU of NCCL's own lines: "node:200:300 [3] include/alloc.h:103 NCCL WARN".
 func ncclDevice(line []byte) int {
-	if i := bytes.Index(line, []byte("NCCL WARN")); i >= 0 {
-		if open := bytes.LastIndexByte(line[:i], '['); open >= 0 {
-			if n, rest, ok := figures.Integer(line[open+1:]); ok && n < 1024 && len(rest) > 0 && rest[0] == ']' {
-				return int(n)
-			}
-		}
+	if m := ncclLine().FindSubmatch(line); m != nil {
+		n, _, _ := figures.Integer(m[1])
+		return int(n)
 	}
 	return -1
 }
 
 // typeBytes are the sizes of TensorFlow's element types.
-var typeBytes = []struct {
-	name  string
-	bytes int64
-}{{"float", 4}, {"half", 2}, {"bfloat16", 2}, {"double", 8}, {"int32", 4}, {"int64", 8}, {"int8", 1}, {"uint8", 1}, {"bool", 1},
-	{"complex64", 8}}
+var typeBytes = map[string]int64{"float": 4, "half": 2, "bfloat16": 2, "double": 8, "int32": 4, "int64": 8, "int8": 1, "uint8": 1,
+	"bool": 1, "complex64": 8}
+
+var tensorShape = pattern.Of(`shape\[([\d,]*)\]andtype(\w+?)on`)
 
 // tensorBytes is the size of "shape[256,512,3]andtypefloaton".
 func tensorBytes(text []byte) int64 {
-	_, rest, ok := bytes.Cut(text, []byte("shape["))
-	dims, rest, closed := bytes.Cut(rest, []byte("]"))
-	rest, typed := bytes.CutPrefix(rest, []byte("andtype"))
-	if !ok || !closed || !typed {
+	m := tensorShape().FindSubmatch(text)
+	if m == nil || typeBytes[string(m[2])] == 0 {
 		return unknown
 	}
-	total := int64(0)
-	for _, t := range typeBytes {
-		if after, ok := bytes.CutPrefix(rest, []byte(t.name)); ok && bytes.HasPrefix(after, []byte("on")) {
-			total = t.bytes
-		}
-	}
-	if total == 0 {
-		return unknown
-	}
-	for _, d := range bytes.Split(dims, []byte(",")) {
-		n, rest, ok := figures.Integer(d)
-		if len(dims) == 0 {
-			break // a scalar
-		}
-		if !ok || len(rest) > 0 || n > 0 && total > figures.MaxMemory/n {
+	total := typeBytes[string(m[2])]
+	for d := range bytes.FieldsFuncSeq(m[1], func(r rune) bool { return r == ',' }) {
+		n, _, _ := figures.Integer(d)
+		if n > 0 && total > figures.MaxMemory/n {
 			return unknown
 		}
 		total *= n
@@ -352,7 +338,7 @@ const asyncLines = 8
 //	Free (according to CUDA): 0 bytes
 //	PyTorch limit (set by user-supplied memory fraction)
 //	                        : 17179869184.00 GiB
-func (p *Parser) asyncFigures(number int, line []byte) bool {
+func (p *Parser) asyncFigures(number int, line []byte, _ features) bool {
 	if number-p.async > asyncLines || len(line) > maxOther || len(p.report.OOMs) == 0 {
 		p.async = 0
 		return false

@@ -2,6 +2,7 @@ package runlog
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -24,19 +25,17 @@ var serverMarks = []struct{ text, name string }{
 }
 
 // serverLine notes a server at its first mention.
-func serverLine(r *evidence.Log, number int, line []byte) {
+func (p *Parser) serverLine(number int, line []byte, _ features) bool {
 	for _, m := range serverMarks {
 		if !bytes.Contains(line, []byte(m.text)) {
 			continue
 		}
-		for _, s := range r.Servers {
-			if s.Name == m.name {
-				return
-			}
+		if !slices.ContainsFunc(p.report.Servers, func(s evidence.Server) bool { return s.Name == m.name }) {
+			p.report.Servers = append(p.report.Servers, evidence.Server{Name: m.name, Line: number})
 		}
-		r.Servers = append(r.Servers, evidence.Server{Name: m.name, Line: number})
-		return
+		break
 	}
+	return false
 }
 
 // ServerOf is the kind of server whose process has a name, "" for any other.

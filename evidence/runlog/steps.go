@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"hash/maphash"
 	"math"
+	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -220,7 +222,7 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 	if b := s.progress.training(); b != nil && step.Number < 0 {
 		step.Beside = b.number
 	}
-	if s.main.reported.n == 0 && f.secondsPerStep < 0 {
+	if len(s.main.reported.List) == 0 && f.secondsPerStep < 0 {
 		step.At, s.stamp = timeStamp(line, s.stamp)
 	}
 	fresh := s.main.add(step, f.cumulativeSeconds)
@@ -249,31 +251,17 @@ func isDict(line []byte) bool {
 // isCommand tells the echo of a command, whose options are no step's numbers:
 // "python train.py --steps 1000 --lr 1e-4".
 func isCommand(line []byte) bool {
-	options := 0
-	for {
-		i := bytes.Index(line, []byte(" --"))
-		if i < 0 {
-			return false
-		}
-		line = line[i+3:]
-		if len(line) > 0 && isWordByte(line[0]) {
-			if options++; options == 2 {
-				return true
-			}
-		}
-	}
+	return bytes.Contains(line, []byte(" --")) && twoOptions().Match(line)
 }
+
+var twoOptions = pattern.Of(` --[\w\x80-\x{10FFFF}].* --[\w\x80-\x{10FFFF}]`)
 
 func finished(line []byte) bool { return phrase(line).hasOf(endings) }
 
 // knownLine tells what frameworks say about memory without a step.
 func knownLine(line []byte) bool {
-	for _, w := range knownLines {
-		if bytes.Contains(line, []byte(w.word)) {
-			return w.word != "max_memory_allocated" || !bytes.Contains(line, []byte("("))
-		}
-	}
-	return false
+	i := slices.IndexFunc(knownLines, func(w stopWord) bool { return bytes.Contains(line, []byte(w.word)) })
+	return i >= 0 && (knownLines[i].word != "max_memory_allocated" || !bytes.Contains(line, []byte("(")))
 }
 
 func (s *stepState) finish() *evidence.Steps {

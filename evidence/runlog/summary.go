@@ -2,7 +2,6 @@ package runlog
 
 import (
 	"bytes"
-	"math"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
@@ -84,19 +83,12 @@ func (s *summaryState) row(p *Parser, cells [][]byte) bool {
 
 // cellSize reads "15281 MiB"; tables before 1.11 write MB for the same.
 func cellSize(cell []byte) *int64 {
-	v, rest, ok := figures.Decimal(bytes.TrimSpace(cell))
-	rest = bytes.TrimSpace(rest)
-	if !ok || len(rest) == 0 {
-		return nil
+	text := figures.Compact(cell, 32)
+	if n, rest, ok := figures.Integer(text); ok && string(rest) == "B" {
+		return known(n)
 	}
-	unit := figures.Prefix(rest[0])
-	if rest[0] == 'B' {
-		unit = 1
-	}
-	if v *= unit; unit == 0 || v > figures.MaxMemory {
-		return nil
-	}
-	return known(int64(math.Round(v)))
+	v, _ := figures.Size(text)
+	return known(v)
 }
 
 func (s *summaryState) rest(p *Parser) {
@@ -142,9 +134,9 @@ var statsKeys = [...]struct {
 const maxStats = 64 << 10
 
 // line takes the figures of a line. What a step prints of them is the step's.
-func (s *statsState) line(p *Parser, number int, line []byte) {
+func (s *statsState) line(p *Parser, number int, line []byte) bool {
 	if len(line) > maxStats || bytes.Contains(line, []byte("loss")) {
-		return
+		return false
 	}
 	for _, key := range statsKeys {
 		for rest := line; ; {
@@ -163,6 +155,7 @@ func (s *statsState) line(p *Parser, number int, line []byte) {
 			break // a second dictionary in the same line has nothing new to tell
 		}
 	}
+	return false
 }
 
 func (s *statsState) keep(p *Parser, number int, field func(*evidence.MemorySummary) **int64, n int64) {

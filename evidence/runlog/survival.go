@@ -1,10 +1,11 @@
 package runlog
 
 import (
+	"slices"
+
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/traceback"
 )
-
-import "github.com/vramscope/vramscope/evidence"
 
 // survival watches whether a run goes on after a failure, as it does where a batch
 // is skipped, tried again in parts, or the program started anew.
@@ -55,12 +56,9 @@ func (s *survival) step(p *Parser, number int64, line []byte, bar, ends bool) {
 // ofRank reports whether a line is of a rank that failed, as far as both say theirs.
 func ofRank(list []evidence.OOMMessage, line []byte) bool {
 	rank := traceback.RankOf(line)
-	for i := range list {
-		if rank < 0 || list[i].Rank == nil || *list[i].Rank == rank {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(m evidence.OOMMessage) bool {
+		return rank < 0 || m.Rank == nil || *m.Rank == rank
+	})
 }
 
 // settle tells the messages since the last time what came of them.

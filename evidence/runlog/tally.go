@@ -20,14 +20,12 @@ type tally struct {
 	stamped     median
 	previous    evidence.Step // the last new step
 	elapsed     float64       // its cumulative time
-	curve       []evidence.Step
+	curve       evidence.Thinned[evidence.Step]
 	rows        []row
-	every       int
-	skipped     int
 }
 
 func (t *tally) init() {
-	t.first, t.last, t.elapsed, t.every = -1, -1, -1, 1
+	t.first, t.last, t.elapsed = -1, -1, -1
 	t.previous.Number = -1
 }
 
@@ -38,7 +36,7 @@ func (t *tally) add(s evidence.Step, elapsed float64) bool {
 		next := t.follow(s)
 		if !t.seen.add(s.Epoch, s.Number) {
 			if next && len(t.rows) > 1 {
-				t.keep(s)
+				t.curve.Add(s, curvePoints)
 			}
 			t.addTo(s)
 			return false
@@ -63,7 +61,7 @@ func (t *tally) add(s evidence.Step, elapsed float64) bool {
 		}
 	}
 	t.previous, t.elapsed = s, elapsed
-	t.keep(s)
+	t.curve.Add(s, curvePoints)
 	return true
 }
 
@@ -115,28 +113,13 @@ func (t *tally) addTo(s evidence.Step) {
 // curvePoints bounds the kept steps to twice this number.
 const curvePoints = 1024
 
-func (t *tally) keep(s evidence.Step) {
-	if t.skipped++; t.skipped < t.every {
-		return
-	}
-	t.skipped = 0
-	t.curve = append(t.curve, s)
-	if len(t.curve) == 2*curvePoints {
-		for i := 0; i < curvePoints; i++ {
-			t.curve[i] = t.curve[2*i]
-		}
-		t.curve = t.curve[:curvePoints]
-		t.every *= 2
-	}
-}
-
 func (t *tally) steps() *evidence.Steps {
-	s := &evidence.Steps{Count: t.count, First: known(t.first), Last: known(t.last), Curve: t.curve}
+	s := &evidence.Steps{Count: t.count, First: known(t.first), Last: known(t.last), Curve: t.curve.List}
 	for i := 1; i < len(t.rows); i++ {
 		s.Again = append(s.Again, t.rows[i].line)
 	}
 	for _, source := range [...]*median{&t.reported, &t.cumulative, &t.stamped} {
-		if source.n > 0 {
+		if len(source.List) > 0 {
 			// Logs have microseconds at best; the rest is the noise of differences.
 			s.MedianStepSeconds = evidence.Known(math.Round(source.value()*1e9) / 1e9)
 			break
@@ -186,29 +169,15 @@ func (n *numberSet) add(epoch, step int64) bool {
 	return true
 }
 
-// median is exact up to medianExact values, and of every second, fourth or further one beyond.
-type median struct {
-	n, every int
-	values   []float64
-}
+// median is exact up to twice so many values, and of every second, fourth or further one beyond.
+const medianExact = 1 << 14
 
-const medianExact = 1 << 15
+type median struct{ evidence.Thinned[float64] }
 
-func (m *median) add(v float64) {
-	if m.n++; (m.n-1)%max(1, m.every) != 0 {
-		return
-	}
-	if m.values = append(m.values, v); len(m.values) > medianExact {
-		m.every = 2 * max(1, m.every)
-		for i := range (len(m.values) + 1) / 2 {
-			m.values[i] = m.values[2*i]
-		}
-		m.values = m.values[:(len(m.values)+1)/2]
-	}
-}
+func (m *median) add(v float64) { m.Add(v, medianExact) }
 
 func (m *median) value() float64 {
-	sorted := slices.Sorted(slices.Values(m.values))
+	sorted := slices.Sorted(slices.Values(m.List))
 	n := len(sorted)
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }

@@ -94,12 +94,7 @@ func newMeaning(p phrase) *meaning {
 }
 
 func (p phrase) has(words ...string) bool {
-	for _, w := range words {
-		if bytes.Contains(p, []byte(w)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(p, []byte(w)) })
 }
 
 func (p phrase) hasOf(words []stopWord) bool {
@@ -109,12 +104,9 @@ func (p phrase) hasOf(words []stopWord) bool {
 // namesSource tells that the number is of a line of source text: its file
 // stands right before it, whose name means nothing.
 func (p phrase) namesSource() bool {
-	for _, end := range [...]string{".py:", ".cc:", ".cpp:", ".cu:", ".h:", ".hpp:"} {
-		if bytes.HasSuffix(p, []byte(end)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{".py:", ".cc:", ".cpp:", ".cu:", ".h:", ".hpp:"}, func(end string) bool {
+		return bytes.HasSuffix(p, []byte(end))
+	})
 }
 
 func (m *meaning) steps(p phrase) {

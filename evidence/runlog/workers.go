@@ -1,6 +1,7 @@
 package runlog
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -64,10 +65,8 @@ func (w *workers) finish() []evidence.Worker {
 		return nil
 	}
 	kind, _, _ := strings.Cut(w.list[0].Name, " ")
-	for _, x := range w.list {
-		if !strings.HasPrefix(x.Name, kind) {
-			return nil
-		}
+	if slices.ContainsFunc(w.list, func(x evidence.Worker) bool { return !strings.HasPrefix(x.Name, kind) }) {
+		return nil
 	}
 	return w.list
 }

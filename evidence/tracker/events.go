@@ -63,24 +63,15 @@ func readEvents(r *run, in io.Reader) error {
 	}
 }
 
-// eventField takes the fields of an event: 2 is its step, 5 a summary.
+// eventField takes the fields of an event: 2 is its step, of which 0 isn't written, 5 a summary.
 func (r *run) eventField() func(field) {
-	step := int64(-1)
-	var pending [][]byte // summaries that come before the step
+	step := int64(0)
 	return func(f field) {
 		switch f.number {
 		case 2:
 			step = int64(f.value)
-			for _, s := range pending {
-				r.summary(step, s)
-			}
-			pending = nil
 		case 5:
-			if step >= 0 {
-				r.summary(step, f.bytes)
-				return
-			}
-			r.summary(0, f.bytes) // a step of 0 isn't written
+			r.summary(max(step, 0), f.bytes)
 		}
 	}
 }

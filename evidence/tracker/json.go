@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -76,20 +77,11 @@ func (r *run) entry(entry map[string]any) {
 	if _, total := entry["train_runtime"]; total { // the totals at the end stand with the last step
 		number = -1
 	}
-	for _, name := range sortedNames(entry) {
+	for _, name := range slices.Sorted(maps.Keys(entry)) {
 		if v, ok := entry[name].(float64); ok {
 			r.scalar(number, name, v)
 		}
 	}
-}
-
-func sortedNames(m map[string]any) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 func broken(d *json.Decoder, err error) error {
@@ -123,7 +115,7 @@ func (r *run) document(in io.Reader, parameters bool) error {
 			number = int64(v)
 		}
 	}
-	for _, name := range sortedNames(all) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch v := all[name].(type) {
 		case float64:
 			r.scalar(number, name, v)
@@ -156,12 +148,7 @@ func (r *run) flat(name string, value json.RawMessage, depth int) {
 			r.flat(name, inner, depth+1)
 			return
 		}
-		names := make([]string, 0, len(below))
-		for key := range below {
-			names = append(names, key)
-		}
-		slices.Sort(names)
-		for _, key := range names {
+		for _, key := range slices.Sorted(maps.Keys(below)) {
 			r.flat(name+"."+key, below[key], depth+1)
 		}
 	case '[':

@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"io"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -18,9 +19,8 @@ type run struct {
 	steps    evidence.Steps
 	last     evidence.Step
 	open     bool // last isn't filed yet
-	every    int
-	skipped  int
-	seconds  []float64 // of steps, thinned out like the curve
+	curve    evidence.Thinned[evidence.Step]
+	seconds  []float64 // of figures without a step
 	memory   int64
 	reserved int64
 	p        evidence.Parameters
@@ -44,7 +44,7 @@ const (
 )
 
 func newRun(f *Form, name string) *run {
-	r := &run{name: slashed(name), every: 1, memory: -1, reserved: -1, p: evidence.Parameters{Tracker: f.Tracker}}
+	r := &run{name: slashed(name), memory: -1, reserved: -1, p: evidence.Parameters{Tracker: f.Tracker}}
 	r.last = noStep(-1)
 	return r
 }
@@ -103,7 +103,7 @@ func (r *run) file() {
 	s := r.last
 	r.memory, r.reserved = max(r.memory, s.AllocatedBytes), max(r.reserved, s.ReservedBytes)
 	if s.Number < 0 {
-		if s.Seconds > 0 {
+		if s.Seconds > 0 && len(r.seconds) < points {
 			r.seconds = append(r.seconds, s.Seconds)
 		}
 		if !math.IsNaN(s.Loss) && r.p.FinalLoss == nil {
@@ -119,33 +119,19 @@ func (r *run) file() {
 		r.steps.First = &s.Number
 	}
 	r.steps.Last = &s.Number
-	if r.skipped++; r.skipped < r.every {
-		return
-	}
-	r.skipped = 0
-	r.steps.Curve = append(r.steps.Curve, s)
-	if s.Seconds > 0 {
-		r.seconds = append(r.seconds, s.Seconds)
-	}
-	if len(r.steps.Curve) == 2*points {
-		r.steps.Curve, r.every = half(r.steps.Curve), 2*r.every
-		if len(r.seconds) > points {
-			r.seconds = half(r.seconds)
-		}
-	}
-}
-
-func half[T any](list []T) []T {
-	for i := range len(list) / 2 {
-		list[i] = list[2*i]
-	}
-	return list[:len(list)/2]
+	r.curve.Add(s, points)
 }
 
 // found is all that the file told.
 func (r *run) found() *Found {
 	r.file()
 	f := &Found{}
+	r.steps.Curve = r.curve.List
+	for i := range r.curve.List {
+		if s := r.curve.List[i].Seconds; s > 0 {
+			r.seconds = append(r.seconds, s)
+		}
+	}
 	if len(r.seconds) > 0 {
 		slices.Sort(r.seconds)
 		r.steps.MedianStepSeconds = new(r.seconds[len(r.seconds)/2])
@@ -167,19 +153,10 @@ func (r *run) found() *Found {
 		f.Parameters = &r.p
 	}
 	f.Ending, f.GPUBytes = r.ended, r.size
-	for _, i := range sortedKeys(r.gpus) {
+	for _, i := range slices.Sorted(maps.Keys(r.gpus)) {
 		f.GPUs = append(f.GPUs, *r.gpus[i])
 	}
 	return f
-}
-
-func sortedKeys(m map[int]*evidence.GPU) []int {
-	var keys []int
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // meaning is what a tracked figure's name says, where that isn't memory.
@@ -304,9 +281,9 @@ func (r *run) parameter(name, value string) {
 			*to = new(int64(v))
 		}
 	}
-	text := func(to **string) {
-		if *to == nil {
-			*to = &value
+	text := func(to **string, known bool, said string) {
+		if known && *to == nil {
+			*to = &said
 		}
 	}
 	switch key {
@@ -321,23 +298,13 @@ func (r *run) parameter(name, value string) {
 		}
 	case "model_name_or_path", "_name_or_path", "model_name", "base_model", "model",
 		"pretrained_model_name_or_path", "model_path":
-		if !strings.ContainsAny(value, "{}\n") {
-			text(&r.p.Model)
-		}
+		text(&r.p.Model, !strings.ContainsAny(value, "{}\n"), value)
 	case "optim", "optimizer", "optimizer_type", "optimizer_name":
-		if !strings.ContainsAny(value, "{}\n") {
-			text(&r.p.Optimizer)
-		}
+		text(&r.p.Optimizer, !strings.ContainsAny(value, "{}\n"), value)
 	case "bf16", "fp16":
-		if strings.EqualFold(value, "true") {
-			value = key + "-mixed"
-			text(&r.p.Precision)
-		}
+		text(&r.p.Precision, strings.EqualFold(value, "true"), key+"-mixed")
 	case "mixed_precision", "precision", "torch_dtype", "dtype":
-		value = strings.TrimPrefix(value, "torch.")
-		if value != "no" && value != "auto" {
-			text(&r.p.Precision)
-		}
+		text(&r.p.Precision, value != "no" && value != "auto", strings.TrimPrefix(value, "torch."))
 	case "world_size", "num_gpus", "n_gpus", "n_gpu", "num_devices", "gpu_count":
 		number(&r.p.GPUs)
 	default:

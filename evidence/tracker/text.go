@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // maxLine bounds a line of text.
@@ -79,20 +81,12 @@ func readYAML(r *run, in io.Reader) error {
 // mlruns/0/0123456789abcdef0123456789abcdef/metrics/loss.
 func isMLflow(folder string) func(string, []byte) bool {
 	return func(name string, head []byte) bool {
-		parts := strings.Split(slashed(name), "/")
-		for i := len(parts) - 2; i > 0; i-- {
-			if parts[i] == folder && isRunID(parts[i-1]) {
-				return folder != "metrics" || isMetricLine(head)
-			}
-		}
-		return false
+		return below(slashed(name), folder) != "" && (folder != "metrics" || isMetricLine(head))
 	}
 }
 
-// isRunID tells the 32 hexadecimal digits of MLflow's runs.
-func isRunID(name string) bool {
-	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
-}
+// ofRun are the folders of one of MLflow's runs, whose names are 32 hexadecimal digits.
+var ofRun = pattern.Of(`(?:^|.*/)[0-9a-f]{32}/(metrics|params)/(.+)$`)
 
 // isMetricLine tells "1700000000000 0.5 10": a time in milliseconds, a value, a step.
 func isMetricLine(head []byte) bool {
@@ -112,15 +106,12 @@ func metricOf(line string) (at int64, value float64, step int64, ok bool) {
 	return at, value, step, err1 == nil && err2 == nil && err3 == nil && step >= 0
 }
 
-// below is a file's name within one of MLflow's folders.
+// below is a file's name within one of MLflow's folders, "" where it isn't there.
 func below(name, folder string) string {
-	parts := strings.Split(name, "/")
-	for i := len(parts) - 2; i > 0; i-- {
-		if parts[i] == folder && isRunID(parts[i-1]) {
-			return strings.Join(parts[i+1:], "/")
-		}
+	if m := ofRun().FindStringSubmatch(name); m != nil && m[1] == folder {
+		return m[2]
 	}
-	return path.Base(name)
+	return ""
 }
 
 // readMLflowMetric reads a metric, or what MLflow's monitor saw of a GPU:
@@ -172,12 +163,10 @@ func isTable(_ string, head []byte) bool {
 	if columns == nil || !says || len(cells) != len(columns) {
 		return false
 	}
-	for _, c := range cells {
-		if _, err := strconv.ParseFloat(strings.TrimSpace(c), 64); err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(cells, func(c string) bool {
+		_, err := strconv.ParseFloat(strings.TrimSpace(c), 64)
+		return err == nil
+	})
 }
 
 // columnsOf are a table's columns, which of them numbers steps, and whether any says
@@ -187,11 +176,8 @@ func columnsOf(line string) (columns []string, step int, says bool) {
 	for i, c := range strings.Split(strings.TrimRight(strings.TrimPrefix(line, "\xef\xbb\xbf"), "\r"), ",") {
 		c = strings.Trim(strings.TrimSpace(c), `"`)
 		columns = append(columns, c)
-		lower := strings.ToLower(c)
-		for _, name := range stepNames {
-			if lower == name && step < 0 {
-				step = i
-			}
+		if step < 0 && slices.Contains(stepNames, strings.ToLower(c)) {
+			step = i
 		}
 		m, named := meaningOf(c)
 		says = says || m > memory || named.What.Held()

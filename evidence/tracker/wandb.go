@@ -96,31 +96,32 @@ func (r *run) wandbRecord(f field) {
 	case configField:
 		r.wandbConfig(f.bytes)
 	case runField:
-		_ = fields(f.bytes, func(f field) {
-			if f.number == 4 { // its configuration at the start
-				r.wandbConfig(f.bytes)
-			}
-		})
+		r.wandbConfig(part(f.bytes, 4).bytes) // its configuration at the start
 	case statsField:
 		r.wandbStats(f.bytes)
 	case outputField, rawOutputField: // 3 is what the program printed
-		_ = fields(f.bytes, func(f field) {
-			if f.number == 3 && r.console != nil {
-				_, _ = r.console.Write(f.bytes)
-			}
-		})
+		if r.console != nil {
+			_, _ = r.console.Write(part(f.bytes, 3).bytes)
+		}
 	case exitField: // 1 is the code, of which 0 isn't written
-		code := int64(0)
-		_ = fields(f.bytes, func(f field) {
-			if f.number == 1 {
-				code = int64(int32(f.value))
-			}
-		})
-		r.ended = ending.OfCode(code)
+		r.ended = ending.OfCode(int64(int32(part(f.bytes, 1).value)))
 	case environmentField:
 		r.wandbEnvironment(f.bytes)
 	}
 }
+
+// part is a message's last field of a number, the zero value without one.
+func part(message []byte, number int) (found field) {
+	_ = fields(message, func(f field) {
+		if f.number == number {
+			found = f
+		}
+	})
+	return found
+}
+
+// text is the text of a field as far as it is kept.
+func (f field) text() string { return string(f.bytes[:min(len(f.bytes), maxText)]) }
 
 // wandbEnvironment takes the command and the GPUs: 5 are arguments, 6 is the
 // program, 18 the GPU's name, 19 how many there are, 24 and 26 each one.
@@ -128,7 +129,7 @@ func (r *run) wandbEnvironment(message []byte) {
 	var args []string
 	program, gpu := "", 0
 	_ = fields(message, func(f field) {
-		text := string(f.bytes[:min(len(f.bytes), maxText)])
+		text := f.text()
 		switch f.number {
 		case 5:
 			if len(args) < 256 {
@@ -145,16 +146,11 @@ func (r *run) wandbEnvironment(message []byte) {
 				r.p.GPUs = &n
 			}
 		case 24, 26:
-			name, total := "", int64(-1)
-			_ = fields(f.bytes, func(f field) {
-				switch {
-				case f.number == 1 && f.bytes != nil:
-					name = string(f.bytes[:min(len(f.bytes), maxText)])
-				case f.number == 2 && f.bytes == nil && f.value < 1<<52:
-					total = int64(f.value)
-				}
-			})
-			if r.reading(gpu, -1, total, -1, evidence.Stamp{}); r.gpus[gpu] != nil && name != "" {
+			name, total := part(f.bytes, 1).text(), part(f.bytes, 2).value
+			if total >= 1<<52 {
+				total = 0
+			}
+			if r.reading(gpu, -1, int64(total), -1, evidence.Stamp{}); r.gpus[gpu] != nil && name != "" {
 				r.gpus[gpu].Name = &name
 			}
 			gpu++
@@ -170,10 +166,10 @@ func item(message []byte) (key string, value []byte) {
 	_ = fields(message, func(f field) {
 		switch f.number {
 		case 1:
-			key = string(f.bytes[:min(len(f.bytes), maxText)])
+			key = f.text()
 		case 2:
 			if len(parts) < maxDepth {
-				parts = append(parts, string(f.bytes[:min(len(f.bytes), maxText)]))
+				parts = append(parts, f.text())
 			}
 		case 5:
 			value = strconv.AppendInt(nil, int64(f.value), 10)
@@ -204,12 +200,7 @@ func (r *run) wandbHistory(message []byte) {
 				pairs = append(pairs, pair{key, v})
 			}
 		case f.number == 2 && f.bytes != nil:
-			step = 0
-			_ = fields(f.bytes, func(f field) {
-				if f.number == 1 {
-					step = int64(f.value)
-				}
-			})
+			step = int64(part(f.bytes, 1).value)
 		}
 	})
 	for _, p := range pairs {
@@ -243,17 +234,8 @@ func (r *run) wandbStats(message []byte) {
 	_ = fields(message, func(f field) {
 		switch {
 		case f.number == 2 && f.bytes != nil:
-			var seconds, nanos int64
-			_ = fields(f.bytes, func(f field) {
-				switch f.number {
-				case 1:
-					seconds = int64(f.value)
-				case 2:
-					nanos = int64(f.value)
-				}
-			})
-			if seconds > 0 && seconds < 1<<33 {
-				at = evidence.ZonedStamp(seconds*1e9 + nanos)
+			if seconds := int64(part(f.bytes, 1).value); seconds > 0 && seconds < 1<<33 {
+				at = evidence.ZonedStamp(seconds*1e9 + int64(part(f.bytes, 2).value))
 			}
 		case f.number == 3 && f.bytes != nil:
 			key, value := item(f.bytes)
