@@ -28,9 +28,6 @@ type page struct {
 	Markdown string
 	Tag      string // above the verdict
 	Main     int    // place in Devices of the one that the verdict is about
-
-	RankTable   *ranksView
-	TrendTables []trendView
 }
 
 // deviceView is a device with what the templates need beside it.
@@ -93,7 +90,6 @@ func newPage(doc *report.Document) (*page, error) {
 	v.Document = doc
 	main := verdictDevice(doc)
 	v.Tag = verdictTag(doc, main)
-	v.RankTable, v.TrendTables = newRanksView(doc), newTrendViews(doc)
 	for place, i := range view.Shown(doc) {
 		d, err := newDeviceView(&doc.Devices[i], place, doc)
 		if err != nil {
@@ -312,7 +308,7 @@ func (v *page) sections() (out []section) {
 		}
 	}
 	add("overview", "Verdict", true)
-	add("ranks", "Ranks", v.RankTable != nil)
+	add("ranks", "Ranks", v.Ranks != nil)
 	add("run-findings", "Findings", len(v.Findings) > 0 && len(v.Devices) == 0)
 	if len(v.Devices) > 0 {
 		d := &v.Devices[v.Main]

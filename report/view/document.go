@@ -14,7 +14,7 @@ import (
 // trim is how much of a report an edition shows.
 type trim struct {
 	sites, ooms, pins, findings, evidence, leaks, gpus, groups, dumps, trends, messages, inputs, devices int
-	curves                                                                                               bool // are drawn elsewhere
+	page                                                                                                 bool // draws curves, and has devices to choose from
 }
 
 const all = 1 << 30
@@ -101,7 +101,7 @@ func (s *sheet) add(p Part) {
 // device is one device of the recording.
 func (s *sheet) device(index int) {
 	d := &s.doc.Devices[index]
-	s.add(Part{Heading: DeviceTitle(s.doc, index), Level: 3})
+	s.add(Part{Heading: deviceTitle(s.doc, index), Level: 3})
 	in := &s.doc.Inputs[d.Input]
 	events, history, stacks := units.Plural(d.Events, "event"), Histories[d.History], Stacks[d.Stacks]
 	if s.Edition == Terminal {

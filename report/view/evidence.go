@@ -19,7 +19,7 @@ const (
 
 // Evidence is what was read besides recordings, for a page that draws its curves.
 func Evidence(doc *report.Document) []Part {
-	s := &sheet{doc: doc, trim: trim{gpus: 64, messages: 100, inputs: 100, curves: true}}
+	s := onPage(doc)
 	if s.evidenceFacts(); len(s.parts) == 0 {
 		return nil
 	}
@@ -277,7 +277,7 @@ func sizeOf(v float64) string { return units.Bytes(int64(v)) }
 
 // spark draws values in one line, from the least to the most, if they change and nothing else draws them.
 func (s *sheet) spark(name string, values []float64, unit func(float64) string) string {
-	if len(values) < 4 || s.curves {
+	if len(values) < 4 || s.page {
 		return ""
 	}
 	low, high := slices.Min(values), slices.Max(values)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,13 +12,33 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
+// onPage is for parts of a report's page, which is longer than others.
+func onPage(doc *report.Document) *sheet {
+	return &sheet{doc: doc, Edition: Ticket, trim: trim{gpus: 64, messages: 100, inputs: 100, groups: 64, trends: 16, dumps: 64,
+		page: true}}
+}
+
+// Ranks are a job's processes, for a page with buttons to choose a device by.
+func Ranks(doc *report.Document) []Part {
+	s := onPage(doc)
+	s.ranks()
+	return s.parts
+}
+
+// Trends are what several dumps of a process show.
+func Trends(doc *report.Document) []Part {
+	s := onPage(doc)
+	s.trends()
+	return s.parts
+}
+
 // ranks is the table of a job's processes.
 func (s *sheet) ranks() {
 	r := s.doc.Ranks
 	if r == nil {
 		return
 	}
-	t := Table{Columns: []Column{textColumn(RanksColumn(r), 24), figureColumn("Device", 6), figureColumn("Peak allocated", 14),
+	t := Table{Columns: []Column{textColumn(ranksColumn(r), 24), figureColumn("Device", 6), figureColumn("Peak allocated", 14),
 		figureColumn("Peak reserved", 14), figureColumn("Capacity", 12), {Name: "Verdict", Gap: 1}}}
 	if !r.Sure { // names of files need room
 		t.Columns[0].Width = 40
@@ -30,15 +51,18 @@ func (s *sheet) ranks() {
 			continue
 		}
 		row := &r.Rows[g.Shown]
-		var label any = RanksLabel(s.doc, g)
+		var label any = ranksLabel(s.doc, g)
 		switch {
 		case s.Edition == Terminal:
-			label = fit(RanksLabel(s.doc, g), t.Columns[0].Width)
+			label = fit(ranksLabel(s.doc, g), t.Columns[0].Width)
 		case !r.Sure:
-			label = Code(RanksLabel(s.doc, g))
+			label = Code(ranksLabel(s.doc, g))
 		}
-		t.add(label, RanksDevice(r, g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), or(row.Capacity,
+		x := t.add(label, ranksDevice(r, g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), or(row.Capacity,
 			"unknown"), row.Verdict)
+		if place := slices.Index(r.Shown, row.Index); s.page && place >= 0 {
+			x.Device = strconv.Itoa(place)
+		}
 	}
 	if !r.Sure && s.Edition == Terminal {
 		t.dropColumn(4)
@@ -48,7 +72,7 @@ func (s *sheet) ranks() {
 		p.Rest += ", less full"
 	}
 	s.add(p)
-	s.add(Part{Text: RanksSentences(r), List: s.Edition == Ticket})
+	s.add(Part{Text: ranksSentences(r), List: s.Edition == Ticket})
 }
 
 func (t *Table) dropColumn(n int) {
@@ -76,16 +100,16 @@ func RanksTitle(r *report.Ranks) string {
 	return s
 }
 
-// RanksColumn is what rows of the table stand for.
-func RanksColumn(r *report.Ranks) string {
+// ranksColumn is what rows of the table stand for.
+func ranksColumn(r *report.Ranks) string {
 	if r.Sure {
 		return "Ranks"
 	}
 	return "Recording"
 }
 
-// RanksLabel names the ranks of a group.
-func RanksLabel(doc *report.Document, g *report.Like) string {
+// ranksLabel names the ranks of a group.
+func ranksLabel(doc *report.Document, g *report.Like) string {
 	r := doc.Ranks
 	var numbers []int
 	for _, i := range g.Rows {
@@ -99,8 +123,8 @@ func RanksLabel(doc *report.Document, g *report.Like) string {
 	return Printable(name(doc, r.Rows[g.Shown].Input))
 }
 
-// RanksDevice is the device of all rows of a group, "own" when it differs.
-func RanksDevice(r *report.Ranks, g *report.Like) string {
+// ranksDevice is the device of all rows of a group, "own" when it differs.
+func ranksDevice(r *report.Ranks, g *report.Like) string {
 	device := r.Rows[g.Rows[0]].Device
 	for _, i := range g.Rows {
 		if r.Rows[i].Device != device {
@@ -110,8 +134,8 @@ func RanksDevice(r *report.Ranks, g *report.Like) string {
 	return fmt.Sprint(device)
 }
 
-// RanksSentences are what the table shows, in words.
-func RanksSentences(r *report.Ranks) []string {
+// ranksSentences are what the table shows, in words.
+func ranksSentences(r *report.Ranks) []string {
 	out := slices.Clone(r.Notes)
 	if len(r.Missing) > 0 {
 		out = append(out, fmt.Sprintf("no recording of %s %s", noun(len(r.Missing), "rank"), fit(report.Spans(r.Missing), 60)))
@@ -166,9 +190,9 @@ func RankName(r *report.Ranks, row int) string {
 	return "one process"
 }
 
-// ShownTrends are the first trends, at most so many, of devices that are worth
+// shownTrends are the first trends, at most so many, of devices that are worth
 // showing in full.
-func ShownTrends(doc *report.Document, most int) (out []*report.Trend) {
+func shownTrends(doc *report.Document, most int) (out []*report.Trend) {
 	for i := range doc.Trend {
 		x := &doc.Trend[i]
 		if len(out) < most && (doc.Ranks == nil || slices.Contains(doc.Ranks.Shown, x.Index)) {
@@ -217,8 +241,8 @@ func MoreDevices(doc *report.Document, shown int) string {
 	return more(len(doc.Devices)-shown, "device")
 }
 
-// DeviceTitle names a device, and in a job of several processes whose it is.
-func DeviceTitle(doc *report.Document, index int) string {
+// deviceTitle names a device, and in a job of several processes whose it is.
+func deviceTitle(doc *report.Document, index int) string {
 	d := &doc.Devices[index]
 	title := fmt.Sprintf("Device %d", d.Device)
 	r := doc.Ranks
@@ -231,7 +255,7 @@ func DeviceTitle(doc *report.Document, index int) string {
 	title += fmt.Sprintf(" of rank %d", *d.Rank)
 	for k := range r.Groups {
 		if g := &r.Groups[k]; r.Rows[g.Shown].Index == index && len(g.Rows) > 1 {
-			title += ", standing for ranks " + fit(RanksLabel(doc, g), 40)
+			title += ", standing for ranks " + fit(ranksLabel(doc, g), 40)
 		}
 	}
 	return title
@@ -239,7 +263,7 @@ func DeviceTitle(doc *report.Document, index int) string {
 
 // trends are what several dumps of one process show.
 func (s *sheet) trends() {
-	shown := ShownTrends(s.doc, s.trim.trends)
+	shown := shownTrends(s.doc, s.trim.trends)
 	for _, x := range shown {
 		t := Table{Columns: []Column{textColumn("Dump", 36), figureColumn("Events", 9), figureColumn("Peak allocated", 14),
 			figureColumn("At the end", 14), figureColumn("Reserved", 14), {Gap: 1}}}
@@ -254,9 +278,9 @@ func (s *sheet) trends() {
 				label = fit(Printable(name(s.doc, d.Input)), 36)
 			}
 			t.add(label, units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved),
-				DumpWords(d))
+				dumpWords(d))
 		}
-		s.add(Part{Heading: TrendTitle(x), Level: 3, Table: t})
+		s.add(Part{Heading: trendTitle(x), Level: 3, Table: t})
 		if x.Text != "" {
 			s.add(Part{Text: []string{x.Text}})
 		}
@@ -266,8 +290,8 @@ func (s *sheet) trends() {
 	}
 }
 
-// TrendTitle says whose dumps they are.
-func TrendTitle(x *report.Trend) string {
+// trendTitle says whose dumps they are.
+func trendTitle(x *report.Trend) string {
 	whose := fmt.Sprintf("device %d", x.Device)
 	if x.Rank != nil {
 		whose = fmt.Sprintf("rank %d, device %d", *x.Rank, x.Device)
@@ -275,8 +299,8 @@ func TrendTitle(x *report.Trend) string {
 	return fmt.Sprintf("%s of %s: %s", units.Plural(len(x.Dumps), "dump"), whose, x.Told)
 }
 
-// DumpWords are what is worth saying of a dump besides its figures.
-func DumpWords(d *report.Dump) string {
+// dumpWords are what is worth saying of a dump besides its figures.
+func dumpWords(d *report.Dump) string {
 	var failed, anew, before string
 	if d.OOMs > 0 {
 		failed = "out of memory"

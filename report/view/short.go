@@ -111,7 +111,7 @@ func bars(d *report.Device, m *report.Moment, whole int64) Table {
 func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, when string) string {
 	head := when
 	if len(s.doc.Devices) > 1 {
-		words, file, in := strings.Cut(DeviceTitle(s.doc, index), " in ")
+		words, file, in := strings.Cut(deviceTitle(s.doc, index), " in ")
 		if words = strings.ToUpper(words); in {
 			words += " IN " + file // a name stays as it is
 		}
@@ -421,7 +421,7 @@ func (s *sheet) otherDevices(shown []int, main int) {
 	var lines []string
 	for _, i := range shown {
 		if d := &s.doc.Devices[i]; i != main {
-			lines = append(lines, fmt.Sprintf("%s: peak %s allocated, %s reserved", DeviceTitle(s.doc, i),
+			lines = append(lines, fmt.Sprintf("%s: peak %s allocated, %s reserved", deviceTitle(s.doc, i),
 				units.Size(d.Peaks.Allocated.Bytes), units.Size(d.Peaks.Reserved.Bytes)))
 		}
 	}
@@ -431,9 +431,9 @@ func (s *sheet) otherDevices(shown []int, main int) {
 // shortTrends are what several dumps of a process show, a line each.
 func (s *sheet) shortTrends() {
 	var trends []string
-	for _, x := range ShownTrends(s.doc, s.trim.trends) {
+	for _, x := range shownTrends(s.doc, s.trim.trends) {
 		if x.Text != "" {
-			trends = append(trends, TrendTitle(x)+": "+units.Rounded(x.Text))
+			trends = append(trends, trendTitle(x)+": "+units.Rounded(x.Text))
 		}
 	}
 	s.lines("DUMPS", trends, shortAlso)
@@ -445,10 +445,10 @@ func (s *sheet) shortRanks(r *report.Ranks) {
 	for k := range r.Groups {
 		g := &r.Groups[k]
 		row := &r.Rows[g.Shown]
-		lines = append(lines, fmt.Sprintf("%s: peak %s allocated, %s reserved; %s", fit(RanksLabel(s.doc, g), 40),
+		lines = append(lines, fmt.Sprintf("%s: peak %s allocated, %s reserved; %s", fit(ranksLabel(s.doc, g), 40),
 			units.Size(row.PeakAllocated), units.Size(row.PeakReserved), units.Rounded(row.Verdict)))
 	}
-	for i, x := range RanksSentences(r) {
+	for i, x := range ranksSentences(r) {
 		if i < 2 {
 			lines = append(lines, units.Rounded(x))
 		}

@@ -82,6 +82,7 @@ type Row struct {
 	Cells    []Cell
 	Notes    []Fact
 	Category string // that it is about, whose colour it has on a page; "" for none
+	Device   string // its place among those that a page shows below; "" for none
 }
 
 // Bars are sums of categories as bars of one scale, beside limits.
