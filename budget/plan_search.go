@@ -13,6 +13,7 @@ import (
 type Plan struct {
 	Way         string  `json:"way"` // what is trained, and how much of it in full
 	Flags       string  `json:"flags"`
+	Command     string  `json:"command"`         // that makes it again, with the model and the GPU; "": whoever asks knows them
 	Framework   string  `json:"framework_flags"` // the same as the framework asked for has it
 	TotalDevice int64   `json:"total_device_bytes"`
 	Batch       int64   `json:"batch"`

@@ -141,6 +141,9 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		}
 		return err
 	}
+	for i := range d.Plans {
+		d.Plans[i].Command = f.command(d.Plans[i].Flags)
+	}
 	if f.redact {
 		r := f.above.redactor()
 		open.RedactAbove(r, &d.Title, d.Given)
@@ -152,6 +155,29 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	d.Recipes = f.recipes.Documents()
 	d.Notes = slices.Insert(d.Notes, 0, append(f.recipes.Said(), notes...)...)
 	return budgetFormats.write(cmd, &f.out, d)
+}
+
+// command is the one that makes a plan's budget; with --redact, files have no names.
+func (f *budgetFlags) command(flags string) string {
+	words := []string{"vramscope", "budget"}
+	add := func(name, value string, file bool) {
+		if value != "" && file && f.redact {
+			value = "FILE"
+		}
+		if value != "" {
+			words = append(words, name, view.ShellWord(value))
+		}
+	}
+	add("--config", f.config, true)
+	add("--model", f.model, true)
+	add("--params", f.params, false)
+	for _, path := range f.recipePaths {
+		add("--recipe", path, true)
+	}
+	for _, name := range f.devices {
+		add("--gpu", name, false)
+	}
+	return strings.Join(append(words, flags), " ")
 }
 
 // usual sets what the framework that is named does unasked, and says so.

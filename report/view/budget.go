@@ -179,7 +179,11 @@ func Budget(d *budget.Document, e Edition) *Sheet {
 	if len(d.Notes) > 0 {
 		s.add(Part{Heading: "Notes", Level: 2, Text: d.Notes, List: true})
 	}
-	return &Sheet{Heading: "Memory budget", Verdict: report.Verdict{Text: BudgetVerdict(d)}, Short: units.Bytes(d.PeakBytes),
+	verdict := report.Verdict{Text: BudgetVerdict(d)}
+	if len(d.Fits) == 1 && !d.Fits[0].Fits {
+		verdict.Severity = report.Critical
+	}
+	return &Sheet{Heading: "Memory budget", Verdict: verdict, Short: units.Bytes(d.PeakBytes),
 		Parts: s.parts}
 }
 
@@ -268,10 +272,10 @@ func (s *sheet) plans(d *budget.Document) {
 			sent = units.Size(p.Traffic)
 		}
 		row := t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), hostMemory(d, p), count(p.Batch),
-			fmt.Sprintf("x%.2f", p.Cost), share[p.Recompute > 0], sent, Code(p.Flags))
+			fmt.Sprintf("x%.2f", p.Cost), share[p.Recompute > 0], sent, Code(cmp.Or(p.Command, p.Flags)))
 		if s.Edition == Terminal {
 			row.Cells = row.Cells[:len(t.Columns)]
-			row.Notes = append(row.Notes, Fact{"", p.Flags})
+			row.Notes = append(row.Notes, Fact{"", cmp.Or(p.Command, p.Flags)})
 		}
 		if name, _ := d.Setting["framework"].(string); p.Framework != "" && s.Edition == Terminal {
 			row.Notes = append(row.Notes, Fact{"as " + name + " takes it: ", p.Framework})
