@@ -2,14 +2,29 @@ package html_test
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/spf13/pflag"
 
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/recipe"
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diff"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/explain"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/gpus"
+	"github.com/vramscope/vramscope/replay"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/view"
+	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // pale are the texts of a page that are too pale on what lies behind them, at WCAG's level AA.
@@ -37,6 +52,44 @@ const nameless = `Array.from(document.querySelectorAll('button, input, select, a
 // unfocused are the controls that look the same with the focus as without.
 const unfocused = `Array.from(document.querySelectorAll('button, input, select, a[href], summary, [tabindex="0"]')).filter(e => e.checkVisibility() && !e.closest('.flame') && (e.focus({preventScroll: true, focusVisible: true}), document.activeElement === e) && getComputedStyle(e).outlineStyle === 'none').map(e => e.outerHTML.slice(0, 120))`
 
+// answerSheets are a budget that doesn't fit, and what is tried and explained of a recording.
+func answerSheets(t *testing.T, name string) map[string]*view.Sheet {
+	t.Helper()
+	s, err := snapshot.Open(filepath.Join("..", "..", "testdata", "recordings", name), snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	history := timeline.New(s, &s.Devices[0])
+	classes := classify.New(history, classify.Options{})
+	doc := analyzed(t, []diagnose.Source{{Path: "a.pickle", Kind: "snapshot", Snapshot: s}}, evidence.New())
+	tried, err := replay.WhatIf(history, classes, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, err := explain.Ask(explain.Subject{Report: doc, Pass: facts.New(history, classes, frames.New(s), nil)},
+		explain.Question{Kind: "category", Value: "logits"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := budget.FromParams(7e9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var setting budget.Setting
+	recipe.SettingFlags(pflag.NewFlagSet("", pflag.ContinueOnError), &setting)
+	computed, err := budget.Compute(c, setting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed := budget.NewDocument(computed)
+	needed.AddFits([]budget.Fit{{GPU: gpus.GPU{Name: "24GiB", Capacity: 24 << 30}}}, false)
+	sheet := view.Budget(needed, view.Ticket)
+	if sheet.Verdict.Severity != report.Critical {
+		t.Errorf("a budget that doesn't fit is %q", sheet.Verdict.Severity)
+	}
+	return map[string]*view.Sheet{"budget": sheet, "what-if": view.WhatIf(tried), "explain": view.Explain(told, view.Ticket)}
+}
+
 // TestAccessible looks at each kind of page in both themes: texts stand out, controls and
 // pictures have names, the focus is seen, nothing moves for whoever wants that, and call sites
 // are text that a browser finds.
@@ -55,6 +108,13 @@ func TestAccessible(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages["diff"] = b.Bytes()
+	for name, s := range answerSheets(t, "qwen_vocab_oom__05b/snapshot_all.pickle.gz") {
+		var page bytes.Buffer
+		if err := html.Sheet(&page, s); err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = page.Bytes()
+	}
 	tab := newTab(t, 1440, 900)
 	tab.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}}))
 	for name, page := range pages {
@@ -73,7 +133,7 @@ func TestAccessible(t *testing.T) {
 		if got := eval[string](tab, `getComputedStyle(document.documentElement).scrollBehavior + Array.from(document.querySelectorAll('*')).filter(e => parseFloat(getComputedStyle(e).transitionDuration) > 0).length`); got != "auto0" {
 			t.Errorf("%s moves for somebody who wants it to be still: %s", name, got)
 		}
-		if site := "modeling_qwen2.py:456"; name != "index" && !eval[bool](tab, `window.find(%s)`, quoted(site)) {
+		if site := "modeling_qwen2.py:456"; name != "index" && name != "budget" && name != "what-if" && !eval[bool](tab, `window.find(%s)`, quoted(site)) {
 			t.Errorf("%s: the browser doesn't find %s", name, site)
 		}
 	}
