@@ -30,6 +30,9 @@ func holdersAt(all []classify.Holder, bytes func(timeline.AllocationID) int64) [
 	out := []report.Holder{}
 	for _, h := range all {
 		x := report.Holder{Path: h.Path, Cycle: h.Cycle}
+		if h.Bound > 0 {
+			x.Bound, x.Elements = &h.Bound, &h.Elements
+		}
 		var shown int64
 		for _, id := range h.Tensors {
 			if n := bytes(id); n > 0 {
@@ -91,4 +94,21 @@ func (e *examination) leakHolders(l *classify.Leak) []report.Holder {
 		return found
 	}
 	return of(e.Variables)
+}
+
+// fills reports whether what a leak keeps lies in a container that has a bound, for all of which the device has room.
+func fills(x *report.Leak, capacity int64) bool {
+	if x.Kind != classify.GrowingList || len(x.Holders) == 0 || x.Holders[0].Bound == nil || *x.Holders[0].Elements == 0 {
+		return false
+	}
+	h := &x.Holders[0]
+	known := int64(0)
+	for i := range x.Holders {
+		known += x.Holders[i].Bytes + x.Holders[i].GraphBytes
+	}
+	if *h.Elements == *h.Bound {
+		known = x.TotalBytes // it is full: what grows on must be elsewhere
+	}
+	each := float64(x.TotalBytes) / float64(*h.Elements)
+	return h.Bytes*2 > known && (capacity == 0 || each*float64(*h.Bound) < float64(capacity))
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -52,6 +53,10 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 			if h := x.Holders; l.Kind == classify.GrowingList && len(h) > 0 && h[0].GraphBytes > h[0].Bytes {
 				l.Kind = classify.RetainedGraph // the variable knows what memory alone doesn't show
 				x.Kind = l.Kind
+			}
+			if fills(&x, evidence.Or(dev.CapacityBytes, 0)) {
+				l.Defect, l.Suspected = false, true
+				x.Defect, x.Suspected = false, true
 			}
 		}
 		e.stored(l, &x)

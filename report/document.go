@@ -591,6 +591,8 @@ type Holder struct {
 	Bytes      int64  `json:"bytes"`       // of the tensors
 	Cycle      bool   `json:"cycle"`       // no variable: objects that only each other refers to, by class and attribute
 	GraphBytes int64  `json:"graph_bytes"` // that only the autograd graphs behind them hold
+	Bound      *int64 `json:"bound"`       // elements that its container may hold at most; null without a bound
+	Elements   *int64 `json:"elements"`    // that it holds, where it has one
 	// ShownBytes are those of Bytes that the tensors show: the rest is of what they are parts of. It is null where that's all.
 	ShownBytes *int64 `json:"shown_bytes"`
 }

@@ -17,6 +17,9 @@ type Holder struct {
 	Tensors, Graph []timeline.AllocationID
 	Cycle          bool // no variable: objects that refer to each other
 	Grew           bool // looks found more in it, one after the other
+	// Bound is how many elements its container may hold at most, and Elements how many it held when it was looked at last; 0
+	// without a bound.
+	Bound, Elements int64
 	// Shown are the bytes that its tensors show of allocations, where they are parts of what those hold.
 	Shown map[timeline.AllocationID]int64
 }
@@ -69,10 +72,12 @@ func HoldersOf(t *timeline.Timeline, said []labels.Holder) []Holder {
 		all[k].Tensors = append(all[k].Tensors, tensors...)
 		all[k].shows(p, h, tensors)
 		all[k].Graph = append(all[k].Graph, of(h, h.Graph)...)
-		looks[k] = append(looks[k], look{h.Allocations, len(h.Tensors) + len(h.Graph)})
+		looks[k] = append(looks[k], look{h.Allocations, len(h.Tensors) + len(h.Graph), h.Bound, h.Elements})
 	}
 	for k := range all {
 		all[k].Grew = grew(looks[k])
+		last := looks[k][len(looks[k])-1]
+		all[k].Bound, all[k].Elements = last.bound, last.elements
 	}
 	return slices.DeleteFunc(all, func(h Holder) bool { return len(h.Tensors)+len(h.Graph) == 0 })
 }
@@ -137,9 +142,11 @@ func (h *Holder) shows(p *places, said *labels.Holder, of []timeline.AllocationI
 type look struct {
 	allocations int64
 	holds       int
+
+	bound, elements int64
 }
 
-// grew reports whether each look found more than the one before.
+// grew sorts looks by time, and reports whether each found more than the one before.
 func grew(looks []look) bool {
 	slices.SortFunc(looks, func(a, b look) int { // the dump is the last
 		return cmp.Or(cmp.Compare(uint64(a.allocations), uint64(b.allocations)), cmp.Compare(a.holds, b.holds))

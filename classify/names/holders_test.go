@@ -40,21 +40,25 @@ func TestHoldersOfSeveralLooks(t *testing.T) {
 			{Path: "f().xs", Device: 1, Allocations: now, Tensors: []uint64{a, b}, Graph: []uint64{c}},
 			{Path: "f().x", Device: 1, Allocations: now, Tensors: []uint64{b}},
 			{Path: "f().xs", Device: 1, Allocations: before, Tensors: []uint64{a}},
-		}, []Holder{{"f().xs", ids{live[0], live[1]}, ids{live[2]}, false, true, nil}}},
+		}, []Holder{{"f().xs", ids{live[0], live[1]}, ids{live[2]}, false, true, 0, 0, nil}}},
 		{"one element, then several", []labels.Holder{
 			{Path: "f().xs[*].y", Device: 1, Allocations: now, Tensors: []uint64{a, b}},
 			{Path: "f().xs[0].y", Device: 1, Allocations: before, Tensors: []uint64{a}},
 			{Path: "f().zs[3]", Device: 1, Allocations: before, Tensors: []uint64{c}},
-		}, []Holder{{"f().xs[*].y", ids{live[0], live[1]}, nil, false, true, nil}, {"f().zs[3]", ids{live[2]}, nil, false, false, nil}}},
+		}, []Holder{{"f().xs[*].y", ids{live[0], live[1]}, nil, false, true, 0, 0, nil}, {"f().zs[3]", ids{live[2]}, nil, false, false, 0, 0, nil}}},
+		{"with a bound", []labels.Holder{
+			{Path: "x", Device: 1, Allocations: before, Tensors: []uint64{a}, Bound: 256, Elements: 1},
+			{Path: "x", Device: 1, Allocations: -1, Tensors: []uint64{a, b}, Bound: 256, Elements: 2},
+		}, []Holder{{"x", ids{live[0], live[1]}, nil, false, true, 256, 2, nil}}},
 		{"as many as before", []labels.Holder{
 			{Path: "x", Device: 1, Allocations: -1, Tensors: []uint64{b}},
 			{Path: "x", Device: 1, Allocations: now, Tensors: []uint64{a, c}},
 			{Path: "x", Device: 1, Allocations: before, Tensors: []uint64{a}},
-		}, []Holder{{"x", ids{live[1], live[0], live[2]}, nil, false, false, nil}}},
+		}, []Holder{{"x", ids{live[1], live[0], live[2]}, nil, false, false, 0, 0, nil}}},
 		{"a variable before a cycle", []labels.Holder{
 			{Path: "Node.x", Device: 1, Allocations: -1, Tensors: []uint64{a, b}, Cycle: true},
 			{Path: "f().nodes[*].x", Device: 1, Allocations: now, Tensors: []uint64{a}},
-		}, []Holder{{"f().nodes[*].x", ids{live[0]}, nil, false, false, nil}, {"Node.x", ids{live[1]}, nil, true, false, nil}}},
+		}, []Holder{{"f().nodes[*].x", ids{live[0]}, nil, false, false, 0, 0, nil}, {"Node.x", ids{live[1]}, nil, true, false, 0, 0, nil}}},
 		{"elsewhere", []labels.Holder{
 			{Path: "x", Device: 0, Allocations: -1, Tensors: []uint64{a}},
 			{Path: "y", Device: 1, Allocations: -1, Tensors: []uint64{gone}},

@@ -171,6 +171,9 @@ func heldBy(holders []report.Holder) string {
 		if h.IsPart() {
 			what += ", of which they show " + units.Bytes(*h.ShownBytes)
 		}
+		if h.Bound != nil {
+			what += fmt.Sprintf("; bounded at %s, now %s", units.Plural(int(*h.Bound), "element"), units.Count(int(*h.Elements)))
+		}
 		out = append(out, fmt.Sprintf("%s (%s)", h.Path, what))
 	}
 	if n := len(holders) - most; n > 0 {

@@ -27,6 +27,8 @@ type Holder struct {
 	Tensors     []uint64 // addresses of what it refers to
 	Graph       []uint64 // of what the autograd graphs behind those saved, and nothing else holds
 	Shown       []int64  // bytes that tensors show of each of those addresses; none where they show all
+	Bound       int64    // elements that its container may hold at most; 0: nobody knows of a bound
+	Elements    int64    // that it holds, where it has one
 	Cycle       bool     // no variable: objects that refer to each other, and nothing else to them
 }
 
@@ -113,7 +115,9 @@ func (h *holders) one(d *json.Decoder, i int) error {
 					return err
 				})
 			},
-			"cycle": func() error { return d.Decode(&x.Cycle) },
+			"cycle":    func() error { return d.Decode(&x.Cycle) },
+			"bound":    func() error { return d.Decode(&x.Bound) },
+			"elements": func() error { return d.Decode(&x.Elements) },
 		})
 	}
 	switch {
@@ -127,6 +131,9 @@ func (h *holders) one(d *json.Decoder, i int) error {
 		return problemf("holder %d shows bytes of %d tensors, and has %d", i, len(x.Shown), len(x.Tensors))
 	case slices.ContainsFunc(x.Shown, func(bytes int64) bool { return bytes < 0 }):
 		return problemf("holder %d shows a negative number of bytes", i)
+	}
+	if x.Bound < 0 || x.Elements < 0 || x.Elements > x.Bound {
+		return problemf("holder %d has %d elements, and at most %d", i, x.Elements, x.Bound)
 	}
 	h.found = append(h.found, x)
 	return nil

@@ -79,8 +79,10 @@ func TestReadHolders(t *testing.T) {
 		fails    string
 	}{
 		{"two", `{` + schema + `,"holders":[{"path":"main.a","tensors":[512,1024],"graph":[2048],"shown":[8,1024],"x":[{}]},
-			{"path":"f().b","device":1,"event":7,"tensors":[],"cycle":true}],"device":2}`,
-			[]Holder{{"main.a", 2, -1, []uint64{512, 1024}, []uint64{2048}, []int64{8, 1024}, false}, {"f().b", 1, 7, nil, nil, nil, true}}, ""},
+			{"path":"f().b","device":1,"event":7,"tensors":[],"cycle":true,"bound":256,"elements":24}],"device":2}`,
+			[]Holder{{"main.a", 2, -1, []uint64{512, 1024}, []uint64{2048}, []int64{8, 1024}, 0, 0, false},
+				{"f().b", 1, 7, nil, nil, nil, 256, 24, true}}, ""},
+		{"more than fit", `{` + schema + `,"holders":[{"bound":8,"elements":9}]}`, nil, "9 elements"},
 		{"none", `{` + schema + `,"holders":[]}`, nil, ""},
 		{"another schema", `{"schema":"vramscope.labels/1"}`, nil, "schema"},
 		{"a negative address", `{` + schema + `,"holders":[{"tensors":[-1]}]}`, nil, "offset"},

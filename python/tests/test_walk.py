@@ -73,6 +73,28 @@ def test_every_place_is_found(lab: Lab) -> None:
     assert r.processes[0]["notes"] == []
 
 
+def test_bounds(lab: Lab) -> None:
+    """Of deques and caches, with how many elements they hold; none of a list that grows within."""
+    r = lab.run("""
+        import collections, functools, torch
+        ring = collections.deque([{"x": torch.zeros(1 << 20)}, {"x": torch.zeros(1 << 20)}], maxlen=16)
+        grows = collections.deque([[torch.zeros(1 << 16) for _ in range(40)]], maxlen=16)
+        free = collections.deque([torch.zeros(1 << 20)])
+        @functools.lru_cache(maxsize=8)
+        def encode(x):
+            return torch.zeros(1 << 20)
+        @functools.lru_cache(maxsize=None)
+        def forever(x):
+            return torch.zeros(1 << 20)
+        encode(1), encode(2), encode(3), forever(1)
+        """)
+    bounds = {path: (h.get("bound"), h.get("elements")) for path, h in r.holders("exit").items()}
+    assert bounds == {
+        "main.ring[*]['x']": (16, 2), "main.grows": (None, None), "main.free[0]": (None, None),
+        "main.encode.lru_cache": (8, 3), "main.forever.lru_cache": (None, None),
+    }  # fmt: skip
+
+
 def test_outputs_of_a_notebook(lab: Lab) -> None:
     """They are told as `Out`, of which the names with underscores are copies."""
     r = lab.run("""

@@ -44,10 +44,12 @@ class Held(NamedTuple):
     graph: List[int]
     cycle: bool = False  # no variable: objects that refer to each other
     shown: Tuple[int, ...] = ()  # bytes that tensors show of each storage; empty where they show all
+    bound: Optional[Tuple[int, int]] = None  # elements that the container may hold, and holds
 
     def told(self) -> Dict[str, Any]:
         """As a file of holders has it."""
-        more = {"cycle": self.cycle, "shown": self.shown}
+        bound, elements = self.bound or (0, 0)
+        more = {"cycle": self.cycle, "shown": self.shown, "bound": bound, "elements": elements}
         return {"path": self.path, "device": self.device, "event": None, "tensors": self.tensors, "graph": self.graph,
                 **{name: value for name, value in more.items() if value}}  # fmt: skip
 
@@ -80,6 +82,7 @@ class Walk:
         self._graph_seen: Dict[int, Any] = {}
         self._shown: Dict[Tuple[int, int], int] = {}  # bytes that tensors show of a storage
         self._cycles: Set[int] = set()  # numbers of objects that lead back to themselves
+        self._bounds: Dict[int, Optional[Tuple[int, int]]] = {}  # of containers that have one; None of large ones that have none
 
     def run(self) -> None:
         """Finds the program's tensors, modules and optimizers."""
@@ -203,6 +206,8 @@ class Walk:
     def _follow(self, edges: Callable[[Any], reach.Edges], more: bool, obj: Any, number: int) -> bool:
         for edge, value in edges(obj):
             self._push(value, number, edge)
+        if edges is reach.cache:
+            self._bounds[number] = reach.bound_of_cache(obj)
         return more
 
     def _tensor(self, obj: Any, number: int) -> bool:
@@ -224,6 +229,11 @@ class Walk:
         kind = static.container_of(type(obj))
         variables = kind is dict and (parent < 0 or edge.endswith("()"))
         single = kind is not dict or dict.__len__(obj) <= MAX_KEYS
+        most = static.bound_of(obj)
+        if most is not None:
+            self._bounds[number] = (most, deque.__len__(obj))
+        elif kind is not tuple and kind.__len__(obj) > MAX_KEYS and not variables:
+            self._bounds[number] = None
         for key, value in static.elements(obj):
             self._push(value, number, "." + key if variables and type(key) is str else self._index(key, single))
         return True
@@ -320,12 +330,18 @@ class Walk:
             key = (_together(path), place[0])
             group = groups.get(key)
             if group is None:
-                group = groups[key] = Held(path, place[0], [], [], self._root(number) in self._cycles)
+                group = groups[key] = Held(path, place[0], [], [], self._root(number) in self._cycles, bound=self._bound(number))
             elif len(group.path) and group.path != key[0]:
                 group = groups[key] = group._replace(path=key[0])
             if fresh:
                 group.tensors.append(place[1])
             group.graph.extend(address for device, address in graph if device == place[0])
+
+    def _bound(self, number: int) -> Optional[Tuple[int, int]]:
+        """Of the innermost container on the way that has a bound, unless one that may grow stands within."""
+        while number >= 0 and number not in self._bounds:
+            number = self._edges[number][0]
+        return self._bounds.get(number)
 
     def _root(self, number: int) -> int:
         while self._edges[number][0] >= 0:

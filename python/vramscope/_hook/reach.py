@@ -10,7 +10,7 @@ import functools
 import sys
 import threading
 import types
-from typing import Any, Callable, Dict, FrozenSet, Iterator, Tuple
+from typing import Any, Callable, Dict, FrozenSet, Iterator, Optional, Tuple
 
 from . import static
 
@@ -110,6 +110,12 @@ def cache(obj: Any) -> Edges:
         elif found is not own:
             for key, value in static.elements(found):
                 yield ".lru_cache", value
+
+
+def bound_of_cache(obj: Any) -> Optional[Tuple[int, int]]:
+    """How many results functools.lru_cache may keep, and keeps; None without a bound."""
+    _, _, most, held = cached.__dict__["cache_info"](obj)
+    return None if most is None else (most, held)
 
 
 def own_of_threads(obj: Any) -> Edges:

@@ -96,6 +96,14 @@ def dict_of(obj: Any) -> Optional[Dict[str, Any]]:
     return found if is_kind(type(found), dict) else None
 
 
+def bound_of(obj: Any) -> Optional[int]:
+    """How many elements a deque may hold; None for one without a bound, and for other objects."""
+    if container_of(type(obj)) is not deque:
+        return None
+    found: Optional[int] = deque.__dict__["maxlen"].__get__(obj)
+    return found
+
+
 def class_dict(cls: type) -> Any:
     """A class's own dictionary."""
     return _dict_of(cls)
