@@ -41,7 +41,7 @@ func (w *witness) failureFinding(g *failures) report.Finding {
 	}
 	w.onGPU(g, &f)
 	w.maybeOwn(g, &f)
-	g.repeats(&f)
+	g.repeats(&f, w.poolOwner(g))
 	return f
 }
 
@@ -200,11 +200,31 @@ func (w *witness) desktop(g *failures) (string, int64) {
 	return strings.Join(names[:min(len(names), 4)], ", "), sum
 }
 
-// repeats adds how often it was told, and of which ranks.
-func (g *failures) repeats(f *report.Finding) {
+// poolOwner is whose private pools the message counts, as far as the log tells: CUDA graphs have such, and what
+// allocates in a pool of its own, as an engine's sleep mode does.
+func (w *witness) poolOwner(g *failures) string {
+	log := w.doc.Evidence.Log(g.source)
+	if log != nil && log.Engine.Graphs > 0 {
+		return fmt.Sprintf("%s's CUDA graphs, %s by its account, or its sleep mode", log.Engine.Name, units.Bytes(log.Engine.Graphs))
+	}
+	if _, isEngine := engineSettings[g.Scene.Server]; isEngine {
+		return g.Scene.Server + "'s CUDA graphs, or its sleep mode"
+	}
+	if log != nil {
+		for _, s := range log.Servers {
+			if _, isEngine := engineSettings[s.Name]; isEngine {
+				return "CUDA graphs, perhaps " + s.Name + "'s, or its sleep mode"
+			}
+		}
+	}
+	return "CUDA graphs"
+}
+
+// repeats adds how often it was told, of which ranks, and who owns the private pools that it counts.
+func (g *failures) repeats(f *report.Finding, owner string) {
 	say := func(format string, args ...any) { f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...)) }
 	if g.Pools > 0 {
-		say("%s lie in private pools (CUDA graphs), which no other code can use", units.Bytes(g.Pools))
+		say("%s lie in private pools (%s), which no other code can use", units.Bytes(g.Pools), owner)
 	}
 	if g.count > 1 {
 		where, asked := "this log", ""

@@ -562,6 +562,10 @@ func TestOneFailureOfMany(t *testing.T) {
 			nil},
 		{"with graphs", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) { m.PrivatePoolBytes = new(3 * gib) })},
 			report.Critical, "", []string{"3.00 GiB lie in private pools (CUDA graphs), which no other code can use"}},
+		{"with an engine's", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) {
+			m.PrivatePoolBytes, m.Scene.Server = new(3*gib), "vLLM"
+		})}, report.Critical, "", []string{"3.00 GiB lie in private pools (vLLM's CUDA graphs, or its sleep mode), which no other " +
+			"code can use"}},
 		{"at no line", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) { m.UserLine = nil })}, report.Critical,
 			" asked for at w/train.py; ", nil},
 		{"in a library's file, below the program's own", messages{failed(1, 2*gib, func(m *evidence.OOMMessage) {
