@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -163,30 +164,14 @@ func partOf(line []byte) section {
 		return gpuRows
 	case bytes.Contains(line, []byte("| MIG devices:")):
 		return migRows
-	case bytes.HasPrefix(line, []byte("| Processes:")), bytes.HasPrefix(line, []byte("| Compute processes:")), isProcessRow(line):
+	case bytes.HasPrefix(line, []byte("| Processes:")), bytes.HasPrefix(line, []byte("| Compute processes:")), ofProcess().Match(line):
 		return processRows
 	}
 	return outside
 }
 
-// isProcessRow tells a row of the process list beyond doubt: it has a process's
-// kind and its memory.
-func isProcessRow(line []byte) bool {
-	f := bytes.Fields(bytes.Trim(line, "| \t"))
-	n := len(f)
-	if n < 5 || !bytes.HasSuffix(f[n-1], []byte("iB")) || n > 64 {
-		return false
-	}
-	if _, ok := atoi(string(f[0])); !ok {
-		return false
-	}
-	at := 1
-	if string(f[1]) == "N/A" && n > 6 {
-		at = 3
-	}
-	kind := string(f[at+1])
-	return isCount(f[at]) && (kind == "C" || kind == "G" || kind == "C+G" || kind == "M+C")
-}
+// ofProcess is a row of the process list beyond doubt: it has a process's kind and its memory.
+var ofProcess = pattern.Of(`^[| \t]*\d{1,6}\s+(?:N/A\s+\S+\s+)?\d+\s+(?:C|G|C\+G|M\+C)\s+\S.*\s\S*iB[| \t]*$`)
 
 // endOfList ends a process list, which may have had no row: old drivers print it
 // blank where newer ones say that they found no process.

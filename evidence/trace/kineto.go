@@ -15,11 +15,13 @@ package trace
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/cut"
 )
 
 // unknown stands for a number of bytes that the trace does not carry.
@@ -125,32 +127,23 @@ func (p *parser) property(key string, value []byte) {
 	case "baseTimeNanoseconds":
 		p.trace.BaseNanoseconds, _ = parseInt(value)
 	case "distributedInfo":
-		eachField(value, func(key, v []byte) {
-			if string(key) == "rank" {
-				if n, ok := parseInt(v); ok {
-					p.trace.Rank = int(n)
-				}
-			}
-		})
+		var info struct{ Rank *int }
+		if _ = json.Unmarshal(value, &info); info.Rank != nil {
+			p.trace.Rank = *info.Rank
+		}
 	case "deviceProperties":
 		p.props = map[int]evidence.TraceDevice{}
-		eachElement(value, func(element []byte) {
-			d := evidence.TraceDevice{ID: -1, CapacityBytes: unknown}
-			eachField(element, func(key, v []byte) {
-				switch string(key) {
-				case "id":
-					n, _ := parseInt(v)
-					d.ID = int(n)
-				case "name":
-					d.Name = unquote(v)
-				case "totalGlobalMem":
-					d.CapacityBytes, _ = parseInt(v)
-				}
-			})
-			if len(p.props) < maxDevices {
-				p.props[d.ID] = d
-			}
-		})
+		var list []struct {
+			ID             *int
+			Name           string
+			TotalGlobalMem *int64
+		}
+		_ = json.Unmarshal(value, &list) // what is of another type stays unknown
+		for _, d := range list[:min(len(list), maxDevices)] {
+			id := evidence.Or(d.ID, -1)
+			p.props[id] = evidence.TraceDevice{ID: id, Name: cut.Bytes(d.Name, maxName),
+				CapacityBytes: evidence.Or(d.TotalGlobalMem, unknown)}
+		}
 	}
 }
 

@@ -259,20 +259,13 @@ func (s *scanner) each(closing byte, inside string, take func(c byte) error) err
 	}
 }
 
-// within is a scanner of a text behind its opening bracket, false where it has another.
-func within(text []byte, opening byte) (*scanner, bool) {
-	s := &scanner{buf: text, end: len(text), keep: -1, err: io.EOF}
-	c, _ := s.next()
-	s.skip()
-	return s, c == opening
-}
-
 // eachField calls f with every key and value of an object's text, as far as it is whole.
 func eachField(text []byte, f func(key, value []byte)) {
-	s, ok := within(text, '{')
-	if !ok {
+	s := scanner{buf: text, end: len(text), keep: -1, err: io.EOF}
+	if c, _ := s.next(); c != '{' {
 		return
 	}
+	s.skip()
 	_ = s.each('}', "an object", func(c byte) error {
 		key, err := s.value()
 		if err != nil || c != '"' {
@@ -284,21 +277,6 @@ func eachField(text []byte, f func(key, value []byte)) {
 		value, err := s.value()
 		if err == nil {
 			f(key[1:len(key)-1], value)
-		}
-		return err
-	})
-}
-
-// eachElement calls f with every element of an array's text, as far as it is whole.
-func eachElement(text []byte, f func(element []byte)) {
-	s, ok := within(text, '[')
-	if !ok {
-		return
-	}
-	_ = s.each(']', "a list", func(byte) error {
-		element, err := s.value()
-		if err == nil {
-			f(element)
 		}
 		return err
 	})
