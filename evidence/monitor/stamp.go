@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/vramscope/vramscope/evidence"
-	"github.com/vramscope/vramscope/internal/civil"
+	"github.com/vramscope/vramscope/evidence/figures"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -28,61 +28,20 @@ func parseStamp(text []byte) (evidence.Stamp, bool) {
 }
 
 func parseDateTime(b []byte) (evidence.Stamp, bool) {
-	day, ok := parseDate(b[:10])
-	if !ok || (b[10] != ' ' && b[10] != 'T' && b[10] != '_') {
-		return evidence.Stamp{}, false
-	}
-	clock, rest, ok := parseClock(b[11:])
+	at, rest, ok := figures.DateTime(b)
 	if !ok {
 		return evidence.Stamp{}, false
 	}
 	switch rest = bytes.TrimSpace(rest); {
 	case len(rest) == 0:
-		return evidence.LocalStamp(day + clock), true
+		return evidence.LocalStamp(at), true
 	case rest[0] == 'Z' || string(rest) == "UTC":
-		return evidence.ZonedStamp(day + clock), true
+		return evidence.ZonedStamp(at), true
 	case rest[0] == '+' || rest[0] == '-':
 		offset, ok := parseOffset(rest)
-		return evidence.ZonedStamp(day + clock - offset), ok
+		return evidence.ZonedStamp(at - offset), ok
 	}
 	return evidence.Stamp{}, false
-}
-
-// parseDate reads YYYY-MM-DD with any separator, in nanoseconds since 1970.
-func parseDate(b []byte) (int64, bool) {
-	year, ok1 := digits(b[0:4])
-	month, ok2 := digits(b[5:7])
-	day, ok3 := digits(b[8:10])
-	if !ok1 || !ok2 || !ok3 || b[4] != b[7] || month < 1 || month > 12 || day < 1 || day > 31 ||
-		year < 1970 || year > 2200 {
-		return 0, false
-	}
-	return civil.Days(year, month, day) * int64(24*time.Hour), true
-}
-
-// parseClock reads HH:MM:SS and a fraction after a point or a comma.
-func parseClock(b []byte) (nanos int64, rest []byte, ok bool) {
-	if len(b) < 8 || b[2] != ':' || b[5] != ':' {
-		return 0, nil, false
-	}
-	h, ok1 := digits(b[0:2])
-	m, ok2 := digits(b[3:5])
-	s, ok3 := digits(b[6:8])
-	if !ok1 || !ok2 || !ok3 || h > 23 || m > 59 || s > 60 {
-		return 0, nil, false
-	}
-	nanos = (h*3600 + m*60 + s) * 1e9
-	b = b[8:]
-	if len(b) > 1 && (b[0] == '.' || b[0] == ',') {
-		scale := int64(1e8)
-		b = b[1:]
-		for len(b) > 0 && b[0] >= '0' && b[0] <= '9' {
-			nanos += int64(b[0]-'0') * scale
-			scale /= 10
-			b = b[1:]
-		}
-	}
-	return nanos, b, true
 }
 
 func parseOffset(b []byte) (int64, bool) {
@@ -94,8 +53,8 @@ func parseOffset(b []byte) (int64, bool) {
 	if len(b) != 4 {
 		return 0, false
 	}
-	h, ok1 := digits(b[:2])
-	m, ok2 := digits(b[2:])
+	h, ok1 := figures.Digits(b[:2])
+	m, ok2 := figures.Digits(b[2:])
 	return sign * (h*3600 + m*60) * 1e9, ok1 && ok2
 }
 
@@ -141,15 +100,4 @@ func parseCtime(line []byte) (evidence.Stamp, bool) {
 		return evidence.Stamp{}, false
 	}
 	return evidence.LocalStamp(t.UnixNano()), true
-}
-
-func digits(b []byte) (int64, bool) {
-	var v int64
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		v = v*10 + int64(c-'0')
-	}
-	return v, len(b) > 0
 }

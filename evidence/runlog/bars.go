@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"math"
 
-	"github.com/vramscope/vramscope/internal/civil"
 	"github.com/vramscope/vramscope/internal/pattern"
-	"github.com/vramscope/vramscope/internal/units"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
@@ -131,44 +129,14 @@ func testName(name []byte) bool { return evaluates().Match(name) }
 func timeStamp(line []byte, before int) (nanos int64, at int) {
 	limit := min(len(line)-19, 80)
 	if before <= limit {
-		if nanos = stampOf(line[before:]); nanos != 0 {
+		if nanos, _, ok := figures.DateTime(line[before:]); ok {
 			return nanos, before
 		}
 	}
 	for i := 0; i <= limit; i++ {
-		if nanos = stampOf(line[i:]); nanos != 0 {
+		if nanos, _, ok := figures.DateTime(line[i:]); ok {
 			return nanos, i
 		}
 	}
 	return 0, before
-}
-
-// stampOf reads a time at the beginning of at least 19 bytes, 0 for none.
-func stampOf(b []byte) int64 {
-	if b[4] != '-' && b[4] != '/' || b[7] != b[4] || b[13] != ':' || b[16] != ':' || b[10] != ' ' && b[10] != 'T' {
-		return 0
-	}
-	var v [6]int64
-	for k, at := range [6][2]int{{0, 4}, {5, 7}, {8, 10}, {11, 13}, {14, 16}, {17, 19}} {
-		n, rest, ok := figures.Integer(b[at[0]:at[1]])
-		if !ok || len(rest) > 0 {
-			return 0
-		}
-		v[k] = n
-	}
-	if v[0] < 1970 || v[1] < 1 || v[1] > 12 {
-		return 0
-	}
-	nanos := (civil.Days(v[0], v[1], v[2])*86400 + v[3]*3600 + v[4]*60 + v[5]) * 1e9
-	if len(b) > 20 && (b[19] == '.' || b[19] == ',') {
-		scale := int64(1e8)
-		for _, c := range b[20:] {
-			if !units.IsDigit(c) || scale == 0 {
-				break
-			}
-			nanos += int64(c-'0') * scale
-			scale /= 10
-		}
-	}
-	return nanos
 }

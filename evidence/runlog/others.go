@@ -307,23 +307,16 @@ func tensorBytes(text []byte) int64 {
 	return total
 }
 
+var thousands = pattern.Of(`(\d),(\d{3})`)
+
 // withoutCommas joins 8,589,934,592; the commas of shapes and of lists stay, as
 // no three digits and their end follow all of them.
 func withoutCommas(text []byte) []byte {
-	groups := func(i int) bool { // a comma with three digits behind it, and up to three before
-		return i > 0 && units.IsDigit(text[i-1]) && i+3 < len(text) && units.IsDigit(text[i+1]) && units.IsDigit(text[i+2]) &&
-			units.IsDigit(text[i+3])
-	}
 	if !bytes.Contains(text, []byte("bytes")) {
 		return text
 	}
-	out := text[:0:0]
-	for i, c := range text {
-		if c != ',' || !groups(i) {
-			out = append(out, c)
-		}
-	}
-	return out
+	text = thousands().ReplaceAll(text, []byte("${1}${2}"))
+	return thousands().ReplaceAll(text, []byte("${1}${2}")) // a digit between two commas is of both
 }
 
 // asyncLines is over how many lines the message of cudaMallocAsync goes on.
