@@ -205,7 +205,8 @@ func (w *witness) desktop(g *failures) (string, int64) {
 func (w *witness) poolOwner(g *failures) string {
 	log := w.doc.Evidence.Log(g.source)
 	if log != nil && log.Engine.Graphs > 0 {
-		return fmt.Sprintf("%s's CUDA graphs, %s by its account, or its sleep mode", log.Engine.Name, units.Bytes(log.Engine.Graphs))
+		return fmt.Sprintf("%s's CUDA graphs, %s by its account, or its sleep mode", log.Engine.Name,
+			units.Bytes(log.Engine.Graphs))
 	}
 	if _, isEngine := engineSettings[g.Scene.Server]; isEngine {
 		return g.Scene.Server + "'s CUDA graphs, or its sleep mode"

@@ -79,7 +79,8 @@ var Marks = []Mark{
 			`container oom \w`),
 		"", "trainer.service: A process of this unit has been killed by the OOM killer."},
 	{"emory limit|emory usage|emory budget|emory pressure", evidence.HostMemory, evidence.ByLimit, "",
-		pattern.Of(`(?i)exceed(?:ed|s) (?:\S+ )?memory (?:usage )?(?:limit|budget)(?:[^:=\w]|$)|memory usage exceeded request_memory|` +
+		pattern.Of(`(?i)exceed(?:ed|s) (?:\S+ )?memory (?:usage )?(?:limit|budget)(?:[^:=\w]|$)|` +
+			`memory usage exceeded request_memory|` +
 			`\b(?:killed|evicted|terminated)\b.{0,30}\bmemory (?:usage|limit|pressure)\b|` +
 			`memory limit.{0,30} exceeded\b.*\bkilled\b`), "GPU|CUDA|VRAM|cache|device",
 		"slurmstepd: error: Job 8812 exceeded memory limit (65012 > 64000), being killed"},

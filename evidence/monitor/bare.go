@@ -145,8 +145,8 @@ func processCounts(columns []column, cells [][]byte, plain []int) bool {
 // isCapacity reports whether that many MiB may be all of a card's memory, of which
 // drivers show up to a tenth less than what is printed on the box.
 func isCapacity(mebibytes float64) bool {
-	return slices.ContainsFunc([]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96, 128,
-		141, 144, 192, 256, 288}, func(gb float64) bool { return mebibytes <= gb*1024 && mebibytes >= gb*1024*0.9 })
+	return slices.ContainsFunc([]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96,
+		128, 141, 144, 192, 256, 288}, func(gb float64) bool { return mebibytes <= gb*1024 && mebibytes >= gb*1024*0.9 })
 }
 
 func bareRole(cell []byte) role {

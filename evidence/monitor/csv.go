@@ -296,9 +296,8 @@ func (r *row) figure(c column, cell []byte) bool {
 // parentUUID names the GPU of a MIG instance where the id holds it, as old
 // drivers write: MIG-GPU-<uuid of the GPU>/<instance>/<compute instance>.
 func parentUUID(cell []byte) []byte {
-	if gpu, ok := bytes.CutPrefix(cell, []byte("MIG-GPU-")); ok {
-		gpu, _, _ = bytes.Cut(cell[len("MIG-"):], []byte("/"))
-		return gpu
+	if bytes.HasPrefix(cell, []byte("MIG-GPU-")) {
+		cell, _, _ = bytes.Cut(cell[len("MIG-"):], []byte("/"))
 	}
 	return cell
 }

@@ -164,7 +164,8 @@ func partOf(line []byte) section {
 		return gpuRows
 	case bytes.Contains(line, []byte("| MIG devices:")):
 		return migRows
-	case bytes.HasPrefix(line, []byte("| Processes:")), bytes.HasPrefix(line, []byte("| Compute processes:")), ofProcess().Match(line):
+	case bytes.HasPrefix(line, []byte("| Processes:")), bytes.HasPrefix(line, []byte("| Compute processes:")),
+		ofProcess().Match(line):
 		return processRows
 	}
 	return outside

@@ -246,7 +246,8 @@ const sweepGap = int64(500 * time.Millisecond)
 // equal for two of them does not tell GPUs apart.
 func (l *listing) join(u *unit, r *row) {
 	apart := r.at.Known() && l.start.Known() && units.Abs(r.at.Nanoseconds()-l.start.Nanoseconds()) > sweepGap
-	if apart || u.sweep == l.number+1 && (u.form != AppsCSV || slices.Contains(l.sweep, sweepRow{u, r.pid})) || len(l.sweep) > 256 {
+	again := u.sweep == l.number+1 && (u.form != AppsCSV || slices.Contains(l.sweep, sweepRow{u, r.pid}))
+	if apart || again || len(l.sweep) > 256 {
 		l.number++
 		l.sweep = l.sweep[:0]
 	}

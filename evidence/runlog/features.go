@@ -42,8 +42,6 @@ const (
 	inColumns
 	mayBeKilled
 	isCounted
-
-	allWords = inRecord - 1
 )
 
 // feature is a word and what it tells.

@@ -161,7 +161,8 @@ const swift = 0.005
 
 // reads tells a loop over examples that nothing trains on yet.
 func (b *bar) reads() bool {
-	return !b.trains && b.name == "" && b.results <= 0 && (b.loads || len(b.steps.reported.List) > 0 && b.steps.reported.value() < swift)
+	isSwift := len(b.steps.reported.List) > 0 && b.steps.reported.value() < swift
+	return !b.trains && b.name == "" && b.results <= 0 && (b.loads || isSwift)
 }
 
 // training is the bar of the training, nil without one.

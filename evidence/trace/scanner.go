@@ -287,33 +287,11 @@ func parseInt(text []byte) (int64, bool) {
 	if n := len(text); n >= 2 && text[0] == '"' {
 		text = text[1 : n-1]
 	}
-	negative := len(text) > 0 && text[0] == '-'
-	i := 0
-	if negative {
-		i++
+	if v, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		return v, true
 	}
-	start := i
-	var v uint64
-	for ; i < len(text) && text[i] >= '0' && text[i] <= '9'; i++ {
-		if i-start > 19 {
-			return 0, false
-		}
-		v = v*10 + uint64(text[i]-'0')
-	}
-	if i == start {
-		return 0, false
-	}
-	if i < len(text) && (text[i] == 'e' || text[i] == 'E' || text[i] == '.') {
-		f, ok := parseFloat(text)
-		if !ok || math.Abs(f) > 1<<62 {
-			return 0, false
-		}
-		return int64(f), true
-	}
-	if negative {
-		return -int64(v), true
-	}
-	return int64(v), true
+	f, ok := parseFloat(text)
+	return int64(f), ok && math.Abs(f) <= 1<<62
 }
 
 func parseFloat(text []byte) (float64, bool) {
