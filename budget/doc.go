@@ -24,6 +24,7 @@
 // To add a model family, put its model_type and its class's defaults into
 // defaults.json. A decoder-only model is a row of the table in net_decoders.go, what
 // its code does differently a function in net_decoder_quirks.go; anything else is a
-// function in net_families.go's table. The parameters that Transformers counts in it go
+// function in net_families.go's table. An encoder of images in front of a language model
+// is a list of weights (families/weights.txt) and a row in net_sight.go. The parameters that Transformers counts in it go
 // to testdata/odd_models.json, a measured step to testdata/measured.jsonl.
 package budget

@@ -118,6 +118,9 @@ func newConfig(fields map[string]any) (*Config, error) {
 		return nil, fmt.Errorf("the configuration has no model_type: give a Transformers config.json, a checkpoint with " +
 			"--model, or a size with --params")
 	}
+	if why := uncounted[t]; why != "" {
+		return nil, fmt.Errorf("%s isn't counted: %s", t, why)
+	}
 	if familyOf(t) == nil {
 		return nil, fmt.Errorf("the tensors of model_type %q are not known: give the checkpoint's header with --model "+
 			"FILE.safetensors, or its size with --params (known: %s)",

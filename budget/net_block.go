@@ -60,16 +60,7 @@ func (b *block) forward(m *machine, x *value, c context) *value {
 	h := m.again(x)
 	h.sum = h.sum && m.opts.compiledWhole() // else it is given to what is compiled
 	if b.attn != nil || b.mixer != nil {
-		h = m.replace(h, b.part(m, h, b.attnIn, b.attnOut, func(v *value) *value {
-			if b.mixer != nil {
-				y := b.mixer.forward(m, v, c.self)
-				if m.opts.Inference && m.opts.Cache == "dynamic" {
-					m.alloc(b.mixer.state(c.self.batch, m.width), KVCache)
-				}
-				return y
-			}
-			return b.attn.forward(m, v, v, c.self)
-		}))
+		h = m.replace(h, b.part(m, h, b.attnIn, b.attnOut, func(v *value) *value { return b.along(m, v, c.self) }))
 	}
 	if b.cross != nil && c.memory != nil { // a decoder alone leaves out what looks at an encoder
 		h = m.replace(h, b.part(m, h, b.crossIn, b.crossIn, func(v *value) *value {
@@ -80,6 +71,23 @@ func (b *block) forward(m *machine, x *value, c context) *value {
 		h = m.replace(h, b.part(m, h, b.mlpIn, b.mlpOut, func(v *value) *value { return b.ff.forward(m, v) }))
 	}
 	return h
+}
+
+// along is what looks at other positions: attention, a mixer, or the sum of both.
+func (b *block) along(m *machine, v *value, s shape) *value {
+	if b.mixer == nil {
+		return b.attn.forward(m, v, v, s)
+	}
+	y := b.mixer.forward(m, v, s)
+	if m.opts.Inference && m.opts.Cache == "dynamic" {
+		m.alloc(b.mixer.state(s.batch, m.width), KVCache)
+	}
+	if b.attn != nil {
+		z := b.attn.forward(m, v, v, s)
+		y = m.replace(y, m.add(y, z))
+		m.drop(z)
+	}
+	return y
 }
 
 // part is x + f(norm(x)), with the norm where the family has it.

@@ -34,7 +34,9 @@ type decoder struct {
 	spread                  int
 	tune                    func(b *builder, d *decoder, l *layerDraft)
 	moe                     func(b *builder, i int64) feedForward
-	parallel                string // "yes" or a field
+	mixer                   func(b *builder, i, h int64) mixer // nil where a layer has attention
+	both                    bool                               // a mixer and attention side by side
+	parallel                string                             // "yes" or a field
 	setup                   func(b *builder, d *decoder)
 	outDrop                 string // dropout fields: on each part, on embeddings, on scores
 	embedDrop, attnDrop     string
@@ -188,6 +190,33 @@ var decoders = map[string]decoder{
 	"gpt_oss": llamaLike.as(func(d *decoder) {
 		d.norm = rmsWideKind
 		d.qkvBias, d.oBias, d.window, d.moe, d.tune = "attention_bias", "attention_bias", slidingGemma(2), ossExperts, withSinks
+	}),
+	"llama4_text": llamaLike.as(func(d *decoder) {
+		d.mlp, d.qkvBias, d.oBias, d.moe, d.window, d.tune = "feed_forward.", "attention_bias", "attention_bias", llama4Experts,
+			llama4Window, turnedSmol
+		d.inner = func(c *Config) int64 { return c.Int("intermediate_size_mlp") }
+	}),
+	"falcon_h1": llamaLike.as(func(d *decoder) {
+		d.mlp, d.mlpIn, d.final, d.mixer, d.both = "feed_forward.", "pre_ff_layernorm", "final_layernorm", falconMixer, true
+		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
+	}),
+	"bamba": llamaLike.as(func(d *decoder) {
+		d.mlp, d.mlpIn, d.final = "feed_forward.", "pre_ff_layernorm", "final_layernorm"
+		d.mixer, d.rope = bambaMixer, ropePartial
+		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
+	}),
+	"jamba": llamaLike.as(func(d *decoder) {
+		d.mlp, d.mlpIn, d.final, d.mixer, d.moe, d.rope = "feed_forward.", "pre_ff_layernorm", "final_layernorm", jambaMixer,
+			jambaExperts, ropeNone
+	}),
+	"granitemoehybrid": llamaLike.as(func(d *decoder) {
+		d.qkvBias, d.oBias, d.scaledEmbed, d.tune, d.moe, d.mixer, d.setup = "attention_bias", "attention_bias", true, scaledParts,
+			graniteHybrid, graniteMixer, graniteRope
+	}),
+	"lfm2": llamaLike.as(func(d *decoder) {
+		d.attnIn, d.mlpIn, d.final = "operator_norm", "ffn_norm", "embedding_norm"
+		d.mlp, d.gate, d.up, d.down = "feed_forward.", "w1", "w3", "w2"
+		d.o, d.qNorm, d.kNorm, d.mixer, d.inner = "out_proj", "q_layernorm", "k_layernorm", lfmMixer, lfmInner
 	}),
 	"gpt2": {
 		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
@@ -352,7 +381,14 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *attention, h, inner int6
 		return b.norm(name, d.norm, h, d.normBias)
 	}
 	bl.attnIn = norm(d.attnIn)
-	b.under(d.attn, func() { b.projections(d, at, h) })
+	if d.mixer != nil {
+		bl.mixer = d.mixer(b, i, h)
+	}
+	if bl.mixer != nil && !d.both {
+		bl.attn = nil
+	} else {
+		b.under(d.attn, func() { b.projections(d, at, h) })
+	}
 	bl.attnOut = norm(d.attnOut)
 	if c.Type == "gpt2" && c.Bool("add_cross_attention") {
 		cross := &attention{heads: at.heads, kv: at.heads, d: at.d, dv: at.d, dropout: b.drop(d.attnDrop), bidirectional: true}

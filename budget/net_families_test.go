@@ -344,3 +344,29 @@ func TestForeignWidth(t *testing.T) {
 		}
 	}
 }
+
+// TestUnmeasured: a family of which no step was measured says so, and is "tight" sooner.
+func TestUnmeasured(t *testing.T) {
+	for family, want := range map[string]bool{"qwen2_5_vl": true, "bamba": true, "lfm2": true, "llama": false, "gemma3_text": false} {
+		b, err := Compute(smallConfig(t, family), Setting{Sequence: 16})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := strings.Contains(strings.Join(b.Notes, "\n"), "±15 %")
+		if said != want || (b.errorOf() == errorUnmeasured) != want {
+			t.Errorf("%s: said %t, takes %.2f", family, said, b.errorOf())
+		}
+	}
+}
+
+// TestUncounted: what people ask for and there is no budget for is refused with the reason.
+func TestUncounted(t *testing.T) {
+	for family, why := range uncounted {
+		if _, err := newConfig(map[string]any{"model_type": family}); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", family, err)
+		}
+		if familyOf(family) != nil {
+			t.Errorf("%s is refused, and known", family)
+		}
+	}
+}

@@ -16,8 +16,10 @@ func (r *run) image(mod *model, b batchOf, batch int64) *value {
 		m.drop(x, c)
 		x = both
 	}
-	pos := mod.position.val
-	y := m.replace(x, m.add(x, pos))
+	y := x
+	if mod.position != nil {
+		y = m.replace(x, m.add(x, mod.position.val))
+	}
 	if mod.embedNorm != nil {
 		y = m.replace(y, mod.embedNorm.forward(m, y))
 	}

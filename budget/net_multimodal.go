@@ -112,13 +112,7 @@ func buildGemma3(b *builder) {
 		im.position = b.param("embeddings.position_embedding.weight", RoleVision, n, h)
 		b.clipLayers(im, h, a, inner)
 		if v.has("vision_use_head") && v.Bool("vision_use_head") {
-			b.param("head.probe", RoleVision, 1, 1, h)
-			b.param("head.attention.in_proj_weight", RoleVision, 3*h, h)
-			b.param("head.attention.in_proj_bias", RoleVision, 3*h)
-			b.linear("head.attention.out_proj", RoleVision, h, h, true)
-			b.norm("head.layernorm", layerNormKind, h, true)
-			b.linear("head.mlp.fc1", RoleVision, h, inner, true)
-			b.linear("head.mlp.fc2", RoleVision, inner, h, true)
+			b.sigLIPHead(h, inner)
 		}
 	})
 	text := t.Int("hidden_size")

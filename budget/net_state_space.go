@@ -1,6 +1,9 @@
 package budget
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // State-space and linear-attention families.
 
@@ -18,20 +21,23 @@ func buildMamba(b *builder) {
 	b.ssmBody(h, c.Int("num_hidden_layers"), func(int64) *block {
 		mx := &mamba{h: h, inner: di, state_: c.Int("state_size"), rank: rank, kernel: c.Int("conv_kernel")}
 		n := b.norm("norm", rmsNormKind, h, false)
-		b.under("mixer.", func() {
-			mx.a = b.param("A_log", RoleSSM, di, mx.state_)
-			mx.skip = b.param("D", RoleSSM, di)
-			mx.conv = b.param("conv1d.weight", RoleSSM, di, 1, mx.kernel)
-			if c.Bool("use_conv_bias") {
-				mx.convBias = b.param("conv1d.bias", RoleSSM, di)
-			}
-			mx.in = b.linear("in_proj", RoleSSM, h, 2*di, c.Bool("use_bias"))
-			mx.x = b.linear("x_proj", RoleSSM, di, rank+2*mx.state_, false)
-			mx.dt = b.linear("dt_proj", RoleSSM, rank, di, true)
-			mx.out = b.linear("out_proj", RoleSSM, di, h, c.Bool("use_bias"))
-		})
+		b.under("mixer.", func() { b.mambaParts(mx, c.Bool("use_bias"), c.Bool("use_conv_bias")) })
 		return &block{mixer: mx, attnIn: n}
 	})
+}
+
+// mambaParts are the weights of a mixer that walks the sequence.
+func (b *builder) mambaParts(mx *mamba, bias, convBias bool) {
+	mx.a = b.param("A_log", RoleSSM, mx.inner, mx.state_)
+	mx.skip = b.param("D", RoleSSM, mx.inner)
+	mx.conv = b.param("conv1d.weight", RoleSSM, mx.inner, 1, mx.kernel)
+	if convBias {
+		mx.convBias = b.param("conv1d.bias", RoleSSM, mx.inner)
+	}
+	mx.in = b.linear("in_proj", RoleSSM, mx.h, 2*mx.inner, bias)
+	mx.x = b.linear("x_proj", RoleSSM, mx.inner, mx.rank+2*mx.state_, false)
+	mx.dt = b.linear("dt_proj", RoleSSM, mx.rank, mx.inner, true)
+	mx.out = b.linear("out_proj", RoleSSM, mx.inner, mx.h, bias)
 }
 
 // ssmBody is embeddings, layers, a last norm and a head.
@@ -74,14 +80,15 @@ func ssmNorm(c *Config) normKind {
 // mamba2Sizes are the sizes of a mamba-2 mixer.
 type mamba2Sizes struct {
 	h, inner, groups, state, heads, kernel int64
-	bias, convBias                         bool
+	bias, outBias, convBias, noNorm        bool
+	at                                     string // its name in the layer
 }
 
 func (b *builder) mamba2Mixer(s mamba2Sizes) *mamba {
 	mx := &mamba{h: s.h, inner: s.inner, state_: s.state, kernel: s.kernel, heads: s.heads, groups: s.groups, second: true,
-		chunk: b.c.IntOr("chunk_size", 256)}
+		chunk: b.c.IntOr("chunk_size", b.c.IntOr("mamba_chunk_size", 256))}
 	conv := s.inner + 2*s.groups*s.state
-	b.under("mixer.", func() {
+	b.under(cmp.Or(s.at, "mixer."), func() {
 		mx.dtBias = b.param("dt_bias", RoleSSM, s.heads)
 		mx.a = b.param("A_log", RoleSSM, s.heads)
 		mx.skip = b.param("D", RoleSSM, s.heads)
@@ -90,8 +97,10 @@ func (b *builder) mamba2Mixer(s mamba2Sizes) *mamba {
 			mx.convBias = b.param("conv1d.bias", RoleSSM, conv)
 		}
 		mx.in = b.linear("in_proj", RoleSSM, s.h, 2*s.inner+2*s.groups*s.state+s.heads, s.bias)
-		mx.norm = b.norm("norm", rmsNormKind, s.inner, false)
-		mx.out = b.linear("out_proj", RoleSSM, s.inner, s.h, s.bias)
+		if !s.noNorm {
+			mx.norm = b.norm("norm", rmsNormKind, s.inner, false)
+		}
+		mx.out = b.linear("out_proj", RoleSSM, s.inner, s.h, s.outBias)
 	})
 	return mx
 }
@@ -116,7 +125,7 @@ func buildMamba2(b *builder) {
 	h := c.Int("hidden_size")
 	s := mamba2Sizes{h: h, inner: int64(c.Float("expand") * float64(h)), groups: c.Int("n_groups"), state: c.Int("state_size"),
 		heads: c.Int("num_heads"), kernel: c.Int("conv_kernel"),
-		bias: c.Bool("use_bias"), convBias: c.Bool("use_conv_bias")}
+		bias: c.Bool("use_bias"), outBias: c.Bool("use_bias"), convBias: c.Bool("use_conv_bias")}
 	if s.heads*c.Int("head_dim") != s.inner {
 		b.fail("%s: %d heads of %d do not make an inner size of %d", c.Type, s.heads, c.Int("head_dim"), s.inner)
 		return
@@ -170,6 +179,7 @@ func buildNemotron(b *builder) {
 	s := mamba2Sizes{h: h, inner: c.Int("mamba_num_heads") * c.Int("mamba_head_dim"), groups: c.Int("n_groups"),
 		state: c.Int("ssm_state_size"), heads: c.Int("mamba_num_heads"), kernel: c.Int("conv_kernel"),
 		bias: c.Bool("use_bias") || c.Bool("mamba_proj_bias"), convBias: c.Bool("use_conv_bias")}
+	s.outBias = s.bias
 	b.ssmBody(h, int64(len(pattern)), func(i int64) *block {
 		n := b.norm("norm", ssmNorm(c), h, false)
 		switch pattern[i] {

@@ -154,6 +154,9 @@ const (
 	flatSharding = "several GPUs, FSDP1"
 )
 
+// errorUnmeasured is what a family's notes say where no step of it was measured.
+const errorUnmeasured = 0.15
+
 func (b *Budget) errorOf() float64 {
 	kind := oneGPU
 	switch s := b.Setting; {
@@ -161,6 +164,9 @@ func (b *Budget) errorOf() float64 {
 		kind = flatSharding
 	case s.GPUs > 1:
 		kind = severalGPUs
+	}
+	if unmeasured(b.Model.Type) {
+		return errorUnmeasured
 	}
 	return PublishedErrors[kind]
 }

@@ -166,6 +166,8 @@ var notes = []struct {
 		"checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included"},
 	{func(p *plan) bool { return p.model.vision != nil && p.model.task == taskCausal && !p.Inference },
 		"text only: an image adds the vision encoder's activations"},
+	{func(p *plan) bool { return unmeasured(p.model.config.Type) },
+		"no step of this family was measured: ±15 %; its parameters are exact"},
 	{func(p *plan) bool { return p.KeepGradients },
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
 	{func(p *plan) bool { return !p.Inference && p.dp > 1 && !p.sharded() && p.Zero == 0 },
