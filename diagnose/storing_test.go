@@ -64,7 +64,7 @@ func TestStoringLines(t *testing.T) {
 			}
 		}
 	}
-	if named < 3 || unsure*4 > named {
+	if named < 3 || unsure*8 > named {
 		t.Errorf("%d named, %d unsure", named, unsure)
 	}
 }
