@@ -14,7 +14,8 @@ import (
 // trim is how much of a report an edition shows.
 type trim struct {
 	sites, ooms, pins, findings, evidence, leaks, gpus, groups, dumps, trends, messages, inputs, devices int
-	page                                                                                                 bool // draws curves, and has devices to choose from
+
+	page bool // draws curves, and has devices to choose from
 }
 
 const all = 1 << 30

@@ -84,9 +84,12 @@ func (s *sheet) timeline(x *evidence.Timeline) {
 				units.Percent(x.AtPeak[c], x.PeakBytes), units.Bytes(x.PeakByCategory[c]))
 		}
 	}
-	s.add(Part{Heading: "The profiler's memory timeline" + map[bool]string{true: " of the host"}[x.Host], Level: 4,
-		Text:  []string{name(s.doc, x.Source) + ": " + units.Bytes(x.PeakBytes) + " at its peak, in the profiler's own categories."},
-		Table: t})
+	heading := "The profiler's memory timeline"
+	if x.Host {
+		heading += " of the host"
+	}
+	s.add(Part{Heading: heading, Level: 4, Table: t, Text: []string{fmt.Sprintf(
+		"%s: %s at its peak, in the profiler's own categories.", name(s.doc, x.Source), units.Bytes(x.PeakBytes))}})
 }
 
 // clocks say how the inputs' times lie against each other, as far as that is known.
