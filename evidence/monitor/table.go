@@ -325,38 +325,27 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 		t.unlisted()
 		return true
 	}
-	index, line, ok := word(line)
-	gpu, isGPU := gpuIn(index)
-	if !ok || !isGPU {
+	f, at := bytes.Fields(line), 1
+	if len(f) > 1 && (t.ids || string(f[1]) == "N/A") { // the columns of instances, perhaps without their head
+		at = 3
+	}
+	if len(f) <= at {
 		return false
 	}
-	gi, isInstance := 0, false
-	if t.ids {
-		var instance []byte
-		instance, line, _ = word(line)
-		gi, isInstance = atoi(string(instance))
-		_, line, _ = word(line)
-	}
-	first, line, _ := word(line)
-	if string(first) == "N/A" { // the header was not seen
-		_, line, _ = word(line)
-		first, line, _ = word(line)
-	}
-	id, ok := pidIn(first)
-	if !ok {
+	gpu, isGPU := gpuIn(f[0])
+	id, isProcess := pidIn(f[at])
+	if !isGPU || !isProcess {
 		return false
 	}
-	if kind, rest, ok := word(line); ok && len(bytes.Trim(kind, "CGM+")) == 0 {
-		line = rest
+	gi, isInstance := atoi(string(f[1]))
+	f = f[at+1:]
+	if len(f) > 0 && len(bytes.Trim(f[0], "CGM+")) == 0 {
+		f = f[1:]
 	}
 	used := Unknown
-	if i := bytes.LastIndexByte(line, ' '); i >= 0 {
-		if last := line[i+1:]; bytes.HasSuffix(last, []byte("iB")) || bytes.HasSuffix(last, []byte("MB")) {
-			used = memory(last, mib)
-			line = line[:i]
-		} else if string(last) == "N/A" {
-			line = line[:i]
-		}
+	if n := len(f) - 1; n >= 0 && (bytes.HasSuffix(f[n], []byte("iB")) || bytes.HasSuffix(f[n], []byte("MB")) ||
+		string(f[n]) == "N/A") {
+		used, f = memory(f[n], mib), f[:n]
 	}
 	t.processes++
 	if t.alone {
@@ -364,8 +353,8 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 	}
 	u := all.byIndex(t.form, gpu)
 	u.unlisted = 0
-	u.process(t.clock, id, bytes.TrimSpace(line), used)
-	if process := u.processes[id]; process != nil && isInstance {
+	u.process(t.clock, id, bytes.Join(f, []byte(" ")), used)
+	if process := u.processes[id]; process != nil && isInstance && t.ids {
 		process.Instance = gi
 	}
 	return true
