@@ -210,8 +210,8 @@ var decoders = map[string]decoder{
 			jambaExperts, ropeNone
 	}),
 	"granitemoehybrid": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.scaledEmbed, d.tune, d.moe, d.mixer, d.setup = "attention_bias", "attention_bias", true, scaledParts,
-			graniteHybrid, graniteMixer, graniteRope
+		d.qkvBias, d.oBias, d.scaledEmbed = "attention_bias", "attention_bias", true
+		d.tune, d.moe, d.mixer, d.setup = scaledParts, graniteHybrid, graniteMixer, graniteRope
 	}),
 	"lfm2": llamaLike.as(func(d *decoder) {
 		d.attnIn, d.mlpIn, d.final = "operator_norm", "ffn_norm", "embedding_norm"

@@ -137,8 +137,8 @@ var profiles = []Profile{
 		{"checkpointing", "full", Always}}, code: code{dropsOutputs: true}},
 	{Name: "torchtune", Usual: []Usual{{"optimizer", "adamw-fused", Always}, {"loss", "chunked", Always}, {"fsdp", "full", OnMany},
 		{"lora-dtype", "model", WithLoRA}},
-		tells: "model and loop are taken as torchtune's: --loss chunked makes 8 pieces of logits that all stay, logits are deleted " +
-			"before backward; --framework transformers takes them as Transformers'",
+		tells: "model and loop are taken as torchtune's: --loss chunked makes 8 pieces of logits that all stay, logits are " +
+			"deleted before backward; --framework transformers takes them as Transformers'",
 		code: code{dropsOutputs: true, compilesLoss: true, outputsInPieces: true, narrowNorms: true, rotaryCaches: true,
 			spreadsHeads: true, capsStream: true, castsLogits: true, bareExperts: true, torchao: true, rootGoes28: true,
 			ownUnits: true}},

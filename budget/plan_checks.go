@@ -42,7 +42,9 @@ var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
 
 // check refuses settings that cannot be.
 func (s Setting) check() error {
-	for _, f := range []func() error{s.checkWords, s.checkNumbers, s.checkEngine, s.checkRanks, s.checkPrecision, s.checkAdapters} {
+	for _, f := range []func() error{
+		s.checkWords, s.checkNumbers, s.checkEngine, s.checkRanks, s.checkPrecision, s.checkAdapters,
+	} {
 		if err := f(); err != nil {
 			return err
 		}

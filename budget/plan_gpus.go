@@ -244,8 +244,8 @@ var notes = []struct {
 	},
 		"CUDA graphs were recorded on one GPU only: with many, their pool isn't known to be as large as is said here"},
 	{func(p *plan) bool { return p.profile.Name == titan && !p.unsaid && p.Allocator == "native" },
-		"torchtitan's run_train.sh sets expandable segments, with which much less is reserved: --allocator expandable; the budget is " +
-			"of a launch without"},
+		"torchtitan's run_train.sh sets expandable segments, with which much less is reserved: --allocator expandable; the " +
+			"budget is of a launch without"},
 	{func(p *plan) bool { return p.unsynced() },
 		"gradients of the micro-batches before a step's last one stay whole on each GPU, as Accelerate's no_sync leaves them since " +
 			"1.11: --sync-each-batch reduces each, as it did before"},

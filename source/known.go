@@ -15,7 +15,8 @@ func Freed(f *File) (edits []Edit, why string) {
 		toks := f.stmts[i].tokens
 		for k, t := range toks {
 			switch {
-			case t.text == "set_to_none" && k+2 < len(toks) && toks[k+1].text == "=" && toks[k+2].text == "False" && inCall(toks, k, "zero_grad"):
+			case t.text == "set_to_none" && k+2 < len(toks) && toks[k+1].text == "=" && toks[k+2].text == "False" &&
+				inCall(toks, k, "zero_grad"):
 				edits = append(edits, Edit{f, toks[k+2].from, toks[k+2].to, "True"})
 			case t.text == "zero_" && f.stmts[i].head == "" && isGrad(toks[:k]) && mate(toks, k+1) == len(toks)-1:
 				_, before, _ := strings.Cut(text(toks[:k]), ".grad")

@@ -74,7 +74,8 @@ func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
 		"--decoder-seq)")
 	fl.Int64Var(&s.NewTokens, "new-tokens", 0, "tokens generated on top of the context")
 	fl.StringVar(&s.Engine, "engine", "",
-		"serve by vllm or sglang: prompts in pieces, and a pool of cache in its share of the GPU; --context is the longest request")
+		"serve by vllm or sglang: prompts in pieces, and a pool of cache in its share of the GPU; --context is the longest "+
+			"request")
 	fl.Float64Var(&s.Share, "gpu-share", 0, "of the GPU that --engine takes: gpu_memory_utilization (default 0.92), "+
 		"mem_fraction_static (0.88)")
 	fl.Int64Var(&s.Tokens, "batch-tokens", 0, "tokens that --engine takes at once: max_num_batched_tokens, chunked_prefill_size")

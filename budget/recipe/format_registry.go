@@ -290,7 +290,8 @@ var formats = []format{
 		},
 	},
 	{
-		name: "SGLang arguments", any: []string{"model-path", "model"}, beside: sglangFields, always: []Flag{{"inference", "true"}, {"engine", "sglang"}},
+		name: "SGLang arguments", any: []string{"model-path", "model"}, beside: sglangFields,
+		always: []Flag{{"inference", "true"}, {"engine", "sglang"}},
 		settle: servingByPieces,
 		rows: []row{
 			{"sglang", anyValue}, {"model", word(modelFlag)}, {"mem-fraction-static", share("gpu-share")},

@@ -93,7 +93,8 @@ func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
 // and categories; its time is linear in the allocations.
 func Find(c *meaning.Result, view *frames.View) []Leak {
 	again := modelsAgain(c, view)
-	leaks := append(again, slices.DeleteFunc(stepLeaks(c, view), func(leak Leak) bool { // one leak, whose state alone is a list, too
+	// One leak, whose state alone is a list, too.
+	leaks := append(again, slices.DeleteFunc(stepLeaks(c, view), func(leak Leak) bool {
 		return leak.Kind == GrowingList && slices.ContainsFunc(again, leak.overlaps)
 	})...)
 	for _, leak := range append(untrainedLeaks(c, view), overflowedLists(c, view)...) {

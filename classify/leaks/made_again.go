@@ -93,7 +93,8 @@ func (l *loop) models() (alike []model) {
 
 // sameLines reports whether two stacks are of the same lines of Python; of a notebook's cells the functions are enough.
 func (l *loop) sameLines(x, y snapshot.StackID) bool {
-	return x == y || slices.EqualFunc(pythonFrames(l.view, l.t.Snapshot, x), pythonFrames(l.view, l.t.Snapshot, y), func(f, g snapshot.FrameID) bool {
+	python := func(s snapshot.StackID) []snapshot.FrameID { return pythonFrames(l.view, l.t.Snapshot, s) }
+	return x == y || slices.EqualFunc(python(x), python(y), func(f, g snapshot.FrameID) bool {
 		a, b := l.view.Line(f), l.view.Line(g)
 		return a == b || a.Function == b.Function && frames.Notebook(a.File) && frames.Notebook(b.File)
 	})

@@ -282,7 +282,8 @@ func (a rootGradients) gradual(roots []root) []root {
 				all++
 			}
 		}
-		if r.retained || spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r) { // every saved tensor serves a gradient
+		// Every saved tensor serves a gradient.
+		if r.retained || spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r) {
 			out = append(out, r)
 		}
 	}

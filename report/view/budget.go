@@ -287,7 +287,8 @@ func (s *sheet) plans(d *budget.Document) {
 	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for a " +
 		"token beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU in a micro-batch."}
 	if p := d.Plans[0].Setting; p.Precision == "bf16" && p.LoRA == 0 && p.Adapter != "ia3" && !p.MasterWeights {
-		notes = append(notes, "--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps them in 32.")
+		notes = append(notes,
+			"--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps them in 32.")
 	}
 	s.add(Part{Heading: "Plans", Level: 2, Table: t, Rest: strings.Join(notes, " ")})
 }
