@@ -26,9 +26,8 @@ type quantization struct {
 // share is a weight's part of a checkpoint's packed bytes.
 type share struct{ bytes, elements int64 }
 
-// quantization reads the configuration's quantization_config, nil without one.
-// Layouts are those of Transformers' quantizers (quantizers/, integrations/).
-func (c *Config) quantization() *quantization {
+// packing is the configuration's quantization_config, nil without one.
+func (c *Config) packing() *Config {
 	m, _ := c.fields["quantization_config"].(map[string]any)
 	if t, ok := c.fields["text_config"].(map[string]any); ok && m == nil {
 		m, _ = t["quantization_config"].(map[string]any)
@@ -36,7 +35,16 @@ func (c *Config) quantization() *quantization {
 	if m == nil {
 		return nil
 	}
-	f := &Config{fields: m}
+	return &Config{fields: m}
+}
+
+// quantization reads the configuration's quantization_config, nil without one.
+// Layouts are those of Transformers' quantizers (quantizers/, integrations/).
+func (c *Config) quantization() *quantization {
+	f := c.packing()
+	if f == nil {
+		return nil
+	}
 	z := &quantization{method: f.Str("quant_method"), bits: f.IntOr("bits", 16)}
 	if z.method == "" && (f.Bool("load_in_4bit") || f.Bool("load_in_8bit")) { // before the methods had names
 		z.method = "bitsandbytes"

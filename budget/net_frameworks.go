@@ -135,8 +135,8 @@ var profiles = []Profile{
 		{"optimizer", "adamw-fused", ByZeRO16}, {"checkpointing", "full", Always}}, code: code{lossInside: true}},
 	{Name: "verl", Usual: []Usual{{"precision", "bf16-mixed", Always}, {"fsdp", "full", OnMany}, {"fsdp-version", "1", OnMany},
 		{"checkpointing", "full", Always}}, code: code{dropsOutputs: true}},
-	{Name: "torchtune", Usual: []Usual{{"optimizer", "adamw-fused", Always}, {"loss", "chunked", Always}, {"fsdp", "full", OnMany},
-		{"lora-dtype", "model", WithLoRA}},
+	{Name: "torchtune", Usual: []Usual{{"optimizer", "adamw-fused", Always}, {"loss", "chunked", Always},
+		{"fsdp", "full", OnMany}, {"lora-dtype", "model", WithLoRA}},
 		tells: "model and loop are taken as torchtune's: --loss chunked makes 8 pieces of logits that all stay, logits are " +
 			"deleted before backward; --framework transformers takes them as Transformers'",
 		code: code{dropsOutputs: true, compilesLoss: true, outputsInPieces: true, narrowNorms: true, rotaryCaches: true,
@@ -146,7 +146,8 @@ var profiles = []Profile{
 		{"fsdp", "full", OnMany}}, tells: titanTells, code: ofTitan},
 	{Name: titan, Usual: []Usual{{"precision", "bf16-mixed", Always}, {"optimizer", "adamw-fused", Always},
 		{"fsdp", "full", OnMany}}, tells: titanTells, code: ofTitan},
-	{Name: "litgpt", Usual: []Usual{{"loss", "cross-entropy", Always}, {"fsdp", "full", OnMany}, {"checkpointing", "full", OnMany},
+	{Name: "litgpt", Usual: []Usual{{"loss", "cross-entropy", Always}, {"fsdp", "full", OnMany},
+		{"checkpointing", "full", OnMany},
 		{"lora-dtype", "model", WithLoRA}, {"lora-targets", "qv", WithLoRA}, {"lora-dropout", "0.05", WithLoRA}},
 		tells: "the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
 			"--framework transformers takes it as Transformers'",
@@ -155,8 +156,8 @@ var profiles = []Profile{
 	{Name: "nemo", Usual: megatronUsual, code: ofMegatron.with(func(c *code) { c.onlyWhole = false })},
 }
 
-const titanTells = "model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query head, " +
-	"logits deleted before backward; --framework transformers takes them as Transformers'"
+const titanTells = "model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query " +
+	"head, logits deleted before backward; --framework transformers takes them as Transformers'"
 
 var ofTitan = code{dropsOutputs: true, lossWithFused: true, fusedNorms: true, complexRotary: true, spreadsHeads: true,
 	bareExperts: true, rootGoes: true, expertsApart: true, keepsLast: true, stagesKeep: true, perOperation: true, onlyWhole: true}

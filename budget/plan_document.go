@@ -111,6 +111,15 @@ func (d *Document) Judge(b *Budget, fits []Fit, band Band) {
 	}
 }
 
+// servingWords adds those of a setting without training.
+func (s Setting) servingWords(m map[string]any) {
+	if e, ok := s.engine(); ok {
+		m["engine"], m["gpu_share"], m["batch_tokens"], m["prefix_share"] = s.Engine, e.share, e.tokens, s.Shared
+	}
+	m["context"], m["new_tokens"], m["cache"], m["kv"], m["last_logit"] = s.Context, s.NewTokens, s.Cache, s.KV, s.LastLogit
+	m["optimizer"], m["checkpointing"], m["loss"], m["zero"] = nil, nil, nil, nil
+}
+
 // words are a setting's fields under the names of the flags.
 func (s Setting) words() map[string]any {
 	m := map[string]any{
@@ -119,11 +128,7 @@ func (s Setting) words() map[string]any {
 		"torch": s.Torch, "inference": s.Inference, "gpu": s.GPU,
 	}
 	if s.Inference {
-		if e, ok := s.engine(); ok {
-			m["engine"], m["gpu_share"], m["batch_tokens"], m["prefix_share"] = s.Engine, e.share, e.tokens, s.Shared
-		}
-		m["context"], m["new_tokens"], m["cache"], m["kv"], m["last_logit"] = s.Context, s.NewTokens, s.Cache, s.KV, s.LastLogit
-		m["optimizer"], m["checkpointing"], m["loss"], m["zero"] = nil, nil, nil, nil
+		s.servingWords(m)
 		return m
 	}
 	m["optimizer"], m["checkpointing"], m["loss"], m["zero"], m["fsdp"] = s.Optimizer, s.Checkpointing, s.Loss, s.Zero, s.FSDP

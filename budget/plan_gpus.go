@@ -247,8 +247,8 @@ var notes = []struct {
 		"torchtitan's run_train.sh sets expandable segments, with which much less is reserved: --allocator expandable; the " +
 			"budget is of a launch without"},
 	{func(p *plan) bool { return p.unsynced() },
-		"gradients of the micro-batches before a step's last one stay whole on each GPU, as Accelerate's no_sync leaves them since " +
-			"1.11: --sync-each-batch reduces each, as it did before"},
+		"gradients of the micro-batches before a step's last one stay whole on each GPU, as Accelerate's no_sync leaves them " +
+			"since 1.11: --sync-each-batch reduces each, as it did before"},
 	{func(p *plan) bool { return p.TP > 1 && p.profile.perOperation && !p.AsyncTP },
 		"tensor parallelism is taken as synchronous: --async-tp counts the symmetric memory of an asynchronous one"},
 	{func(p *plan) bool { return p.AsyncTP && p.symmetric() > 0 },

@@ -227,14 +227,7 @@ func (p *plan) serve(b *Budget) {
 	}
 	r.end(Prefill)
 	pre := m.peaks[Prefill]
-	whole := p.unpackedWhileLoading()
-	loading := load.cats
-	loading[Temporary] += whole
-	if whole > 0 {
-		b.note("bitsandbytes packs each matrix on the GPU while it loads, and has it there in 16 bits twice: a checkpoint that " +
-			"is packed already doesn't need them")
-	}
-	b.Phases = append(b.Phases, PhaseBytes{Phase: Load, Peak: load.bytes + whole, End: load.bytes, Categories: loading},
+	b.Phases = append(b.Phases, loading(p, b, load),
 		PhaseBytes{Phase: Prefill, Peak: pre.bytes, End: r.ends[Prefill].bytes, Categories: pre.cats})
 	outputs := logits.bytes()
 	for _, s := range m.cached {
@@ -250,6 +243,18 @@ func (p *plan) serve(b *Budget) {
 	} else if outputs > b.PeakBytes/50 {
 		b.note("a loop that still holds the last batch's outputs while the next batch runs needs %s more", units.Size(outputs))
 	}
+}
+
+// loading is the phase that ends with all weights on the GPU.
+func loading(p *plan, b *Budget, load instant) PhaseBytes {
+	whole := p.unpackedWhileLoading()
+	cats := load.cats
+	cats[Temporary] += whole
+	if whole > 0 {
+		b.note("bitsandbytes packs each matrix on the GPU while it loads, and has it there in 16 bits twice: a checkpoint that " +
+			"is packed already doesn't need them")
+	}
+	return PhaseBytes{Phase: Load, Peak: load.bytes + whole, End: load.bytes, Categories: cats}
 }
 
 // samplerBytes are those of a word of one request: the logits in float32 twice, sorted with their places.

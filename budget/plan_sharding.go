@@ -472,6 +472,11 @@ func (p *plan) rootBytes() int64 {
 	return n * p.width
 }
 
+// addsInPlace reports whether a gradient is added to the sum that is there.
+func addsInPlace(p *plan, m *machine, q *parameter) bool {
+	return m.summed[q] != nil && p.reducedWidth() == p.width && !p.flatUnits()
+}
+
 // reduceGradient hands a finished gradient to the ranks: with FSDP and ZeRO 3 it waits for
 // its group, with ZeRO 2 each keeps its part only. Gradients that go to host memory, or
 // whose optimizer step comes at once, stay nowhere.
@@ -479,7 +484,7 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 	switch {
 	case p == nil:
 		return false
-	case m.summed[q] != nil && p.reducedWidth() == p.width && !p.flatUnits(): // added in place
+	case addsInPlace(p, m, q):
 		m.release(a.st)
 		return true
 	case m.waiting != nil:

@@ -163,6 +163,11 @@ type assignment struct {
 	value    []token
 }
 
+// sets reports whether a variable is among the targets.
+func (a assignment) sets(name string) bool {
+	return slices.ContainsFunc(a.targets, func(target []token) bool { return slices.Contains(namesIn(target), name) })
+}
+
 func assigned(toks []token) (a assignment) {
 	from := 0
 	for i, t := range toks {

@@ -43,6 +43,11 @@ func (p Place) Fix(k Kept) (e Edit, why string) {
 	if why := p.unknown(k, toks, value); why != "" {
 		return e, why
 	}
+	return p.cut(k, value)
+}
+
+// cut takes off a value what makes it keep more than itself.
+func (p Place) cut(k Kept, value []token) (e Edit, why string) {
 	switch {
 	case k.Graph && k.Scalar && (p.Form == Carried || isNumber(value)):
 		return p.append(value, ".item()"), ""

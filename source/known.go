@@ -38,7 +38,8 @@ func Freed(f *File) (edits []Edit, why string) {
 func isGrad(toks []token) bool {
 	ending := text(toks[max(0, len(toks)-5):])
 	return len(toks) > 3 && toks[0].kind == 'n' && chainStart(toks, len(toks)-1) == 0 &&
-		(strings.HasSuffix(ending, ".grad.") || strings.HasSuffix(ending, ".grad.data.")) && strings.Count(text(toks), ".grad") == 1
+		(strings.HasSuffix(ending, ".grad.") || strings.HasSuffix(ending, ".grad.data.")) &&
+		strings.Count(text(toks), ".grad") == 1
 }
 
 // inCall reports whether a token is an argument of a method's call.
@@ -124,16 +125,13 @@ func (st *stand) endsWith(name string, loop int) bool {
 	for k := range st.f.stmts {
 		toks := st.f.stmts[k].tokens
 		if fn := st.f.function(k); fn != st.fn {
-			if (st.fn < 0 || st.f.inside(k, st.fn)) && own.spoken(toks) { // another function that sees it
+			if st.sees(k) && own.spoken(toks) {
 				return false
 			}
 			continue
 		}
 		inside := st.f.inside(k, loop)
-		sets := inside && st.always(k, loop) && slices.ContainsFunc(assigned(toks).targets, func(target []token) bool {
-			return slices.Contains(namesIn(target), name)
-		})
-		if sets && !set && !own.spoken(assigned(toks).value) {
+		if a := assigned(toks); !set && inside && st.always(k, loop) && a.sets(name) && !own.spoken(a.value) {
 			set = true
 			continue
 		}
@@ -143,6 +141,9 @@ func (st *stand) endsWith(name string, loop int) bool {
 	}
 	return set
 }
+
+// sees reports whether another function's statement sees the variables of the one where the search stands.
+func (st *stand) sees(k int) bool { return st.fn < 0 || st.f.inside(k, st.fn) }
 
 // spoken reports whether some tokens name a variable.
 func (w *want) spoken(toks []token) bool {
@@ -198,10 +199,8 @@ func (p Place) bounded() (e Edit, ok bool) {
 	}
 	for i := range p.File.stmts {
 		toks := p.File.stmts[i].tokens
-		for k, t := range toks {
-			if t.text == p.what.name && k+2 < len(toks) && toks[k+1].text == "." && taking[toks[k+2].text] {
-				return e, false // somebody empties it: what it holds may be wanted
-			}
+		if p.emptied(toks) {
+			return e, false // what it holds may be wanted
 		}
 		a := assigned(toks)
 		if len(a.targets) != 1 || lastName(a.targets[0]) != p.what.name || callOf(a.value) != "deque" {
@@ -222,6 +221,16 @@ func (p Place) bounded() (e Edit, ok bool) {
 		}
 	}
 	return e, ok
+}
+
+// emptied reports whether a statement takes something out of the container.
+func (p Place) emptied(toks []token) bool {
+	for k, t := range toks {
+		if t.text == p.what.name && k+2 < len(toks) && toks[k+1].text == "." && taking[toks[k+2].text] {
+			return true
+		}
+	}
+	return false
 }
 
 var taking = words("pop popleft clear remove rotate")

@@ -29,7 +29,7 @@ func modelsAgain(c *meaning.Result, view *frames.View) []Leak {
 	}
 	l := loopOf(c, view, c.Steps)
 	models := l.models()
-	if len(models) < 2 || !l.trainedApart(models) {
+	if len(models) < 2 || !trainedApart(l, models) {
 		return nil
 	}
 	var kept []survivor
@@ -47,8 +47,8 @@ func modelsAgain(c *meaning.Result, view *frames.View) []Leak {
 	if bytes < 16<<20 || bytes*100 < smallPart*l.peakAllocated() {
 		return nil
 	}
-	leak := Leak{Kind: GrowingList, Again: len(models), Steps: len(models), BytesPerStep: bytes / int64(len(models)-1), TotalBytes: bytes,
-		Confidence: 0.9}
+	leak := Leak{Kind: GrowingList, Again: len(models), Steps: len(models), BytesPerStep: bytes / int64(len(models)-1),
+		TotalBytes: bytes, Confidence: 0.9}
 	l.describe(&leak, kept)
 	leak.Site, leak.stack = l.keeper(GrowingList, pace{alive: []survivor{{models[0].weights[0], 0, int32(l.n)}}})
 	return l.judged([]Leak{leak})
@@ -57,7 +57,22 @@ func modelsAgain(c *meaning.Result, view *frames.View) []Leak {
 // models are the sets of weights that are still there and as the first one: the same sizes in the same order, by the same
 // lines. A pass lies between the births of one set and the next.
 func (l *loop) models() (alike []model) {
-	var all []model
+	all := setsOf(l)
+	for _, m := range all {
+		if slices.EqualFunc(all[0].weights, m.weights, func(a, b timeline.AllocationID) bool {
+			return l.t.Requested(a) == l.t.Requested(b) && sameLines(l, l.t.Stack(a), l.t.Stack(b))
+		}) {
+			alike = append(alike, m)
+		}
+	}
+	if len(alike) < len(all) {
+		return nil // other sets lie between them, whose training can't be told apart
+	}
+	return alike
+}
+
+// setsOf are the sets of weights that are still there, each with what it was trained with.
+func setsOf(l *loop) (all []model) {
 	worked := false
 	for i, category := range l.c.Category {
 		id := timeline.AllocationID(i)
@@ -76,23 +91,13 @@ func (l *loop) models() (alike []model) {
 			m := &all[len(all)-1]
 			m.own, m.ownSize = append(m.own, id), m.ownSize+l.bytes(id)
 		}
-		worked = worked || l.c.Phase[i] == meaning.Backward || l.c.Phase[i] == meaning.Forward || l.c.Phase[i] == meaning.Optimizer
+		worked = worked || slices.Contains([]meaning.Phase{meaning.Backward, meaning.Forward, meaning.Optimizer}, l.c.Phase[i])
 	}
-	for _, m := range all {
-		if slices.EqualFunc(all[0].weights, m.weights, func(a, b timeline.AllocationID) bool {
-			return l.t.Requested(a) == l.t.Requested(b) && l.sameLines(l.t.Stack(a), l.t.Stack(b))
-		}) {
-			alike = append(alike, m)
-		}
-	}
-	if len(alike) < len(all) {
-		return nil // other sets lie between them, whose training can't be told apart
-	}
-	return alike
+	return all
 }
 
 // sameLines reports whether two stacks are of the same lines of Python; of a notebook's cells the functions are enough.
-func (l *loop) sameLines(x, y snapshot.StackID) bool {
+func sameLines(l *loop, x, y snapshot.StackID) bool {
 	python := func(s snapshot.StackID) []snapshot.FrameID { return pythonFrames(l.view, l.t.Snapshot, s) }
 	return x == y || slices.EqualFunc(python(x), python(y), func(f, g snapshot.FrameID) bool {
 		a, b := l.view.Line(f), l.view.Line(g)
@@ -102,7 +107,7 @@ func (l *loop) sameLines(x, y snapshot.StackID) bool {
 
 // trainedApart reports whether no step after the last model was made had gradients of more than one: layers that are added
 // to a model stay part of what is trained.
-func (l *loop) trainedApart(models []model) bool {
+func trainedApart(l *loop, models []model) bool {
 	last := models[len(models)-1]
 	made := make([]int64, l.n+1)
 	for id, step := range l.all() {

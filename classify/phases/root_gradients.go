@@ -42,11 +42,8 @@ func (a rootGradients) find() []root {
 	pending := map[timeline.AllocationID]int64{}
 	passes := newRetainedPasses(a.facts)
 	var found []root
-	var alive []root                      // scalars that are there at the end, and what had been released when they were made
-	failed, atFailure := a.Last, released // what the last error unwinds, no backward pass releases
-	if n := len(a.OOMs); n > 0 {
-		failed = a.OOMs[n-1]
-	}
+	var alive []root                          // scalars that are there at the end, and what had been released when they were made
+	failed, atFailure := a.failed(), released // what the last error unwinds, no backward pass releases
 	for i, action := range a.Events.Action {
 		if i == failed {
 			atFailure = &releases{slices.Clone(released.sums), released.group}
@@ -68,23 +65,46 @@ func (a rootGradients) find() []root {
 				if b < failed && failed < i {
 					by = atFailure
 				}
-				if d := by.bornBefore(b) - before; d > 0 && !a.stepsWithin(b, i) {
-					found = append(found, root{first: b, end: i, released: d})
-				} else if n := passes.left(b, i); n > 0 && !a.stepsWithin(b, i) {
-					found = append(found, root{b, i, n, true})
-				}
+				found = a.noted(found, b, i, by.bornBefore(b)-before, passes)
 			}
 			if a.Covered[i] == 0 && i-b >= shortest { // not gradients, not what an operator needs for itself
 				released.add(b, 1)
 			}
 		}
 	}
-	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.keepRoots(found)))))
-	if !slices.ContainsFunc(roots, func(r root) bool { return !r.retained }) { // weights-again looks at such programs as a whole
-		roots = nil
-	}
+	roots := a.keep(found)
 	if r, ok := a.unfinished(alive, released, roots); ok {
 		roots = append(roots, r)
+	}
+	return roots
+}
+
+// noted adds the pass that a scalar lived through, by what it released or, where it retains its graph, left.
+func (a rootGradients) noted(found []root, born, end int, released int64, passes *retainedPasses) []root {
+	retained := false
+	if released <= 0 {
+		released, retained = passes.left(born, end), true
+	}
+	if released <= 0 || a.stepsWithin(born, end) {
+		return found
+	}
+	return append(found, root{born, end, released, retained})
+}
+
+// failed is the event of the last failed request, or the last event.
+func (a rootGradients) failed() int {
+	if n := len(a.OOMs); n > 0 {
+		return a.OOMs[n-1]
+	}
+	return a.Last
+}
+
+// keep leaves the backward passes among what was found; none where all retain their graph: weights-again looks at such
+// programs as a whole.
+func (a rootGradients) keep(found []root) []root {
+	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.keepRoots(found)))))
+	if !slices.ContainsFunc(roots, func(r root) bool { return !r.retained }) {
+		return nil
 	}
 	return roots
 }

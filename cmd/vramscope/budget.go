@@ -144,17 +144,23 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	for i := range d.Plans {
 		d.Plans[i].Command = f.command(d.Plans[i].Flags)
 	}
-	if f.redact {
-		r := f.above.redactor()
-		open.RedactAbove(r, &d.Title, d.Given)
-		for i := range notes {
-			notes[i] = r.Error(notes[i], open.BesideCheckpoint(f.model))
-		}
-	}
+	f.redactNotes(d, notes)
 	f.recipes.Plain = f.redact
 	d.Recipes = f.recipes.Documents()
 	d.Notes = slices.Insert(d.Notes, 0, append(f.recipes.Said(), notes...)...)
 	return budgetFormats.write(cmd, &f.out, d)
+}
+
+// redactNotes hides names of the user's in what stands above and in notes, with --redact.
+func (f *budgetFlags) redactNotes(d *budgetDocument, notes []string) {
+	if !f.redact {
+		return
+	}
+	r := f.above.redactor()
+	open.RedactAbove(r, &d.Title, d.Given)
+	for i := range notes {
+		notes[i] = r.Error(notes[i], open.BesideCheckpoint(f.model))
+	}
 }
 
 // command is the one that makes a plan's budget; with --redact, files have no names.

@@ -381,7 +381,7 @@ func TestPlansAreATable(t *testing.T) {
 	if code != exitFine {
 		t.Fatal(errs)
 	}
-	for _, want := range []string{"| plan | GPU memory | host memory | micro-batch | time | recomputed | sent | command line |", "| x1.00 |", "`--precision bf16 ", "plans for 24GiB. The first, "} {
+	for _, want := range []string{"| plan | GPU memory | host memory | micro-batch | time | recomputed | sent | command line |", "| x1.00 |", "--precision bf16 ", "plans for 24GiB. The first, "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

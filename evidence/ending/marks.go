@@ -103,9 +103,10 @@ var Marks = []Mark{
 		"RuntimeError: unable to open shared memory object </torch_12_34> in read-write mode: Cannot allocate memory (12)"},
 	{"$ Torch: not enough memory", evidence.HostMemory, "Torch7", "youtriedtoallocate", nil, "",
 		"$ Torch: not enough memory: you tried to allocate 2GB. Buy new RAM! at /torch/pkg/torch/lib/TH/THGeneral.c:270"},
-	{"SIGKILL|ignal 9|ignal: 9|ignal: Kill", evidence.Killed, evidence.BySignal, "", pattern.Of(`(?i)(?:terminated|exit(?:ed|s)?|` +
-		`killed|died|received|ended)\b.{0,60}(?:SIGKILL|signal:? \(?(?:9\b|Killed))|SIGKILL\(-9\)|` +
-		`Signal 9 \(SIGKILL\) received`), "",
+	{"SIGKILL|ignal 9|ignal: 9|ignal: Kill", evidence.Killed, evidence.BySignal, "",
+		pattern.Of(`(?i)(?:terminated|exit(?:ed|s)?|` +
+			`killed|died|received|ended)\b.{0,60}(?:SIGKILL|signal:? \(?(?:9\b|Killed))|SIGKILL\(-9\)|` +
+			`Signal 9 \(SIGKILL\) received`), "",
 		"RuntimeError: DataLoader worker (pid 4122) is killed by signal: Killed."},
 	{"zsh: killed", evidence.Killed, evidence.BySignal, "", nil, "", "zsh: killed     python train.py"},
 	{"exited unexpectedly", evidence.Killed, evidence.ByWorker, "", pattern.Of(`DataLoader worker \(pid`), "",

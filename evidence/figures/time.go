@@ -43,18 +43,21 @@ func parseClock(b []byte) (nanos int64, rest []byte, ok bool) {
 	if !ok1 || !ok2 || !ok3 || h > 23 || m > 59 || s > 60 {
 		return 0, nil, false
 	}
-	nanos = (h*3600 + m*60 + s) * 1e9
-	b = b[8:]
-	if len(b) > 1 && (b[0] == '.' || b[0] == ',') {
-		scale := int64(1e8)
-		b = b[1:]
-		for len(b) > 0 && b[0] >= '0' && b[0] <= '9' {
-			nanos += int64(b[0]-'0') * scale
-			scale /= 10
-			b = b[1:]
-		}
+	fraction, rest := parseFraction(b[8:])
+	return (h*3600+m*60+s)*1e9 + fraction, rest, true
+}
+
+// parseFraction reads that of a second, behind a point or a comma.
+func parseFraction(b []byte) (nanos int64, rest []byte) {
+	if len(b) < 2 || b[0] != '.' && b[0] != ',' {
+		return 0, b
 	}
-	return nanos, b, true
+	b = b[1:]
+	for scale := int64(1e8); len(b) > 0 && b[0] >= '0' && b[0] <= '9'; scale /= 10 {
+		nanos += int64(b[0]-'0') * scale
+		b = b[1:]
+	}
+	return nanos, b
 }
 
 // Digits is a number of nothing else.

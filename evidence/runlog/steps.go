@@ -96,16 +96,26 @@ func wordCounted(line []byte) bool {
 	return len(rest) > 0 && len(rest) < len(line)-i && units.IsDigit(rest[0])
 }
 
-// The most telling kind of line is tried first.
+// isStep reports whether a line is of a step, and sets which where no name says so.
+func (s *stepState) isStep(line []byte, f *facts) bool {
+	first := &s.pairs[0]
+	switch {
+	case f.step >= 0:
+		return f.hasMetric() || f.rate && f.step > 0 || finished(line)
+	case f.lead >= 0 && first.after != ' ' && !gpustatLine(line) && (f.hasLoss || f.hasMemory()):
+		f.step = f.lead
+	case f.hasLoss && first.of && first.bare && first.whole && s.epoch >= 0: // Keras' bar
+		f.step = int64(first.value)
+	default:
+		return false
+	}
+	return true
+}
+
+// judge takes a line in as what it is; the most telling kind is tried first.
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	s.guess.see(number, line, f, s.pairs)
-	isStep := f.step >= 0 && (f.hasMetric() || f.rate && f.step > 0 || finished(line))
-	if !isStep && f.step < 0 && f.lead >= 0 && s.pairs[0].after != ' ' && !gpustatLine(line) && (f.hasLoss || f.hasMemory()) {
-		f.step, isStep = f.lead, true
-	}
-	if first := &s.pairs[0]; f.step < 0 && f.hasLoss && first.of && first.bare && first.whole && s.epoch >= 0 { // Keras' bar
-		f.step, isStep = int64(first.value), true
-	}
+	isStep := s.isStep(line, f)
 	dict := f.step < 0 && f.hasLoss && isDict(line)
 	switch {
 	case f.summary:

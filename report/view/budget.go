@@ -44,8 +44,9 @@ func BudgetModel(d *budget.Document) string {
 func BudgetSetting(d *budget.Document) string {
 	s := d.Setting
 	if e, _ := s["engine"].(string); e != "" {
-		return fmt.Sprintf("serving by %s in %v: requests of up to %v tokens, %v at once at most, %v tokens of prompts at a time, "+
-			"%.2f of the GPU", e, s["precision"], s["context"], s["batch"], s["batch_tokens"], s["gpu_share"]) + gpusText(s)
+		return fmt.Sprintf("serving by %s in %v: requests of up to %v tokens, %v at once at most, "+
+			"%v tokens of prompts at a time, %.2f of the GPU", e, s["precision"], s["context"], s["batch"],
+			s["batch_tokens"], s["gpu_share"]) + gpusText(s)
 	}
 	if s["inference"] == true {
 		return fmt.Sprintf("serving in %v: %v x %v tokens, context %v, %v cache%s", s["precision"], s["batch"], s["sequence"],
@@ -136,8 +137,8 @@ func BudgetVerdict(d *budget.Document) string {
 			return fmt.Sprintf("%s for %s. The first, %s: %s", units.Plural(n, "plan"), f.GPU, d.Plans[0].Way, s)
 		}
 		if share, _ := d.Setting["gpu_share"].(float64); share > 0 && !f.Fits {
-			return fmt.Sprintf("DOES NOT FIT %s: weights, activations and one request of %v tokens are %s, and its share %s", f.GPU,
-				d.Setting["context"], units.Bytes(d.TotalDevice), units.Bytes(int64(share*float64(f.Capacity))))
+			return fmt.Sprintf("DOES NOT FIT %s: weights, activations and one request of %v tokens are %s, and its share %s",
+				f.GPU, d.Setting["context"], units.Bytes(d.TotalDevice), units.Bytes(int64(share*float64(f.Capacity))))
 		}
 		if f.AtOnce != nil {
 			return fmt.Sprintf("FITS %s: beside weights and activations its share has room for %s tokens of cache, "+
@@ -285,7 +286,8 @@ func (s *sheet) plans(d *budget.Document) {
 		}
 	}
 	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for a " +
-		"token beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU in a micro-batch."}
+		"token beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU in a " +
+		"micro-batch."}
 	if p := d.Plans[0].Setting; p.Precision == "bf16" && p.LoRA == 0 && p.Adapter != "ia3" && !p.MasterWeights {
 		notes = append(notes,
 			"--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps them in 32.")

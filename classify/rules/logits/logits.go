@@ -44,6 +44,9 @@ func findMarks(f *rules.Facts) *Marks {
 	a := &look{f, rules.Sizes.Of(f), m, Heads.Of(f), rules.Sharing.Of(f)}
 	findLogits(a)
 	markUntrained(a)
+	for _, steps := range a.Untrained {
+		MarkJoined(a, steps)
+	}
 	return m
 }
 

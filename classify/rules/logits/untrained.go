@@ -54,3 +54,29 @@ func markProduct(a *look, p rules.Pass, top timeline.AllocationID) {
 		}
 	}
 }
+
+// MarkJoined marks what joins the logits of several passes that aren't trained
+// on, as evaluations do: as large as those of two or more.
+//
+//worth:off
+func MarkJoined(a *look, steps []meaning.Step) {
+	const large = 1 << 20
+	sizes := map[int64]bool{}
+	for i := steps[0].FirstEvent; i <= steps[len(steps)-1].LastEvent; i++ {
+		n := a.Events.Size[i]
+		if a.Events.Action[i] != snapshot.Alloc || n < large {
+			continue
+		}
+		id := a.Timeline.Of[i]
+		switch {
+		case a.Logits[id] == plain && len(sizes) < 4:
+			sizes[n] = true
+		case a.Logits[id] == meaning.NoDetail && a.Stacks[a.Timeline.Stack(id)].Marks&(frames.Workspace|frames.InModule) == 0:
+			for size := range sizes {
+				if n > size && n%size == 0 && n/size <= 2*int64(len(steps)) {
+					a.Logits[id] = meaning.LogitsCopy
+				}
+			}
+		}
+	}
+}
