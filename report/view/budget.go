@@ -259,7 +259,8 @@ func (s *sheet) plans(d *budget.Document) {
 	if len(d.Plans) == 0 {
 		return
 	}
-	t := Table{Columns: slices.Concat([]Column{textColumn("plan", 24)}, numbers("GPU memory", "host memory", "micro-batch", "time",
+	t := Table{Columns: slices.Concat([]Column{textColumn("plan", 24)}, numbers("GPU memory", "host memory", "micro-batch",
+		"time",
 		"recomputed", "sent"))}
 	if s.Edition == Ticket {
 		t.Columns = append(t.Columns, words("command line")...)
