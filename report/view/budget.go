@@ -260,8 +260,7 @@ func (s *sheet) plans(d *budget.Document) {
 		return
 	}
 	t := Table{Columns: slices.Concat([]Column{textColumn("plan", 24)}, numbers("GPU memory", "host memory", "micro-batch",
-		"time",
-		"recomputed", "sent"))}
+		"time", "recomputed", "sent"))}
 	if s.Edition == Ticket {
 		t.Columns = append(t.Columns, words("command line")...)
 	}
@@ -286,9 +285,9 @@ func (s *sheet) plans(d *budget.Document) {
 			row.Cells[last] = cell(row.Cells[last], "; as "+name+" takes it: ", Code(p.Framework))
 		}
 	}
-	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for a " +
-		"token beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU in a " +
-		"micro-batch."}
+	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for " +
+		"a token beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU " +
+		"in a micro-batch."}
 	if p := d.Plans[0].Setting; p.Precision == "bf16" && p.LoRA == 0 && p.Adapter != "ia3" && !p.MasterWeights {
 		notes = append(notes,
 			"--precision bf16 keeps weights, gradients and optimizer state in 16 bits; bf16-mixed keeps them in 32.")
