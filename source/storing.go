@@ -101,7 +101,6 @@ type stand struct {
 	i, fn    int  // statement; head of its function
 	inLoop   bool // the program's loop stands in this function, or outside of it
 	returned bool
-	looks    int             // at all of a file for a variable
 	depth    int             // of calls that were followed
 	rest     map[int]bool    // which of the function's *args hold it
 	class    string          // of self, as the function was called
