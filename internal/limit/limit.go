@@ -129,10 +129,31 @@ func (j *jsonDepth) after(c byte) int {
 	return j.open
 }
 
-// shellDepth counts brackets, quoted ones too: real ones close there.
-type shellDepth struct{ open int }
+// shellDepth counts brackets, quoted ones too, as real ones close there, and the blocks of words that stand where a command may.
+type shellDepth struct {
+	open    int
+	word    string // so far
+	inside  bool   // of a command, whose other words begin no block
+	comment bool
+}
 
 func (s *shellDepth) after(c byte) int {
+	if s.comment && c != '\n' {
+		return s.open
+	}
+	switch c {
+	case ' ', '\t', '\r':
+		s.end(true)
+	case '\n', ';', '&', '|', '(', ')', '{', '}':
+		s.end(false)
+		s.comment = false
+	case '#':
+		s.comment = s.word == ""
+	default:
+		if s.word += string(c); len(s.word) > len("select") { // none of the words
+			s.word = "command"
+		}
+	}
 	switch c {
 	case '(', '[', '{':
 		s.open++
@@ -140,6 +161,25 @@ func (s *shellDepth) after(c byte) int {
 		s.open = max(s.open-1, 0)
 	}
 	return s.open
+}
+
+// end ends a word; within says that it may be followed by others of its command.
+func (s *shellDepth) end(within bool) {
+	word, first := s.word, !s.inside
+	if s.word = ""; first {
+		switch word {
+		case "if", "while", "until", "for", "case", "select":
+			s.open++
+		case "fi", "done", "esac":
+			s.open = max(s.open-1, 0)
+		}
+	}
+	switch word {
+	case "", "if", "while", "until", "then", "do", "else", "elif", "!", "time":
+	default:
+		s.inside = true
+	}
+	s.inside = s.inside && within
 }
 
 // yamlDepth counts indents, dashes and brackets, those in texts too: real ones close there.
