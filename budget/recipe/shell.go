@@ -45,9 +45,9 @@ func (a *arguments) script(text string, depth int) error {
 	for range maxSkips {
 		end, whole := 0, true
 		for stmt, err := range parser.StmtsSeq(strings.NewReader(text)) {
-			if err != nil {
+			if err != nil || !whole { // the parser may say more behind an error, and can't be left there
 				whole = false
-				break
+				continue
 			}
 			a.commands(stmt, depth)
 			end = int(stmt.End().Offset())
