@@ -1,11 +1,13 @@
 package runlog
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // workers are the ranks or GPUs by which lines name whose memory they tell, each with its most.
@@ -22,8 +24,11 @@ var ofWorker = pattern.Of(`(?i)\b(?:local_|global_)?(rank)[ :=-]{0,2}(\d{1,4})\b
 
 // nameOf is whose a line is, "" where it names none, or several.
 func nameOf(line []byte) string {
-	name := ""
-	for _, m := range ofWorker().FindAllSubmatch(line[:min(len(line), maxProse)], 4) {
+	line, name := line[:min(len(line), maxProse)], ""
+	if !mayName(line) {
+		return ""
+	}
+	for _, m := range ofWorker().FindAllSubmatch(line, 4) {
 		found := "GPU " + string(m[4])
 		if len(m[4]) == 0 {
 			return "rank " + string(m[2]) + string(m[3])
@@ -36,13 +41,35 @@ func nameOf(line []byte) string {
 	return name
 }
 
+// mayName reports whether a number stands behind the last letter of rank, default, GPU or cuda, which few lines have: steps
+// are read by the million.
+func mayName(line []byte) bool {
+	for i := 1; i < len(line); i++ {
+		if !units.IsDigit(line[i]) || units.IsDigit(line[i-1]) {
+			continue
+		}
+		k := i - 1
+		for k > 0 && i-k <= 2 && bytes.IndexByte([]byte(" :=-"), line[k]) >= 0 {
+			k--
+		}
+		if bytes.IndexByte([]byte("ktua"), line[k]|0x20) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // note takes what a line tells of one's memory.
 func (w *workers) note(line []byte, f *facts) {
-	held, name := f.allocated, nameOf(line)
+	held := f.allocated
 	if held == unknown {
 		held = f.reserved
 	}
-	if name == "" || held <= 0 {
+	if held <= 0 {
+		return
+	}
+	name := nameOf(line)
+	if name == "" {
 		return
 	}
 	if w.place == nil {
