@@ -9,6 +9,7 @@ import (
 	"cmp"
 	_ "embed" // the catalogue
 	"strings"
+	"sync"
 )
 
 // Words for changes that recordings and logs lead to alike.
@@ -30,7 +31,8 @@ type Advice struct {
 // Find is the advice with an id, with its placeholders filled in: names, each followed by what takes the place of it and
 // its braces. It is empty where there is none.
 func Find(id string, pairs ...string) Advice {
-	a := catalogue[id]
+	all, _ := catalogue()
+	a := all[id]
 	filled := make([]string, len(pairs))
 	for i := range pairs {
 		filled[i] = pairs[i]
@@ -48,6 +50,7 @@ func Text(id string, pairs ...string) *string { return new(Find(id, pairs...).Te
 
 // Cost is free, compute or other: what a change asks for besides the change.
 func Cost(id string) string {
+	_, costs := catalogue()
 	of, _, _ := strings.Cut(id, ".")
 	return cmp.Or(costs[of], "free")
 }
@@ -55,8 +58,8 @@ func Cost(id string) string {
 //go:embed catalogue.md
 var text string
 
-// catalogue holds all advice by id, costs what those cost that aren't free, by the beginnings of ids.
-var catalogue, costs = read(text)
+// catalogue holds all advice by id, and what those cost that aren't free, by the beginnings of ids.
+var catalogue = sync.OnceValues(func() (all map[string]Advice, costs map[string]string) { return read(text) })
 
 // read takes the catalogue apart; advice that refers to another is completed last.
 func read(text string) (all map[string]Advice, costs map[string]string) {
@@ -72,8 +75,9 @@ func read(text string) (all map[string]Advice, costs map[string]string) {
 		texts, codes = append(texts, "{#"+id+"}", a.Text), append(codes, "{#"+id+"}", a.Code)
 		all[id] = a
 	}
+	inTexts, inCodes := strings.NewReplacer(texts...), strings.NewReplacer(codes...)
 	for id, a := range all {
-		a.Text, a.Code = strings.NewReplacer(texts...).Replace(a.Text), strings.NewReplacer(codes...).Replace(a.Code)
+		a.Text, a.Code = inTexts.Replace(a.Text), inCodes.Replace(a.Code)
 		all[id] = a
 	}
 	return all, costs
