@@ -130,6 +130,13 @@ func (p *Parser) Line(_ int, line []byte) bool {
 	return false
 }
 
+// Idle tells that no form has begun that the next line could be part of,
+// whatever it is, unless it starts like one.
+func (p *Parser) Idle() bool {
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.rocm.concise &&
+		!p.amd.metric && len(p.dcgm.columns) == 0
+}
+
 // dateLine keeps "Tue Jul 14 08:12:38 2026", which nvidia-smi prints above its
 // table. It is not evidence by itself.
 func (all *gathered) dateLine(line []byte) bool {

@@ -137,6 +137,9 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 	var log runlog.Parser
 	var plain []byte
 	err := split(r, func(number int, line []byte) {
+		if smi.Idle() && !startsTable(line) && log.Again(number, line) {
+			return
+		}
 		shown := line[containerStamp(line):]
 		if bytes.IndexByte(shown, 0x1b) >= 0 {
 			plain = runlog.StripColours(plain[:0], shown)
@@ -163,6 +166,11 @@ func readText(r io.Reader, name string, source int, split func(io.Reader, lineFu
 		return nil, nil, err
 	}
 	return kinds, ev, err
+}
+
+// startsTable tells lines that may belong to nvidia-smi's tables.
+func startsTable(line []byte) bool {
+	return len(line) == 0 || line[0] == '|' || line[0] == '+' || line[0] == '<' || line[0] == '#' || line[0] == '='
 }
 
 // containerStamp is the length of the time that container runtimes put before

@@ -42,6 +42,8 @@ const (
 	inColumns
 	mayBeKilled
 	isCounted
+
+	allWords = inRecord - 1
 )
 
 // feature is a word and what it tells.

@@ -181,6 +181,8 @@ func (p *Parser) columnsHead(_ int, line []byte, _ features) bool {
 }
 
 func (p *Parser) stepLine(number int, line []byte, has features) bool {
-	p.steps.line(p, number, line, has&hasBar != 0)
+	if p.steps.line(p, number, line, has&hasBar != 0) && has&allWords&^(hasMetric|hasTable|hasAlloc|hasMoment) == 0 {
+		p.steps.templates.remember(line, p.steps.pairs)
+	}
 	return true
 }

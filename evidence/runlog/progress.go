@@ -161,7 +161,7 @@ const swift = 0.005
 
 // reads tells a loop over examples that nothing trains on yet.
 func (b *bar) reads() bool {
-	isSwift := len(b.steps.reported.List) > 0 && b.steps.reported.value() < swift
+	isSwift := b.steps.reported.n > 0 && b.steps.reported.value() < swift
 	return !b.trains && b.name == "" && b.results <= 0 && (b.loads || isSwift)
 }
 

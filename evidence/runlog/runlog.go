@@ -62,6 +62,7 @@ type Parser struct {
 	survival     survival
 	labels       labels
 	plain        []byte         // the line without colours
+	coloured     bool           // some line had colours
 	kernelFailed bool           // some line tells of a kernel that failed
 	spoken       int            // lines that spoke of a failure in words of their own
 	await        int            // 1 + the message whose traceback may come below it, 0: none
@@ -90,6 +91,7 @@ func (p *Parser) Line(number int, line []byte) {
 		return
 	}
 	if bytes.IndexByte(line, 0x1b) >= 0 {
+		p.coloured = true
 		p.plain = StripColours(p.plain[:0], line)
 		line = p.plain
 		if len(line) == 0 {

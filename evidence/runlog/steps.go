@@ -25,9 +25,11 @@ type stepState struct {
 	binary    bool   // the log shows that it divides by 1024³ for its GB
 	last      uint64 // hash of the last unnumbered step line
 	seed      maphash.Seed
-	stamp     int // where in the last line its time stood
+	stamp     int  // where in the last line its time stood
+	unstamped bool // this line is known to have none
 	guess     Guess
-	lines     int  // of the log, so far
+	lines     int // of the log, so far
+	templates templates
 	columns   bool // the head of a table with GPU_mem has come
 	workers   workers
 	whole     []byte // the line with what stands before it
@@ -232,7 +234,7 @@ func (s *stepState) count(p *Parser, number int, line []byte, f *facts) {
 	if b := s.progress.training(); b != nil && step.Number < 0 {
 		step.Beside = b.number
 	}
-	if len(s.main.reported.List) == 0 && f.secondsPerStep < 0 {
+	if s.main.reported.n == 0 && f.secondsPerStep < 0 && !s.unstamped {
 		step.At, s.stamp = timeStamp(line, s.stamp)
 	}
 	fresh := s.main.add(step, f.cumulativeSeconds)
