@@ -161,8 +161,8 @@ const swift = 0.005
 
 // reads tells a loop over examples that nothing trains on yet.
 func (b *bar) reads() bool {
-	isSwift := b.steps.reported.n > 0 && b.steps.reported.value() < swift
-	return !b.trains && b.name == "" && b.results <= 0 && (b.loads || isSwift)
+	return !b.trains && b.name == "" && b.results <= 0 &&
+		(b.loads || b.steps.reported.n > 0 && b.steps.reported.value() < swift)
 }
 
 // training is the bar of the training, nil without one.
