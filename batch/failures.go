@@ -18,6 +18,7 @@ type failure struct {
 	fixes map[string]map[string]int  // by the word for the change: how often in which words
 	saves map[string][]report.Advice // by that word
 	lines map[string]bool            // that asked
+	whys  map[string]bool            // the causes that are told
 }
 
 // addFailures takes in the requests that failed in a run and gives the
@@ -29,12 +30,14 @@ func (b *indexBuilder) addFailures(r *Report, time *int64) []string {
 		if f == nil {
 			g.MinBytes = requested
 			f = &failure{OOMGroup: g, fixes: map[string]map[string]int{}, saves: map[string][]report.Advice{},
-				lines: map[string]bool{}}
+				lines: map[string]bool{}, whys: map[string]bool{}}
 			b.failures[g.Fingerprint] = f
 		}
 		f.Requests++
 		f.lines[g.At] = true
-		f.Cause = cmp.Or(f.Cause, g.Cause)
+		if g.Cause != "" {
+			f.whys[g.Cause] = true
+		}
 		f.MinBytes, f.MaxBytes = min(f.MinBytes, requested), max(f.MaxBytes, requested)
 		f.First, f.Last = earlier(f.First, time), later(f.Last, time)
 		if slices.Contains(seen, g.Fingerprint) {
@@ -97,9 +100,7 @@ func (f *failure) advise(a report.Advice) {
 
 // settle takes the change that most runs are told, in the words that most use.
 func (f *failure) settle() {
-	if f.At = ""; len(f.lines) == 1 {
-		f.At = slices.Collect(maps.Keys(f.lines))[0]
-	}
+	f.At, f.Cause = only(f.lines), only(f.whys) // what holds for all of them
 	counts := map[string]int{}
 	for id, words := range f.fixes {
 		for _, n := range words {
@@ -113,6 +114,14 @@ func (f *failure) settle() {
 		middle := saves[(len(saves)-1)/2]
 		f.SavesBytes, f.Effect = middle.SavesBytes, middle.Effect
 	}
+}
+
+// only is the one text of a set, "" where there are several.
+func only(texts map[string]bool) string {
+	if len(texts) != 1 {
+		return ""
+	}
+	return slices.Collect(maps.Keys(texts))[0]
 }
 
 // groupOf is the failure that a message in a log tells of, when no recording does.

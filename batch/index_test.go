@@ -102,6 +102,11 @@ func TestEqualFailuresStandTogether(t *testing.T) {
 	if g := two.index().OOMs[0]; g.At != "" || g.Where != "f a/b.py" || g.Why() != "a leak" {
 		t.Errorf("of two lines: %q at %q, %q", g.Why(), g.At, g.Where)
 	}
+	other := failing("e/11", "cc", "", 5, 5)
+	other.Document.Devices[0].OOMs[0].Causes = []report.Cause{{Cause: report.Pieces}}
+	if two.add(other); two.index().OOMs[0].Why() != "fragmentation" {
+		t.Errorf("two causes are told as %q", two.index().OOMs[0].Why())
+	}
 	x := b.index()
 	f := x.Figures // a run that leaks and fails counts twice, and is told
 	if len(x.OOMs) != 3 || f.OOM != 6 || f.Failed != 1 || f.Leaking != 2 || f.LeakingOOM != 1 || f.Runs != 8 || f.OOM+f.Failed+f.Leaking+f.Warning+f.Fine != f.Runs+f.LeakingOOM {
