@@ -113,10 +113,10 @@ var unlikely = map[string]bool{"attention": true, "keep-gradients": true, "torch
 // worthNaming is the part of the peak from which on an assumption is named.
 const worthNaming = 0.02
 
-// Band is how far from the figure a device may end up taking, by what no flag said: how much less and more.
+// Band is how much more than the figure a device may end up taking, by what no flag said.
 type Band struct {
-	Less, More int64
-	Flags      string // of what would take the most more
+	More  int64
+	Flags string // of what would take the most more
 }
 
 // Verdicts of a setting on a device.
@@ -221,13 +221,9 @@ func Assumed(c *Config, b *Budget, given func(flag string) bool) (note string, b
 		return "", band
 	}
 	for _, m := range all {
-		if unlikely[m.flag] {
-			continue
-		}
-		if m.by > band.More {
+		if m.by > band.More && !unlikely[m.flag] {
 			band.More, band.Flags = m.by, m.flags
 		}
-		band.Less = max(band.Less, -m.by)
 	}
 	return "what no flag said, and would move the peak by more than 2 %: " + strings.Join(words, ", "), band
 }

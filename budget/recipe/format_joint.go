@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // What more than one field says together.
@@ -216,11 +218,10 @@ func axolotlPlugins(v string, f *fields) ([]Flag, bool) {
 	return flags, true
 }
 
-// Methods of training on preferences, and of them those that ask no second model.
-const (
-	ofPairs   = `^(dpo|ipo|kto|orpo|simpo|cpo)`
-	ofOneself = `^(orpo|simpo|cpo)`
-)
+// ofPairs are methods of training on preferences, oneself those of them that ask no second model.
+const ofPairs = `^(dpo|ipo|kto|orpo|simpo|cpo)`
+
+var oneself = pattern.Of(`(?i)^(?:orpo|simpo|cpo)`)
 
 // preferences is of a method's name.
 var preferences = found([]string{ofPairs})
@@ -233,14 +234,10 @@ func (r *Recipe) pairs(f *fields, names ...string) {
 			continue
 		}
 		batch := cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
-		alone, _ := oneself(cmp.Or(f.values["pref_loss"], method), f)
-		r.inPairs(batch, withAdapters(f) || len(alone) > 0)
+		r.inPairs(batch, withAdapters(f) || oneself().MatchString(cmp.Or(f.values["pref_loss"], method)))
 		return
 	}
 }
-
-// oneself tells by a flag that nobody has.
-var oneself = found([]string{ofOneself, "", "true"})
 
 // inPairs counts both sequences of each pair, and the model that training began with, unless it is this one without its
 // adapters or isn't asked.
