@@ -87,6 +87,7 @@ func TestDevice(t *testing.T) {
 	for check, with := range map[string]struct{ gpu, visible string }{
 		"capacity": {}, "pages": {}, "fragmentation": {}, "absurd": {}, "virtual memory": {}, "graphs": {}, "values": {},
 		"collectives": {}, "pinned": {}, "handles": {}, "unknown": {}, "properties": {}, "convolution": {}, "recurrent": {},
+		"kernels": {},
 		"reuse":   {},
 		"events":  {gpu: ";lag=3"},
 		"visible": {gpu: ";count=4", visible: "3,1,9,0"},

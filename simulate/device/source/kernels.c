@@ -27,14 +27,79 @@ EXPORT status __cudaPopCallConfiguration(Dim *grid, Dim *block, size_t *shared, 
   return SUCCESS;
 }
 
-EXPORT void **__cudaRegisterFatBinary(void *binary) {
-  static void *handle[1];
-  (void)binary;
-  return handle;
+/* The GPUs that the kernels of a file of code were compiled for, as the fat binary's entries say: a kernel is what the best of
+ * them made it. cub looks the capability of a kernel up among those that it was compiled for. */
+#define MAX_IMAGES 32
+typedef struct { int n; uint16_t capability[MAX_IMAGES]; } Images;
+typedef struct { uint32_t magic, version; const unsigned char *data; } Wrapper;
+typedef struct { uint32_t magic; uint16_t version, header; u64 bytes; } FatBinary;
+typedef struct { uint16_t kind, version; uint32_t header; u64 bytes; uint32_t packed, options; uint16_t minor, major;
+                 uint32_t capability; } Image;
+
+static void read_images(Images *images, const Wrapper *wrapper) {
+  if (!wrapper || wrapper->magic != 0x466243b1 || !wrapper->data) return;
+  const FatBinary *binary = (const FatBinary *)wrapper->data;
+  if (binary->magic != 0xba55ed50 || binary->header < sizeof *binary) return;
+  u64 end = binary->header + binary->bytes;
+  for (u64 at = binary->header; at + sizeof(Image) <= end && images->n < MAX_IMAGES;) {
+    const Image *i = (const Image *)(wrapper->data + at);
+    if (i->header < sizeof *i) return;
+    images->capability[images->n++] = (uint16_t)i->capability;
+    at += i->header + i->bytes;
+  }
+}
+
+/* best_image is the capability of the image that the GPU runs, its own where none is known. */
+static int best_image(const Images *images) {
+  int own = gpu.major * 10 + gpu.minor, best = 0;
+  for (int i = 0; images && i < images->n; i++)
+    if (images->capability[i] <= own && images->capability[i] > best) best = images->capability[i];
+  return best ? best : own;
+}
+
+/* Which file's code a kernel is of: an open table. */
+static struct { const void *function; const Images *images; } *kernels;
+static size_t n_kernels, kernels_room;
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
+
+static size_t place_of(const void *function) {
+  size_t i = (size_t)((u64)function * 0x9e3779b97f4a7c15ull >> 20) & (kernels_room - 1);
+  while (kernels[i].function && kernels[i].function != function) i = (i + 1) & (kernels_room - 1);
+  return i;
+}
+
+static int more_kernels(void) {
+  if (n_kernels * 2 < kernels_room) return 1;
+  size_t had = kernels_room;
+  __typeof__(kernels) old = kernels, larger = calloc(had ? had * 2 : 4096, sizeof *kernels);
+  if (!larger) return 0;
+  kernels = larger;
+  kernels_room = had ? had * 2 : 4096;
+  for (size_t i = 0; i < had; i++)
+    if (old[i].function) kernels[place_of(old[i].function)] = old[i];
+  free(old);
+  return 1;
+}
+
+EXPORT void **__cudaRegisterFatBinary(const Wrapper *binary) {
+  static void *none[1];
+  Images *images = calloc(1, sizeof *images);
+  if (!images) return none;
+  read_images(images, binary);
+  return (void **)images;
 }
 EXPORT void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
-EXPORT void __cudaUnregisterFatBinary(void **handle) { (void)handle; }
-EXPORT void __cudaRegisterFunction(void **handle) { (void)handle; }
+EXPORT void __cudaUnregisterFatBinary(void **handle) { (void)handle; } /* its kernels may still be asked about */
+EXPORT void __cudaRegisterFunction(void **handle, const void *function) {
+  pthread_mutex_lock(&registering);
+  if (more_kernels()) {
+    size_t i = place_of(function);
+    if (!kernels[i].function) n_kernels++;
+    kernels[i].function = function;
+    kernels[i].images = (const Images *)handle;
+  }
+  pthread_mutex_unlock(&registering);
+}
 EXPORT void __cudaRegisterVar(void **handle) { (void)handle; }
 EXPORT void __cudaRegisterManagedVar(void **handle) { (void)handle; }
 EXPORT void __cudaRegisterTexture(void **handle) { (void)handle; }
@@ -81,12 +146,13 @@ typedef struct {
   int max_threads, registers, ptx, binary, cache_mode_ca, max_dynamic_shared, carveout;
 } FunctionAttributes;
 EXPORT status cudaFuncGetAttributes(FunctionAttributes *a, const void *function) {
-  (void)function;
   start();
   memset(a, 0, cuda_version() >= 12000 ? 144 : 56);
   a->max_threads = 1024;
   a->registers = 32;
-  a->ptx = a->binary = gpu.major * 10 + gpu.minor;
+  pthread_mutex_lock(&registering);
+  a->ptx = a->binary = best_image(kernels_room ? kernels[place_of(function)].images : NULL);
+  pthread_mutex_unlock(&registering);
   a->max_dynamic_shared = gpu.shared_optin;
   a->carveout = -1;
   return SUCCESS;

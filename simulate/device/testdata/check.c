@@ -45,6 +45,8 @@ u64 vramscope_simulated_used(int), vramscope_simulated_peak(int);
 void vramscope_simulated_set_bool(int), vramscope_simulated_forget(u64, u64);
 u64 vramscope_simulated_turn(u64);
 int vramscope_simulated_known(u64, u64);
+void **__cudaRegisterFatBinary(const void *), __cudaRegisterFunction(void **, const void *);
+int cudaFuncGetAttributes(void *, const void *);
 typedef struct { char bytes[128]; } Id;
 int ncclCommInitRank(void **, int, Id, int), ncclAllGather(const void *, void *, size_t, int, void *, void *),
     ncclCommDestroy(void *), ncclCommSplit(void *, int, int, void **, void *), ncclCommCount(void *, int *), ncclCommUserRank(void *, int *);
@@ -465,6 +467,40 @@ static void properties(void) {
       "libcudart.so.13"));
 }
 
+/* Registers a kernel of a file of code whose images are of some capabilities, and gives what it is said to be compiled for. */
+static int compiled_for(const char *kernel, int n, const int *capabilities) {
+  static struct { uint32_t magic; uint16_t version, header; u64 bytes; uint32_t images[8][16]; } binary;
+  static struct { uint32_t magic, version; const void *data; } wrapper;
+  binary.magic = 0xba55ed50;
+  binary.header = 16;
+  binary.bytes = (u64)n * 64;
+  for (int i = 0; i < n; i++) {
+    binary.images[i][1] = 64; /* a header, and no code */
+    binary.images[i][7] = (uint32_t)capabilities[i];
+  }
+  wrapper.magic = 0x466243b1;
+  wrapper.data = &binary;
+  void **handle = __cudaRegisterFatBinary(&wrapper);
+  __cudaRegisterFunction(handle, kernel);
+  char attributes[256];
+  IS(cudaFuncGetAttributes(attributes, kernel), 0);
+  IS(number(attributes, 32), number(attributes, 36));
+  return number(attributes, 32);
+}
+
+static void kernels(void) { /* the card is 8.6 */
+  static const char many[5000];
+  IS(compiled_for(&many[0], 4, (int[]){75, 80, 90, 100}), 80);
+  IS(compiled_for(&many[1], 3, (int[]){80, 86, 89}), 86);
+  IS(compiled_for(&many[2], 1, (int[]){90}), 86); /* none that it runs: its own */
+  for (int i = 3; i < 5000; i++) IS(compiled_for(&many[i], 1, (int[]){75}), 75);
+  char attributes[256];
+  IS(cudaFuncGetAttributes(attributes, &many[0]), 0);
+  IS(number(attributes, 32), 80);
+  IS(cudaFuncGetAttributes(attributes, "never registered"), 0);
+  IS(number(attributes, 32), 86);
+}
+
 /* count=4, CUDA_VISIBLE_DEVICES=3,1,9,0 */
 static void visible(void) {
   int n = 0;
@@ -586,7 +622,7 @@ int main(int argc, char **argv) {
       {"events", events}, {"graphs", graphs}, {"values", values}, {"collectives", collectives}, {"pinned", pinned}, {"handles",
           handles},
       {"unknown", unknown}, {"properties", properties}, {"visible", visible}, {"nothing", nothing}, {"convolution", convolution},
-      {"recurrent", recurrent}, {"reuse", reuse}, {"holds", holds}, {"beside", beside},
+      {"recurrent", recurrent}, {"reuse", reuse}, {"holds", holds}, {"beside", beside}, {"kernels", kernels},
   };
   for (size_t i = 0; argc == 2 && i < sizeof checks / sizeof *checks; i++)
     if (!strcmp(checks[i].name, argv[1])) {
