@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -17,7 +18,7 @@ func simulatedOn(ev *evidence.Evidence) *evidence.Simulated {
 }
 
 // simulated says whether a program that ran on a GPU that wasn't there fits on one, and adds the context to what it holds; ""
-// where it failed, or on a real GPU.
+// where it failed, for memory or otherwise, or on a real GPU.
 func simulated(doc *report.Document) string {
 	s := doc.Environment.Simulated
 	if s == nil {
@@ -36,6 +37,9 @@ func simulated(doc *report.Document) string {
 		return ""
 	}
 	s.SpareBytes = new(s.Spare(main.Peaks.Reserved.Bytes))
+	if !failed && *s.SpareBytes >= 0 && s.Ended == nil && logs.WithoutFailure(doc.Ended) != "" {
+		return "" // it broke off: what it would have held later isn't known
+	}
 	s.Fits = new(!failed && *s.SpareBytes >= 0)
 	if failed {
 		return ""
