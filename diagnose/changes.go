@@ -26,8 +26,8 @@ func changesOf(d *report.Device) []report.Change {
 	out := []report.Change{}
 	seen := map[string]bool{}
 	add := func(c report.Change) {
-		if c.FixID != nil && *c.FixID == "leak=fixed" {
-			ofLeak(d, &c)
+		if c.FixID != nil && *c.FixID == "leak=fixed" && !ofLeak(d, &c) {
+			return
 		}
 		if c.FixID != nil && !seen[*c.FixID] {
 			seen[*c.FixID] = true
@@ -174,8 +174,8 @@ func goesThrough(d *report.Device, c *report.Change) {
 	c.Settle(r.Answer())
 }
 
-// ofLeak makes a change that fixes a leak that of the finding about it.
-func ofLeak(d *report.Device, c *report.Change) {
+// ofLeak makes a change that fixes a leak that of the finding about it; false where that one has a change that isn't replayed.
+func ofLeak(d *report.Device, c *report.Change) bool {
 	for i := range d.Findings {
 		f := &d.Findings[i]
 		if !grows(f) {
@@ -189,8 +189,9 @@ func ofLeak(d *report.Device, c *report.Change) {
 		if c.Answer == "" {
 			c.Settle(answer)
 		}
-		return
+		return true
 	}
+	return !slices.ContainsFunc(d.Findings, func(f report.Finding) bool { return f.Kind == report.MadeAgain })
 }
 
 // caused reports whether a change mends what a request failed for.

@@ -121,6 +121,11 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 			d.Cause = report.Cause{Cause: report.SecondModel, FixID: new("weights_twice"), Count: len(again.Made)}
 		}
 		d.At = e.lineThatMade(again.Made[0].IDs)
+		for i := range e.Classes.Leaks() {
+			if x := &dev.Leaks[i]; len(x.Holders) > 0 && e.Mostly(e.Classes.Leaks()[i].Allocations, again.IDs) {
+				d.Holder, d.StoredAt = &x.Holders[0].Path, x.Stored()
+			}
+		}
 		out = append(out, d)
 	}
 	if ids := checks.LoadedFile.Of(e.Pass); len(ids) > 0 {

@@ -182,7 +182,14 @@ const mostly = 25
 func (f *failure) leak(c *report.Cause) string {
 	switch {
 	case c.Leak == nil:
-		return "copies of a model or of an optimizer's state pile up. They hold " + f.of(c.Bytes) + made("made at", c.At)
+		piles, where := "copies of a model or of an optimizer's state pile up", made("made at", c.At)
+		if c.Holder != nil {
+			piles += " in " + *c.Holder
+		}
+		if c.StoredAt != nil {
+			where = made("stored at", c.StoredAt)
+		}
+		return piles + ". They hold " + f.of(c.Bytes) + where
 	case *c.FixID == "missing_no_grad":
 		who := "graphs that no backward pass uses are kept. They"
 		if c.Holder != nil {

@@ -484,6 +484,9 @@ func (l *growth) claim(leaks []Leak, kind string, groups []placed) []Leak {
 	}
 	leak.TotalBytes += leak.Older
 	l.describe(&leak, append(before, p.alive...))
+	if kind == RetainedGraph || leak.Category == meaning.Activations {
+		leak.passes = l.passesOver(p.alive)
+	}
 	leak.Confidence = confidence(leak.shownBy(), p.regular, leak.File != "")
 	main, _ := l.paceOf(own)
 	leak.Site, leak.stack = l.keeper(kind, main)
@@ -508,8 +511,31 @@ func (l *growth) before(groups []placed) (out []survivor) {
 	return out
 }
 
-// shownBy is the number of steps that show a leak, with those before the trace.
-func (l *Leak) shownBy() int { return l.Steps + int(l.Older/max(1, l.BytesPerStep)) }
+// shownBy is the number of steps that show a leak, with those before the trace, or of passes where a step has several.
+func (l *Leak) shownBy() int { return max(l.Steps+int(l.Older/max(1, l.BytesPerStep)), l.passes) }
+
+// passesOver counts the forward passes whose memory is kept, though the backward pass that followed, and used it, is over.
+func (l *loop) passesOver(kept []survivor) (n int) {
+	var forward meaning.PhaseSpan
+	at := 0
+	for i := range l.steps {
+		for _, span := range l.steps[i].Phases {
+			switch span.Phase {
+			case meaning.Forward:
+				forward = span
+			case meaning.Backward:
+				for at < len(kept) && l.t.BornAt(kept[at].id) < forward.FirstEvent {
+					at++
+				}
+				if at < len(kept) && l.t.BornAt(kept[at].id) <= forward.LastEvent && span.LastEvent < int(l.last[l.n-1]) {
+					n++
+				}
+				forward = meaning.PhaseSpan{FirstEvent: span.LastEvent, LastEvent: -1}
+			}
+		}
+	}
+	return n
+}
 
 // perStep is what a step usually leaves behind, in bytes; over steps that leave
 // nothing it is spread evenly.

@@ -75,6 +75,7 @@ type Leak struct {
 	Loop int
 
 	stack    snapshot.StackID // one that shows the line
+	passes   int              // of a graph: that are kept though their backward pass is over
 	lastStep int              // number of the last step
 	peak     int64            // bytes allocated at most in it
 }

@@ -59,11 +59,51 @@ func FirstState(c *classify.Classification, oom *timeline.OOM) (x State) {
 			}
 		}
 	}
+	if steppedBefore(c, oom, of) {
+		return State{}
+	}
 	var reached int
 	x.PerGradient, reached = perGradient(made, of, least, oom.Requested)
 	x.Made = min(reached/x.Tensors, x.Of)
 	x.ToCome = max(0, int64(float64(x.Tensors)*x.Width*float64(gradients))-state)
 	return x
+}
+
+// steppedBefore reports whether an optimizer's step of an earlier iteration had gradients of the same sizes, and state of
+// those sizes is there: what the failed step makes then is temporary.
+func steppedBefore(c *classify.Classification, oom *timeline.OOM, gradients map[int64]int) bool {
+	t := c.Timeline
+	this := slices.IndexFunc(c.Steps, func(s classify.Step) bool { return s.FirstEvent <= oom.Event && oom.Event <= s.LastEvent })
+	if this < 0 || len(gradients) == 0 {
+		return false
+	}
+	began := c.Steps[this].FirstEvent
+	before := stepOfOptimizer(c, began)
+	had, state := map[int64]int{}, map[int64]int{}
+	for i, category := range c.Category {
+		switch id := timeline.AllocationID(i); {
+		case category == classify.Gradients && before >= 0 && t.AliveAt(id, before):
+			had[t.Requested(id)]++
+		case category == classify.OptimizerState && t.AliveAt(id, oom.Event) && t.BornAt(id) < began:
+			state[t.Requested(id)]++
+		}
+	}
+	for bytes, n := range gradients {
+		if had[bytes] != n || max(state[bytes], state[2*bytes], state[bytes/2], state[bytes/4]) < n {
+			return false
+		}
+	}
+	return true
+}
+
+// stepOfOptimizer is where the last optimizer's step before an event begins, -1 for none.
+func stepOfOptimizer(c *classify.Classification, event int) int {
+	for _, p := range slices.Backward(Spans(c, classify.Optimizer)) {
+		if p.LastEvent < event {
+			return p.FirstEvent
+		}
+	}
+	return -1
 }
 
 // stepBefore is the end of the last optimizer step before the newest gradients, where one had made state by then: what is older
