@@ -135,7 +135,7 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 	for i := range e.Classes.Leaks() {
 		l, x := &e.Classes.Leaks()[i], &dev.Leaks[i]
 		unused, grows := e.UnusedGraph(l), l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph
-		if !unused && !(grows && l.Defect) || l.Suspected || e.Mostly(l.Allocations, again.Allocations()) {
+		if !unused && !(grows && l.Defect) || !l.Told() || e.Mostly(l.Allocations, again.Allocations()) {
 			continue
 		}
 		d := defect{leakCause(l, x, unused), l.Allocations}
@@ -155,7 +155,7 @@ func (d *defect) sameHolder(y defect) bool {
 
 // leakCause is a leak as a cause, by what kind of memory stays and who keeps it.
 func leakCause(l *classify.Leak, x *report.Leak, unused bool) report.Cause {
-	d := report.Cause{Cause: report.LeakCause, FixID: &x.Kind, Leak: x}
+	d := report.Cause{Cause: report.LeakCause, FixID: &x.Kind, Leak: x, Unsure: l.Suspected}
 	if unused || l.Kind == classify.RetainedGraph {
 		d.Cause = report.RetainedGraph
 	}

@@ -197,14 +197,18 @@ func (f *failure) leak(c *report.Cause) string {
 		}
 		return who + " hold " + f.of(c.Bytes) + made("called in", c.At)
 	}
-	each, text := "a part", "a leak filled the GPU. "
+	each, probably := "a part", ""
+	if c.Unsure {
+		probably = "probably "
+	}
+	text := probably + "a leak filled the GPU. "
 	if n := c.Leak.BytesPerStep; n != nil && *n > 0 {
 		if each = units.Size(*n); checks.Uneven(c.Leak, 0) {
 			each = "about " + each
 		}
 	}
 	if c.Bytes*100 < f.AllocatedBytes*mostly {
-		text = "a leak took the room that was missing. "
+		text = probably + "a leak took the room that was missing. "
 	}
 	switch {
 	case c.Cause == report.RetainedGraph && c.Holder != nil:

@@ -90,6 +90,12 @@ func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
 	return l.lastStep + 1 + int(left/l.BytesPerStep), true
 }
 
+// Told reports whether a mistake of the program is sure enough to be told, in words that say how sure, as what filled the GPU.
+func (l *Leak) Told() bool {
+	const often, plausible = 5, 0.75
+	return l.Defect && (!l.Suspected || l.shownBy() >= often && l.Confidence >= plausible)
+}
+
 // Find judges what every step leaves behind. It needs the steps, phases
 // and categories; its time is linear in the allocations.
 func Find(c *meaning.Result, view *frames.View) []Leak {

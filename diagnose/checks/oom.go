@@ -207,7 +207,7 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 	}
 	remedy(p, d, f.recorded, f.lacked)
 	outlier(p, d, f.recorded)
-	if bytes := f.graphs(p); facts.Share(bytes, f.AllocatedBytes) >= 30 {
+	if bytes := f.graphs(p); facts.Share(bytes, f.AllocatedBytes) >= 30 && LeakFirst(f.OOM) == "" {
 		d.Fix = advice.Text("maybe_no_grad", "bytes", units.Size(bytes), "first", facts.LowerFirst(*d.Fix))
 	}
 	retried(p, d, f.recorded)

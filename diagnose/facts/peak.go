@@ -65,7 +65,7 @@ func (p *Pass) LeakedAtPeak(category classify.Category) int64 {
 // Leaked is what defects keep.
 var Leaked = Named("leaked allocations", func(p *Pass) (ids []timeline.AllocationID) {
 	for _, l := range p.Classes.Leaks() {
-		if l.Defect {
+		if l.Told() {
 			ids = append(ids, l.Allocations...)
 		}
 	}
