@@ -3,6 +3,7 @@ package diagnose
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/advice"
@@ -62,6 +63,11 @@ func (e *examination) judgeFailure(dev *report.Device, o *report.OOM, found []de
 	if held := checks.HeldByAttempt(e.Pass, r); len(held) > 0 {
 		kept := report.Cause{Cause: report.KeptException, FixID: new(report.KeptException)}
 		found = append([]defect{{kept, held}}, found...)
+	}
+	if h := checks.EarlierPasses(e.Pass, r); h != nil {
+		kept := report.Cause{Cause: report.RetainedGraph, Holder: &h.Path, FixID: new("missing_no_grad"),
+			At: e.lineThatMade(h.Graph)}
+		found = append(slices.Clip(found), defect{kept, h.Graph})
 	}
 	if x := facts.Projection.Of(e.Pass); x != nil && s.Lacked > 0 && o.Index == len(e.T.OOMs)-1 && o.Phase != nil &&
 		*o.Phase == classify.Optimizer.String() {
@@ -123,7 +129,7 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 		d.At = e.lineThatMade(again.Made[0].IDs)
 		for i := range e.Classes.Leaks() {
 			if x := &dev.Leaks[i]; len(x.Holders) > 0 && e.Mostly(e.Classes.Leaks()[i].Allocations, again.IDs) {
-				d.Holder, d.StoredAt = &x.Holders[0].Path, x.Stored()
+				d.Holder, d.StoredAt = commonPath(x.Holders), x.Stored()
 			}
 		}
 		out = append(out, d)
@@ -146,6 +152,24 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 		out = append(out, d)
 	}
 	return out
+}
+
+// commonPath is the container that all of some variables lie in, the first of them where there is none.
+func commonPath(holders []report.Holder) *string {
+	path := holders[0].Path
+	for _, h := range holders[1:] {
+		for !strings.HasPrefix(h.Path, path) {
+			cut := strings.LastIndexAny(path, ".[")
+			if cut < 0 {
+				return &holders[0].Path
+			}
+			path = path[:cut]
+		}
+	}
+	for strings.HasSuffix(path, "[*]") {
+		path = strings.TrimSuffix(path, "[*]")
+	}
+	return &path
 }
 
 // sameHolder reports whether another leak is kept by the same variable.

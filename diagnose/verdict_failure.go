@@ -181,6 +181,9 @@ const mostly = 25
 // leak says what grew, by how much, and who keeps it.
 func (f *failure) leak(c *report.Cause) string {
 	switch {
+	case c.Leak == nil && c.Cause == report.RetainedGraph:
+		return *c.Holder + " keeps the graphs of earlier passes, which no backward pass has used. They hold " + f.of(c.Bytes) +
+			made("called in", c.At)
 	case c.Leak == nil:
 		piles, where := "copies of a model or of an optimizer's state pile up", made("made at", c.At)
 		if c.Holder != nil {

@@ -197,7 +197,7 @@ func (f *failure) shortage(d *Draft) {
 
 // makesRoom says what would have made the room that was missing.
 func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
-	if f.nothingWould(d) {
+	if f.nothingWould(p, d) || f.sumOfLosses(p, d) {
 		return
 	}
 	last := &p.T.OOMs[len(p.T.OOMs)-1]
@@ -215,7 +215,7 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 
 // nothingWould advises where no kind of memory is at fault: a request larger than the GPU, an allocator asleep, or what a
 // variable holds.
-func (f *failure) nothingWould(d *Draft) bool {
+func (f *failure) nothingWould(p *facts.Pass, d *Draft) bool {
 	c, id, at := report.Cause{}, "", ""
 	if len(f.Causes) > 0 {
 		c = f.Causes[0]
@@ -229,6 +229,9 @@ func (f *failure) nothingWould(d *Draft) bool {
 		}
 	case c.Cause == report.Sleeping:
 		id = "asleep"
+	case c.Cause == report.SecondModel && *c.FixID == "loaded_file" && reads(p)(f.recorded.Stack):
+		id, d.At = "loaded_file", c.At
+		d.falls(f.AllocatedBytes+f.RequestedBytes, f.AllocatedBytes-c.Bytes, "figures")
 	case c.Cause == report.HeldCause && 2*c.Most > c.Bytes:
 		id, held = report.HeldCause, *c.Holder
 		d.falls(f.AllocatedBytes+f.RequestedBytes, f.AllocatedBytes+f.RequestedBytes-c.Most, "figures")

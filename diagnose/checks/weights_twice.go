@@ -3,7 +3,6 @@ package checks
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
@@ -235,22 +234,5 @@ func trained(p *facts.Pass, second []timeline.AllocationID) bool {
 	return most >= weights
 }
 
-// secondSetOf are the weights of a second set, LoadedFile those that are a file's contents, which were kept.
-var (
-	secondSetOf = facts.Named("second set of weights", secondWeights)
-	LoadedFile  = facts.Named("loaded file", func(p *facts.Pass) []timeline.AllocationID {
-		if second := secondSetOf.Of(p); loaded(p, second) {
-			return second
-		}
-		return nil
-	})
-)
-
-// loaded reports whether a file's contents are what was allocated.
-func loaded(p *facts.Pass, ids []timeline.AllocationID) bool {
-	reads := p.StacksWith(func(_, file string) bool {
-		file = strings.ReplaceAll(file, `\`, "/")
-		return strings.HasSuffix(file, "torch/serialization.py") || strings.HasSuffix(file, "safetensors/torch.py")
-	})
-	return slices.ContainsFunc(ids, func(id timeline.AllocationID) bool { return reads(p.T.Stack(id)) })
-}
+// secondSetOf are the weights of a second set.
+var secondSetOf = facts.Named("second set of weights", secondWeights)

@@ -1,0 +1,61 @@
+package checks
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// EarlierPasses is the variable of one number that holds most of the memory in use by the graph behind it when a forward pass
+// fails: a loss, or the sum of those of a validation, made by a line that is running again. No backward pass has used that
+// graph. nil for none.
+func EarlierPasses(p *facts.Pass, o *timeline.OOM) *classify.Holder {
+	if !slices.ContainsFunc(facts.Phases.Of(p).Spans, func(s classify.PhaseSpan) bool {
+		return s.Phase == classify.Forward && s.FirstEvent <= o.Event && o.Event <= s.LastEvent
+	}) {
+		return nil
+	}
+	running := p.View.User(o.Stack)
+	again := func(id timeline.AllocationID) bool {
+		const number = 512 // bytes that the allocator rounds one to
+		made := p.View.User(p.T.Stack(id))
+		return p.T.Allocated[id] <= number && len(made) > 0 && made[0].Function != "forward" && slices.Contains(running, made[0])
+	}
+	for i := range p.Variables {
+		h := &p.Variables[i]
+		var bytes int64
+		for _, id := range h.Graph {
+			if p.T.AliveAt(id, o.Event) {
+				bytes += p.T.Allocated[id]
+			}
+		}
+		if 2*bytes >= o.Active && len(h.Tensors) > 0 && !slices.ContainsFunc(h.Tensors, func(id timeline.AllocationID) bool {
+			return !again(id)
+		}) {
+			return h
+		}
+	}
+	return nil
+}
+
+// sumOfLosses advises where a variable holds the graphs of earlier passes; false where none does.
+func (f *failure) sumOfLosses(p *facts.Pass, d *Draft) bool {
+	if len(f.Causes) == 0 || f.Causes[0].Cause != report.RetainedGraph || f.Causes[0].Leak != nil {
+		return false
+	}
+	h := EarlierPasses(p, f.recorded)
+	if h == nil {
+		return false
+	}
+	at := "the passes"
+	if line := p.CoveringLine(p.ByStack(h.Graph)); line.File != "" {
+		at = "the call in " + facts.LineText(line)
+		d.happens("called in", line)
+	}
+	d.advise("missing_no_grad.untraced", "where", at)
+	d.FixID, d.Spells, d.Without = new("missing_no_grad"), p.AfterUse(h.Graph), "without the graphs,"
+	return true
+}
