@@ -37,11 +37,11 @@ func simulated(doc *report.Document) string {
 		return ""
 	}
 	s.SpareBytes = new(s.Spare(main.Peaks.Reserved.Bytes))
-	if !failed && *s.SpareBytes >= 0 && s.Ended == nil && logs.WithoutFailure(doc.Ended) != "" {
-		return "" // it broke off: what it would have held later isn't known
+	fits := !failed && *s.SpareBytes >= 0
+	if fits && brokeOff(doc) {
+		return ""
 	}
-	s.Fits = new(!failed && *s.SpareBytes >= 0)
-	if failed {
+	if s.Fits = &fits; failed {
 		return ""
 	}
 	text := fmt.Sprintf("Needs %s of %s (%s reserved, %s for the CUDA context", units.Size(main.Peaks.Allocated.Bytes),
@@ -50,6 +50,11 @@ func simulated(doc *report.Document) string {
 		text += ", " + units.Size(s.OtherBytes) + " of other processes"
 	}
 	return text + fmt.Sprintf("): %s to spare. %s", units.Size(max(*s.SpareBytes, 0)), assumed(s))
+}
+
+// brokeOff reports whether a program ended before it was through, and not by the simulation: what it would have held isn't known.
+func brokeOff(doc *report.Document) bool {
+	return doc.Environment.Simulated.Ended == nil && logs.WithoutFailure(doc.Ended) != ""
 }
 
 // assumed says on how much of a simulation's answer the data would decide.

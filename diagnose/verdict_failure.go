@@ -180,25 +180,8 @@ const mostly = 25
 
 // leak says what grew, by how much, and who keeps it.
 func (f *failure) leak(c *report.Cause) string {
-	switch {
-	case c.Leak == nil && c.Cause == report.RetainedGraph:
-		return *c.Holder + " keeps the graphs of earlier passes, which no backward pass has used. They hold " + f.of(c.Bytes) +
-			made("called in", c.At)
-	case c.Leak == nil:
-		piles, where := "copies of a model or of an optimizer's state pile up", made("made at", c.At)
-		if c.Holder != nil {
-			piles += " in " + *c.Holder
-		}
-		if c.StoredAt != nil {
-			where = made("stored at", c.StoredAt)
-		}
-		return piles + ". They hold " + f.of(c.Bytes) + where
-	case *c.FixID == "missing_no_grad":
-		who := "graphs that no backward pass uses are kept. They"
-		if c.Holder != nil {
-			who = "graphs that no backward pass uses are kept by " + *c.Holder + ". They"
-		}
-		return who + " hold " + f.of(c.Bytes) + made("called in", c.At)
+	if c.Leak == nil || *c.FixID == "missing_no_grad" {
+		return f.kept(c)
 	}
 	each, probably := "a part", ""
 	if c.Unsure {
@@ -228,6 +211,28 @@ func (f *failure) leak(c *report.Cause) string {
 		where = made("stored at", c.StoredAt)
 	}
 	return text + where + ": " + f.of(c.Bytes) + " after " + units.Plural(c.Leak.Steps, "step")
+}
+
+// kept is about graphs that nobody uses, and copies.
+func (f *failure) kept(c *report.Cause) string {
+	who, where := "", made("called in", c.At)
+	switch {
+	case c.Leak == nil && c.Cause == report.RetainedGraph:
+		who = *c.Holder + " keeps the graphs of earlier passes, which no backward pass has used"
+	case c.Leak != nil && c.Holder != nil:
+		who = "graphs that no backward pass uses are kept by " + *c.Holder
+	case c.Leak != nil:
+		who = "graphs that no backward pass uses are kept"
+	default:
+		who, where = "copies of a model or of an optimizer's state pile up", made("made at", c.At)
+		if c.Holder != nil {
+			who += " in " + *c.Holder
+		}
+		if c.StoredAt != nil {
+			where = made("stored at", c.StoredAt)
+		}
+	}
+	return who + ". They hold " + f.of(c.Bytes) + where
 }
 
 // besides names a second cause that explains the failure as well.

@@ -515,7 +515,7 @@ func (l *growth) before(groups []placed) (out []survivor) {
 func (l *Leak) shownBy() int { return max(l.Steps+int(l.Older/max(1, l.BytesPerStep)), l.passes) }
 
 // passesOver counts the forward passes whose memory is kept, though the backward pass that followed, and used it, is over.
-func (l *loop) passesOver(kept []survivor) (n int) {
+func (l *growth) passesOver(kept []survivor) (n int) {
 	var forward meaning.PhaseSpan
 	at := 0
 	for i := range l.steps {
