@@ -206,7 +206,19 @@ func (h *head) shrink(size func(bytes, tokens int64) int64) bool {
 		some = some || n < bytes
 		h.resize(id, n)
 	}
+	h.shrinkFailed(size)
 	return some
+}
+
+// shrinkFailed does so to requests that failed for a copy of logits that are there, in their precision or twice as wide.
+func (h *head) shrinkFailed(size func(bytes, tokens int64) int64) {
+	for i := range h.OOMs {
+		bytes := h.OOMs[i].Requested
+		if bytes >= h.vocabulary && h.weights.sizes[bytes] == 0 && (h.sizes[bytes] > 0 || h.sizes[bytes/2] > 0) {
+			rounded := h.round(bytes)
+			h.Sizes[rounded] = max(h.Sizes[rounded], size(bytes, h.tokens(bytes)))
+		}
+	}
 }
 
 // loss is where a step takes its loss, in events.

@@ -62,6 +62,9 @@ func (r *rewriter) moments() (*moments, error) {
 			half += n * int64(count)
 		}
 	}
+	if all > 0 && m.bytes > passes.MostKept*int64(4/min(max(w.element, 1), 4))*all {
+		return nil, fmt.Errorf("the optimizer keeps more than an element of the weights can have moments: matrices of its own")
+	}
 	m.factored = m.factored && 5*(m.trained+half) < m.bytes // gradients of what has no moments may be larger
 	switch m.trained += half; {
 	case m.element == 0:

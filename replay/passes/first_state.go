@@ -155,12 +155,12 @@ func perGradient(made []kept, gradients map[int64]int, least int, failed int64) 
 		}
 		least = max(least, (n+all-1)/all)
 	}
-	x.Tensors = min(max(least, turns(list), grouped(list, least)), mostKept)
+	x.Tensors = min(max(least, turns(list), grouped(list, least)), MostKept)
 	return x, len(list)
 }
 
-// mostKept is more than any optimizer keeps for one weight: AMSGrad's three and a copy in fp32.
-const mostKept = 4
+// MostKept is more than any optimizer keeps for one weight: AMSGrad's three and a copy in fp32.
+const MostKept = 4
 
 func countSizes(list []kept) map[int64]int {
 	sizes := map[int64]int{}
@@ -173,9 +173,9 @@ func countSizes(list []kept) map[int64]int {
 // turns is how many lines take turns to make tensors: after so many the same one comes again. 0 without stacks.
 func turns(list []kept) (most int) {
 	const part = 5 // a fifth of them; a line among four that is the only one of its kind makes a quarter
-	last, seen := map[snapshot.StackID]int{}, [mostKept + 1]int{}
+	last, seen := map[snapshot.StackID]int{}, [MostKept + 1]int{}
 	for i, k := range list {
-		if before, ok := last[k.stack]; ok && k.stack != 0 && i-before <= mostKept {
+		if before, ok := last[k.stack]; ok && k.stack != 0 && i-before <= MostKept {
 			seen[i-before]++
 		}
 		last[k.stack] = i
@@ -198,7 +198,7 @@ func grouped(list []kept, least int) int {
 		}
 		runs[len(runs)-1]++
 	}
-	for n := max(2, least); n <= mostKept && len(runs) > 1; n++ {
+	for n := max(2, least); n <= MostKept && len(runs) > 1; n++ {
 		whole := 0
 		for _, run := range runs[:len(runs)-1] {
 			if run%n == 0 {

@@ -78,6 +78,7 @@ func findLogits(a *look) {
 			markAsTrained(a, p, trained)
 		default:
 			markChunks(a, p)
+			markFailedCopy(a, p)
 		}
 		if !a.Recorded.Native || !a.Trains {
 			markWidest(a, p)
@@ -101,7 +102,7 @@ func lossSize(a *look, p rules.Pass) int64 {
 	return largest
 }
 
-// largestIn is the largest request of a range whose stack has the wanted marks
+// largestIn is the largest request of a range, one that failed included, whose stack has the wanted marks
 // among those asked for.
 func largestIn(a *look, first, end int, asked, wanted frames.Marks) int64 {
 	var size int64
@@ -109,7 +110,8 @@ func largestIn(a *look, first, end int, asked, wanted frames.Marks) int64 {
 		return 0
 	}
 	for i := first; i < end; i++ {
-		if a.Events.Action[i] == snapshot.Alloc && a.Stacks[a.Events.StackOf(i)].Marks&asked == wanted {
+		if action := a.Events.Action[i]; (action == snapshot.Alloc || action == snapshot.OOM) &&
+			a.Stacks[a.Events.StackOf(i)].Marks&asked == wanted {
 			size = max(size, a.Events.Size[i])
 		}
 	}
