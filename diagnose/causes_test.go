@@ -91,3 +91,17 @@ func TestAsleep(t *testing.T) {
 		checkCauses(t, analyzed(t, "testdata/table_held/pid4242-0-oom.pickle.gz", log), want, change)
 	}
 }
+
+// TestAttempts: passes that failed requests broke off are no passes without a backward one.
+func TestAttempts(t *testing.T) {
+	doc := analyzed(t, recordingsOf(t, "runs/oom/retried_batches", "dir")...)
+	d := &doc.Devices[0]
+	if len(d.Steps) < 10 || len(d.Leaks) > 0 {
+		t.Errorf("%d steps, %+v", len(d.Steps), d.Leaks)
+	}
+	for _, f := range d.Findings {
+		if f.ID == "missing_no_grad" {
+			t.Errorf("%s: %s", f.ID, f.Title)
+		}
+	}
+}

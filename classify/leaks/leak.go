@@ -109,6 +109,7 @@ func Find(c *meaning.Result, view *frames.View) []Leak {
 			leaks = append(leaks, leak)
 		}
 	}
+	leaks = slices.DeleteFunc(leaks, func(leak Leak) bool { return ofAttempts(c, &leak) })
 	slices.SortStableFunc(leaks, func(a, b Leak) int {
 		if a.Defect != b.Defect {
 			return cmp.Compare(phases.AsInt(b.Defect), phases.AsInt(a.Defect))
@@ -116,6 +117,27 @@ func Find(c *meaning.Result, view *frames.View) []Leak {
 		return cmp.Compare(b.TotalBytes, a.TotalBytes)
 	})
 	return leaks
+}
+
+// ofAttempts reports whether most of a leak comes from steps that a failed request broke off, one after the other: what they
+// had made is held with their errors.
+func ofAttempts(c *meaning.Result, leak *Leak) bool {
+	const some = 2 // attempts, the last failure aside
+	broken := map[int32]bool{}
+	for _, o := range c.Timeline.OOMs[:max(0, len(c.Timeline.OOMs)-1)] {
+		for i := range c.Steps {
+			if s := &c.Steps[i]; s.FirstEvent <= o.Event && o.Event <= s.LastEvent {
+				broken[int32(s.Number)] = true
+			}
+		}
+	}
+	of := 0
+	for _, id := range leak.Allocations {
+		if broken[c.Step[id]] {
+			of++
+		}
+	}
+	return len(broken) >= some && 2*of > len(leak.Allocations)
 }
 
 // stepLeaks are those of the program's loop.

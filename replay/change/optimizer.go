@@ -46,8 +46,8 @@ func (r *rewriter) moments() (*moments, error) {
 		m.bytes += n
 		m.small = m.small || r.madeIn(id, "bitsandbytes/", "torchao/", "galore_torch/", "apollo_torch/")
 	})
-	if len(m.ids) == 0 {
-		return nil, fmt.Errorf("no optimizer state was found in the recording")
+	if err := m.beyond(&w); err != nil {
+		return nil, err
 	}
 	largest := slices.Max(slices.Collect(maps.Keys(m.ids)))
 	r.of(classify.Gradients, func(id timeline.AllocationID) {
@@ -62,9 +62,6 @@ func (r *rewriter) moments() (*moments, error) {
 			half += n * int64(count)
 		}
 	}
-	if all > 0 && m.bytes > passes.MostKept*int64(4/min(max(w.element, 1), 4))*all {
-		return nil, fmt.Errorf("the optimizer keeps more than an element of the weights can have moments: matrices of its own")
-	}
 	m.factored = m.factored && 5*(m.trained+half) < m.bytes // gradients of what has no moments may be larger
 	switch m.trained += half; {
 	case m.element == 0:
@@ -75,6 +72,21 @@ func (r *rewriter) moments() (*moments, error) {
 		m.element = min(2*m.element, 4)
 	}
 	return m, nil
+}
+
+// beyond tells why there are no moments: no state, or more of it than the weights can have.
+func (m *moments) beyond(w *weights) error {
+	if len(m.ids) == 0 {
+		return fmt.Errorf("no optimizer state was found in the recording")
+	}
+	var all int64
+	for n, count := range w.sizes {
+		all += n * int64(count)
+	}
+	if all > 0 && m.bytes > passes.MostKept*int64(4/min(max(w.element, 1), 4))*all {
+		return fmt.Errorf("the optimizer keeps more than a few moments for each of the weights' scalars: matrices of its own")
+	}
+	return nil
 }
 
 // castFrom reports whether state is a copy of weights in another type: it was made by a
