@@ -3,12 +3,12 @@ package checks
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
 )
 
 // activationShare is from which percentage of the peak on activations are worth
@@ -70,6 +70,9 @@ var checkpointingIneffective = Check{
 				units.Bytes(x.again), units.Percent(x.again, peak))
 			d.Evidence = []string{"a checkpointed part is made again as a whole: at its backward pass all of it is there"}
 			d.advise("checkpointing_ineffective.together")
+			if part := inLayers(p, x.again); part > 0 {
+				d.falls(p.Needed(), p.Needed()-x.again+part, "figures")
+			}
 		case facts.Share(x.kept, peak) >= activationShare && x.kept >= activationLeast:
 			d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak",
 				units.Bytes(x.kept), units.Percent(x.kept, peak))
@@ -102,23 +105,23 @@ var savedActivations = facts.Named("saved activations", func(p *facts.Pass) (x s
 	x.again = peak[classify.Activations][classify.Recomputed].Bytes
 	x.kept = peak.Held(classify.Activations) - x.again - peak[classify.Activations][classify.CheckpointInput].Bytes -
 		p.LeakedAtPeak(classify.Activations)
-	remade := remadeAtPeak(p)
-	x.again += remade
-	x.recomputes = remade > 0 || slices.Contains(p.Classes.Detail, classify.Recomputed)
+	x.recomputes = slices.Contains(p.Classes.Detail, classify.Recomputed)
 	return x
 })
 
-// remadeAtPeak is what checkpointing had made again at the peak and isn't told
-// from other temporaries but by its stack.
-func remadeAtPeak(p *facts.Pass) (bytes int64) {
-	rebuilds := p.StacksWith(func(function, file string) bool {
-		return (function == "recompute_fn" || function == "unpack_hook") &&
-			strings.HasSuffix(strings.ReplaceAll(file, `\`, "/"), "torch/utils/checkpoint.py")
-	})
-	for id := range p.Each(classify.Temporary) {
-		if p.T.AliveAt(id, p.T.Peaks.Allocated.Event) && rebuilds(p.T.Stack(id)) {
-			bytes += p.T.Allocated[id]
+// inLayers is what a part takes that is made again at the peak where each of its repeated layers is a part of its own: that
+// layer, and the input of each. 0 where fewer than three repeat.
+func inLayers(p *facts.Pass, again int64) int64 {
+	const few = 3
+	of, layers := map[snapshot.StackID]int64{}, int64(0)
+	for id := range p.Each(classify.Activations) {
+		if p.Classes.Detail[id] == classify.Recomputed && p.T.AliveAt(id, p.T.Peaks.Allocated.Event) {
+			of[p.T.Stack(id)]++
+			layers = max(layers, of[p.T.Stack(id)])
 		}
 	}
-	return bytes
+	if delete(of, 0); layers < few || len(of) == 0 {
+		return 0
+	}
+	return again/layers + again/int64(len(of))
 }

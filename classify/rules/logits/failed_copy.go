@@ -7,23 +7,34 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// markFailedCopy marks the logits of a pass that ended in a failed request for a copy of them, as the cast to fp32 before a loss
-// is: the last product of the pass, the only one of its size and at least twice as large as all else that the pass made.
+// markFailedCopy marks the logits of a pass that ended in a failed request for a copy of them in fp32, as a loss wants it: the
+// last product of the pass, at least twice as large as all else that the pass made. A first layer may look so, too, and has
+// fewer products before it.
 func markFailedCopy(a *look, p rules.Pass) {
 	if !a.Recorded.Allocs || p.Backward != nil || len(a.OOMs) == 0 {
 		return
 	}
 	failed := a.OOMs[len(a.OOMs)-1]
 	id := a.lastProduct(p.First, failed)
-	if id == timeline.NoAllocation || failed > p.End || !family(a.Timeline.Requested(id), a.Events.Size[failed]) {
+	if id == timeline.NoAllocation || failed > p.End || !family(2*a.Timeline.Requested(id), a.Events.Size[failed]) {
 		return
 	}
+	const layer = 8 // products
+	products := 0
 	for i := p.First; i < failed; i++ {
-		if a.Events.Action[i] == snapshot.Alloc && a.Timeline.Of[i] != id && 2*a.Events.Size[i] > a.Timeline.Requested(id) {
+		if a.Events.Action[i] != snapshot.Alloc || a.Timeline.Of[i] == id {
+			continue
+		}
+		if 2*a.Events.Size[i] > a.Timeline.Requested(id) {
 			return
 		}
+		if a.Birth(a.Timeline.Of[i]).Marks&(frames.MatMul|frames.Workspace) == frames.MatMul {
+			products++
+		}
 	}
-	a.Logits[id] = plain
+	if products >= layer {
+		a.Logits[id] = plain
+	}
 }
 
 // lastProduct is the matrix product among the last allocations before a failed request that is still there then.
