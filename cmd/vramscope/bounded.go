@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/internal/bound"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/markdown"
 	"github.com/vramscope/vramscope/report/text"
 	"github.com/vramscope/vramscope/report/view"
@@ -57,7 +58,11 @@ func (f *formats[T]) bounded(w io.Writer, o *outputFlags, v T) error {
 	}
 	out, err := whole.Bytes(), error(nil)
 	if o.format == "json" {
-		out, err = bound.JSON(out, o.bound.most)
+		shown := any(v)
+		if doc, ok := shown.(*report.Document); ok {
+			shown = doc.Summary() // the steps that tell most
+		}
+		out, err = bound.JSON(shown, o.bound.most)
 	} else {
 		out, err = f.shortened(o, style, v)
 	}

@@ -2,7 +2,6 @@
 package answers
 
 import (
-	"bytes"
 	"errors"
 	"io"
 
@@ -20,13 +19,10 @@ const mostDevices = 64 // that it may be longer for
 
 // JSON writes a report as JSON with the steps that tell most, and no longer than somebody reads.
 func JSON(w io.Writer, doc *report.Document) error {
-	var whole bytes.Buffer
-	if err := report.JSON(&whole, doc.Summary()); err != nil {
-		return err
-	}
-	out, err := bound.JSON(whole.Bytes(), DeviceBytes*int64(min(max(1, len(doc.Devices)), mostDevices)))
+	shown := doc.Summary()
+	out, err := bound.JSON(shown, DeviceBytes*int64(min(max(1, len(doc.Devices)), mostDevices)))
 	if long := (*bound.TooLongError)(nil); errors.As(err, &long) { // nobody asked for this number
-		out, err = bound.JSON(whole.Bytes(), long.Shortest)
+		out, err = bound.JSON(shown, long.Shortest)
 	}
 	if err == nil {
 		_, err = w.Write(out)

@@ -7,20 +7,26 @@ package bound
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
+	"sort"
 	"strings"
 )
 
 // Least is the smallest bound that makes sense, in bytes: an answer in a sentence.
 const Least = 1000
 
-// weights say how much longer than other lists the important ones may stay. Lists are in
-// order of importance themselves: the worst finding first, the largest site.
-var weights = map[string]int64{"command": 50, "findings": 8, "changes": 8, "ooms": 4, "leaks": 4, "next": 4,
-	"scenarios": 2}
+// weights are eighths of an item that a list gets at each level; others get one. Lists are
+// in order of importance themselves: the worst finding first, the largest site.
+var weights = map[string]int{"command": 50, "findings": 8, "changes": 8, "ooms": 4, "leaks": 4, "next": 4, "causes": 4,
+	"evidence": 2, "scenarios": 2}
+
+// nullFrom is how long a member may be at each level before it is dropped, in bytes.
+const nullFrom = 16
 
 // whole are lists whose places others refer to: they are cut last.
 var whole = map[string]bool{"devices": true, "inputs": true}
@@ -28,8 +34,7 @@ var whole = map[string]bool{"devices": true, "inputs": true}
 // essential are members that an answer can't do without.
 var essential = map[string]bool{"schema": true, "verdict": true, "question": true, "answer": true, "recording": true,
 	"devices": true, "inputs": true, "findings": true, "changes": true, "peaks": true, "history": true,
-	"scenarios": true, "categories": true,
-	"peak_bytes": true, "text": true, "title": true}
+	"scenarios": true, "categories": true}
 
 // asks say how to ask for what a list doesn't show.
 var asks = map[string]string{"steps": "explain --step N", "sites": "explain --site FILE:LINE",
@@ -38,9 +43,6 @@ var asks = map[string]string{"steps": "explain --step N", "sites": "explain --si
 	"evidence": "explain --finding ID", "largest": "export --table allocations",
 	"others": "export --table blocks --at-event N", "around": "explain --event N",
 	"allocations": "export --table allocations"}
-
-// key is a member's name.
-func (n *node) key(i int) string { return strings.Trim(n.keys[i], `"`) }
 
 // LeftOut is what was left out of the lists of one name.
 type LeftOut struct {
@@ -51,36 +53,23 @@ type LeftOut struct {
 
 const mostLeftOut = 12 // lists that are named
 
-// node is a JSON value.
-type node struct {
-	raw     []byte   // of a scalar
-	keys    []string // as written, in quotes
-	members []*node  // of an object or list
-	list    bool
-	kept    int // members of a list that stay
-	null    bool
-	size    int64 // as written
-}
-
-// JSON is a document in at most so many bytes, itself where it is no longer. Its lists
-// lose their ends, the longest most, and a last member left_out counts what is gone.
-func JSON(document []byte, most int64) ([]byte, error) {
-	if int64(len(document)) <= most {
-		return document, nil
+// JSON is a document, a structure, in at most so many bytes, as it is where it is no longer. Its
+// lists lose their ends, and a last member left_out counts what is gone.
+func JSON(document any, most int64) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetIndent("", " ")
+	e.SetEscapeHTML(false)
+	if err := e.Encode(document); err != nil || int64(b.Len()) <= most {
+		return b.Bytes(), err
 	}
-	d := json.NewDecoder(bytes.NewReader(document))
-	d.UseNumber()
-	root, err := read(d, 0)
-	if err != nil {
-		return nil, err
-	}
-	for _, how := range []cutting{{least: 1, rest: 1}, {least: 1, rest: 1, nulls: true}, {least: 1, nulls: true},
-		{nulls: true}, {nulls: true, all: true}} {
-		if out := how.fit(root, most); out != nil {
-			return out, nil
+	var shortest []byte
+	for _, how := range []fitting{{level: 8}, {nulls: true}, {nulls: true, all: true}} { // at first with an item of each list
+		if shortest = how.written(document); int64(len(shortest)) <= most {
+			return how.longest(document, most), nil
 		}
 	}
-	return nil, &TooLongError{cutting{nulls: true, all: true}.length(root, 0), most}
+	return nil, &TooLongError{int64(len(shortest)), most}
 }
 
 // TooLongError says that a document can't be so short.
@@ -90,212 +79,127 @@ func (e *TooLongError) Error() string {
 	return fmt.Sprintf("the shortest answer takes %d bytes, not %d", e.Shortest, e.Most)
 }
 
-// cutting is how far lists may be cut.
-type cutting struct {
-	least int  // items that stay of each important list
-	rest  int  // items that stay of other lists
+// fitting is how far lists are cut, and what is gone then.
+type fitting struct {
+	level int  // eighths of an item that stay of each list
 	nulls bool // members that aren't essential may go
 	all   bool // lists that others refer to are cut, too
+	gone  []LeftOut
 }
 
-// fit finds the longest lists that fit; nil: even the shortest don't.
-func (c cutting) fit(root *node, most int64) []byte {
-	low, high := int64(-1), most // bytes that a list may take; low fits
-	for low < high {
-		if level := (low + high + 1) / 2; c.length(root, level) <= most {
-			low = level
-		} else {
-			high = level - 1
+// longest has the lists as long as fits.
+func (f fitting) longest(document any, most int64) (out []byte) {
+	longer := func(level int) bool {
+		f.level = level
+		text := f.written(document)
+		if int64(len(text)) > most {
+			return true
 		}
+		out = text
+		return false
 	}
-	if low < 0 {
-		return nil
+	top := max(1, f.level)
+	for top < 1<<30 && !longer(top) {
+		top *= 2
 	}
-	c.cut(root, "", low, 0)
-	var b bytes.Buffer
-	root.write(&b)
-	if !root.list && root.members != nil {
-		b.Truncate(b.Len() - 1)
-	}
-	b.Write(root.told())
-	return b.Bytes()
+	longer(sort.Search(top, longer) - 1)
+	return out
 }
 
-// length is that of what is left when lists may take so many bytes.
-func (c cutting) length(root *node, level int64) int64 {
-	c.cut(root, "", level, 0)
-	n := root.size + int64(len(root.told()))
-	if !root.list && root.members != nil {
-		n--
+// written is a document of a level as JSON, with what was left out at its end.
+func (f fitting) written(document any) []byte {
+	text := f.value(reflect.ValueOf(document), "", 0)
+	for i := range f.gone {
+		f.gone[i].Ask = asks[nameOf(f.gone[i].Path)]
 	}
-	return n
+	slices.SortStableFunc(f.gone, func(a, b LeftOut) int { return cmp.Compare(min(1, len(b.Ask)), min(1, len(a.Ask))) })
+	if n, most := len(f.gone), min(mostLeftOut, 3+f.level); n > most {
+		f.gone = append(f.gone[:most], LeftOut{Path: fmt.Sprintf("%d others", n-most)})
+	}
+	return fmt.Appendf(text[:len(text)-1], ",\"left_out\":%s}\n", marshal(f.gone))
 }
 
-// told is the end of a document, which says what was left out of it.
-func (root *node) told() []byte {
-	if root.list || root.members == nil {
-		return []byte("\n")
-	}
-	gone := map[string]int{}
-	var order []string
-	root.leftOut("", gone, &order)
-	list := []LeftOut{}
-	for i, path := range order {
-		if i == mostLeftOut {
-			list = append(list, LeftOut{Path: fmt.Sprintf("%d others", len(order)-i)})
-			break
-		}
-		key := path[strings.LastIndexByte(path, '.')+1:]
-		list = append(list, LeftOut{path, gone[path], asks[key]})
-	}
-	text, _ := json.Marshal(list)
-	comma := ","
-	if len(root.members) == 0 {
-		comma = ""
-	}
-	return fmt.Appendf(nil, "%s\"left_out\":%s}\n", comma, text)
-}
+// nameOf is the last name of a path.
+func nameOf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// cut decides what stays, the inner lists first, and sums up the sizes.
-func (c cutting) cut(n *node, key string, level int64, depth int) {
-	n.null = false
-	switch {
-	case n.members == nil:
-		n.size = int64(len(n.raw))
-		return
-	case !n.list:
-		n.size = 2 + int64(max(0, len(n.members)-1))
-		for i, m := range n.members {
-			key := n.key(i)
-			c.cut(m, key, level, depth+1)
-			if c.nulls && !essential[key] && depth < 4 && m.members != nil && m.size > level {
-				m.null, m.size = true, 4
-			}
-			n.size += int64(len(n.keys[i])) + 1 + m.size
-		}
-		return
-	}
-	room := level * max(1, weights[key])
-	n.size, n.kept = 1, 0
-	least := c.rest
-	if weights[key] > 1 {
-		least = c.least
-	}
-	for _, m := range n.members {
-		c.cut(m, key, level, depth+1)
-		if n.size+m.size > room && n.kept >= least && (c.all || !whole[key]) {
-			break
-		}
-		n.size += m.size + 1
-		n.kept++
-	}
-	n.size += int64(max(0, 1-n.kept)) // the last has no comma behind it
-}
-
-func (n *node) write(b *bytes.Buffer) {
-	if n.members == nil {
-		b.Write(n.raw)
-		return
-	}
-	if n.null {
-		b.WriteString("null")
-		return
-	}
-	open, end, count := byte('{'), byte('}'), len(n.members)
-	if n.list {
-		open, end, count = '[', ']', n.kept
-	}
-	b.WriteByte(open)
-	for i, m := range n.members[:count] {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if !n.list {
-			b.WriteString(n.keys[i])
-			b.WriteByte(':')
-		}
-		m.write(b)
-	}
-	b.WriteByte(end)
-}
-
-// leftOut counts by path what doesn't stay.
-func (n *node) leftOut(path string, gone map[string]int, order *[]string) {
-	count := func(path string, items int) {
-		if !slices.Contains(*order, path) {
-			*order = append(*order, path)
-		}
-		gone[path] += items
-	}
-	switch {
-	case n.members == nil:
-	case n.null:
-		count(path, 0)
-	case n.list:
-		if rest := len(n.members) - n.kept; rest > 0 {
-			count(path, rest)
-		}
-		for _, m := range n.members[:n.kept] {
-			m.leftOut(path+"[]", gone, order)
-		}
-	default:
-		for i, m := range n.members {
-			m.leftOut(strings.TrimPrefix(path+"."+n.key(i), "."), gone, order)
-		}
-	}
-}
-
-// text is a string as JSON, its characters as they are.
-func text(s string) ([]byte, error) {
+func marshal(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	err := e.Encode(s)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	if e.Encode(v) != nil { // the whole document was written before
+		return []byte("null")
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// maxDepth is deeper than any answer.
-const maxDepth = 64
-
-// read reads a value.
-func read(d *json.Decoder, depth int) (*node, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("offset %d: more than %d values within each other", d.InputOffset(), maxDepth)
-	}
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch x := token.(type) {
-	case json.Delim:
-		n := &node{list: x == '[', members: []*node{}}
-		for d.More() {
-			if !n.list {
-				key, err := d.Token()
-				if err != nil {
-					return nil, err
-				}
-				raw, err := text(key.(string))
-				if err != nil {
-					return nil, err
-				}
-				n.keys = append(n.keys, string(raw))
-			}
-			m, err := read(d, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			n.members = append(n.members, m)
+// value is a value as JSON, its lists cut.
+func (f *fitting) value(v reflect.Value, path string, depth int) []byte {
+	kind := v.Kind()
+	switch {
+	case (kind == reflect.Pointer || kind == reflect.Interface) && !v.IsNil():
+		return f.value(v.Elem(), path, depth)
+	case kind == reflect.Struct && !v.Type().Implements(marshals) && !reflect.PointerTo(v.Type()).Implements(marshals):
+		return append(append([]byte("{"), bytes.TrimPrefix(f.members(v, path, depth), []byte(","))...), '}')
+	case kind == reflect.Slice && !v.IsNil():
+		switch v.Type().Elem().Kind() {
+		case reflect.Struct, reflect.Pointer, reflect.String:
+			return f.list(v, path, depth)
 		}
-		n.kept = len(n.members)
-		_, err = d.Token()
-		return n, err
-	case string:
-		raw, err := text(x)
-		return &node{raw: raw}, err
-	default:
-		raw, err := json.Marshal(x)
-		return &node{raw: raw}, err
+	}
+	if kind == reflect.Invalid {
+		return []byte("null")
+	}
+	return marshal(v.Interface())
+}
+
+var marshals = reflect.TypeFor[json.Marshaler]()
+
+// members are those of an object, each behind a comma; what is too long and not essential is null.
+func (f *fitting) members(v reflect.Value, path string, depth int) (out []byte) {
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case field.Anonymous && name == "":
+			out = append(out, f.members(reflect.Indirect(v.Field(i)), path, depth)...)
+			continue
+		case !field.IsExported() || name == "-" || strings.Contains(options, "omitempty") && v.Field(i).IsZero():
+			continue
+		}
+		before, path := len(f.gone), strings.TrimPrefix(path+"."+name, ".")
+		text := f.value(v.Field(i), path, depth+1)
+		if f.nulls && depth < 4 && !essential[name] && (text[0] == '{' || text[0] == '[') && len(text) > nullFrom*max(4, f.level) {
+			text, f.gone = []byte("null"), f.gone[:before]
+			f.left(path, 0)
+		}
+		out = append(fmt.Appendf(out, ",%q:", name), text...)
+	}
+	return out
+}
+
+func (f *fitting) list(v reflect.Value, path string, depth int) []byte {
+	n, name := v.Len(), nameOf(path)
+	if !whole[name] || f.all {
+		n = min(n, f.level*max(1, weights[name])/8)
+		f.left(path, v.Len()-n)
+	}
+	out := []byte("[")
+	for i := range n {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, f.value(v.Index(i), path+"[]", depth+1)...)
+	}
+	return append(out, ']')
+}
+
+// left counts what is gone of a list; of a member that is null, 0.
+func (f *fitting) left(path string, items int) {
+	i := slices.IndexFunc(f.gone, func(x LeftOut) bool { return x.Path == path })
+	if i >= 0 {
+		f.gone[i].Items += items
+	} else if items > 0 || f.nulls {
+		f.gone = append(f.gone, LeftOut{Path: path, Items: items})
 	}
 }
 
