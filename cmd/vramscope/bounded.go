@@ -56,7 +56,8 @@ func (f *formats[T]) bounded(w io.Writer, o *outputFlags, v T) error {
 		_, err := whole.WriteTo(w)
 		return err
 	}
-	out, err := whole.Bytes(), error(nil)
+	var out []byte
+	var err error
 	if o.format == "json" {
 		shown := any(v)
 		if doc, ok := shown.(*report.Document); ok {

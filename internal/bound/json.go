@@ -64,7 +64,7 @@ func JSON(document any, most int64) ([]byte, error) {
 		return b.Bytes(), err
 	}
 	var shortest []byte
-	for _, how := range []fitting{{level: 8}, {nulls: true}, {nulls: true, all: true}} { // at first with an item of each list
+	for _, how := range []fitting{{level: 8}, {nulls: true}, {nulls: true, all: true}} { // first with an item of each list
 		if shortest = how.written(document); int64(len(shortest)) <= most {
 			return how.longest(document, most), nil
 		}
@@ -168,7 +168,8 @@ func (f *fitting) members(v reflect.Value, path string, depth int) (out []byte) 
 		}
 		before, path := len(f.gone), strings.TrimPrefix(path+"."+name, ".")
 		text := f.value(v.Field(i), path, depth+1)
-		if f.nulls && depth < 4 && !essential[name] && (text[0] == '{' || text[0] == '[') && len(text) > nullFrom*max(4, f.level) {
+		if f.nulls && depth < 4 && !essential[name] && strings.ContainsRune("{[", rune(text[0])) &&
+			len(text) > nullFrom*max(4, f.level) {
 			text, f.gone = []byte("null"), f.gone[:before]
 			f.left(path, 0)
 		}

@@ -187,14 +187,13 @@ var functions = template.FuncMap{
 	"size":      units.Size,
 	"rounded":   units.Rounded,
 	"effect":    func(c *report.Change, failed bool) string { return bare(view.Effect(c, failed)) },
-	"gain":      func(f *report.Finding) string { return bare(view.Gain(f)) },
-	"cache":     cache,
+	"bare":      bare,
+	"capital":   capital,
 	"count":     units.Count,
 	"json":      embed,
 	"plural":    units.Plural,
 	"percent":   units.Percent,
 	"title":     report.CategoryTitle,
-	"severity":  severityWord,
 	"deref":     func(n *int64) int64 { return *n },
 	"words":     view.Plain,
 	"place":     report.ShortPlace,
@@ -204,7 +203,6 @@ var functions = template.FuncMap{
 	"printable": view.Printable, "lines": func(code string) []string { return strings.Split(code, "\n") },
 	"class": class, "dot": dot, "largest": view.LargestCategories, "kinds": kinds, "both": hasSigns,
 	"heads": hasHead, "cell": cellAt,
-	"share100": func(f float64) float64 { return 100 * f },
 	"share": func(part, whole int64) float64 {
 		if whole <= 0 {
 			return 0
@@ -213,12 +211,5 @@ var functions = template.FuncMap{
 	},
 }
 
-func severityWord(s report.Severity) string { return strings.ToUpper(s.Words()[:1]) + s.Words()[1:] }
-
-// cache is what is reserved and not allocated, in a table.
-func cache(m report.Moment) string {
-	if lacks := view.Lacks(&m); lacks != "" {
-		return "none: " + lacks
-	}
-	return units.Bytes(m.CacheBytes)
-}
+// capital is a word at the beginning of a line.
+func capital(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

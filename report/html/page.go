@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/markdown"
 	"github.com/vramscope/vramscope/report/view"
@@ -24,7 +23,7 @@ type page struct {
 	Devices  []deviceView
 	Plots    []*plot // of the evidence
 	Sections []section
-	Said     []view.Part // by logs, monitors and traces
+	Sheet    *view.Page
 	Markdown string
 	Tag      string // above the verdict
 	Main     int    // place in Devices of the one that the verdict is about
@@ -33,31 +32,22 @@ type page struct {
 // deviceView is a device with what the templates need beside it.
 type deviceView struct {
 	*report.Device
-	Index   int
-	Suffix  string // makes the ids of its elements unique
-	Figures []figure
-	Table   []report.Site // the first rows of the table, for those without scripts
-	More    int           // rows that only the script shows
-	Charts  []chart
-	Data    any  // the columns in base64, where a server has them, or nil without pictures
-	Kinds   bool // memory was told apart by category
-	Stacks  []stackView
-	Gaps    []string // what the recording can't show
-	Mapped  bool     // the page can say where everything lies at any event
-	Proof   proof
-	Budget  *report.Comparison
-	Trials  *report.Trials
-
-	CategoryRows []categoryRow
-	Grown        []grownRow // what its chart draws
+	Sheet  view.OfDevice
+	Index  int
+	Suffix string        // makes the ids of its elements unique
+	Table  []report.Site // the first rows of the table, for those without scripts
+	More   int           // rows that only the script shows
+	Charts []chart
+	Data   any  // the columns in base64, where a server has them, or nil without pictures
+	Kinds  bool // memory was told apart by category
+	Stacks []stackView
+	Gaps   []string // what the recording can't show
+	Mapped bool     // the page can say where everything lies at any event
+	Proof  proof
+	Trials *report.Trials
+	Grown  []grownRow // what its chart draws
 
 	columns []byte // gzipped
-}
-
-// categoryRow is a category at the two moments that everybody asks for.
-type categoryRow struct {
-	Category  string
-	Peak, End int64
 }
 
 // figure is one of the key figures.
@@ -88,10 +78,12 @@ func newPage(doc *report.Document) (*page, error) {
 	}
 	doc = offMachine(doc)
 	v.Document = doc
-	main := verdictDevice(doc)
+	main := view.Main(doc)
 	v.Tag = verdictTag(doc, main)
+	v.Sheet = view.OnPage(doc)
 	for place, i := range view.Shown(doc) {
 		d, err := newDeviceView(&doc.Devices[i], place, doc)
+		d.Sheet = v.Sheet.Devices[place]
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +92,7 @@ func newPage(doc *report.Document) (*page, error) {
 			v.Main = place
 		}
 	}
-	v.Plots, v.Said = evidencePlots(doc), view.Evidence(doc)
+	v.Plots = evidencePlots(doc)
 	v.Sections = v.sections()
 	var ticket strings.Builder
 	err := markdown.Write(&ticket, view.Document(doc, view.Ticket))
@@ -143,27 +135,6 @@ func commonFolder(inputs []report.Input) string {
 	return common[len(common)-1]
 }
 
-// verdictDevice is the index of the device to show first: the one that failed, first
-// of all ranks, or that the verdict is about; else the fullest. It is -1 without devices.
-func verdictDevice(doc *report.Document) int {
-	if doc.Ranks != nil && doc.Ranks.FirstOOM != nil {
-		return doc.Ranks.Rows[doc.Ranks.FirstOOM.Row].Index
-	}
-	shown, main := view.Shown(doc), -1
-	for _, i := range shown {
-		if len(doc.Devices[i].OOMs) > 0 {
-			return i
-		}
-		if main < 0 || doc.Devices[i].Peaks.Allocated.Bytes > doc.Devices[main].Peaks.Allocated.Bytes {
-			main = i
-		}
-	}
-	if a := doc.Verdict.About; a != nil && slices.Contains(shown, a.Device) {
-		return a.Device
-	}
-	return main
-}
-
 // verdictTag is the verdict in a few words, those of a failed request if one is told.
 func verdictTag(doc *report.Document, main int) string {
 	const failed = "Out of memory"
@@ -182,11 +153,11 @@ func verdictTag(doc *report.Document, main int) string {
 			return failed + ": " + view.Plain(kind)
 		}
 	}
-	return severityWord(doc.Verdict.Severity)
+	return capital(doc.Verdict.Severity.Words())
 }
 
 func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceView, error) {
-	v := deviceView{Device: d, Index: index, Figures: figures(d), Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: gaps(d),
+	v := deviceView{Device: d, Index: index, Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: gaps(d),
 		Proof: newProof(d)}
 	v.More = len(d.Sites) - len(v.Table)
 	if index > 0 {
@@ -199,15 +170,8 @@ func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceVie
 		v.Trials = x
 	}
 	if c := doc.Comparison; c != nil && d == &doc.Devices[c.Index] {
-		v.Budget = c
 		v.add("phases", budgetChart(append([]report.Compared{c.Peak}, c.Phases...)))
 		v.add("budget", budgetChart(c.Categories))
-	}
-	for _, category := range report.Categories {
-		if row := (categoryRow{category, d.AtPeak.Categories[category], d.AtEnd.Categories[category]}); row.Peak > 0 ||
-			row.End > 0 {
-			v.CategoryRows = append(v.CategoryRows, row)
-		}
 	}
 	if d.Pictures == nil {
 		return v, nil
@@ -262,24 +226,8 @@ func (v *page) MoreDevices() string {
 // Effect is what comes of the verdict's change.
 func (v *page) Effect() string { return bare(view.VerdictEffect(&v.Verdict)) }
 
-// Where says where the run ran, as far as any evidence tells.
-func (v *page) Where() (out []string) {
-	e := &v.Environment
-	add := func(name string, value *string) {
-		if value != nil && *value != "" {
-			out = append(out, strings.TrimSpace(name+" "+*value))
-		}
-	}
-	add("", e.GPU)
-	if e.WorldSize != nil && *e.WorldSize > 1 {
-		out = append(out, units.Plural(*e.WorldSize, "rank"))
-	}
-	add("torch", e.Torch)
-	add("CUDA", e.CUDA)
-	add("driver", e.Driver)
-	add("", e.Settings)
-	return out
-}
+// Where says on what the run ran.
+func (v *page) Where() []string { return view.Where(v.Document) }
 
 // Simulated is the badge of a GPU that wasn't there, "" for a real one.
 func (v *page) Simulated() string { return view.Simulated(v.Document) }
@@ -318,14 +266,14 @@ func (v *page) sections() (out []section) {
 		add("events"+d.Suffix, "Events", d.Data != "" && d.Mapped && d.Events > 1)
 		add("peak"+d.Suffix, "Call sites", true)
 		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0 && len(d.Changes) > 0)
-		add("budget"+d.Suffix, "Budget", d.Budget != nil)
+		add("budget"+d.Suffix, "Budget", len(d.Sheet.Budget) > 0)
 		add("settings"+d.Suffix, "Settings", d.Trials != nil)
 		add("segments"+d.Suffix, "Segments", d.HasSegments())
 		add("growth"+d.Suffix, "Growth", d.HasGrowth())
 		add("stacks"+d.Suffix, "Stacks", len(d.Stacks) > 0)
 	}
 	add("host", "Host memory", v.Host != nil)
-	add("evidence", "Logs and monitors", len(v.Said)+len(v.Logged()) > 0)
+	add("evidence", "Logs and monitors", len(v.Sheet.Said)+len(v.Logged()) > 0)
 	add("made", "How made", true)
 	return out
 }
@@ -339,12 +287,7 @@ func (v *deviceView) HasMemory() bool { return v.HasChart("area") || v.Data != n
 
 // HasSegments is about the map, pools and what pinned free memory.
 func (v *deviceView) HasSegments() bool {
-	return v.Segments.Count > 0 || v.Mapped || len(v.Pools) > 0 || v.Pinned()
-}
-
-// Pinned reports whether it is known what kept free memory from a failed request.
-func (v *deviceView) Pinned() bool {
-	return slices.ContainsFunc(v.OOMs, func(o report.OOM) bool { return len(o.PinnedBy) > 0 })
+	return v.Segments.Count > 0 || v.Mapped || len(v.Pools) > 0 || len(v.OOMs) > 0
 }
 
 // HasGrowth is about what is worth more than a word.
@@ -357,26 +300,6 @@ func (v *deviceView) Leaking() bool {
 	})
 }
 
-// found are findings, the first of them open where nothing above it says what to change.
-type found struct {
-	List []*report.Finding
-	Open bool
-}
-
-func foundOf(list []report.Finding, open bool) found {
-	f := found{Open: open}
-	for i := range list {
-		f.List = append(f.List, &list[i])
-	}
-	return f
-}
-
-// Found are the device's findings.
-func (v *deviceView) Found() found { return foundOf(v.Findings, len(v.Changes) == 0) }
-
-// Found are the findings of the run.
-func (v *page) Found() found { return foundOf(v.Findings, len(v.Devices) == 0) }
-
 // Failed reports whether a request failed.
 func (v *deviceView) Failed() bool { return len(v.OOMs) > 0 }
 
@@ -387,91 +310,6 @@ func (v *deviceView) Settings() string { return view.SettingsText(v.Device, v.Tr
 func (v *deviceView) InPieces() bool {
 	n := len(v.OOMs)
 	return n > 0 && v.OOMs[n-1].Verdict == report.Fragmentation
-}
-
-// atEvent says where a peak lies.
-func atEvent(d *report.Device, event *int) string {
-	switch {
-	case event != nil:
-		return "at event " + units.Count(*event)
-	case d.Events == 0:
-		return "at the dump"
-	}
-	return "before the first event"
-}
-
-// figures are the key figures of a device, each with its name: "peak" alone
-// means four different things.
-func figures(d *report.Device) []figure {
-	of := func(bytes int64, note string) string {
-		if d.CapacityBytes != nil {
-			return units.Percent(bytes, *d.CapacityBytes) + " of capacity, " + note
-		}
-		return note
-	}
-	cached := d.AtPeak.CacheBytes
-	highest := atEvent(d, d.Peaks.Allocated.Event)
-	if d.Before() {
-		highest += "; before the recording it may have been more"
-	}
-	f := []figure{
-		{"Peak allocated", units.Size(d.Peaks.Allocated.Bytes), of(d.Peaks.Allocated.Bytes, highest)},
-		{"Peak reserved", units.Size(d.Peaks.Reserved.Bytes), of(d.Peaks.Reserved.Bytes, atEvent(d, d.Peaks.Reserved.Event))},
-		{"Peak requested", units.Size(d.Peaks.Requested.Bytes), "what the program asked for, until really freed"},
-		{"Capacity", "", ""},
-		{"Free in the cache at the peak", units.Size(cached), units.Percent(cached, d.AtPeak.ReservedBytes) +
-			" of what was reserved"},
-		{"Outside PyTorch", "", ""},
-		{"Recorded", units.Plural(d.Events, "event"), units.Plural(d.Allocations, "allocation") + ", " +
-			view.Histories[d.History] + ", " + view.Stacks[d.Stacks] + duration(d)},
-	}
-	if d.AtPeak.ReservedBytes == 0 {
-		f[4].Note = "nothing was reserved"
-	}
-	if lacks := view.Lacks(&d.AtPeak); lacks != "" {
-		f[4].Value, f[4].Note = "none", lacks
-	}
-	if d.CapacityBytes != nil {
-		f[3].Value, f[3].Note = units.Size(*d.CapacityBytes), ""
-	}
-	if note := view.CapacityNote(d); note != "" {
-		f[3].Note = note
-	}
-	if m := &d.AtPeak; m.CUDAContext != nil || m.OtherProcesses != nil || m.Unaccounted != nil {
-		var bytes int64
-		var parts []string
-		for i, part := range view.Besides(m) {
-			if part != nil && *part > 0 {
-				bytes += *part
-				parts = append(parts, units.Size(*part)+" "+[...]string{"context and libraries", "other processes",
-					"not accounted for"}[i])
-			}
-		}
-		f[5].Value, f[5].Note = units.Size(bytes), strings.Join(parts, ", ")
-	} else if outside, ok := outside(d); ok {
-		f[5].Value, f[5].Note = units.Size(outside), "CUDA context, libraries and other processes when the request failed"
-	}
-	return slices.DeleteFunc(f, func(x figure) bool { return x.Value == "" }) // not known
-}
-
-// outside is what others held when a request failed.
-func outside(d *report.Device) (int64, bool) {
-	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && d.CapacitySource != nil && *d.CapacitySource != "oom_entry" &&
-		d.OOMs[n-1].DeviceFreeBytes != nil {
-		o := &d.OOMs[n-1]
-		if rest := *d.CapacityBytes - o.ReservedBytes - *o.DeviceFreeBytes; rest >= 0 {
-			return rest, true
-		}
-	}
-	return 0, false
-}
-
-// duration is how long the recording ran, where it has a clock.
-func duration(d *report.Device) string {
-	if d.FirstTime == nil || d.LastTime == nil || *d.LastTime < *d.FirstTime {
-		return ""
-	}
-	return ", over " + units.Duration(float64(*d.LastTime-*d.FirstTime)/1e6)
 }
 
 // gaps says what the recording can't show, one line each.

@@ -93,13 +93,13 @@ func TestHalfAScreen(t *testing.T) {
 	for what, whole := range map[string]string{
 		"lines of code": `Array.from(document.querySelectorAll('table.sites tbody td:nth-child(2) code')).every(c => c.scrollHeight <= c.clientHeight + 1)`,
 		"call sites":    `Array.from(document.querySelectorAll('.scroll:has(.sites)')).every(e => e.scrollWidth <= e.clientWidth)`,
-		"settings":      `Array.from(document.querySelectorAll('.scroll:has(.tried)')).every(e => e.scrollWidth <= e.clientWidth)`,
+		"settings":      `Array.from(document.querySelectorAll('#settings .scroll')).every(e => e.scrollWidth <= e.clientWidth)`,
 	} {
 		if !eval[bool](b, "%s", whole) {
 			t.Errorf("%s are cut off", what)
 		}
 	}
-	if n := eval[int](b, `document.querySelectorAll('table.sites tbody td code, .tried td').length`); n < 20 {
+	if n := eval[int](b, `document.querySelectorAll('table.sites tbody td code, #settings td').length`); n < 20 {
 		t.Errorf("only %d cells to look at", n)
 	}
 	b.clean()
@@ -111,8 +111,8 @@ func TestVaryingShapesHoldNothing(t *testing.T) {
 	doc := sample()
 	doc.Devices[0].Leaks = []report.Leak{{Kind: "varying_shapes", Steps: 3, TotalBytes: 6 << 30, Confidence: 0.9}, {Kind: "first_step_state", Steps: 1, TotalBytes: 5 << 30, Confidence: 0.9}}
 	page := string(written(t, doc))
-	for _, want := range []string{"6.00 GiB apart</span>", "The steps&#39; peaks are up to 6.00 GiB apart, over 3 steps", "5.00 GiB held</span>"} {
-		if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, "&#39;", "'")) {
+	for _, want := range []string{"6 GiB apart over 3 steps", "5 GiB held over 1 step"} {
+		if !strings.Contains(page, want) {
 			t.Errorf("nowhere %q", want)
 		}
 	}

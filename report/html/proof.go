@@ -8,6 +8,7 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 var unknown = words.Unknown.String()
@@ -66,7 +67,7 @@ func failureProof(d *report.Device, o *report.OOM) proof {
 		p.add("cache pieces", "cached by PyTorch, free in pieces", o.ReservedBytes-o.AllocatedBytes)
 	}
 	var outsideBytes int64
-	if bytes, ok := outside(d); ok {
+	if bytes, ok := view.Outside(d); ok {
 		outsideBytes = bytes
 	}
 	p.outside(d, outsideBytes)

@@ -30,7 +30,3 @@ func (v *page) RankBars() (out []barView) {
 	}
 	return out
 }
-
-// Processes are the ranks in words, and DumpTrends what their dumps show.
-func (v *page) Processes() []view.Part  { return view.Ranks(v.Document) }
-func (v *page) DumpTrends() []view.Part { return view.Trends(v.Document) }

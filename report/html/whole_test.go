@@ -156,7 +156,7 @@ func TestHostMemoryIsAPart(t *testing.T) {
 	doc.Host = &report.HostMemory{Events: 3, Bytes: 4 << 20, PeakBytes: 2 << 20, Curve: report.Curve{Events: []int{0, 1, 2},
 		Allocated: []int64{0, 2 << 20, 1 << 20}, Reserved: []int64{0, 4 << 20, 4 << 20}}}
 	markup := written(t, doc)
-	_, part, ok := bytes.Cut(markup, []byte(`<section class="card" id="host">`))
+	_, part, ok := bytes.Cut(markup, []byte(`<section class="card sheet" id="host">`))
 	if !ok || !bytes.Contains(part[:3000], []byte(`data-plot="host"`)) || !bytes.Contains(markup, []byte(`<a href="#host">`)) {
 		t.Error("pinned host memory has no part and curve of its own")
 	}

@@ -160,15 +160,17 @@ func (m *writer) findings(findings []view.Finding) {
 	}
 	for i := range findings {
 		f := &findings[i]
-		m.line("- **%s** (%s)", prose(f.Title), f.Severity.Words())
+		m.line("- **%s** (%s)", prose(f.Title), f.Word())
 		for _, e := range f.Evidence {
 			m.line("  - %s", prose(e))
 		}
-		if f.Rest != "" {
-			m.line("  - %s", prose(f.Rest))
+		for _, more := range []string{f.Rest, f.Sure} {
+			if more != "" {
+				m.line("  - %s", prose(more))
+			}
 		}
 		if f.Change != "" {
-			m.line("  - Change: %s", prose(f.Change))
+			m.line("  - Change: %s", prose(f.Change+f.Gain))
 		}
 		if f.Code != "" {
 			m.fenced("python", f.Code)

@@ -204,8 +204,8 @@ func (t *writer) row(cols []view.Column, widths []int, cells []view.Cell) (line,
 	line = " "
 	for i, cell := range cells {
 		c, text := &cols[i], view.Printable(cell.String())
-		if c.Spare && t.style.Width < 80 {
-			text = ""
+		if c.Paper {
+			continue
 		}
 		pad := strings.Repeat(" ", max(0, widths[i]-columns(text)))
 		line += strings.Repeat(" ", c.Gap+1)
@@ -237,8 +237,11 @@ func (t *writer) finding(f *view.Finding) {
 	for _, e := range f.Evidence {
 		t.wrap("       ", e)
 	}
+	if f.Sure != "" {
+		t.wrap("       ", f.Sure)
+	}
 	if f.Change != "" {
-		t.wrap("     > ", f.Change)
+		t.wrap("     > ", f.Change+f.Gain)
 	}
 	if f.Code != "" {
 		for _, l := range strings.Split(strings.TrimRight(f.Code, "\n"), "\n") {

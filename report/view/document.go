@@ -69,16 +69,12 @@ func Document(doc *report.Document, e Edition) *Sheet {
 	s.findings("Findings in logs, monitors and traces", doc.Findings)
 	s.evidenceFacts()
 	s.trials(doc.Trials)
-	s.comparison(doc.Comparison)
+	s.comparison(doc.Comparison, false)
 	if lines := SimulatedLines(doc); len(lines) > 0 {
 		s.add(Part{Heading: "Simulated", Level: 3, Text: append([]string{simulatedCard(doc)}, lines...), List: true})
 	}
-	if e == Terminal {
-		s.host(doc.Host)
-		s.read()
-	} else {
-		s.made()
-	}
+	s.host(doc.Host)
+	s.made()
 	sheet := s.done()
 	sheet.Folded = folded
 	return sheet
@@ -103,126 +99,160 @@ func (s *sheet) add(p Part) {
 func (s *sheet) device(index int) {
 	d := &s.doc.Devices[index]
 	s.add(Part{Heading: deviceTitle(s.doc, index), Level: 3})
-	in := &s.doc.Inputs[d.Input]
-	events, history, stacks := units.Plural(d.Events, "event"), Histories[d.History], Stacks[d.Stacks]
-	if s.Edition == Terminal {
-		s.add(Part{Facts: []Fact{{"recorded", list(era(in), events, units.Plural(d.Allocations, "allocation"), stacks, history) +
-			": " + d.HistoryReason}}})
-	}
-	t := s.peaks(d)
-	if s.Edition == Ticket {
-		if n := len(d.Steps); n > 0 {
-			t.add("Steps", units.Count(n), "")
-		}
-		t.add("Recorded", events, list(history, stacks, era(in)))
-	}
-	s.add(Part{Table: t})
+	s.add(Part{Table: s.figures(d)})
 	if s.Edition == Terminal && d.History != "none" {
 		s.add(Part{Plot: d})
 	}
-	if s.Edition == Terminal {
-		s.failures(d)
-	}
+	s.failures(d)
 	s.held(d)
 	s.said(d)
 	s.variables(d)
-	if s.Edition == Terminal {
-		s.segments(d)
-	} else {
-		s.failed(d)
-	}
+	s.segments(d)
 	s.findings("Findings", d.Findings)
-	if s.Edition == Ticket {
-		s.leaks(d.Leaks)
-	}
+	s.leaks(d.Leaks)
 }
 
-// peaks are the four quantities that circulate as peak, and the capacity.
-func (s *sheet) peaks(d *report.Device) Table {
-	t := Table{NoHead: true, Columns: []Column{{Width: 16}, {Number: true, Width: 12}, {Width: 14, Gap: 2}}}
-	reports, note := "what torch.cuda.max_memory_allocated() reports", ""
-	if d.Before() {
-		reports = "in what was recorded; max_memory_allocated() may be more"
-		note = "; before the recording it may have been more"
-	}
-	peak := func(kind string, p report.Peak, what, note string) {
-		if s.Edition == Ticket {
-			t.add("Peak "+kind, units.Bytes(p.Bytes), EventOf(p.Event)+note)
-		} else {
-			t.add("peak "+kind, units.Bytes(p.Bytes), EventOf(p.Event), what)
+// figures are the key figures of a device, each with its name: "peak" alone means four different things.
+func (s *sheet) figures(d *report.Device) Table {
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{{}, figureColumn("", 12), {Gap: 2}}}
+	add := func(name, value, note string) {
+		if value != "" {
+			t.add(name, value, note)
 		}
 	}
-	if s.Edition == Terminal {
-		t.Columns = append(t.Columns, Column{Gap: 1, Spare: true})
+	peak := func(name string, p report.Peak, notes ...string) {
+		share := ""
+		if d.CapacityBytes != nil {
+			share = units.Percent(p.Bytes, *d.CapacityBytes) + " of capacity"
+		}
+		add("Peak "+name, s.size(p.Bytes), list(append([]string{share, atEvent(d, p.Event)}, notes...)...))
 	}
-	if d.History != "none" {
-		peak("allocated", d.Peaks.Allocated, reports, note)
-		peak("requested", d.Peaks.Requested, "what the program asked for; pytorch.org/memory_viz draws it", "")
-		peak("active", d.Peaks.Active, "with blocks whose free is pending", "")
-		peak("reserved", d.Peaks.Reserved, "held from the driver", "")
+	if d.History != "none" || s.page {
+		before := ""
+		if d.Before() {
+			before = "before the recording it may have been more"
+		}
+		peak("allocated", d.Peaks.Allocated, before)
+		peak("reserved", d.Peaks.Reserved)
+		add("Peak requested", s.size(d.Peaks.Requested.Bytes), "what the program asked for, until really freed")
+		if d.Peaks.Active.Bytes != d.Peaks.Allocated.Bytes && !s.page {
+			peak("active", d.Peaks.Active, "with blocks whose free is pending")
+		}
 	}
-	if d.CapacityBytes != nil || d.CapacityDisproved != nil {
-		t.add(map[Edition]string{Terminal: "capacity", Ticket: "Capacity"}[s.Edition], Known(d.CapacityBytes), CapacityNote(d))
+	if note := CapacityNote(d); d.CapacityBytes != nil {
+		add("Capacity", s.size(*d.CapacityBytes), note)
+	} else if note != "" {
+		add("Capacity", "?", note)
 	}
+	if lacks := Lacks(&d.AtPeak); lacks != "" {
+		add("Free in the cache at the peak", "none", lacks)
+	} else if d.AtPeak.ReservedBytes > 0 {
+		add("Free in the cache at the peak", s.size(d.AtPeak.CacheBytes), units.Percent(d.AtPeak.CacheBytes,
+			d.AtPeak.ReservedBytes)+" of what was reserved")
+	}
+	add(outside(d, s.size))
+	recorded := []string{units.Plural(d.Allocations, "allocation"), Histories[d.History], Stacks[d.Stacks], duration(d)}
+	if n := len(d.Steps) + d.StepsLeftOut; n > 0 && !s.page {
+		recorded = append(recorded, units.Plural(n, "step"))
+	}
+	if !s.page {
+		recorded = append(recorded, era(&s.doc.Inputs[d.Input]), d.HistoryReason)
+	}
+	add("Recorded", units.Plural(d.Events, "event"), list(recorded...))
 	return t
 }
 
-// failures are the requests that failed, one after the other.
+// size is one for people: of three digits in a picture's words, of more in tables.
+func (s *sheet) size(n int64) string {
+	if s.page {
+		return units.Size(n)
+	}
+	return units.Bytes(n)
+}
+
+// outside is what the GPU holds outside of PyTorch's allocator, where anything tells.
+func outside(d *report.Device, size func(int64) string) (name, value, note string) {
+	var sum int64
+	var parts []string
+	known := false
+	for i, bytes := range Besides(&d.AtPeak) {
+		if known = known || bytes != nil; bytes != nil && *bytes > 0 {
+			sum += *bytes
+			parts = append(parts, units.Size(*bytes)+" "+[...]string{"context and libraries", "other processes",
+				"not accounted for"}[i])
+		}
+	}
+	if known {
+		return "Outside PyTorch", size(sum), list(parts...)
+	}
+	if bytes, ok := Outside(d); ok {
+		return "Outside PyTorch", size(bytes), "CUDA context, libraries and other processes when the request failed"
+	}
+	return "", "", ""
+}
+
+// Outside is what others held when a request failed.
+func Outside(d *report.Device) (int64, bool) {
+	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && d.CapacitySource != nil && *d.CapacitySource != "oom_entry" &&
+		d.OOMs[n-1].DeviceFreeBytes != nil {
+		o := &d.OOMs[n-1]
+		rest := *d.CapacityBytes - o.ReservedBytes - *o.DeviceFreeBytes
+		return rest, rest >= 0
+	}
+	return 0, false
+}
+
+// duration is how long the recording ran, where it has a clock.
+func duration(d *report.Device) string {
+	if d.FirstTime == nil || d.LastTime == nil || *d.LastTime < *d.FirstTime {
+		return ""
+	}
+	return "over " + units.Duration(float64(*d.LastTime-*d.FirstTime)/1e6)
+}
+
+// failures are the requests that failed, with what kept free memory from them.
 func (s *sheet) failures(d *report.Device) {
-	ooms := d.OOMs
-	for i := range ooms[:min(len(ooms), s.ooms)] {
-		o := &ooms[i]
-		t := Table{NoHead: true, Columns: []Column{{Width: 16}, {Number: true, Width: 12}, {Gap: 2}}}
-		t.add("asked for", units.Bytes(o.RequestedBytes))
-		t.add("allocated", units.Bytes(o.AllocatedBytes))
-		t.add("reserved", units.Bytes(o.ReservedBytes))
-		largest := ""
-		if o.LargestFreeBlock != nil {
-			largest = "largest free block " + units.Bytes(*o.LargestFreeBlock)
-		}
-		t.add("free in cache", units.Bytes(o.ReservedBytes-o.AllocatedBytes), largest)
-		if o.DeviceFreeBytes != nil {
-			t.add("left on device", units.Bytes(*o.DeviceFreeBytes))
-		}
-		var facts []Fact
-		if o.Phase != nil {
-			facts = append(facts, Fact{"during", *o.Phase})
-		}
-		if o.Site != nil {
-			facts = append(facts, Fact{"asked by", siteText(o.Site)})
-		}
-		s.add(Part{Heading: fmt.Sprintf("Request failed at event %s (%s)", units.Count(o.Event), Plain(o.Verdict)), Table: t})
-		pins := Table{NoHead: true, Wrap: true, Columns: t.Columns}
+	for i := range d.OOMs[:min(len(d.OOMs), s.ooms)] {
+		o := &d.OOMs[i]
+		s.add(Part{Heading: fmt.Sprintf("Request failed at event %s (%s)", units.Count(o.Event), Plain(o.Verdict)), Level: 4,
+			Facts: failureFacts(o, 0)})
+		t := Table{Wrap: true, Columns: []Column{figureColumn("Pinned by", 12), {Name: "Address", Gap: 1}, {Name: "Made by", Gap: 1}}}
 		for _, p := range o.PinnedBy[:min(len(o.PinnedBy), s.pins)] {
 			where := "no stack"
 			if p.Function != nil {
 				where = place(*p.Function, text(p.File), p.Line)
 			}
-			pins.add("pinned by", units.Bytes(p.Bytes), where)
+			t.add(units.Bytes(p.Bytes), Code(fmt.Sprintf("%#x", p.Address)), Code(where))
 		}
-		s.add(Part{Facts: facts})
-		s.add(Part{Table: pins})
+		s.add(Part{Table: t})
 	}
-	if rest := more(d.Failed()-min(len(ooms), s.ooms), "failed request"); rest != "" {
-		s.add(Part{Lines: []string{rest}})
-	}
+	s.add(Part{Rest: more(d.Failed()-min(len(d.OOMs), s.ooms), "failed request")})
 }
 
-// failed is a table of them.
-func (s *sheet) failed(d *report.Device) {
-	ooms := d.OOMs
-	t := Table{Columns: slices.Concat(numbers("Event", "Asked for"), words("Why"), numbers("Allocated", "Reserved",
-		"Largest free block", "Left on device"), words("Phase", "Asked by"))}
-	for i := range ooms[:min(len(ooms), s.ooms)] {
-		o := &ooms[i]
-		var by Cell
-		if o.Site != nil {
-			by = siteCell(o.Site)
-		}
-		t.add(units.Count(o.Event), units.Bytes(o.RequestedBytes), Plain(o.Verdict), units.Bytes(o.AllocatedBytes),
-			units.Bytes(o.ReservedBytes), Known(o.LargestFreeBlock), Known(o.DeviceFreeBytes), Plain(text(o.Phase)), by)
+// failureFacts are what a request met that failed; pending is what was given back and not free yet.
+func failureFacts(o *report.OOM, pending int64) []Fact {
+	asked := units.Bytes(o.RequestedBytes)
+	if o.Site != nil {
+		asked += " by " + siteCell(o.Site).String()
 	}
-	s.table("Failed requests", 4, t, more(d.Failed()-min(len(ooms), s.ooms), ""))
+	facts := []Fact{{"asked for", list(asked, inPhase(o.Phase))},
+		{"allocated", fmt.Sprintf("%s of %s reserved", units.Bytes(o.AllocatedBytes), units.Bytes(o.ReservedBytes))},
+		{"free", fmt.Sprintf("%s in the cache, the largest block %s; %s on the device",
+			units.Bytes(o.ReservedBytes-o.AllocatedBytes-pending), Known(o.LargestFreeBlock), Known(o.DeviceFreeBytes))}}
+	if pending > 0 {
+		facts = append(facts, Fact{"pending", units.Bytes(pending) + " were given back, but a stream may still use them"})
+	}
+	if o.MissingBytes != nil && *o.MissingBytes > 0 {
+		facts = append(facts, Fact{"missing", units.Bytes(*o.MissingBytes)})
+	}
+	return facts
+}
+
+func inPhase(phase *string) string {
+	if phase == nil {
+		return ""
+	}
+	return "in " + cmp.Or(report.PhaseText[*phase], Plain(*phase))
 }
 
 // table is a part that is nothing without rows.
@@ -232,7 +262,7 @@ func (s *sheet) table(heading string, level int, t Table, rest string) {
 	}
 }
 
-// held is what was alive at the peak, by category and by call site.
+// held is what was alive at the moment that matters, by category and by call site.
 func (s *sheet) held(d *report.Device) {
 	sites, m, when := shownMoment(d)
 	if len(sites) == 0 {
@@ -246,45 +276,30 @@ func (s *sheet) held(d *report.Device) {
 		free = units.Bytes(m.CacheBytes) + " of it free"
 	}
 	s.add(Part{Level: 4, Heading: fmt.Sprintf("%s: %s in %s; %s reserved, %s", when, units.Bytes(m.AllocatedBytes),
-		units.Plural(m.Blocks, "block"), units.Bytes(m.ReservedBytes), free)})
-	s.add(Part{Table: s.categories(m)})
+		units.Plural(m.Blocks, "block"), units.Bytes(m.ReservedBytes), free), Table: s.categories(m, &d.AtEnd)})
 	rest := report.Site{}
 	for i := min(len(sites), s.sites); i < len(sites); i++ {
 		rest.Bytes, rest.Blocks = rest.Bytes+sites[i].Bytes, rest.Blocks+sites[i].Blocks
 	}
-	others := units.Plural(len(sites)-s.sites, "other call site")
-	sites = sites[:min(len(sites), s.sites)]
-	share := func(x *report.Site) string { return units.Percent(x.Bytes, m.AllocatedBytes) }
-	if s.Edition == Ticket {
-		t := Table{Columns: slices.Concat(words("Held by", "Called from", "Category"), numbers("Blocks", "Bytes", "Share"))}
-		for i := range sites {
-			x := &sites[i]
-			category := ""
-			if x.Category != nil {
-				category = report.CategoryTitle(x.CategoryWord())
-			}
-			t.add(siteCell(x), calledFrom(x.CalledFrom), category, units.Count(x.Blocks), units.Bytes(x.Bytes), share(x))
-		}
-		if rest.Blocks > 0 {
-			t.add(others, "", "", units.Count(rest.Blocks), units.Bytes(rest.Bytes), share(&rest))
-		}
-		s.add(Part{Table: t})
-		return
+	t := siteTable(sites[:min(len(sites), s.sites)], m.AllocatedBytes)
+	if n := len(sites) - s.sites; n > 0 {
+		t.add(units.Bytes(rest.Bytes), units.Percent(rest.Bytes, m.AllocatedBytes), units.Count(rest.Blocks)+"x", "",
+			"in "+units.Plural(n, "other call site"))
 	}
-	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), figureColumn("", 7),
-		{Gap: 2, Width: 15}, {}}}
+	s.add(Part{Table: t})
+}
+
+// siteTable are call sites with what they hold of so many bytes.
+func siteTable(sites []report.Site, whole int64) Table {
+	t := Table{Wrap: true, Columns: []Column{figureColumn("Bytes", 12), figureColumn("Share", 7), figureColumn("Blocks", 7),
+		{Name: "Category", Gap: 2, Width: 15}, {Name: "Held by", Gap: 1}}}
 	for i := range sites {
 		x := &sites[i]
-		cells := []any{units.Bytes(x.Bytes), share(x), units.Count(x.Blocks) + "x", siteText(x)}
-		if x.Category != nil {
-			cells = slices.Insert(cells, 3, any(Plain(x.CategoryWord())))
-		}
-		t.add(cells...)
+		row := t.add(units.Bytes(x.Bytes), units.Percent(x.Bytes, whole), units.Count(x.Blocks)+"x", kind(x.CategoryWord()),
+			siteCell(x))
+		row.Category = text(x.Category)
 	}
-	if rest.Blocks > 0 {
-		t.add(units.Bytes(rest.Bytes), share(&rest), units.Count(rest.Blocks)+"x", "in "+others)
-	}
-	s.add(Part{Lines: []string{"held by"}, Table: t})
+	return t
 }
 
 // shownMoment is what is shown of what a device holds: the moment that was asked for, the
@@ -325,36 +340,44 @@ func categoryOf(category *string) string {
 	return report.CategoryTitle(*category)
 }
 
-// categories say what the memory was for, and what the GPU holds besides.
-func (s *sheet) categories(m *report.Moment) Table {
-	names := slices.Clone(report.Shown)
-	t := Table{Columns: slices.Concat(words("Category"), numbers("Bytes", "Share"), words(""))}
-	if s.Edition == Terminal {
-		t = Table{NoHead: true, Columns: []Column{{Number: true, Width: 12}, {Number: true, Width: 7}, {Width: 20}, {Gap: 1}}}
+// categories say what the memory was for, then and at the end, and what the GPU holds besides.
+func (s *sheet) categories(m, end *report.Moment) Table {
+	t := Table{Columns: []Column{{Name: "Category"}, figureColumn("Bytes", 12), figureColumn("Share", 8),
+		figureColumn("At the end", 13), {Gap: 1}}}
+	if s.page {
+		t.Columns, t.Columns[1].Name = t.Columns[:4], "At the peak"
+	}
+	add := func(name string, bytes, end int64, category string) {
+		if bytes > 0 || end > 0 {
+			cells := []any{name, units.Bytes(bytes), units.Percent(bytes, m.AllocatedBytes), units.Bytes(end),
+				Bar(bytes, m.AllocatedBytes, 20)}
+			t.add(cells[:len(t.Columns)]...).Category = category
+		}
+	}
+	if len(m.Categories) > 0 {
+		names := slices.Clone(report.Shown)
 		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(m.Categories[b], m.Categories[a]) })
-	}
-	add := func(name, bytes, share, bar string) {
-		if s.Edition == Terminal {
-			t.add(bytes, share, bar, name)
-		} else {
-			t.add(name, bytes, share, bar)
+		for _, name := range names {
+			add(report.CategoryTitle(name), m.Categories[name], end.Categories[name], name)
 		}
 	}
-	for _, name := range names {
-		if bytes := m.Categories[name]; bytes > 0 {
-			title := report.CategoryTitle(name)
-			if s.Edition == Terminal {
-				title = Plain(name)
-			}
-			add(title, units.Bytes(bytes), units.Percent(bytes, m.AllocatedBytes), Bar(bytes, m.AllocatedBytes, 20))
-		}
-	}
+	t.add("Allocated", units.Bytes(m.AllocatedBytes), "", units.Bytes(end.AllocatedBytes))
+	t.add("Cache (reserved, not allocated)", cache(m), "", cache(end)).Category = "cache"
+	at := Besides(end)
 	for i, bytes := range Besides(m) {
-		if bytes != nil && *bytes > 0 && (s.Edition == Terminal || len(m.Categories) > 0) {
-			add(Beside[i], units.Bytes(*bytes), "", "")
+		if bytes != nil && *bytes > 0 {
+			t.add(Beside[i], units.Bytes(*bytes), "", or(at[i], ""))
 		}
 	}
 	return t
+}
+
+// cache is what is reserved and not allocated.
+func cache(m *report.Moment) string {
+	if lacks := Lacks(m); lacks != "" {
+		return "none: " + lacks
+	}
+	return units.Bytes(m.CacheBytes)
 }
 
 // segments are how the memory lies at the end.
@@ -363,32 +386,40 @@ func (s *sheet) segments(d *report.Device) {
 	if x.Count == 0 {
 		return
 	}
-	kind := ""
+	told := []string{fmt.Sprintf("%s, %s reserved, %s of it free", units.Plural(x.Count, "segment"), units.Bytes(x.Bytes),
+		units.Bytes(x.FreeBytes))}
 	if x.Expandable > 0 {
-		kind = fmt.Sprintf(", %d of them expandable", x.Expandable)
+		told[0] = fmt.Sprintf("%s, %d of them expandable", told[0], x.Expandable)
 	}
-	s.add(Part{Heading: "Segments at the end", Lines: []string{fmt.Sprintf(
-		"%s%s: %s reserved, %s in use, %s free (largest block %s)", units.Plural(x.Count, "segment"), kind, units.Bytes(x.Bytes),
-		units.Bytes(x.Bytes-x.FreeBytes), units.Bytes(x.FreeBytes), units.Bytes(x.LargestFree))}})
-	t := Table{NoHead: true, Columns: []Column{{Number: true, Width: 12}, {}}}
 	if x.Empty > 0 {
-		t.add(units.Bytes(x.EmptyBytes), "in "+units.Plural(x.Empty, "segment")+
-			" that nothing uses: torch.cuda.empty_cache() would return it")
+		empty := units.Bytes(x.EmptyBytes) + " in " + units.Plural(x.Empty, "empty segment")
+		if len(d.OOMs) == 0 {
+			empty += " that torch.cuda.empty_cache() would return"
+		}
+		told = append(told, empty)
 	}
 	if x.PinnedSegments > 0 {
-		t.add(units.Bytes(x.PinnedFreeBytes), "free in "+units.Plural(x.PinnedSegments, "segment")+
-			" that a smaller part in use keeps")
+		told = append(told, units.Bytes(x.PinnedFreeBytes)+" in "+units.Plural(x.PinnedSegments, "segment")+
+			" mostly free but pinned by a live block")
 	}
+	after := ""
+	if len(d.OOMs) > 0 {
+		after = " This is what was left after the failed request."
+	}
+	s.add(Part{Heading: "Segments at the end", Level: 4, Text: []string{strings.Join(told, "; ") + ". Largest free block " +
+		units.Bytes(x.LargestFree) + "." + after}})
+	t := Table{Columns: slices.Concat([]Column{{Name: "Private pool"}, {Name: "Kind", Gap: 1}}, numbers("Segments", "Reserved",
+		"In use", "Free, for this pool alone"))}
 	pools, rest := report.LargestPools(d.Pools)
 	for _, p := range pools {
-		t.add(units.Bytes(p.Bytes), fmt.Sprintf("in private pool %s (%s), %s in use", p.Pool, poolKinds[p.Kind],
-			units.Bytes(p.Used)))
+		t.add(p.Pool, cmp.Or(poolKinds[p.Kind], Plain(p.Kind)), units.Count(p.Segments), units.Bytes(p.Bytes), units.Bytes(p.Used),
+			units.Bytes(p.Bytes-p.Used))
+	}
+	if rest != nil {
+		t.add(units.Plural(rest.Pools, "smaller pool"), "", "", units.Bytes(rest.Bytes), units.Bytes(rest.Used),
+			units.Bytes(rest.Bytes-rest.Used))
 	}
 	s.add(Part{Table: t})
-	if rest != nil {
-		s.add(Part{Lines: []string{fmt.Sprintf("%s more: %s, %s in use", units.Plural(rest.Pools, "smaller pool"),
-			units.Bytes(rest.Bytes), units.Bytes(rest.Used))}})
-	}
 }
 
 // poolKinds are the kinds of private pools in words.
@@ -401,42 +432,73 @@ func (s *sheet) findings(heading string, findings []report.Finding) {
 	p := Part{Heading: heading, Level: 4, Rest: more(len(findings)-s.trim.findings, "")}
 	code := map[string]bool{}
 	for i := range findings[:min(len(findings), s.trim.findings)] {
-		f := &findings[i]
-		x := Finding{Severity: f.Severity, Title: f.Title, Evidence: f.Evidence[:min(len(f.Evidence), s.evidence)],
-			Rest: more(len(f.Evidence)-s.evidence, "line")}
-		if f.Fix != nil {
-			x.Change = *f.Fix + Gain(f)
-		}
-		if !code[f.Code] {
-			x.Code, code[f.Code] = f.Code, true
+		x := findingOf(&findings[i], s.evidence)
+		if !code[x.Code] || s.page {
+			code[x.Code] = true
+		} else {
+			x.Code = ""
 		}
 		p.Findings = append(p.Findings, x)
 	}
 	s.add(p)
 }
 
-func (s *sheet) leaks(leaks []report.Leak) {
-	t := Table{Columns: slices.Concat(words("Kind", "Where", "Category"), numbers("Per step", "Steps", "Total", "Confidence"))}
-	for i := range leaks[:min(len(leaks), s.trim.leaks)] {
-		l := &leaks[i]
-		kind := Plain(l.Kind)
-		switch {
-		case l.Defect && l.Suspected:
-			kind += " (suspected)"
-		case !l.Defect:
-			kind += " (no defect)"
-		}
-		var where Cell
-		if l.File != nil {
-			where = cell(Code(place(text(l.Function), *l.File, l.Line)))
-		}
-		if l.CalledFrom != nil {
-			where = cell(where, " from ", calledFrom(l.CalledFrom))
-		}
-		t.add(kind, where, categoryOf(l.Category), Known(l.BytesPerStep), units.Count(l.Steps), units.Bytes(l.TotalBytes),
-			fmt.Sprintf("%.0f %%", 100*l.Confidence))
+// findingOf is a finding with so many lines of its evidence.
+func findingOf(f *report.Finding, evidence int) Finding {
+	x := Finding{Severity: f.Severity, Title: f.Title, Evidence: f.Evidence[:min(len(f.Evidence), evidence)],
+		Rest: more(len(f.Evidence)-evidence, "line"), Code: f.Code, Gain: Gain(f)}
+	if f.Fix != nil {
+		x.Change = *f.Fix
 	}
-	s.table("Growth and leaks", 4, t, more(len(leaks)-s.trim.leaks, ""))
+	if f.Confidence < 0.9 {
+		x.Sure = fmt.Sprintf("Not certain: confidence %.0f %%.", 100*f.Confidence)
+	}
+	return x
+}
+
+func (s *sheet) leaks(leaks []report.Leak) {
+	p := Part{Heading: "Growth and leaks", Level: 4, Rest: more(len(leaks)-s.trim.leaks, "")}
+	for i := range leaks[:min(len(leaks), s.trim.leaks)] {
+		p.Findings = append(p.Findings, leakOf(&leaks[i]))
+	}
+	if len(p.Findings) > 0 {
+		s.add(p)
+	}
+}
+
+// leakOf is a leak as a finding.
+func leakOf(l *report.Leak) Finding {
+	x := Finding{Severity: report.Critical, Tag: "leak", Title: Plain(l.Kind), Change: l.Fix}
+	switch {
+	case !l.Defect:
+		x.Severity, x.Tag = report.Info, "no leak"
+	case l.Suspected:
+		x.Tag = "suspected leak"
+	}
+	if l.File != nil {
+		x.Title += ": " + place(text(l.Function), *l.File, l.Line)
+	}
+	held := cmp.Or(map[string]string{"varying_shapes": " apart", "fragmentation_creep": " in pieces"}[l.Kind], " held")
+	if l.BytesPerStep != nil && (l.Kind == "growing_list" || l.Kind == "retained_graph") {
+		x.Title += ", " + units.Bytes(*l.BytesPerStep) + " a step"
+	}
+	x.Evidence = []string{list(units.Bytes(l.TotalBytes)+held+" over "+units.Plural(l.Steps, "step"), categoryOf(l.Category),
+		fmt.Sprintf("confidence %.0f %%", 100*l.Confidence))}
+	if l.FullAtStep != nil {
+		x.Evidence[0] += fmt.Sprintf("; at this rate the GPU is full at step %s", units.Count(*l.FullAtStep))
+	}
+	for _, at := range []struct {
+		how string
+		*report.Place
+	}{{"made in ", l.MadeIn}, {"called from ", l.CalledFrom}} {
+		if at.Place != nil {
+			x.Evidence = append(x.Evidence, at.how+place(at.Function, at.File, at.Line))
+		}
+	}
+	for _, site := range l.Sites {
+		x.Evidence = append(x.Evidence, place(site.Function, site.File, site.Line)+"  "+units.Bytes(site.Bytes))
+	}
+	return x
 }
 
 // trials are what other settings would have done.
@@ -444,8 +506,8 @@ func (s *sheet) trials(x *report.Trials) {
 	if x == nil {
 		return
 	}
-	t := Table{Wrap: true, Columns: []Column{textColumn("", 28), figureColumn("Peak reserved", 14),
-		figureColumn("Peak allocated", 14), {Gap: 2}}}
+	t := Table{Wrap: true, Columns: []Column{textColumn("Setting or change", 28), figureColumn("Peak reserved", 14),
+		figureColumn("Peak allocated", 14), {Name: "Outcome", Gap: 2}}}
 	for _, r := range x.Rows {
 		least := ""
 		if r.AtLeast {
@@ -455,80 +517,57 @@ func (s *sheet) trials(x *report.Trials) {
 		t.add(Code(r.Name), least+units.Bytes(r.PeakReserved), least+units.Bytes(r.PeakAllocated), r.Outcome)
 	}
 	s.add(Part{Heading: fmt.Sprintf("The same requests under other settings (device %d, replayed)", x.Device), Level: 3,
-		Text: []string{x.Verdict}, Table: t})
+		Text: []string{x.Verdict}})
+	s.add(Part{Table: t})
 }
 
-// comparison is what was measured beside the budget.
-func (s *sheet) comparison(c *report.Comparison) {
+// comparison is what was measured beside the budget: of a screen, the peak and where they differ.
+func (s *sheet) comparison(c *report.Comparison, brief bool) {
 	if c == nil {
 		return
 	}
-	t := Table{Columns: []Column{textColumn("", 22), figureColumn("Budget", 12), figureColumn("Measured", 12),
-		figureColumn("Difference", 13), {}}}
-	if s.Edition == Terminal {
-		t.Columns[4] = figureColumn("Of peak", 7)
+	t := Table{Wrap: true, Columns: []Column{textColumn("Of the peak, by phase, by category", 22), figureColumn("Budget", 12),
+		figureColumn("Measured", 12), figureColumn("Difference", 13), {Name: "Reason", Gap: 1}}}
+	rows := slices.Concat([]report.Compared{c.Peak}, c.Phases, c.Categories)
+	if brief {
+		rows = append([]report.Compared{c.Peak}, c.Categories[:min(len(c.Categories), shortCategories)]...)
 	}
-	for _, x := range append([]report.Compared{c.Peak}, c.Phases...) {
-		s.compared(&t, &x, c.Peak.Budget)
-	}
-	if s.Edition == Terminal {
-		t.add()
-	}
-	for i := range c.Categories {
-		s.compared(&t, &c.Categories[i], c.Peak.Budget)
-	}
-	s.add(Part{Heading: fmt.Sprintf("Against the budget of %s (device %d, requested bytes)", c.Model, c.Device), Level: 3,
-		Table: t})
-	if len(c.Inferred) > 0 && s.Edition == Terminal {
-		p := Part{Bare: true, Table: Table{NoHead: true, Columns: words("")}}
-		row := p.add("The setting as the recording shows it (a flag overrides each):")
-		for _, x := range c.Inferred {
-			row.Notes = append(row.Notes, Fact{"", x})
+	for i, x := range rows {
+		measured, difference, same := "not in the recording", "", false
+		if x.Measured != nil {
+			d := *x.Measured - x.Budget
+			measured, difference, same = units.Bytes(*x.Measured), units.Signed(d), 200*max(d, -d) < c.Peak.Budget
 		}
-		s.add(p)
+		if same {
+			difference = "same"
+		}
+		if !brief || i == 0 || x.Measured != nil && !same {
+			t.add(Plain(cmp.Or(phaseTitles[x.Name], x.Name)), units.Bytes(x.Budget), measured, difference, text(x.Reason))
+		}
 	}
+	p := Part{Heading: fmt.Sprintf("Against the budget of %s (device %d, requested bytes)", c.Model, c.Device), Level: 3, Table: t}
+	if brief {
+		p.Heading = "BUDGET  " + c.Model
+	} else if len(c.Inferred) > 0 {
+		p.Facts = []Fact{{"as recorded", "which a flag overrides:"}}
+		for _, x := range c.Inferred {
+			p.Facts = append(p.Facts, Fact{"", x})
+		}
+	}
+	s.add(p)
 }
 
 // phaseTitles say what a budget's phases are called where they are measured.
 var phaseTitles = map[string]string{budget.Loss.String(): "forward and loss"}
 
-// compared is a row of the table. On a terminal, what was not measured is left out
-// (a phase of the budget that a recording does not tell from others), and
-// differences below half a hundredth of the peak count as none.
-func (s *sheet) compared(t *Table, c *report.Compared, peak int64) {
-	title := Plain(cmp.Or(phaseTitles[c.Name], c.Name))
-	switch {
-	case c.Measured == nil && s.Edition == Ticket:
-		t.add(title, units.Bytes(c.Budget), "?", "", text(c.Reason))
-	case s.Edition == Ticket:
-		t.add(title, units.Bytes(c.Budget), units.Bytes(*c.Measured), units.Signed(*c.Measured-c.Budget), text(c.Reason))
-	case c.Measured != nil:
-		d := *c.Measured - c.Budget
-		difference, share := "same", ""
-		if 200*float64(max(d, -d)) >= float64(peak) {
-			difference = units.Signed(d)
-			if peak > 0 {
-				share = fmt.Sprintf("%+.0f %%", 100*float64(d)/float64(peak))
-			}
-		}
-		row := t.add(title, units.Bytes(c.Budget), units.Bytes(*c.Measured), difference, share)
-		if c.Reason != nil {
-			row.Notes = []Fact{{"  ", *c.Reason}}
-		}
-	}
-}
-
 func (s *sheet) host(h *report.HostMemory) {
 	if h == nil {
 		return
 	}
-	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 12), figureColumn("", 7), {Gap: 2}}}
-	for i := range h.Sites[:min(len(h.Sites), s.sites)] {
-		x := &h.Sites[i]
-		t.add(units.Bytes(x.Bytes), units.Count(x.Blocks)+"x", siteText(x))
-	}
-	s.add(Part{Heading: "Pinned host memory", Lines: []string{fmt.Sprintf("%s reserved, %s in use, %s at its peak; %s",
-		units.Bytes(h.Bytes), units.Bytes(h.Used), units.Bytes(h.PeakBytes), units.Plural(h.Events, "event"))}, Table: t})
+	s.add(Part{Heading: "Pinned host memory", Level: 3, Text: []string{fmt.Sprintf(
+		"%s in use of %s in %s at the end; at most %s in %s over %s.", units.Bytes(h.Used), units.Bytes(h.Bytes),
+		units.Plural(h.Segments, "segment"), units.Bytes(h.PeakBytes), units.Plural(h.Allocations, "allocation"),
+		units.Plural(h.Events, "event"))}, Table: siteTable(h.Sites[:min(len(h.Sites), s.sites)], h.PeakBytes)})
 }
 
 // said is what the program called what is allocated at the peak.
@@ -545,51 +584,65 @@ func (s *sheet) said(d *report.Device) {
 	}
 }
 
-// read lists the inputs, all that have a word beside them.
-func (s *sheet) read() {
-	p := Part{Heading: "Read"}
-	p.NoHead, p.Columns = true, words("")
-	rest := 0
-	for i, in := range s.doc.Inputs {
-		if i >= s.inputs && len(in.Damage) == 0 && len(in.Notes) == 0 || i >= 4*s.inputs {
-			rest++
-			continue
-		}
-		row := p.Table.add(fmt.Sprintf("%s  (%s, %s)", in.Path, in.Kind, units.Bytes(in.Bytes)))
-		for _, u := range in.Unknown {
-			row.Notes = append(row.Notes, Fact{"", fmt.Sprintf("unknown key %q in %s, %s, e.g. %.60s", u.Key, cmp.Or(u.Where,
-				"the top level"), units.Plural(u.Count, "time"), u.Example)})
-		}
-		for _, x := range in.Damage {
-			row.Notes = append(row.Notes, Fact{"damage: ", x})
-		}
-		for _, x := range in.Notes {
-			row.Notes = append(row.Notes, Fact{"", x})
-		}
-	}
-	p.Rest = more(rest, "file")
-	s.add(p)
-}
-
-// made is how to make the report again.
+// made is how to make the report again, and how far it can be trusted.
 func (s *sheet) made() {
 	p := Part{Heading: "How this report was made", Level: 3, Rest: more(len(s.doc.Inputs)-s.inputs, "input")}
-	if len(s.doc.Command) > 0 {
+	if len(s.doc.Command) > 0 && s.Edition != Terminal {
 		quoted := make([]string, len(s.doc.Command))
 		for i, w := range s.doc.Command {
 			quoted[i] = ShellWord(report.OffMachine(w))
 		}
 		p.Command = strings.Join(quoted, " ")
 	}
-	p.Columns = slices.Concat(words("Input", "Kind"), numbers("Size"), words("SHA-256"))
+	p.Columns = slices.Concat(words("Input", "Kind"), numbers("Size"), words("Written by", "SHA-256"))
+	p.Columns[4].Paper = true
 	for _, in := range s.doc.Inputs[:min(len(s.doc.Inputs), s.inputs)] {
 		kind := Plain(in.Kind)
-		if len(in.Damage) > 0 {
-			kind += ", damaged"
+		if in.Partial {
+			kind += " (cut off)"
 		}
-		p.Table.add(Code(report.OffMachine(in.Path)), kind, units.Bytes(in.Bytes), Code(in.SHA256))
+		p.Table.add(Code(s.pathOf(&in)), kind, units.Bytes(in.Bytes), text(in.Era), Code(in.SHA256))
 	}
 	s.add(p)
+	s.add(Part{Text: s.trust(), List: true})
+}
+
+// pathOf names an input, on paper without the folders of a machine.
+func (s *sheet) pathOf(in *report.Input) string {
+	if s.Edition == Terminal {
+		return in.Path
+	}
+	return report.OffMachine(in.Path)
+}
+
+// trust says what is uncertain.
+func (s *sheet) trust() (lines []string) {
+	for _, i := range shownOf(s.doc, s.devices) {
+		d := &s.doc.Devices[i]
+		source := "unknown"
+		if d.CapacitySource != nil {
+			source = "from " + Plain(*d.CapacitySource)
+		}
+		line := fmt.Sprintf("Device %d: %s. Capacity %s.", d.Device, list(Histories[d.History], d.HistoryReason), source)
+		if d.Older > 0 {
+			line += fmt.Sprintf(" %s older than the recording.", units.Plural(d.Older, "block"))
+		}
+		lines = append(append(lines, line), d.Damage...)
+	}
+	for i := range s.doc.Inputs {
+		in := &s.doc.Inputs[i]
+		for _, x := range in.Damage {
+			lines = append(lines, s.pathOf(in)+": damage: "+strings.TrimPrefix(x, in.Path+": "))
+		}
+		for _, u := range in.Unknown {
+			lines = append(lines, fmt.Sprintf("%s: unknown key %q in %s, %s, e.g. %.60s", s.pathOf(in), u.Key,
+				cmp.Or(u.Where, "the top level"), units.Plural(u.Count, "time"), u.Example))
+		}
+		for _, x := range in.Notes {
+			lines = append(lines, s.pathOf(in)+": "+x)
+		}
+	}
+	return lines[:min(len(lines), 4*s.inputs)]
 }
 
 // ShellWord quotes a word for a shell where it needs that.

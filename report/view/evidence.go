@@ -17,15 +17,6 @@ const (
 	sparkWidth     = 40
 )
 
-// Evidence is what was read besides recordings, for a page that draws its curves.
-func Evidence(doc *report.Document) []Part {
-	s := onPage(doc)
-	if s.evidenceFacts(); len(s.parts) == 0 {
-		return nil
-	}
-	return s.parts[1:] // below the page's own heading
-}
-
 // evidenceFacts sum up what was read besides recordings, a line each.
 func (s *sheet) evidenceFacts() {
 	ev, doc := s.doc.Evidence, s.doc

@@ -152,9 +152,7 @@ func (s *explained) stack(heading string, frames []explain.Frame, rest int) {
 			}
 		}
 	}
-	if len(t.Rows) > 0 {
-		s.add(Part{Heading: heading, Level: 4, Table: t, Rest: more(rest, "frame")})
-	}
+	s.table(heading, 4, t, more(rest, "frame"))
 }
 
 func (s *explained) segment(n *explain.Neighbors) {
@@ -205,7 +203,7 @@ func (s *explained) group(heading string, g *explain.Group, largest bool) {
 	if len(g.Categories) > 1 {
 		s.held("Categories at the peak", g.Categories)
 	}
-	s.holders("Made at", g.Sites, g.SitesRest)
+	s.holders("Made at", g.Sites, g.SitesRest, g.PeakBytes)
 	t := Table{NoHead: true, Columns: []Column{{Number: true, Width: 12}, {Number: true, Width: 10}, {Gap: 1, Width: 15},
 		{Gap: 1}}}
 	for _, d := range g.Rules {
@@ -215,9 +213,7 @@ func (s *explained) group(heading string, g *explain.Group, largest bool) {
 		}
 		t.add(units.Bytes(d.PeakBytes), times(d.Allocations), report.CategoryWords(d.Category), rule)
 	}
-	if len(t.Rows) > 0 {
-		s.add(Part{Heading: "Decided by", Level: 4, Table: t})
-	}
+	s.table("Decided by", 4, t, "")
 	if largest {
 		s.briefs("Largest", g.Largest, g.LargestRest)
 	}
@@ -237,23 +233,12 @@ func (s *explained) held(heading string, categories map[string]int64) {
 			t.add(units.Bytes(categories[c]), units.Percent(categories[c], all), report.CategoryWords(c)).Category = c
 		}
 	}
-	if len(t.Rows) > 0 {
-		s.add(Part{Heading: heading, Level: 4, Table: t})
-	}
+	s.table(heading, 4, t, "")
 }
 
 // holders are call sites with what they hold.
-func (s *explained) holders(heading string, sites []report.Site, rest int) {
-	t := Table{NoHead: true, Wrap: true, Columns: []Column{{Number: true, Width: 12}, {Number: true, Width: 7},
-		{Gap: 2, Width: 15}, {}}}
-	for i := range sites {
-		x := &sites[i]
-		category := text(x.Category)
-		t.add(units.Bytes(x.Bytes), times(x.Blocks), report.CategoryWords(category), siteText(x)).Category = category
-	}
-	if len(t.Rows) > 0 {
-		s.add(Part{Heading: heading, Level: 4, Table: t, Rest: more(rest, "call site")})
-	}
+func (s *explained) holders(heading string, sites []report.Site, rest int, whole int64) {
+	s.table(heading, 4, siteTable(sites, whole), more(rest, "call site"))
 }
 
 func (s *explained) event(x *explain.Event) {
@@ -261,7 +246,7 @@ func (s *explained) event(x *explain.Event) {
 		s.briefs("The allocation that it is about", []explain.Brief{*x.Allocation}, 0)
 	}
 	s.held("Held right after it", x.Categories)
-	s.holders("Held by", x.Sites, x.SitesRest)
+	s.holders("Held by", x.Sites, x.SitesRest, x.Allocated)
 	t := Table{NoHead: true, Wrap: true, Columns: []Column{{Width: 1}, {Number: true, Width: 9}, {Gap: 1, Width: 15},
 		{Number: true, Width: 12}, {Gap: 1}}}
 	for _, e := range x.Around {
@@ -290,11 +275,8 @@ func (s *explained) address(x *explain.Address) {
 
 func (s *explained) finding(x *explain.Finding) {
 	for i := range x.Found {
-		f := &x.Found[i]
-		p := Finding{Severity: f.Severity, Title: f.Title, Evidence: f.Evidence, Code: f.Code}
-		if f.Fix != nil {
-			p.Change = *f.Fix + Gain(f)
-		}
+		p := findingOf(&x.Found[i], all)
+		p.Open = true
 		s.add(Part{Bare: true, Findings: []Finding{p}})
 	}
 	s.facts("What it looks for", []Fact{{x.ID, x.About}, {"the saving", text(x.Saves)}})
@@ -304,54 +286,24 @@ func (s *explained) finding(x *explain.Finding) {
 const mostHolders = 3
 
 func (s *explained) leak(x *explain.Leak) {
-	change := x.Fix
-	if !x.Defect {
-		change = ""
-	}
-	facts := []Fact{{"kind", report.CategoryWords(x.Kind)}, {"sure", fmt.Sprintf("%.0f %%", 100*x.Confidence)},
-		{"change", change}}
-	if x.FullAtStep != nil {
-		facts = append(facts, Fact{"full", fmt.Sprintf("at step %s, if it goes on", units.Count(*x.FullAtStep))})
-	}
-	if x.CalledFrom != nil {
-		facts = append(facts, Fact{"called from", place(x.CalledFrom.Function, x.CalledFrom.File, x.CalledFrom.Line)})
-	}
+	p := leakOf(&x.Leak)
 	for i := range x.Holders[:min(len(x.Holders), mostHolders)] {
-		facts = append(facts, Fact{"held by", x.Holders[i].Path + "  " + holds(&x.Holders[i])})
+		p.Evidence = append(p.Evidence, "held by "+x.Holders[i].Path+"  "+holds(&x.Holders[i]))
 	}
-	s.facts("", facts)
-	if x.Defect && x.FixCode != "" {
-		s.add(Part{Lines: strings.Split(x.FixCode, "\n")})
+	if p.Open = true; x.Defect {
+		p.Code = x.FixCode
+	} else {
+		p.Change = ""
 	}
+	s.add(Part{Bare: true, Findings: []Finding{p}})
 	s.group("What it keeps", &x.Kept, true)
 }
 
 func (s *explained) oom(x *explain.OOM) {
-	s.facts("", []Fact{
-		{"asked for", units.Bytes(x.RequestedBytes) + askedBy(x)},
-		{"free", fmt.Sprintf("%s in the cache, the largest block %s; %s on the device",
-			units.Bytes(x.ReservedBytes-x.AllocatedBytes-x.Pending), Known(x.LargestFreeBlock), Known(x.DeviceFreeBytes))},
-		{"pending", pendingText(x.Pending)},
-		{"missing", or(x.MissingBytes, "not known")},
-		{"fingerprint", text(x.Fingerprint)},
-	})
+	s.facts("", append(failureFacts(&x.OOM, x.Pending), Fact{"fingerprint", text(x.Fingerprint)}))
 	s.held("Held when it failed", x.Categories)
-	s.holders("Held by", x.Sites, x.SitesRest)
+	s.holders("Held by", x.Sites, x.SitesRest, x.AllocatedBytes)
 	s.stack("Stack of the request, innermost first", x.Stack, x.StackRest)
-}
-
-func askedBy(x *explain.OOM) string {
-	if x.Site == nil {
-		return ""
-	}
-	return " by " + siteText(x.Site)
-}
-
-func pendingText(n int64) string {
-	if n == 0 {
-		return ""
-	}
-	return units.Bytes(n) + " were given back, but a stream may still use them"
 }
 
 func (s *explained) rule(x *explain.Rule) {
@@ -399,7 +351,5 @@ func (s *explained) asks() {
 	for _, n := range s.doc.Next {
 		t.add(Code("--"+n.Kind+" "+ShellWord(n.Value)), n.Why)
 	}
-	if len(t.Rows) > 0 {
-		s.add(Part{Heading: "Ask next, with vramscope explain", Level: 4, Table: t})
-	}
+	s.table("Ask next, with vramscope explain", 4, t, "")
 }

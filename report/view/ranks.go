@@ -12,26 +12,6 @@ import (
 	"github.com/vramscope/vramscope/report"
 )
 
-// onPage is for parts of a report's page, which is longer than others.
-func onPage(doc *report.Document) *sheet {
-	return &sheet{doc: doc, Edition: Ticket, trim: trim{gpus: 64, messages: 100, inputs: 100, groups: 64, trends: 16, dumps: 64,
-		page: true}}
-}
-
-// Ranks are a job's processes, for a page with buttons to choose a device by.
-func Ranks(doc *report.Document) []Part {
-	s := onPage(doc)
-	s.ranks()
-	return s.parts
-}
-
-// Trends are what several dumps of a process show.
-func Trends(doc *report.Document) []Part {
-	s := onPage(doc)
-	s.trends()
-	return s.parts
-}
-
 // ranks is the table of a job's processes.
 func (s *sheet) ranks() {
 	r := s.doc.Ranks

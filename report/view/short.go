@@ -26,7 +26,7 @@ const (
 // matters. The verdict stands above.
 func (s *sheet) short() {
 	shown := Shown(s.doc)
-	main := s.main(shown)
+	main := Main(s.doc)
 	if r := s.doc.Ranks; r != nil {
 		s.shortRanks(r)
 	}
@@ -41,19 +41,24 @@ func (s *sheet) short() {
 	s.otherDevices(shown, main)
 	s.shortTrends()
 	s.shortLogs(main)
-	s.shortComparison(s.doc.Comparison)
+	s.comparison(s.doc.Comparison, true)
 	s.lines("SIMULATED", SimulatedLines(s.doc), shortRows)
 	s.more(main)
 }
 
-// main is the device that the verdict is about, else the fullest of those that are shown.
-func (s *sheet) main(shown []int) int {
-	if a := s.doc.Verdict.About; a != nil && a.Device >= 0 {
+// Main is the device to show first: the one that failed, first of all ranks, or that the verdict is about; else the
+// fullest. It is -1 without devices.
+func Main(doc *report.Document) int {
+	if doc.Ranks != nil && doc.Ranks.FirstOOM != nil {
+		return doc.Ranks.Rows[doc.Ranks.FirstOOM.Row].Index
+	}
+	shown, main := Shown(doc), -1
+	if a := doc.Verdict.About; a != nil && slices.Contains(shown, a.Device) {
 		return a.Device
 	}
-	main := -1
 	for _, i := range shown {
-		if main < 0 || s.doc.Devices[i].Peaks.Allocated.Bytes > s.doc.Devices[main].Peaks.Allocated.Bytes {
+		if main < 0 || cmp.Or(cmp.Compare(min(1, len(doc.Devices[i].OOMs)), min(1, len(doc.Devices[main].OOMs))),
+			cmp.Compare(doc.Devices[i].Peaks.Allocated.Bytes, doc.Devices[main].Peaks.Allocated.Bytes)) > 0 {
 			main = i
 		}
 	}
@@ -491,32 +496,6 @@ func (s *sheet) beyond() (lines []string) {
 		}
 	}
 	return lines
-}
-
-// shortComparison is the budget beside what was measured: the peak, and where they differ.
-func (s *sheet) shortComparison(c *report.Comparison) {
-	if c == nil {
-		return
-	}
-	t := Table{Columns: []Column{textColumn("", 22), figureColumn("Budget", 12), figureColumn("Measured", 12),
-		figureColumn("Difference", 13)}}
-	for i, x := range append([]report.Compared{c.Peak}, c.Categories...) {
-		if i > shortCategories || x.Measured == nil {
-			continue
-		}
-		d := *x.Measured - x.Budget
-		difference := units.Rounded(units.Signed(d))
-		if same := 200*max(d, -d) < c.Peak.Budget; same && i > 0 {
-			continue
-		} else if same {
-			difference = "same"
-		}
-		row := t.add(Plain(x.Name), units.Size(x.Budget), units.Size(*x.Measured), difference)
-		if i == 0 && x.Reason != nil {
-			row.Notes = []Fact{{"  ", units.Rounded(*x.Reason)}}
-		}
-	}
-	s.add(Part{Heading: "BUDGET  " + c.Model, Table: t})
 }
 
 // more is how the recording was made, and how to see the rest.

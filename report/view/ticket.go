@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
@@ -10,7 +11,7 @@ import (
 // ticket is what stands in a ticket before all that is folded: what fills the GPU, the
 // change's code, who made it, and where it ran.
 func (s *sheet) ticket() {
-	main := s.main(Shown(s.doc))
+	main := Main(s.doc)
 	if main < 0 {
 		if lines := s.beyond(); len(lines) > 0 {
 			s.add(Part{List: true, Text: lines[:min(len(lines), shortRows)]})
@@ -53,34 +54,34 @@ func (s *sheet) ticket() {
 
 // environment is where the run ran, in a line.
 func (s *sheet) environment(d *report.Device) {
-	x, parts := &s.doc.Environment, []string{}
-	add := func(name string, value *string) {
+	x := &s.doc.Environment
+	parts := append([]string{simulatedCard(s.doc)}, Where(s.doc)...)
+	add := func(name string, value *string, most int) {
 		if value != nil && *value != "" {
-			parts = append(parts, name+" "+*value)
+			parts = append(parts, name+(*value)[:min(len(*value), most)])
 		}
 	}
-	if card := simulatedCard(s.doc); card != "" {
-		add("", &card)
-	}
-	add("torch", x.Torch)
-	add("CUDA", x.CUDA)
-	add("driver", x.Driver)
-	add("", x.GPU)
-	add("settings", x.Settings)
-	add("Python", x.Python)
-	add("command", x.Command)
-	if x.GitCommit != nil {
-		commit := *x.GitCommit
-		commit = commit[:min(len(commit), 12)]
-		add("commit", &commit)
-	}
-	if x.WorldSize != nil {
-		parts = append(parts, "world size "+units.Count(*x.WorldSize))
-	}
+	add("Python ", x.Python, all)
+	add("command ", x.Command, all)
+	add("commit ", x.GitCommit, 12)
 	if d != nil {
 		parts = append(parts, list(units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History]))
 	}
-	if len(parts) > 0 {
-		s.add(Part{Text: []string{strings.TrimSpace(strings.Join(parts, " · "))}})
+	if parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" }); len(parts) > 0 {
+		s.add(Part{Text: []string{strings.Join(parts, " · ")}})
 	}
+}
+
+// Where says on what the run ran, as far as any evidence tells.
+func Where(doc *report.Document) (out []string) {
+	e := &doc.Environment
+	for i, value := range []*string{e.Torch, e.CUDA, e.Driver, e.GPU, e.Settings} {
+		if value != nil && *value != "" {
+			out = append(out, []string{"torch ", "CUDA ", "driver ", "", "settings "}[i]+*value)
+		}
+	}
+	if e.WorldSize != nil && *e.WorldSize > 1 {
+		out = append(out, units.Plural(*e.WorldSize, "rank"))
+	}
+	return out
 }

@@ -6,6 +6,7 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/vramscope/vramscope/report"
@@ -73,7 +74,7 @@ type Column struct {
 	Name       string
 	Number     bool
 	Signed     bool // its figures are differences
-	Spare      bool // left out on a narrow terminal
+	Paper      bool // left out on a terminal
 	Width, Gap int
 }
 
@@ -175,9 +176,16 @@ func figureColumn(name string, width int) Column {
 // Finding is a finding of which only the lines are left that are shown.
 type Finding struct {
 	report.Severity
+	Tag      string // in place of the severity's word, "": that
 	Title    string
 	Evidence []string
 	Rest     string // evidence that isn't shown
 	Change   string
+	Gain     string // what comes of the change
 	Code     string // "" where an earlier one has the same
+	Sure     string // how sure it is, "": sure
+	Open     bool   // on a page
 }
+
+// Word is what stands above a finding's title.
+func (f *Finding) Word() string { return cmp.Or(f.Tag, f.Severity.Words()) }

@@ -101,12 +101,15 @@ func more(n int, noun string) string {
 	return "and " + units.Plural(n, "more "+noun)
 }
 
-// EventOf says where a peak lies.
-func EventOf(event *int) string {
-	if event == nil {
-		return "before the first event"
+// atEvent says where a peak lies.
+func atEvent(d *report.Device, event *int) string {
+	switch {
+	case event != nil:
+		return "at event " + units.Count(*event)
+	case d.Events == 0:
+		return "at the dump"
 	}
-	return "event " + units.Count(*event)
+	return "before the first event"
 }
 
 // Lacks says that more is allocated than reserved, which only a file that
@@ -179,36 +182,22 @@ func siteName(s *report.Site) string {
 	return "a stack without names"
 }
 
-// siteText is a call site on one line: what allocated, and the user's line.
-func siteText(s *report.Site) string {
-	if s.Function == "" && s.Op == "" {
-		return "(" + siteName(s) + ")"
+// siteCell is a call site: what allocated, and the user's line.
+func siteCell(s *report.Site) Cell {
+	switch {
+	case s.Function == "" && s.Op == "":
+		return cell("(" + siteName(s) + ")")
+	case s.Function == "":
+		return cell(Code(s.Op))
 	}
-	if s.Function == "" {
-		return s.Op
-	}
-	out := place(s.Function, s.File, s.Line)
+	out := cell(Code(place(s.Function, s.File, s.Line)))
 	if s.CalledFrom != nil {
-		out += ", from " + place(s.CalledFrom.Function, s.CalledFrom.File, s.CalledFrom.Line)
+		out = cell(out, ", from ", calledFrom(s.CalledFrom))
 	}
 	if s.Op != "" {
-		out += "  [" + s.Op + "]"
+		out = cell(out, "  [", Code(s.Op), "]")
 	}
 	return out
-}
-
-// siteCell is a call site without the line that called it.
-func siteCell(s *report.Site) Cell {
-	line := place(s.Function, s.File, s.Line)
-	switch {
-	case line == "" && s.Op == "":
-		return cell(siteName(s))
-	case line == "":
-		return cell(Code(s.Op))
-	case s.Op != "":
-		return cell(Code(line), " ", Code(s.Op))
-	}
-	return cell(Code(line))
 }
 
 func calledFrom(p *report.Place) Cell {

@@ -1,0 +1,75 @@
+package view
+
+import (
+	"github.com/vramscope/vramscope/report"
+)
+
+// Page is what a report's page says in words and tables; pictures stand between them.
+type Page struct {
+	Ranks, Trends, Findings, Host, Said, Made []Part
+	Devices                                   []OfDevice // those that are Shown
+}
+
+// OfDevice is what it says of a device.
+type OfDevice struct {
+	Figures                                                                          []Row // names, values and notes
+	Categories, Failures, Findings, Leaks, Budget, Trials, Segments, Said, Variables []Part
+}
+
+// OnPage is a report's sheet for a page, which is longer than others.
+func OnPage(doc *report.Document) *Page {
+	s := &sheet{doc: doc, Edition: Ticket, trim: trim{sites: 100, ooms: 100, pins: 100, findings: all, evidence: all, leaks: all,
+		gpus: 64, messages: 100, inputs: 100, devices: mostDevices, groups: 64, trends: 16, dumps: 64, page: true}}
+	p := &Page{Ranks: s.all(s.ranks), Trends: s.all(s.trends), Host: s.take(func() { s.host(doc.Host) }), Made: s.take(s.made)}
+	p.Findings = s.take(func() { s.findings("", doc.Findings) })
+	open(p.Findings, len(doc.Devices) == 0)
+	if p.Said = s.take(s.evidenceFacts); len(p.Said) > 0 {
+		p.Said = p.Said[1:] // below the page's own heading
+	}
+	for _, i := range Shown(doc) {
+		d := &doc.Devices[i]
+		x := OfDevice{Figures: s.figures(d).Rows}
+		x.Categories = []Part{{Table: s.categories(&d.AtPeak, &d.AtEnd)}}
+		x.Failures = s.all(func() { s.failures(d) })
+		x.Findings = s.take(func() { s.findings("", d.Findings) })
+		open(x.Findings, len(d.Changes) == 0)
+		x.Leaks = s.take(func() { s.leaks(d.Leaks) })
+		for k := range d.Leaks {
+			x.Leaks[0].Findings[k].Open = d.Leaks[k].Defect
+		}
+		x.Segments = s.take(func() { s.segments(d) })
+		x.Said = s.take(func() { s.said(d) })
+		x.Variables = s.take(func() { s.variables(d) })
+		if c := doc.Comparison; c != nil && c.Index == i {
+			x.Budget = s.take(func() { s.comparison(c, false) })
+		}
+		if t := doc.Trials; t != nil && t.Index == i {
+			x.Trials = s.take(func() { s.trials(t) })
+		}
+		p.Devices = append(p.Devices, x)
+	}
+	return p
+}
+
+// take are the parts that something adds, without a first heading: the page has its own.
+func (s *sheet) take(add func()) []Part {
+	parts := s.all(add)
+	if len(parts) > 0 {
+		parts[0].Heading = ""
+	}
+	return parts
+}
+
+// all are the parts that something adds.
+func (s *sheet) all(add func()) []Part {
+	s.parts = nil
+	add()
+	return s.parts
+}
+
+// open opens the first finding, where nothing above it says what to change.
+func open(parts []Part, bare bool) {
+	if len(parts) > 0 && bare && parts[0].Findings[0].Severity != report.Info {
+		parts[0].Findings[0].Open = true
+	}
+}
