@@ -48,26 +48,26 @@ const (
 	StatusFine    Status = "fine"
 )
 
-// IndexRow is one run.
+// IndexRow is one run, by short names of which the page's script knows those of a row.
 type IndexRow struct {
-	Path       string
-	Name       string // folder of its report below runs/
-	Experiment string
-	Status     Status
-	Text       string // the verdict, or why there is none
-	Brief      string // the same in a few words
-	Fix        *string
-	SavesBytes *int64
-	Effect     string // what the peak becomes by the fix, "" where that isn't known
-	Devices    int
-	Capacity   *int64
-	Allocated  *int64 // peaks of the fullest device; nil without a recording
-	Reserved   *int64
-	Categories []int64 // at that peak, by Categories
-	LeakBytes  *int64  // growth per step by defects
-	Time       *int64
-	Failures   []string // fingerprints of the requests that failed
-	Facts      []Fact   // what the run may be compared by
+	Path       string   `json:"p"`
+	Name       string   `json:"n"` // folder of its report below runs/
+	Experiment string   `json:"e"`
+	Status     Status   `json:"s"`
+	Text       string   `json:"t"` // the verdict, or why there is none
+	Brief      string   `json:"h"` // the same in a few words
+	Fix        *string  `json:"f,omitempty"`
+	SavesBytes *int64   `json:"b"`
+	Effect     string   `json:"y,omitempty"` // what the peak becomes by the fix, "" where that isn't known
+	Devices    int      `json:"d"`
+	Capacity   *int64   `json:"c"`
+	Allocated  *int64   `json:"a"` // peaks of the fullest device; nil without a recording
+	Reserved   *int64   `json:"r"`
+	Categories []int64  `json:"-"` // at that peak, by Categories
+	LeakBytes  *int64   `json:"l"` // growth per step by defects
+	Time       *int64   `json:"-"`
+	Failures   []string `json:"g,omitempty"` // fingerprints of the requests that failed: to search for
+	Facts      []Fact   `json:"-"`           // what the run may be compared by
 }
 
 // Fact is something by which runs may be compared: a batch size, a precision, a note of the user's.

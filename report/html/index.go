@@ -57,26 +57,11 @@ type indexView struct {
 
 // rowData is a row for the script.
 type rowData struct {
-	Path       string        `json:"p"`
-	Name       string        `json:"n"`
-	Experiment string        `json:"e"`
-	Status     report.Status `json:"s"`
-	Text       string        `json:"t"`
-	Fix        string        `json:"f,omitempty"`
-	Saves      *int64        `json:"b"`
-	Devices    int           `json:"d"`
-	Capacity   *int64        `json:"c"`
-	Allocated  *int64        `json:"a"`
-	Reserved   *int64        `json:"r"`
-	Parts      []int64       `json:"k"` // category, bytes, category, bytes, …
-	Leak       *int64        `json:"l"`
-	Time       string        `json:"w"`
-	At         *int64        `json:"m"` // milliseconds since the Unix epoch
-	Brief      string        `json:"h"`
-	Effect     string        `json:"y,omitempty"`
-	Facts      []any         `json:"x,omitempty"` // number of the axis, value, and so on
-	// Failures are the fingerprints of the run's failed requests: to search for.
-	Failures []string `json:"g,omitempty"`
+	*report.IndexRow
+	Parts []int64 `json:"k"` // category, bytes, category, bytes, …
+	Time  string  `json:"w"`
+	At    *int64  `json:"m"`           // milliseconds since the Unix epoch
+	Facts []any   `json:"x,omitempty"` // number of the axis, value, and so on
 }
 
 // indexRowView is a row as the page shows it without scripts.
@@ -126,10 +111,12 @@ func newIndexView(x *report.Index) *indexView {
 		{figure{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs"}, report.StatusFine,
 			f.Fine > 0},
 	}
-	v.Axes, v.Root = axesOf(x.Rows), rootOf(x.Rows)
+	v.Axes = axesOf(x.Rows)
 	seen := map[string]bool{}
+	var paths []string
 	for i := range x.Rows {
 		r := &x.Rows[i]
+		paths = append(paths, r.Path)
 		for k, bytes := range r.Categories {
 			if bytes > 0 {
 				seen[report.Categories[k]] = true
@@ -141,6 +128,9 @@ func newIndexView(x *report.Index) *indexView {
 				v.Whole = max(v.Whole, *n)
 			}
 		}
+	}
+	if v.Root = rootOf(paths); len(paths) < 2 {
+		v.Root = ""
 	}
 	for i, c := range report.Categories {
 		if seen[c] {
@@ -212,9 +202,7 @@ func (v *indexView) whole(r *report.IndexRow) int64 {
 }
 
 func (v *indexView) data(r *report.IndexRow) rowData {
-	d := rowData{Path: r.Path, Name: r.Name, Experiment: r.Experiment, Status: r.Status, Text: r.Text, Saves: r.SavesBytes,
-		Devices: r.Devices, Capacity: r.Capacity, Allocated: r.Allocated, Reserved: r.Reserved, Parts: []int64{},
-		Leak: r.LeakBytes, Time: minute(r.Time), Brief: r.Brief, Effect: r.Effect, Failures: r.Failures}
+	d := rowData{IndexRow: r, Parts: []int64{}, Time: minute(r.Time)}
 	if r.Time != nil {
 		d.At = new(*r.Time / 1000)
 	}
@@ -224,9 +212,6 @@ func (v *indexView) data(r *report.IndexRow) rowData {
 				d.Facts[len(d.Facts)-1] = f.Text
 			}
 		}
-	}
-	if r.Fix != nil {
-		d.Fix = *r.Fix
 	}
 	for k, bytes := range r.Categories {
 		if bytes > 0 {
@@ -261,14 +246,14 @@ func seen(first, last *int64) string {
 	return day(first)
 }
 
-// rootOf is the innermost folder that all runs lie in, with the slash behind it.
-func rootOf(rows []report.IndexRow) string {
-	if len(rows) < 2 {
+// rootOf is the innermost folder that all paths lie in, with the slash behind it.
+func rootOf(paths []string) string {
+	if len(paths) == 0 {
 		return ""
 	}
-	root := rows[0].Path
-	for i := range rows {
-		for !strings.HasPrefix(rows[i].Path, root) {
+	root := paths[0]
+	for _, path := range paths {
+		for !strings.HasPrefix(path, root) {
 			root = root[:strings.LastIndexByte(strings.TrimSuffix(root, "/"), '/')+1]
 		}
 	}

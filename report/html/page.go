@@ -72,12 +72,14 @@ func newPage(doc *report.Document) (*page, error) {
 	}
 	if in := doc.About(); v.Name == "" && in != nil {
 		v.Name = report.ShortFile(in.Path)
-		if folder := commonFolder(doc.Inputs); doc.Ranks != nil && folder != "" {
+		var paths []string
+		for i := range doc.Inputs {
+			paths = append(paths, strings.ReplaceAll(doc.Inputs[i].Path, `\`, "/"))
+		}
+		if folder := path.Base(rootOf(paths)); doc.Ranks != nil && strings.Trim(folder, "./") != "" {
 			v.Name = folder // a job, of which the first input is any rank's
 		}
 	}
-	doc = offMachine(doc)
-	v.Document = doc
 	main := view.Main(doc)
 	v.Tag = verdictTag(doc, main)
 	v.Sheet = view.OnPage(doc)
@@ -98,41 +100,6 @@ func newPage(doc *report.Document) (*page, error) {
 	err := markdown.Write(&ticket, view.Document(doc, view.Ticket))
 	v.Markdown = ticket.String()
 	return v, err
-}
-
-// offMachine is a report whose inputs are named without the folders of a machine: a page is shown to others.
-func offMachine(doc *report.Document) *report.Document {
-	shown := *doc
-	shown.Inputs = slices.Clone(doc.Inputs)
-	for i := range shown.Inputs {
-		shown.Inputs[i].Path = report.OffMachine(shown.Inputs[i].Path)
-	}
-	shown.Command = slices.Clone(doc.Command)
-	for i, word := range shown.Command {
-		shown.Command[i] = report.OffMachine(word)
-	}
-	return &shown
-}
-
-// commonFolder is the name of the innermost folder that holds all inputs, ""
-// without one.
-func commonFolder(inputs []report.Input) string {
-	var common []string
-	for i, in := range inputs {
-		folders := strings.Split(path.Dir(strings.ReplaceAll(in.Path, `\`, "/")), "/")
-		if i == 0 {
-			common = folders
-		}
-		n := 0
-		for n < min(len(common), len(folders)) && common[n] == folders[n] {
-			n++
-		}
-		common = common[:n]
-	}
-	if len(common) == 0 || strings.Trim(common[len(common)-1], ".") == "" {
-		return ""
-	}
-	return common[len(common)-1]
 }
 
 // verdictTag is the verdict in a few words, those of a failed request if one is told.
@@ -332,5 +299,5 @@ func (v *page) InputPath(i int) string {
 	if i < 0 || i >= len(v.Inputs) {
 		return ""
 	}
-	return v.Inputs[i].Path
+	return report.OffMachine(v.Inputs[i].Path)
 }
