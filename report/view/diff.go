@@ -19,34 +19,24 @@ const (
 // Diff is a comparison as a sheet.
 func Diff(d *report.Diff, e Edition) *Sheet {
 	s := &sheet{Edition: e}
-	sides := []*report.DiffSide{&d.Before, &d.After}
-	if e == Terminal {
-		t := Table{NoHead: true, Wrap: true, Columns: []Column{{Width: 6}, {Gap: 1}}}
-		for i, x := range sides {
-			t.add([]string{"before", "after"}[i], x.Path+" ("+what(x)+")")
-		}
-		s.add(Part{Bare: true, Table: t})
-	}
 	peaks := changes("", 18)
 	for _, kind := range []string{"allocated", "requested", "active", "reserved"} {
 		peaks.change("peak "+kind, d.Peaks[kind])
 	}
 	s.add(Part{Bare: true, Heading: "Peaks", Level: 4, Table: peaks})
 	categories := changes("Category", 18)
-	categories.NoHead = true
 	for _, c := range byChange(d.Categories) {
 		categories.change(report.CategoryTitle(c.Category), c.DiffSize).Category = c.Category
 	}
 	s.add(Part{Heading: "By category: " + compared(d), Level: 4, Table: categories})
 	s.changedSites(d)
 	s.changedSteps(d)
-	if e == Ticket {
-		t := Table{Columns: slices.Concat(words("", "Input", ""), numbers("Size"), words("SHA-256"))}
-		for i, x := range sides {
-			t.add([]string{"before", "after"}[i], Code(x.Path), what(x), units.Bytes(x.Bytes), Code(x.SHA256))
-		}
-		s.table("Compared", 4, t, "")
+	t := Table{Columns: slices.Concat(words("", "Input", ""), numbers("Size"), words("SHA-256"))}
+	t.Columns[1].Gap, t.Columns[2].Gap, t.Columns[4].Paper = 1, 1, true
+	for i, x := range []*report.DiffSide{&d.Before, &d.After} {
+		t.add([]string{"before", "after"}[i], Code(x.Path), what(x), units.Bytes(x.Bytes), Code(x.SHA256))
 	}
+	s.table("Compared", 4, t, "")
 	return &Sheet{Heading: "What grew", Title: d.Title, Verdict: d.Verdict, Notes: d.Notes, Caveats: d.Caveats, Parts: s.parts,
 		Tool: d.Tool}
 }
@@ -95,43 +85,30 @@ func what(s *report.DiffSide) string {
 
 // changedSites lists the call sites that hold more or less.
 func (s *sheet) changedSites(d *report.Diff) {
-	t := Table{Columns: slices.Concat(words("Call site", "", "Category"), numbers("Before", "After", "Change"))}
-	t.Columns[5].Signed = true
-	if s.Edition == Terminal {
-		t = Table{Wrap: true, Columns: []Column{figureColumn("Change", 13), figureColumn("Before", 12), figureColumn("After", 12),
-			{Gap: 2, Width: 15}, {}}}
-	}
+	t := Table{Wrap: true, Columns: []Column{{Name: "Change", Number: true, Signed: true, Width: 13}, figureColumn("Before", 12),
+		figureColumn("After", 12), {Name: "Category", Gap: 2, Width: 15}, {Name: "Call site"}}}
 	var same, rest report.DiffSize
 	equal, others := 0, 0
 	for i := range d.Sites {
-		x := &d.Sites[i]
-		switch before, after := units.Bytes(x.BeforeBytes), units.Bytes(x.AfterBytes); {
+		switch x := &d.Sites[i]; {
 		case x.Change() == 0:
 			equal++
 			same.After += x.AfterBytes
 		case len(t.Rows) == diffSites:
 			others++
 			rest.Before, rest.After = rest.Before+x.BeforeBytes, rest.After+x.AfterBytes
-		case s.Edition == Ticket:
-			t.add(Code(x.Name()), siteDetail(x), categoryOf(x.Category), before, after, units.Signed(x.Change()))
 		default:
-			name := x.Name()
+			site := cell(Code(x.Name()))
 			if detail := siteDetail(x); detail != "" {
-				name += "  (" + detail + ")"
+				site = cell(site, "  ("+detail+")")
 			}
-			cells := []any{units.Signed(x.Change()), before, after, name}
-			if x.Category != nil {
-				cells = slices.Insert(cells, 3, any(Plain(*x.Category)))
-			}
-			t.add(cells...)
+			t.add(units.Signed(x.Change()), units.Bytes(x.BeforeBytes), units.Bytes(x.AfterBytes), kind(text(x.Category)),
+				site).Category = text(x.Category)
 		}
 	}
-	before, after, change := units.Bytes(rest.Before), units.Bytes(rest.After), units.Signed(rest.Change())
-	switch more := units.Plural(others, "other call site"); {
-	case others > 0 && s.Edition == Ticket:
-		t.add(more, "", "", before, after, change)
-	case others > 0:
-		t.add(change, before, after, "in "+more)
+	if others > 0 {
+		t.add(units.Signed(rest.Change()), units.Bytes(rest.Before), units.Bytes(rest.After), "", "in "+
+			units.Plural(others, "other call site"))
 	}
 	verb := "hold"
 	if equal == 1 {
@@ -171,7 +148,7 @@ func siteDetail(s *report.DiffSite) string {
 // changedSteps are the steps' peaks: all of a few, else the first and the last.
 func (s *sheet) changedSteps(d *report.Diff) {
 	t := changes("Step", 18)
-	t.NoHead, t.Columns, t.Columns[0].Number = true, t.Columns[:4], s.Edition == Ticket
+	t.Columns, t.Columns[0].Number = t.Columns[:4], true
 	for i := range d.Steps {
 		x := &d.Steps[i]
 		if i == diffSteps/2 && len(d.Steps) > diffSteps {
@@ -183,9 +160,6 @@ func (s *sheet) changedSteps(d *report.Diff) {
 		label := units.Count(x.Step)
 		if x.BeforeStep != nil && x.AfterStep != nil && *x.BeforeStep != *x.AfterStep {
 			label = units.Count(*x.BeforeStep) + " / " + units.Count(*x.AfterStep)
-		}
-		if s.Edition == Terminal {
-			label = "step " + label
 		}
 		change := ""
 		if x.Before != nil && x.After != nil {
