@@ -293,11 +293,3 @@ func gaps(d *report.Device) []string {
 	}
 	return out
 }
-
-// InputPath is the name of an input.
-func (v *page) InputPath(i int) string {
-	if i < 0 || i >= len(v.Inputs) {
-		return ""
-	}
-	return report.OffMachine(v.Inputs[i].Path)
-}

@@ -190,15 +190,11 @@ func Budget(d *budget.Document, e Edition) *Sheet {
 
 // budgetPeak are the categories at the peak, largest first.
 func (s *sheet) budgetPeak(d *budget.Document) {
-	t := Table{NoHead: true, Columns: []Column{textColumn("category", 16), figureColumn("bytes", 11), figureColumn("share", 8)}}
-	if s.Edition == Terminal {
-		t.Columns = append(t.Columns, Column{Gap: 1})
-	}
+	t := Table{NoHead: true, Columns: []Column{textColumn("category", 16), figureColumn("bytes", 11), figureColumn("share", 8),
+		{Gap: 1, Bar: true}}}
 	for _, k := range LargestCategories(d.Categories) {
-		n := d.Categories[k]
-		peak := max(d.PeakBytes, 1)
-		cells := []any{Plain(k), units.Bytes(n), units.Percent(n, peak), strings.Repeat("#", int(30*n/peak))}
-		t.add(cells[:len(t.Columns)]...).Category = k
+		t.add(Plain(k), units.Bytes(d.Categories[k]), units.Percent(d.Categories[k], max(d.PeakBytes, 1)),
+			Bar(d.Categories[k], d.PeakBytes, 20)).Category = k
 	}
 	s.add(Part{Heading: "At the peak", Level: 2, Table: t})
 }
@@ -261,9 +257,7 @@ func (s *sheet) plans(d *budget.Document) {
 	}
 	t := Table{Columns: slices.Concat([]Column{textColumn("plan", 24)}, numbers("GPU memory", "host memory", "micro-batch",
 		"time", "recomputed", "sent"))}
-	if s.Edition == Ticket {
-		t.Columns = append(t.Columns, words("command line")...)
-	}
+	t.Columns = append(t.Columns, Column{Name: "command line", Paper: true})
 	share := map[bool]string{false: "-"}
 	for i := range d.Plans {
 		p := &d.Plans[i]
@@ -272,18 +266,14 @@ func (s *sheet) plans(d *budget.Document) {
 		if p.Traffic > 0 {
 			sent = units.Size(p.Traffic)
 		}
-		row := t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), hostMemory(d, p), count(p.Batch),
-			fmt.Sprintf("x%.2f", p.Cost), share[p.Recompute > 0], sent, Code(cmp.Or(p.Command, p.Flags)))
-		if s.Edition == Terminal {
-			row.Cells = row.Cells[:len(t.Columns)]
-			row.Notes = append(row.Notes, Fact{"", cmp.Or(p.Command, p.Flags)})
+		line := cell(Code(cmp.Or(p.Command, p.Flags)))
+		notes := []Fact{{"", cmp.Or(p.Command, p.Flags)}}
+		if name, _ := d.Setting["framework"].(string); p.Framework != "" {
+			takes := "as " + name + " takes it: "
+			line, notes = cell(line, "; "+takes, Code(p.Framework)), append(notes, Fact{takes, p.Framework})
 		}
-		if name, _ := d.Setting["framework"].(string); p.Framework != "" && s.Edition == Terminal {
-			row.Notes = append(row.Notes, Fact{"as " + name + " takes it: ", p.Framework})
-		} else if p.Framework != "" {
-			last := len(row.Cells) - 1
-			row.Cells[last] = cell(row.Cells[last], "; as "+name+" takes it: ", Code(p.Framework))
-		}
+		t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), hostMemory(d, p), count(p.Batch),
+			fmt.Sprintf("x%.2f", p.Cost), share[p.Recompute > 0], sent, line).Notes = notes
 	}
 	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for " +
 		"a token beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU " +
@@ -375,21 +365,11 @@ func Optional(n *int64) string {
 
 // ladder are the measures that would save memory.
 func (s *sheet) ladder(measures []budget.Measure) {
-	t := Table{Columns: slices.Concat(words("change"), numbers("saves", "then"), words("flags", "costs"))}
-	if s.Edition == Terminal {
-		t = Table{NoHead: true, Columns: []Column{figureColumn("", 2), {Width: 11, Gap: 1}, {}, figureColumn("", 10), {Gap: 1}}}
-	}
-	for i, m := range measures {
-		saves, then := units.Bytes(m.Saves), units.Bytes(m.TotalDevice)
-		if s.Edition == Ticket {
-			t.add(m.Change, saves, then, Code(m.Flags), m.Costs)
-			continue
-		}
-		fits := ""
-		if m.Fits {
-			fits = "  <- fits"
-		}
-		t.add(fmt.Sprint(i+1), "-"+saves, "->", then, fmt.Sprintf("%s [%s]; costs %s%s", m.Change, m.Flags, m.Costs, fits))
+	t := Table{Wrap: true, Columns: []Column{figureColumn("saves", 12), figureColumn("then", 11), {Name: "fits", Gap: 1, Width: 5},
+		{Name: "change, flags and costs", Gap: 1}}}
+	for _, m := range measures {
+		t.add(units.Bytes(m.Saves), units.Bytes(m.TotalDevice), map[bool]string{true: "yes"}[m.Fits], cell(m.Change+" [",
+			Code(m.Flags), "]; costs "+m.Costs))
 	}
 	s.table("What would save memory, cheapest first (each on top of the ones before)", 2, t, "")
 }

@@ -20,15 +20,15 @@ type trim struct {
 
 const all = 1 << 30
 
-// brief is a screen's.
-var brief = trim{sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8, inputs: 3}
+// screen is how much a screen shows.
+var screen = trim{sites: 5, gpus: 6, trends: 3, messages: 3, groups: 8, inputs: 3}
 
 var trims = [...]trim{
 	Terminal: {sites: 12, ooms: 3, pins: 5, findings: all, evidence: all, gpus: 8, groups: 12, dumps: 12, trends: 3, messages: 5,
 		inputs: 24, devices: 16},
 	Ticket: {sites: 10, ooms: 5, findings: 8, evidence: 3, leaks: 5, gpus: 8, groups: 10, dumps: 10, trends: 3, messages: 5,
 		inputs: 20, devices: 8},
-	Brief: brief, Web: brief,
+	Brief: screen, Web: screen,
 }
 
 // sheet is a document's sheet while it is made.
@@ -38,6 +38,7 @@ type sheet struct {
 	trim
 	parts   []Part
 	changes bool // they tell of the verdict's change
+	brief   bool // it's a screen of it
 	web     bool // who reads has buttons instead of flags
 }
 
@@ -48,7 +49,7 @@ func Document(doc *report.Document, e Edition) *Sheet {
 		s.sites = doc.Top
 	}
 	if e == Brief || e == Web {
-		s.Edition, s.web = Terminal, e == Web
+		s.Edition, s.brief, s.web = Terminal, true, e == Web
 		s.short()
 		return s.done()
 	}
@@ -69,7 +70,7 @@ func Document(doc *report.Document, e Edition) *Sheet {
 	s.findings("Findings in logs, monitors and traces", doc.Findings)
 	s.evidenceFacts()
 	s.trials(doc.Trials)
-	s.comparison(doc.Comparison, false)
+	s.comparison(doc.Comparison)
 	if lines := SimulatedLines(doc); len(lines) > 0 {
 		s.add(Part{Heading: "Simulated", Level: 3, Text: append([]string{simulatedCard(doc)}, lines...), List: true})
 	}
@@ -343,15 +344,14 @@ func categoryOf(category *string) string {
 // categories say what the memory was for, then and at the end, and what the GPU holds besides.
 func (s *sheet) categories(m, end *report.Moment) Table {
 	t := Table{Columns: []Column{{Name: "Category"}, figureColumn("Bytes", 12), figureColumn("Share", 8),
-		figureColumn("At the end", 13), {Gap: 1}}}
+		figureColumn("At the end", 13), {Gap: 1, Bar: true}}}
 	if s.page {
-		t.Columns, t.Columns[1].Name = t.Columns[:4], "At the peak"
+		t.Columns[1].Name = "At the peak"
 	}
 	add := func(name string, bytes, end int64, category string) {
 		if bytes > 0 || end > 0 {
-			cells := []any{name, units.Bytes(bytes), units.Percent(bytes, m.AllocatedBytes), units.Bytes(end),
-				Bar(bytes, m.AllocatedBytes, 20)}
-			t.add(cells[:len(t.Columns)]...).Category = category
+			t.add(name, units.Bytes(bytes), units.Percent(bytes, m.AllocatedBytes), units.Bytes(end),
+				Bar(bytes, m.AllocatedBytes, 20)).Category = category
 		}
 	}
 	if len(m.Categories) > 0 {
@@ -522,14 +522,14 @@ func (s *sheet) trials(x *report.Trials) {
 }
 
 // comparison is what was measured beside the budget: of a screen, the peak and where they differ.
-func (s *sheet) comparison(c *report.Comparison, brief bool) {
+func (s *sheet) comparison(c *report.Comparison) {
 	if c == nil {
 		return
 	}
 	t := Table{Wrap: true, Columns: []Column{textColumn("Of the peak, by phase, by category", 22), figureColumn("Budget", 12),
 		figureColumn("Measured", 12), figureColumn("Difference", 13), {Name: "Reason", Gap: 1}}}
 	rows := slices.Concat([]report.Compared{c.Peak}, c.Phases, c.Categories)
-	if brief {
+	if s.brief {
 		rows = append([]report.Compared{c.Peak}, c.Categories[:min(len(c.Categories), shortCategories)]...)
 	}
 	for i, x := range rows {
@@ -541,12 +541,12 @@ func (s *sheet) comparison(c *report.Comparison, brief bool) {
 		if same {
 			difference = "same"
 		}
-		if !brief || i == 0 || x.Measured != nil && !same {
+		if !s.brief || i == 0 || x.Measured != nil && !same {
 			t.add(Plain(cmp.Or(phaseTitles[x.Name], x.Name)), units.Bytes(x.Budget), measured, difference, text(x.Reason))
 		}
 	}
 	p := Part{Heading: fmt.Sprintf("Against the budget of %s (device %d, requested bytes)", c.Model, c.Device), Level: 3, Table: t}
-	if brief {
+	if s.brief {
 		p.Heading = "BUDGET  " + c.Model
 	} else if len(c.Inferred) > 0 {
 		p.Facts = []Fact{{"as recorded", "which a flag overrides:"}}

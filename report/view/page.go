@@ -6,8 +6,8 @@ import (
 
 // Page is what a report's page says in words and tables; pictures stand between them.
 type Page struct {
-	Ranks, Trends, Findings, Host, Said, Made []Part
-	Devices                                   []OfDevice // those that are Shown
+	Ranks, List, Trends, Findings, Host, Said, Made []Part
+	Devices                                         []OfDevice // those that are Shown
 }
 
 // OfDevice is what it says of a device.
@@ -21,6 +21,7 @@ func OnPage(doc *report.Document) *Page {
 	s := &sheet{doc: doc, Edition: Ticket, trim: trim{sites: 100, ooms: 100, pins: 100, findings: all, evidence: all, leaks: all,
 		gpus: 64, messages: 100, inputs: 100, devices: mostDevices, groups: 64, trends: 16, dumps: 64, page: true}}
 	p := &Page{Ranks: s.all(s.ranks), Trends: s.all(s.trends), Host: s.take(func() { s.host(doc.Host) }), Made: s.take(s.made)}
+	p.List = s.take(func() { s.deviceList(Shown(doc), -1) })
 	p.Findings = s.take(func() { s.findings("", doc.Findings) })
 	open(p.Findings, len(doc.Devices) == 0)
 	if p.Said = s.take(s.evidenceFacts); len(p.Said) > 0 {
@@ -41,7 +42,7 @@ func OnPage(doc *report.Document) *Page {
 		x.Said = s.take(func() { s.said(d) })
 		x.Variables = s.take(func() { s.variables(d) })
 		if c := doc.Comparison; c != nil && c.Index == i {
-			x.Budget = s.take(func() { s.comparison(c, false) })
+			x.Budget = s.take(func() { s.comparison(c) })
 		}
 		if t := doc.Trials; t != nil && t.Index == i {
 			x.Trials = s.take(func() { s.trials(t) })

@@ -18,11 +18,8 @@ func (s *sheet) ranks() {
 	if r == nil {
 		return
 	}
-	t := Table{Columns: []Column{textColumn(ranksColumn(r), 24), figureColumn("Device", 6), figureColumn("Peak allocated", 14),
+	t := Table{Wrap: true, Columns: []Column{{Name: map[bool]string{true: "Ranks", false: "Recording"}[r.Sure]}, figureColumn("Device", 6), figureColumn("Peak allocated", 14),
 		figureColumn("Peak reserved", 14), figureColumn("Capacity", 12), {Name: "Verdict", Gap: 1}}}
-	if !r.Sure { // names of files need room
-		t.Columns[0].Width = 40
-	}
 	rest := 0
 	for k := range r.Groups {
 		g := &r.Groups[k]
@@ -31,11 +28,8 @@ func (s *sheet) ranks() {
 			continue
 		}
 		row := &r.Rows[g.Shown]
-		var label any = ranksLabel(s.doc, g)
-		switch {
-		case s.Edition == Terminal:
-			label = fit(ranksLabel(s.doc, g), t.Columns[0].Width)
-		case !r.Sure:
+		var label any = fit(ranksLabel(s.doc, g), 40)
+		if !r.Sure {
 			label = Code(ranksLabel(s.doc, g))
 		}
 		x := t.add(label, ranksDevice(r, g), units.Bytes(row.PeakAllocated), units.Bytes(row.PeakReserved), or(row.Capacity,
@@ -44,21 +38,34 @@ func (s *sheet) ranks() {
 			x.Device = strconv.Itoa(place)
 		}
 	}
-	if !r.Sure && s.Edition == Terminal {
-		t.dropColumn(4)
-	}
 	p := Part{Heading: RanksTitle(r), Level: 3, Table: t, Rest: more(rest, "row")}
 	if rest > 0 {
 		p.Rest += ", less full"
 	}
 	s.add(p)
-	s.add(Part{Text: ranksSentences(r), List: s.Edition == Ticket})
+	sentences := ranksSentences(r)
+	if s.brief {
+		sentences = sentences[:min(len(sentences), 2)]
+	}
+	s.add(Part{Text: sentences, List: true})
 }
 
-func (t *Table) dropColumn(n int) {
-	t.Columns = slices.Delete(t.Columns, n, n+1)
-	for i := range t.Rows {
-		t.Rows[i].Cells = slices.Delete(t.Rows[i].Cells, n, n+1)
+// deviceList is a table of devices, where there are others than one; -1: than none.
+func (s *sheet) deviceList(shown []int, but int) {
+	t := Table{Columns: slices.Concat(words("Device"), numbers("Peak allocated", "Peak reserved", "At the end", "Capacity", "Events",
+		"Findings"))}
+	for place, i := range shown {
+		if d := &s.doc.Devices[i]; i != but {
+			t.add(deviceTitle(s.doc, i), units.Bytes(d.Peaks.Allocated.Bytes), units.Bytes(d.Peaks.Reserved.Bytes),
+				units.Bytes(d.AtEnd.AllocatedBytes), or(d.CapacityBytes, "unknown"), units.Count(d.Events),
+				units.Count(len(d.Findings)))
+			if s.page {
+				t.Rows[len(t.Rows)-1].Device = strconv.Itoa(place)
+			}
+		}
+	}
+	if s.doc.Ranks == nil && len(shown) > 1 {
+		s.table("OTHER DEVICES", 4, t, "")
 	}
 }
 
@@ -78,14 +85,6 @@ func RanksTitle(r *report.Ranks) string {
 		s += fmt.Sprintf(", of %d", *r.World)
 	}
 	return s
-}
-
-// ranksColumn is what rows of the table stand for.
-func ranksColumn(r *report.Ranks) string {
-	if r.Sure {
-		return "Ranks"
-	}
-	return "Recording"
 }
 
 // ranksLabel names the ranks of a group.
@@ -245,7 +244,7 @@ func deviceTitle(doc *report.Document, index int) string {
 func (s *sheet) trends() {
 	shown := shownTrends(s.doc, s.trim.trends)
 	for _, x := range shown {
-		t := Table{Columns: []Column{textColumn("Dump", 36), figureColumn("Events", 9), figureColumn("Peak allocated", 14),
+		t := Table{Columns: []Column{{Name: "Dump"}, figureColumn("Events", 9), figureColumn("Peak allocated", 14),
 			figureColumn("At the end", 14), figureColumn("Reserved", 14), {Gap: 1}}}
 		from := max(0, len(x.Dumps)-s.dumps)
 		if from > 0 {
@@ -253,11 +252,7 @@ func (s *sheet) trends() {
 		}
 		for k := range x.Dumps[from:] {
 			d := &x.Dumps[from+k]
-			var label any = Code(name(s.doc, d.Input))
-			if s.Edition == Terminal {
-				label = fit(Printable(name(s.doc, d.Input)), 36)
-			}
-			t.add(label, units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved),
+			t.add(Code(name(s.doc, d.Input)), units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved),
 				dumpWords(d))
 		}
 		s.add(Part{Heading: trendTitle(x), Level: 3, Table: t})

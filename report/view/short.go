@@ -27,9 +27,7 @@ const (
 func (s *sheet) short() {
 	shown := Shown(s.doc)
 	main := Main(s.doc)
-	if r := s.doc.Ranks; r != nil {
-		s.shortRanks(r)
-	}
+	s.ranks()
 	if main >= 0 {
 		d := &s.doc.Devices[main]
 		s.holds(d, main)
@@ -38,10 +36,10 @@ func (s *sheet) short() {
 		s.variables(d)
 		s.also(d)
 	}
-	s.otherDevices(shown, main)
+	s.deviceList(shown, main)
 	s.shortTrends()
 	s.shortLogs(main)
-	s.comparison(s.doc.Comparison, true)
+	s.comparison(s.doc.Comparison)
 	s.lines("SIMULATED", SimulatedLines(s.doc), shortRows)
 	s.more(main)
 }
@@ -418,21 +416,6 @@ func (s *sheet) lines(heading string, lines []string, most int) {
 	}
 }
 
-// otherDevices are those besides the one that matters, each on a line.
-func (s *sheet) otherDevices(shown []int, main int) {
-	if s.doc.Ranks != nil {
-		return
-	}
-	var lines []string
-	for _, i := range shown {
-		if d := &s.doc.Devices[i]; i != main {
-			lines = append(lines, fmt.Sprintf("%s: peak %s allocated, %s reserved", deviceTitle(s.doc, i),
-				units.Size(d.Peaks.Allocated.Bytes), units.Size(d.Peaks.Reserved.Bytes)))
-		}
-	}
-	s.lines("OTHER DEVICES", lines, shortRows)
-}
-
 // shortTrends are what several dumps of a process show, a line each.
 func (s *sheet) shortTrends() {
 	var trends []string
@@ -442,23 +425,6 @@ func (s *sheet) shortTrends() {
 		}
 	}
 	s.lines("DUMPS", trends, shortAlso)
-}
-
-// shortRanks are the processes of a job, those that are alike on one line.
-func (s *sheet) shortRanks(r *report.Ranks) {
-	var lines []string
-	for k := range r.Groups {
-		g := &r.Groups[k]
-		row := &r.Rows[g.Shown]
-		lines = append(lines, fmt.Sprintf("%s: peak %s allocated, %s reserved; %s", fit(ranksLabel(s.doc, g), 40),
-			units.Size(row.PeakAllocated), units.Size(row.PeakReserved), units.Rounded(row.Verdict)))
-	}
-	for i, x := range ranksSentences(r) {
-		if i < 2 {
-			lines = append(lines, units.Rounded(x))
-		}
-	}
-	s.lines(RanksTitle(r), lines, shortRows)
 }
 
 // shortLogs is what logs, monitors and traces say: all of it where there is no recording.

@@ -75,6 +75,7 @@ type Column struct {
 	Number     bool
 	Signed     bool // its figures are differences
 	Paper      bool // left out on a terminal
+	Bar        bool // of block characters: left out on a page, which has its own
 	Width, Gap int
 }
 
