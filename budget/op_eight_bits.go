@@ -22,12 +22,8 @@ type eightBits struct {
 // are kept in 16 bits.
 const wideGradient = "rowwise_with_gw_hp"
 
-// inEightBits makes the copies that a product takes, nil where it takes none: the head stays
-// in 16 bits, as do adapters and what isn't trained.
+// inEightBits makes the copies that a product takes: the head stays in 16 bits, as do adapters and what isn't trained.
 func (m *machine) inEightBits(in, w *value, l *linear) *eightBits {
-	if !l.weight.eight {
-		return nil
-	}
 	o := m.opts
 	x := &eightBits{m: m, l: l, in: in.n, w: w.n, e: in.e, compiled: m.compiled && !o.MXFP8, scaled: o.MXFP8,
 		gathered: o.gathersEight(l.weight), wide: o.Float8Recipe == wideGradient}
