@@ -1,7 +1,5 @@
 package budget
 
-import "cmp"
-
 // Document is what the command says about a setting: the budget and what
 // follows from it. Its JSON is the schema vramscope.budget/1.
 type Document struct {
@@ -109,76 +107,4 @@ func (d *Document) Judge(b *Budget, fits []Fit, band Band) {
 			row.If = band.Flags
 		}
 	}
-}
-
-// servingWords adds those of a setting without training.
-func (s Setting) servingWords(m map[string]any) {
-	if e, ok := s.engine(); ok {
-		m["engine"], m["gpu_share"], m["batch_tokens"], m["prefix_share"] = s.Engine, e.share, e.tokens, s.Shared
-	}
-	m["context"], m["new_tokens"], m["cache"], m["kv"], m["last_logit"] = s.Context, s.NewTokens, s.Cache, s.KV, s.LastLogit
-	m["optimizer"], m["checkpointing"], m["loss"], m["zero"] = nil, nil, nil, nil
-}
-
-// words are a setting's fields under the names of the flags.
-func (s Setting) words() map[string]any {
-	m := map[string]any{
-		"batch": s.Batch, "sequence": s.Sequence, "precision": s.Precision, "attention": s.Attention, "padding": s.Padding,
-		"gpus": s.GPUs, "tp": s.TP, "pp": s.PP, "ep": s.EP, "cp": s.CP, "offload": s.Offload, "allocator": s.Allocator,
-		"torch": s.Torch, "inference": s.Inference, "gpu": s.GPU,
-	}
-	if s.Inference {
-		s.servingWords(m)
-		return m
-	}
-	m["optimizer"], m["checkpointing"], m["loss"], m["zero"], m["fsdp"] = s.Optimizer, s.Checkpointing, s.Loss, s.Zero, s.FSDP
-	m["accumulate"], m["keep_gradients"], m["use_cache"], m["drop_outputs"], m["master_weights"] = s.Accumulate, s.KeepGradients,
-		s.UseCache, s.DropOutputs, s.MasterWeights
-	if s.FSDP != "" {
-		m["fsdp_version"], m["fsdp_shards"], m["keep_gathered"], m["reduce_dtype"] = cmp.Or(s.FSDPVersion, 2), s.Shards,
-			s.KeepGathered, s.ReduceDtype
-	}
-	if s.FSDPEnds != "" {
-		m["fsdp_ends"] = s.FSDPEnds
-	}
-	if s.ExpertLoad > 1 {
-		m["expert_load"] = s.ExpertLoad
-	}
-	for name, on := range map[string]bool{"liger": s.Liger, "mixer_kernels": s.MixerKernels, "prepare_kbit": s.PrepareKbit,
-		"sync_each_batch": s.SyncEachBatch} {
-		if on {
-			m[name] = on
-		}
-	}
-	if s.GradientDtype != "" {
-		m["gradient_dtype"] = s.GradientDtype
-	}
-	if s.Copies > 0 {
-		m["copies"] = s.Copies
-	}
-	if s.Freeze > 0 {
-		m["freeze"] = s.Freeze
-	}
-	m["decoder_sequence"], m["lora"] = s.DecoderSeq, s.LoRA
-	m["compile"], m["optimizer_in_backward"], m["activation_offload"], m["float8"] = s.Compile, s.OptimizerInBackward,
-		s.ActivationOffload, s.Float8
-	if s.Float8 {
-		m["float8_recipe"], m["float8_all_gather"] = s.Float8Recipe, s.Float8AllGather
-	}
-	if s.AsyncTP {
-		m["async_tp"] = true
-	}
-	if s.MXFP8 {
-		m["mxfp8"] = true
-	}
-	if s.CUDAGraphs {
-		m["cuda_graphs"] = true
-	}
-	m["sequence_parallel"], m["micro_batches"], m["schedule"], m["framework"] = s.SequenceParallel, s.MicroBatches, s.Schedule,
-		s.Framework
-	if s.adapts() {
-		m["adapter"], m["modules_to_save"] = s.Adapter, s.SaveModules
-		m["lora_targets"], m["lora_dtype"], m["dora"] = s.LoRATargets, s.LoRADtype, s.Adapter == "dora"
-	}
-	return m
 }

@@ -301,7 +301,7 @@ func TestDivisionsRefused(t *testing.T) {
 		{"groups of mixers", mamba2, Setting{TP: 16}, "8 groups"},
 		{"experts", mixtral8x7B, Setting{EP: 16}, "8 experts"},
 		{"flat units in stages", llama31, Setting{PP: 2, GPUs: 8, FSDP: "full", FSDPVersion: 1}, "goes without --pp"},
-		{"a third FSDP", llama31, Setting{GPUs: 8, FSDP: "full", FSDPVersion: 3}, "1 or 2"},
+		{"a third FSDP", llama31, Setting{GPUs: 8, FSDP: "full", FSDPVersion: 3}, "at most 2"},
 		{"copies of a model", llama31, Setting{GPUs: 8, FSDP: "full", Shards: 3}, "does not divide the 8 GPUs"},
 		{"a type to reduce in", llama31, Setting{GPUs: 8, FSDP: "full", ReduceDtype: "fp8"}, "one of fp32 bf16 fp16"},
 		{"frozen blocks", llama31, Setting{Freeze: 33}, "32 blocks"},

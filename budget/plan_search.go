@@ -2,9 +2,7 @@ package budget
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/gpus"
 )
@@ -295,58 +293,4 @@ func confirmed(c *Config, ps []Plan, g gpus.GPU) []Plan {
 // namesFramework says whether the framework's name makes a difference.
 func (s Setting) namesFramework() bool {
 	return s.Framework != "" && (s.Framework != fallback || !s.unsaid && (s.Compile || s.Trainer))
-}
-
-// flags are a plan's, as the command takes them.
-func (s Setting) flags() string {
-	var fs []string
-	add := func(format string, args ...any) { fs = append(fs, fmt.Sprintf(format, args...)) }
-	add("--precision %s --batch %d --seq %d", s.Precision, s.Batch, s.Sequence)
-	if s.GPUs > 1 {
-		add("--gpus %d", s.GPUs)
-	}
-	if s.FSDP != "" {
-		add("--fsdp %s", s.FSDP)
-	}
-	if s.TP > 1 {
-		add("--tp %d --sequence-parallel", s.TP)
-	}
-	for _, w := range []struct {
-		on    bool
-		words string
-		value any
-	}{
-		{s.Optimizer != "adamw", "--optimizer %s", s.Optimizer},
-		{s.Checkpointing != "none", "--checkpointing %s", s.Checkpointing},
-		{s.Loss != "default", "--loss %s", s.Loss}, {s.LoRA > 0, "--lora %d", s.LoRA},
-		{s.adapts() && s.Adapter != "lora", "--adapter %s", s.Adapter},
-		{s.adapts() && s.LoRATargets != "all", "--lora-targets %s", s.LoRATargets},
-		{s.adapts() && s.LoRADtype != "fp32", "--lora-dtype %s", s.LoRADtype},
-		{s.LoRADropout > 0, "--lora-dropout %v", s.LoRADropout}, {s.SaveModules != "", "--modules-to-save %s", s.SaveModules},
-		{s.Accumulate > 1, "--accumulate %d", s.Accumulate}, {s.Attention != "sdpa", "--attention %s", s.Attention},
-		{s.ExpertLoad > 1, "--expert-load %g", s.ExpertLoad}, {s.Freeze > 0, "--freeze %d", s.Freeze},
-		{s.Offload != "none", "--offload %s", s.Offload},
-		{s.GradientDtype != "" && s.FSDP == "", "--gradient-dtype %s", s.GradientDtype},
-	} {
-		if w.on {
-			add(w.words, w.value)
-		}
-	}
-	for _, w := range []struct {
-		on    bool
-		words string
-	}{{s.Compile && !s.CUDAGraphs, "--compile"}, {s.CUDAGraphs, "--cuda-graphs"},
-		{s.Padding, "--padding"}, {s.PlainScales, "--plain-scales"}, {s.Trainer, "--trainer"},
-		{s.MasterWeights, "--master-weights"}, {s.SyncEachBatch, "--sync-each-batch"}, {s.KeepGradients, "--keep-gradients"},
-		{s.Float8, "--float8"}, {s.Float8AllGather, "--float8-all-gather"}, {s.MXFP8, "--mxfp8"}, {s.AsyncTP, "--async-tp"},
-		{s.Float8 && s.byRows(), "--float8-recipe " + s.Float8Recipe},
-		{s.ActivationOffload, "--activation-offload"}, {s.OptimizerInBackward, "--optimizer-in-backward"}} {
-		if w.on {
-			add("%s", w.words)
-		}
-	}
-	if s.namesFramework() {
-		add("--framework %s", s.Framework)
-	}
-	return strings.Join(fs, " ")
 }

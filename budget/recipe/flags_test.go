@@ -47,3 +47,45 @@ func TestPlansAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestSet: each key of --set is the flag of its name, given once; what is no key is refused by name.
+func TestSet(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"--set float8_recipe=rowwise --set mxfp8 --set copies=2", ""},
+		{"--set host-ahead=false", ""},
+		{"--set gpu=H100", `"gpu" is no key: they are adapter async-tp batch-tokens`},
+		{"--set copies", "copies has no value: copies=VALUE"},
+		{"--set copies=1 --set copies=2", "copies is given twice"},
+		{"--copies 1 --set copies=2", "copies is given twice"},
+		{"--set copies=many", "invalid argument"},
+	} {
+		var s budget.Setting
+		fl := pflag.NewFlagSet("", pflag.ContinueOnError)
+		SettingFlags(fl, &s)
+		err := fl.Parse(strings.Fields(tt.args))
+		if tt.want != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s: %v, want %q", tt.args, err, tt.want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Error(tt.args, err)
+		}
+		for _, pair := range strings.Split(tt.args, "--set ")[1:] {
+			key, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
+			flag := fl.Lookup(strings.ReplaceAll(key, "_", "-"))
+			if !ok {
+				value = "true"
+			}
+			if !flag.Changed || flag.Value.String() != value || !flag.Hidden {
+				t.Errorf("%s: %s is %s", tt.args, flag.Name, flag.Value)
+			}
+		}
+	}
+	for _, f := range budget.Fields {
+		if line := "\n  " + f.Name; strings.Contains("\n"+Keys(), line+" ") != f.Seldom && strings.Contains("\n"+Keys(), line+"=") != f.Seldom {
+			t.Errorf("%s: seldom is %v", f.Name, f.Seldom)
+		}
+	}
+}

@@ -76,6 +76,10 @@ otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as 
 	fl.StringArrayVar(&f.recipePaths, "recipe", nil, recipeHelp)
 	recipe.SettingFlags(cmd.Flags(), &f.s)
 	allLogitsFlag(cmd, &f)
+	for _, name := range []string{"no-ladder", "all-logits"} { // used by few, as are the keys of --set
+		_ = fl.MarkHidden(name) // it is there
+	}
+	cmd.SetUsageTemplate(cmd.UsageTemplate() + "\nKeys of --set KEY=VALUE, each of which is a flag, too:\n" + recipe.Keys())
 	return cmd
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/doc"
 	"github.com/vramscope/vramscope/explain"
 	"github.com/vramscope/vramscope/report"
@@ -70,7 +71,7 @@ func publicNames() (names []string) {
 		}
 		add("command %s", cmd.Name())
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if !f.Hidden {
+			if !f.Hidden || cmd.Name() == "budget" || cmd.Flags().Lookup("set") != nil {
 				add("flag %s --%s %s", cmd.Name(), f.Name, f.Value.Type())
 			}
 		})
@@ -175,4 +176,7 @@ func commandDoc(b *strings.Builder, cmd *cobra.Command) {
 		cell := strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "\n", " ")
 		fmt.Fprintf(b, "| %s`%s` | %s |\n", short, strings.ReplaceAll(flag, "|", `\|`), cell.Replace(usage))
 	})
+	if cmd.Name() == "budget" {
+		fmt.Fprintf(b, "\nKeys of `--set KEY=VALUE`, each of which is a flag, too:\n\n```text\n%s```\n", recipe.Keys())
+	}
 }
