@@ -32,7 +32,7 @@ func (s *sheet) short() {
 		d := &s.doc.Devices[main]
 		s.holds(d, main)
 		s.shortChanges(d)
-		s.madeBy(d)
+		s.madeBy(d, "MADE BY")
 		s.variables(d)
 		s.also(d)
 	}
@@ -73,11 +73,7 @@ func (s *sheet) holds(d *report.Device, index int) {
 		return
 	}
 	head := s.holdsHead(d, index, m, when)
-	whole := m.AllocatedBytes
-	if n := len(d.OOMs); n > 0 && d.AtEvent == nil {
-		whole = max(whole, d.OOMs[n-1].AllocatedBytes+d.OOMs[n-1].RequestedBytes)
-	}
-	p := Part{Heading: head, Table: bars(d, m, whole)}
+	p := Part{Heading: head, Table: bars(d, m)}
 	if x := d.Projection; x != nil && len(x.Missing) > 0 && d.AtEvent == nil {
 		var parts []string
 		for _, k := range x.Missing {
@@ -89,8 +85,13 @@ func (s *sheet) holds(d *report.Device, index int) {
 }
 
 // bars are what a device holds, by kind, with what was asked for and what lies beside it.
-func bars(d *report.Device, m *report.Moment, whole int64) Table {
-	t := Table{NoHead: true, Columns: []Column{figureColumn("", 9), {Gap: 1, Width: 16}, {Gap: 1}}}
+func bars(d *report.Device, m *report.Moment) Table {
+	whole := max(1, m.AllocatedBytes)
+	if n := len(d.OOMs); n > 0 && d.AtEvent == nil {
+		whole = max(whole, d.OOMs[n-1].AllocatedBytes+d.OOMs[n-1].RequestedBytes)
+	}
+	t := Table{NoHead: true, Columns: []Column{figureColumn("GPU memory", 9), {Name: "Category", Gap: 1, Width: 16},
+		{Gap: 1, Bar: true}}}
 	names, rest, others := largestCategories(m)
 	for _, name := range names {
 		t.add(units.Size(m.Categories[name]), kind(name), Bar(m.Categories[name], whole, barWidth))
@@ -280,19 +281,24 @@ func codeLines(code string) []string {
 }
 
 // madeBy are the call sites that hold most.
-func (s *sheet) madeBy(d *report.Device) {
+func (s *sheet) madeBy(d *report.Device, heading string) {
 	sites, m, _ := shownMoment(d)
-	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 9), {Gap: 1, Width: 16}, {Gap: 1}}}
-	for _, r := range heldBy(sites, s.sites) {
+	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("GPU memory", 9), {Name: "Category", Gap: 1, Width: 16},
+		{Name: "Made by", Gap: 1}}}
+	most := s.sites
+	if !s.brief {
+		most = 5 // above what is folded
+	}
+	for _, r := range heldBy(sites, most) {
 		if r.bytes*100 >= m.AllocatedBytes {
-			row := t.add(units.Size(r.bytes), r.category, r.site)
+			row := t.add(units.Size(r.bytes), r.category, Code(r.site))
 			for _, x := range s.lineOf(r.at) {
 				row.Notes = append(row.Notes, Fact{strings.Repeat(" ", 24) + "| ", strings.TrimSpace(x.Text)})
 			}
 		}
 	}
 	if slices.ContainsFunc(sites, func(x report.Site) bool { return !x.Older }) { // else it says nothing
-		s.table("MADE BY", 4, t, "")
+		s.table(heading, 4, t, "")
 	}
 }
 

@@ -20,30 +20,16 @@ func (s *sheet) ticket() {
 		return
 	}
 	d := &s.doc.Devices[main]
-	sites, m, _ := shownMoment(d)
+	_, m, _ := shownMoment(d)
 	if len(d.Changes) > 0 && d.Changes[0].Code != "" && s.doc.Verdict.Fix != nil && d.Changes[0].Text == *s.doc.Verdict.Fix {
 		s.add(Part{Command: strings.Join(codeLines(d.Changes[0].Code), "\n"), Python: true})
 	}
-	names, _, _ := largestCategories(m)
-	t := Table{Columns: words("Category", "GPU memory")}
-	t.Columns[1].Number = true
-	for _, name := range names {
-		t.add(report.CategoryTitle(name), units.Size(m.Categories[name]))
-	}
-	if n := len(d.OOMs); n > 0 {
-		t.add("Asked for", units.Size(d.OOMs[n-1].RequestedBytes))
-	}
+	t := bars(d, m)
 	if d.CapacityBytes != nil {
-		t.add("Capacity", units.Size(*d.CapacityBytes))
+		t.add(units.Size(*d.CapacityBytes), "capacity")
 	}
 	s.add(Part{Table: t})
-	made := Table{Columns: []Column{{Name: "Made by"}, {Name: "Category"}, {Name: "GPU memory", Number: true}}}
-	for _, r := range heldBy(sites, 5) {
-		if r.bytes*100 >= m.AllocatedBytes {
-			made.add(Code(r.site), r.category, units.Size(r.bytes))
-		}
-	}
-	s.table("", 0, made, "")
+	s.madeBy(d, "")
 	for i := range d.Findings {
 		if f := &d.Findings[i]; f.ID == "recipe_contradicted" {
 			s.add(Part{Text: []string{units.Rounded(f.Title)}})
