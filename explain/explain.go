@@ -231,52 +231,31 @@ func (a *asking) all(is func(timeline.AllocationID) bool) (ids []timeline.Alloca
 
 // group sums up allocations.
 func (a *asking) group(ids []timeline.AllocationID) Group {
-	g := Group{Allocations: len(ids), Categories: map[string]int64{}, Rules: []Deciding{}, Sites: []report.Site{}}
+	g := Group{Allocations: len(ids), Rules: []Deciding{}}
 	peak, end := a.T.Peaks.Allocated.Event, a.T.Device.Events.Len()-1
+	member := make([]bool, a.T.Len())
 	var there []timeline.AllocationID
-	sites := map[facts.SiteKey]*facts.Tally{}
 	rules := map[Deciding]*Deciding{}
 	for _, id := range ids {
-		bytes, category := a.T.Allocated[id], a.Classes.Category[id]
+		bytes := a.T.Allocated[id]
+		member[id] = true
 		if a.T.AliveAt(id, end) {
 			g.EndBlocks++
 			g.EndBytes += bytes
 		}
-		key := Deciding{Category: category.String()}
 		rule := a.Classes.Rule[id]
-		key.Allocations = int(rule) // tells rules apart here
-		decided := rules[key]
-		if decided == nil {
-			decided = &Deciding{Rule: textOrNil(classify.RuleID(rule)), Category: key.Category}
-			rules[key] = decided
+		key := Deciding{Category: a.Classes.Category[id].String(), Allocations: int(rule)} // which tells rules apart here
+		if rules[key] == nil {
+			rules[key] = &Deciding{Rule: textOrNil(classify.RuleID(rule)), Category: key.Category}
 		}
-		decided.Allocations++
-		if !a.T.AliveAt(id, peak) {
-			continue
+		if rules[key].Allocations++; a.T.AliveAt(id, peak) {
+			there = append(there, id)
+			g.PeakBytes += bytes
+			rules[key].PeakBytes += bytes
 		}
-		there = append(there, id)
-		g.PeakBlocks++
-		g.PeakBytes += bytes
-		g.Categories[category.String()] += bytes
-		decided.PeakBytes += bytes
-		at := facts.SiteKey{Category: category, Older: a.T.Stack(id) == 0 && a.T.Born[id] == timeline.Never}
-		if stack := a.T.Stack(id); stack != 0 {
-			at.Site, at.Known = a.View.Site(stack), true
-		}
-		if sites[at] == nil {
-			sites[at] = &facts.Tally{}
-		}
-		sites[at].AddBy(bytes, rule)
 	}
-	for key, tally := range sites {
-		s := short(facts.SiteOf(key))
-		s.Bytes, s.Blocks, s.Largest, s.Rule = tally.Bytes, tally.Blocks, tally.Largest, textOrNil(classify.RuleID(tally.Rule))
-		g.Sites = append(g.Sites, s)
-	}
-	slices.SortFunc(g.Sites, func(x, y report.Site) int {
-		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(at(&x), at(&y)), cmp.Compare(*x.Category, *y.Category))
-	})
-	g.Sites, g.SitesRest = first(g.Sites, maxSites)
+	g.PeakBlocks = len(there)
+	g.Categories, g.Sites, g.SitesRest = a.sitesAt(peak, func(id timeline.AllocationID) bool { return member[id] })
 	for _, d := range rules {
 		g.Rules = append(g.Rules, *d)
 	}
@@ -305,13 +284,13 @@ func first[T any](list []T, most int) ([]T, int) {
 	return kept, len(list) - len(kept)
 }
 
-// atEvent is what is allocated right after an event, by category and call site.
-func (a *asking) atEvent(event int) (categories map[string]int64, sites []report.Site, rest int) {
-	all, _, categories := a.SitesAt(event)
-	sites = []report.Site{}
-	for _, s := range all[:min(len(all), maxSites)] {
-		sites = append(sites, short(s))
+// sitesAt is what is allocated right after an event, of what something is true, by category and call site; nil: all of it.
+func (a *asking) sitesAt(event int, is func(timeline.AllocationID) bool) (categories map[string]int64, sites []report.Site, rest int) {
+	all, _, categories := a.SitesOf(event, is)
+	sites, rest = first(all, maxSites)
+	for i := range sites {
+		sites[i] = short(sites[i])
 	}
 	maps.DeleteFunc(categories, func(_ string, bytes int64) bool { return bytes == 0 })
-	return categories, sites, len(all) - len(sites)
+	return categories, sites, rest
 }

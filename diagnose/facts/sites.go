@@ -99,13 +99,19 @@ func (c *stackSums) sorted() []stackSum {
 // category, most bytes first, and counts the blocks. Blocks are summed up by
 // stack first: there are far fewer stacks.
 func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories map[string]int64) {
+	return p.SitesOf(event, nil)
+}
+
+// SitesOf does so with those allocations of which something is true; nil: with all.
+func (p *Pass) SitesOf(event int, is func(timeline.AllocationID) bool) (sites []report.Site, blocks int,
+	categories map[string]int64) {
 	t := p.T
 	leaked, variables := p.LeakedSet(), held.Of(p)
 	byStack := stackSums{first: make([]int32, t.Snapshot.NumStacks())}
 	var older, sums [classify.NumCategories]Tally
 	for i := range t.Born {
 		id := timeline.AllocationID(i)
-		if !t.AliveAt(id, event) {
+		if !t.AliveAt(id, event) || is != nil && !is(id) {
 			continue
 		}
 		blocks++
