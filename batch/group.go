@@ -2,6 +2,7 @@ package batch
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -149,34 +150,21 @@ func above(name string) string {
 // runsIn makes the runs of one folder.
 func runsIn(home string, files []candidate) []Run {
 	recordings := families(files, kindRecording)
-	ofRun := func(f candidate) bool { return f.Kind == kindTracked && path.Base(f.Path) == filename.RunRecord }
-	if slices.ContainsFunc(files, ofRun) {
-		return []Run{runOf(home, files, true)} // of `vramscope run`, whatever it recorded
-	}
-	if len(recordings) == 0 {
+	switch {
+	case slices.ContainsFunc(files, func(f candidate) bool {
+		return f.Kind == kindTracked && path.Base(f.Path) == filename.RunRecord
+	}):
+		// `vramscope run` names its recordings by their process; a single one may have been given another name.
+		of := len(recordings)
+		maps.DeleteFunc(recordings, func(_ string, m []candidate) bool { return of == 1 || filename.Parse(m[0].Path).PID != 0 })
+		runs, rest := unrelated(recordings, files)
+		return append(runs, runOf(home, rest, true))
+	case len(recordings) == 0:
 		return textRuns(home, files)
-	}
-	if len(recordings) == 1 {
+	case len(recordings) == 1:
 		return []Run{runOf(home, files, true)}
 	}
-	// Unrelated recordings: what else is there belongs to the one whose name it
-	// begins with, if there is such.
-	var others []candidate
-	for _, f := range files {
-		if f.Kind == kindRecording {
-			continue
-		}
-		best := closest(familyOf(f.Path), recordings)
-		if _, ok := recordings[best]; ok {
-			recordings[best] = append(recordings[best], f)
-		} else {
-			others = append(others, f)
-		}
-	}
-	var runs []Run
-	for _, members := range recordings {
-		runs = append(runs, runOf(members[0].Path, members, true)) // a recording comes first
-	}
+	runs, others := unrelated(recordings, files)
 	if len(others) == 0 {
 		return runs
 	}
@@ -187,6 +175,29 @@ func runsIn(home string, files []candidate) []Run {
 		runs = append(runs, r)
 	}
 	return runs
+}
+
+// unrelated are the runs of unrelated recordings. What else is there belongs to the one whose
+// name it begins with, if there is such; others are the rest.
+func unrelated(recordings map[string][]candidate, files []candidate) (runs []Run, others []candidate) {
+	placed := map[string]bool{}
+	for _, members := range recordings {
+		for _, f := range members {
+			placed[f.Path] = true
+		}
+	}
+	for _, f := range files {
+		best := closest(familyOf(f.Path), recordings)
+		if _, ok := recordings[best]; ok && f.Kind != kindRecording {
+			recordings[best] = append(recordings[best], f)
+		} else if !placed[f.Path] {
+			others = append(others, f)
+		}
+	}
+	for _, members := range recordings {
+		runs = append(runs, runOf(members[0].Path, members, true)) // a recording comes first
+	}
+	return runs, others
 }
 
 // closest is the longest name that a family begins with, "" for none.

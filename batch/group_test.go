@@ -50,6 +50,13 @@ func TestGroup(t *testing.T) {
 			[]string{"d: 1", "d/wandb/run-20250312_100211-ab: 2", "d/wandb/run-20250313_090000-cd: 1"}},
 		{"logs that say nothing", []string{"S d/a/err.log", "S d/a/out.log", "S d/b/out.log", "T d/b/smi.csv", "A d/c/config.json", "S d/c/out.log"}, []string{"d/b: 1", "d/a/err.log"}},
 		{"what run records", []string{"K d/a/run.json", "T d/a/output.log", "d/a/pid7-0-step2.pickle", "d/a/pid7-1-step5.pickle", "d/a/pid9-0-oom.pickle"}, []string{"d/a: 5"}},
+		{"unrelated ones beside it", []string{"K d/a/run.json", "T d/a/output.log", "d/a/pid7-0-step2.pickle", "d/a/bert.pickle", "d/a/gpt.pickle", "T d/a/bert.log"},
+			[]string{"d/a: 3", "d/a/bert.pickle: 2", "d/a/gpt.pickle: 1"}},
+		{"one beside it", []string{"K d/a/run.json", "d/a/pid7-0-step2.pickle", "d/a/rank1-pid9-0-oom.pickle", "d/a/bert.pickle"},
+			[]string{"d/a: 3", "d/a/bert.pickle: 1"}},
+		{"unrelated ones beside a run without recordings", []string{"K d/a/run.json", "T d/a/output.log", "d/a/bert.pickle", "d/a/gpt.pickle"},
+			[]string{"d/a: 2", "d/a/bert.pickle: 1", "d/a/gpt.pickle: 1"}},
+		{"its recording under another name", []string{"K d/a/run.json", "T d/a/output.log", "d/a/oom.pickle"}, []string{"d/a: 3"}},
 		{"a run.json of another's", []string{"A d/a/run.json", "d/a/pid7-0-step2.pickle", "d/a/pid7-1-step5.pickle"}, []string{"d/a/pid7-0-step2.pickle: 1", "d/a/pid7-1-step5.pickle: 1"}},
 		{"not above the root", []string{"d/snapshot.pickle"}, []string{"d: 1"}},
 	} {
