@@ -64,6 +64,9 @@ func (d *document) HTML() template.HTML { return template.HTML(d.body) }
 
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
+// operable lets a keyboard scroll code that is wider than a window, and announces no column whose head is empty.
+var operable = strings.NewReplacer("<pre>", `<pre tabindex="0">`, "<th></th>", "<td></td>")
+
 func (b *builder) documents() error {
 	known := map[string]*document{}
 	var order []*document
@@ -132,7 +135,7 @@ func (b *builder) document(name string) (*document, error) {
 	if err := markdown.Renderer().Render(&out, source, tree); err != nil {
 		return nil, err
 	}
-	d.body = out.String()
+	d.body = operable.Replace(out.String())
 	if of := slices.IndexFunc(b.entries, func(e entry) bool { return e.In == d.Title }); of >= 0 {
 		d.Words = cutWords(b.entries[of].Words, 130)
 	}

@@ -410,6 +410,10 @@ func TestWithoutANetwork(t *testing.T) {
 
 	b.open(s.URL + "/index.html?open=gallery/qwen_vocab_oom__05b.pickle.gz")
 	b.until(shown)
+	b.open(s.URL + "/index.html?open=gallery/gone.pickle")
+	b.until("/gone.pickle: 404/.test(document.getElementById('state').textContent)")
+	asked[bool](b, "(document.getElementById('sample').click(), true)")
+	b.until(shown)
 	b.open(s.URL + "/index.html?open=http://localhost:1/other.pickle")
 	if got := asked[string](b, "document.querySelector('#asked a').href"); !strings.Contains(got, "remote.html?open=http") {
 		t.Errorf("another site's file leads to %s", got)

@@ -439,10 +439,14 @@ func (r *Run) check() error {
 	if len(r.Sources) == 0 {
 		return errors.New("nothing to analyse: give a snapshot, a log or a run's directory")
 	}
+	advice := "Give the snapshot too; `vramscope record` prints how to make one."
+	if ask := map[string]string{KindConfig: "config", KindCheckpoint: "model", KindRecipe: "recipe"}[r.Sources[0].Kind]; ask != "" {
+		advice = "Give the snapshot too, or ask what it should need: `vramscope budget --" + ask + " FILE`."
+	}
 	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint",
 		KindLabels: "a labels file", KindRunRecord: "what `vramscope run` says of a run",
 		KindRecipe: "a framework's configuration"}[r.Sources[0].Kind]
 	return &snapshot.Error{File: r.Sources[0].Path, Offset: -1, Err: ErrNothing, Cause: "is " + what +
 		": an analysis needs a recording beside it",
-		Advice: "Give the snapshot too; `vramscope record` prints how to make one."}
+		Advice: advice}
 }

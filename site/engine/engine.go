@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/diagnose"
@@ -19,6 +18,7 @@ import (
 	"github.com/vramscope/vramscope/internal/answers"
 	"github.com/vramscope/vramscope/internal/code"
 	"github.com/vramscope/vramscope/internal/open"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/html"
 	"github.com/vramscope/vramscope/report/markdown"
@@ -96,7 +96,7 @@ func (j *job) run() error {
 	if doc.Source, err = code.Lines(""); err != nil {
 		return err
 	}
-	j.result.Verdict = doc.Verdict.Text
+	j.result.Verdict = units.Rounded(doc.Verdict.Text)
 	if j.result.Text, err = belowVerdict(view.Document(doc, view.Web)); err != nil {
 		return err
 	}
@@ -127,11 +127,15 @@ func asText(s *view.Sheet, style text.Style) (string, error) {
 // belowVerdict is an answer's text without its verdict, which a page shows by itself.
 func belowVerdict(s *view.Sheet) (string, error) {
 	whole, err := asText(s, text.Style{})
-	first, rest, more := strings.Cut(whole, "\n\n")
-	if more && slices.Equal(strings.Fields(first), strings.Fields(s.Verdict.Text)) {
-		return rest, err
+	rest := whole
+	for _, word := range strings.Fields(units.Rounded(s.Verdict.Text)) {
+		after, found := strings.CutPrefix(strings.TrimLeft(rest, " \n"), word)
+		if !found {
+			return whole, err
+		}
+		rest = after
 	}
-	return whole, err
+	return strings.TrimLeft(rest, "\n"), err
 }
 
 // read judges one run.
@@ -178,7 +182,7 @@ func (j *job) compare() error {
 	if err != nil {
 		return err
 	}
-	j.result.Verdict = d.Verdict.Text
+	j.result.Verdict = units.Rounded(d.Verdict.Text)
 	if j.result.Text, err = belowVerdict(view.Diff(d, view.Terminal)); err != nil {
 		return err
 	}

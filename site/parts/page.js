@@ -12,7 +12,7 @@ async function unpack(bytes) { // a server may have taken the compression off
   return new Response(packed ? stream.pipeThrough(new DecompressionStream('gzip')) : stream, {headers: {'Content-Type': 'application/wasm'}});
 }
 async function fetched(name) {
-  const r = await fetch(name);
+  const r = await fetch(name).catch(e => { throw new Error(`${name}: ${e.message}`); });
   if (!r.ok) throw new Error(`${name}: ${r.status} ${r.statusText}`);
   return r;
 }
@@ -167,7 +167,9 @@ async function several(files, groups) {
 }
 const alone = g => g.inputs.length - (g.beside || []).length === 1 && (g.beside || []).length < 2;
 const recording = g => g.inputs.find(p => !(g.beside || []).includes(p));
+const most = 10000; // files
 async function read(list) {
+  if (list.length > most) return fail('More than 10,000 files.', 'Give a folder with fewer, or run `vramscope batch FOLDER` on this machine.');
   const files = named(list);
   if (!files.length) return fail('There is no file in what was dropped.');
   await load();
@@ -189,7 +191,7 @@ async function read(list) {
 // Two files of one name come from different folders; "-" is standard input to the engine.
 function named(list) {
   const seen = new Set();
-  return list.slice(0, 10000).map(({path, file}) => {
+  return list.map(({path, file}) => {
     path = (path || file.name).replace(/^\/+/, '').replace(/^-/, './-');
     for (let n = 2, of = path; seen.has(path); n++) path = n + '/' + of;
     seen.add(path);
@@ -199,7 +201,7 @@ function named(list) {
 
 // A dropped folder is one entry that must be asked for before anything is waited for.
 async function walk(entry, to, deep = 0) {
-  if (to.length >= 10000 || deep > 20) return;
+  if (to.length > most || deep > 20) return;
   if (entry.isFile) {
     to.push({path: entry.fullPath, file: await new Promise((done, no) => entry.file(done, no))});
     return;
@@ -248,9 +250,11 @@ for (const type of ['pointerenter', 'focusin']) $('zone').addEventListener(type,
 // ?open=PATH is a file of this site; of another one only after a click, on a page of its own that may ask it.
 let wanted;
 async function askedFile() {
-  if (!wanted) return;
-  const r = await fetched(wanted).catch(e => { throw new Error(`${wanted}: ${e.message}`); });
-  wanted = {file: new File([await r.blob()], decodeURIComponent(wanted.pathname.split('/').pop()) || 'file')};
+  if (!(wanted instanceof URL)) return;
+  const url = wanted;
+  wanted = null; // once: what isn't there mustn't keep others from being read
+  const r = await fetched(url);
+  wanted = {file: new File([await r.blob()], decodeURIComponent(url.pathname.split('/').pop()) || 'file')};
 }
 function asked() {
   const path = new URLSearchParams(location.search).get('open');
