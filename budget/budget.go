@@ -15,6 +15,7 @@ type Budget struct {
 	Categories   Categories // at the peak
 	FirstStep    int64      // peak of the first step
 	Reserved     int64      // what the allocator takes from the device for it
+	Host         int64      // what an offload keeps in host memory, by this GPU's process
 	Context      int64      // CUDA context and communicators, outside PyTorch
 	CacheToken   int64      // serving: bytes of cache per token and sequence
 	CacheFixed   int64      // serving: bytes of cache that do not grow, per sequence
@@ -264,6 +265,7 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 		b.FirstStep = max(b.FirstStep, cold[ph].bytes+coldRest.Sum())
 	}
 	b.WeightsBytes = load.cats[Weights]
+	b.Host = r.host + p.hostBytes()
 	b.peak()
 }
 

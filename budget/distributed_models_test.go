@@ -1,5 +1,10 @@
 package budget
 
+import (
+	"math"
+	"testing"
+)
+
 // modelRuns are ranks of trainings of Transformers' own models, wrapped as Accelerate wraps
 // them, and of combinations that shardedRuns lack. The first 32, down to "Qwen2.5 7B, 28 layers,
 // FSDP over 64", were written down before any was recorded; the others were added to see what
@@ -81,3 +86,27 @@ var (
 	llamaOdd      = map[string]any{"model_type": "llama", "hidden_size": 3584.0, "intermediate_size": 18944.0, "num_hidden_layers": 4.0,
 		"num_attention_heads": 28.0, "num_key_value_heads": 4.0, "vocab_size": 152064.0}
 )
+
+// TestContexts: ranks that share sequences, as testdata/distributed_rank.py recorded them (--fsdp --checkpointing full --batch 1 --cp N
+// --seq M, compiled with --compile).
+func TestContexts(t *testing.T) {
+	for _, tt := range []struct {
+		ranks   int64
+		compile bool
+		peak    int64
+		within  float64
+	}{
+		{1, false, 6654605344, 0.001}, {4, false, 7547443232, 0.005}, {8, false, 8101615648, 0.005},
+		{1, true, 6537164832, 0.001}, {4, true, 8396285984, 0.025}, {8, true, 10127947808, 0.025},
+	} {
+		s := Setting{FSDP: "full", GPUs: 8, CP: tt.ranks, Precision: "bf16-mixed", Batch: 1, Sequence: 8192 * tt.ranks, Checkpointing: "full",
+			Compile: tt.compile, Framework: "torchtitan", Torch: "2.15"}
+		b, err := Compute(configOf(t, llama4), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := float64(b.PeakBytes)/float64(tt.peak) - 1; math.Abs(off) > tt.within {
+			t.Errorf("%d ranks, compiled %v: %d bytes, measured %d, %+.1f %%", tt.ranks, tt.compile, b.PeakBytes, tt.peak, 100*off)
+		}
+	}
+}

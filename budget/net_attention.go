@@ -75,6 +75,7 @@ type shape struct {
 	mask    *storage // a shared additive mask, nil without one
 	masked  bool     // the kernel gets an explicit mask
 	bias    *value   // a position bias added to the scores; deberta's table of distances
+	others  *storage // all ranks' keys and values, where these stay for backward
 }
 
 // forward is the module on x (memory the source of keys and values, x itself
@@ -100,9 +101,7 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if rep := a.heads / a.kv; rep > 1 && m.grad && m.opts.spreadsHeads() {
 		k, v = m.replace(k, m.repeat(k, rep, a.kv == 1)), m.replace(v, m.repeat(v, rep, a.kv == 1))
 	}
-	if m.opts.CP > 1 {
-		m.pulse(m.opts.othersKeys(k.bytes()+v.bytes()), Communication)
-	}
+	s.others = m.gatherKeys(k.bytes() + v.bytes())
 	var y *value
 	if a.writesScores(m.opts) {
 		core := func() *value { return a.eager(m, q, k, v, s) }
@@ -245,7 +244,7 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	qb, kb, vb := cq.bytes(), ck.bytes(), cv.bytes()
 	wide := t * a.heads * a.d
 	keys := s.batch * s.keys * a.heads
-	saved := []*storage{cq.st, ck.st, cv.st, y.st, lse, bias}
+	saved := []*storage{cq.st, ck.st, cv.st, y.st, lse, bias, s.others}
 	scores := s.batch * a.heads * s.queries * s.keys * w
 	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
 		r := []*storage{m.alloc(qb, Temporary), m.alloc(kb, Temporary), m.alloc(vb, Temporary)}
@@ -264,6 +263,7 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	})
 	m.release(lse)
 	m.release(bias)
+	m.release(s.others)
 	m.drop(cq, ck, cv, added)
 	if y.byHead {
 		y = m.replace(y, m.copyOf(y))
@@ -280,13 +280,43 @@ func (p *plan) othersKeys(mine int64) int64 {
 	return (1 + p.CP) * mine
 }
 
+// gatherKeys joins other ranks' keys and values beside this one's, of so many bytes; compiled, they may stay for backward.
+func (m *machine) gatherKeys(mine int64) *storage {
+	switch o := m.opts; {
+	case o.CP < 2:
+		return nil
+	case !o.keepsKeys() || !m.grad:
+		m.pulse(o.othersKeys(mine), Communication)
+		return nil
+	case m.replay.until > 0: // they are there
+		return nil
+	}
+	s := m.alloc(m.opts.CP*mine, Activations)
+	m.pulse(mine, Communication)
+	if m.replay.discard {
+		m.replay.gathered = append(m.replay.gathered, s)
+		return nil
+	}
+	return s
+}
+
+// keepsKeys says whether what is gathered of keys and values stays from forward to backward, though the rest is made again:
+// PyTorch 2.15, which compiles the ring as well, makes nothing twice that was sent.
+func (p *plan) keepsKeys() bool {
+	return p.Compile && p.Torch != "" && !p.torchBefore(2, 15) && !p.megatron() && !p.eager()
+}
+
 // ringSums are what backward of context parallelism has beside a kernel's own: all ranks' keys and values, float32 sums, and
 // those that are sent on.
 func (m *machine) ringSums(queries, keys int64) []*storage {
 	if m.opts.CP < 2 || m.opts.Inference {
 		return nil
 	}
-	return []*storage{m.alloc(m.opts.othersKeys(keys), Communication), m.alloc(2*queries+4*keys, Communication)}
+	others := m.opts.othersKeys(keys)
+	if m.opts.keepsKeys() {
+		others = keys
+	}
+	return []*storage{m.alloc(others, Communication), m.alloc(2*queries+7*keys, Communication)}
 }
 
 // kernelBias is what the kernel adds to the scores, a mask or a bias, and the position

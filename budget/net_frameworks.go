@@ -80,6 +80,7 @@ type code struct {
 	torchao        bool // packs weights
 	fabric         bool // Lightning's Fabric runs the model
 	ownParallelism bool // Megatron's tensors, pipelines and optimizer
+	contexts       bool // it divides sequences over GPUs
 
 	rootGoes     bool // the unit outside of the blocks goes after forward
 	rootGoes28   bool // with PyTorch 2.8 and later
@@ -98,9 +99,9 @@ const (
 )
 
 var (
-	ofTransformers = code{accelerates: true, lossInside: true, compilesWhole: true, wholeLogits: true}
+	ofTransformers = code{contexts: true, accelerates: true, lossInside: true, compilesWhole: true, wholeLogits: true}
 	ofTrainer      = ofTransformers.with(func(c *code) { c.trainer = true })
-	ofMegatron     = code{ownParallelism: true, bareExperts: true, onlyWhole: true}
+	ofMegatron     = code{contexts: true, ownParallelism: true, bareExperts: true, onlyWhole: true}
 	megatronUsual  = []Usual{{"optimizer", "adamw-fused", InFull}, {"master-weights", "true", InFull16},
 		{"gradient-dtype", "fp32", InFull16}}
 )
@@ -159,7 +160,7 @@ var profiles = []Profile{
 const titanTells = "model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query " +
 	"head, logits deleted before backward; --framework transformers takes them as Transformers'"
 
-var ofTitan = code{dropsOutputs: true, lossWithFused: true, fusedNorms: true, complexRotary: true, spreadsHeads: true,
+var ofTitan = code{contexts: true, dropsOutputs: true, lossWithFused: true, fusedNorms: true, complexRotary: true, spreadsHeads: true,
 	bareExperts: true, rootGoes: true, expertsApart: true, keepsLast: true, stagesKeep: true, perOperation: true, onlyWhole: true}
 
 // ProfileOf is that of a framework, which may have a version after it: "torchtitan@2024.12". It is an empty one for a name

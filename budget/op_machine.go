@@ -33,6 +33,7 @@ type machine struct {
 	stream     uint8                   // that requests are made on
 	stash      int                     // how many saved tensors may be on their way to host memory, 0: none go there
 	leaving    []*storage              // those that are
+	host, most int64                   // bytes of those that are there, now and at most
 	over       *storage                // goes with the next node
 	hoard      []*storage              // inputs of packed products, which outlive the step
 	shared     *value                  // what dropout has left of the input of more than one adapter, nil without
@@ -155,6 +156,7 @@ type replay struct {
 	op       bool // a policy keeps results of some operations
 	products int  // made so far
 	outputs  []output
+	gathered []*storage // of the first run, which stay
 
 	nodes int        // made so far
 	tail  []*node    // of the first run, after the last one that saved something
@@ -349,6 +351,8 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 		}
 		if m.stash > 0 && s.cat == Activations && s.bytes > leastOffloaded {
 			nd.away = append(nd.away, s.bytes)
+			m.host += s.bytes
+			m.most = max(m.most, m.host)
 			m.offload(s)
 			continue
 		}
@@ -466,6 +470,7 @@ func (m *machine) step(nd *node) {
 		back := make([]*storage, len(nd.away))
 		for i, n := range nd.away {
 			back[i] = m.alloc(n, Activations)
+			m.host -= n
 		}
 		outs = nd.run(m, gs)
 		m.releaseAll(back)

@@ -13,6 +13,7 @@ type Document struct {
 	FirstStep   int64            `json:"first_step_peak_bytes"`
 	Reserved    int64            `json:"reserved_bytes"`
 	TotalDevice int64            `json:"total_device_bytes"`
+	Host        int64            `json:"host_bytes,omitempty"` // what an offload keeps in host memory for each GPU
 	Weights     int64            `json:"weights_bytes"`
 	CacheToken  int64            `json:"cache_bytes_per_token"`
 	CacheFixed  int64            `json:"cache_bytes_fixed"`
@@ -69,8 +70,8 @@ func NewDocument(b *Budget) *Document {
 		Schema:  "vramscope.budget/1",
 		Model:   b.Model,
 		Setting: b.Setting.words(), Categories: b.Categories.Map(), PeakBytes: b.PeakBytes, PeakPhase: b.PeakPhase.String(),
-		FirstStep: b.FirstStep,
-		Reserved:  b.Reserved, TotalDevice: b.TotalDevice(), Weights: b.WeightsBytes, CacheToken: b.CacheToken,
+		FirstStep: b.FirstStep, Host: b.Host,
+		Reserved: b.Reserved, TotalDevice: b.TotalDevice(), Weights: b.WeightsBytes, CacheToken: b.CacheToken,
 		CacheFixed: b.CacheFixed, Stages: append([]Stage{}, b.Stages...),
 		Fits: []DocFit{}, Ladder: []Measure{}, Notes: append([]string{}, b.Notes...),
 	}

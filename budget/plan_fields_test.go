@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/gpus"
 )
 
 // TestRefusalsNameFields: what stands in braces in a refusal is a field, and each flag that it names is one.
@@ -32,6 +34,51 @@ func TestPlansTellAll(t *testing.T) {
 	for _, f := range Fields {
 		if strings.ToLower(f.Name) != f.Name || f.Help == "" || f.at(&s) == nil {
 			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// TestLongPlans: a long sequence is divided over GPUs where the framework can, and the plan says so; a short one is not.
+func TestLongPlans(t *testing.T) {
+	c := configOf(t, llama31)
+	for _, tt := range []struct {
+		framework string
+		sequence  int64
+		want      bool
+	}{{"torchtitan", 131072, true}, {"torchtitan", 8192, false}, {"torchtune", 131072, false}} {
+		plans, _, err := Plans(c, Setting{GPUs: 8, Sequence: tt.sequence, Framework: tt.framework}, gpus.GPU{Name: "H100", Capacity: 79 * gib}, []string{"bf16"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.ContainsFunc(plans, func(p Plan) bool { return strings.Contains(p.Flags, " --cp ") })
+		if got != tt.want {
+			t.Errorf("%s, %d tokens: %+v", tt.framework, tt.sequence, plans)
+		}
+	}
+}
+
+// TestHostBytes: what is offloaded lies in host memory, what is sharded a rank's part of it.
+func TestHostBytes(t *testing.T) {
+	c := configOf(t, llama31)
+	const n = 8030261248
+	for _, tt := range []struct {
+		name string
+		s    Setting
+		want int64
+	}{
+		{"nothing", Setting{}, 0},
+		{"state", Setting{Offload: "optimizer"}, 4 * n},
+		{"no state", Setting{Offload: "optimizer", Optimizer: "sgd"}, 0},
+		{"all of it", Setting{Offload: "params", Precision: "fp32"}, 16 * n},
+		{"a rank's part", Setting{Offload: "params", Precision: "bf16-mixed", FSDP: "full", GPUs: 8}, 2 * n},
+		{"inputs of blocks", Setting{Checkpointing: "offload", Sequence: 2048, Batch: 2}, 32 * 2 * 2048 * 4096 * 2},
+	} {
+		b, err := Compute(c, tt.s)
+		if err != nil {
+			t.Fatal(tt.name, err)
+		}
+		if off := b.Host - tt.want; off < 0 || float64(off) > 0.001*float64(tt.want) {
+			t.Errorf("%s: %d bytes, want %d", tt.name, b.Host, tt.want)
 		}
 	}
 }

@@ -1,6 +1,30 @@
 package budget
 
-// Weights that lie in host memory, and come to the GPU where they are used.
+// What lies in host memory, and weights there that come to the GPU where they are used.
+
+// hostBytes are this rank's in host memory: with the optimizer its state, under DeepSpeed and with whatever is sharded its
+// gradients, too, and with the parameters these.
+func (p *plan) hostBytes() (n int64) {
+	if p.Offload != "optimizer" && p.Offload != "params" || p.Inference {
+		return 0
+	}
+	here := *p // the same without an offload
+	here.Offload = "none"
+	n, _ = here.optimizer()
+	if p.Offload == "params" {
+		for _, q := range p.everything() {
+			if q.adapter {
+				n += here.ownPart(q.Elements()*p.adapterWidth(), false)
+			} else {
+				n += here.stored(q)
+			}
+		}
+	}
+	if !p.OptimizerInBackward && p.gradientsGo() {
+		n += here.gradients()
+	}
+	return n
+}
 
 // fetched runs f with weights outside the blocks on the GPU, which otherwise
 // keeps none of them: in host memory nothing is gathered ahead of its use, as

@@ -8,6 +8,7 @@ import (
 // simulated is what a simulated step leaves behind.
 type simulated struct {
 	peaks, ends [numPhases]instant
+	host        int64 // bytes of saved tensors in host memory, at most
 }
 
 // memo keeps the last steps of a configuration: settings that differ in the
@@ -63,7 +64,7 @@ func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
 	work := func() simulated {
 		r := p.simulate(kept, prepare)
 		defer r.m.done()
-		return simulated{r.m.peaks, r.ends}
+		return simulated{r.m.peaks, r.ends, r.m.most}
 	}
 	m := p.model.config.memo
 	if m == nil || prepare != nil {

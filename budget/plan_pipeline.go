@@ -238,7 +238,7 @@ func (p *plan) pipeline(b *Budget) {
 	full, rank := ranks[best].b, b.Stages[best].Rank
 	b.fullest = rank + 1
 	b.Phases, b.FirstStep, b.WeightsBytes = full.Phases, full.FirstStep, full.WeightsBytes
-	b.load, b.step, b.Reserved = nil, nil, full.Reserved
+	b.load, b.step, b.Reserved, b.Host = nil, nil, full.Reserved, full.Host
 	b.peak()
 	where := fmt.Sprintf("stage %d", rank)
 	switch rank {

@@ -14,6 +14,7 @@ type Plan struct {
 	Command     string  `json:"command"`         // that makes it again, with the model and the GPU; "": whoever asks knows them
 	Framework   string  `json:"framework_flags"` // the same as the framework asked for has it
 	TotalDevice int64   `json:"total_device_bytes"`
+	Host        int64   `json:"host_bytes,omitempty"` // for each GPU
 	Batch       int64   `json:"batch"`
 	Recompute   float64 `json:"recompute_share"`                    // of the forward and backward without it
 	Traffic     int64   `json:"communicated_bytes_per_micro_batch"` // by one GPU
@@ -30,7 +31,8 @@ const (
 	hostLink    = 25e9   // and to host memory
 	nodeGPUs    = 8
 	plansShown  = 5
-	largestPlan = 64 // sequences of a micro-batch
+	largestPlan = 64    // sequences of a micro-batch
+	longPlan    = 32768 // tokens from which on sequences are divided over GPUs, too
 )
 
 // way is one of training a model.
@@ -183,23 +185,29 @@ func (v *search) plans(s Setting, of int, precisions []string) []Plan {
 	return confirmed(v.c, byCost(plans), v.g)
 }
 
-// shardings divide a model over the setting's GPUs.
+// shardings divide a model over the setting's GPUs, and long sequences of a decoder.
 func shardings(s Setting) (all []Setting) {
 	gpus := max(s.GPUs, 1)
 	s.GPUs, s.TP, s.FSDP, s.Zero = gpus, 1, "", 0
 	if gpus == 1 {
 		return []Setting{s}
 	}
-	for t := int64(1); t <= min(nodeGPUs, gpus); t *= 2 {
-		x := s
-		x.TP, x.SequenceParallel = t, t > 1
-		if gpus%t != 0 {
-			continue
+	contexts := []int64{max(s.CP, 1)}
+	for n := int64(2); s.CP <= 1 && s.Sequence >= longPlan && n <= min(nodeGPUs, gpus) && s.profile().contexts; n *= 2 {
+		contexts = append(contexts, n)
+	}
+	for _, n := range contexts {
+		for t := int64(1); t <= min(nodeGPUs, gpus); t *= 2 {
+			x := s
+			x.TP, x.SequenceParallel, x.CP = t, t > 1, n
+			if gpus%(t*n) != 0 {
+				continue
+			}
+			if gpus > t {
+				x.FSDP = "full"
+			}
+			all = append(all, x)
 		}
-		if gpus > t {
-			x.FSDP = "full"
-		}
-		all = append(all, x)
 	}
 	return all
 }
@@ -234,7 +242,8 @@ func (p *Plan) weigh(b *Budget) {
 	s := b.Setting
 	tokens := float64(s.Batch * s.Sequence)
 	p.Recompute = map[string]float64{"full": 1.0 / 3, "op": 1.0 / 8}[s.Checkpointing]
-	compute := 6 * float64(b.Model.Active) * tokens / float64(s.TP) * (1 + p.Recompute) / productRate
+	here := tokens / float64(s.TP*s.CP) // that this GPU works out
+	compute := 6 * float64(b.Model.Active) * here * (1 + p.Recompute) / productRate
 	var far, near float64
 	if s.FSDP != "" { // gathered twice in 16 bits, reduced once in 32
 		far = 8 * float64(b.Model.Parameters) / float64(s.TP)
@@ -243,8 +252,10 @@ func (p *Plan) weigh(b *Budget) {
 		}
 	}
 	if s.TP > 1 { // two gathers and two reductions in each block, forward and backward
-		near = 8 * 2 * tokens * float64(b.Model.Hidden*b.Model.Layers) * (1 + p.Recompute)
+		near = 8 * 2 * tokens / float64(s.CP) * float64(b.Model.Hidden*b.Model.Layers) * (1 + p.Recompute)
 	}
+	// Keys and values of others twice, more often where they are made again, and their gradients in 32 bits.
+	near += (2 + p.Recompute*3 + 2) * 4 * here * float64(s.CP-1) * float64(b.Model.Hidden*b.Model.Layers)
 	p.Traffic = int64(far + near)
 	if s.Offload == "params" { // brought twice, and gradients taken away
 		far += 6 * float64(b.Model.Parameters) / float64(max(s.GPUs, 1)) / hostLink * nearLink
@@ -254,8 +265,8 @@ func (p *Plan) weigh(b *Budget) {
 		link = farLink
 	}
 	gather := far / link
-	p.Cost = (max(compute, gather) + min(compute, gather)/8 + near/nearLink) / (tokens / float64(s.TP))
-	p.Batch, p.TotalDevice = s.Batch, b.TotalDevice()
+	p.Cost = (max(compute, gather) + min(compute, gather)/8 + near/nearLink) / here
+	p.Batch, p.TotalDevice, p.Host = s.Batch, b.TotalDevice(), b.Host
 	p.Flags, p.Framework = s.flags(), p.Setting.framework()
 }
 

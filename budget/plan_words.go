@@ -30,7 +30,8 @@ var (
 	ofSequence  = func(s Setting) int64 { return s.Sequence }
 	ofGPUs      = func(s Setting) int64 { return s.GPUs }
 	ofTP        = func(s Setting) int64 { return s.TP }
-	ofShards    = func(s Setting) int64 { return s.GPUs / max(s.TP, 1) }
+	ofCP        = func(s Setting) int64 { return s.CP }
+	ofShards    = func(s Setting) int64 { return s.GPUs / (max(s.TP, 1) * max(s.CP, 1)) }
 	ofRank      = func(s Setting) int64 { return s.LoRA }
 	ofPrecision = func(s Setting) string { return s.Precision }
 	ofOptimizer = func(s Setting) string {
@@ -60,7 +61,7 @@ var (
 var dialects = map[string]dialect{
 	"transformers": {
 		[]numberWords{{ofBatch, 0, "--per_device_train_batch_size %d"}, {ofSequence, 0, "--max_length %d"}, {ofTP, 1,
-			"(tp_size=%d)"},
+			"(tp_size=%d)"}, {ofCP, 1, "(cp_size=%d)"},
 			{ofRank, 0, "--use_peft --lora_target_modules all-linear --lora_r %d"}},
 		[]choiceWords{{ofPrecision, map[string]string{"bf16-mixed": "--bf16", "bf16": "--dtype bfloat16",
 			"fp16-mixed": "--fp16",
@@ -74,7 +75,8 @@ var dialects = map[string]dialect{
 	},
 	"torchtitan": {
 		[]numberWords{{ofBatch, 0, "--training.local_batch_size %d"}, {ofSequence, 0, "--training.seq_len %d"},
-			{ofShards, 1, "--parallelism.data_parallel_shard_degree %d"}, {ofTP, 1, "--parallelism.tensor_parallel_degree %d"}},
+			{ofShards, 1, "--parallelism.data_parallel_shard_degree %d"}, {ofTP, 1, "--parallelism.tensor_parallel_degree %d"},
+			{ofCP, 1, "--parallelism.context_parallel_degree %d"}},
 		[]choiceWords{{ofPrecision, map[string]string{"bf16": "--training.dtype bfloat16"}},
 			{ofOffload, map[string]string{"params": "--training.enable_cpu_offload"}},
 			{ofOptimizer, map[string]string{"adamw": "--optimizer.implementation foreach",
@@ -107,7 +109,7 @@ var dialects = map[string]dialect{
 	},
 	"megatron": {
 		[]numberWords{{ofBatch, 0, "--micro-batch-size %d"}, {ofSequence, 0, "--seq-length %d"},
-			{ofTP, 1, "--tensor-model-parallel-size %d --sequence-parallel"}},
+			{ofTP, 1, "--tensor-model-parallel-size %d --sequence-parallel"}, {ofCP, 1, "--context-parallel-size %d"}},
 		[]choiceWords{{ofPrecision, map[string]string{"bf16": "--bf16", "bf16-mixed": "--bf16"}},
 			{ofRepeated,
 				map[string]string{"full": "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1"}},

@@ -215,6 +215,9 @@ func (s *sheet) budgetPhases(d *budget.Document) {
 		}
 		device = append(device, fmt.Sprintf("KV cache: %s per token%s.", units.Bytes(d.CacheToken), fixed))
 	}
+	if d.Host > 0 {
+		device = append(device, fmt.Sprintf("Host memory: about %s for each GPU.", units.Bytes(d.Host)))
+	}
 	s.add(Part{Text: device})
 }
 
@@ -272,7 +275,7 @@ func (s *sheet) plans(d *budget.Document) {
 			takes := "as " + name + " takes it: "
 			line, notes = cell(line, "; "+takes, Code(p.Framework)), append(notes, Fact{takes, p.Framework})
 		}
-		t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), hostMemory(d, p), count(p.Batch),
+		t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), hostMemory(p.Host), count(p.Batch),
 			fmt.Sprintf("x%.2f", p.Cost), share[p.Recompute > 0], sent, line).Notes = notes
 	}
 	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for " +
@@ -285,25 +288,12 @@ func (s *sheet) plans(d *budget.Document) {
 	s.add(Part{Heading: "Plans", Level: 2, Table: t, Rest: strings.Join(notes, " ")})
 }
 
-// hostMemory is about what a plan keeps in host memory for each GPU: the optimizer's state, and with it the weights and
-// gradients where these lie there, too; "-" for nothing.
-func hostMemory(d *budget.Document, p *budget.Plan) string {
-	width := map[bool]int64{true: 2, false: 4}[p.Setting.Precision == "bf16" || p.Setting.Precision == "fp16"]
-	perParameter := 2 * width // of an Adam
-	switch o := p.Setting.Optimizer; {
-	case strings.Contains(o, "8bit"):
-		perParameter = 2
-	case strings.HasPrefix(o, "sgd"), strings.HasPrefix(o, "lion"):
-		perParameter = width
-	}
-	switch p.Setting.Offload {
-	case "params":
-		perParameter += 2 * width
-	case "optimizer":
-	default:
+// hostMemory is about what a plan keeps in host memory for each GPU; "-" for nothing.
+func hostMemory(n int64) string {
+	if n == 0 {
 		return "-"
 	}
-	return "about " + units.Size(perParameter*d.Model.Parameters/max(p.Setting.GPUs, 1))
+	return "about " + units.Size(n)
 }
 
 // stages are what the ranks of a pipeline take.
