@@ -160,6 +160,29 @@ def test_conditions_are_told() -> None:
     assert (told["what"], told["taken"], told["calls"]) == ("a condition", "0.0", 1)
 
 
+def test_a_program_that_trains_is_looked_through_at_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until its first optimizer's first step, for which it has some time, and from that step on."""
+
+    class Optimizer:
+        def __init__(self, parameters: List[int]) -> None:
+            self.parameters = parameters
+
+    now = [5.0]
+    monkeypatch.setattr(simulated.time, "process_time", lambda: now[0])
+    s: Any = simulated.Simulated.__new__(simulated.Simulated)
+    s.torch = types.SimpleNamespace(optim=types.SimpleNamespace(Optimizer=Optimizer))
+    s.optimizer_made = None
+    s._optimizers()
+    assert not s.trains(0)
+    assert Optimizer([1]).parameters == [1]
+    now[0] += simulated.FIRST_STEP - 1
+    assert s.trains(0)
+    Optimizer([2])
+    now[0] += 2
+    assert not s.trains(0)
+    assert s.trains(1)
+
+
 def test_stacks_are_as_without_a_simulated_gpu() -> None:
     def frame(name: str, file: str) -> Dict[str, Any]:
         return {"name": name, "filename": file, "line": 1}

@@ -350,14 +350,9 @@ class Walk:
 
     def _left(self, claimed: Set[Tuple[int, int]]) -> List[Any]:
         """The tensors that nobody was found to hold, if they are worth looking for."""
-        kinds: Dict[int, bool] = {}
         tensors, size = [], 0
-        for obj in gc.get_objects():
-            cls = type(obj)
-            kind = kinds.get(id(cls))
-            if kind is None:
-                kind = kinds[id(cls)] = self.t.is_tensor(cls)
-            if kind and id(obj) not in self._seen:
+        for obj in static.instances(gc.get_objects(), static.subclasses(self.t.tensor)):
+            if id(obj) not in self._seen:
                 place = self.t.address(obj)
                 if place is not None and place not in claimed:
                     tensors.append(obj)

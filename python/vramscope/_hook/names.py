@@ -34,19 +34,10 @@ class Names:
 
     def _collect(self, walk: Walk) -> None:
         """Adds what the garbage collector knows to what the walk found."""
-        kinds: Dict[int, Any] = {}
-        for obj in gc.get_objects():
-            cls = type(obj)
-            kind = kinds.get(id(cls), self)
-            if kind is self:
-                kind = None
-                if static.is_kind(cls, self.t.module):
-                    kind = walk.modules
-                elif static.is_kind(cls, self.t.optimizer):
-                    kind = walk.optimizers
-                kinds[id(cls)] = kind
-            if kind is not None:
-                kind[id(obj)] = obj
+        objects = gc.get_objects()
+        for kind, found in ((self.t.module, walk.modules), (self.t.optimizer, walk.optimizers)):
+            for obj in static.instances(objects, static.subclasses(kind)):
+                found[id(obj)] = obj
 
     def _roots(self, modules: Dict[int, Any]) -> List[Tuple[str, Any]]:
         """The modules that are no part of another and hold something, with a prefix where there are several."""

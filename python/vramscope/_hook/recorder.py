@@ -11,8 +11,10 @@ import atexit
 import contextlib
 import functools
 import gc
+import itertools
 import os
 import platform
+import re
 import signal
 import sys
 import time
@@ -64,30 +66,43 @@ def install(torch: Any, environment: Mapping[str, str]) -> "Recorder":
     return recorder
 
 
+OWN, HANDED, PYTHON, OTHER = b"OHPC"  # frames: the recorder's, PyTorch's that hands functions to it, others of Python, of C++
+# The recorder's own, PyTorch's that handed it the function, and the function itself, which was entered twice.
+AGAIN = re.compile(rb"O[OC]*(?:H(?:C*[PH])?)?")
+LEFT_OUT = bytes.maketrans(b"OHP", bytes(3))
+KEPT = b"\0" + b"\1" * 255
+
+
 def without_own_frames(snapshot: Dict[str, Any]) -> None:
     """Takes out of stacks what stands before each operator of a simulated GPU, and the call that goes on from there."""
+    kinds: Dict[int, int] = {}  # of frames, which stacks share
+    masks: Dict[bytes, bytes] = {}  # which frames of a stack stay, by their kinds
     seen: Dict[int, Any] = {}
+    held: List[Any] = []  # so that no id comes again
     for holders in (*snapshot.get("device_traces", ()), *(s.get("blocks", ()) for s in snapshot.get("segments", ()))):
         for holder in holders:
             frames = holder.get("frames")
             if not frames or id(frames) in seen:
                 continue
             seen[id(frames)] = frames
-            kept: List[Any] = []
-            again = False  # what follows are the frames that handed the function to the own ones
-            for f in frames:
-                name = f["filename"]
-                if name.startswith(HERE):
-                    again = True
-                elif again and f["name"] == "handle_torch_function":
-                    again = None  # type: ignore[assignment]  # and the function itself, which was entered twice
-                elif again is None and name.endswith(".py"):
-                    again = False
-                else:
-                    again = again if again is None else again and not name.endswith(".py")
-                    kept.append(f)
-            if len(kept) < len(frames):
-                frames[:] = kept
+            try:
+                stack = bytes(map(kinds.__getitem__, map(id, frames)))
+            except KeyError:
+                held += frames
+                stack = bytes(kinds.setdefault(id(f), _kind_of(f)) for f in frames)
+            if OWN not in stack:
+                continue
+            mask = masks.get(stack)
+            if mask is None:
+                mask = masks[stack] = AGAIN.sub(lambda m: m[0].translate(LEFT_OUT), stack).translate(KEPT)
+            frames[:] = itertools.compress(frames, mask)
+
+
+def _kind_of(frame: Any) -> int:
+    file = frame["filename"]
+    if file.startswith(HERE):
+        return OWN
+    return HANDED if frame["name"] == "handle_torch_function" else PYTHON if file.endswith(".py") else OTHER
 
 
 class Recorder:
@@ -431,6 +446,8 @@ class Recorder:
         """Time has passed: what was computed since may be in variables that are gone at the end. Says whether anything was."""
         if self.pid != os.getpid() or self.state != "cuda" or self.samples is not None or self.busy or self.looking:
             return False
+        if self.simulated is not None and self.simulated.trains(self.steps):
+            return True
         try:
             stats = self.torch.cuda.memory_stats_as_nested_dict()
             counts = stats["allocation"]["all"] if stats else {"freed": 0}  # CUDA is still coming up

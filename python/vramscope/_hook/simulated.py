@@ -7,9 +7,11 @@ are kept, sizes that depend on data are assumed, and all of it is told.
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import sys
+import time
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 from . import simulated_ranks, simulated_sizes, simulated_values, simulated_weights
@@ -18,6 +20,7 @@ VARIABLE = "VRAMSCOPE_SIMULATE"  # name=value,name=value
 ACCOUNT = "VRAMSCOPE_SIMULATED_ACCOUNT"
 REFUSED = 2  # the exit code
 LARGEST_ACCOUNT = 1 << 20
+FIRST_STEP = 20.0  # seconds of the processor that an optimizer's first step may take
 CPU_ONLY = ("the program's PyTorch ({version}) is a CPU-only build, and a simulated GPU needs the CUDA one: "
             "pip install torch --index-url https://download.pytorch.org/whl/cu128, in an environment of its own")  # fmt: skip
 
@@ -122,7 +125,8 @@ class Simulated:
         recorder.simulated = self
         self.assumptions = simulated_sizes.Assumed(torch, settings.assume, self.end)
         self.values: Any = None
-        for part in (self._ranks, self._initialisation, self._weights, self._values, self._sizes):
+        self.optimizer_made: Optional[float] = None  # by the processor's time
+        for part in (self._ranks, self._optimizers, self._initialisation, self._weights, self._values, self._sizes):
             try:
                 part()
             except Exception as e:
@@ -130,6 +134,23 @@ class Simulated:
 
     def _ranks(self) -> None:
         simulated_ranks.install(self.torch, self.settings.world, self.settings.rank, self.device)
+
+    def _optimizers(self) -> None:
+        """Notes when the first optimizer is made."""
+        optimizer = self.torch.optim.Optimizer
+        make = optimizer.__init__
+
+        @functools.wraps(make)
+        def init(*args: Any, **kwargs: Any) -> None:
+            if self.optimizer_made is None:
+                self.optimizer_made = time.process_time()
+            make(*args, **kwargs)
+
+        optimizer.__init__ = init
+
+    def trains(self, steps: int) -> bool:
+        """Whether it makes steps, or is about to: holders are looked for at those, and at the end."""
+        return steps > 0 or self.optimizer_made is not None and time.process_time() < self.optimizer_made + FIRST_STEP
 
     def _initialisation(self) -> None:
         simulated_values.leave_out_initialisation(self.torch)

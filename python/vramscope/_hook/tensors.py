@@ -19,7 +19,7 @@ class Torch:
         self.module = torch.nn.Module
         self.optimizer = torch.optim.Optimizer
         self.base = torch._C._TensorBase if not hasattr(torch._C, "TensorBase") else torch._C.TensorBase
-        self.off = torch._C.DisableTorchFunctionSubclass
+        self.off = torch._C.DisableTorchFunction  # modes, too
         self.function_base = torch._C._FunctionBase
         self.sizes: Dict[Tuple[int, int], int] = {}  # bytes of the storages that were met
         self._nodes: Dict[int, Tuple[type, List[Any]]] = {}

@@ -22,7 +22,7 @@ class _Version:
 version = _Version()
 
 
-class _DisableTorchFunctionSubclass:
+class _DisableTorchFunction:
     def __enter__(self):
         return self
 
@@ -108,7 +108,7 @@ class _Node:
 
 class _C:
     TensorBase = _TensorBase
-    DisableTorchFunctionSubclass = _DisableTorchFunctionSubclass
+    DisableTorchFunction = _DisableTorchFunction
     _FunctionBase = type("_FunctionBase", (), {})
 
     @staticmethod
