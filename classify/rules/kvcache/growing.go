@@ -98,36 +98,12 @@ func (g *Grown) mark(a *rules.Facts, bySize map[int64][]*rows.Row) {
 				g.Growing[id] = true
 			}
 		}
-		g.markLast(a, bySize, chain[len(chain)-1], chain[1].Size-chain[0].Size)
 		first := chain[0].First
 		if prompt := thereAt(bySize[2*chain[0].Size-chain[1].Size], first); prompt != nil {
 			for _, id := range prompt.IDs {
 				g.Growing[id] = g.Growing[id] || a.Freed(id) > first
 			}
 		}
-	}
-}
-
-// markLast marks what took the place of the last row of a growing cache and is kept, among others that have its size: of the
-// request before.
-//
-//worth:off
-func (g *Grown) markLast(a *rules.Facts, bySize map[int64][]*rows.Row, last *rows.Row, by int64) {
-	var next []timeline.AllocationID
-	for _, r := range bySize[last.Size+by] {
-		first := sort.Search(len(r.IDs), func(i int) bool { return a.Born(r.IDs[i]) > last.Last })
-		for _, id := range r.IDs[first:] {
-			if a.Born(id) > last.MaxFreed {
-				break
-			}
-			next = append(next, id)
-		}
-	}
-	if len(next) != len(last.IDs) || a.Born(next[0]) > last.MinFreed {
-		return
-	}
-	for _, id := range next {
-		g.Growing[id] = true
 	}
 }
 

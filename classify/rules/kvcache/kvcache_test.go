@@ -110,34 +110,6 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestLastOfGrowing: the last row of a request's cache outlives it, among those of other requests that have its size.
-func TestLastOfGrowing(t *testing.T) {
-	p := &phased.Program{}
-	model(p)
-	p.In(meaning.Forward)
-	var kept []int
-	for range 3 {
-		var cache []int
-		for rows := int64(2); rows <= 7; rows++ {
-			next := make([]int, 0, 2*layers)
-			pass(p, func(k int) {
-				next = append(next, p.Make(rows*100*kib, 2)...)
-				if cache != nil {
-					p.Free(cache[2*k : 2*k+2]...)
-				}
-			})
-			cache = next
-		}
-		kept = append(kept, cache...)
-	}
-	a := Look(p.Follow())
-	for _, event := range kept {
-		if !Growth.Of(a).Growing[a.Timeline.Of[event]] {
-			t.Errorf("the block of event %d isn't of a growing cache", event)
-		}
-	}
-}
-
 // TestNoModules: a cache that grows begins the loop of a program whose stacks show no model.
 func TestNoModules(t *testing.T) {
 	p := &phased.Program{}

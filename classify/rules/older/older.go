@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
@@ -200,39 +199,6 @@ func settles(a *rules.Facts) *Settlement {
 	return s
 }
 
-// stateOfOne is how many tensors of a weight's own size an optimizer keeps for it at
-// most: one where stacks or annotations name only such as keep no more; of all
-// others few keep more than two.
-//
-//worth:off 2
-func stateOfOne(a *rules.Facts) int {
-	s := a.Timeline.Snapshot
-	one, more := false, false
-	see := func(name string) {
-		switch strings.ToLower(name) {
-		case "sgd", "rmsprop", "adagrad", "lion":
-			one = true
-		case "optimizer", "lr_scheduler", "swa_utils", "_functional", "":
-		default:
-			more = true
-		}
-	}
-	for i := range s.Frames {
-		if _, file, ok := strings.Cut(s.String(s.Frames[i].File), "torch/optim/"); ok {
-			see(strings.TrimSuffix(file, ".py"))
-		}
-	}
-	for _, n := range s.Annotations {
-		if _, name, ok := strings.Cut(s.String(n.Name), "Optimizer.step#"); ok {
-			see(strings.TrimSuffix(name, ".step"))
-		}
-	}
-	if one && !more {
-		return 1
-	}
-	return 2
-}
-
 // GradientIndex counts the gradients of steps by size.
 type GradientIndex struct {
 	GradientSize map[int64]int // those that one step makes, on average
@@ -269,7 +235,6 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 		}
 	}
 	const large = 64 << 10 // factors of moments have the sizes of biases
-	state := stateOfOne(a)
 	for n, ids := range bySize {
 		g, half := gradients[n], gradients[n/2]
 		if n%2 != 0 {
@@ -284,7 +249,7 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 			case g > 0 && k < g-known[n]:
 				lasting[id] = rules.As(meaning.Weights, rules.Likely)
 			// of a teacher, a reference, an average
-			case whole[n] > 0 && n >= large && known[n]+len(ids) > (1+state)*whole[n] && k < len(ids)-state*whole[n]:
+			case whole[n] > 0 && n >= large && known[n]+len(ids) > 3*whole[n] && k < len(ids)-2*whole[n]:
 				lasting[id] = rules.As(meaning.Weights, rules.Plausible)
 			case g > 0 && known[n]+len(ids) >= 2*g:
 				lasting[id] = rules.As(meaning.OptimizerState, rules.Likely)
@@ -295,7 +260,6 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 			}
 		}
 	}
-	findZeroed(a, lasting, bySize)
 	return lasting
 }
 

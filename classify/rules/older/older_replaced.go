@@ -31,23 +31,3 @@ func replacedInStep(a *rules.Facts) map[timeline.AllocationID]bool {
 	}
 	return replaced
 }
-
-// findZeroed finds gradients that a program keeps and zeroes: where a step replaces two moments of each weight, and as many
-// blocks of a size last, the later half of them.
-//
-//worth:off
-func findZeroed(a *rules.Facts, lasting map[timeline.AllocationID]rules.Claim, bySize map[int64][]timeline.AllocationID) {
-	moments := map[int64]int{}
-	for id := range replacedInStep(a) {
-		moments[a.Timeline.Requested(id)]++
-	}
-	gradients := Gradients.Of(a).GradientSize
-	for n, ids := range bySize {
-		if len(ids) != moments[n] || gradients[n] > 0 {
-			continue
-		}
-		for _, id := range ids[len(ids)/2:] {
-			lasting[id] = rules.As(meaning.Gradients, rules.Plausible)
-		}
-	}
-}

@@ -174,26 +174,9 @@ func (f *finder) close(ids []timeline.AllocationID) {
 	}
 	if len(r.IDs) >= fewest {
 		r.First, r.Last = f.Born(r.IDs[0]), f.Born(r.IDs[len(r.IDs)-1])
-		r.Fits = f.layers.fits(r.Size, len(r.IDs)) || f.isCut(r)
+		r.Fits = f.layers.fits(r.Size, len(r.IDs))
 		f.rows = append(f.rows, r)
 	}
-}
-
-// isCut is true of a row of which the request for the next block failed, in a model that has layers for more.
-//
-//worth:off false
-func (f *finder) isCut(r *Row) bool {
-	failed := slices.IndexFunc(f.OOMs, func(event int) bool { return event > r.Last })
-	if failed < 0 || f.Events.Size[f.OOMs[failed]] != r.Size ||
-		slices.Contains(f.Events.Action[r.Last+1:f.OOMs[failed]], snapshot.Alloc) {
-		return false
-	}
-	for _, layers := range f.layers.weights {
-		if layers*2 > len(r.IDs) && f.layers.fit(layers, r.Size) {
-			return true
-		}
-	}
-	return false
 }
 
 // layerCounts tells whether there are one or two blocks of a row for each of a model's layers.

@@ -103,12 +103,6 @@ func TestFind(t *testing.T) {
 				p.Work(500 * kib)
 			}
 		}, []string{"4 of 100 KiB, fits, in one go, go together", "4 of 100 KiB, fits, in one go, go together"}},
-		{"the next of them fails, and all go", func(p *phased.Program) {
-			p.In(meaning.Setup)
-			made := p.Make(100*kib, 5)
-			p.Fail(100 * kib)
-			p.Free(made...)
-		}, []string{"5 of 100 KiB, fits, in one go, go together"}},
 		{"something else fails, and all go", func(p *phased.Program) {
 			p.In(meaning.Setup)
 			made := p.Make(100*kib, 5)

@@ -21,7 +21,7 @@ than there are weights is that of activations.`,
 		sizes, casts := rules.Sizes.Of(a), castsPerPass(a)
 		return ofNative(a, func(id timeline.AllocationID) rules.Claim {
 			n := a.Timeline.Requested(id)
-			if !sizes.WeightHalf[n] || followsWeight(a, id) || casts[n] > sizes.WeightSize[2*n]+sizes.WeightSize[2*n+1] {
+			if !sizes.WeightHalf[n] || casts[n] > sizes.WeightSize[2*n]+sizes.WeightSize[2*n+1] {
 				return rules.Claim{}
 			}
 			return rules.As(meaning.AutocastCopies, rules.Strong)
@@ -42,7 +42,7 @@ func castsPerPass(a *rules.Facts) map[int64]int {
 	for i := range a.Category {
 		id := timeline.AllocationID(i)
 		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 &&
-			sizes.WeightHalf[n] && !followsWeight(a, id) {
+			sizes.WeightHalf[n] {
 			all[cast{n, a.Run(a.Born(id))}]++
 		}
 	}
@@ -52,11 +52,4 @@ func castsPerPass(a *rules.Facts) map[int64]int {
 		}
 	}
 	return least
-}
-
-// followsWeight is true of the cast right after that of a matrix: a layer's input.
-//
-//worth:off false
-func followsWeight(a *rules.Facts, id timeline.AllocationID) bool {
-	return id > 0 && a.Birth(id-1).Marks&frames.Cast != 0 && a.Born(id-1) >= a.Born(id)-1 && rules.HalfOfMatrix(a, id-1)
 }

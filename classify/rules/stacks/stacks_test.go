@@ -114,7 +114,6 @@ func TestCast(t *testing.T) {
 		{"as many as weights", casts(1, 2), nil, copied},
 		{"more than weights", casts(1, 3), nil, none},
 		{"more than weights in one of the passes", casts(1, 3, 2), nil, copied},
-		{"right behind a weight's, as a layer's input", casts(0, 2), nil, none},
 	})
 }
 

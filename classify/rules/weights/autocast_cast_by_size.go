@@ -77,7 +77,7 @@ func converted(a *rules.Facts, sizes *rules.SizeIndex, p *phases.Run, used map[t
 			continue
 		}
 		n := a.Events.Size[i]
-		if n < 1024 || n%2 != 0 || !sizes.WeightHalf[n/2] || !staysInLayout(a, i, p.End) {
+		if n < 1024 || n%2 != 0 || !sizes.WeightHalf[n/2] || a.Freed(a.Timeline.Of[i]) < p.End {
 			continue
 		}
 		const near = 4 // events until the converted one is gone
@@ -91,22 +91,6 @@ func converted(a *rules.Facts, sizes *rules.SizeIndex, p *phases.Run, used map[t
 		}
 	}
 	return out
-}
-
-// staysInLayout reports whether a gradient is there after its pass, or a copy that is made at once, in the weight's layout.
-//
-//worth:off a.Freed(a.Timeline.Of[event]) >= end
-func staysInLayout(a *rules.Facts, event, end int) bool {
-	freed := a.Freed(a.Timeline.Of[event])
-	if freed >= end {
-		return true
-	}
-	for i := event + 1; i < freed; i++ {
-		if a.Events.Action[i] == snapshot.Alloc {
-			return i+1 == freed && a.Events.Size[i] == a.Events.Size[event] && a.Freed(a.Timeline.Of[i]) >= end
-		}
-	}
-	return false
 }
 
 // copyUsed is the copy of a weight that a backward pass let go of between making a gradient

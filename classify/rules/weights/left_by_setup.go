@@ -15,7 +15,7 @@ var LeftBySetup = &rules.Rule{
 no module being built, loaded or moved, and a guess where, without stacks, sizes leave room for data or for state.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
-	Needs:  []rules.Need{rules.Sizes, rules.Saved, older.Gradients, untrainedOfSetup},
+	Needs:  []rules.Need{rules.Sizes, older.Gradients, untrainedOfSetup},
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
 		guessed := findGuessed(a)
 		return func(id timeline.AllocationID) rules.Claim {
@@ -38,7 +38,7 @@ no module being built, loaded or moved, and a guess where, without stacks, sizes
 //
 //worth:off nil
 func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
-	all := !a.Trains && len(a.OOMs) > 0 && !setupEnds(a)
+	all := !a.Trains && len(a.OOMs) > 0 && !a.LayersOfModel().Most
 	if a.Recorded.Allocs || !a.Trains && (a.Updates || !all) {
 		return nil
 	}
@@ -66,13 +66,4 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 func isNoWeight(a *rules.SizeIndex, gradients int, n int64, nth int) bool {
 	weights := a.WeightSize[n]
 	return n > phases.Scalar && !a.StateSize[n] && weights == 2*gradients && nth > gradients
-}
-
-// setupEnds reports whether it shows, in a program that fails before its first backward
-// pass, where setup ends: most of what is there before the loop are layers with weights
-// of the same sizes, or iterations follow of which each frees what it saved.
-//
-//worth:off true
-func setupEnds(a *rules.Facts) bool {
-	return a.LayersOfModel().Most || rules.Saved.Of(a).Saves && len(a.Steps) > 1
 }
