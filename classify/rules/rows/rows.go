@@ -220,7 +220,7 @@ func (l *layerCounts) fit(layers int, row int64) bool {
 			common = gcd(common, count)
 		}
 	}
-	return common == layers && bytes*4 >= all*3
+	return (common == layers || common == 2*layers) && bytes*4 >= all*3 // each layer may have its weights by twos
 }
 
 func gcd(a, b int) int {
