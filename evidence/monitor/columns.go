@@ -30,6 +30,7 @@ const (
 	pid
 	processName
 	processMemory
+	instance   // of MIG
 	accounting // columns of --query-accounted-apps and --query-retired-pages
 )
 

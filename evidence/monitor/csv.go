@@ -199,9 +199,10 @@ func (h *header) mayBegin(line []byte) bool {
 	return true
 }
 
-// row is one CSV row, by meaning.
+// row is a row of a table with named columns, by meaning.
 type row struct {
 	at          evidence.Stamp
+	date, clock []byte
 	ids         [4][]byte
 	name        []byte
 	used, total int64
@@ -210,64 +211,67 @@ type row struct {
 	pid         int
 	process     []byte
 	memory      int64
+	figures     int
 	unshown     bool // the cell of memory in use has no figure
 }
 
+var noRow = row{used: Unknown, total: Unknown, free: Unknown, memory: Unknown, utilization: -1, pid: -1}
+
 // fill reads the cells; false when they are not figures where figures must be.
 func (r *row) fill(columns []column, cells [][]byte) bool {
-	*r = row{used: Unknown, total: Unknown, free: Unknown, memory: Unknown, utilization: -1, pid: -1}
-	var date, clock []byte
-	figures := 0
+	*r = noRow
 	for i, c := range columns {
-		cell := cells[i]
-		if c.role == other || c.role == temperature {
-			continue
-		}
-		switch c.role {
-		case timestamp:
-			r.at, _ = parseStamp(cell)
-		case dateOnly:
-			date = cell
-		case clockOnly:
-			clock = cell
-		case gpuIndex:
-			r.ids[0] = indexCell(cell)
-		case gpuUUID:
-			r.ids[1] = parentUUID(cell)
-		case gpuBus:
-			r.ids[2] = cell
-		case gpuSerial:
-			r.ids[3] = cell
-		case gpuName:
-			r.name = cell
-		case processName:
-			r.process = cell
-		case pid:
-			v, rest, ok := amount(cell)
-			if !ok || len(rest) > 0 || v < 0 || v > 1<<31 {
-				return false
-			}
-			r.pid = int(v)
-			figures++
-		case utilization, power:
-			if !r.figure(c, cell) {
-				continue // "Enabled"
-			}
-			figures++
-		default:
-			if !r.figure(c, cell) {
-				return false
-			}
-			figures++
+		if !r.take(c, cells[i]) {
+			return false
 		}
 	}
-	if date != nil && clock != nil && len(date) == 10 {
-		r.at, _ = parseDateTime(append(append(append([]byte{}, date...), ' '), clock...))
+	r.join()
+	return r.figures > 0
+}
+
+// take reads a cell.
+func (r *row) take(c column, cell []byte) bool {
+	switch c.role {
+	case other, temperature:
+	case timestamp:
+		r.at, _ = parseStamp(cell)
+	case dateOnly:
+		r.date = cell
+	case clockOnly:
+		r.clock = cell
+	case gpuIndex, gpuUUID, gpuBus, gpuSerial:
+		r.ids[slices.Index(idRoles[:], c.role)] = idCell(c.role, cell)
+	case gpuName:
+		r.name = cell
+	case processName:
+		r.process = cell
+	case pid:
+		v, rest, ok := amount(cell)
+		r.pid = int(v)
+		r.figures++
+		return ok && len(rest) == 0 && v >= 0 && v <= 1<<31
+	default:
+		if r.figure(c, cell) {
+			r.figures++
+			return true
+		}
+		return c.role == utilization || c.role == power // "Enabled"
+	}
+	return true
+}
+
+// join makes one of what several cells say: 2024-01-04 or 20240104, and 13:54:35. A time of day alone is not a time.
+func (r *row) join() {
+	if n := len(r.date); len(r.clock) > 0 && (n == 10 || n == 8) {
+		text := r.date
+		if n == 8 {
+			text = slices.Concat(text[:4], []byte("-"), text[4:6], []byte("-"), text[6:])
+		}
+		r.at, _ = parseDateTime(slices.Concat(text, []byte(" "), r.clock))
 	}
 	if r.used == Unknown && r.free != Unknown && r.total != Unknown {
 		r.used = r.total - r.free
 	}
-	return figures > 0
 }
 
 func (r *row) figure(c column, cell []byte) bool {
@@ -293,24 +297,22 @@ func (r *row) figure(c column, cell []byte) bool {
 	return true
 }
 
-// parentUUID names the GPU of a MIG instance where the id holds it, as old
-// drivers write: MIG-GPU-<uuid of the GPU>/<instance>/<compute instance>.
-func parentUUID(cell []byte) []byte {
-	if bytes.HasPrefix(cell, []byte("MIG-GPU-")) {
-		cell, _, _ = bytes.Cut(cell[len("MIG-"):], []byte("/"))
-	}
-	return cell
-}
-
 var namesIndex = pattern.Of(`^(?:(?i)gpu|(?-i)cuda|card)`)
 
-// indexCell accepts "0", "GPU 0", "gpu0", "cuda:0", "card0".
-func indexCell(cell []byte) []byte {
-	i := bytes.IndexAny(cell, "0123456789")
-	if i < 0 || i > 0 && !namesIndex().Match(cell) {
-		return nil
+// idCell is what a cell says of which GPU it is: of an index "0", "GPU 0", "gpu0", "cuda:0", "card0"; of a MIG
+// instance's id the GPU's where it holds that, as old drivers write: MIG-GPU-<uuid of the GPU>/<instance>.
+func idCell(r role, cell []byte) []byte {
+	switch {
+	case r == gpuUUID && bytes.HasPrefix(cell, []byte("MIG-GPU-")):
+		cell, _, _ = bytes.Cut(cell[len("MIG-"):], []byte("/"))
+	case r == gpuIndex:
+		i := bytes.IndexAny(cell, "0123456789")
+		if i < 0 || i > 0 && !namesIndex().Match(cell) {
+			return nil
+		}
+		return cell[i:]
 	}
-	return cell[i:]
+	return cell
 }
 
 // quotedRow joins a row whose quoted cell runs over several lines.

@@ -82,41 +82,29 @@ GPU 0     98     60000  81920`},
 
 // start is how a form begins, or what goes on although it is no listing.
 type start struct {
-	first string // bytes of which the first of such a line is one, blanks aside
+	first string // bytes of which the first of such a line is one, blanks aside; "": any but those of rules
 	take  func(p *Parser, line []byte) bool
-	// within tells of a form that has begun and goes on with any line.
-	within func(p *Parser) bool
 }
 
 // letters are those that begin names of week days.
 const letters = "FGHIJKLMNOPQRSTUVW"
 
-// starts are in the order in which a line is offered to them. Where the rules of
-// tables and headings begin a line, nothing behind them is tried.
+// starts are in the order in which a line is offered to them.
 var starts = [...]start{
-	{first: "|+", take: func(p *Parser, line []byte) bool { return p.npu.line(&p.gathered, line) }},
-	{first: "|+", take: func(p *Parser, line []byte) bool { return p.amd.line(&p.gathered, line) }},
-	{first: "|+", take: func(p *Parser, line []byte) bool { return p.table.line(&p.gathered, line) }},
-	{take: nvitopStart},
-	{first: "GD", take: func(p *Parser, line []byte) bool { return p.rocm.line(&p.gathered, line) },
-		within: func(p *Parser) bool { return p.rocm.concise }},
-	{first: "0123456789", take: func(p *Parser, line []byte) bool { return p.rocm.parts(line) }},
-	{first: "G", take: func(p *Parser, line []byte) bool { return p.amd.metricLine(&p.gathered, line) },
-		within: func(p *Parser) bool { return p.amd.metric }},
-	{first: "#", take: func(p *Parser, line []byte) bool { return p.dcgm.header(line) }},
-	{first: "#", take: func(p *Parser, line []byte) bool { return p.monitor.header(line) }},
-	{first: "GI", take: func(p *Parser, line []byte) bool { return p.dcgm.row(&p.gathered, line) }},
-	{first: "D", take: func(p *Parser, line []byte) bool { return p.dcgm.metric(&p.gathered, line) }},
-	{first: "=", take: func(p *Parser, line []byte) bool { return p.query.header(&p.gathered, line) }},
-	{first: "[", take: func(p *Parser, line []byte) bool { return p.gpustat.line(&p.gathered, line) }},
-	{first: letters, take: func(p *Parser, line []byte) bool { return p.dateLine(line) }},
-	{take: func(p *Parser, line []byte) bool { return p.prefixedDate(line) }},
-	{take: prefixedTable},
-	{take: func(p *Parser, line []byte) bool { return p.csv.begin(line) }},
-	{take: func(p *Parser, line []byte) bool { return p.csv.bareRow(&p.gathered, line) }},
+	{rowFirsts, func(p *Parser, line []byte) bool { return p.oneRow.line(&p.gathered, line) }},
+	{"|+", func(p *Parser, line []byte) bool { return p.table.line(&p.gathered, line) }},
+	{"", nvitopStart},
+	{"#", func(p *Parser, line []byte) bool { return p.monitor.header(line) }},
+	{"=", func(p *Parser, line []byte) bool { return p.query.header(&p.gathered, line) }},
+	{letters, func(p *Parser, line []byte) bool { return p.dateLine(line) }},
+	{"", func(p *Parser, line []byte) bool { return p.prefixedDate(line) }},
+	{"", prefixedTable},
+	{"", func(p *Parser, line []byte) bool { return p.csv.begin(line) }},
+	{"", func(p *Parser, line []byte) bool { return p.csv.bareRow(&p.gathered, line) }},
 }
 
-// startsOf are the starts to try by a line's first byte, a bit each.
+// startsOf are the starts to try by a line's first byte, a bit each. Where the rules of tables and headings begin a
+// line, only those are tried that say so.
 var startsOf = func() (of [256]uint32) {
 	for i, s := range starts {
 		for c := range of {
@@ -129,29 +117,10 @@ var startsOf = func() (of [256]uint32) {
 	return of
 }()
 
-// ongoing are the numbers of starts that may be within their form.
-var ongoing = func() (numbers []int) {
-	for i := range starts {
-		if starts[i].within != nil {
-			numbers = append(numbers, i)
-		}
-	}
-	return numbers
-}()
-
 // startLine looks for the beginning of any form; it sees every line of an
 // ordinary log and must refuse most of them after a few byte searches.
 func (p *Parser) startLine(line []byte) bool {
-	first := firstByte(line)
-	try := startsOf[first]
-	if first != '|' && first != '+' {
-		for _, i := range ongoing {
-			if starts[i].within(p) {
-				try |= 1 << i
-			}
-		}
-	}
-	for ; try != 0; try &= try - 1 {
+	for try := startsOf[firstByte(line)]; try != 0; try &= try - 1 {
 		if starts[bits.TrailingZeros32(try)].take(p, line) {
 			return true
 		}

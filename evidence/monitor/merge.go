@@ -14,7 +14,6 @@ import (
 func (p *Parser) Finish() *Report {
 	p.query.flush(&p.gathered)
 	p.xml.flush(&p.gathered)
-	p.dcgm.finish(&p.gathered)
 	p.loose.finish(&p.gathered)
 	m := merger{gpus: map[int]*unit{}, byBus: map[string]int{}, byUUID: map[string]int{}}
 	for _, u := range p.units {
@@ -39,7 +38,7 @@ func (p *Parser) Finish() *Report {
 	r.GPUs = m.sorted(r.tool())
 	for i := range r.GPUs {
 		g := &r.GPUs[i]
-		g.Partition, g.Driver, g.CUDA = p.rocm.partition, p.driver, p.cuda
+		g.Partition, g.Driver, g.CUDA = p.partition, p.driver, p.cuda
 	}
 	return r
 }

@@ -7,70 +7,61 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 )
 
-// monitorState is the dmon or pmon listing being read; form 0 means none
-// (the table is never a monitor).
+// monitorState is the listing of nvidia-smi's dmon or pmon, or of `dcgmi dmon`, that is being read; form 0 means
+// none (the table is never one).
+//
+//	# gpu     fb   bar1     sm          #Entity   GPUTL  FBUSD  FBTTL
+//	# Idx     MB     MB      %          ID
+//	    0    239      3      6          GPU 0     98     60000  81920
 type monitorState struct {
 	form    Form
-	columns []monitorColumn
+	columns []column
 	comma   bool // --format csv
 	cells   [][]byte
 }
 
-type monitorColumn uint8
-
-const (
-	monOther monitorColumn = iota
-	monGPU
-	monDate
-	monTime
-	monFB
-	monSM
-	monPID
-	monCommand
-	monMIG
-)
-
-var monitorNames = map[string]monitorColumn{
-	"gpu": monGPU, "date": monDate, "time": monTime, "fb": monFB, "sm": monSM,
-	"pid": monPID, "command": monCommand, "name": monCommand, "mig": monMIG, "gi": monMIG, "ci": monMIG,
-	"gi_id": monMIG, "ci_id": monMIG,
+// monitorNames are the columns that are read, and those by which such a head is known.
+var monitorNames = map[string]role{
+	"gpu": gpuIndex, "date": dateOnly, "time": clockOnly, "fb": usedMemory, "sm": utilization,
+	"pid": pid, "command": processName, "name": processName, "mig": instance, "gi": instance, "ci": instance,
+	"gi_id": instance, "ci_id": instance, "fbusd": usedMemory, "fbttl": totalMemory, "gputl": utilization,
+	"pwr": other, "mem": other, "enc": other, "dec": other, "mclk": other, "pclk": other, "gtemp": other, "temp": other,
+	"bar1": other, "rxpci": other, "txpci": other, "type": other, "pviol": other, "sbecc": other,
 }
 
-// header reads "# gpu    pwr  gtemp …"; the second line, of units,
-// begins with '#' as well and changes nothing.
+// header reads the line that names the columns; the one below it, of units, changes nothing.
 func (m *monitorState) header(line []byte) bool {
-	if len(line) > 512 {
+	if len(line) > 1024 {
 		return false
 	}
-	line = bytes.TrimLeft(line, " \t#")
+	line = bytes.ToLower(bytes.TrimLeft(line, " \t#"))
 	comma := bytes.IndexByte(line, ',') >= 0
 	names := fieldsOf(nil, line, comma, 0)
-	if len(names) < 3 {
+	if len(names) < 2 {
 		return false
 	}
-	first := bytes.ToLower(names[0])
-	if m.form != 0 && (string(first) == "idx" || bytes.HasPrefix(first, []byte("yyyy")) ||
+	if first := names[0]; m.form != 0 && (string(first) == "idx" || bytes.HasPrefix(first, []byte("yyyy")) ||
 		bytes.HasPrefix(first, []byte("hh:"))) {
 		return true
 	}
 	state := monitorState{form: Dmon, comma: comma, cells: m.cells}
-	gpu, known := false, 0
+	if string(names[0]) == "entity" { // "GPU 0" are two
+		state.form, state.columns = DCGM, []column{{}, {role: gpuIndex}}
+		names = names[1:]
+	}
+	gpu, known := state.form == DCGM, 0
 	for _, name := range names {
-		c := monitorNames[string(bytes.ToLower(name))]
-		state.columns = append(state.columns, c)
-		gpu = gpu || c == monGPU
-		if c == monPID {
+		r, isKnown := monitorNames[string(name)]
+		state.columns = append(state.columns, column{role: r, unit: mib})
+		gpu = gpu || r == gpuIndex
+		if r == pid {
 			state.form = Pmon
 		}
-		switch string(bytes.ToLower(name)) {
-		case "pwr", "mem", "enc", "dec", "mclk", "pclk", "gtemp", "temp", "bar1", "rxpci", "txpci", "type", "pviol", "sbecc":
-			known++
-		}
-		if c != monOther {
+		if isKnown {
 			known++
 		}
 	}
-	if !gpu || known < 3 {
+	if !gpu || known < 3 && state.form != DCGM {
 		return false
 	}
 	*m = state
@@ -101,91 +92,51 @@ func fieldsOf(fields [][]byte, line []byte, comma bool, n int) [][]byte {
 // row reads a row; the first line that is neither a row nor blank nor a
 // comment ends the listing.
 func (m *monitorState) row(all *gathered, line []byte) bool {
-	first := firstByte(line)
-	if first == 0 {
+	switch firstByte(line) {
+	case 0:
 		return true
-	}
-	if first == '#' {
-		if len(bytes.Trim(line, "# ")) > 0 && m.header(line) {
-			return true
-		}
-		return false
+	case '#':
+		return len(bytes.Trim(line, "# ")) > 0 && m.header(line)
 	}
 	m.cells = fieldsOf(m.cells, line, m.comma, len(m.columns))
-	if len(m.cells) != len(m.columns) || !m.values(all) {
-		*m = monitorState{cells: m.cells}
-		return false
+	if m.form == DCGM && string(m.cells[0]) != "GPU" { // what a MIG instance holds says nothing about the whole GPU
+		return bytes.HasPrefix(m.cells[0], []byte("GPU-")) || string(m.cells[0]) == "ID" && len(m.cells) == 1
 	}
-	return true
+	if len(m.cells) == len(m.columns) && m.values(all) {
+		return true
+	}
+	if m.form != DCGM {
+		*m = monitorState{cells: m.cells}
+	}
+	return false
 }
 
 func (m *monitorState) values(all *gathered) bool {
-	gpu, id, part := -1, -1, false
-	var day, clock, command []byte
-	fb := Unknown
-	s := evidence.Sample{UsedBytes: Unknown, UtilizationPercent: -1}
+	r, part := noRow, false
 	for i, c := range m.columns {
-		cell := m.cells[i]
-		switch c {
-		case monGPU:
-			v, ok := gpuIn(cell)
-			if !ok {
-				return false
-			}
-			gpu = v
-		case monPID:
-			if v, ok := pidIn(cell); ok {
-				id = v
-			} else if !missing(cell) {
-				return false
-			}
-		case monDate:
-			day = cell
-		case monTime:
-			clock = cell
-		case monFB:
-			fb = memory(cell, mib)
-		case monSM:
-			s.UtilizationPercent = number(cell)
-		case monCommand:
-			command = cell
-		case monMIG:
+		switch cell := m.cells[i]; {
+		case c.role == instance:
 			part = part || !missing(cell)
-		default:
-			if len(cell) > 6 && !units.IsDigit(cell[0]) && cell[0] != '-' {
-				return false
-			}
+		case c.role == pid && missing(cell):
+		case c.role == other && len(cell) > 6 && !units.IsDigit(cell[0]) && cell[0] != '-', !r.take(c, cell):
+			return false
 		}
 	}
-	if gpu < 0 {
+	r.join()
+	gpu, ok := gpuIn(r.ids[0])
+	if !ok {
 		return false
 	}
-	s.At = monitorTime(day, clock)
 	all.rows[m.form]++
 	u := all.byIndex(m.form, gpu)
 	switch {
 	case m.form == Pmon:
-		u.see(s.At)
-		if id >= 0 {
-			u.process(s.At, id, command, fb)
+		u.see(r.at)
+		if r.pid >= 0 {
+			u.process(r.at, r.pid, r.process, r.used)
 		}
 	case !part: // rows of MIG instances say nothing about the whole GPU
-		s.UsedBytes = fb
-		u.read(s, Unknown)
+		u.read(evidence.Sample{At: r.at, UsedBytes: r.used, UtilizationPercent: r.utilization}, r.total)
 	}
 	return true
-}
-
-// monitorTime joins the columns of `-o DT`: 20240104 and 13:54:35. A time of
-// day alone is not a time.
-func monitorTime(day, clock []byte) evidence.Stamp {
-	if len(day) != 8 || len(clock) < 8 {
-		return evidence.Stamp{}
-	}
-	text := make([]byte, 0, 32)
-	text = append(append(text, day[:4]...), '-')
-	text = append(append(text, day[4:6]...), '-')
-	text = append(append(append(text, day[6:]...), ' '), clock...)
-	s, _ := parseDateTime(text)
-	return s
 }

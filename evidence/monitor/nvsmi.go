@@ -72,11 +72,7 @@ type Parser struct {
 	monitor monitorState
 	query   queryState
 	xml     xmlState
-	gpustat gpustatState
-	rocm    rocmState
-	amd     amdState
-	npu     npuState
-	dcgm    dcgmState
+	oneRow  rowsState
 	loose   looseState
 }
 
@@ -92,6 +88,7 @@ type gathered struct {
 	clock        evidence.Stamp // the last date line, which dates the table that follows it
 	below        int            // rows without anything that names a GPU, below it
 	driver, cuda string         // versions, as the last table or listing says
+	partition    string         // how AMD's cards are divided, "" where they aren't
 }
 
 // Line takes one line without its line feed. The slice is not kept. It tells
@@ -133,8 +130,7 @@ func (p *Parser) Line(_ int, line []byte) bool {
 // Idle tells that no form has begun that the next line could be part of,
 // whatever it is, unless it starts like one.
 func (p *Parser) Idle() bool {
-	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed && !p.rocm.concise &&
-		!p.amd.metric && len(p.dcgm.columns) == 0
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed
 }
 
 // dateLine keeps "Tue Jul 14 08:12:38 2026", which nvidia-smi prints above its

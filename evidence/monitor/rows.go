@@ -1,0 +1,260 @@
+package monitor
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
+)
+
+// rowForm is a line that tells of a GPU or a process by itself, or with what lines before it told.
+type rowForm struct {
+	form  Form
+	first string  // bytes of which the line's first is one, blanks aside
+	word  string  // that it has, which a byte search tells first
+	unit  float64 // of figures without one
+	line  func() *regexp.Regexp
+}
+
+// rowForms are lines of gpustat (gpustat/core.py, print_to; with fans, power and codecs or without), rocm-smi,
+// amd-smi, npu-smi and dcgm-exporter. A group is called after what it holds: card and chip are npu-smi's numbers of
+// what programs know by another, part is how AMD's card is divided, list names gpustat's processes.
+var rowForms = []rowForm{
+	{Gpustat, "[", " MB", mib, pattern.Of(`^ *\[(?P<gpu>\d+)\] *(?P<name>[^|]*?) *\|[^|]*C(?:[^|]*, *(?P<busy>\d+) %|,)[^|]*` +
+		`\|(?P<used>[^|/]*)/(?P<total>[^|]*) MB *(?:\|(?P<list>.*))?$`)},
+	{RocmSMI, "G", "VRAM", 1, pattern.Of(`^GPU\[(?P<gpu>\d+)\].*VRAM Total Memory \(B\): (?P<total>\d+)`)},
+	{RocmSMI, "G", "VRAM", 1, pattern.Of(`^GPU\[(?P<gpu>\d+)\].*VRAM Total Used Memory \(B\): (?P<used>\d+)`)},
+	{RocmSMI, "DG", "VRAM%", 1, pattern.Of(`(?P<head>VRAM% +GPU%)`)},
+	{RocmSMI, "0123456789", "%", 1, pattern.Of(`^ *(?P<gpu>\d+) .*?(?:NPS\d, (?P<part>[CDQT]PX),.*)?(?:W|N/A) +\d+% +` +
+		`(?P<busy>\d+)%\s*$`)},
+	{AMDSMI, "G", "GPU: ", mib, pattern.Of(`^GPU: (?P<gpu>\d+)\s*$`)},
+	{AMDSMI, "T", "TOTAL_VRAM: ", mib, pattern.Of(`^ +TOTAL_VRAM: (?P<total>\d+ \wB)`)},
+	{AMDSMI, "U", "USED_VRAM: ", mib, pattern.Of(`^ +USED_VRAM: (?P<used>\d+ \wB)`)},
+	{AMDSMI, "|", " W", mib, pattern.Of(`^\| [[:xdigit:]]+:\S+ +(?P<name>[^|]*?) *\|.* W *\|$`)},
+	{AMDSMI, "|", "B", mib, pattern.Of(`^\| +(?P<gpu>\d+) [^|]*\| *(?P<busy>\S+) .* (?P<used>\d+)/(?P<total>\d+ \wB) *\|$`)},
+	{AMDSMI, "|", "B ", mib, pattern.Of(`^\| +(?P<gpu>\d+) +(?P<pid>\d+) +(?P<process>\S+) +[\d.]+ \w?B +(?P<size>[\d.]+ \w?B)\b.*` +
+		`\|$`)},
+	{AMDSMI, "|", "AMD-SMI", mib, pattern.Of(`(?P<head>AMD-SMI)`)},
+	{AMDSMI, "|", "Processes:", mib, pattern.Of(`(?P<below>Processes:)`)}, // nvidia-smi's table has that line, too
+	{NPUSMI, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<name>[^|]*?) *\| *[A-Za-z]+ *\|.*/`)},
+	{NPUSMI, "|", "/", mib, pattern.Of(`^\| (?P<chip>\d+) +(?P<gpu>\d*) *\| (?P<bus>\w+:\w+:[\w.]+) *\| (?P<busy>\d+) .*\s` +
+		`(?P<used>\d+) */ (?P<total>[1-9]\d*) *(?:0 */ 0 *)?\|$`)},
+	{NPUSMI, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
+		`(?P<size>\d+) *\|$`)},
+	{DCGM, "D", "DEV_FB_USED{", mib, pattern.Of(`^DCGM_FI_DEV_FB_USED\{(?P<labels>.*)\} *(?P<used>\S+)(?: +(?P<time>\d+))?`)},
+	{DCGM, "D", "DEV_FB_FREE{", mib, pattern.Of(`^DCGM_FI_DEV_FB_FREE\{(?P<labels>.*)\} *(?P<free>\S+)`)},
+}
+
+// rowsState is what lines before said, by form.
+type rowsState [formCount]carried
+
+// carried is what lines before said of the GPU that comes next, or came last.
+type carried struct {
+	gpu, card  int
+	last       int   // with a reading
+	total      int64 // 0 or negative: nothing
+	name       string
+	head       bool // of rows that have their figures in percent
+	clock      evidence.Stamp
+	chips      map[[2]int]int // by card and chip, the number that programs know
+	used, free map[int]int64  // by GPU, until both are told
+}
+
+// rowFirsts are the first bytes of all such lines.
+var rowFirsts = func() string {
+	all := map[byte]bool{}
+	for _, f := range rowForms {
+		for i := range f.first {
+			all[f.first[i]] = true
+		}
+	}
+	return string(slices.Collect(maps.Keys(all)))
+}()
+
+// line reads a line that is one of those; false for any other, and for what tells no figure.
+func (s *rowsState) line(all *gathered, line []byte) bool {
+	const longest = 4096
+	first := firstByte(line)
+	for i := range rowForms {
+		f := &rowForms[i]
+		if bytes.IndexByte([]byte(f.first), first) < 0 || !bytes.Contains(line, []byte(f.word)) || len(line) > longest {
+			continue
+		}
+		if m := f.line().FindSubmatch(line); m != nil {
+			r := found{f, m}
+			return s[f.form].take(all, &r)
+		}
+	}
+	return false
+}
+
+// found are a form's groups in a line.
+type found struct {
+	*rowForm
+	groups [][]byte
+}
+
+// text is what a group holds, nil where there is none.
+func (f *found) text(group string) []byte {
+	if i := f.line().SubexpIndex(group); i > 0 {
+		return f.groups[i]
+	}
+	return nil
+}
+
+// number is a group's, false for none.
+func (f *found) number(group string) (int, bool) { return gpuIn(f.text(group)) }
+
+func (f *found) bytes(group string) int64 { return memory(f.text(group), f.unit) }
+
+// take files what a line tells; false where that is no figure.
+func (c *carried) take(all *gathered, f *found) bool {
+	c.remember(all, f)
+	if f.text("below") != nil {
+		return c.head
+	}
+	if pid, ok := pidIn(f.text("pid")); ok {
+		return c.process(all, f, pid)
+	}
+	if labels := f.text("labels"); labels != nil {
+		return c.metric(all, f, labels)
+	}
+	return c.reading(all, f)
+}
+
+// remember keeps what a line says for those behind it.
+func (c *carried) remember(all *gathered, f *found) {
+	if name := f.text("name"); name != nil {
+		c.name = string(name)
+	}
+	if part := f.text("part"); part != nil {
+		all.partition = string(part)
+	}
+	c.head = c.head || f.text("head") != nil
+	if card, ok := f.number("card"); ok {
+		c.card = card
+	}
+	last := c.gpu
+	if chip, ok := f.number("chip"); ok && f.text("pid") == nil {
+		c.gpu = c.card // cards of one chip have no other number
+		if c.chips == nil {
+			c.chips = map[[2]int]int{}
+		}
+		defer func() { c.chips[[2]int{c.card, chip}] = c.gpu }()
+	}
+	if gpu, ok := f.number("gpu"); ok {
+		c.gpu = gpu
+	}
+	if total := f.bytes("total"); total != Unknown || c.gpu != last {
+		c.total = total
+	}
+}
+
+// reading takes one of a GPU, whose number stands in the line or stood in one before.
+func (c *carried) reading(all *gathered, f *found) bool {
+	s := evidence.Sample{UsedBytes: f.bytes("used"), UtilizationPercent: number(f.text("busy"))}
+	if _, isGPU := f.number("gpu"); !isGPU && len(f.text("gpu")) > 0 {
+		return false
+	}
+	if s.UsedBytes == Unknown && (f.text("busy") == nil || f.text("used") != nil || !c.head) {
+		return f.text("total") != nil && f.text("used") == nil
+	}
+	if c.last >= c.gpu || all.clock.Known() {
+		c.clock, all.clock = all.clock, evidence.Stamp{} // another reading of all GPUs
+	}
+	c.last, s.At = c.gpu, c.clock
+	u := all.reading(f.form, c.gpu, s, cmp.Or(c.total, Unknown))
+	if c.name != "" {
+		u.name = c.name
+	}
+	u.ids[2] = busID(string(f.text("bus")))
+	for _, word := range bytes.Fields(f.text("list")) {
+		u.gpustatProcess(s.At, word)
+	}
+	return true
+}
+
+// process takes one of a list.
+func (c *carried) process(all *gathered, f *found, pid int) bool {
+	gpu, ok := f.number("gpu")
+	if chip, isChip := f.number("chip"); isChip {
+		gpu, ok = c.chips[[2]int{c.card, chip}]
+	}
+	if ok {
+		all.byIndex(f.form, gpu).process(c.clock, pid, f.text("process"), f.bytes("size"))
+	}
+	return ok
+}
+
+// metric takes one of dcgm-exporter's, which tells what is in use and what is free one after the other:
+//
+//	DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-…",modelName="NVIDIA A100-SXM4-80GB"} 79012
+func (c *carried) metric(all *gathered, f *found, labels []byte) bool {
+	gpu, ok := gpuIn(metricLabel(labels, "gpu"))
+	if !ok || len(metricLabel(labels, "GPU_I_ID")) > 0 {
+		return true // of a MIG instance
+	}
+	if c.used == nil {
+		c.used, c.free = map[int]int64{}, map[int]int64{}
+	}
+	u := all.byIndex(DCGM, gpu)
+	u.name, u.ids[1] = string(metricLabel(labels, "modelName")), string(metricLabel(labels, "UUID"))
+	total := Unknown // less what the driver keeps for itself
+	mine, other, bytes := c.used, c.free, f.bytes("used")
+	if f.text("used") == nil {
+		mine, other, bytes = c.free, c.used, f.bytes("free")
+	}
+	if before, known := other[gpu]; known && bytes != Unknown {
+		total = before + bytes
+		delete(other, gpu)
+	} else {
+		mine[gpu] = bytes
+	}
+	if f.text("used") == nil {
+		raise(&u.gpu.TotalBytes, total)
+		return true
+	}
+	at, _ := parseStamp(f.text("time"))
+	all.reading(DCGM, gpu, evidence.Sample{At: at, UsedBytes: bytes, UtilizationPercent: -1}, total)
+	return true
+}
+
+var metricLabels = pattern.Of(`[{,]? *(\w+)="([^"]*)"`)
+
+// metricLabel is the value of one of a metric's labels.
+func metricLabel(labels []byte, name string) []byte {
+	for _, m := range metricLabels().FindAllSubmatch(labels, 64) {
+		if string(m[1]) == name {
+			return m[2]
+		}
+	}
+	return nil
+}
+
+// gpustatProcess reads "me:python/12044(60014M)", also without user or program;
+// one without a number can't be told from others.
+func (u *unit) gpustatProcess(at evidence.Stamp, word []byte) {
+	who, size, ok := bytes.Cut(word, []byte("("))
+	slash := bytes.LastIndexByte(who, '/')
+	if !ok || slash < 0 {
+		return
+	}
+	_, program, named := bytes.Cut(who[:slash], []byte(":"))
+	if !named {
+		program = nil // a user or a program
+	}
+	if id, isProcess := pidIn(who[slash+1:]); isProcess {
+		u.process(at, id, program, memory(size, mib))
+	}
+}
+
+// usedOf reads "79012 / 81920 MB", "77.16GiB / 80.00GiB".
+func usedOf(cell []byte) (used, total int64, ok bool) {
+	before, after, ok := bytes.Cut(cell, []byte("/"))
+	used, total = memory(before, mib), memory(after, mib)
+	return used, total, ok && used != Unknown && total > 0
+}
