@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // role is what a CSV column holds, whoever named it.
@@ -93,35 +95,42 @@ var roles = map[string]role{
 	"seconds": elapsed, "sec": elapsed, "t": elapsed, "elapsed_time": elapsed,
 }
 
-// roleOfWords reads names such as gpu_util_pct, mem_used_mb, "Memory Max".
+// wordRoles tell by words of a name what a column holds, as in gpu_util_pct, mem_used_mb, "Memory Max": the first
+// counts of which the name has a word of each list, and none of not.
+var wordRoles = []struct {
+	all  []string // lists of words, with blanks between them
+	not  string
+	role role
+}{
+	{[]string{"protected bar1 ccpm encoder decoder enc dec jpeg ofa module limit default enforced cpu ram host swap system " +
+		"disk clock clocks mhz"}, "", other},
+	{[]string{"temperature temp"}, "", temperature},
+	{[]string{ofMemory, "used", "total"}, "", usedMemory}, // rocm-smi's "VRAM Total Used Memory (B)"
+	{[]string{ofMemory, "total max capacity size"}, "", totalMemory},
+	{[]string{ofMemory, "free available"}, "", freeMemory},
+	{[]string{ofMemory, "reserved"}, "", reservedMemory},
+	{[]string{ofMemory, "pct percent % utilization util"}, "", other},
+	{[]string{ofMemory, "used usage allocated mb mib gb gib"}, "", usedMemory},
+	{[]string{"power"}, "max cap", power},
+	{[]string{ofUse, "gpu sm utilization util"}, ofMemory, utilization},
+}
+
+const (
+	ofMemory = "memory mem vram fb"
+	ofUse    = "utilization util usage busy load pct percent %"
+)
+
+// roleOfWords reads such names.
 func roleOfWords(words []string) role {
-	has := func(any ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(any, w) })
+	has := func(list string) bool {
+		return slices.ContainsFunc(strings.Fields(list), func(w string) bool { return slices.Contains(words, w) })
 	}
-	if has("protected", "bar1", "ccpm", "encoder", "decoder", "enc", "dec", "jpeg", "ofa", "module",
-		"limit", "default", "enforced", "cpu", "ram", "host", "swap", "system", "disk", "clock", "clocks", "mhz") {
-		return other
+	for _, r := range wordRoles {
+		if !has(r.not) && !slices.ContainsFunc(r.all, func(list string) bool { return !has(list) }) {
+			return r.role
+		}
 	}
-	memory := has("memory", "mem", "vram", "fb")
-	busy := has("utilization", "util", "usage", "busy", "load", "pct", "percent", "%")
-	switch {
-	case has("temperature", "temp"):
-		return temperature
-	case memory && has("used") && has("total"):
-		return usedMemory // rocm-smi's "VRAM Total Used Memory (B)"
-	case memory && has("total", "max", "capacity", "size"):
-		return totalMemory
-	case memory && has("free", "available"):
-		return freeMemory
-	case memory && has("reserved"):
-		return reservedMemory
-	case memory && has("pct", "percent", "%", "utilization", "util"):
-		return other
-	case memory && has("used", "usage", "allocated"), memory && has("mb", "mib", "gb", "gib"):
-		return usedMemory
-	case has("power") && !has("max", "cap"):
-		return power
-	case !memory && busy && (has("gpu", "sm", "utilization", "util") || len(words) == 1):
+	if len(words) == 1 && has(ofUse) {
 		return utilization
 	}
 	return other
@@ -157,16 +166,12 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 		return h, false
 	}
 	var seen [accounting + 1]int
-	known := 0
-	aboutGPUs := false // some name that only a GPU's log has
+	known, aboutGPUs := 0, false // some name that only a GPU's log has
 	for _, cell := range cells {
-		if len(cell) == 0 || len(cell) > 80 {
+		if len(cell) == 0 || len(cell) > 80 || units.IsDigit(firstByte(cell)) {
 			return h, false
 		}
 		c := columnOf(cell)
-		if d := firstByte(cell); d >= '0' && d <= '9' {
-			return h, false
-		}
 		h.columns = append(h.columns, c)
 		seen[c.role]++
 		aboutGPUs = aboutGPUs || isAboutGPUs(cell, c.role)
@@ -174,22 +179,26 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 			known++
 		}
 	}
+	count := func(roles ...role) (n int) {
+		for _, r := range roles {
+			n += seen[r]
+		}
+		return n
+	}
 	if seen[accounting] > 0 {
-		h.skip = seen[pid]+seen[gpuUUID]+seen[gpuBus]+seen[gpuName]+seen[timestamp] > 0
+		h.skip = count(pid, gpuUUID, gpuBus, gpuName, timestamp) > 0
 		return h, h.skip
 	}
 	if seen[pid] > 0 {
-		return appsHeader(h, seen[processMemory]+seen[usedMemory] > 0 || seen[processName] > 0)
+		return appsHeader(h, count(processMemory, usedMemory, processName) > 0)
 	}
 	h.fixRepeats(seen[:])
-	when := seen[timestamp] + seen[dateOnly] + seen[elapsed]
-	which := seen[gpuIndex] + seen[gpuUUID] + seen[gpuBus] + seen[gpuSerial] + seen[gpuName]
-	figures := seen[usedMemory] + seen[totalMemory] + seen[freeMemory] + seen[utilization] + seen[power]
+	when, which := count(timestamp, dateOnly, elapsed), count(gpuIndex, gpuUUID, gpuBus, gpuSerial, gpuName)
+	figures := count(usedMemory, totalMemory, freeMemory, utilization, power)
 	// A script's result table may have a memory column, too; what makes a
 	// GPU log is that most columns are about the GPU.
 	enough := figures > 0 && when+which > 0 || seen[usedMemory] > 0 && figures > 1
-	enough = enough && (aboutGPUs || figures > 1 && when > 0)
-	return h, enough && 2*known >= len(cells) && (delimiter != ' ' || figures > 1)
+	return h, enough && (aboutGPUs || figures > 1 && when > 0) && 2*known >= len(cells) && (delimiter != ' ' || figures > 1)
 }
 
 func isAboutGPUs(cell []byte, r role) bool {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -37,23 +38,11 @@ func (l *looseState) row(all *gathered, line []byte) {
 			return // which a loop prints above
 		}
 	}
-	s := evidence.Sample{At: all.clock, UsedBytes: Unknown, UtilizationPercent: -1}
-	total, form := Unknown, CSV
-	v, rest, ok := amount(line)
-	switch text := string(bytes.TrimRight(rest[:min(len(rest), 64)], " ")); {
-	case len(line) > 256:
-	case ok && v == float64(int64(v)) && text == " MiB":
-		s.UsedBytes = memory(line, mib)
-	case ok && (text == "" || text[0] == ',' && isCount(trimCell(rest[1:]))):
+	if justCounts().Match(line) {
 		l.counts++
 		return
-	case line[0] == '|':
-		cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
-		if len(cells) == 3 && bytes.Contains(cells[1], []byte("MiB /")) && bytes.IndexByte(cells[2], '%') > 0 {
-			s.UsedBytes, total, _ = usedOf(cells[1])
-			s.UtilizationPercent, form = number(cells[2]), Table
-		}
 	}
+	s, total, form := looseReading(line)
 	if s.UsedBytes == Unknown || l.rows > 0 && form != l.form {
 		*l = looseState{foreign: true}
 		return
@@ -65,8 +54,29 @@ func (l *looseState) row(all *gathered, line []byte) {
 	if l.rows++; len(l.used) < looseMany {
 		l.used = append(l.used, s.UsedBytes)
 	}
+	s.At = all.clock
 	l.unit.read(s, total)
 	all.clock = evidence.Stamp{}
+}
+
+var (
+	justCounts = pattern.Of(`^[ \t]*-?[\d.]{1,64}(?:, *-?[\d.]{1,64})? *$`)
+	justMiB    = pattern.Of(`^[ \t]*\d{1,9} MiB *$`)
+)
+
+// looseReading is what such a row tells, Unknown for any other.
+func looseReading(line []byte) (s evidence.Sample, total int64, form Form) {
+	s, total = evidence.Sample{UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
+	if justMiB().Match(line) {
+		s.UsedBytes = memory(line, mib)
+		return s, total, CSV
+	}
+	cells := bytes.Split(bytes.Trim(line[:min(len(line), 256)], "| \t"), []byte("|"))
+	if line[0] == '|' && len(cells) == 3 && bytes.Contains(cells[1], []byte("MiB /")) && bytes.IndexByte(cells[2], '%') > 0 {
+		s.UsedBytes, total, _ = usedOf(cells[1])
+		s.UtilizationPercent = number(cells[2])
+	}
+	return s, total, Table
 }
 
 // finish takes the rows for one GPU's, or counts them as rows that can't be named.

@@ -99,7 +99,7 @@ func TestBareCounts(t *testing.T) {
 		time + ", 90, 40000":                        nil,
 		time + ", NVIDIA H100 80GB HBM3, 40000, 35": nil,
 	} {
-		columns, ok := inferColumns(splitCells(nil, []byte(row), ','))
+		columns, ok := guess(splitCells(nil, []byte(row), ','))
 		var got []role
 		for _, c := range columns {
 			if ok {
@@ -108,6 +108,21 @@ func TestBareCounts(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", row, got, want)
+		}
+	}
+}
+
+// TestGuesses: each guess is needed by its row.
+func TestGuesses(t *testing.T) {
+	all := Guesses
+	defer func() { Guesses = all }()
+	for i := range all {
+		cells := splitCells(nil, []byte(all[i].Row), ',')
+		Guesses = all
+		with, ok := guess(cells)
+		Guesses = slices.Delete(slices.Clone(all), i, i+1)
+		if without, okWithout := guess(cells); ok != (all[i].roles != nil || all[i].find != nil) || ok == okWithout && slices.Equal(with, without) {
+			t.Errorf("%q is read without its guess: %v", all[i].Row, without)
 		}
 	}
 }
