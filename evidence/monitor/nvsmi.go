@@ -94,30 +94,10 @@ type gathered struct {
 // Line takes one line without its line feed. The slice is not kept. It tells
 // whether the line was understood as nvidia-smi's. Where it stands doesn't matter.
 func (p *Parser) Line(_ int, line []byte) bool {
-	for len(line) > 0 && line[0] == 0 {
-		line = line[1:]
-	}
-	for len(line) > 0 && (line[len(line)-1] == 0 || line[len(line)-1] == '\r') {
-		line = line[:len(line)-1]
-	}
-	if len(line) == 0 {
+	if line = bytes.TrimRight(bytes.TrimLeft(line, "\x00"), "\x00\r"); len(line) == 0 {
 		return false
 	}
-	if p.xml.inside || bytes.IndexByte(line, '<') >= 0 {
-		if p.xml.line(&p.gathered, line) {
-			return true
-		}
-	}
-	if p.query.inside && p.query.line(&p.gathered, line) {
-		return true
-	}
-	if p.monitor.form != 0 && p.monitor.row(&p.gathered, line) {
-		return true
-	}
-	if p.csv.active && p.csv.row(&p.gathered, line) {
-		return true
-	}
-	if p.startLine(line) {
+	if p.goesOn(line) || p.startLine(line) {
 		return true
 	}
 	p.loose.row(&p.gathered, line)
@@ -125,6 +105,14 @@ func (p *Parser) Line(_ int, line []byte) bool {
 		p.table.rest()
 	}
 	return false
+}
+
+// goesOn offers a line to the forms that have begun.
+func (p *Parser) goesOn(line []byte) bool {
+	all := &p.gathered
+	return (p.xml.inside || bytes.IndexByte(line, '<') >= 0) && p.xml.line(all, line) ||
+		p.query.inside && p.query.line(all, line) || p.monitor.form != 0 && p.monitor.row(all, line) ||
+		p.csv.active && p.csv.row(all, line)
 }
 
 // Idle tells that no form has begun that the next line could be part of,

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"html"
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -86,7 +87,7 @@ func (q *queryState) line(all *gathered, line []byte) bool {
 		q.idle = 0
 	}
 	if indent > 4 {
-		q.value(string(key), value)
+		q.value(q.section, string(key), value)
 		return true
 	}
 	if q.section == "Processes" {
@@ -94,7 +95,7 @@ func (q *queryState) line(all *gathered, line []byte) bool {
 	}
 	q.section = string(key)
 	if hasValue {
-		q.topValue(string(key), value)
+		q.value("", string(key), value)
 		if q.section != "Processes" {
 			q.section = ""
 		}
@@ -166,45 +167,39 @@ func cutKey(text []byte) (key, value []byte, ok bool) {
 	return bytes.TrimSpace(text[:i]), bytes.TrimSpace(text[i+2:]), true
 }
 
-func (q *queryState) topValue(key string, value []byte) {
-	switch key {
-	case "Product Name":
-		q.gpu.name = string(value)
-	case "GPU UUID":
-		q.gpu.ids[1] = string(value)
+// listedValues are what is read of a GPU, by the section it stands in and its name there: in text, then in XML.
+var listedValues = map[string]func(l *listed, value []byte){
+	"/Product Name": (*listed).product, "/product_name": (*listed).product,
+	"/GPU UUID": (*listed).uuid, "/uuid": (*listed).uuid,
+	"FB Memory Usage/Total": (*listed).all, "Memory Usage/Total": (*listed).all,
+	"fb_memory_usage/total": (*listed).all, "memory_usage/total": (*listed).all,
+	"FB Memory Usage/Used": (*listed).used, "Memory Usage/Used": (*listed).used,
+	"fb_memory_usage/used": (*listed).used, "memory_usage/used": (*listed).used,
+	"Utilization/Gpu": (*listed).busy, "Utilization/GPU": (*listed).busy, "utilization/gpu_util": (*listed).busy,
+	"Processes/Process ID": (*listed).processID, "process_info/pid": (*listed).processID,
+	"Processes/Name": (*listed).processName, "process_info/process_name": (*listed).processName,
+	"Processes/Used GPU Memory": (*listed).processUsed, "process_info/used_memory": (*listed).processUsed,
+}
+
+// value takes one of those; any other is passed over.
+func (l *listed) value(section, name string, value []byte) {
+	if take := listedValues[section+"/"+name]; take != nil && l.gpu != nil {
+		take(l, value)
 	}
 }
 
-// value reads what stands below a section. MIG devices have sections of the
-// same kind, but deeper: theirs never stand directly at four blanks.
-func (q *queryState) value(key string, value []byte) {
-	switch q.section {
-	case "FB Memory Usage", "Memory Usage":
-		switch key {
-		case "Total":
-			q.total = memory(value, mib)
-		case "Used":
-			q.current.UsedBytes = memory(value, mib)
-		}
-	case "Utilization":
-		if key == "Gpu" || key == "GPU" {
-			q.current.UtilizationPercent = number(value)
-		}
-	case "Processes":
-		q.processValue(key, value)
+func (l *listed) product(value []byte)     { l.gpu.name = html.UnescapeString(string(value)) }
+func (l *listed) uuid(value []byte)        { l.gpu.ids[1] = string(value) }
+func (l *listed) all(value []byte)         { l.total = memory(value, mib) }
+func (l *listed) used(value []byte)        { l.current.UsedBytes = memory(value, mib) }
+func (l *listed) busy(value []byte)        { l.current.UtilizationPercent = number(value) }
+func (l *listed) processName(value []byte) { l.name = html.UnescapeString(string(value)) }
+
+func (l *listed) processID(value []byte) {
+	l.process(Unknown)
+	if v, ok := pidIn(value); ok {
+		l.pid = v + 1
 	}
 }
 
-func (q *queryState) processValue(key string, value []byte) {
-	switch key {
-	case "Process ID":
-		q.process(Unknown)
-		if v, ok := pidIn(value); ok {
-			q.pid = v + 1
-		}
-	case "Name":
-		q.name = string(value)
-	case "Used GPU Memory":
-		q.process(memory(value, mib))
-	}
-}
+func (l *listed) processUsed(value []byte) { l.process(memory(value, mib)) }

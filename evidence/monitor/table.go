@@ -199,7 +199,7 @@ func isGPUHead(line []byte) bool {
 	if len(cells) != 3 {
 		return false
 	}
-	bus, _, _ := word(cells[1])
+	bus, _, _ := bytes.Cut(bytes.TrimLeft(cells[1], " \t"), []byte(" "))
 	return len(bus) >= 12 && bytes.Count(bus, []byte(":")) == 2 && bus[len(bus)-2] == '.'
 }
 
@@ -316,13 +316,7 @@ func (u *unit) instance(gi int, used, total int64) {
 //	|    0     20037      C   python                  538MiB |
 func (t *tableState) processRow(all *gathered, line []byte) bool {
 	line = bytes.Trim(line, "| \t")
-	if bytes.HasPrefix(line, []byte("GPU")) && bytes.Contains(line, []byte(" PID ")) {
-		t.ids = t.ids || bytes.Contains(line, []byte(" GI ")) || bytes.Contains(line, []byte("CI "))
-		return true
-	}
-	if bytes.HasPrefix(line, []byte("No running processes found")) {
-		t.processes++
-		t.unlisted()
+	if t.listLine(line) {
 		return true
 	}
 	f, at := bytes.Fields(line), 1
@@ -343,8 +337,7 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 		f = f[1:]
 	}
 	used := Unknown
-	if n := len(f) - 1; n >= 0 && (bytes.HasSuffix(f[n], []byte("iB")) || bytes.HasSuffix(f[n], []byte("MB")) ||
-		string(f[n]) == "N/A") {
+	if n := len(f) - 1; n >= 0 && isSize().Match(f[n]) {
 		used, f = memory(f[n], mib), f[:n]
 	}
 	t.processes++
@@ -360,12 +353,16 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 	return true
 }
 
-// word cuts the first word off a line.
-func word(line []byte) (first, rest []byte, ok bool) {
-	line = bytes.TrimLeft(line, " \t")
-	i := bytes.IndexAny(line, " \t")
-	if i < 0 {
-		i = len(line)
+var isSize = pattern.Of(`(?:iB|MB|^N/A)$`)
+
+// listLine takes the head of the list, and what stands there when nobody is listed.
+func (t *tableState) listLine(line []byte) bool {
+	nobody := bytes.HasPrefix(line, []byte("No running processes found"))
+	if nobody {
+		t.processes++
+		t.unlisted()
 	}
-	return line[:i], line[i:], i > 0
+	head := bytes.HasPrefix(line, []byte("GPU")) && bytes.Contains(line, []byte(" PID "))
+	t.ids = t.ids || head && (bytes.Contains(line, []byte(" GI ")) || bytes.Contains(line, []byte("CI ")))
+	return head || nobody
 }

@@ -2,7 +2,6 @@ package monitor
 
 import (
 	"bytes"
-	"html"
 	"slices"
 )
 
@@ -15,7 +14,6 @@ type xmlState struct {
 	foreign int // lines since the last of the document's
 	listed
 	path []string // open elements
-	used int64    // by the process that is listed
 }
 
 // xmlDepth bounds the nesting; nvidia-smi's own is 6.
@@ -93,11 +91,8 @@ func (x *xmlState) tag(all *gathered, tag, text []byte) {
 	if len(x.path) < xmlDepth {
 		x.path = append(x.path, element)
 	}
-	if element == "process_info" {
-		x.pid, x.name, x.used = 0, "", Unknown
-	}
 	if len(text) > 0 {
-		x.value(element, text)
+		x.element(element, text)
 	}
 }
 
@@ -107,48 +102,19 @@ func (x *xmlState) card(all *gathered, attributes []byte) {
 	x.path = x.path[:0]
 }
 
-// value reads the text of an element; path's last entry is the element itself.
-func (x *xmlState) value(element string, text []byte) {
-	if x.gpu == nil {
-		if element == "timestamp" {
-			x.clock, _ = parseStamp(text)
-		}
-		return
+// element takes the text of an element; path's last entry is the element itself. MIG devices have figures of the same
+// names, but deeper.
+func (x *xmlState) element(name string, text []byte) {
+	if x.gpu == nil && name == "timestamp" {
+		x.clock, _ = parseStamp(text)
 	}
-	parent := ""
+	section := ""
 	if n := len(x.path); n > 1 {
-		parent = x.path[n-2]
-	}
-	switch {
-	case len(x.path) == 1 && element == "product_name":
-		x.gpu.name = html.UnescapeString(string(text))
-	case len(x.path) == 1 && element == "uuid":
-		x.gpu.ids[1] = string(text)
-	case len(x.path) == 2 && (parent == "fb_memory_usage" || parent == "memory_usage"):
-		switch element { // MIG devices have an fb_memory_usage of their own, deeper
-		case "total":
-			x.total = memory(text, mib)
-		case "used":
-			x.current.UsedBytes = memory(text, mib)
+		if section = x.path[n-2]; n > 2 && section != "process_info" {
+			return
 		}
-	case element == "gpu_util" && parent == "utilization" && len(x.path) == 2:
-		x.current.UtilizationPercent = number(text)
-	case parent == "process_info":
-		x.processValue(element, text)
 	}
-}
-
-func (x *xmlState) processValue(element string, text []byte) {
-	switch element {
-	case "pid":
-		if v, ok := pidIn(text); ok {
-			x.pid = v + 1
-		}
-	case "process_name":
-		x.name = html.UnescapeString(string(text))
-	case "used_memory":
-		x.used = memory(text, mib)
-	}
+	x.value(section, name, text)
 }
 
 func (x *xmlState) end(all *gathered, element string) {
@@ -159,7 +125,7 @@ func (x *xmlState) end(all *gathered, element string) {
 		x.flush(all)
 		x.inside = false
 	case "process_info":
-		x.process(x.used)
+		x.process(Unknown)
 	}
 	for i, name := range slices.Backward(x.path) {
 		if name == element {

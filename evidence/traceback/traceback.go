@@ -67,16 +67,8 @@ func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 	if len(line) > 4096 {
 		line = line[:4096]
 	}
-	if mayBeFrame {
-		if i := bytes.Index(line, []byte("Traceback (most recent call last)")); i >= 0 {
-			if t.mark(line[:i]) {
-				// A logger puts its name before the first line alone.
-				*t.writer(nil) = traceback{}
-			}
-			*t.writer(line) = traceback{}
-			t.Open, t.quiet = true, 0
-			return false
-		}
+	if mayBeFrame && t.begins(line) {
+		return false
 	}
 	if t.quiet++; t.quiet > traceQuiet {
 		*t = Traces{}
@@ -92,13 +84,10 @@ func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 		slashed := bytes.ReplaceAll(line, []byte(`\`), []byte("/"))
 		w.below(slashed)
 		w.code, w.codeIsNext, w.inUsers = "", true, isUser(file)
-		if number == 0 {
+		if w.pending = ""; number == 0 {
 			w.pending = file
-		} else if isUser(file) {
+		} else if w.inUsers {
 			w.see(file, number, functionOf(line))
-			w.pending = ""
-		} else {
-			w.pending = ""
 		}
 		return true
 	}
@@ -128,6 +117,20 @@ func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 		}
 	}
 	return false
+}
+
+// begins takes the head of a trace.
+func (t *Traces) begins(line []byte) bool {
+	i := bytes.Index(line, []byte("Traceback (most recent call last)"))
+	if i < 0 {
+		return false
+	}
+	if t.mark(line[:i]) {
+		*t.writer(nil) = traceback{} // a logger puts its name before the first line alone
+	}
+	*t.writer(line) = traceback{}
+	t.Open, t.quiet = true, 0
+	return true
 }
 
 // below notes what one more frame shows.
@@ -310,30 +313,22 @@ func afterTime(line []byte) int {
 	}
 }
 
+var (
+	ofRank    = pattern.Of(`[\[( ]([Rr]ank[ -]*\d+)`)
+	ofProcess = pattern.Of(`[\[( ](?:(pid=\d+[^)]*)\)|(pid=\d+))`) // the same number may be another machine's: pid=300, ip=10.0.0.2
+)
+
 // Writer is the mark of who printed a line, nil without one.
 func Writer(line []byte) []byte {
-	if len(line) > 120 {
-		line = line[:120]
+	line = line[:min(len(line), 120)]
+	if bytes.Contains(line, []byte("ank")) {
+		if m := ofRank().FindSubmatch(line); m != nil {
+			return m[1]
+		}
 	}
-	for _, mark := range [...]string{"rank", "Rank", "pid="} {
-		i := bytes.Index(line, []byte(mark))
-		if i < 1 || i > 100 || (line[i-1] != '[' && line[i-1] != '(' && line[i-1] != ' ') {
-			continue
-		}
-		end := i + len(mark)
-		for end < len(line) && (line[end] == ' ' || line[end] == '-') {
-			end++
-		}
-		digits := end
-		for end < len(line) && line[end] >= '0' && line[end] <= '9' {
-			end++
-		}
-		if end > digits {
-			// The same process number may be another machine's: pid=300, ip=10.0.0.2.
-			if address := bytes.IndexByte(line[end:], ')'); mark == "pid=" && address > 0 {
-				end += address
-			}
-			return line[i:end]
+	if bytes.Contains(line, []byte("pid=")) {
+		if m := ofProcess().FindSubmatch(line); m != nil {
+			return bytes.Join(m[1:], nil)
 		}
 	}
 	n, rest, ok := figures.Integer(line)
@@ -366,25 +361,33 @@ func frame(line []byte) (file string, number int, ok bool) {
 		n, _, ok := figures.Integer(rest[end+len(`", line `):])
 		return string(rest[:end]), int(n), ok
 	}
-	text := bytes.TrimLeft(line, " \t")
-	text = bytes.TrimPrefix(text, []byte("E "))
+	text := bytes.TrimPrefix(bytes.TrimLeft(line, " \t"), []byte("E "))
 	text = bytes.TrimLeft(bytes.TrimPrefix(bytes.TrimLeft(text, " "), []byte("│")), " ")
-	switch {
-	case bytes.HasPrefix(text, []byte("File ")):
-		return pathLine(text[len("File "):], ", in ", false)
-	case bytes.HasPrefix(text, []byte("Cell In")), bytes.HasPrefix(text, []byte("Input In ")):
-		return cellLine(text)
-	case len(text) > 0 && (text[0] == '/' || text[0] == '~' || text[0] == '<' || text[0] == '.' || len(text) > 2 &&
-		text[1] == ':' && text[2] == '\\'):
+	if rest, ok := bytes.CutPrefix(text, []byte("File ")); ok {
+		return pathLine(rest, ", in ", false)
+	}
+	if m := cellOf().FindSubmatch(text); m != nil {
+		n, _, ok := figures.Integer(m[2])
+		return string(m[1]), int(n), ok
+	}
+	if path().Match(text) {
 		if file, n, ok := pathLine(text, " in ", true); ok {
 			return file, n, true
 		}
-		return oldFrame(text)
-	case bytes.Contains(text, []byte(".py:")) && !bytes.ContainsAny(text[:bytes.Index(text, []byte(".py:"))], " ()'\""):
-		return pathLine(text, " in ", true)
+		if m := oldFrame().FindSubmatch(text); m != nil {
+			return string(m[1]), 0, true
+		}
 	}
 	return "", 0, false
 }
+
+var (
+	path = pattern.Of(`^(?:[/~<.]|.:\\|[^ ()'"]*?\.py:)`)
+	// "Cell In[5], line 3" and "Input In [5], in <cell line: 3>()"
+	cellOf = pattern.Of(`^((?:Cell In|Input In )[^\]]{0,40}\]).*?line[ :]*(\d+)`)
+	// "/home/me/train.py in step(x)" and "<ipython-input-3-ab> in <module>", whose line number follows at an arrow
+	oldFrame = pattern.Of(`^((?:[/~<.]|.:\\).*?(?:\.py|>|\.ipynb.*?)) in `)
+)
 
 // functionOf is the function that a frame names behind its file.
 func functionOf(line []byte) string {
@@ -419,29 +422,6 @@ func pathLine(text []byte, in string, colon bool) (string, int, bool) {
 	return "", 0, false
 }
 
-// cellLine reads "Cell In[5], line 3" and "Input In [5], in <cell line: 3>()".
-func cellLine(text []byte) (string, int, bool) {
-	m := cellOf().FindSubmatch(text)
-	if m == nil {
-		return "", 0, false
-	}
-	n, _, ok := figures.Integer(m[2])
-	return string(m[1]), int(n), ok
-}
-
-var cellOf = pattern.Of(`^([^\]]{0,40}\]).*?line[ :]*(\d+)`)
-
-// oldFrame reads "/home/me/train.py in step(x)" and "<ipython-input-3-ab> in
-// <module>", whose line number follows at an arrow.
-func oldFrame(text []byte) (string, int, bool) {
-	i := bytes.Index(text, []byte(" in "))
-	if i < 0 || !(bytes.HasSuffix(text[:i], []byte(".py")) || text[0] == '<' && text[i-1] == '>' ||
-		bytes.Contains(text[:i], []byte(".ipynb"))) {
-		return "", 0, false
-	}
-	return string(text[:i]), 0, true
-}
-
 // arrow reads "---> 12     code".
 func arrow(line []byte) (int, bool) {
 	if bytes.IndexByte(line, '>') < 0 {
@@ -460,25 +440,14 @@ var arrowOf = pattern.Of(`^[ \tE]*--+> +(\d+)`)
 // isCode tells the lines between frames: source text, indented or numbered,
 // and the carets below it.
 func isCode(line []byte) bool {
-	if i := bytes.IndexByte(line, ']'); i >= 0 && i < 64 && i+2 < len(line) && (line[i+1] == ':' || line[i+1] == ' ') {
-		rest := bytes.TrimPrefix(line[i+1:], []byte(":"))
-		return bytes.HasPrefix(rest, []byte("  ")) || isCode(rest)
+	if mark, text, ok := bytes.Cut(line, []byte("]")); ok && len(mark) < 64 && len(text) > 1 && (text[0] == ':' || text[0] == ' ') {
+		return isCode(bytes.TrimPrefix(text, []byte(":")))
 	}
-	if len(line) > 31 && line[4] == '-' && line[10] == 'T' { // a container's time stamp
-		if i := bytes.IndexByte(line, ' '); i > 0 && i < 40 {
-			return bytes.HasPrefix(line[i:], []byte("   "))
-		}
-	}
-	if len(line) == 0 || line[0] == ' ' || line[0] == '\t' || line[0] == '>' || line[0] == 'E' && len(line) > 1 &&
-		line[1] == ' ' {
-		return true
-	}
-	_, rest, ok := figures.Integer(line)
-	if ok && len(rest) > 2 && rest[0] == ':' && rest[1] == ' ' && rest[2] == ' ' {
-		return true
-	}
-	return bytes.HasPrefix(line, []byte("│")) || bytes.HasPrefix(line, []byte("-->")) || bytes.HasPrefix(line, []byte("---"))
+	return code().Match(line)
 }
+
+// code is such a line, perhaps behind a container's time stamp.
+var code = pattern.Of(`^(?:.{4}-.{5}T[^ ]{0,28}   |$|[ \t>]|E |\d{1,18}:  |│|---|-->)`)
 
 // installed are packages, Python's own library (also on Windows: …/Python310/lib/…) and frozen modules.
 var installed = pattern.Of(`(?:site|dist)-packages/|^<frozen|^<__array_function|/(?:lib|lib64|Lib)/python\d+(?:\.\d+)?/|` +

@@ -1,9 +1,10 @@
 package tracker
 
 import (
-	"encoding/binary"
 	"errors"
 	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // errProto is for bytes that are no protobuf message.
@@ -19,37 +20,28 @@ type field struct {
 // fields hands out a message's fields in order, as far as it is whole.
 func fields(b []byte, take func(f field)) error {
 	for len(b) > 0 {
-		tag, n := binary.Uvarint(b)
-		if n <= 0 || tag>>3 == 0 || tag>>3 > 1<<29 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return errProto
+		}
+		b, n = b[n:], -1
+		f := field{number: int(number)}
+		switch kind {
+		case protowire.VarintType:
+			f.value, n = protowire.ConsumeVarint(b)
+		case protowire.Fixed64Type:
+			f.value, n = protowire.ConsumeFixed64(b)
+		case protowire.BytesType:
+			f.bytes, n = protowire.ConsumeBytes(b)
+		case protowire.Fixed32Type:
+			var v uint32
+			v, n = protowire.ConsumeFixed32(b)
+			f.value = uint64(v)
+		}
+		if n < 0 {
 			return errProto
 		}
 		b = b[n:]
-		f := field{number: int(tag >> 3)}
-		switch tag & 7 {
-		case 0:
-			if f.value, n = binary.Uvarint(b); n <= 0 {
-				return errProto
-			}
-			b = b[n:]
-		case 1:
-			if len(b) < 8 {
-				return errProto
-			}
-			f.value, b = binary.LittleEndian.Uint64(b), b[8:]
-		case 2:
-			size, n := binary.Uvarint(b)
-			if n <= 0 || size > uint64(len(b)-n) {
-				return errProto
-			}
-			f.bytes, b = b[n:n+int(size):n+int(size)], b[n+int(size):]
-		case 5:
-			if len(b) < 4 {
-				return errProto
-			}
-			f.value, b = uint64(binary.LittleEndian.Uint32(b)), b[4:]
-		default:
-			return errProto
-		}
 		take(f)
 	}
 	return nil
