@@ -285,7 +285,8 @@ func first[T any](list []T, most int) ([]T, int) {
 }
 
 // sitesAt is what is allocated right after an event, of what something is true, by category and call site; nil: all of it.
-func (a *asking) sitesAt(event int, is func(timeline.AllocationID) bool) (categories map[string]int64, sites []report.Site, rest int) {
+func (a *asking) sitesAt(event int, is func(timeline.AllocationID) bool) (categories map[string]int64, sites []report.Site,
+	rest int) {
 	all, _, categories := a.SitesOf(event, is)
 	sites, rest = first(all, maxSites)
 	for i := range sites {

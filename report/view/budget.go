@@ -355,8 +355,8 @@ func Optional(n *int64) string {
 
 // ladder are the measures that would save memory.
 func (s *sheet) ladder(measures []budget.Measure) {
-	t := Table{Wrap: true, Columns: []Column{figureColumn("saves", 12), figureColumn("then", 11), {Name: "fits", Gap: 1, Width: 5},
-		{Name: "change, flags and costs", Gap: 1}}}
+	t := Table{Wrap: true, Columns: []Column{figureColumn("saves", 12), figureColumn("then", 11),
+		{Name: "fits", Gap: 1, Width: 5}, {Name: "change, flags and costs", Gap: 1}}}
 	for _, m := range measures {
 		t.add(units.Bytes(m.Saves), units.Bytes(m.TotalDevice), map[bool]string{true: "yes"}[m.Fits], cell(m.Change+" [",
 			Code(m.Flags), "]; costs "+m.Costs))

@@ -217,7 +217,8 @@ func (s *sheet) failures(d *report.Device) {
 		o := &d.OOMs[i]
 		s.add(Part{Heading: fmt.Sprintf("Request failed at event %s (%s)", units.Count(o.Event), Plain(o.Verdict)), Level: 4,
 			Facts: failureFacts(o, 0)})
-		t := Table{Wrap: true, Columns: []Column{figureColumn("Pinned by", 12), {Name: "Address", Gap: 1}, {Name: "Made by", Gap: 1}}}
+		t := Table{Wrap: true, Columns: []Column{figureColumn("Pinned by", 12), {Name: "Address", Gap: 1},
+			{Name: "Made by", Gap: 1}}}
 		for _, p := range o.PinnedBy[:min(len(o.PinnedBy), s.pins)] {
 			where := "no stack"
 			if p.Function != nil {

@@ -18,7 +18,8 @@ func (s *sheet) ranks() {
 	if r == nil {
 		return
 	}
-	t := Table{Wrap: true, Columns: []Column{{Name: map[bool]string{true: "Ranks", false: "Recording"}[r.Sure]}, figureColumn("Device", 6), figureColumn("Peak allocated", 14),
+	t := Table{Wrap: true, Columns: []Column{{Name: map[bool]string{true: "Ranks", false: "Recording"}[r.Sure]}, figureColumn("Device", 6),
+		figureColumn("Peak allocated", 14),
 		figureColumn("Peak reserved", 14), figureColumn("Capacity", 12), {Name: "Verdict", Gap: 1}}}
 	rest := 0
 	for k := range r.Groups {
