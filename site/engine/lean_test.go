@@ -52,8 +52,8 @@ func TestDamagedOffersTheRest(t *testing.T) {
 
 // TestTheVerdictStandsOnce: above the text, which goes on with what comes below it, whatever stands in its paragraph.
 func TestTheVerdictStandsOnce(t *testing.T) {
-	for _, name := range []string{"growing_list__step_cache/snapshot_all.pickle.gz", "frag_oom__pairwise_docs/snapshot_all.pickle.gz", "qwen_vocab_oom__05b/log.txt"} {
-		r := Answer(&Request{Inputs: []string{"../../testdata/recordings/" + name}}, Options{})
+	for _, name := range []string{"evidence/tracker/testdata/made", "evidence/tracker/testdata/made/tensorboard"} {
+		r := Answer(&Request{Inputs: []string{"../../" + name}}, Options{})
 		if begin := r.Verdict[:min(len(r.Verdict), 30)]; r.Error != "" || r.Text == "" || strings.Contains(r.Text, begin) {
 			t.Errorf("%s: %q, then %q", name, r.Verdict, r.Text)
 		}
