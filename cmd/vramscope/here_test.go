@@ -10,7 +10,7 @@ import (
 // TestHere: without a command the program says what it would do with the recordings of the working directory.
 func TestHere(t *testing.T) {
 	for _, c := range []struct{ name, files, want string }{
-		{"none", "notes.txt model.bin", "Available Commands:"},
+		{"none", "notes.txt model.bin", "Examples:\n  vramscope analyze snapshot.pickle train.log"},
 		{"one with its log", "snapshot.pickle train.log config.json", "  vramscope analyze snapshot.pickle config.json train.log\n"},
 		{"ranks", "rank0.pickle rank1.pickle", "  vramscope analyze rank0.pickle rank1.pickle\n"},
 		{"two", "after.pickle before.pickle", "  vramscope diff after.pickle before.pickle\n"},

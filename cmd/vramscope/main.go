@@ -86,9 +86,12 @@ func printable(err error) string {
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "vramscope",
-		Short:         "What filled the GPU, why, what it should have been, and what to change",
-		Version:       versionString(),
+		Use:     "vramscope",
+		Short:   "What filled the GPU, why, what it should have been, and what to change",
+		Version: versionString(),
+		Example: `  vramscope analyze snapshot.pickle train.log               it failed: what filled the GPU, and what to change
+  vramscope run -- python train.py                          record a program, and say the same when it fails
+  vramscope run --simulate "A100 40GB" -- python train.py   whether it fits a GPU that isn't here`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 
