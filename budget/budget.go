@@ -23,6 +23,7 @@ type Budget struct {
 	Stages       []Stage // of a pipeline
 	Notes        []string
 
+	guessed    bool      // a part of it isn't near anything measured
 	oneRequest int64     // serving by an engine: the cache of one request of full length
 	fullest    int64     // the rank of a pipeline that is shown, from 1 on
 	load, step []request // what the allocator is asked for, nil where nobody wants to know

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -355,6 +356,32 @@ func TestUnmeasured(t *testing.T) {
 		said := strings.Contains(strings.Join(b.Notes, "\n"), "±15 %")
 		if said != want || (b.errorOf() == errorUnmeasured) != want {
 			t.Errorf("%s: said %t, takes %.2f", family, said, b.errorOf())
+		}
+	}
+}
+
+// TestGuesses: a setting with a part that is near nothing measured says so, and is "tight" sooner.
+func TestGuesses(t *testing.T) {
+	for _, tt := range []struct {
+		s    Setting
+		want string
+	}{
+		{Setting{}, ""},
+		{Setting{PP: 2, GPUs: 2, Schedule: "zbv"}, "zbv"},
+		{Setting{PP: 2, GPUs: 2}, ""},
+		{Setting{Zero: 3, GPUs: 2, Sequence: 512}, "few tokens"},
+		{Setting{Zero: 3, GPUs: 2, Sequence: 4096}, ""},
+		{Setting{CUDAGraphs: true, GPUs: 2, FSDP: "full"}, "CUDA graphs"},
+		{Setting{CUDAGraphs: true}, ""},
+		{Setting{Inference: true, CUDAGraphs: true, GPUs: 2, TP: 2}, ""},
+	} {
+		b, err := Compute(configOf(t, llama4), tt.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(b.Notes, func(n string) bool { return strings.HasPrefix(n, "±15 %") })
+		if (i >= 0) != (tt.want != "") || i >= 0 && !strings.Contains(b.Notes[i], tt.want) || (b.errorOf() == errorUnmeasured) != (tt.want != "") {
+			t.Errorf("%+v: %q, takes %.2f", tt.s, b.Notes, b.errorOf())
 		}
 	}
 }

@@ -154,8 +154,42 @@ const (
 	flatSharding = "several GPUs, FSDP1"
 )
 
-// errorUnmeasured is what a family's notes say where no step of it was measured.
+// errorUnmeasured is what notes say of a setting with a part that isn't within 5 % of anything measured.
 const errorUnmeasured = 0.15
+
+// guesses are such parts, of a training.
+var guesses = []struct {
+	what  string
+	holds func(p *plan) bool
+}{
+	{"the family's steps (its parameters are exact)", func(p *plan) bool { return unmeasured(p.model.config.Type) }},
+	{"asynchronous tensor parallelism's buffers", func(p *plan) bool { return p.symmetric() > 0 }},
+	{"zbv, whose last ranks take up to a sixth more", func(p *plan) bool { return p.Schedule == "zbv" && p.PP > 1 }},
+	{"CUDA graphs on many GPUs", func(p *plan) bool { return p.CUDAGraphs && p.GPUs > 1 }},
+	{"8-bit weights that ZeRO 3 shards", func(p *plan) bool { return p.inMixedInt8() && p.sharded() }},
+	{"ZeRO 3 with few tokens", func(p *plan) bool { return p.deepspeed() && p.Zero == 3 && p.Batch*p.Sequence <= fewTokens }},
+	{"all-gathers without a limit", func(p *plan) bool { return p.flatUnits() && p.FreeGathers }},
+	{"Megatron-LM's context parallelism", func(p *plan) bool { return p.megatron() && p.CP > 1 }},
+	{"the families' experts beside products in 8 bits", func(p *plan) bool {
+		return (p.Float8 || p.MXFP8) && p.whole.ByRole[RoleExpert] > 0
+	}},
+}
+
+// fewTokens is up to how many ZeRO 3 was recorded with less than is said.
+const fewTokens = 1024
+
+// guess notes which parts of a training are no nearer than that to what was measured.
+func (b *Budget) guess(p *plan) {
+	var of []string
+	for _, g := range guesses {
+		if !p.Inference && g.holds(p) {
+			of = append(of, g.what)
+		}
+	}
+	if b.guessed = len(of) > 0; b.guessed {
+		b.note("±15 %%, as nothing measured is within 5 %% of it: %s", strings.Join(of, ", "))
+	}
+}
 
 func (b *Budget) errorOf() float64 {
 	kind := oneGPU
@@ -165,7 +199,7 @@ func (b *Budget) errorOf() float64 {
 	case s.GPUs > 1:
 		kind = severalGPUs
 	}
-	if unmeasured(b.Model.Type) {
+	if b.guessed {
 		return errorUnmeasured
 	}
 	return PublishedErrors[kind]

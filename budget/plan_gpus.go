@@ -110,6 +110,7 @@ func (b *Budget) explain(p *plan) {
 	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
 		b.note("%s", n)
 	}
+	b.guess(p)
 	p.noteFlatUnits(b)
 	p.noteProfile(b)
 	for _, n := range notes {
@@ -166,8 +167,6 @@ var notes = []struct {
 		"checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included"},
 	{func(p *plan) bool { return p.model.vision != nil && p.model.task == taskCausal && !p.Inference },
 		"text only: an image adds the vision encoder's activations"},
-	{func(p *plan) bool { return unmeasured(p.model.config.Type) },
-		"no step of this family was measured: ±15 %; its parameters are exact"},
 	{func(p *plan) bool { return p.KeepGradients },
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
 	{func(p *plan) bool { return !p.Inference && p.dp > 1 && !p.sharded() && p.Zero == 0 },
