@@ -28,9 +28,13 @@ func Ended(doc *report.Document) *report.Ended {
 // endOfLogs is the end that says most, of those that logs tell.
 func endOfLogs(doc *report.Document) *report.Ended {
 	best := report.Ended{How: string(evidence.UnknownEnd)}
+	well := wentWell(doc)
 	for i := range doc.Evidence.Logs {
 		log := &doc.Evidence.Logs[i]
 		end := log.Ending
+		if well && (end.How == evidence.Failed || end.How == evidence.Stopped) {
+			end = evidence.Ending{How: evidence.EndedWell}
+		}
 		messages := doc.Evidence.MessagesOf(log.Source)
 		if k := slices.IndexFunc(messages, func(m evidence.OOMMessage) bool { return !m.Unsure && !m.WentOn }); k >= 0 &&
 			end.How != evidence.HostMemory && end.How != evidence.EndedWell {
@@ -46,6 +50,23 @@ func endOfLogs(doc *report.Document) *report.Ended {
 		}
 	}
 	return &best
+}
+
+// wentWell reports whether the record of the one run that is told of has the exit code 0: what the program logged of an
+// exception didn't end it.
+func wentWell(doc *report.Document) bool {
+	records, well := 0, 0
+	for i := range doc.Evidence.Logs {
+		log := &doc.Evidence.Logs[i]
+		if log.Source >= len(doc.Inputs) || doc.Inputs[log.Source].Kind != "run_record" {
+			continue
+		}
+		records++
+		if log.Ending.How == evidence.EndedWell {
+			well++
+		}
+	}
+	return records == 1 && well == 1
 }
 
 // weight is how much each way to end says, where several logs tell.

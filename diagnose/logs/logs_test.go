@@ -143,3 +143,30 @@ func TestException(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedWellInSpiteOfTraceback: where the one run's record has the exit code 0, what its log has of an exception didn't
+// end it; of two runs nobody knows whose log it is, and memory that ran out stays told.
+func TestEndedWellInSpiteOfTraceback(t *testing.T) {
+	record := func(code string) input {
+		return input{name: "run.json", text: `{"schema": "vramscope.run/1", "command": ["a"], "exit_code": ` + code +
+			`, "environment": {}, "processes": []}`}
+	}
+	log := input{name: "output.log", text: "step 1 loss 2.5\nTraceback (most recent call last):\n  File \"/home/u/serve.py\", " +
+		"line 9, in render\n    raise ValueError(\"x\")\nValueError: no tokenizer\n"}
+	killed := input{name: "output.log", text: log.text + "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0.\n"}
+	for _, test := range []struct {
+		inputs []input
+		how    evidence.How
+	}{
+		{[]input{record("0"), log}, evidence.EndedWell},
+		{[]input{log, record("0")}, evidence.EndedWell},
+		{[]input{record("1"), log}, evidence.Failed},
+		{[]input{record("0"), record("0"), log}, evidence.Failed},
+		{[]input{record("0"), killed}, evidence.HostMemory},
+		{[]input{log}, evidence.Failed},
+	} {
+		if end := logs.Ended(judged(t, test.inputs...)); end == nil || end.How != string(test.how) {
+			t.Errorf("%d inputs: %+v, want %s", len(test.inputs), end, test.how)
+		}
+	}
+}
