@@ -42,7 +42,23 @@ var Guesses = []Guess{
 const onlyOfGPUs = "ubnt"
 
 // letters of cells, by what they can only be.
-var lettersOf = map[role]byte{gpuUUID: 'u', gpuBus: 'b', gpuName: 'n', usedMemory: 'M', power: 'w', utilization: '%', timestamp: 'd'}
+var lettersOf = map[role]byte{gpuUUID: 'u', gpuBus: 'b', gpuName: 'n', usedMemory: 'M', power: 'w', utilization: '%',
+	timestamp: 'd'}
+
+// letterOf is a cell's.
+func letterOf(cell []byte, r role) byte {
+	switch letter, known := lettersOf[r]; {
+	case isSlashTime(cell):
+		return 't'
+	case known:
+		return letter
+	case isPID(cell):
+		return 'p'
+	case isCount(cell):
+		return '#'
+	}
+	return 'x'
+}
 
 // guess tells what each value of a row without header is.
 func guess(cells [][]byte) ([]column, bool) {
@@ -52,18 +68,7 @@ func guess(cells [][]byte) ([]column, bool) {
 	columns, shape := make([]column, len(cells)), make([]byte, len(cells))
 	for i, cell := range cells {
 		columns[i] = column{bareRole(cell), mib}
-		switch letter, known := lettersOf[columns[i].role]; {
-		case isSlashTime(cell):
-			shape[i] = 't'
-		case known:
-			shape[i] = letter
-		case isPID(cell):
-			shape[i] = 'p'
-		case isCount(cell):
-			shape[i] = '#'
-		default:
-			shape[i] = 'x'
-		}
+		shape[i] = letterOf(cell, columns[i].role)
 	}
 	for i := range Guesses {
 		g := &Guesses[i]

@@ -14,6 +14,7 @@ import (
 // rowForm is a line that tells of a GPU or a process by itself, or with what lines before it told.
 type rowForm struct {
 	form  Form
+	below bool    // its form's head, without which others draw such lines, too
 	first string  // bytes of which the line's first is one, blanks aside
 	word  string  // that it has, which a byte search tells first
 	unit  float64 // of figures without one
@@ -24,29 +25,32 @@ type rowForm struct {
 // amd-smi, npu-smi and dcgm-exporter. A group is called after what it holds: card and chip are npu-smi's numbers of
 // what programs know by another, part is how AMD's card is divided, list names gpustat's processes.
 var rowForms = []rowForm{
-	{Gpustat, "[", " MB", mib, pattern.Of(`^ *\[(?P<gpu>\d+)\] *(?P<name>[^|]*?) *\|[^|]*C(?:[^|]*, *(?P<busy>\d+) %|,)[^|]*` +
-		`\|(?P<used>[^|/]*)/(?P<total>[^|]*) MB *(?:\|(?P<list>.*))?$`)},
-	{RocmSMI, "G", "VRAM", 1, pattern.Of(`^GPU\[(?P<gpu>\d+)\].*VRAM Total Memory \(B\): (?P<total>\d+)`)},
-	{RocmSMI, "G", "VRAM", 1, pattern.Of(`^GPU\[(?P<gpu>\d+)\].*VRAM Total Used Memory \(B\): (?P<used>\d+)`)},
-	{RocmSMI, "DG", "VRAM%", 1, pattern.Of(`(?P<head>VRAM% +GPU%)`)},
-	{RocmSMI, "0123456789", "%", 1, pattern.Of(`^ *(?P<gpu>\d+) .*?(?:NPS\d, (?P<part>[CDQT]PX),.*)?(?:W|N/A) +\d+% +` +
+	{Gpustat, false, "[", " MB", mib, pattern.Of(`^ *\[(?P<gpu>\d+)\] *(?P<name>[^|]*?) *\|[^|]*C(?:[^|]*, *(?P<busy>\d+) %|,)` +
+		`[^|]*\|(?P<used>[^|/]*)/(?P<total>[^|]*) MB *(?:\|(?P<list>.*))?$`)},
+	{RocmSMI, false, "G", "VRAM", 1, pattern.Of(`^GPU\[(?P<gpu>\d+)\].*VRAM Total Memory \(B\): (?P<total>\d+)`)},
+	{RocmSMI, false, "G", "VRAM", 1, pattern.Of(`^GPU\[(?P<gpu>\d+)\].*VRAM Total Used Memory \(B\): (?P<used>\d+)`)},
+	{RocmSMI, false, "DG", "VRAM%", 1, pattern.Of(`(?P<head>VRAM% +GPU%)`)},
+	{RocmSMI, false, "0123456789", "%", 1, pattern.Of(`^ *(?P<gpu>\d+) .*?(?:NPS\d, (?P<part>[CDQT]PX),.*)?(?:W|N/A) +\d+% +` +
 		`(?P<busy>\d+)%\s*$`)},
-	{AMDSMI, "G", "GPU: ", mib, pattern.Of(`^GPU: (?P<gpu>\d+)\s*$`)},
-	{AMDSMI, "T", "TOTAL_VRAM: ", mib, pattern.Of(`^ +TOTAL_VRAM: (?P<total>\d+ \wB)`)},
-	{AMDSMI, "U", "USED_VRAM: ", mib, pattern.Of(`^ +USED_VRAM: (?P<used>\d+ \wB)`)},
-	{AMDSMI, "|", " W", mib, pattern.Of(`^\| [[:xdigit:]]+:\S+ +(?P<name>[^|]*?) *\|.* W *\|$`)},
-	{AMDSMI, "|", "B", mib, pattern.Of(`^\| +(?P<gpu>\d+) [^|]*\| *(?P<busy>\S+) .* (?P<used>\d+)/(?P<total>\d+ \wB) *\|$`)},
-	{AMDSMI, "|", "B ", mib, pattern.Of(`^\| +(?P<gpu>\d+) +(?P<pid>\d+) +(?P<process>\S+) +[\d.]+ \w?B +(?P<size>[\d.]+ \w?B)\b.*` +
-		`\|$`)},
-	{AMDSMI, "|", "AMD-SMI", mib, pattern.Of(`(?P<head>AMD-SMI)`)},
-	{AMDSMI, "|", "Processes:", mib, pattern.Of(`(?P<below>Processes:)`)}, // nvidia-smi's table has that line, too
-	{NPUSMI, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<name>[^|]*?) *\| *[A-Za-z]+ *\|.*/`)},
-	{NPUSMI, "|", "/", mib, pattern.Of(`^\| (?P<chip>\d+) +(?P<gpu>\d*) *\| (?P<bus>\w+:\w+:[\w.]+) *\| (?P<busy>\d+) .*\s` +
+	{AMDSMI, false, "G", "GPU: ", mib, pattern.Of(`^GPU: (?P<gpu>\d+)\s*$`)},
+	{AMDSMI, false, "T", "TOTAL_VRAM: ", mib, pattern.Of(`^ +TOTAL_VRAM: (?P<total>\d+ \wB)`)},
+	{AMDSMI, false, "U", "USED_VRAM: ", mib, pattern.Of(`^ +USED_VRAM: (?P<used>\d+ \wB)`)},
+	{AMDSMI, true, "|", " W", mib, pattern.Of(`^\| [[:xdigit:]]+:\S+ +(?P<name>[^|]*?) *\|.* W *\|$`)},
+	{AMDSMI, true, "|", "B", mib, pattern.Of(`^\| +(?P<gpu>\d+) [^|]*\| *(?P<busy>\S+) .* ` +
+		`(?P<used>\d+)/(?P<total>\d+ \wB) *\|$`)},
+	{AMDSMI, true, "|", "B ", mib, pattern.Of(`^\| +(?P<gpu>\d+) +(?P<pid>\d+) +(?P<process>\S+) +[\d.]+ \w?B +` +
+		`(?P<size>[\d.]+ \w?B)\b.*\|$`)},
+	{AMDSMI, false, "|", "AMD-SMI", mib, pattern.Of(`(?P<head>AMD-SMI)`)},
+	{AMDSMI, true, "|", "Processes:", mib, pattern.Of(`(?P<own>Processes:)`)}, // nvidia-smi's table has that line, too
+	{NPUSMI, false, "|", "npu-smi ", mib, pattern.Of(`(?P<head>npu-smi .*Version:)`)},
+	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<name>[^|]*?) *\| *[A-Za-z]+ *\|.*/`)},
+	{NPUSMI, true, "|", "/", mib, pattern.Of(`^\| (?P<chip>\d+) +(?P<gpu>\d*) *\| (?P<bus>\w+:\w+:[\w.]+) *\| (?P<busy>\d+) .*\s` +
 		`(?P<used>\d+) */ (?P<total>[1-9]\d*) *(?:0 */ 0 *)?\|$`)},
-	{NPUSMI, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
+	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
 		`(?P<size>\d+) *\|$`)},
-	{DCGM, "D", "DEV_FB_USED{", mib, pattern.Of(`^DCGM_FI_DEV_FB_USED\{(?P<labels>.*)\} *(?P<used>\S+)(?: +(?P<time>\d+))?`)},
-	{DCGM, "D", "DEV_FB_FREE{", mib, pattern.Of(`^DCGM_FI_DEV_FB_FREE\{(?P<labels>.*)\} *(?P<free>\S+)`)},
+	{DCGM, false, "D", "DEV_FB_USED{", mib, pattern.Of(`^DCGM_FI_DEV_FB_USED\{(?P<labels>.*)\} *(?P<used>\S+)` +
+		`(?: +(?P<time>\d+))?`)},
+	{DCGM, false, "D", "DEV_FB_FREE{", mib, pattern.Of(`^DCGM_FI_DEV_FB_FREE\{(?P<labels>.*)\} *(?P<free>\S+)`)},
 }
 
 // rowsState is what lines before said, by form.
@@ -58,7 +62,7 @@ type carried struct {
 	last       int   // with a reading
 	total      int64 // 0 or negative: nothing
 	name       string
-	head       bool // of rows that have their figures in percent
+	head       bool
 	clock      evidence.Stamp
 	chips      map[[2]int]int // by card and chip, the number that programs know
 	used, free map[int]int64  // by GPU, until both are told
@@ -81,7 +85,8 @@ func (s *rowsState) line(all *gathered, line []byte) bool {
 	first := firstByte(line)
 	for i := range rowForms {
 		f := &rowForms[i]
-		if bytes.IndexByte([]byte(f.first), first) < 0 || !bytes.Contains(line, []byte(f.word)) || len(line) > longest {
+		if bytes.IndexByte([]byte(f.first), first) < 0 || f.below && !s[f.form].head || len(line) > longest ||
+			!bytes.Contains(line, []byte(f.word)) {
 			continue
 		}
 		if m := f.line().FindSubmatch(line); m != nil {
@@ -114,8 +119,8 @@ func (f *found) bytes(group string) int64 { return memory(f.text(group), f.unit)
 // take files what a line tells; false where that is no figure.
 func (c *carried) take(all *gathered, f *found) bool {
 	c.remember(all, f)
-	if f.text("below") != nil {
-		return c.head
+	if f.text("own") != nil {
+		return true
 	}
 	if pid, ok := pidIn(f.text("pid")); ok {
 		return c.process(all, f, pid)

@@ -107,19 +107,11 @@ func (d *dictionary) scan(list []pair, line []byte) []pair {
 			list = list[:len(list)+1]
 			p := &list[len(list)-1]
 			p.reset(i, d.lookAgain(p.meaning, line[keyStart:i]))
-			end := p.number(line, i)
-			if i > 0 && line[i-1] == '-' && (i < 2 || !isWordByte(line[i-2])) {
-				p.value = -p.value
-			}
-			end = p.unitAt(line, end)
-			p.end = end
-			if end < len(line) {
-				p.after = line[end]
-			}
+			p.read(line, i)
 			if len(list) == maxPairs {
 				return list
 			}
-			i, keyStart = end, end
+			i, keyStart = p.end, p.end
 		case wordByte:
 			start := i
 			for i < len(line) && classes[line[i]] <= wordByte {
@@ -143,6 +135,17 @@ func (d *dictionary) scan(list []pair, line []byte) []pair {
 		}
 	}
 	return list
+}
+
+// read reads a number with its sign and its unit.
+func (p *pair) read(line []byte, i int) {
+	end := p.number(line, i)
+	if i > 0 && line[i-1] == '-' && (i < 2 || !isWordByte(line[i-2])) {
+		p.value = -p.value
+	}
+	if p.end = p.unitAt(line, end); p.end < len(line) {
+		p.after = line[p.end]
+	}
 }
 
 func notFinite(word []byte) bool {
@@ -179,52 +182,83 @@ func isWordByte(c byte) bool { return classes[c] <= wordByte }
 // It is a hot loop of step lines.
 func (p *pair) number(line []byte, i int) int {
 	p.value, i = magnitude(line, i)
-	if i+1 < len(line) && line[i] == '.' && units.IsDigit(line[i+1]) {
-		p.whole = false
-		start := i + 1
-		fraction := uint64(0)
-		for i++; i < len(line) && units.IsDigit(line[i]); i++ {
-			if i-start < len(powers)-1 {
-				fraction = fraction*10 + uint64(line[i]-'0')
-			}
-		}
-		p.decimals = i - start
-		p.value += float64(fraction) / powers[min(p.decimals, len(powers)-1)]
-	} else if i < len(line) && line[i] == '.' && (i+1 == len(line) || line[i+1] == ' ' || line[i+1] == ',') {
-		p.whole = false // Python's "2." of a rounded float, or a full stop
+	if i == len(line) {
+		return i
 	}
-	if i+1 < len(line) && line[i]|0x20 == 'e' && (units.IsDigit(line[i+1]) || i+2 < len(line) &&
-		(line[i+1] == '-' || line[i+1] == '+') && units.IsDigit(line[i+2])) {
-		p.whole = false
-		exponent, negative := 0, line[i+1] == '-'
-		if i++; line[i] == '-' || line[i] == '+' {
-			i++
-		}
-		for ; i < len(line) && units.IsDigit(line[i]); i++ {
-			exponent = min(exponent*10+int(line[i]-'0'), 400)
-		}
-		if negative {
-			exponent = -exponent
-		}
-		p.value *= math.Pow10(exponent)
+	if line[i] == '.' {
+		i = p.fraction(line, i)
 	}
-	j := i
-	for j < len(line) && line[j] == ' ' {
-		j++
+	if i < len(line) && line[i]|0x20 == 'e' {
+		i = p.exponent(line, i)
 	}
-	if j < len(line) && line[j] == '/' {
-		for j++; j < len(line) && line[j] == ' '; j++ {
+	return p.ofTotal(line, i)
+}
+
+// fraction reads what follows a point.
+func (p *pair) fraction(line []byte, i int) int {
+	if i+1 == len(line) || !units.IsDigit(line[i+1]) {
+		// Python's "2." of a rounded float, or a full stop
+		p.whole = p.whole && i+1 < len(line) && line[i+1] != ' ' && line[i+1] != ','
+		return i
+	}
+	p.whole = false
+	start := i + 1
+	fraction := uint64(0)
+	for i++; i < len(line) && units.IsDigit(line[i]); i++ {
+		if i-start < len(powers)-1 {
+			fraction = fraction*10 + uint64(line[i]-'0')
 		}
-		if j < len(line) && units.IsDigit(line[j]) {
-			p.of = true
-			_, i = magnitude(line, j)
-			for i+1 < len(line) && (line[i] == '.' && units.IsDigit(line[i+1]) || units.IsDigit(line[i])) {
-				i++
-			}
-			if i < len(line) && units.IsDigit(line[i]) {
-				i++
-			}
-		}
+	}
+	p.decimals = i - start
+	p.value += float64(fraction) / powers[min(p.decimals, len(powers)-1)]
+	return i
+}
+
+// exponent reads e-05.
+func (p *pair) exponent(line []byte, at int) int {
+	i := at + 1
+	negative := i < len(line) && line[i] == '-'
+	if negative || i < len(line) && line[i] == '+' {
+		i++
+	}
+	if i == len(line) || !units.IsDigit(line[i]) {
+		return at
+	}
+	p.whole = false
+	exponent := 0
+	for ; i < len(line) && units.IsDigit(line[i]); i++ {
+		exponent = min(exponent*10+int(line[i]-'0'), 400)
+	}
+	if negative {
+		exponent = -exponent
+	}
+	p.value *= math.Pow10(exponent)
+	return i
+}
+
+// ofTotal reads the "/ 20" behind a number.
+func (p *pair) ofTotal(line []byte, i int) int {
+	j := afterBlanks(line, i)
+	if j == len(line) || line[j] != '/' {
+		return i
+	}
+	if j = afterBlanks(line, j+1); j == len(line) || !units.IsDigit(line[j]) {
+		return i
+	}
+	p.of = true
+	_, i = magnitude(line, j)
+	for i+1 < len(line) && (line[i] == '.' && units.IsDigit(line[i+1]) || units.IsDigit(line[i])) {
+		i++
+	}
+	if i < len(line) && units.IsDigit(line[i]) {
+		i++
+	}
+	return i
+}
+
+func afterBlanks(line []byte, i int) int {
+	for i < len(line) && line[i] == ' ' {
+		i++
 	}
 	return i
 }
@@ -271,8 +305,7 @@ func (p *pair) unitAt(line []byte, i int) int {
 		start++
 	}
 	end := start
-	for end < len(line) && end-start < 9 && (line[end]|0x20 >= 'a' && line[end]|0x20 <= 'z' || line[end] == '/' ||
-		line[end] == '%') {
+	for end < len(line) && end-start < 9 && inUnit[line[end]] {
 		end++
 	}
 	u := unitOf(line[start:end])
@@ -285,6 +318,14 @@ func (p *pair) unitAt(line []byte, i int) int {
 	p.unit = u
 	return end
 }
+
+// inUnit are the bytes of units.
+var inUnit = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c|0x20 >= 'a' && c|0x20 <= 'z' || c == '/' || c == '%'
+	}
+	return t
+}()
 
 func unitOf(b []byte) unit {
 	switch string(b) {

@@ -88,14 +88,7 @@ func (t *template) match(pairs []pair, line []byte) ([]pair, bool) {
 		}
 		p := &pairs[i]
 		p.reset(at, h.meaning)
-		end := p.number(line, at)
-		if at > 0 && line[at-1] == '-' && (at < 2 || !isWordByte(line[at-2])) {
-			p.value = -p.value
-		}
-		p.end = p.unitAt(line, end)
-		if p.end < len(line) {
-			p.after = line[p.end]
-		}
+		p.read(line, at)
 		at, from = p.end, h.end
 	}
 	return pairs, bytes.Equal(line[at:], t.text[t.tail:])

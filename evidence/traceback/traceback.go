@@ -314,8 +314,9 @@ func afterTime(line []byte) int {
 }
 
 var (
-	ofRank    = pattern.Of(`[\[( ]([Rr]ank[ -]*\d+)`)
-	ofProcess = pattern.Of(`[\[( ](?:(pid=\d+[^)]*)\)|(pid=\d+))`) // the same number may be another machine's: pid=300, ip=10.0.0.2
+	ofRank = pattern.Of(`[\[( ]([Rr]ank[ -]*\d+)`)
+	// the same process number may be another machine's: pid=300, ip=10.0.0.2
+	ofProcess = pattern.Of(`[\[( ](?:(pid=\d+[^)]*)\)|(pid=\d+))`)
 )
 
 // Writer is the mark of who printed a line, nil without one.
@@ -443,11 +444,12 @@ func isCode(line []byte) bool {
 	if mark, text, ok := bytes.Cut(line, []byte("]")); ok && len(mark) < 64 && len(text) > 1 && (text[0] == ':' || text[0] == ' ') {
 		return isCode(bytes.TrimPrefix(text, []byte(":")))
 	}
-	return code().Match(line)
+	return len(line) == 0 || bytes.IndexByte([]byte(" \t>"), line[0]) >= 0 ||
+		bytes.IndexByte([]byte("E-0123456789\xe2"), line[0]) >= 0 && code().Match(line)
 }
 
 // code is such a line, perhaps behind a container's time stamp.
-var code = pattern.Of(`^(?:.{4}-.{5}T[^ ]{0,28}   |$|[ \t>]|E |\d{1,18}:  |│|---|-->)`)
+var code = pattern.Of(`^(?:\d{4}-.{5}T[^ ]{0,28}   |E |\d{1,18}:  |│|---|-->)`)
 
 // installed are packages, Python's own library (also on Windows: …/Python310/lib/…) and frozen modules.
 var installed = pattern.Of(`(?:site|dist)-packages/|^<frozen|^<__array_function|/(?:lib|lib64|Lib)/python\d+(?:\.\d+)?/|` +
