@@ -87,8 +87,9 @@ func guess(cells [][]byte) ([]column, bool) {
 
 // bareRow recognises such rows by their values; afterwards row reads the rest.
 func (s *csvState) bareRow(all *gathered, line []byte) bool {
-	if s.active && !s.header.skip && s.misses < csvMisses || len(line) > 1<<10 || !isSlashTime(line) && !bytes.Contains(line, []byte(" MiB")) && !bytes.Contains(line, []byte("GPU-")) &&
-		!bytes.Contains(line, []byte("NVIDIA ")) || !bareStart(line) {
+	has := func(word string) bool { return bytes.Contains(line, []byte(word)) }
+	if s.active && !s.header.skip && s.misses < csvMisses || len(line) > 1<<10 ||
+		!isSlashTime(line) && !has(" MiB") && !has("GPU-") && !has("NVIDIA ") || !bareStart(line) {
 		return false
 	}
 	columns, ok := guess(splitCells(nil, line, ','))

@@ -3,71 +3,39 @@ package read
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // stepTable finds the table that Transformers' Trainer shows in a notebook
 // (transformers/utils/notebook.py): a row for each logged step, the first
 // column headed Step, the losses beside it.
 type stepTable struct {
-	tag     []byte
-	inTag   bool
-	cell    []byte
-	inCell  bool
-	heading bool
 	headers []string
 	row     []string
 }
 
-const (
-	maxCell    = 64 // bytes
-	maxColumns = 64
-)
+const maxColumns = 64
 
-// html takes a piece of HTML, which may end anywhere, and hands out a line for
-// every row that is a step.
+var ofTable = pattern.Of(`<(table|tr|/tr|th|td)(?:\s[^>]*)?>([^<]{0,64})`)
+
+// html takes a piece of HTML, and hands out a line for every row that is a step.
 func (t *stepTable) html(text []byte, number int, f lineFunc) {
-	for _, c := range text {
-		switch {
-		case c == '<':
-			t.inTag, t.tag = true, t.tag[:0]
-		case c == '>' && t.inTag:
-			t.inTag = false
-			t.close(number, f)
-		case t.inTag:
-			if len(t.tag) < maxCell {
-				t.tag = append(t.tag, c)
-			}
-		case t.inCell && len(t.cell) < maxCell:
-			t.cell = append(t.cell, c)
+	for _, m := range ofTable().FindAllSubmatch(text, -1) {
+		cell := string(bytes.TrimSpace(m[2]))
+		switch name := string(m[1]); {
+		case name == "table":
+			t.headers = t.headers[:0]
+		case name == "tr":
+			t.row = t.row[:0]
+		case name == "/tr":
+			t.step(number, f)
+			t.row = t.row[:0]
+		case name == "th" && len(t.headers) < maxColumns:
+			t.headers = append(t.headers, cell)
+		case name == "td" && len(t.row) < maxColumns:
+			t.row = append(t.row, cell)
 		}
-	}
-}
-
-// close acts on a complete tag.
-func (t *stepTable) close(number int, f lineFunc) {
-	name, _, _ := bytes.Cut(t.tag, []byte(" "))
-	switch string(name) {
-	case "table":
-		t.headers = t.headers[:0]
-	case "tr":
-		t.row = t.row[:0]
-	case "th", "td":
-		t.inCell, t.heading, t.cell = true, string(name) == "th", t.cell[:0]
-	case "/th", "/td":
-		if !t.inCell {
-			return
-		}
-		t.inCell = false
-		list := &t.row
-		if t.heading {
-			list = &t.headers
-		}
-		if len(*list) < maxColumns {
-			*list = append(*list, string(bytes.TrimSpace(t.cell)))
-		}
-	case "/tr":
-		t.step(number, f)
-		t.row = t.row[:0]
 	}
 }
 
