@@ -170,7 +170,7 @@ func generates(a *rules.Facts) bool {
 	if a.Loop == a.Last && len(chains) > 0 {
 		beginLoop(a)
 	}
-	for i := a.Loop; i < a.Last; i++ {
+	for i := a.Loop; i < endOfGrowth(a, chains); i++ {
 		if meaning.HintOf(a.Phases[i]).Is(meaning.Forward, meaning.Data, meaning.OtherPhase) {
 			a.Phases[i] = meaning.Generate
 		}
@@ -180,6 +180,22 @@ func generates(a *rules.Facts) bool {
 		a.Before = a.Spans(0, a.Last)
 	}
 	return true
+}
+
+// endOfGrowth is where generation ends for good, though the program goes on until a request fails: several passes' time after
+// the last cache has grown, as where what was generated is trained on. Else it is the recording's end.
+func endOfGrowth(a *rules.Facts, chains [][]*rows.Row) int {
+	const several = 2 // passes
+	end, each := 0, 0 // events
+	for _, chain := range chains {
+		if last := chain[len(chain)-1].Last; last > end {
+			end, each = last, (last-chain[0].First)/len(chain)
+		}
+	}
+	if len(chains) == 0 || len(a.OOMs) == 0 || a.Last-end < several*each {
+		return a.Last
+	}
+	return min(end+each, a.Last)
 }
 
 // beginLoop begins the loop of a program whose stacks show no model as it would without stacks: with the first that goes, but
