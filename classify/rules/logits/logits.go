@@ -63,8 +63,9 @@ func findLogits(a *look) {
 		}
 	}
 	const several = 4
-	if !a.Recorded.Allocs && !a.Trains && len(passes) >= several && found*3 < len(passes) {
-		clear(sizes) // every pass that only runs forward ends in logits, or none does
+	if !a.Recorded.Allocs && !a.Trains && len(passes) >= several && found*3 < len(passes) &&
+		a.PhaseAt(passes[0].First) != meaning.Generate {
+		clear(sizes) // every pass that only runs forward ends in logits, or none does; of generation those over prompts are larger
 	}
 	for i, p := range passes {
 		switch size := sizes[i]; {

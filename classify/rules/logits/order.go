@@ -1,6 +1,8 @@
 package logits
 
 import (
+	"math/bits"
+
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
@@ -36,7 +38,7 @@ func lossSizeByOrder(a *look, p rules.Pass) int64 {
 		if a.Trains && a.WeightSize[top] > 0 && a.UntrainedAt(p.First) == nil { // what follows the last backward pass
 			return 0
 		}
-		if dominates && !layers && (top >= far*rest || !a.FailedBetween(p.First, p.End)) {
+		if dominates && !layers && (top >= far*rest || !a.FailedBetween(p.First, p.End)) && ofWords(a, top) {
 			return top
 		}
 		return 0
@@ -254,4 +256,22 @@ func head(a *look, b *phases.Run, least int64) (first, last int64, n int) {
 		n++
 	}
 	return first, last, n
+}
+
+// ofWords reports whether a size may be that of tokens times words: some weight has as many words, and as a head or an embedding
+// does for each of them a multiple of 64 numbers. What other dimensions have in common are small powers of two.
+func ofWords(a *look, size int64) bool {
+	const large, hidden, odd = 1 << 20, 64, 100
+	all := 0
+	for n := range a.WeightSize {
+		row := rules.Row(size, n/hidden)
+		switch {
+		case n < large || n%hidden != 0:
+			continue
+		case row >= 1<<16, row >= 2*fewWords && row>>bits.TrailingZeros64(uint64(row)) >= odd:
+			return true
+		}
+		all++
+	}
+	return all == 0
 }
