@@ -45,7 +45,8 @@ type Options struct {
 type Classification struct {
 	*meaning.Result
 
-	leaks struct {
+	holders []Holder
+	leaks   struct {
 		sync.Once
 		found []leaks.Leak
 	}
@@ -53,7 +54,7 @@ type Classification struct {
 
 // Leaks are found when they are first asked for.
 func (c *Classification) Leaks() []leaks.Leak {
-	c.leaks.Do(func() { c.leaks.found = leaks.Find(c.Result, frames.New(c.Timeline.Snapshot)) })
+	c.leaks.Do(func() { c.leaks.found = leaks.Find(c.Result, frames.New(c.Timeline.Snapshot), c.holders...) })
 	return c.leaks.found
 }
 
@@ -87,5 +88,5 @@ func New(t *timeline.Timeline, o Options) *Classification {
 		g.Follow(t, o.Without...)
 	}
 	decide(g.facts, g.claims, o)
-	return &Classification{Result: g.facts.Result}
+	return &Classification{Result: g.facts.Result, holders: o.Holders}
 }

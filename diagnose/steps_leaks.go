@@ -35,6 +35,9 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 			Holders:      []report.Holder{},
 			Category:     new(l.Category.String()),
 			BytesPerStep: new(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}
+		if l.Steps == 0 {
+			x.BytesPerStep = nil
+		}
 		if l.File != "" {
 			x.File, x.Line, x.Function = &l.File, facts.LineOf(l.Line), &l.Function
 		}

@@ -208,7 +208,10 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	if p := l.Made(); p != nil {
 		at = " at " + facts.PlaceText(p) + facts.CalledFrom(l.CalledFrom)
 	}
-	if l.BytesPerStep == nil || !grows(f) {
+	switch {
+	case l.Steps == 0 && at != "":
+		return f.Title + ", made" + at
+	case l.BytesPerStep == nil || !grows(f):
 		return f.Title + at
 	}
 	about := ""
@@ -220,19 +223,11 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	if len(l.Holders) > 0 {
 		holder = l.Holders[0].Path
 	}
-	switch {
-	case l.Kind == classify.RetainedGraph:
-		keeps := "its autograd graph is kept"
-		if holder != "" {
-			keeps = holder + " keeps its autograd graph"
-		}
-		last := ""
-		if at != "" {
-			last = ". The last tensor of the graph is made" + at
-		}
-		return text + ": " + keeps + ", with all that was saved for backward" + last + fullAt(d, l)
-	case l.Category != nil && *l.Category != classify.Temporary.String() && *l.Category != classify.Unknown.String():
-		what = report.CategoryWords(*l.Category)
+	if l.Kind == classify.RetainedGraph {
+		return text + graphText(holder, at) + fullAt(d, l)
+	}
+	if c := l.Category; c != nil && *c != classify.Temporary.String() && *c != classify.Unknown.String() {
+		what = report.CategoryWords(*c)
 	}
 	if holder != "" {
 		holder = ", held by " + holder
@@ -240,7 +235,22 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	if p := l.Stored(); p != nil {
 		holder += ", stored at " + facts.PlaceText(p)
 	}
-	return text + ": " + what + " made" + at + " outlive it" + holder + fullAt(d, l)
+	if at != "" {
+		what += " made" + at
+	}
+	return text + ": " + what + " outlive it" + holder + fullAt(d, l)
+}
+
+// graphText is the end of a sentence about a graph that is kept.
+func graphText(holder, at string) string {
+	keeps := "its autograd graph is kept"
+	if holder != "" {
+		keeps = holder + " keeps its autograd graph"
+	}
+	if at != "" {
+		at = ". The last tensor of the graph is made" + at
+	}
+	return ": " + keeps + ", with all that was saved for backward" + at
 }
 
 // fullAt says when a leak will have filled the GPU, "" where nothing tells.

@@ -151,6 +151,9 @@ func (s *Search) level(k, loop int) (p Place, again, ok bool) {
 	if p, ok := st.into(st.i, st.made(k)); ok {
 		return p, false, true
 	}
+	if x, ok := st.collected(toks); ok {
+		return st.place(st.i, x), false, true
+	}
 	if p, ok := st.begin(toks); ok {
 		return p, false, true
 	}
@@ -163,6 +166,26 @@ func (s *Search) level(k, loop int) (p Place, again, ok bool) {
 		}
 	}
 	return p, st.returned, false
+}
+
+// collected is what a comprehension, or list() of a generator, gathers, where the program's loop is that: there is none
+// around its statement.
+func (st *stand) collected(toks []token) (x store, ok bool) {
+	a := assigned(toks)
+	if a.operator != "=" || len(a.targets) != 1 || len(a.value) < 3 || !st.inLoop || st.f.loop(st.i) >= 0 {
+		return x, false
+	}
+	element, from := a.value[1:], slices.IndexFunc(a.value, func(t token) bool { return t.text == "for" })
+	switch {
+	case wrappers[a.value[0].text] && a.value[1].text == "(":
+		from = len(element)
+	case from > 1 && (a.value[0].text == "[" || a.value[0].text == "{") && mate(a.value, 0) == len(a.value)-1:
+		from--
+	default:
+		return x, false
+	}
+	x = store{container: a.targets[0], name: lastName(a.targets[0]), value: a.value}
+	return x, st.s.fits(x) && !valueLost(st.want, element[:from])
 }
 
 // made is what the path's next function gives in a statement: the call of a function that has its name.

@@ -19,6 +19,34 @@ def main():
         y = model(x)  # made main
         kept.append(y)  # stored
 `, source.Search{Loop: 0}},
+	{"a comprehension over a generator", `
+def predict(model):
+    for x in data():
+        yield model(x)  # made predict
+def main():
+    kept = [y for y in predict(model)]  # stored
+`, source.Search{Loop: 0, Path: []source.Call{{}, {File: "a.py", Function: "main", Line: 6}}}},
+	{"a list of a generator", `
+def predict(model):
+    for x in data():
+        yield model(x)  # made predict
+def main():
+    kept = list(predict(model))  # stored
+`, source.Search{Loop: 0, Path: []source.Call{{}, {File: "a.py", Function: "main", Line: 6}}}},
+	{"a comprehension of what is on the host", `
+def predict(model):
+    for x in data():
+        yield model(x)  # made predict
+def main():
+    kept = [y.cpu() for y in predict(model)]
+`, source.Search{Loop: 0, Path: []source.Call{{}, {File: "a.py", Function: "main", Line: 6}}}},
+	{"the last one of a generator", `
+def predict(model):
+    for x in data():
+        yield model(x)  # made predict
+def main():
+    best = max(predict(model), key=score)
+`, source.Search{Loop: 0, Path: []source.Call{{}, {File: "a.py", Function: "main", Line: 6}}}},
 	{"a list made in each step", `
 def main():
     for x in data():

@@ -22,6 +22,14 @@ type place struct {
 	requested int64 // 0 where there is a stack: sizes may vary
 }
 
+// placeOf is where an allocation was made.
+func (l *loop) placeOf(id timeline.AllocationID) place {
+	if stack := l.t.Stack(id); stack != 0 && len(l.userLines(stack)) > 0 {
+		return place{stack: stack}
+	}
+	return place{requested: l.t.Requested(id)}
+}
+
 type placed struct {
 	place
 	kept   []survivor
@@ -53,10 +61,7 @@ func (l *growth) survivors() []placed {
 		if died != timeline.Never && died <= l.last[next] || l.belongs(id) {
 			continue
 		}
-		p := place{stack: l.t.Stack(id)}
-		if p.stack == 0 || len(l.userLines(p.stack)) == 0 {
-			p = place{requested: l.t.Requested(id)}
-		}
+		p := l.placeOf(id)
 		i, ok := index[p]
 		if !ok {
 			i = len(groups)

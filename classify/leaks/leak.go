@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/names"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/together"
@@ -83,7 +84,7 @@ type Leak struct {
 // StepAtCapacity is the number of the step whose peak won't fit any more, if
 // the growth goes on; false for what doesn't grow.
 func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
-	if l.Kind != GrowingList && l.Kind != RetainedGraph || l.Untrained || l.BytesPerStep <= 0 || capacity <= 0 {
+	if l.Kind != GrowingList && l.Kind != RetainedGraph || l.Untrained || l.BytesPerStep <= 0 || capacity <= 0 || l.peak == 0 {
 		return 0, false
 	}
 	left := max(0, capacity-l.peak)
@@ -96,15 +97,22 @@ func (l *Leak) Told() bool {
 	return l.Defect && (!l.Suspected || l.shownBy() >= often && l.Confidence >= plausible)
 }
 
-// Find judges what every step leaves behind. It needs the steps, phases
+// Find judges what every step leaves behind, and what variables that looks found it in. It needs the steps, phases
 // and categories; its time is linear in the allocations.
-func Find(c *meaning.Result, view *frames.View) []Leak {
+func Find(c *meaning.Result, view *frames.View, holders ...names.Holder) []Leak {
 	again := modelsAgain(c, view)
 	// One leak, whose state alone is a list, too.
 	leaks := append(again, slices.DeleteFunc(stepLeaks(c, view), func(leak Leak) bool {
 		return leak.Kind == GrowingList && slices.ContainsFunc(again, leak.overlaps)
 	})...)
+	leaks = slices.DeleteFunc(leaks, func(leak Leak) bool { return letsGo(c, &leak, holders) })
 	for _, leak := range append(untrainedLeaks(c, view), overflowedLists(c, view)...) {
+		if !slices.ContainsFunc(leaks, leak.overlaps) {
+			leaks = append(leaks, leak)
+		}
+	}
+	for _, leak := range heldLeaks(c, view, holders) { // surer than a suspicion
+		leaks = slices.DeleteFunc(leaks, func(x Leak) bool { return x.Suspected && !leak.Suspected && leak.overlaps(x) })
 		if !slices.ContainsFunc(leaks, leak.overlaps) {
 			leaks = append(leaks, leak)
 		}

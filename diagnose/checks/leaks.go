@@ -113,8 +113,10 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 		}
 		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", usually+units.Bytes(*l.BytesPerStep),
 			units.Plural(l.Steps, "step"), before, units.Bytes(l.TotalBytes)))
-	} else {
+	} else if l.Steps > 0 {
 		out = append(out, "seen in "+units.Plural(l.Steps, "step"))
+	} else {
+		out = append(out, "each look found more there, and the rest came until the end")
 	}
 	if l.FullAtStep != nil && !failed {
 		out = append(out, fmt.Sprintf("at this pace the GPU is full at step %s", units.Count(*l.FullAtStep)))
@@ -146,8 +148,12 @@ func LeakTitle(l *report.Leak) string {
 		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", units.Bytes(l.TotalBytes),
 			suspected)
 	}
+	where := " from step to step"
+	if l.Steps == 0 && len(l.Holders) > 0 {
+		where = " in " + l.Holders[0].Path
+	}
 	what := map[string]string{
-		classify.GrowingList:        "Tensors pile up from step to step",
+		classify.GrowingList:        "Tensors pile up" + where,
 		classify.RetainedGraph:      "Each step's autograd graph is kept alive, with all it saved for backward",
 		classify.GradientsKept:      "Gradients are zeroed in place instead of freed: they stay through forward",
 		classify.StaleOutputs:       "The last step's outputs are still alive during the next forward",

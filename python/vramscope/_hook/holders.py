@@ -72,6 +72,7 @@ class Walk:
         self._seen: Dict[int, Any] = {}  # by id; held, so that no id comes again
         self._getters: Dict[int, Tuple[Any, List[Tuple[str, Any]], bool]] = {}  # by the id of a class
         self._visits: Dict[int, Callable[[Any, int], bool]] = {}
+        self._called: List[Tuple[Any, str, bool]] = []  # variables of functions, their names, and whether they are a library's
         self._libraries: Dict[str, Any] = {}  # variables of modules that aren't the program's own
         self._kinds: Dict[int, Callable[[Any, int], bool]] = {
             id(self.t.tensor): self._tensor, id(self.t.module): self._module, id(self.t.optimizer): self._optimizer,
@@ -88,6 +89,10 @@ class Walk:
         """Finds the program's tensors, modules and optimizers."""
         self._seen[id(self)] = self
         self._roots()
+        own = [called for called in self._called if not called[2]]
+        for variables, name, _ in own + [called for called in self._called if called[2]]:
+            self._through()  # the caller's come first, and the program's: what a function was given isn't its own
+            self._push(variables, -1, name)
         self._through()
 
     def _through(self) -> None:
@@ -128,7 +133,7 @@ class Walk:
     def let_go(self) -> None:
         """Lets go of all that was seen, at once: this object is part of cycles."""
         for seen in (self._seen, self._edges, self._queue, self.tensors, self.modules, self.optimizers, self._graph_seen,
-                     self._visits, self._getters, self._kinds, self._libraries, self._shown):  # fmt: skip
+                     self._visits, self._getters, self._kinds, self._libraries, self._shown, self._called):  # fmt: skip
             seen.clear()
 
     def _roots(self) -> None:
@@ -138,9 +143,7 @@ class Walk:
             variables = static.dict_of(module) if type(module) is types.ModuleType else None
             if variables is None or module is main or name == "__mp_main__" or name.split(".")[0] == OWN:
                 continue
-            file = variables.get("__file__")
-            library = not isinstance(file, str) or "-packages" in file or file.startswith(os.path.dirname(os.__file__))
-            if library:
+            if _of_library(variables.get("__file__")):
                 self._libraries[name] = variables
             else:
                 mine.append((name, variables))
@@ -173,7 +176,7 @@ class Walk:
             frame = frame.f_back
         while frames:
             frame = frames.pop()
-            self._push(static.locals_of(frame), -1, frame.f_code.co_name + "()")
+            self._called.append((static.locals_of(frame), frame.f_code.co_name + "()", _of_library(frame.f_code.co_filename)))
 
     def _push(self, obj: Any, parent: int, edge: str) -> None:
         if id(type(obj)) in static.ATOM_IDS or id(obj) in self._seen:
@@ -390,6 +393,11 @@ class Walk:
                     found.append(place)
             todo.extend(following for following, _ in node.next_functions if following is not None)
         return found
+
+
+def _of_library(file: Any) -> bool:
+    """Whether a file isn't the program's own."""
+    return type(file) is not str or "-packages" in file or file.startswith((os.path.dirname(os.__file__), "<frozen"))
 
 
 def _without_outputs(variables: Any) -> Any:

@@ -35,9 +35,9 @@ LOOKS = frozenset(a * 10**b for b in range(8) for a in (1, 3)) - {1}  # steps at
 GROWTH = (1.02, 16 << 20)  # times, and bytes, by which more must be allocated for a regular dump to have events
 REGULAR = 20  # regular dumps that stay
 LARGEST = 10  # holders that a process tells of
-LOOKING = (1.0, 0.02)  # seconds that such looks may take, and what is added to them of the run's time, as a share
+LOOKING = (1.0, 0.02)  # processor seconds that such looks may take; what is added to them of the run's time, as a share
 FREED = 16  # allocations from which on something was computed, not loaded alone
-MORE = 3  # times as many allocations as at the last look, where nothing steps
+MORE = (3, 1.3)  # where nothing steps: times as many allocations freed as by the last look, or as many bytes as at any
 ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF",
                        "PYTORCH_NO_CUDA_MEMORY_CACHING")  # fmt: skip
 
@@ -132,8 +132,8 @@ class Recorder:
         self.stats: Dict[str, Any] = {}
         self.busy = False
         self.deadly: Optional[int] = None  # a signal that came during a dump
-        self.looked: List[List[Dict[str, Any]]] = []  # the holders of the last two looks or dumps before the end
-        self.made = 0  # allocations by then
+        self.looked: List[List[Dict[str, Any]]] = []  # the holders of the last three looks or dumps before the end
+        self.freed, self.most = 0, 0  # allocations by the last of those; bytes there, at most, at one of them
         self.looking, self.looks = False, 0.0  # now; seconds so far
         self.largest: List[Dict[str, Any]] = []  # of those, and what has names, by bytes
         self.capacity: Dict[str, int] = {}  # of the devices that were used
@@ -432,15 +432,15 @@ class Recorder:
         allowed = LOOKING[0] + LOOKING[1] * (time.time() - self.began)
         if self.busy or self.looking or self.mode == "unwanted" or self.looks > allowed:
             return
-        self.looking, collects, began = True, gc.isenabled(), time.monotonic()
+        self.looking, collects, began, worked = True, gc.isenabled(), time.monotonic(), time.thread_time()
         gc.disable()  # or it runs for our objects, and frees the program's sooner than it would have
         try:
             self._held(Walk(self.torch, HERE), keep=True, everywhere=False)  # the rest will be there at the end
         finally:
             if collects:
                 gc.enable()
-            took = time.monotonic() - began
-            self.looking, self.looks, self.overhead = False, self.looks + took, self.overhead + took
+            self.looking, self.looks = False, self.looks + time.thread_time() - worked
+            self.overhead += time.monotonic() - began
 
     def tick(self) -> bool:
         """Time has passed: what was computed since may be in variables that are gone at the end. Says whether anything was."""
@@ -450,10 +450,11 @@ class Recorder:
             return True
         try:
             stats = self.torch.cuda.memory_stats_as_nested_dict()
-            counts = stats["allocation"]["all"] if stats else {"freed": 0}  # CUDA is still coming up
-            if counts["freed"] < FREED:
+            freed = stats["allocation"]["all"]["freed"] if stats else 0  # CUDA is still coming up
+            if freed < FREED:
                 return False
-            if counts["allocated"] >= MORE * self.made:
+            held = stats["allocated_bytes"]["all"]["current"]
+            if freed >= MORE[0] * self.freed or held >= MORE[1] * self.most:
                 self._look()
             return True
         except Exception as e:
@@ -686,7 +687,9 @@ class Recorder:
         if keep:
             made = self._allocations()
             if made is not None:
-                self.made, self.looked = made, self.looked[-1:] + [[{**h, "event": made} for h in held]]
+                self.freed = self._allocations("freed") or 0
+                self.most = max(self.most, int(self.torch.cuda.memory_stats().get("allocated_bytes.all.current", 0)))
+                self.looked = self.looked[-2:] + [[{**h, "event": made} for h in held]]
         return names, held
 
     def _largest(self, sizes: Dict[Any, int], names: Dict[Any, Any], held: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
@@ -721,9 +724,9 @@ class Recorder:
         self.dumps[self.dumps.index(dump)] = {**dump, "file": None, "bytes": 0}
         self._remove(os.path.join(self.options.dir, dump["file"][: -len(".pickle.gz")]))
 
-    def _allocations(self) -> Optional[int]:
+    def _allocations(self, which: str = "allocated") -> Optional[int]:
         try:
-            return int(self.torch.cuda.memory_stats()["allocation.all.allocated"])
+            return int(self.torch.cuda.memory_stats()[f"allocation.all.{which}"])
         except Exception:
             return None
 

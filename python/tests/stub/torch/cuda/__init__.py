@@ -102,13 +102,15 @@ init = _lazy_init
 
 
 def memory_stats(device=0):
-    return {"allocation.all.allocated": _device.made, "reserved_bytes.all.peak": _device.peak,
+    return {"allocation.all.allocated": _device.made, "allocation.all.freed": _device.made - len(_device.live),
+            "reserved_bytes.all.peak": _device.peak,
             "reserved_bytes.all.current": _device.used,
             "allocated_bytes.all.current": _device.used, "allocated_bytes.all.peak": _device.peak}
 
 
 def memory_stats_as_nested_dict(device=0):
-    return {"allocation": {"all": {"allocated": _device.made, "freed": _device.made - len(_device.live)}}}
+    return {"allocation": {"all": {"allocated": _device.made, "freed": _device.made - len(_device.live)}},
+            "allocated_bytes": {"all": {"current": _device.used}}}
 
 
 def _after_fork():
