@@ -35,6 +35,8 @@ func heldLeaks(c *meaning.Result, view *frames.View, holders []names.Holder) (fo
 		delete(inStep, -1)
 		if left := slices.Sorted(maps.Values(inStep)); len(left) > 4 && 2*left[1] >= left[len(left)-2] && len(left)*4 >= len(c.Steps)*3 {
 			leak.Steps, leak.BytesPerStep = len(left), left[len(left)/2]
+			last := &c.Steps[len(c.Steps)-1]
+			leak.lastStep, leak.peak = last.Number, last.PeakAllocated
 		}
 		l.describe(&leak, kept)
 		leak.Site, leak.stack = l.keeper(GrowingList, pace{alive: kept})

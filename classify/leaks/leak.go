@@ -84,7 +84,7 @@ type Leak struct {
 // StepAtCapacity is the number of the step whose peak won't fit any more, if
 // the growth goes on; false for what doesn't grow.
 func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
-	if l.Kind != GrowingList && l.Kind != RetainedGraph || l.Untrained || l.BytesPerStep <= 0 || capacity <= 0 || l.peak == 0 {
+	if l.Kind != GrowingList && l.Kind != RetainedGraph || l.Untrained || l.BytesPerStep <= 0 || capacity <= 0 {
 		return 0, false
 	}
 	left := max(0, capacity-l.peak)
