@@ -44,7 +44,6 @@ type deviceView struct {
 	Gaps   []string // what the recording can't show
 	Mapped bool     // the page can say where everything lies at any event
 	Proof  proof
-	Trials *report.Trials
 	Grown  []grownRow // what its chart draws
 
 	columns []byte // gzipped
@@ -132,9 +131,6 @@ func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceVie
 	}
 	for category, bytes := range d.AtPeak.Categories {
 		v.Kinds = v.Kinds || bytes > 0 && category != unknown
-	}
-	if x := doc.Trials; x != nil && d == &doc.Devices[x.Index] {
-		v.Trials = x
 	}
 	if c := doc.Comparison; c != nil && d == &doc.Devices[c.Index] {
 		v.add("phases", budgetChart(append([]report.Compared{c.Peak}, c.Phases...)))
@@ -234,7 +230,7 @@ func (v *page) sections() (out []section) {
 		add("peak"+d.Suffix, "Call sites", true)
 		add("findings"+d.Suffix, "Findings", len(d.Findings) > 0 && len(d.Changes) > 0)
 		add("budget"+d.Suffix, "Budget", len(d.Sheet.Budget) > 0)
-		add("settings"+d.Suffix, "Settings", d.Trials != nil)
+		add("settings"+d.Suffix, "Settings", len(d.Sheet.Trials) > 0)
 		add("segments"+d.Suffix, "Segments", d.HasSegments())
 		add("growth"+d.Suffix, "Growth", d.HasGrowth())
 		add("stacks"+d.Suffix, "Stacks", len(d.Stacks) > 0)
@@ -269,9 +265,6 @@ func (v *deviceView) Leaking() bool {
 
 // Failed reports whether a request failed.
 func (v *deviceView) Failed() bool { return len(v.OOMs) > 0 }
-
-// Settings says what became of a run that failed under other settings of the allocator.
-func (v *deviceView) Settings() string { return view.SettingsText(v.Device, v.Trials) }
 
 // InPieces reports whether the failure is about how the memory lies.
 func (v *deviceView) InPieces() bool {

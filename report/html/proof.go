@@ -3,7 +3,6 @@ package html
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/internal/words"
@@ -34,50 +33,46 @@ type proofPart struct {
 	Share   string  // of what was allocated, "" for what wasn't
 }
 
-// newProof is the proof of a device's verdict.
+// newProof is the proof of a device's verdict. At a failure cache counts as room for the
+// request, unless it lies in pieces.
 func newProof(d *report.Device) proof {
-	if n := len(d.OOMs); n > 0 && d.AtFailure != nil {
-		return failureProof(d, &d.OOMs[n-1])
-	}
 	p := proof{Title: "At the peak"}
+	if n := len(d.OOMs); n > 0 && d.AtFailure != nil {
+		return p.failed(d, &d.OOMs[n-1])
+	}
 	if d.History == "none" {
 		p.Title = "At the dump"
 	}
 	p.allocated(d.AtPeak.AllocatedBytes, shownCategories(d))
 	p.add("cache", "cached by PyTorch, unused", d.AtPeak.CacheBytes)
 	p.outside(d, 0)
-	p.finish(d)
-	if len(p.Parts) == 0 {
-		return p
+	if p.finish(d); len(p.Parts) > 0 {
+		p.Note = units.Size(d.AtPeak.ReservedBytes) + " reserved by PyTorch" + ofCapacity(d) + "."
 	}
-	p.Note = units.Size(d.AtPeak.ReservedBytes) + " reserved by PyTorch"
-	if d.CapacityBytes != nil {
-		p.Note += " of " + units.Size(*d.CapacityBytes)
-	}
-	p.Note += "."
 	return p
 }
 
-// failureProof is that of a failed request. Cache counts as room for the request,
-// unless it lies in pieces.
-func failureProof(d *report.Device, o *report.OOM) proof {
-	p := proof{Title: "When the request failed"}
+// ofCapacity is " of" the capacity, "" where that isn't known.
+func ofCapacity(d *report.Device) string {
+	if d.CapacityBytes == nil {
+		return ""
+	}
+	return " of " + units.Size(*d.CapacityBytes)
+}
+
+// failed is that of a failed request.
+func (p proof) failed(d *report.Device, o *report.OOM) proof {
+	p.Title = "When the request failed"
 	p.allocated(o.AllocatedBytes, shownCategories(d))
 	if o.Verdict == report.Fragmentation {
 		p.add("cache pieces", "cached by PyTorch, free in pieces", o.ReservedBytes-o.AllocatedBytes)
 	}
-	var outsideBytes int64
-	if bytes, ok := view.Outside(d); ok {
-		outsideBytes = bytes
-	}
-	p.outside(d, outsideBytes)
+	others, _ := view.Outside(d)
+	p.outside(d, max(0, others))
 	p.add("request", "asked for", o.RequestedBytes)
 	p.finish(d)
-	p.Note = units.Size(o.AllocatedBytes) + " in use"
-	if d.CapacityBytes != nil {
-		p.Note += " of " + units.Size(*d.CapacityBytes)
-	}
-	p.Note += " when " + units.Size(o.RequestedBytes) + " were asked for"
+	p.Note = units.Size(o.AllocatedBytes) + " in use" + ofCapacity(d) + " when " + units.Size(o.RequestedBytes) +
+		" were asked for"
 	switch {
 	case o.Verdict == report.Fragmentation:
 		p.Note += ": enough is free, in pieces that are too small"
@@ -86,12 +81,7 @@ func failureProof(d *report.Device, o *report.OOM) proof {
 	}
 	p.Note += "."
 	if x := d.Projection; x != nil && len(x.Missing) > 0 {
-		var parts []string
-		for _, k := range x.Missing {
-			parts = append(parts, report.CategoryWords(k.Category)+" "+units.Size(k.Bytes))
-		}
-		p.Rest = "Still to come: " + strings.Join(parts, ", ") + " (" + x.Basis + "). The run needs about " +
-			units.Size(x.NeedsBytes) + "."
+		p.Rest = "Still to come: " + view.Missing(x, report.CategoryWords) + ". The run needs about " + units.Size(x.NeedsBytes) + "."
 	}
 	return p
 }

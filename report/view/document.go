@@ -413,8 +413,8 @@ func (s *sheet) segments(d *report.Device) {
 		"In use", "Free, for this pool alone"))}
 	pools, rest := report.LargestPools(d.Pools)
 	for _, p := range pools {
-		t.add(p.Pool, cmp.Or(poolKinds[p.Kind], Plain(p.Kind)), units.Count(p.Segments), units.Bytes(p.Bytes), units.Bytes(p.Used),
-			units.Bytes(p.Bytes-p.Used))
+		t.add(p.Pool, cmp.Or(poolKinds[p.Kind], Plain(p.Kind)), units.Count(p.Segments), units.Bytes(p.Bytes),
+			units.Bytes(p.Used), units.Bytes(p.Bytes-p.Used))
 	}
 	if rest != nil {
 		t.add(units.Plural(rest.Pools, "smaller pool"), "", "", units.Bytes(rest.Bytes), units.Bytes(rest.Used),

@@ -12,7 +12,8 @@ type Page struct {
 
 // OfDevice is what it says of a device.
 type OfDevice struct {
-	Figures                                                                          []Row // names, values and notes
+	Settings                                                                         string // what became of a run that failed under other settings of the allocator
+	Figures                                                                          []Row  // names, values and notes
 	Categories, Failures, Findings, Leaks, Budget, Trials, Segments, Said, Variables []Part
 }
 
@@ -45,7 +46,7 @@ func OnPage(doc *report.Document) *Page {
 			x.Budget = s.take(func() { s.comparison(c) })
 		}
 		if t := doc.Trials; t != nil && t.Index == i {
-			x.Trials = s.take(func() { s.trials(t) })
+			x.Trials, x.Settings = s.take(func() { s.trials(t) }), settingsText(d, t)
 		}
 		p.Devices = append(p.Devices, x)
 	}

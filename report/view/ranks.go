@@ -253,8 +253,8 @@ func (s *sheet) trends() {
 		}
 		for k := range x.Dumps[from:] {
 			d := &x.Dumps[from+k]
-			t.add(Code(name(s.doc, d.Input)), units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd), units.Bytes(d.Reserved),
-				dumpWords(d))
+			t.add(Code(name(s.doc, d.Input)), units.Count(d.Events), units.Bytes(d.PeakAllocated), units.Bytes(d.AtEnd),
+				units.Bytes(d.Reserved), dumpWords(d))
 		}
 		s.add(Part{Heading: trendTitle(x), Level: 3, Table: t})
 		if x.Text != "" {

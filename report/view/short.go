@@ -75,13 +75,18 @@ func (s *sheet) holds(d *report.Device, index int) {
 	head := s.holdsHead(d, index, m, when)
 	p := Part{Heading: head, Table: bars(d, m)}
 	if x := d.Projection; x != nil && len(x.Missing) > 0 && d.AtEvent == nil {
-		var parts []string
-		for _, k := range x.Missing {
-			parts = append(parts, kind(k.Category)+" "+units.Size(k.Bytes))
-		}
-		p.Rest = fmt.Sprintf("still to come: %s (%s)", strings.Join(parts, ", "), x.Basis)
+		p.Rest = "still to come: " + Missing(x, kind)
 	}
 	s.add(p)
+}
+
+// Missing is what was still to come, and what that rests on.
+func Missing(x *report.Projection, kind func(string) string) string {
+	var parts []string
+	for _, k := range x.Missing {
+		parts = append(parts, kind(k.Category)+" "+units.Size(k.Bytes))
+	}
+	return fmt.Sprintf("%s (%s)", strings.Join(parts, ", "), x.Basis)
 }
 
 // bars are what a device holds, by kind, with what was asked for and what lies beside it.
@@ -186,7 +191,7 @@ func (s *sheet) shortChanges(d *report.Device) {
 	}
 	p := Part{Heading: "CHANGE", Table: t, Rest: prices}
 	if failed {
-		p.Rest = SettingsText(d, s.doc.Trials)
+		p.Rest = settingsText(d, s.doc.Trials)
 	}
 	s.add(p)
 	s.changes = true
@@ -219,9 +224,9 @@ var answers = map[vocabulary.Answer]string{vocabulary.Fits: "fits", vocabulary.F
 	vocabulary.Meets:          "the failed request fits; what follows isn't recorded",
 	vocabulary.MeetsThenFails: "the failed request fits, what follows doesn't"}
 
-// SettingsText says of a failed run what became of it under all settings of the allocator that were replayed, "" where one
+// settingsText says of a failed run what became of it under all settings of the allocator that were replayed, "" where one
 // of them is among the changes.
-func SettingsText(d *report.Device, x *report.Trials) string {
+func settingsText(d *report.Device, x *report.Trials) string {
 	if n := len(d.OOMs); n > 0 && d.OOMs[n-1].Verdict != report.TrueShortage && d.OOMs[n-1].Verdict != report.Fragmentation {
 		return "" // other settings meet no limit, and leave other processes alone
 	}
