@@ -232,7 +232,8 @@ func (r *Result) Missing() string {
 	case len(r.Processes) == 0:
 		return "nothing was recorded: PyTorch was imported, and no process used CUDA\n" +
 			"  python -c 'import torch; print(torch.cuda.is_available())' says whether PyTorch sees a GPU.\n" +
-			"  If so, the program doesn't move its model there."
+			"  If so, the program doesn't move its model there.\n" +
+			"  If not, `vramscope run --simulate GPU -- …` runs it on one that isn't there."
 	}
 	return "nothing was recorded: " + explain(r.Processes)
 }
