@@ -110,3 +110,23 @@ func TestContexts(t *testing.T) {
 		}
 	}
 }
+
+// TestReferences: beside a model that each step runs forward, as testdata/distributed_rank.py recorded it (--world 4 --precision bf16
+// --batch 2 --reference).
+func TestReferences(t *testing.T) {
+	for _, tt := range []struct {
+		version        int
+		sequence, peak int64
+		checkpointing  string
+	}{{2, 2048, 8800534636, "none"}, {2, 4096, 7739809812, "full"}, {1, 2048, 8437670004, "none"}} {
+		s := Setting{FSDP: "full", FSDPVersion: tt.version, GPUs: 4, Batch: 2, Sequence: tt.sequence, Checkpointing: tt.checkpointing,
+			Framework: "torchtitan", Torch: "2.15", References: 1}
+		b, err := Compute(configOf(t, llama4), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := float64(b.PeakBytes)/float64(tt.peak) - 1; math.Abs(off) > 0.01 {
+			t.Errorf("FSDP%d, %d tokens: %d bytes, measured %d, %+.1f %%", tt.version, tt.sequence, b.PeakBytes, tt.peak, 100*off)
+		}
+	}
+}

@@ -89,7 +89,7 @@ func (r *run) load() {
 		if q.copied {
 			m.alloc(stored, Weights)
 		}
-		for range p.Copies {
+		for range p.Copies + p.References {
 			m.alloc(stored, Weights)
 		}
 	}
@@ -100,6 +100,9 @@ func (r *run) load() {
 			own = p.ownPart(own, false)
 		}
 		q.val = &value{st: m.alloc(own, Weights), n: q.Elements(), e: e, leaf: q}
+	}
+	for range p.References {
+		r.frozen = append(r.frozen, r.keptGathered())
 	}
 	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide+p.rotaryCaches(), Weights)
 	if e := p.model.embed; p.stableEmbedding() && e != nil {

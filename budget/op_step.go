@@ -10,6 +10,7 @@ type run struct {
 	last    bool       // the next backward is a step's last one
 	parts   []*run     // a pipeline rank's pieces, which have its machine
 	outputs []*storage // of the last stage, which the schedule hands out in the end
+	frozen  []frozen   // what is gathered of models beside it
 	before  *storage   // what the last step's graph holds until this step's loss is there
 	old     *storage   // the last step's outputs, until this one's are there
 	// loaded is how many requests were made before the step.
@@ -102,6 +103,7 @@ func (r *run) forward() *forward {
 		r.lossDone(loss)
 	}
 	m.drop(h) // the model's own name for it, until it returns
+	r.references(batch)
 	m.leaveAutocast()
 	if logits != nil && !r.mod.sends {
 		logits = r.returned(logits)

@@ -99,8 +99,9 @@ var Fields = []Field{
 		Seldom: true, told: toldIfSaid, at: func(s *Setting) any { return &s.ExpertLoad }},
 	{Name: "freeze", Start: int64(0), Help: "embeddings and the first `N` blocks aren't trained", Seldom: true, told: toldIfSaid,
 		at: func(s *Setting) any { return &s.Freeze }},
-	{Name: "copies", Start: int64(0), Help: "whole copies of the weights beside the model, like an average of them (EMA) or a " +
-		"reference model (DPO)", Seldom: true, most: 64, told: toldIfSaid, at: func(s *Setting) any { return &s.Copies }},
+	{Name: "copies", Start: int64(0), Help: "whole copies of the weights beside the model, like an average of them (EMA)", Seldom: true, most: 64, told: toldIfSaid, at: func(s *Setting) any { return &s.Copies }},
+	{Name: "reference", Start: int64(0), Help: "models beside it, as large, that each step runs forward alone: DPO's reference",
+		Seldom: true, most: 8, told: toldIfSaid, at: func(s *Setting) any { return &s.References }},
 	{Name: "offload", Start: "none", Help: "none optimizer params", words: []string{"none", "optimizer", "params"}, told: toldAlways,
 		at: func(s *Setting) any { return &s.Offload }},
 	{Name: "gradient-dtype", Start: "", Help: "fp32: gradients of 16-bit weights add up in float32, in a buffer that is always " +

@@ -104,7 +104,8 @@ type Setting struct {
 	MXFP8               bool   // products in 8 bits with a scale for each 32 elements
 	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
 
-	Copies      int64   // of the weights, which nobody trains: an average (EMA), a reference model (DPO)
+	Copies      int64   // of the weights, which nobody trains: an average (EMA)
+	References  int64   // and that each step runs forward alone: a reference model (DPO)
 	ExpertLoad  float64 // tokens that this rank's experts get, as a multiple of an even share; 0: 1
 	Freeze      int64   // blocks from the first one on that, with what is before them, aren't trained
 	LoRA        int64   // rank, 0: full training

@@ -349,6 +349,11 @@ func (r *run) sumsBefore() {
 	}
 }
 
+// staysFor says whether a block's parameters stay gathered from forward to backward.
+func (r *run) staysFor(g *group, b *block) bool {
+	return g.stays || r.p.profile.keepsLast && !r.p.flatUnits() && b == r.mod.blocks[len(r.mod.blocks)-1]
+}
+
 // gathered runs a block with its parameters gathered.
 func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 	if !r.p.sharded() {
@@ -356,7 +361,7 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 	}
 	m := r.m
 	g := r.groupOf(b)
-	g.stays = g.stays || r.p.profile.keepsLast && !r.p.flatUnits() && b == r.mod.blocks[len(r.mod.blocks)-1]
+	g.stays = r.staysFor(g, b)
 	if r.shards.last != g {
 		g.before, r.shards.last = r.shards.last, g
 	}

@@ -244,7 +244,7 @@ func (r *Recipe) pairs(f *fields, names ...string) {
 func (r *Recipe) inPairs(batch int64, alone bool) {
 	r.implied(Flag{"batch", strconv.FormatInt(2*max(batch, 1), 10)})
 	if !alone {
-		r.implied(Flag{"copies", "1"})
+		r.implied(Flag{"reference", "1"})
 	}
 }
 

@@ -200,7 +200,7 @@ func TestMeanings(t *testing.T) {
 		{"more than one word for an option", "a.sh", "swift sft --model a/b --tuner_type lora --modules_to_save embed_tokens lm_head \\\n --target_modules q_proj v_proj\nnext words",
 			"modules-to-save=embed_tokens,lm_head lora-targets=q_proj,v_proj framework=transformers trainer=true checkpointing=full " +
 				"precision=bf16 batch=1 lora=8"},
-		{"axolotl's pairs", "a.yaml", "base_model: x\nmicro_batch_size: 2\nrl: dpo", "framework=transformers trainer=true batch=4 copies=1"},
+		{"axolotl's pairs", "a.yaml", "base_model: x\nmicro_batch_size: 2\nrl: dpo", "framework=transformers trainer=true batch=4 reference=1"},
 		{"LLaMA-Factory's, with adapters", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: lora\nstage: dpo\nper_device_train_batch_size: 3",
 			"framework=transformers trainer=true checkpointing=full batch=6 lora=8"},
 		{"ms-swift's, without a second model", "a.sh", "swift rlhf --rlhf_type orpo --model a/b --train_type full",
@@ -211,7 +211,7 @@ func TestMeanings(t *testing.T) {
 			"context=100 inference=true engine=vllm precision=int4"},
 		{"Megatron-SWIFT in full, in pairs", "a.sh", "NPROC_PER_NODE=4 megatron rlhf --rlhf_type dpo --model a/b --tensor_model_parallel_size 4 --micro_batch_size 8",
 			"tp=4 framework=megatron precision=bf16 optimizer=adamw-fused gpus=4 master-weights=true gradient-dtype=fp32 checkpointing=selective " +
-				"batch=16 copies=1"},
+				"batch=16 reference=1"},
 		{"SGLang's model by the other name", "a.sh", "python -m sglang.launch_server --model a/b --chunked-prefill-size 4096 --mem-fraction-static 0.8",
 			"batch-tokens=4096 gpu-share=0.8 inference=true engine=sglang"},
 	} {

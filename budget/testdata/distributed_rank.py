@@ -6,6 +6,7 @@
   python distributed_rank.py --world 64 --tp 8 --fsdp               tensor parallelism with split sequences
   python distributed_rank.py --pp 4 --rank 0 --micro-batches 8      a stage of a 1F1B pipeline
   python distributed_rank.py --zero 3                               DeepSpeed's ZeRO
+  python distributed_rank.py --fsdp --reference                     beside a model that each step runs forward, as DPO's
 
 The other ranks are a fake process group, so one device that keeps the books of an H100 80GB is enough. PyTorch's own FSDP2,
 tensor parallelism, pipelining, compiler and allocator run, and DeepSpeed's own engine. The model is Llama as torchtitan
@@ -28,7 +29,7 @@ for name, default in dict(dim=4096, layers=4, heads=32, kv=8, ffn=14336, vocab=3
                           micro_batches=0, zero=0, replicate=1, cp=1, chunks=2, frozen=0, reduce_bucket=0, prefetch=-1, live=-1, persist=-1, gather_bucket=0, steps=3).items():
     arguments.add_argument("--" + name.replace("_", "-"), type=int, default=default)
 for name in ("fsdp", "fsdp1", "keep-gathered", "unlimited", "compile", "float8", "fused", "offload", "step-in-backward", "overlap", "offload-optimizer",
-             "float8-all-gather", "precompute", "mxfp8", "emulated"):
+             "float8-all-gather", "precompute", "mxfp8", "emulated", "reference"):
     arguments.add_argument("--" + name, action="store_true")
 arguments.add_argument("--checkpointing", default="none", choices=["none", "full", "op"])
 arguments.add_argument("--precision", default="bf16-mixed", choices=["bf16", "bf16-mixed", "autocast"])
@@ -283,6 +284,7 @@ def train(mesh):
     import contextlib
     m = built(piece(0, 1), mesh)
     ps, opt = optimizers([m])
+    reference = built(piece(0, 1), mesh).requires_grad_(False) if o.reference else None
     loss_parallel = contextlib.nullcontext
     if o.tp > 1:
         from torch.distributed.tensor.parallel import loss_parallel
@@ -297,6 +299,10 @@ def train(mesh):
             with torch.autocast("cuda", torch.bfloat16, enabled=o.precision == "autocast"):
                 logits = m(x)
                 loss = cross_entropy(logits, y)
+                if reference:
+                    with torch.no_grad():
+                        other = cross_entropy(reference(x), y)
+                    loss = loss - other
             del logits
             loss.backward()
         clip_and_step(ps, opt)

@@ -1,0 +1,59 @@
+package budget
+
+// frozen is what FSDP has gathered of a model that only goes forward, by block, nil for what is outside of them: what stays
+// gathered from forward to backward is let go in backward alone, which never comes.
+type frozen map[*block]*storage
+
+// keptGathered makes that of one model.
+func (r *run) keptGathered() frozen {
+	f := frozen{}
+	if !r.p.sharded() || r.p.FSDP == "" {
+		return f
+	}
+	if r.p.staysGathered(true) {
+		f[nil] = r.m.alloc(r.groupOf(nil).gathered, Communication)
+	}
+	for _, b := range r.mod.blocks {
+		if g := r.groupOf(b); r.staysFor(g, b) {
+			f[b] = r.m.alloc(g.gathered, Communication)
+		}
+	}
+	r.shards, r.m.waiting, r.m.summed = nil, nil, nil
+	return f
+}
+
+// references run a step's sequences through the models beside it, when the loss of the one that is trained is there.
+func (r *run) references(batch batchOf) {
+	m := r.m
+	if r.p.PP > 1 {
+		return
+	}
+	shards, waiting, summed := r.shards, m.waiting, m.summed
+	for _, kept := range r.frozen {
+		m.grad, m.phase, r.shards = false, Loss, nil
+		if r.p.sharded() {
+			for b, s := range kept {
+				r.groupOf(b).whole = []*storage{m.keep(s)}
+			}
+			r.unshard(r.groupOf(nil), false)
+		}
+		h := r.network(batch)
+		if r.p.Loss == "chunked" || r.p.Loss == "fused" {
+			r.rootDone(h)
+		} else {
+			y := r.logits(h)
+			m.logit(y)
+			r.rootDone(y)
+			m.drop(m.replace(y, r.lossOf(y, batch, false)))
+		}
+		m.drop(h)
+		if r.shards != nil {
+			m.release(r.shards.flat)
+			r.reshard(r.groupOf(nil))
+			for _, g := range r.shards.ends {
+				r.reshard(g)
+			}
+		}
+		m.grad, r.shards, m.waiting, m.summed = true, shards, waiting, summed
+	}
+}
