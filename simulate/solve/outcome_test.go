@@ -12,8 +12,9 @@ import (
 	"github.com/vramscope/vramscope/simulate"
 )
 
-// told is what a recorder leaves of a process; %s stands for its dumps' file and how often it ran out of memory.
-const told = `printf '{"pid":7,"torch":"2.9.1","ooms":OOMS,"dumps":[{"file":"a.pickle","why":"exit"}],"notes":[],` +
+// told is what a recorder leaves of a process; DUMPS stands for its dumps, OOMS for how often it ran out of
+// memory.
+const told = `printf '{"pid":7,"torch":"2.9.1","ooms":OOMS,"dumps":[DUMPS],"notes":[],` +
 	`"memory_stats":{"0":{"allocated_bytes.all.peak":3000000,"reserved_bytes.all.peak":4194304}},` +
 	`"simulated":{"devices":[{"peak_bytes":6291456,"refused":OOMS}],"uncounted":{"convolutions, forward":2},` +
 	`"assumptions":[{"what":"nonzero","file":"a.py","line":3,"bytes":8}]}}' > "$VRAMSCOPE_RUN/.hook/processes/7.json"; `
@@ -27,15 +28,18 @@ func TestRun(t *testing.T) {
   File "train.py", line 3, in <module>
 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 24.00 GiB of which ` +
 		`1.50 GiB is free.' >&2; exit 1`
+	const one = `{"file":"a.pickle","why":"exit"}`
 	for name, c := range map[string]struct {
+		dumps     string
 		ooms, end string
 		fits      bool
 		lacks     string
 		fails     string // the error's end
 	}{
-		"fits":  {"0", "exit 0", true, "", ""},
-		"lacks": {"1", full, false, "tried to allocate 2.00 GiB, with 1.50 GiB free on the device", ""},
-		"fails": {"0", "exit 3", false, "", vrun.LogFile},
+		"fits":            {one, "0", "exit 0", true, "", ""},
+		"no room to dump": {"", "0", "exit 0", true, "", ""},
+		"lacks":           {one, "1", full, false, "tried to allocate 2.00 GiB, with 1.50 GiB free on the device", ""},
+		"fails":           {one, "0", "exit 3", false, "", vrun.LogFile},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := simulate.Read("24GiB")
@@ -44,7 +48,7 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 ha
 			}
 			library := filepath.Join(t.TempDir(), "none.so") // a shell needs none
 			got, err := Run(&vrun.Options{Dir: filepath.Join(t.TempDir(), "run"), Simulated: s, Library: library,
-				Command: []string{"sh", "-c", strings.ReplaceAll(told, "OOMS", c.ooms) + c.end}})
+				Command: []string{"sh", "-c", strings.NewReplacer("OOMS", c.ooms, "DUMPS", c.dumps).Replace(told) + c.end}})
 			var failed *Failed
 			if c.fails != "" {
 				if !errors.As(err, &failed) || !strings.HasSuffix(err.Error(), c.fails) || !strings.Contains(failed.Ending, "3") {

@@ -49,7 +49,7 @@ func (s *Solver) Find(w io.Writer, text string, o *vrun.Options) (fits bool, err
 		return false, err
 	}
 	best, next, err := s.search(low, high)
-	s.tell(low, high, best, next)
+	s.tell(low, high, best, next, err == nil)
 	if err != nil {
 		err = fmt.Errorf("run: %w", err)
 	}
@@ -176,12 +176,16 @@ func (s *Solver) said(t *try) {
 		units.Size(t.Reserved))
 }
 
-// tell is the answer.
-func (s *Solver) tell(low, high int, best, next *try) {
+// tell is the answer, of a search that came to its end or was broken off.
+func (s *Solver) tell(low, high int, best, next *try, ended bool) {
 	gpu := s.options.Simulated.GPU.Name
 	switch {
 	case best == nil && next == nil:
 		return
+	case best == nil && !ended:
+		fmt.Fprintf(s.to, "SIMULATED %s · the search broke off: %d doesn't fit, whether a smaller one does isn't known\n", gpu, next.value)
+	case !ended:
+		fmt.Fprintf(s.to, "SIMULATED %s · the search broke off: %d fits, larger ones may, too\n", gpu, best.value)
 	case best == nil:
 		fmt.Fprintf(s.to, "SIMULATED %s · nothing of %d to %d fits\n", gpu, low, high)
 	case next == nil:

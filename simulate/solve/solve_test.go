@@ -1,6 +1,12 @@
 package solve
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	vrun "github.com/vramscope/vramscope/run"
+	"github.com/vramscope/vramscope/simulate"
+)
 
 func TestRead(t *testing.T) {
 	for _, c := range []struct {
@@ -37,5 +43,31 @@ func TestGuess(t *testing.T) {
 	large.Reserved = 800 // nothing grows
 	if n := s.guess(17, 31, &large); n != 24 {
 		t.Errorf("without growth, %d", n)
+	}
+}
+
+// TestTell: a search that a failure broke off doesn't tell of values that it hasn't tried.
+func TestTell(t *testing.T) {
+	fits, lacks := &try{value: 8, Outcome: Outcome{Fits: true}}, &try{value: 32, Outcome: Outcome{Lacks: "out of memory"}}
+	for _, c := range []struct {
+		best, next *try
+		ended      bool
+		head       string
+	}{
+		{nil, lacks, true, "nothing of 1 to 64 fits"},
+		{nil, lacks, false, "the search broke off: 32 doesn't fit, whether a smaller one does isn't known"},
+		{fits, lacks, true, "8 is the largest of 1 to 64 that fits"},
+		{fits, lacks, false, "the search broke off: 8 fits, larger ones may, too"},
+		{fits, nil, true, "8 fits, the largest that was asked for"},
+		{nil, nil, false, ""},
+	} {
+		var out strings.Builder
+		s := &Solver{to: &out, Name: func(name string) string { return name }, options: vrun.Options{Simulated: &simulate.Setting{}}}
+		s.options.Simulated.GPU.Name = "A100 40GB"
+		s.tell(1, 64, c.best, c.next, c.ended)
+		head, _, _ := strings.Cut(out.String(), "\n")
+		if head = strings.TrimPrefix(head, "SIMULATED A100 40GB · "); head != c.head {
+			t.Errorf("%q, want %q", head, c.head)
+		}
 	}
 }
