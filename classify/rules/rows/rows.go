@@ -202,10 +202,10 @@ func (l *layerCounts) fits(size int64, count int) bool {
 
 // fit reports whether a model has so many layers, going by how often most of its large
 // weights recur. What a row itself consists of isn't one of them, and is not small beside
-// them, as adapters are.
+// them, as adapters are. What is several times as large as all of them may stand beside two of each size in a layer.
 func (l *layerCounts) fit(layers int, row int64) bool {
-	const large, part = 64 << 10, 16 // bytes: norms and biases may be as large as each other; of a weight
-	var bytes, all int64
+	const large, part, few = 64 << 10, 16, 4 // bytes: norms and biases may be as large as each other; of a weight; times as large
+	var bytes, all, largest int64
 	common := 0
 	for n, count := range l.weights {
 		if n == row || n < large || count < layers {
@@ -214,13 +214,13 @@ func (l *layerCounts) fit(layers int, row int64) bool {
 		if n > row*part {
 			return false
 		}
-		all += n * int64(count)
+		all, largest = all+n*int64(count), max(largest, n)
 		if count%layers == 0 {
 			bytes += n * int64(count)
 			common = gcd(common, count)
 		}
 	}
-	return (common == layers || common == 2*layers) && bytes*4 >= all*3 // each layer may have its weights by twos
+	return (common == layers || common == 2*layers && largest*few <= row) && bytes*4 >= all*3
 }
 
 func gcd(a, b int) int {

@@ -172,6 +172,8 @@ func TestFit(t *testing.T) {
 		{"keys and values", map[int64]int{large: 12, 4 * large: 24, 50 * large: 1}, large / 2, 24, true},
 		{"one for each layer", map[int64]int{large: 12, 4 * large: 24}, large / 2, 12, true},
 		{"two for each of half as many", map[int64]int{large: 24, 4 * large: 24}, large / 2, 12, false},
+		{"one for two of each", map[int64]int{large: 24, 4 * large: 24}, 16 * large, 12, true},
+		{"one for two of each, and not large", map[int64]int{large: 24, 4 * large: 24}, 16*large - 1, 12, false},
 		{"its own blocks aside", map[int64]int{large: 12, large / 2: 10}, large / 2, 10, false},
 		{"another number of layers", map[int64]int{large: 12, 4 * large: 12}, large / 2, 10, false},
 		{"norms alone", map[int64]int{4096: 8}, large / 2, 8, false},
