@@ -250,7 +250,7 @@ func (p *plan) addAdapters() error {
 		}
 	}
 	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
-		if !found[t] && !p.someOfThem() {
+		if !found[t] && !p.someOfThem() && !p.profile.fabric {
 			return fmt.Errorf("--lora-targets: %q is none of this model's layers, which are %s", short(t),
 				strings.Join(slices.Sorted(maps.Keys(names)), " "))
 		}
@@ -432,8 +432,19 @@ func (p *plan) targets() []string {
 	case p.LoRATargets == "qv":
 		return queriesAndValues
 	}
-	return names(p.LoRATargets)
+	ts := names(p.LoRATargets)
+	if p.profile.fabric {
+		for _, t := range slices.Clone(ts) {
+			ts = append(ts, sameRole[t]...)
+		}
+	}
+	return ts
 }
+
+// sameRole is what families call the layers that litgpt names by their role.
+var sameRole = map[string][]string{"q_proj": {"query_key_value", "qkv_proj"}, "k_proj": {"query_key_value", "qkv_proj"},
+	"v_proj": {"query_key_value", "qkv_proj"}, "o_proj": {"dense"}, "gate_proj": {"gate_up_proj", "dense_h_to_4h", "fc1"},
+	"up_proj": {"gate_up_proj", "dense_h_to_4h", "fc1"}, "down_proj": {"dense_4h_to_h", "fc2"}}
 
 // names are those of a list with commas.
 func names(list string) []string {

@@ -56,6 +56,7 @@ func (s Setting) Takes(u Usual) bool {
 type code struct {
 	dropsOutputs    bool   // the loop deletes the logits before backward
 	trainer         bool   // it is Transformers' Trainer, or its child
+	reentrant       bool   // checkpointed forwards make no graph
 	accelerates     bool   // Accelerate wraps the model
 	loss            string // that stands for the model's own
 	lossInside      bool   // the loss is among the model's results
@@ -101,6 +102,7 @@ const (
 var (
 	ofTransformers = code{contexts: true, accelerates: true, lossInside: true, compilesWhole: true, wholeLogits: true}
 	ofTrainer      = ofTransformers.with(func(c *code) { c.trainer = true })
+	ofAxolotl      = ofTrainer.with(func(c *code) { c.reentrant = true })
 	ofMegatron     = code{contexts: true, ownParallelism: true, bareExperts: true, onlyWhole: true}
 	megatronUsual  = []Usual{{"optimizer", "adamw-fused", InFull}, {"master-weights", "true", InFull16},
 		{"gradient-dtype", "fp32", InFull16}}
@@ -122,8 +124,8 @@ var profiles = []Profile{
 			c.dropsOutputs, c.loss, c.outputsInTiles, c.compilesWhole, c.wholeLogits = true, "chunked", true, false, false
 		})},
 	{Name: "axolotl", Before: "0.13", Usual: []Usual{{"trainer", "true", Always}, {"sync-each-batch", "true", OnMany}},
-		code: ofTrainer},
-	{Name: "axolotl", Usual: []Usual{{"trainer", "true", Always}}, code: ofTrainer},
+		code: ofAxolotl},
+	{Name: "axolotl", Usual: []Usual{{"trainer", "true", Always}}, code: ofAxolotl},
 	{Name: "llama-factory", Usual: []Usual{{"trainer", "true", Always}, {"checkpointing", "full", Always},
 		{"precision", "bf16-mixed", InFull}}, code: ofTrainer},
 	{Name: "ms-swift", Usual: []Usual{{"trainer", "true", Always}, {"checkpointing", "full", Always}}, code: ofTrainer},
@@ -220,6 +222,9 @@ func (s Setting) profile() *Profile {
 
 // builtBy is the configuration as the framework builds its model.
 func (c *Config) builtBy(s Setting) *Config {
+	if s.profile().fabric && c.Str("hidden_act") == "gelu_new" { // litgpt/model.py: F.gelu with approximate="tanh"
+		c = c.with("hidden_act", "gelu_pytorch_tanh")
+	}
 	switch {
 	case s.profile().untiesHead && c.tied(): // litgpt/model.py: the head has a weight of its own
 		return c.with("tie_word_embeddings", false)

@@ -49,7 +49,8 @@ var products = []productKind{
 		is:     func(m *machine, q *parameter) bool { return q.packed && m.opts.inMixedInt8() },
 		beside: func(p *product) []*storage { return p.m.mixedInt8(p.rows, p.l.in, p.l.out) },
 		keeps: func(p *product) {
-			if p.in.needsGrad() && (p.m.replay.until == 0 || p.m.opts.keepsPackedInputs()) {
+			again, graph := p.m.replay.until > 0, !p.m.replay.discard || !p.m.opts.profile.reentrant
+			if p.in.needsGrad() && (!again && graph || p.m.opts.keepsPackedInputs()) {
 				p.hoard()
 				p.m.become(p.in.st, Activations)
 			}

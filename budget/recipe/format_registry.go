@@ -8,6 +8,7 @@ import (
 // formats are told in this order: one that has more fields of its own comes before one
 // whose fields others have, too.
 var formats = []format{
+	openRLHF, verl, foundry, titanNamed,
 	{
 		name: "torchtune recipe", all: []string{"model._component_"}, any: []string{"tokenizer._component_",
 			"optimizer._component_"},
@@ -38,43 +39,14 @@ var formats = []format{
 	{
 		name: "torchtitan configuration", all: []string{"model.flavor"}, any: []string{"training", "parallelism",
 			"activation_checkpoint"},
-		always: []Flag{{"framework", "torchtitan"}, {"precision", "bf16-mixed"}, {"optimizer", "adamw-fused"}, {"loss",
-			"default"},
-			{"fsdp", "full"}},
+		always: titanAlways,
 		settle: titanPipeline,
-		rows: []row{
-			{"model.name", joined("model.name", "model.flavor")}, {"model.flavor", joined("model.name", "model.flavor")},
-			{"training.local_batch_size", number("batch")}, {"training.batch_size", number("batch")},
-			{"training.seq_len", number("seq")}, {"training.compile", when(Flag{"compile", "true"})},
-			{"compile.enable", compiledModel}, {"compile.components", anyValue},
-			{"training.mixed_precision_reduce", choice("reduce-dtype", dtypes)},
-			{"parallelism.fsdp_reshard_after_forward", found([]string{`never`, "keep-gathered", "true"},
-				[]string{`default|always`})},
-			{"training.mixed_precision_param", choice("precision", map[string]string{"bfloat16": "bf16-mixed",
-				"float32": "fp32"})},
-			{"training.dtype", choice("precision", map[string]string{"bfloat16": "bf16", "float32": "bf16-mixed"})},
-			{"training.enable_cpu_offload", when(Flag{"offload", "params"})},
-			{"optimizer.name", optimizer}, {"optimizer.implementation", implementation}, {"optimizer.fused", fused},
-			{"optimizer.early_step_in_backward", when(Flag{"optimizer-in-backward", "true"})},
-			{"parallelism.data_parallel_shard_degree", atLeastNone("")},
-			{"parallelism.data_parallel_replicate_degree", aboveOne(Flag{"fsdp", "hybrid"})},
-			{"parallelism.enable_async_tensor_parallel", when(Flag{"async-tp", "true"})},
-			{"compile.enable_async_tensor_parallel", when(Flag{"async-tp", "true"})},
-			{"experimental.enable_async_tensor_parallel", when(Flag{"async-tp", "true"})},
-			{"parallelism.tensor_parallel_degree", tensorParallel}, {"parallelism.pipeline_parallel_degree", number("pp")},
-			{"parallelism.pipeline_parallel_schedule", schedule}, {"parallelism.context_parallel_degree", number("cp")},
-			{"parallelism.expert_parallel_degree", number("ep")}, {"parallelism.pipeline_parallel_microbatch_size", number("")},
-			{"activation_checkpoint.mode", titanCheckpointing}, {"activation_checkpoint.selective_ac_option",
-				titanCheckpointing},
-			{"float8.enable_float8_linear", when(Flag{"float8", "true"})}, {"model.converters", float8},
-			{"float8.enable_fsdp_float8_all_gather", only(byTensor, when(Flag{"float8-all-gather", "true"}))},
-			{"float8.recipe_name", only(inFloat8, word("float8-recipe"))},
-		},
+		rows:   titanRows,
 	},
 	{
 		name: "axolotl configuration", all: []string{"base_model"},
 		any:    []string{"datasets", "micro_batch_size", "sequence_len", "adapter"},
-		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}}, settle: axolotlShards,
+		always: []Flag{{"framework", "axolotl"}, {"trainer", "true"}}, settle: axolotlShards,
 		rows: []row{
 			{"base_model", word(modelFlag)}, {"sequence_len", number("seq")}, {"micro_batch_size", number("batch")},
 			{"gradient_accumulation_steps", number("accumulate")}, {"adapter", found([]string{`lora`})},
@@ -181,19 +153,15 @@ var formats = []format{
 	},
 	{
 		name: "TRL arguments", any: []string{"model_name_or_path", "per_device_train_batch_size"}, beside: trlFields,
-		always: []Flag{{"framework", "trl"}, {"batch", "8"}, {"checkpointing", "full"}, {"precision", "bf16-mixed"}},
-		settle: trlTrainers,
-		rows: append([]row{
-			{"trl", anyValue}, {"beta", anyValue}, {"precompute_ref_log_probs", anyValue}, {"max_completion_length", anyValue},
-			{"num_generations", anyValue}, {"activation_offloading", when(Flag{"activation-offload", "true"})},
-			{"packing", anyValue},
-			{"bf16", autocast(found([]string{`^(true|yes|on|1)$`, "precision", "bf16-mixed"}, []string{`.`, "precision",
-				"fp32"}))},
-		}, argumentRows...),
+		always: trlAlways, settle: trlTrainers, rows: trlRows,
 	},
 	{
 		name: "TrainingArguments", all: []string{"per_device_train_batch_size"},
 		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}}, settle: modelDefaults, rows: argumentRows,
+	},
+	{
+		name: "TRL arguments", all: []string{"model_name_or_path", "learning_rate"}, any: []string{"dataset_name", "datasets"},
+		always: trlAlways, settle: trlTrainers, rows: trlRows,
 	},
 	{
 		name: "litgpt configuration", all: []string{"train.micro_batch_size"}, any: []string{"checkpoint_dir", "model_name",
@@ -307,6 +275,50 @@ var formats = []format{
 	},
 }
 
+var titanAlways = []Flag{{"framework", "torchtitan"}, {"precision", "bf16-mixed"}, {"optimizer", "adamw-fused"},
+	{"loss", "default"}, {"fsdp", "full"}}
+
+// titanRows are torchtitan's fields, of a file or of a command.
+var titanRows = []row{
+	{"model.name", joined("model.name", "model.flavor")}, {"model.flavor", joined("model.name", "model.flavor")},
+	{"training.local_batch_size", number("batch")}, {"training.batch_size", number("batch")},
+	{"training.seq_len", number("seq")}, {"training.compile", when(Flag{"compile", "true"})},
+	{"compile.enable", compiledModel}, {"compile.components", anyValue},
+	{"training.mixed_precision_reduce", choice("reduce-dtype", dtypes)},
+	{"parallelism.fsdp_reshard_after_forward", found([]string{`never`, "keep-gathered", "true"},
+		[]string{`default|always`})},
+	{"training.mixed_precision_param", choice("precision", map[string]string{"bfloat16": "bf16-mixed",
+		"float32": "fp32"})},
+	{"training.dtype", choice("precision", map[string]string{"bfloat16": "bf16", "float32": "bf16-mixed"})},
+	{"training.enable_cpu_offload", when(Flag{"offload", "params"})},
+	{"optimizer.name", optimizer}, {"optimizer.implementation", implementation}, {"optimizer.fused", fused},
+	{"optimizer.early_step_in_backward", when(Flag{"optimizer-in-backward", "true"})},
+	{"parallelism.data_parallel_shard_degree", atLeastNone("")},
+	{"parallelism.data_parallel_replicate_degree", aboveOne(Flag{"fsdp", "hybrid"})},
+	{"parallelism.enable_async_tensor_parallel", when(Flag{"async-tp", "true"})},
+	{"compile.enable_async_tensor_parallel", when(Flag{"async-tp", "true"})},
+	{"experimental.enable_async_tensor_parallel", when(Flag{"async-tp", "true"})},
+	{"parallelism.tensor_parallel_degree", tensorParallel}, {"parallelism.pipeline_parallel_degree", number("pp")},
+	{"parallelism.pipeline_parallel_schedule", schedule}, {"parallelism.context_parallel_degree", number("cp")},
+	{"parallelism.expert_parallel_degree", number("ep")}, {"parallelism.pipeline_parallel_microbatch_size", number("")},
+	{"activation_checkpoint.mode", titanCheckpointing}, {"activation_checkpoint.selective_ac_option",
+		titanCheckpointing},
+	{"float8.enable_float8_linear", when(Flag{"float8", "true"})}, {"model.converters", float8},
+	{"float8.enable_fsdp_float8_all_gather", only(byTensor, when(Flag{"float8-all-gather", "true"}))},
+	{"float8.recipe_name", only(inFloat8, word("float8-recipe"))},
+}
+
+var trlAlways = []Flag{{"framework", "trl"}, {"batch", "8"}, {"checkpointing", "full"}, {"precision", "bf16-mixed"}}
+
+// trlRows are fields of TRL's scripts.
+var trlRows = append([]row{
+	{"trl", anyValue}, {"beta", anyValue}, {"precompute_ref_log_probs", anyValue}, {"max_completion_length", anyValue},
+	{"num_generations", anyValue}, {"activation_offloading", when(Flag{"activation-offload", "true"})},
+	{"packing", anyValue},
+	{"bf16", autocast(found([]string{`^(true|yes|on|1)$`, "precision", "bf16-mixed"}, []string{`.`, "precision",
+		"fp32"}))},
+}, argumentRows...)
+
 // compileMode is torch.compile's: two have CUDA graphs. Naming one turns it on.
 var compileMode = found([]string{`^(reduce-overhead|max-autotune)$`, "cuda-graphs", "true"},
 	[]string{`^(default|max-autotune-no-cudagraphs)$`, "compile", "true"})
@@ -334,7 +346,7 @@ var argumentRows = append([]row{
 		"fp8": "fp8-mixed"}))},
 	{"torch_dtype", unpacked(loaded)}, {"dtype", unpacked(loaded)},
 	{"gradient_checkpointing", unsloth},
-	{"max_seq_length", number("seq")}, {"max_length", number("seq")}, {"model_max_length", number("seq")},
+	{"block_size", number("seq")}, {"max_seq_length", number("seq")}, {"max_length", number("seq")}, {"model_max_length", number("seq")},
 	{"attn_implementation", attention}, {"use_liger_kernel", liger}, {"use_liger", liger},
 	{"use_flash_attention_2", when(Flag{"attention", "flash"})}, {"use_flash_attn", when(Flag{"attention", "flash"})},
 	{"load_in_4bit", when(Flag{"precision", "int4"})}, {"load_in_8bit", when(Flag{"precision", "int8"})},

@@ -100,9 +100,11 @@ var namesRecipe = pattern.Of(`[\w./-]{1,200}\.(ya?ml|toml|json)\b`)
 
 // Formats are the names of those that are read.
 func Formats() []string {
-	names := make([]string, len(formats))
+	var names []string
 	for i := range formats {
-		names[i] = formats[i].name
+		if !slices.Contains(names, formats[i].name) {
+			names = append(names, formats[i].name)
+		}
 	}
 	return names
 }

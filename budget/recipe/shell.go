@@ -65,6 +65,11 @@ func (a *arguments) script(text string, depth int) error {
 func (a *arguments) commands(stmt *syntax.Stmt, depth int) {
 	syntax.Walk(stmt, func(n syntax.Node) bool {
 		switch x := n.(type) {
+		case *syntax.Redirect:
+			if x.Hdoc != nil && depth == 0 && a.err == nil { // a command that is run by its name later
+				a.err = a.script(a.text(x.Hdoc), 1)
+			}
+			return false
 		case *syntax.CallExpr:
 			for _, set := range x.Assigns {
 				a.set(set, depth)
@@ -125,7 +130,10 @@ func (a *arguments) word(w *syntax.Word) {
 		if o, v, both := strings.Cut(option, " "); both { // "--name value" in quotes
 			option, value, given = o, strings.Trim(v, `'" `), true
 		}
-		if a.name = below("", strings.ReplaceAll(option, "_", "-")); given {
+		if !strings.Contains(option, ".") { // dotted names are those of a file's fields
+			option = strings.ReplaceAll(option, "_", "-")
+		}
+		if a.name = below("", option); given {
 			a.value(value)
 		}
 	}

@@ -380,7 +380,10 @@ func (f *fields) jsonList(d *json.Decoder, name string) error {
 // command notes the words that tell whose command it is, and the model that some take
 // without a name.
 func (f *fields) command(word string) {
+	name, value, hydra := strings.Cut(strings.TrimLeft(word, "+"), "=")
 	switch {
+	case hydra && strings.Contains(name, "."): // Hydra's
+		_ = f.add(below("", name), strings.Trim(value, `'"`))
 	case word == "serve" && f.has("vllm"):
 		f.values["vllm"] = word
 	case f.values["vllm"] == "serve" && f.values["model"] == "":

@@ -85,7 +85,8 @@ otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as 
 
 // recipeHelp is of --recipe.
 const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, " +
-	"litgpt, TRL, PEFT, accelerate, TrainingArguments, DeepSpeed, Megatron, vLLM or SGLang arguments (repeatable; flags win)"
+	"litgpt, TRL, PEFT, accelerate, TrainingArguments, DeepSpeed, llm-foundry, Megatron, OpenRLHF, verl, vLLM or SGLang " +
+	"arguments (repeatable; flags win)"
 
 // allLogitsFlag is the one flag of a setting that says the opposite of its field.
 func allLogitsFlag(cmd *cobra.Command, f *budgetFlags) {
