@@ -55,6 +55,8 @@ var Marks = []Mark{
 		pattern.Of(`ut of shared memory\. Please try to raise|insufficient shared memory \(shm\)|` +
 			`unable to open shared memory object.*Cannot allocate memory \(12\)`), "",
 		"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm)."},
+	{"OUT_OF_ME", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`(?:^|\s|State=)OUT_OF_ME(?:\+|MORY)(?:\s|$)`), "",
+		"771201         pretrain        gpu OUT_OF_ME+    0:125"},
 	{"srun: error: ", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`: Out Of Memory\s*$`), "",
 		"srun: error: gpu14: task 0: Out Of Memory"},
 	{"TERM_MEMLIMIT", evidence.HostMemory, evidence.ByLSF, "", pattern.Of(`TERM_MEMLIMIT: job killed`), "",
@@ -69,7 +71,7 @@ var Marks = []Mark{
 			`container oom \w`),
 		"", "trainer.service: A process of this unit has been killed by the OOM killer."},
 	{"emory limit|emory usage|emory budget|emory pressure", evidence.HostMemory, evidence.ByLimit, "",
-		pattern.Of(`(?i)exceed(?:ed|s) (?:\S+ )?memory (?:usage )?(?:limit|budget)(?:[^:=\w]|$)|` +
+		pattern.Of(`(?i)(?:exceed(?:ed|s)|gone over) (?:\S+ )?memory (?:usage )?(?:limit|budget)(?:[^:=\w]|$)|` +
 			`memory usage exceeded request_memory|` +
 			`\b(?:killed|evicted|terminated)\b.{0,30}\bmemory (?:usage|limit|pressure)\b|` +
 			`memory limit.{0,30} exceeded\b.*\bkilled\b`), "GPU|CUDA|VRAM|cache|device",
@@ -106,14 +108,14 @@ var Marks = []Mark{
 		"The kernel appears to have died. It will restart automatically."},
 	{exitWords, evidence.Killed, evidence.BySignal, "",
 		pattern.Of(`(?i)\b(?:exit|exited|exits|terminated|returned) ?(?:with)?[ _]?` +
-			`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b|` +
+			`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b|\bExited \((\d+)\) |` +
 			`\*\*\* \[.*\] (?:Error (\d+)|Killed)$`), "",
 		"exited with code 137"},
 	{"CANCELLED AT", evidence.Stopped, evidence.BySlurm, "", pattern.Of(`\*\*\* (?:JOB|STEP) \S+ .*CANCELLED AT .*\*\*\*`), "",
 		"slurmstepd: error: *** JOB 88121 ON gpu07 CANCELLED AT 2025-03-02T04:00:31 DUE TO TIME LIMIT ***"},
-	{"TERM_RUNLIMIT|alltime|step aborted|hutdown signal|SIGTERM|SIGINT|ignal 15|ignal: 15|death signal|Terminated|^C",
+	{"TERM_RUNLIMIT|alltime|step aborted|hutdown signal|SIGTERM|SIGINT|ignal 15|ignal: 15|death signal|Terminated|^C|disconnected",
 		evidence.Stopped, "", "", pattern.Of(`TERM_RUNLIMIT.*|(?i:wall ?time.*exceeded|exceeded.*wall ?time).*|` +
-			`Job step aborted.*|` +
+			`Job step aborted.*|(?:Your )?[Rr]untime (?:has been )?disconnected.*|` +
 			`(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:an? )?(?:shutdown signal|(?:signal:? )?(?:SIGTERM|SIGINT|15\b)).*|` +
 			`^Terminated$|: +\d+ Terminated .*|^\^C`), "", "=>> PBS: job killed: walltime 3610 exceeded limit 3600"},
 	{"egmentation fault|(core dumped)|free(): |alloc(): |atal Python|us error|free or corruption", evidence.Failed, "", "",

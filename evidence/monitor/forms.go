@@ -23,6 +23,7 @@ const (
 	DCGM
 	NPUSMI
 	HLSMI
+	Tegrastats
 	formCount
 )
 
@@ -78,6 +79,8 @@ GPU 0     98     60000  81920`},
 | AIP  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |
 |   0  HL-225              N/A  | 0000:33:00.0     N/A |                   0  |
 | N/A   26C   N/A    95W / 600W |    768MiB / 98304MiB |     0%           N/A |`},
+	Tegrastats: {"tegrastats", "tegrastats", `06-02-2025 10:00:01 RAM 5512/7620MB (lfb 2x1MB) SWAP 0/3810MB (cached 0MB) ` +
+		`CPU [33%@1510,off] GR3D_FREQ 99% CPU@60C`},
 }
 
 // start is how a form begins, or what goes on although it is no listing.

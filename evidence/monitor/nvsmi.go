@@ -2,7 +2,7 @@
 // form it prints: the table (once, looped, or in the middle of another log),
 // --query-gpu and --query-compute-apps CSV, dmon, pmon, -q text and XML; and
 // what other programs print of the same figures: gpustat,
-// nvitop, rocm-smi, amd-smi, DCGM, npu-smi, hl-smi.
+// nvitop, rocm-smi, amd-smi, DCGM, npu-smi, hl-smi, tegrastats.
 // Everything found in one stream becomes one series per GPU and per process.
 //
 //	var p monitor.Parser

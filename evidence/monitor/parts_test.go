@@ -44,6 +44,8 @@ func TestParts(t *testing.T) {
 		"rows below a date": {"Wed Feb 26 01:50:18 PM EST 2025\n0 %, 7000 MiB, 46068 MiB, 32\n0 %, 4 MiB, 46068 MiB, 24\n" +
 			"Wed Feb 26 01:50:48 PM EST 2025\n0 %, 6000 MiB, 46068 MiB, 32\n0 %, 5 MiB, 46068 MiB, 24\n",
 			"GPU 0: 7000 of 46068, 0 unlisted; GPU 1: 5 of 46068, 0 unlisted"},
+		"amd-smi's monitor": {"GPU  POWER   GFX%   MEM%      VRAM_USAGE\n  0  142 W    0 %    0 %    2.0/192.0 GB\n  1  748 W   98 %   44 %  187.0/192.0 GB\n",
+			"GPU 0: 2048 of 196608, 0 unlisted; GPU 1: 191488 of 196608, 0 unlisted"},
 		"npu-smi's processes": {Forms[NPUSMI].Example + "\n+==+\n| NPU     Chip | Process id    | Process name | Process memory(MB) |\n" +
 			"| 0       0    | 41234         | python       | 3900               |\n", "GPU 0: 4000 of 65536, 0 unlisted, 41234 python 3900"},
 	} {

@@ -22,7 +22,7 @@ type rowForm struct {
 }
 
 // rowForms are lines of gpustat (gpustat/core.py, print_to; with fans, power and codecs or without), rocm-smi,
-// amd-smi, npu-smi and dcgm-exporter. A group is called after what it holds: card and chip are npu-smi's numbers of
+// amd-smi, npu-smi, tegrastats and dcgm-exporter. A group is called after what it holds: card and chip are npu-smi's numbers of
 // what programs know by another, part is how AMD's card is divided, list names gpustat's processes.
 var rowForms = []rowForm{
 	{Gpustat, false, "[", " MB", mib, pattern.Of(`^ *\[(?P<gpu>\d+)\] *(?P<name>[^|]*?) *\|[^|]*C(?:[^|]*, *(?P<busy>\d+) %|,)` +
@@ -35,9 +35,11 @@ var rowForms = []rowForm{
 	{AMDSMI, false, "G", "GPU: ", mib, pattern.Of(`^GPU: (?P<gpu>\d+)\s*$`)},
 	{AMDSMI, false, "T", "TOTAL_VRAM: ", mib, pattern.Of(`^ +TOTAL_VRAM: (?P<total>\d+ \wB)`)},
 	{AMDSMI, false, "U", "USED_VRAM: ", mib, pattern.Of(`^ +USED_VRAM: (?P<used>\d+ \wB)`)},
+	{AMDSMI, false, "G", "VRAM_USAGE", mib, pattern.Of(`^GPU +.*(?P<head>VRAM_USAGE)`)},
+	{AMDSMI, true, "0123456789", "B", mib, pattern.Of(`^ *(?P<gpu>\d+) .* (?P<used>[\d.]+)/(?P<total>[\d.]+) (?P<unit>\wB)\s*$`)},
 	{AMDSMI, true, "|", " W", mib, pattern.Of(`^\| [[:xdigit:]]+:\S+ +(?P<name>[^|]*?) *\|.* W *\|$`)},
 	{AMDSMI, true, "|", "B", mib, pattern.Of(`^\| +(?P<gpu>\d+) [^|]*\| *(?P<busy>\S+) .* ` +
-		`(?P<used>\d+)/(?P<total>\d+ \wB) *\|$`)},
+		`(?P<used>\d+)/(?P<total>\d+) (?P<unit>\wB) *\|$`)},
 	{AMDSMI, true, "|", "B ", mib, pattern.Of(`^\| +(?P<gpu>\d+) +(?P<pid>\d+) +(?P<process>\S+) +[\d.]+ \w?B +` +
 		`(?P<size>[\d.]+ \w?B)\b.*\|$`)},
 	{AMDSMI, false, "|", "AMD-SMI", mib, pattern.Of(`(?P<head>AMD-SMI)`)},
@@ -48,6 +50,9 @@ var rowForms = []rowForm{
 		`(?P<used>\d+) */ (?P<total>[1-9]\d*) *(?:0 */ 0 *)?\|$`)},
 	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
 		`(?P<size>\d+) *\|$`)},
+	// of Jetson, whose GPU has the machine's memory
+	{Tegrastats, false, "0123456789R", "RAM ", mib, pattern.Of(`(?:^|\d )RAM (?P<used>\d+)/(?P<total>\d+)MB \(lfb .*` +
+		`GR3D_FREQ (?P<busy>\d+)%`)},
 	{DCGM, false, "D", "DEV_FB_USED{", mib, pattern.Of(`^DCGM_FI_DEV_FB_USED\{(?P<labels>.*)\} *(?P<used>\S+)` +
 		`(?: +(?P<time>\d+))?`)},
 	{DCGM, false, "D", "DEV_FB_FREE{", mib, pattern.Of(`^DCGM_FI_DEV_FB_FREE\{(?P<labels>.*)\} *(?P<free>\S+)`)},
@@ -114,7 +119,9 @@ func (f *found) text(group string) []byte {
 // number is a group's, false for none.
 func (f *found) number(group string) (int, bool) { return gpuIn(f.text(group)) }
 
-func (f *found) bytes(group string) int64 { return memory(f.text(group), f.unit) }
+func (f *found) bytes(group string) int64 {
+	return memory(slices.Concat(f.text(group), f.text("unit")), f.unit)
+}
 
 // take files what a line tells; false where that is no figure.
 func (c *carried) take(all *gathered, f *found) bool {
