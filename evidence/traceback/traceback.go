@@ -441,7 +441,8 @@ var arrowOf = pattern.Of(`^[ \tE]*--+> +(\d+)`)
 // isCode tells the lines between frames: source text, indented or numbered,
 // and the carets below it.
 func isCode(line []byte) bool {
-	if mark, text, ok := bytes.Cut(line, []byte("]")); ok && len(mark) < 64 && len(text) > 1 && (text[0] == ':' || text[0] == ' ') {
+	if mark, text, ok := bytes.Cut(line, []byte("]")); ok && len(mark) < 64 && len(text) > 1 &&
+		(text[0] == ':' || text[0] == ' ') {
 		return isCode(bytes.TrimPrefix(text, []byte(":")))
 	}
 	return len(line) == 0 || bytes.IndexByte([]byte(" \t>"), line[0]) >= 0 ||
