@@ -440,7 +440,8 @@ func (r *Run) check() error {
 		return errors.New("nothing to analyse: give a snapshot, a log or a run's directory")
 	}
 	advice := "Give the snapshot too; `vramscope record` prints how to make one."
-	if ask := map[string]string{KindConfig: "config", KindCheckpoint: "model", KindRecipe: "recipe"}[r.Sources[0].Kind]; ask != "" {
+	flags := map[string]string{KindConfig: "config", KindCheckpoint: "model", KindRecipe: "recipe"}
+	if ask := flags[r.Sources[0].Kind]; ask != "" {
 		advice = "Give the snapshot too, or ask what it should need: `vramscope budget --" + ask + " FILE`."
 	}
 	what := map[string]string{KindConfig: "a model's configuration", KindCheckpoint: "a checkpoint",
