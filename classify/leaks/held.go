@@ -33,10 +33,9 @@ func heldLeaks(c *meaning.Result, view *frames.View, holders []names.Holder) (fo
 			continue
 		}
 		delete(inStep, -1)
-		if left := slices.Sorted(maps.Values(inStep)); len(left) > 4 && 2*left[1] >= left[len(left)-2] && len(left)*4 >= len(c.Steps)*3 {
-			leak.Steps, leak.BytesPerStep = len(left), left[len(left)/2]
-			last := &c.Steps[len(c.Steps)-1]
-			leak.lastStep, leak.peak = last.Number, last.PeakAllocated
+		left := slices.Sorted(maps.Values(inStep))
+		if n := len(left); n > 4 && 2*left[1] >= left[n-2] && n*4 >= len(c.Steps)*3 {
+			leak.Steps, leak.BytesPerStep = n, left[n/2]
 		}
 		l.describe(&leak, kept)
 		leak.Site, leak.stack = l.keeper(GrowingList, pace{alive: kept})

@@ -200,6 +200,9 @@ func (l *loop) judge(leak *Leak) {
 		leak.Confidence = min(leak.Confidence, 0.8)
 	}
 	leak.ForwardOnly, leak.Expandable = !l.trains, l.t.Expandable()
+	if n := len(l.c.Steps); n > 0 {
+		leak.lastStep, leak.peak = l.c.Steps[n-1].Number, l.t.Peaks.Allocated.Bytes
+	}
 	leak.Suspected = leak.shownBy() < 3 || leak.Confidence < 0.9
 	fills := leak.Kind == GrowingList && l.mayFill(leak)
 	leak.Defect = !fills && (leak.Kind == GrowingList || leak.Kind == RetainedGraph || leak.Kind == GradientsKept)

@@ -159,26 +159,45 @@ func grew(looks []look) bool {
 	return len(looks) > 1
 }
 
-var index = pattern.Of(`\[\d+\]`)
+// manyKeys of one dictionary, each a variable of its own in a look, are told as the dictionary.
+const manyKeys = 6
+
+var index, key = pattern.Of(`\[\d+\]`), pattern.Of(`\['[^']*'\]`)
 
 // commonNames calls the only element that one look found in a container as the container
-// is called where another look found several.
+// is called where another look found several; and keys as their dictionary, where that has many.
 func commonNames(said []labels.Holder) func(string) string {
-	paths := map[string]bool{}
+	paths, keys := map[string]bool{}, map[string]map[string]bool{}
 	for i := range said {
-		paths[said[i].Path] = true
+		path := said[i].Path
+		if paths[path] = true; strings.Contains(path, "['") {
+			all := together(key().ReplaceAllString(path, "[*]"))
+			if keys[all] == nil {
+				keys[all] = map[string]bool{}
+			}
+			keys[all][path] = true
+		}
 	}
 	return func(path string) string {
 		if !strings.HasSuffix(path, "]") && !strings.Contains(path, "].") && !strings.Contains(path, "][") {
 			return path
 		}
-		together := index().ReplaceAllString(path, "[*]")
-		for strings.HasSuffix(together, "[*]") {
-			together = strings.TrimSuffix(together, "[*]")
+		if strings.Contains(path, "['") {
+			if all := together(key().ReplaceAllString(path, "[*]")); paths[all] || len(keys[all]) >= manyKeys {
+				return all
+			}
 		}
-		if paths[together] {
-			return together
+		if all := together(index().ReplaceAllString(path, "[*]")); paths[all] {
+			return all
 		}
 		return path
 	}
+}
+
+// together is the path of all elements of the containers at a path's end.
+func together(path string) string {
+	for strings.HasSuffix(path, "[*]") {
+		path = strings.TrimSuffix(path, "[*]")
+	}
+	return path
 }

@@ -46,6 +46,11 @@ func TestHoldersOfSeveralLooks(t *testing.T) {
 			{Path: "f().xs[0].y", Device: 1, Allocations: before, Tensors: []uint64{a}},
 			{Path: "f().zs[3]", Device: 1, Allocations: before, Tensors: []uint64{c}},
 		}, []Holder{{"f().xs[*].y", ids{live[0], live[1]}, nil, false, true, 0, 0, nil}, {"f().zs[3]", ids{live[2]}, nil, false, false, 0, 0, nil}}},
+		{"one key, then many", []labels.Holder{
+			{Path: "f().by", Device: 1, Allocations: now, Tensors: []uint64{a, b}},
+			{Path: "f().by['x']", Device: 1, Allocations: before, Tensors: []uint64{a}},
+			{Path: "f().of['x']", Device: 1, Allocations: before, Tensors: []uint64{c}},
+		}, []Holder{{"f().by", ids{live[0], live[1]}, nil, false, true, 0, 0, nil}, {"f().of['x']", ids{live[2]}, nil, false, false, 0, 0, nil}}},
 		{"with a bound", []labels.Holder{
 			{Path: "x", Device: 1, Allocations: before, Tensors: []uint64{a}, Bound: 256, Elements: 1},
 			{Path: "x", Device: 1, Allocations: -1, Tensors: []uint64{a, b}, Bound: 256, Elements: 2},
