@@ -46,7 +46,7 @@ func OnPage(doc *report.Document) *Page {
 			x.Budget = s.take(func() { s.comparison(c) })
 		}
 		if t := doc.Trials; t != nil && t.Index == i {
-			x.Trials, x.Settings = s.take(func() { s.trials(t) }), settingsText(d, t)
+			x.Trials, x.Settings = s.take(func() { s.trials(t) }), SettingsText(d, t)
 		}
 		p.Devices = append(p.Devices, x)
 	}

@@ -191,7 +191,7 @@ func (s *sheet) shortChanges(d *report.Device) {
 	}
 	p := Part{Heading: "CHANGE", Table: t, Rest: prices}
 	if failed {
-		p.Rest = settingsText(d, s.doc.Trials)
+		p.Rest = SettingsText(d, s.doc.Trials)
 	}
 	s.add(p)
 	s.changes = true
@@ -224,9 +224,9 @@ var answers = map[vocabulary.Answer]string{vocabulary.Fits: "fits", vocabulary.F
 	vocabulary.Meets:          "the failed request fits; what follows isn't recorded",
 	vocabulary.MeetsThenFails: "the failed request fits, what follows doesn't"}
 
-// settingsText says of a failed run what became of it under all settings of the allocator that were replayed, "" where one
+// SettingsText says of a failed run what became of it under all settings of the allocator that were replayed, "" where one
 // of them is among the changes.
-func settingsText(d *report.Device, x *report.Trials) string {
+func SettingsText(d *report.Device, x *report.Trials) string {
 	if n := len(d.OOMs); n > 0 && d.OOMs[n-1].Verdict != report.TrueShortage && d.OOMs[n-1].Verdict != report.Fragmentation {
 		return "" // other settings meet no limit, and leave other processes alone
 	}
