@@ -47,8 +47,8 @@ var rowForms = []rowForm{
 	{AMDSMI, true, "|", "Processes:", mib, pattern.Of(`(?P<own>Processes:)`)}, // nvidia-smi's table has that line, too
 	{NPUSMI, false, "|", "npu-smi ", mib, pattern.Of(`(?P<head>npu-smi .*Version:)`)},
 	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<name>[^|]*?) *\| *[A-Za-z]+ *\|.*/`)},
-	{NPUSMI, true, "|", "/", mib, pattern.Of(`^\| (?P<chip>\d+) +(?P<gpu>\d*) *\| (?P<bus>\w+:\w+:[\w.]+) *\| (?P<busy>\d+) .*\s` +
-		`(?P<used>\d+) */ (?P<total>[1-9]\d*) *(?:0 */ 0 *)?\|$`)},
+	{NPUSMI, true, "|", "/", mib, pattern.Of(`^\| (?P<chip>\d+) +(?P<gpu>\d*) *\| (?P<bus>\w+:\w+:[\w.]+) *\| (?P<busy>\d+) ` +
+		`.*\s(?P<used>\d+) */ (?P<total>[1-9]\d*) *(?:0 */ 0 *)?\|$`)},
 	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
 		`(?P<size>\d+) *\|$`)},
 	// of Jetson, whose GPU has the machine's memory
