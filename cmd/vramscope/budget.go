@@ -29,6 +29,7 @@ type budgetFlags struct {
 	vocabulary            int64
 	noLadder, allLogits   bool
 	plan, precisionGiven  bool
+	check                 bool
 	given                 func(flag string) bool
 	redact                bool
 	recipePaths           []string
@@ -70,6 +71,8 @@ otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as 
 	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
 	fl.BoolVar(&f.noLadder, "no-ladder", false, "leave the list of measures out")
+	fl.BoolVar(&f.check, "check", false,
+		"run the model's own code on a simulated GPU, too, and tell both figures (full training on one GPU)")
 	fl.BoolVar(&f.plan, "plan", false,
 		"search precision, sharding, checkpointing and batch for what fits --gpu, on --gpus of them")
 	modelFlags(cmd, &f)
@@ -145,6 +148,13 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 			err = fmt.Errorf("the setting of %s: %w", strings.Join(f.recipePaths, " and "), err)
 		}
 		return err
+	}
+	if f.check {
+		said, err := checkBudget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d.Document)
+		if err != nil {
+			return err
+		}
+		notes = append([]string{said}, notes...)
 	}
 	for i := range d.Plans {
 		d.Plans[i].Command = f.command(d.Plans[i].Flags)
