@@ -189,22 +189,3 @@ func TestFit(t *testing.T) {
 		}
 	}
 }
-
-// TestLayers: the sizes of a model's weights tell how many layers it has, with one of each or two.
-func TestLayers(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		counts [2]int
-		want   bool
-	}{
-		{"one or two of each", [2]int{4, 8}, true},
-		{"two of each", [2]int{8, 8}, true},
-		{"four of each", [2]int{16, 16}, false},
-		{"of other layers", [2]int{6, 6}, false},
-	} {
-		l := &layerCounts{weights: map[int64]int{800 * kib: c.counts[0], 600 * kib: c.counts[1], 64 << 20: 1}}
-		if got := l.fit(4, 900*kib); got != c.want {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
-}
