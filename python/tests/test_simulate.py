@@ -139,6 +139,27 @@ def test_masks_that_are_slices_of_one_tensor_share_it() -> None:
     assert [a.rows("nonzero", mask, 2000, 8) for _ in range(8)] == [250] * 8
 
 
+def test_two_calls_on_one_line_are_no_loop() -> None:
+    """As in `loss(logits[mask], labels[mask])`, of a mask that is made twice."""
+    a = assumed("even")
+    assert (a.rows("nonzero", None, 1000, 8), a.rows("nonzero", None, 1000, 8)) == (500, 500)
+
+
+def test_a_mask_gives_as_many_rows_each_time_until_it_changes() -> None:
+    a = assumed("even")
+    a.values = types.SimpleNamespace(turn=lambda at: at)
+    storage = types.SimpleNamespace(nbytes=lambda: 1000, data_ptr=lambda: 7)
+    mask = types.SimpleNamespace(untyped_storage=lambda: storage, element_size=lambda: 1, numel=lambda: 1000,
+                                 storage_offset=lambda: 0, shape=(1000,), _version=0)  # fmt: skip
+
+    def call() -> int:
+        return int(a.rows("nonzero", mask, 1000, 8))
+
+    assert [call() for _ in range(3)] == [500] * 3
+    mask._version = 1
+    assert call() == 500  # of a run of the function that is a new one
+
+
 def test_a_loop_that_cannot_end_is_stopped() -> None:
     why: List[str] = []
     a = assumed("even")
