@@ -266,7 +266,7 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 		b.FirstStep = max(b.FirstStep, cold[ph].bytes+coldRest.Sum())
 	}
 	b.WeightsBytes = load.cats[Weights]
-	b.Host = r.host + p.hostBytes()
+	b.Host = r.host + hostBytes(p)
 	b.peak()
 }
 

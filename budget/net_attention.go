@@ -101,7 +101,7 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if rep := a.heads / a.kv; rep > 1 && m.grad && m.opts.spreadsHeads() {
 		k, v = m.replace(k, m.repeat(k, rep, a.kv == 1)), m.replace(v, m.repeat(v, rep, a.kv == 1))
 	}
-	s.others = m.gatherKeys(k.bytes() + v.bytes())
+	s.others = gatherKeys(m, k.bytes()+v.bytes())
 	var y *value
 	if a.writesScores(m.opts) {
 		core := func() *value { return a.eager(m, q, k, v, s) }
@@ -281,11 +281,11 @@ func (p *plan) othersKeys(mine int64) int64 {
 }
 
 // gatherKeys joins other ranks' keys and values beside this one's, of so many bytes; compiled, they may stay for backward.
-func (m *machine) gatherKeys(mine int64) *storage {
+func gatherKeys(m *machine, mine int64) *storage {
 	switch o := m.opts; {
 	case o.CP < 2:
 		return nil
-	case !o.keepsKeys() || !m.grad:
+	case !keepsKeys(o) || !m.grad:
 		m.pulse(o.othersKeys(mine), Communication)
 		return nil
 	case m.replay.until > 0: // they are there
@@ -302,7 +302,7 @@ func (m *machine) gatherKeys(mine int64) *storage {
 
 // keepsKeys says whether what is gathered of keys and values stays from forward to backward, though the rest is made again:
 // PyTorch 2.15, which compiles the ring as well, makes nothing twice that was sent.
-func (p *plan) keepsKeys() bool {
+func keepsKeys(p *plan) bool {
 	return p.Compile && p.Torch != "" && !p.torchBefore(2, 15) && !p.megatron() && !p.eager()
 }
 
@@ -313,7 +313,7 @@ func (m *machine) ringSums(queries, keys int64) []*storage {
 		return nil
 	}
 	others := m.opts.othersKeys(keys)
-	if m.opts.keepsKeys() {
+	if keepsKeys(m.opts) {
 		others = keys
 	}
 	return []*storage{m.alloc(others, Communication), m.alloc(2*queries+7*keys, Communication)}

@@ -162,8 +162,10 @@ var profiles = []Profile{
 const titanTells = "model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query " +
 	"head, logits deleted before backward; --framework transformers takes them as Transformers'"
 
-var ofTitan = code{contexts: true, dropsOutputs: true, lossWithFused: true, fusedNorms: true, complexRotary: true, spreadsHeads: true,
-	bareExperts: true, rootGoes: true, expertsApart: true, keepsLast: true, stagesKeep: true, perOperation: true, onlyWhole: true}
+var ofTitan = code{contexts: true, dropsOutputs: true, lossWithFused: true, fusedNorms: true, complexRotary: true,
+	spreadsHeads: true,
+	bareExperts:  true, rootGoes: true, expertsApart: true, keepsLast: true, stagesKeep: true,
+	perOperation: true, onlyWhole: true}
 
 // ProfileOf is that of a framework, which may have a version after it: "torchtitan@2024.12". It is an empty one for a name
 // that nobody has.

@@ -13,7 +13,8 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 	op := m.replay.op
 	m.replay = replay{discard: true, op: op}
 	y := f(in)
-	until, keeps, tail, gathered := m.replay.last, m.replay.outputs, m.replay.tail, m.replay.gathered
+	gathered := m.replay.gathered
+	until, keeps, tail := m.replay.last, m.replay.outputs, m.replay.tail
 	defer m.releaseAll(gathered)
 	m.replay = replay{}
 	if until == 0 || y.from == start {
@@ -36,7 +37,8 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 		m.stash = stashUnsloth
 		defer func() { m.stash = 0 }()
 	}
-	m.record([]*value{y}, []*value{x}, append(append(slices.Clip(args), x.st), gathered...), func(m *machine, g []*storage) []*storage {
+	saved := append(append(slices.Clip(args), x.st), gathered...)
+	m.record([]*value{y}, []*value{x}, saved, func(m *machine, g []*storage) []*storage {
 		entry := &node{grads: make([]gradient, 1)}
 		var early []arriving
 		if len(tail) > 0 && end == tail[len(tail)-1] {

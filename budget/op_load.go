@@ -102,7 +102,7 @@ func (r *run) load() {
 		q.val = &value{st: m.alloc(own, Weights), n: q.Elements(), e: e, leaf: q}
 	}
 	for range p.References {
-		r.frozen = append(r.frozen, r.keptGathered())
+		r.frozen = append(r.frozen, keptGathered(r))
 	}
 	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide+p.rotaryCaches(), Weights)
 	if e := p.model.embed; p.stableEmbedding() && e != nil {

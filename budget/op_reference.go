@@ -5,7 +5,7 @@ package budget
 type frozen map[*block]*storage
 
 // keptGathered makes that of one model.
-func (r *run) keptGathered() frozen {
+func keptGathered(r *run) frozen {
 	f := frozen{}
 	if !r.p.sharded() || r.p.FSDP == "" {
 		return f
@@ -14,7 +14,7 @@ func (r *run) keptGathered() frozen {
 		f[nil] = r.m.alloc(r.groupOf(nil).gathered, Communication)
 	}
 	for _, b := range r.mod.blocks {
-		if g := r.groupOf(b); r.staysFor(g, b) {
+		if g := r.groupOf(b); staysFor(r, g, b) {
 			f[b] = r.m.alloc(g.gathered, Communication)
 		}
 	}
@@ -23,7 +23,7 @@ func (r *run) keptGathered() frozen {
 }
 
 // references run a step's sequences through the models beside it, when the loss of the one that is trained is there.
-func (r *run) references(batch batchOf) {
+func references(r *run, batch batchOf) {
 	m := r.m
 	if r.p.PP > 1 {
 		return

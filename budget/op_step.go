@@ -103,7 +103,7 @@ func (r *run) forward() *forward {
 		r.lossDone(loss)
 	}
 	m.drop(h) // the model's own name for it, until it returns
-	r.references(batch)
+	references(r, batch)
 	m.leaveAutocast()
 	if logits != nil && !r.mod.sends {
 		logits = r.returned(logits)

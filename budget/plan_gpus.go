@@ -234,8 +234,8 @@ var notes = []struct {
 	{func(p *plan) bool { return p.compiledWhole() },
 		"the model is compiled whole, with its loss, as Transformers' Trainer does it, and not block by block"},
 	{func(p *plan) bool { return p.CP > 1 && p.Compile && !p.Inference && p.Torch == "" && !p.megatron() },
-		"PyTorch 2.15 keeps the keys and values that compiled context parallelism gathers in each block until backward, which older " +
-			"ones do not: --torch 2.15 counts them"},
+		"PyTorch 2.15 keeps the keys and values that compiled context parallelism gathers in each block until backward, which " +
+			"older ones do not: --torch 2.15 counts them"},
 	{func(p *plan) bool { return p.CUDAGraphs && !p.Inference },
 		"the peak is that of the second step, which captures the CUDA graphs; later ones replay them, and PyTorch counts " +
 			"what these use as reserved, but not as allocated"},

@@ -4,7 +4,7 @@ package budget
 
 // hostBytes are this rank's in host memory: with the optimizer its state, under DeepSpeed and with whatever is sharded its
 // gradients, too, and with the parameters these.
-func (p *plan) hostBytes() (n int64) {
+func hostBytes(p *plan) (n int64) {
 	if p.Offload != "optimizer" && p.Offload != "params" || p.Inference {
 		return 0
 	}

@@ -350,7 +350,7 @@ func (r *run) sumsBefore() {
 }
 
 // staysFor says whether a block's parameters stay gathered from forward to backward.
-func (r *run) staysFor(g *group, b *block) bool {
+func staysFor(r *run, g *group, b *block) bool {
 	return g.stays || r.p.profile.keepsLast && !r.p.flatUnits() && b == r.mod.blocks[len(r.mod.blocks)-1]
 }
 
@@ -361,7 +361,7 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 	}
 	m := r.m
 	g := r.groupOf(b)
-	g.stays = r.staysFor(g, b)
+	g.stays = staysFor(r, g, b)
 	if r.shards.last != g {
 		g.before, r.shards.last = r.shards.last, g
 	}
