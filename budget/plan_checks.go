@@ -231,7 +231,8 @@ func (s *Setting) unsharded() bool { return s.sameWeights() < 2 && !s.Inference 
 
 // refusals are of what fields say together; the first one counts.
 var refusals = []refusal{
-	{func(s *Setting) bool { return s.Torch != "" && !version().MatchString(s.Torch) }, "--torch {torch}: a version, such as 2.8"},
+	{func(s *Setting) bool { return s.Torch != "" && !version().MatchString(s.Torch) },
+		"--torch {torch}: a version, such as 2.8"},
 	{func(s *Setting) bool { return !(s.ExpertLoad >= 1 && s.ExpertLoad <= max(float64(s.EP), 2)) },
 		"--expert-load {expert-load}: from 1, an even share, to --ep, all tokens"},
 	{func(s *Setting) bool { return s.StagesPerRank > 0 && s.Schedule != "interleaved" },
