@@ -268,8 +268,8 @@ func (f *Field) is(s *Setting) any {
 	return nil
 }
 
-// said says whether a setting has the field otherwise than at the start.
-func (f *Field) said(s *Setting) bool {
+// Said reports whether a setting has the field otherwise than at the start.
+func (f *Field) Said(s *Setting) bool {
 	switch f.is(s) {
 	case f.Start, "", 0, int64(0), 0.0:
 		return false
@@ -318,7 +318,7 @@ func (s *Setting) tells(f *Field) bool {
 	training := !s.Inference
 	return map[told]bool{toldAlways: true, toldServing: s.Inference, toldTraining: training,
 		toldSharded:  training && s.FSDP != "",
-		toldAdapters: training && s.adapts(), toldEights: training && s.Float8, toldIfSaid: training && f.said(s)}[f.told]
+		toldAdapters: training && s.adapts(), toldEights: training && s.Float8, toldIfSaid: training && f.Said(s)}[f.told]
 }
 
 // words are a setting's fields under the names of the flags.
@@ -350,7 +350,7 @@ func (s Setting) flags() string {
 	var words []string
 	for i := range Fields {
 		f := &Fields[i]
-		if typed := f.typed; typed != nil && !typed(&s) || typed == nil && !f.said(&s) {
+		if typed := f.typed; typed != nil && !typed(&s) || typed == nil && !f.Said(&s) {
 			continue
 		}
 		switch v := f.is(&s); v {

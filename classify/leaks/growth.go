@@ -23,7 +23,7 @@ type place struct {
 }
 
 // placeOf is where an allocation was made.
-func (l *loop) placeOf(id timeline.AllocationID) place {
+func placeOf(l *loop, id timeline.AllocationID) place {
 	if stack := l.t.Stack(id); stack != 0 && len(l.userLines(stack)) > 0 {
 		return place{stack: stack}
 	}
@@ -61,7 +61,7 @@ func (l *growth) survivors() []placed {
 		if died != timeline.Never && died <= l.last[next] || l.belongs(id) {
 			continue
 		}
-		p := l.placeOf(id)
+		p := placeOf(l.loop, id)
 		i, ok := index[p]
 		if !ok {
 			i = len(groups)

@@ -13,6 +13,9 @@ import (
 // fewHeld is how many blocks a variable that grows holds at least.
 const fewHeld = 6
 
+// gathered is all that was recorded, as what variables may gather.
+type gathered struct{ *loop }
+
 // heldLeaks are variables in which each look found more than the one before, and into which as much went until the
 // recording's end: that shows a leak where no steps were recognised, too.
 func heldLeaks(c *meaning.Result, view *frames.View, holders []names.Holder) (found []Leak) {
@@ -21,7 +24,7 @@ func heldLeaks(c *meaning.Result, view *frames.View, holders []names.Holder) (fo
 		if !h.Grew || h.Bound > 0 && h.Elements == h.Bound {
 			continue
 		}
-		l := loopOf(c, view, wholeWindow(c))
+		l := gathered{loopOf(c, view, wholeWindow(c))}
 		kept := l.keptIn(h)
 		leak := Leak{Kind: GrowingList}
 		inStep := map[int32]int64{} // bytes
@@ -49,12 +52,12 @@ func heldLeaks(c *meaning.Result, view *frames.View, holders []names.Holder) (fo
 
 // keptIn is what was put into a variable, by what looks found there, and what was made after the last of them as that
 // was; none unless all that stays to the last request, and some of it comes in each third of the time since the first.
-func (l *loop) keptIn(h *names.Holder) (kept []survivor) {
+func (l gathered) keptIn(h *names.Holder) (kept []survivor) {
 	request := l.lastRequest()
 	ids := slices.Sorted(slices.Values(slices.Concat(h.Tensors, h.Graph)))
 	like := map[place]bool{}
 	for _, id := range ids {
-		if like[l.placeOf(id)] = true; l.stays(id, request) {
+		if like[placeOf(l.loop, id)] = true; l.stays(id, request) {
 			kept = append(kept, survivor{id, 0, 1})
 		}
 	}
@@ -62,7 +65,7 @@ func (l *loop) keptIn(h *names.Holder) (kept []survivor) {
 		return nil
 	}
 	for id := ids[len(ids)-1] + 1; int(id) < l.t.Len(); id++ {
-		if like[l.placeOf(id)] && l.stays(id, request) {
+		if like[placeOf(l.loop, id)] && l.stays(id, request) {
 			kept = append(kept, survivor{id, 0, 1})
 		}
 	}
@@ -78,7 +81,7 @@ func (l *loop) keptIn(h *names.Holder) (kept []survivor) {
 }
 
 // stays reports whether an allocation is still there when the last one is made.
-func (l *loop) stays(id timeline.AllocationID, request uint32) bool {
+func (l gathered) stays(id timeline.AllocationID, request uint32) bool {
 	freed := l.t.FreeRequested[id]
 	return freed == timeline.Never || freed != timeline.Before && freed > request
 }
@@ -89,7 +92,7 @@ func letsGo(c *meaning.Result, leak *Leak, holders []names.Holder) bool {
 	if leak.Kind != GrowingList || leak.File != "" || len(holders) == 0 {
 		return false
 	}
-	l := &loop{c: c, t: c.Timeline}
+	l := gathered{&loop{c: c, t: c.Timeline}}
 	request, kept := l.lastRequest(), map[timeline.AllocationID]bool{}
 	for _, id := range leak.Allocations {
 		kept[id] = true

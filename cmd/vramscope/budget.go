@@ -17,6 +17,7 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
+	simulated "github.com/vramscope/vramscope/simulate/check"
 )
 
 // budgetFlags are the flags of the budget command as they are given.
@@ -78,7 +79,7 @@ otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as 
 	modelFlags(cmd, &f)
 	fl.StringArrayVar(&f.recipePaths, "recipe", nil, recipeHelp)
 	recipe.SettingFlags(cmd.Flags(), &f.s)
-	allLogitsFlag(cmd, &f)
+	fl.BoolVar(&f.allLogits, "all-logits", false, allLogitsHelp)
 	for _, name := range []string{"no-ladder", "all-logits"} { // used by few, as are the keys of --set
 		_ = fl.MarkHidden(name) // it is there
 	}
@@ -86,15 +87,12 @@ otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as 
 	return cmd
 }
 
+const allLogitsHelp = "the prefill computes every token's logits, not the last one's only"
+
 // recipeHelp is of --recipe.
 const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, " +
 	"litgpt, TRL, PEFT, accelerate, TrainingArguments, DeepSpeed, llm-foundry, Megatron, OpenRLHF, verl, vLLM or SGLang " +
 	"arguments (repeatable; flags win)"
-
-// allLogitsFlag is the one flag of a setting that says the opposite of its field.
-func allLogitsFlag(cmd *cobra.Command, f *budgetFlags) {
-	cmd.Flags().BoolVar(&f.allLogits, "all-logits", false, "the prefill computes every token's logits, not the last one's only")
-}
 
 // modelFlags are the flags that name a model.
 func modelFlags(cmd *cobra.Command, f *budgetFlags) {
@@ -150,7 +148,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		return err
 	}
 	if f.check {
-		said, err := checkBudget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d.Document)
+		said, err := simulated.Budget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d.Document)
 		if err != nil {
 			return err
 		}

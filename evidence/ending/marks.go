@@ -29,7 +29,8 @@ var Marks = []Mark{
 		"slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch."},
 	{"OMKilled", evidence.HostMemory, evidence.ByKubernetes, "", pattern.Of(`eason.*OOMKilled|137.*OOMKilled|OOMKilled.*137|` +
 		`\s\d+/\d+\s+OOMKilled\s+\d|"?OOMKilled"?\s*:\s*"?[tT]rue`), "", "  Reason:       OOMKilled"},
-	{"Killed process|Kill process", evidence.HostMemory, evidence.ByKernel, "", pattern.Of(`ut of memory: Kill(?:ed)? process`), "",
+	{"Killed process|Kill process", evidence.HostMemory, evidence.ByKernel, "",
+		pattern.Of(`ut of memory: Kill(?:ed)? process`), "",
 		"[12.3] Memory cgroup out of memory: Killed process 4242 (python) anon-rss:65432100kB"},
 	{"due to memory ", evidence.HostMemory, "systemd-oomd", "", pattern.Of(`Killed \S+ due to memory (pressure|used)`), "",
 		"systemd-oomd[811]: Killed /user.slice/train.scope due to memory pressure for /user.slice being 71.22% > 50.00% for " +
@@ -113,11 +114,11 @@ var Marks = []Mark{
 		"exited with code 137"},
 	{"CANCELLED AT", evidence.Stopped, evidence.BySlurm, "", pattern.Of(`\*\*\* (?:JOB|STEP) \S+ .*CANCELLED AT .*\*\*\*`), "",
 		"slurmstepd: error: *** JOB 88121 ON gpu07 CANCELLED AT 2025-03-02T04:00:31 DUE TO TIME LIMIT ***"},
-	{"TERM_RUNLIMIT|alltime|step aborted|hutdown signal|SIGTERM|SIGINT|ignal 15|ignal: 15|death signal|Terminated|^C|disconnected",
-		evidence.Stopped, "", "", pattern.Of(`TERM_RUNLIMIT.*|(?i:wall ?time.*exceeded|exceeded.*wall ?time).*|` +
-			`Job step aborted.*|(?:Your )?[Rr]untime (?:has been )?disconnected.*|` +
-			`(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:an? )?(?:shutdown signal|(?:signal:? )?(?:SIGTERM|SIGINT|15\b)).*|` +
-			`^Terminated$|: +\d+ Terminated .*|^\^C`), "", "=>> PBS: job killed: walltime 3610 exceeded limit 3600"},
+	{"TERM_RUNLIMIT|alltime|step aborted|hutdown signal|SIGTERM|SIGINT|ignal 15|ignal: 15|death signal|Terminated|^C|" +
+		"disconnected", evidence.Stopped, "", "", pattern.Of(`TERM_RUNLIMIT.*|(?i:wall ?time.*exceeded|exceeded.*wall ?time).*|` +
+		`Job step aborted.*|(?:Your )?[Rr]untime (?:has been )?disconnected.*|` +
+		`(?:[Rr]eceived|[Gg]ot|[Cc]aught) (?:an? )?(?:shutdown signal|(?:signal:? )?(?:SIGTERM|SIGINT|15\b)).*|` +
+		`^Terminated$|: +\d+ Terminated .*|^\^C`), "", "=>> PBS: job killed: walltime 3610 exceeded limit 3600"},
 	{"egmentation fault|(core dumped)|free(): |alloc(): |atal Python|us error|free or corruption", evidence.Failed, "", "",
 		pattern.Of(`(?:^|\d +|: |! )[Ss]egmentation fault\b.*|.*\(core dumped\).*|^(?:free|malloc|realloc)\(\): .*|` +
 			`^double free or corruption.*|^Fatal Python error: .*|` +

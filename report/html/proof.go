@@ -81,7 +81,8 @@ func (p proof) failed(d *report.Device, o *report.OOM) proof {
 	}
 	p.Note += "."
 	if x := d.Projection; x != nil && len(x.Missing) > 0 {
-		p.Rest = "Still to come: " + view.Missing(x, report.CategoryWords) + ". The run needs about " + units.Size(x.NeedsBytes) + "."
+		p.Rest = "Still to come: " + view.Missing(x, report.CategoryWords) + ". The run needs about " +
+			units.Size(x.NeedsBytes) + "."
 	}
 	return p
 }

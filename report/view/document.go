@@ -546,7 +546,8 @@ func (s *sheet) comparison(c *report.Comparison) {
 			t.add(Plain(cmp.Or(phaseTitles[x.Name], x.Name)), units.Bytes(x.Budget), measured, difference, text(x.Reason))
 		}
 	}
-	p := Part{Heading: fmt.Sprintf("Against the budget of %s (device %d, requested bytes)", c.Model, c.Device), Level: 3, Table: t}
+	p := Part{Level: 3, Table: t,
+		Heading: fmt.Sprintf("Against the budget of %s (device %d, requested bytes)", c.Model, c.Device)}
 	if s.brief {
 		p.Heading = "BUDGET  " + c.Model
 	} else if len(c.Inferred) > 0 {

@@ -12,8 +12,10 @@ type Page struct {
 
 // OfDevice is what it says of a device.
 type OfDevice struct {
-	Settings                                                                         string // what became of a run that failed under other settings of the allocator
-	Figures                                                                          []Row  // names, values and notes
+	// Settings says what became of a run that failed under other settings of the allocator.
+	Settings string
+	Figures  []Row // names, values and notes
+
 	Categories, Failures, Findings, Leaks, Budget, Trials, Segments, Said, Variables []Part
 }
 

@@ -18,9 +18,9 @@ func (s *sheet) ranks() {
 	if r == nil {
 		return
 	}
-	t := Table{Wrap: true, Columns: []Column{{Name: map[bool]string{true: "Ranks", false: "Recording"}[r.Sure]}, figureColumn("Device", 6),
-		figureColumn("Peak allocated", 14),
-		figureColumn("Peak reserved", 14), figureColumn("Capacity", 12), {Name: "Verdict", Gap: 1}}}
+	t := Table{Wrap: true, Columns: []Column{{Name: map[bool]string{true: "Ranks", false: "Recording"}[r.Sure]},
+		figureColumn("Device", 6), figureColumn("Peak allocated", 14), figureColumn("Peak reserved", 14),
+		figureColumn("Capacity", 12), {Name: "Verdict", Gap: 1}}}
 	rest := 0
 	for k := range r.Groups {
 		g := &r.Groups[k]
@@ -53,8 +53,8 @@ func (s *sheet) ranks() {
 
 // deviceList is a table of devices, where there are others than one; -1: than none.
 func (s *sheet) deviceList(shown []int, but int) {
-	t := Table{Columns: slices.Concat(words("Device"), numbers("Peak allocated", "Peak reserved", "At the end", "Capacity", "Events",
-		"Findings"))}
+	t := Table{Columns: slices.Concat(words("Device"), numbers("Peak allocated", "Peak reserved", "At the end", "Capacity",
+		"Events", "Findings"))}
 	for place, i := range shown {
 		if d := &s.doc.Devices[i]; i != but {
 			t.add(deviceTitle(s.doc, i), units.Bytes(d.Peaks.Allocated.Bytes), units.Bytes(d.Peaks.Reserved.Bytes),

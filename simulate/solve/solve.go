@@ -183,7 +183,8 @@ func (s *Solver) tell(low, high int, best, next *try, ended bool) {
 	case best == nil && next == nil:
 		return
 	case best == nil && !ended:
-		fmt.Fprintf(s.to, "SIMULATED %s · the search broke off: %d doesn't fit, whether a smaller one does isn't known\n", gpu, next.value)
+		fmt.Fprintf(s.to, "SIMULATED %s · the search broke off: %d doesn't fit, whether a smaller one does isn't known\n", gpu,
+			next.value)
 	case !ended:
 		fmt.Fprintf(s.to, "SIMULATED %s · the search broke off: %d fits, larger ones may, too\n", gpu, best.value)
 	case best == nil:

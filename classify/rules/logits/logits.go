@@ -65,7 +65,8 @@ func findLogits(a *look) {
 	const several = 4
 	if !a.Recorded.Allocs && !a.Trains && len(passes) >= several && found*3 < len(passes) &&
 		a.PhaseAt(passes[0].First) != meaning.Generate {
-		clear(sizes) // every pass that only runs forward ends in logits, or none does; of generation those over prompts are larger
+		// Every pass that only runs forward ends in logits, or none does; of generation those over prompts are larger.
+		clear(sizes)
 	}
 	for i, p := range passes {
 		switch size := sizes[i]; {

@@ -127,7 +127,8 @@ func findWholeSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 			if ids[each]+1 == ids[each+1] { // a weight's own follow each other
 				nth = k % 2
 			}
-			found[id] = rules.KindOf(meaning.OptimizerState, [...]meaning.Detail{meaning.Moment1, meaning.Moment2}[nth], sureOf(a))
+			moment := [...]meaning.Detail{meaning.Moment1, meaning.Moment2}[nth]
+			found[id] = rules.KindOf(meaning.OptimizerState, moment, sureOf(a))
 		}
 	}
 	if all < large || fits*10 < all*9 {
