@@ -250,7 +250,7 @@ func (p *plan) addAdapters() error {
 		}
 	}
 	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
-		if !found[t] && !p.someOfThem() && !p.profile.fabric {
+		if !found[t] && !p.someOfThem() {
 			return fmt.Errorf("--lora-targets: %q is none of this model's layers, which are %s", short(t),
 				strings.Join(slices.Sorted(maps.Keys(names)), " "))
 		}
@@ -419,7 +419,7 @@ var keysValuesAndDown = []string{"k_proj", "v_proj", "down_proj", "key", "value"
 
 // someOfThem says whether the targets are what families call some layers, of which a model has a few.
 func (p *plan) someOfThem() bool {
-	return p.LoRATargets == "qv" || p.LoRATargets == "all" && p.Adapter == "ia3"
+	return p.profile.fabric || p.LoRATargets == "qv" || p.LoRATargets == "all" && p.Adapter == "ia3"
 }
 
 // targets are the names of the layers that get an adapter, nil for all in the blocks.

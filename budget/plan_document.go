@@ -13,7 +13,7 @@ type Document struct {
 	FirstStep   int64            `json:"first_step_peak_bytes"`
 	Reserved    int64            `json:"reserved_bytes"`
 	TotalDevice int64            `json:"total_device_bytes"`
-	Host        int64            `json:"host_bytes,omitempty"` // what an offload keeps in host memory for each GPU
+	Host        int64            `json:"host_bytes"` // what an offload keeps in host memory for each GPU
 	Weights     int64            `json:"weights_bytes"`
 	CacheToken  int64            `json:"cache_bytes_per_token"`
 	CacheFixed  int64            `json:"cache_bytes_fixed"`

@@ -14,7 +14,7 @@ type Plan struct {
 	Command     string  `json:"command"`         // that makes it again, with the model and the GPU; "": whoever asks knows them
 	Framework   string  `json:"framework_flags"` // the same as the framework asked for has it
 	TotalDevice int64   `json:"total_device_bytes"`
-	Host        int64   `json:"host_bytes,omitempty"` // for each GPU
+	Host        int64   `json:"host_bytes"` // for each GPU
 	Batch       int64   `json:"batch"`
 	Recompute   float64 `json:"recompute_share"`                    // of the forward and backward without it
 	Traffic     int64   `json:"communicated_bytes_per_micro_batch"` // by one GPU

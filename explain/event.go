@@ -40,7 +40,7 @@ func (a *asking) event(text string) error {
 			x.OOM = &i
 		}
 	}
-	x.Categories, x.Sites, x.SitesRest = a.sitesAt(n, nil)
+	x.Categories, x.Sites, x.SitesRest = a.sitesAt(n, all)
 	for _, bytes := range x.Categories {
 		x.Allocated += bytes
 	}
@@ -123,7 +123,7 @@ func (a *asking) oom(text string) error {
 	}
 	x := &OOM{Index: n, OOM: a.dev.OOMs[n], Findings: []string{}}
 	_, x.Step = a.spot(x.Event)
-	x.Categories, x.Sites, x.SitesRest = a.sitesAt(x.Event, nil)
+	x.Categories, x.Sites, x.SitesRest = a.sitesAt(x.Event, all)
 	x.Stack, x.StackRest = a.stack(a.T.Device.Events.StackOf(x.Event))
 	for _, s := range a.T.LayoutAt(x.Event).Segments {
 		for _, b := range s.Blocks {

@@ -284,11 +284,14 @@ func first[T any](list []T, most int) ([]T, int) {
 	return kept, len(list) - len(kept)
 }
 
-// sitesAt is what is allocated right after an event, of what something is true, by category and call site; nil: all of it.
+// all is true of each allocation.
+func all(timeline.AllocationID) bool { return true }
+
+// sitesAt is what is allocated right after an event, of what something is true, by category and call site.
 func (a *asking) sitesAt(event int, is func(timeline.AllocationID) bool) (categories map[string]int64, sites []report.Site,
 	rest int) {
-	all, _, categories := a.SitesOf(event, is)
-	sites, rest = first(all, maxSites)
+	found, _, categories := a.SitesOf(event, is)
+	sites, rest = first(found, maxSites)
 	for i := range sites {
 		sites[i] = short(sites[i])
 	}

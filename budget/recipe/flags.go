@@ -151,3 +151,11 @@ func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []stri
 	}
 	return set, open, nil
 }
+
+// AllLogitsHelp is of --all-logits, the one flag of a setting that says the opposite of its field.
+const AllLogitsHelp = "the prefill computes every token's logits, not the last one's only"
+
+// Help is of --recipe.
+const Help = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, " +
+	"litgpt, TRL, PEFT, accelerate, TrainingArguments, DeepSpeed, llm-foundry, Megatron, OpenRLHF, verl, vLLM or SGLang " +
+	"arguments (repeatable; flags win)"

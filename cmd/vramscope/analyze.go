@@ -105,7 +105,7 @@ told by the files' names and contents.`,
 	})
 	grouped(cmd, modelGroup, func() {
 		recipe.SettingFlags(cmd.Flags(), &f.theory.s)
-		flags.BoolVar(&f.theory.allLogits, "all-logits", false, allLogitsHelp)
+		flags.BoolVar(&f.theory.allLogits, "all-logits", false, recipe.AllLogitsHelp)
 	})
 	groupHelp(cmd, "Reading", "Writing", "Gates", modelGroup)
 	return cmd

@@ -77,22 +77,15 @@ otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as 
 	fl.BoolVar(&f.plan, "plan", false,
 		"search precision, sharding, checkpointing and batch for what fits --gpu, on --gpus of them")
 	modelFlags(cmd, &f)
-	fl.StringArrayVar(&f.recipePaths, "recipe", nil, recipeHelp)
+	fl.StringArrayVar(&f.recipePaths, "recipe", nil, recipe.Help)
 	recipe.SettingFlags(cmd.Flags(), &f.s)
-	fl.BoolVar(&f.allLogits, "all-logits", false, allLogitsHelp)
+	fl.BoolVar(&f.allLogits, "all-logits", false, recipe.AllLogitsHelp)
 	for _, name := range []string{"no-ladder", "all-logits"} { // used by few, as are the keys of --set
 		_ = fl.MarkHidden(name) // it is there
 	}
 	cmd.SetUsageTemplate(cmd.UsageTemplate() + "\nKeys of --set KEY=VALUE, each of which is a flag, too:\n" + recipe.Keys())
 	return cmd
 }
-
-const allLogitsHelp = "the prefill computes every token's logits, not the last one's only"
-
-// recipeHelp is of --recipe.
-const recipeHelp = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, " +
-	"litgpt, TRL, PEFT, accelerate, TrainingArguments, DeepSpeed, llm-foundry, Megatron, OpenRLHF, verl, vLLM or SGLang " +
-	"arguments (repeatable; flags win)"
 
 // modelFlags are the flags that name a model.
 func modelFlags(cmd *cobra.Command, f *budgetFlags) {
@@ -147,12 +140,8 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		}
 		return err
 	}
-	if f.check {
-		said, err := simulated.Budget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d.Document)
-		if err != nil {
-			return err
-		}
-		notes = append([]string{said}, notes...)
+	if notes, err = f.checked(d.Document, notes); err != nil {
+		return err
 	}
 	for i := range d.Plans {
 		d.Plans[i].Command = f.command(d.Plans[i].Flags)
@@ -162,6 +151,15 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	d.Recipes = f.recipes.Documents()
 	d.Notes = slices.Insert(d.Notes, 0, append(f.recipes.Said(), notes...)...)
 	return budgetFormats.write(cmd, &f.out, d)
+}
+
+// checked puts before notes what the model's own code takes, with --check.
+func (f *budgetFlags) checked(d *budget.Document, notes []string) ([]string, error) {
+	if !f.check {
+		return notes, nil
+	}
+	said, err := simulated.Budget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d)
+	return append([]string{said}, notes...), err
 }
 
 // redactNotes hides names of the user's in what stands above and in notes, with --redact.

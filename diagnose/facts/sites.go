@@ -99,10 +99,10 @@ func (c *stackSums) sorted() []stackSum {
 // category, most bytes first, and counts the blocks. Blocks are summed up by
 // stack first: there are far fewer stacks.
 func (p *Pass) SitesAt(event int) (sites []report.Site, blocks int, categories map[string]int64) {
-	return p.SitesOf(event, nil)
+	return p.SitesOf(event, func(timeline.AllocationID) bool { return true })
 }
 
-// SitesOf does so with those allocations of which something is true; nil: with all.
+// SitesOf does so with those allocations of which something is true.
 func (p *Pass) SitesOf(event int, is func(timeline.AllocationID) bool) (sites []report.Site, blocks int,
 	categories map[string]int64) {
 	t := p.T
@@ -111,7 +111,7 @@ func (p *Pass) SitesOf(event int, is func(timeline.AllocationID) bool) (sites []
 	var older, sums [classify.NumCategories]Tally
 	for i := range t.Born {
 		id := timeline.AllocationID(i)
-		if !t.AliveAt(id, event) || is != nil && !is(id) {
+		if !t.AliveAt(id, event) || !is(id) {
 			continue
 		}
 		blocks++

@@ -44,20 +44,8 @@ for step in range(3):
 // Program is a training of Transformers' own model in PyTorch's own loop, by the setting of a budget; an error where the
 // setting has what no program is made for.
 func Program(config string, s *budget.Setting) (string, error) {
-	if s.GPUs > 1 {
-		return "", errors.New("--check runs one GPU, and the setting has more")
-	}
-	for i := range budget.Fields {
-		if f := &budget.Fields[i]; f.Said(s) && !slices.Contains(taken, f.Name) {
-			return "", fmt.Errorf("--check runs full training on one GPU by Transformers' model and loss in a loop of PyTorch: "+
-				"it makes no program with --%s", f.Name)
-		}
-	}
-	switch {
-	case s.Framework != "" && s.Framework != "transformers":
-		return "", fmt.Errorf("--check runs Transformers' model in a loop of PyTorch, not --framework %s", s.Framework)
-	case s.Checkpointing != "" && s.Checkpointing != "none" && s.Checkpointing != "full":
-		return "", errors.New("--check knows --checkpointing none and full")
+	if err := refused(s); err != nil {
+		return "", err
 	}
 	types := map[string]string{"": "bfloat16", "bf16": "bfloat16", "fp32": "float32", "bf16-mixed": "float32"}
 	optimizers := map[string]string{"": "", "adamw": "", "adamw-fused": ", fused=True", "adamw-loop": ", foreach=False"}
@@ -80,6 +68,25 @@ func Program(config string, s *budget.Setting) (string, error) {
 	autocast := map[bool]string{true: "True", false: "False"}[s.Precision == "bf16-mixed"]
 	return fmt.Sprintf(text, config, dtype, attention, checkpointing, steps, max(s.Accumulate, 1), s.Batch, s.Sequence, autocast,
 		forward), nil
+}
+
+// refused says what of a setting no program is made for.
+func refused(s *budget.Setting) error {
+	for i := range budget.Fields {
+		if f := &budget.Fields[i]; f.Said(s) && !slices.Contains(taken, f.Name) {
+			return fmt.Errorf("--check runs full training on one GPU by Transformers' model and loss in a loop of PyTorch: "+
+				"it makes no program with --%s", f.Name)
+		}
+	}
+	switch {
+	case s.GPUs > 1:
+		return errors.New("--check runs one GPU, and the setting has more")
+	case s.Framework != "" && s.Framework != "transformers":
+		return fmt.Errorf("--check runs Transformers' model in a loop of PyTorch, not --framework %s", s.Framework)
+	case s.Checkpointing != "" && s.Checkpointing != "none" && s.Checkpointing != "full":
+		return errors.New("--check knows --checkpointing none and full")
+	}
+	return nil
 }
 
 // Budget runs that program on a simulated GPU, and tells its figures beside the budget's.

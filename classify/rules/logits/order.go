@@ -33,12 +33,8 @@ func lossSizeByOrder(a *look, p rules.Pass) int64 {
 	const large = 1 << 16 // bytes
 	dominates := top >= 2*rest && top >= large || around >= 2 && top*2 >= rest*3
 	if p.Backward == nil {
-		const far = 8 // where an error has cut the pass, its end isn't the model's
 		layers := around > 4 && around*3 > len(tail)*2
-		if a.Trains && a.WeightSize[top] > 0 && a.UntrainedAt(p.First) == nil { // what follows the last backward pass
-			return 0
-		}
-		if dominates && !layers && (top >= far*rest || !a.FailedBetween(p.First, p.End)) && ofWords(a, top) {
+		if dominates && !layers && endsIn(a, p, top, rest) {
 			return top
 		}
 		return 0
@@ -64,6 +60,16 @@ func lossSizeByOrder(a *look, p rules.Pass) int64 {
 		}
 	}
 	return 0
+}
+
+// endsIn reports whether a pass that no backward one follows may end in logits of a size that dominates the rest.
+func endsIn(a *look, p rules.Pass, top, rest int64) bool {
+	const far = 8 // where an error has cut the pass, its end isn't the model's
+
+	if a.Trains && a.WeightSize[top] > 0 && a.UntrainedAt(p.First) == nil { // what follows the last backward pass
+		return false
+	}
+	return (top >= far*rest || !a.FailedBetween(p.First, p.End)) && ofWords(a, top)
 }
 
 // forEachToken tells, without stacks, whether a pass ends in numbers for each word
