@@ -134,13 +134,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		c = c.Unpacked()
 	}
 	f.precisionGiven, f.given = cmd.Flags().Changed("precision"), cmd.Flags().Changed
-	if d.Document, err = f.answer(c); err != nil {
-		if len(f.recipePaths) > 0 {
-			err = fmt.Errorf("the setting of %s: %w", strings.Join(f.recipePaths, " and "), err)
-		}
-		return err
-	}
-	if notes, err = f.checked(d.Document, notes); err != nil {
+	if d.Document, notes, err = f.checked(c, notes); err != nil {
 		return err
 	}
 	for i := range d.Plans {
@@ -153,13 +147,17 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	return budgetFormats.write(cmd, &f.out, d)
 }
 
-// checked puts before notes what the model's own code takes, with --check.
-func (f *budgetFlags) checked(d *budget.Document, notes []string) ([]string, error) {
-	if !f.check {
-		return notes, nil
+// checked is the answer, with what the model's own code takes before the notes, where that is asked for.
+func (f *budgetFlags) checked(c *budget.Config, notes []string) (*budget.Document, []string, error) {
+	d, err := f.answer(c)
+	switch {
+	case err != nil && len(f.recipePaths) > 0:
+		return nil, nil, fmt.Errorf("the setting of %s: %w", strings.Join(f.recipePaths, " and "), err)
+	case err != nil || !f.check:
+		return d, notes, err
 	}
 	said, err := simulated.Budget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d)
-	return append([]string{said}, notes...), err
+	return d, append([]string{said}, notes...), err
 }
 
 // redactNotes hides names of the user's in what stands above and in notes, with --redact.
