@@ -87,6 +87,8 @@ def without_files(torch: Any, note: Callable[[str], None], modeling: Any) -> Non
                 raise
             if config is None or isinstance(config, (str, os.PathLike)):
                 config = cls.config_class.from_pretrained(config or name)
+            if name is not None:  # as the original does: trainers look the tokenizer up by it
+                config.name_or_path = str(name)
             note(f"{cls.__name__} was made from its configuration: there is no checkpoint of {str(name)[:200]}")
             return made(torch, cls, config, kwargs)
 
