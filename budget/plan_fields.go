@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -38,7 +39,11 @@ const (
 	toldIfSaid   // in training, where it isn't as at the start
 )
 
-const anyCount = 1 << 40 // more than any run has
+// More than any run has, of tokens and the like and of ranks.
+const (
+	anyCount  = 1 << 40
+	mostRanks = 1 << 20
+)
 
 func never(*Setting) bool { return false }
 
@@ -61,15 +66,15 @@ var Fields = []Field{
 	{Name: "fsdp", Start: "", Help: "full, or hybrid: shards within a node, replicas over nodes",
 		words: []string{"", "full", "hybrid"},
 		told:  toldTraining, at: func(s *Setting) any { return &s.FSDP }},
-	{Name: "tp", Start: int64(1), Help: "tensor-parallel ranks", least: 1, most: anyCount, told: toldAlways,
+	{Name: "tp", Start: int64(1), Help: "tensor-parallel ranks", least: 1, most: mostRanks, told: toldAlways,
 		at: func(s *Setting) any { return &s.TP }},
 	{Name: "sequence-parallel", Start: false, Help: "what --tp leaves whole is split by tokens", told: toldTraining,
 		at: func(s *Setting) any { return &s.SequenceParallel }},
-	{Name: "pp", Start: int64(1), Help: "pipeline stages", least: 1, most: anyCount, told: toldAlways,
+	{Name: "pp", Start: int64(1), Help: "pipeline stages", least: 1, most: mostRanks, told: toldAlways,
 		at: func(s *Setting) any { return &s.PP }},
-	{Name: "ep", Start: int64(1), Help: "expert-parallel ranks", least: 1, most: anyCount, told: toldAlways,
+	{Name: "ep", Start: int64(1), Help: "expert-parallel ranks", least: 1, most: mostRanks, told: toldAlways,
 		at: func(s *Setting) any { return &s.EP }},
-	{Name: "cp", Start: int64(1), Help: "context-parallel ranks", least: 1, most: anyCount, told: toldAlways,
+	{Name: "cp", Start: int64(1), Help: "context-parallel ranks", least: 1, most: mostRanks, told: toldAlways,
 		at: func(s *Setting) any { return &s.CP }},
 	{Name: "optimizer", Start: "adamw", Help: strings.Join(Optimizers(), " "), words: Optimizers(), told: toldTraining,
 		at: func(s *Setting) any { return &s.Optimizer }},
@@ -93,7 +98,7 @@ var Fields = []Field{
 		words: []string{"model", "fp32"},
 		told:  toldAdapters, at: func(s *Setting) any { return &s.LoRADtype },
 		typed: func(s *Setting) bool { return s.adapts() && s.LoRADtype != "fp32" }},
-	{Name: "lora-dropout", Start: 0.0, Help: "dropout in front of the adapters", Seldom: true, most: 0.999,
+	{Name: "lora-dropout", Start: 0.0, Help: "dropout in front of the adapters", Seldom: true, most: 0.99999,
 		at: func(s *Setting) any { return &s.LoRADropout }},
 	{Name: "modules-to-save", Start: "", Help: "module names with commas: trained in full beside adapters", Seldom: true,
 		told: toldAdapters, at: func(s *Setting) any { return &s.SaveModules }},
@@ -308,7 +313,7 @@ func (f *Field) check(s *Setting) error {
 	case !(n >= f.least):
 		return fmt.Errorf("--%s %v: at least %v", f.Name, f.is(s), f.least)
 	case n > f.most:
-		return fmt.Errorf("--%s %v: at most %.0f", f.Name, f.is(s), f.most)
+		return fmt.Errorf("--%s %v: at most %s", f.Name, f.is(s), strconv.FormatFloat(f.most, 'f', -1, 64))
 	}
 	return nil
 }

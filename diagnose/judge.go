@@ -156,20 +156,35 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 
 // commonPath is the container that all of some variables lie in, the first of them where there is none.
 func commonPath(holders []report.Holder) *string {
-	path := holders[0].Path
+	common := pathParts(holders[0].Path)
 	for _, h := range holders[1:] {
-		for !strings.HasPrefix(h.Path, path) {
-			cut := strings.LastIndexAny(path, ".[")
-			if cut < 0 {
-				return &holders[0].Path
-			}
-			path = path[:cut]
+		parts, n := pathParts(h.Path), 0
+		for n < min(len(parts), len(common)) && parts[n] == common[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	for len(common) > 0 && common[len(common)-1] == "[*]" {
+		common = common[:len(common)-1]
+	}
+	if len(common) < 2 { // a module or a function, and no variable of it
+		return &holders[0].Path
+	}
+	return new(strings.Join(common, ""))
+}
+
+// pathParts cuts a variable's path before each attribute, index and key, whatever a key in quotes holds.
+func pathParts(path string) (parts []string) {
+	from, quoted := 0, false
+	for i := range len(path) {
+		switch c := path[i]; {
+		case c == '\'':
+			quoted = !quoted
+		case !quoted && i > from && (c == '.' || c == '['):
+			parts, from = append(parts, path[from:i]), i
 		}
 	}
-	for strings.HasSuffix(path, "[*]") {
-		path = strings.TrimSuffix(path, "[*]")
-	}
-	return &path
+	return append(parts, path[from:])
 }
 
 // sameHolder reports whether another leak is kept by the same variable.

@@ -183,34 +183,44 @@ func (f *failure) leak(c *report.Cause) string {
 	if c.Leak == nil || *c.FixID == "missing_no_grad" {
 		return f.kept(c)
 	}
-	each, probably := "a part", ""
-	if c.Unsure {
-		probably = "probably "
+	text := "a leak filled the GPU. "
+	if c.Bytes*100 < f.AllocatedBytes*mostly {
+		text = "a leak took the room that was missing. "
 	}
-	text := probably + "a leak filled the GPU. "
+	if c.Unsure {
+		text = "probably " + text
+	}
+	text += growth(c)
+	if c.StoredAt != nil {
+		text += made("stored at", c.StoredAt)
+	} else {
+		text += made("made at", c.At)
+	}
+	if text += ": " + f.of(c.Bytes); c.Leak.Steps > 0 {
+		text += " after " + units.Plural(c.Leak.Steps, "step")
+	}
+	return text
+}
+
+// growth says what of every step is kept, and by whom.
+func growth(c *report.Cause) string {
+	each := "a part"
 	if n := c.Leak.BytesPerStep; n != nil && *n > 0 {
 		if each = units.Size(*n); checks.Uneven(c.Leak, 0) {
 			each = "about " + each
 		}
 	}
-	if c.Bytes*100 < f.AllocatedBytes*mostly {
-		text = probably + "a leak took the room that was missing. "
-	}
 	switch {
+	case c.Leak.Steps == 0 && c.Holder != nil: // looks show it, no steps
+		return *c.Holder + " gathers tensors"
 	case c.Cause == report.RetainedGraph && c.Holder != nil:
-		text += *c.Holder + " keeps the autograd graph of every step, " + each + " each"
+		return *c.Holder + " keeps the autograd graph of every step, " + each + " each"
 	case c.Cause == report.RetainedGraph:
-		text += "The autograd graph of every step is kept, " + each + " each"
+		return "The autograd graph of every step is kept, " + each + " each"
 	case c.Holder != nil:
-		text += *c.Holder + " keeps " + each + " of every step"
-	default:
-		text += "Every step leaves " + each + " behind"
+		return *c.Holder + " keeps " + each + " of every step"
 	}
-	where := made("made at", c.At)
-	if c.StoredAt != nil {
-		where = made("stored at", c.StoredAt)
-	}
-	return text + where + ": " + f.of(c.Bytes) + " after " + units.Plural(c.Leak.Steps, "step")
+	return "Every step leaves " + each + " behind"
 }
 
 // kept is about graphs that nobody uses, and copies.

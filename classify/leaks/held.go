@@ -19,20 +19,27 @@ type gathered struct{ *loop }
 // heldLeaks are variables in which each look found more than the one before, and into which as much went until the
 // recording's end: that shows a leak where no steps were recognised, too.
 func heldLeaks(c *meaning.Result, view *frames.View, holders []names.Holder) (found []Leak) {
-	for i := range holders {
-		h := &holders[i]
-		if !h.Grew || h.Bound > 0 && h.Elements == h.Bound {
-			continue
-		}
-		l := gathered{loopOf(c, view, wholeWindow(c))}
-		kept := l.keptIn(h)
+	const most = 16 // variables, those with the most allocations
+	grown := slices.DeleteFunc(slices.Clone(holders), func(h names.Holder) bool {
+		return !h.Grew || h.Bound > 0 && h.Elements == h.Bound
+	})
+	if len(grown) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(grown, func(a, b names.Holder) int {
+		return len(b.Tensors) + len(b.Graph) - len(a.Tensors) - len(a.Graph)
+	})
+	l := gathered{loopOf(c, view, wholeWindow(c))}
+	for i := range grown[:min(len(grown), most)] {
+		kept := l.keptIn(&grown[i])
 		leak := Leak{Kind: GrowingList}
 		inStep := map[int32]int64{} // bytes
 		for _, s := range kept {
 			leak.TotalBytes += l.bytes(s.id)
 			inStep[c.Step[s.id]] += l.bytes(s.id)
 		}
-		if len(kept) < fewHeld || leak.TotalBytes < smallTotal || leak.TotalBytes*100 < smallPart*l.t.Peaks.Allocated.Bytes {
+		if len(kept) < fewHeld || !l.works(kept) || leak.TotalBytes < smallTotal ||
+			leak.TotalBytes*100 < smallPart*l.t.Peaks.Allocated.Bytes {
 			continue
 		}
 		delete(inStep, -1)
@@ -78,6 +85,18 @@ func (l gathered) keptIn(h *names.Holder) (kept []survivor) {
 		return nil
 	}
 	return kept
+}
+
+// works reports whether the program did more than fill a variable, as it does with data that is loaded: half as many blocks
+// have come and gone since.
+func (l gathered) works(kept []survivor) bool {
+	gone := 0
+	for id := kept[0].id; int(id) < l.t.Len() && gone < len(kept); id++ {
+		if freed := l.t.FreeRequested[id]; freed != timeline.Never && freed != timeline.Before {
+			gone++
+		}
+	}
+	return 2*gone >= len(kept)
 }
 
 // stays reports whether an allocation is still there when the last one is made.

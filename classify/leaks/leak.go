@@ -117,7 +117,8 @@ func Find(c *meaning.Result, view *frames.View, holders ...names.Holder) []Leak 
 			leaks = append(leaks, leak)
 		}
 	}
-	leaks = slices.DeleteFunc(leaks, func(leak Leak) bool { return ofAttempts(c, &leak) })
+	broken := brokenOff(c)
+	leaks = slices.DeleteFunc(leaks, func(leak Leak) bool { return ofAttempts(c, &leak, broken) })
 	slices.SortStableFunc(leaks, func(a, b Leak) int {
 		if a.Defect != b.Defect {
 			return cmp.Compare(phases.AsInt(b.Defect), phases.AsInt(a.Defect))
@@ -127,17 +128,27 @@ func Find(c *meaning.Result, view *frames.View, holders ...names.Holder) []Leak 
 	return leaks
 }
 
-// ofAttempts reports whether most of a leak comes from steps that a failed request broke off, one after the other: what they
-// had made is held with their errors.
-func ofAttempts(c *meaning.Result, leak *Leak) bool {
-	const some = 2 // attempts, the last failure aside
+// brokenOff are the numbers of the steps in which a request failed, the last failure aside.
+func brokenOff(c *meaning.Result) map[int32]bool {
 	broken := map[int32]bool{}
-	for _, o := range c.Timeline.OOMs[:max(0, len(c.Timeline.OOMs)-1)] {
-		for i := range c.Steps {
-			if s := &c.Steps[i]; s.FirstEvent <= o.Event && o.Event <= s.LastEvent {
-				broken[int32(s.Number)] = true
-			}
+	k := 0
+	for _, o := range c.Timeline.OOMs[:max(0, len(c.Timeline.OOMs)-1)] { // in the order of events, as the steps are
+		for k < len(c.Steps) && c.Steps[k].LastEvent < o.Event {
+			k++
 		}
+		if k < len(c.Steps) && c.Steps[k].FirstEvent <= o.Event {
+			broken[int32(c.Steps[k].Number)] = true
+		}
+	}
+	return broken
+}
+
+// ofAttempts reports whether most of a leak comes from several steps that failed requests broke off: what they had made is held
+// with their errors.
+func ofAttempts(c *meaning.Result, leak *Leak, broken map[int32]bool) bool {
+	const some = 2
+	if len(broken) < some {
+		return false
 	}
 	of := 0
 	for _, id := range leak.Allocations {
@@ -145,7 +156,7 @@ func ofAttempts(c *meaning.Result, leak *Leak) bool {
 			of++
 		}
 	}
-	return len(broken) >= some && 2*of > len(leak.Allocations)
+	return 2*of > len(leak.Allocations)
 }
 
 // stepLeaks are those of the program's loop.

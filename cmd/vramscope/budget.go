@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
@@ -155,8 +156,10 @@ func (f *budgetFlags) checked(c *budget.Config, notes []string) (*budget.Documen
 		return nil, nil, fmt.Errorf("the setting of %s: %w", strings.Join(f.recipePaths, " and "), err)
 	case err != nil || !f.check:
 		return d, notes, err
+	case f.plan || len(f.devices) > 1:
+		return nil, nil, errors.New("--check runs one setting on one --gpu: no --plan, and no second --gpu")
 	}
-	said, err := simulated.Budget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d)
+	said, err := simulated.Budget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d, f.redact)
 	return d, append([]string{said}, notes...), err
 }
 

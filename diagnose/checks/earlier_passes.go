@@ -26,15 +26,17 @@ func EarlierPasses(p *facts.Pass, o *timeline.OOM) *classify.Holder {
 	}
 	for i := range p.Variables {
 		h := &p.Variables[i]
+		if len(h.Tensors) == 0 || len(h.Tensors) > len(h.Graph) ||
+			slices.ContainsFunc(h.Tensors, func(id timeline.AllocationID) bool { return !again(id) }) {
+			continue
+		}
 		var bytes int64
 		for _, id := range h.Graph {
 			if p.T.AliveAt(id, o.Event) {
 				bytes += p.T.Allocated[id]
 			}
 		}
-		if 2*bytes >= o.Active && len(h.Tensors) > 0 && !slices.ContainsFunc(h.Tensors, func(id timeline.AllocationID) bool {
-			return !again(id)
-		}) {
+		if 2*bytes >= o.Active {
 			return h
 		}
 	}
@@ -55,7 +57,11 @@ func (f *failure) sumOfLosses(p *facts.Pass, d *Draft) bool {
 		at = "the call in " + facts.LineText(line)
 		d.happens("called in", line)
 	}
-	d.advise("missing_no_grad.untraced", "where", at)
+	if facts.Phases.Of(p).Trains { // what else would train on these
+		d.advise("missing_no_grad.untraced", "where", at)
+	} else {
+		d.advise("missing_no_grad.either", "where", at)
+	}
 	d.FixID, d.Spells, d.Without = new("missing_no_grad"), p.AfterUse(h.Graph), "without the graphs,"
 	return true
 }

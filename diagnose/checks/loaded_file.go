@@ -2,10 +2,8 @@ package checks
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/diagnose/facts"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -24,15 +22,15 @@ func beingLoaded(p *facts.Pass) (ids []timeline.AllocationID) {
 	if len(p.T.OOMs) == 0 {
 		return nil
 	}
-	o, read := &p.T.OOMs[len(p.T.OOMs)-1], reads(p)
-	if !read(o.Stack) {
+	o := &p.T.OOMs[len(p.T.OOMs)-1]
+	if !p.Reads(o.Stack) {
 		return nil
 	}
 	others := map[int64]int{}
 	for i := range p.T.Allocated {
 		switch id := timeline.AllocationID(i); {
 		case !p.T.AliveAt(id, o.Event):
-		case read(p.T.Stack(id)):
+		case p.Reads(p.T.Stack(id)):
 			ids = append(ids, id)
 		default:
 			others[p.T.Requested(id)]++
@@ -52,16 +50,7 @@ func beingLoaded(p *facts.Pass) (ids []timeline.AllocationID) {
 	return ids
 }
 
-// reads tells the stacks under which a checkpoint's tensors are read.
-func reads(p *facts.Pass) func(snapshot.StackID) bool {
-	return p.StacksWith(func(_, file string) bool {
-		file = strings.ReplaceAll(file, `\`, "/")
-		return strings.HasSuffix(file, "torch/serialization.py") || strings.HasSuffix(file, "safetensors/torch.py")
-	})
-}
-
 // loaded reports whether a file's contents are what was allocated.
 func loaded(p *facts.Pass, ids []timeline.AllocationID) bool {
-	read := reads(p)
-	return slices.ContainsFunc(ids, func(id timeline.AllocationID) bool { return read(p.T.Stack(id)) })
+	return slices.ContainsFunc(ids, func(id timeline.AllocationID) bool { return p.Reads(p.T.Stack(id)) })
 }

@@ -229,7 +229,7 @@ func (f *failure) nothingWould(p *facts.Pass, d *Draft) bool {
 		}
 	case c.Cause == report.Sleeping:
 		id = "asleep"
-	case c.Cause == report.SecondModel && *c.FixID == "loaded_file" && reads(p)(f.recorded.Stack):
+	case c.Cause == report.SecondModel && *c.FixID == "loaded_file" && p.Reads(f.recorded.Stack):
 		id, d.At = "loaded_file", c.At
 		d.falls(f.AllocatedBytes+f.RequestedBytes, f.AllocatedBytes-c.Bytes, "figures")
 	case c.Cause == report.HeldCause && 2*c.Most > c.Bytes:

@@ -89,8 +89,12 @@ func refused(s *budget.Setting) error {
 	return nil
 }
 
-// Budget runs that program on a simulated GPU, and tells its figures beside the budget's.
-func Budget(config string, s *budget.Setting, gpu string, doc *budget.Document) (string, error) {
+// Budget runs that program on a simulated GPU, and tells its figures beside the budget's. What the program says is left out
+// where names are hidden.
+func Budget(config string, s *budget.Setting, gpu string, doc *budget.Document, hidden bool) (string, error) {
+	if gpu == "all" {
+		return "", errors.New("--check runs one --gpu, not all of them")
+	}
 	if config == "" {
 		return "", errors.New("--check needs the model's --config FILE")
 	}
@@ -119,7 +123,7 @@ func Budget(config string, s *budget.Setting, gpu string, doc *budget.Document) 
 	var failed *solve.Failed
 	switch {
 	case errors.As(err, &failed):
-		return "", errors.New("--check: python has no torch and transformers that run this model: " + lastLine(failed.Log))
+		return "", errors.New("--check: the model's own code ended with " + failed.Ending + plainly(failed.Log, hidden))
 	case err != nil:
 		return "", fmt.Errorf("--check: %w", err)
 	case !out.Fits:
@@ -134,12 +138,12 @@ func Budget(config string, s *budget.Setting, gpu string, doc *budget.Document) 
 
 func over(said, was int64) float64 { return 100 * (float64(said)/float64(max(was, 1)) - 1) }
 
-// lastLine is a log's, as far as it fits a line.
-func lastLine(name string) string {
+// plainly is a log's last line, as far as it fits a line, behind what it explains; "" where names are hidden.
+func plainly(name string, hidden bool) string {
 	text, err := os.ReadFile(name)
-	if err != nil {
-		return err.Error()
+	if err != nil || hidden {
+		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return fmt.Sprintf("%.200q", lines[len(lines)-1])
+	return fmt.Sprintf(": %.200q (it needs a python with torch and transformers)", lines[len(lines)-1])
 }

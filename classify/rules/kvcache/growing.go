@@ -170,7 +170,8 @@ func generates(a *rules.Facts) bool {
 	if a.Loop == a.Last && len(chains) > 0 {
 		beginLoop(a)
 	}
-	for i := a.Loop; i < endOfGrowth(a, chains); i++ {
+	end := endOfGrowth(a, chains)
+	for i := a.Loop; i < end; i++ {
 		if meaning.HintOf(a.Phases[i]).Is(meaning.Forward, meaning.Data, meaning.OtherPhase) {
 			a.Phases[i] = meaning.Generate
 		}
