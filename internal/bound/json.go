@@ -108,6 +108,7 @@ func (f fitting) longest(document any, most int64) (out []byte) {
 
 // written is a document of a level as JSON, with what was left out at its end.
 func (f fitting) written(document any) []byte {
+	f.gone = []LeftOut{} // a list, also where only indentation went
 	text := f.value(reflect.ValueOf(document), "", 0)
 	for i := range f.gone {
 		f.gone[i].Ask = asks[nameOf(f.gone[i].Path)]
@@ -157,17 +158,20 @@ var marshals = reflect.TypeFor[json.Marshaler]()
 // members are those of an object, each behind a comma; what is too long and not essential is null.
 func (f *fitting) members(v reflect.Value, path string, depth int) (out []byte) {
 	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		field, member := v.Type().Field(i), v.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
-		case field.Anonymous && name == "":
-			out = append(out, f.members(reflect.Indirect(v.Field(i)), path, depth)...)
+		case name == "" && embeds(field):
+			if member = reflect.Indirect(member); member.IsValid() { // a nil pointer has no members
+				out = append(out, f.members(member, path, depth)...)
+			}
 			continue
-		case !field.IsExported() || name == "-" || strings.Contains(options, "omitempty") && v.Field(i).IsZero():
+		case !field.IsExported() || omitted(field, member):
 			continue
 		}
+		name = cmp.Or(name, field.Name)
 		before, path := len(f.gone), strings.TrimPrefix(path+"."+name, ".")
-		text := f.value(v.Field(i), path, depth+1)
+		text := f.value(member, path, depth+1)
 		if f.nulls && depth < 4 && !essential[name] && strings.ContainsRune("{[", rune(text[0])) &&
 			len(text) > nullFrom*max(4, f.level) {
 			text, f.gone = []byte("null"), f.gone[:before]
@@ -178,11 +182,47 @@ func (f *fitting) members(v reflect.Value, path string, depth int) (out []byte) 
 	return out
 }
 
+// embeds reports whether a field's members are written as its structure's own.
+func embeds(field reflect.StructField) bool {
+	t := field.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return field.Anonymous && t.Kind() == reflect.Struct
+}
+
+// omitted reports whether encoding/json leaves a member out.
+func omitted(field reflect.StructField, v reflect.Value) bool {
+	tag := field.Tag.Get("json")
+	options := strings.Split(tag, ",")[1:]
+	if tag == "-" || slices.Contains(options, "omitzero") && zero(v) {
+		return true
+	}
+	if !slices.Contains(options, "omitempty") {
+		return false
+	}
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.String, reflect.Array:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}
+
+// zero is what a type itself says it is, if it says so.
+func zero(v reflect.Value) bool {
+	if x, ok := v.Interface().(interface{ IsZero() bool }); ok && (v.Kind() != reflect.Pointer || !v.IsNil()) {
+		return x.IsZero()
+	}
+	return v.IsZero()
+}
+
 func (f *fitting) list(v reflect.Value, path string, depth int) []byte {
 	n, name := v.Len(), nameOf(path)
-	if !whole[name] || f.all {
-		n = min(n, f.level*max(1, weights[name])/8)
-		f.left(path, v.Len()-n)
+	if most := f.level * max(1, weights[name]) / 8; n > most && (!whole[name] || f.all) {
+		f.left(path, n-most)
+		n = most
 	}
 	out := []byte("[")
 	for i := range n {
@@ -199,7 +239,7 @@ func (f *fitting) left(path string, items int) {
 	i := slices.IndexFunc(f.gone, func(x LeftOut) bool { return x.Path == path })
 	if i >= 0 {
 		f.gone[i].Items += items
-	} else if items > 0 || f.nulls {
+	} else {
 		f.gone = append(f.gone, LeftOut{Path: path, Items: items})
 	}
 }
