@@ -113,6 +113,26 @@ func TestRecordingsOfNoKnownRank(t *testing.T) {
 	}
 }
 
+// TestJobsFolder names the page of a job, never a recording in it.
+func TestJobsFolder(t *testing.T) {
+	for want, paths := range map[string][]string{
+		"job":  {"job/r1", "job/r10", "job/r12"}, // the first begins all others
+		"one":  {"one/r1", "one/r1", "one/r1"},
+		"deep": {"/data/deep/a/r1.pickle", "/data/deep/r1.pickle", "/data/deep/b/r1.pickle"},
+		"win":  {`C:\win\r1`, `C:\win\r10`, `C:\win\r2`},
+		"r1":   {"r1", "r10", "r12"}, // no folder: the first input's name
+	} {
+		doc := jobOf(3, 1, 1, false)
+		for i := range doc.Inputs {
+			doc.Inputs[i].Path = paths[i]
+		}
+		if page := string(written(t, doc)); !strings.Contains(page, "<title>"+want+" · GPU memory report</title>") {
+			_, title, _ := strings.Cut(page, "<title>")
+			t.Errorf("%v: named %.40q, want %q", paths, title, want)
+		}
+	}
+}
+
 func TestSpans(t *testing.T) {
 	for want, numbers := range map[string][]int{"": nil, "3": {3}, "0, 1": {1, 0}, "0-2": {2, 1, 0, 1}, "0-2, 5, 7-9": {0, 1, 2, 5, 7, 8, 9}} {
 		if got := report.Spans(numbers); got != want {

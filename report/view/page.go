@@ -38,8 +38,10 @@ func OnPage(doc *report.Document) *Page {
 		x.Findings = s.take(func() { s.findings("", d.Findings) })
 		open(x.Findings, len(d.Changes) == 0)
 		x.Leaks = s.take(func() { s.leaks(d.Leaks) })
-		for k := range d.Leaks {
-			x.Leaks[0].Findings[k].Open = d.Leaks[k].Defect
+		for _, p := range x.Leaks {
+			for k := range p.Findings {
+				p.Findings[k].Open = p.Findings[k].Severity != report.Info // a defect
+			}
 		}
 		x.Segments = s.take(func() { s.segments(d) })
 		x.Said = s.take(func() { s.said(d) })
@@ -73,7 +75,10 @@ func (s *sheet) all(add func()) []Part {
 
 // open opens the first finding, where nothing above it says what to change.
 func open(parts []Part, bare bool) {
-	if len(parts) > 0 && bare && parts[0].Findings[0].Severity != report.Info {
-		parts[0].Findings[0].Open = true
+	for i := range parts {
+		if f := parts[i].Findings; len(f) > 0 {
+			f[0].Open = bare && f[0].Severity != report.Info
+			return
+		}
 	}
 }

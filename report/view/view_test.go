@@ -28,6 +28,40 @@ func outlineOf(s *view.Sheet) (out []outline) {
 	return out
 }
 
+// TestOpen: on a page, the first finding is open where it matters and no change stands above it, and leaks are.
+func TestOpen(t *testing.T) {
+	info, bad := report.Finding{Severity: report.Info}, report.Finding{Severity: report.Critical}
+	for name, c := range map[string]struct {
+		findings []report.Finding
+		leaks    []report.Leak
+		changes  []report.Change
+		want     []bool // findings, then leaks
+	}{
+		"nothing":      {},
+		"no findings":  {findings: []report.Finding{}, leaks: []report.Leak{}},
+		"first":        {findings: []report.Finding{bad, bad}, want: []bool{true, false}},
+		"information":  {findings: []report.Finding{info, bad}, want: []bool{false, false}},
+		"with changes": {findings: []report.Finding{bad}, changes: []report.Change{{}}, want: []bool{false}},
+		"leaks":        {leaks: []report.Leak{{}, {Defect: true}, {Defect: true, Suspected: true}}, want: []bool{false, true, true}},
+	} {
+		d := report.Device{History: "complete", Findings: c.findings, Leaks: c.leaks, Changes: c.changes}
+		page := view.OnPage(&report.Document{Inputs: []report.Input{{Path: "a"}}, Devices: []report.Device{d}})
+		var got []bool
+		for _, p := range slices.Concat(page.Devices[0].Findings, page.Devices[0].Leaks) {
+			for _, f := range p.Findings {
+				got = append(got, f.Open)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: open %v, want %v", name, got, c.want)
+		}
+	}
+	alone := view.OnPage(&report.Document{Findings: []report.Finding{bad}})
+	if !alone.Findings[0].Findings[0].Open {
+		t.Error("the first finding of a run without devices is closed")
+	}
+}
+
 // TestSheets: what each builder puts on a sheet, for either edition.
 func TestSheets(t *testing.T) {
 	takes := &budget.Document{Setting: map[string]any{}, Categories: map[string]int64{"weights": 3, "logits": 1}, PeakBytes: 4,
