@@ -28,6 +28,7 @@ type Reader struct {
 	Sibling bool
 	most    int // of an exception's text that is kept, 0: maxText
 	ends    []end
+	listed  int // rows of lists of containers
 }
 
 type end struct {
@@ -36,6 +37,7 @@ type end struct {
 	steps  int // that had been told before
 	wraps  bool
 	coded  bool // by its code or a signal alone
+	listed bool // of some container in a list
 }
 
 const (
@@ -49,6 +51,8 @@ type Found struct {
 	How   evidence.How
 	Host  evidence.HostFailure // of the host's memory, or of a process that was killed, without its place
 	Alone bool                 // it tells by itself: a word of a shell's, or a code, makes no log of a text
+	// Listed tells that it is of some container in a list: only Reader.Listed knows in the end whether it is of the run.
+	Listed bool
 }
 
 // Line takes a line that may tell of an end.
@@ -86,7 +90,8 @@ func (m *Mark) found(number int, line []byte) (f Found, e end) {
 			e.Text = Quoted(groups[0], maxText)
 			e.coded = m.how == evidence.Stopped && m.by == ""
 		}
-		if code := bytes.Join(groups[1:], nil); len(code) > 0 && m.Words == exitWords {
+		e.listed = m.Words == containerWords
+		if code := bytes.Join(groups[1:], nil); e.listed || len(code) > 0 && m.Words == exitWords {
 			n, _ := strconv.ParseInt(string(code), 10, 32)
 			e.Ending, e.coded = OfCode(n), true
 			e.Line = number
@@ -101,7 +106,7 @@ func (m *Mark) found(number int, line []byte) (f Found, e end) {
 	if m.by == evidence.ByKernel {
 		host.HeldBytes = max(0, figures.After(figures.Compact(line[at:], 512), "anon-rss:"))
 	}
-	return Found{How: e.How, Host: host, Alone: m.alone(&e)}, e
+	return Found{How: e.How, Host: host, Alone: m.alone(&e), Listed: e.listed}, e
 }
 
 // alone reports whether a line with the mark tells by itself that it is of a program's end.
@@ -111,6 +116,9 @@ func (m *Mark) alone(e *end) bool {
 
 // exitWords are of the mark whose form has a code.
 const exitWords = "xit|*** ["
+
+// containerWords are of the mark of containers in a list, which ended with a code or run still.
+const containerWords = "Exited (|Up "
 
 // indexOf is where the first of some words is, between which bars stand; -1 without any.
 func indexOf(line []byte, words string) int {
@@ -205,6 +213,12 @@ func Exception(output []byte, most int) string {
 }
 
 func (r *Reader) add(e end) {
+	if e.listed {
+		r.listed++
+		if e.How == evidence.EndedWell {
+			return // others' containers do, too
+		}
+	}
 	if e.How == evidence.EndedWell {
 		r.ends = r.ends[:0]
 	}
@@ -220,19 +234,32 @@ var telling = []evidence.How{evidence.EndedWell, evidence.Stopped, evidence.Fail
 
 // Ended is how the process ended, of which so many steps were told in all: what steps
 // follow was no end.
-func (r *Reader) Ended(steps int) (found evidence.Ending) {
+func (r *Reader) Ended(steps int) evidence.Ending { return r.ended(steps).Ending }
+
+// Listed is what a list of one container tells of the end where nothing else does.
+func (r *Reader) Listed(steps int) (f Found) {
+	if e := r.ended(steps); e.listed {
+		f = Found{How: e.How, Host: evidence.HostFailure{Line: e.Line, By: evidence.BySignal}, Alone: e.How == evidence.Killed}
+	}
+	return f
+}
+
+func (r *Reader) ended(steps int) (found end) {
 	weight := -1
 	for i := range r.ends {
 		e := &r.ends[i]
-		if e.steps < steps {
+		if e.steps < steps || e.listed && r.listed > 1 {
 			continue
 		}
 		w := 2 * slices.Index(telling, e.How)
 		if e.writer != nil || (e.How == evidence.Failed || e.How == evidence.Stopped) && !e.coded {
 			w++
 		}
+		if e.listed {
+			w = 0
+		}
 		if w > weight {
-			weight, found = w, e.Ending
+			weight, found = w, *e
 		}
 	}
 	return found

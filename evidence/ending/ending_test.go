@@ -83,27 +83,38 @@ func TestGrammar(t *testing.T) {
 		"   JobState=OUT_OF_MEMORY Reason=OutOfMemory":                                                                     evidence.HostMemory,
 		"CUDA_ERROR_OUT_OF_MEMORY: out of memory":                                                                          "",
 		"4f3a  vllm:latest  2 hours ago  Exited (137) 4 minutes ago  vllm":                                                 evidence.Killed,
-		"4f3a  vllm:latest  2 hours ago  Exited (0) 4 minutes ago  vllm":                                                   evidence.EndedWell,
-		"Your runtime has been disconnected due to inactivity":                                                             evidence.Stopped,
-		"systemd[1]: trainer.service: Failed with result 'oom-kill'.":                                                      evidence.HostMemory,
-		"StatusReason: OutOfMemoryError: Container killed due to memory usage":                                             evidence.HostMemory,
-		"Error from slot1@node: memory usage exceeded request_memory":                                                      evidence.HostMemory,
-		"distributed.nanny - WARNING - Worker tcp://a:1 exceeded 95% memory budget. Restarting...":                         evidence.HostMemory,
-		"Exit Code: 137, Exit Message: \"OOM Killed\"":                                                                     evidence.HostMemory,
-		"Your notebook restarted because it used too much memory.":                                                         evidence.HostMemory,
-		"cgroup: memory limit of 64 GiB exceeded, process python (pid 991) killed":                                         evidence.HostMemory,
-		"Error: Pod evicted due to memory pressure":                                                                        evidence.HostMemory,
-		"double free or corruption (!prev)":                                                                                evidence.Failed,
-		"fish: Job 1, 'python train.py' terminated by signal SIGKILL (Forced quit)":                                        evidence.Killed,
-		"exited: trainer (terminated by SIGKILL; not expected)":                                                            evidence.Killed,
-		"mpirun noticed that process rank 1 with PID 0 on node box exited on signal 9 (Killed).":                           evidence.Killed,
-		"make: *** [Makefile:12: train] Error 137":                                                                         evidence.Killed,
-		"make: *** [Makefile:12: train] Killed":                                                                            evidence.Killed,
-		"make: *** [Makefile:12: train] Error 1":                                                                           evidence.Failed,
-		"CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.":                             evidence.Killed,
-		"Your session crashed for an unknown reason.":                                                                      evidence.Killed,
-		"TERM_RUNLIMIT: job killed after reaching LSF run time limit.":                                                     evidence.Stopped,
-		"The runner has received a shutdown signal. This can happen when the runner service is stopped":                    evidence.Stopped,
+		"4f3a  vllm:latest  2 hours ago  Exited (0) 4 minutes ago  vllm":                                                   "",
+		"4f3a  vllm:latest  2 hours ago  Up 2 hours  vllm":                                                                 "",
+		"HIP error: OUT_OF_MEMORY":                                                                      "",
+		"status OUT_OF_MEMORY while allocating 4.00GiB on GPU 0":                                        "",
+		"OUT_OF_MEMORY on device":                                                                       "",
+		"OUT_OF_MEMORY":                                                                                 "",
+		"rank 3: OUT_OF_MEMORY":                                                                         "",
+		"2024 error: OUT_OF_MEMORY 0:125":                                                               "",
+		"State: OUT_OF_MEMORY (exit code 0)":                                                            evidence.HostMemory,
+		"771201.batch  batch  lab  8  OUT_OF_ME+  0:125":                                                evidence.HostMemory,
+		"771201_4|train|GPU|lab|8|OUT_OF_MEMORY|0:125":                                                  evidence.HostMemory,
+		"   64000K OUT_OF_ME+ ":                                                                         evidence.HostMemory,
+		"Your runtime has been disconnected due to inactivity":                                          evidence.Stopped,
+		"systemd[1]: trainer.service: Failed with result 'oom-kill'.":                                   evidence.HostMemory,
+		"StatusReason: OutOfMemoryError: Container killed due to memory usage":                          evidence.HostMemory,
+		"Error from slot1@node: memory usage exceeded request_memory":                                   evidence.HostMemory,
+		"distributed.nanny - WARNING - Worker tcp://a:1 exceeded 95% memory budget. Restarting...":      evidence.HostMemory,
+		"Exit Code: 137, Exit Message: \"OOM Killed\"":                                                  evidence.HostMemory,
+		"Your notebook restarted because it used too much memory.":                                      evidence.HostMemory,
+		"cgroup: memory limit of 64 GiB exceeded, process python (pid 991) killed":                      evidence.HostMemory,
+		"Error: Pod evicted due to memory pressure":                                                     evidence.HostMemory,
+		"double free or corruption (!prev)":                                                             evidence.Failed,
+		"fish: Job 1, 'python train.py' terminated by signal SIGKILL (Forced quit)":                     evidence.Killed,
+		"exited: trainer (terminated by SIGKILL; not expected)":                                         evidence.Killed,
+		"mpirun noticed that process rank 1 with PID 0 on node box exited on signal 9 (Killed).":        evidence.Killed,
+		"make: *** [Makefile:12: train] Error 137":                                                      evidence.Killed,
+		"make: *** [Makefile:12: train] Killed":                                                         evidence.Killed,
+		"make: *** [Makefile:12: train] Error 1":                                                        evidence.Failed,
+		"CalledProcessError: Command '['python', 'train.py']' died with <Signals.SIGKILL: 9>.":          evidence.Killed,
+		"Your session crashed for an unknown reason.":                                                   evidence.Killed,
+		"TERM_RUNLIMIT: job killed after reaching LSF run time limit.":                                  evidence.Stopped,
+		"The runner has received a shutdown signal. This can happen when the runner service is stopped": evidence.Stopped,
 		"Terminated":                                      evidence.Stopped,
 		"free(): invalid pointer":                         evidence.Failed,
 		"Sending SIGKILL to process 4188":                 "",
@@ -115,6 +126,55 @@ func TestGrammar(t *testing.T) {
 		var r Reader
 		if r.Line(1, 0, []byte(line)); r.Ended(0).How != want {
 			t.Errorf("%q: %+v, want %q", line, r.Ended(0), want)
+		}
+	}
+}
+
+// TestContainers: a list of containers tells of the end only where one is in it, it didn't end well, and nothing else tells.
+func TestContainers(t *testing.T) {
+	const (
+		killed = "4f3a  redis:7  2 weeks ago  Exited (137) 2 weeks ago  cache"
+		well   = "4f3b  redis:7  2 weeks ago  Exited (0) 2 weeks ago  cache"
+		runs   = "4f3c  redis:7  2 weeks ago  Up 2 weeks  cache"
+		done   = "Training completed."
+		step   = "" // stands for one
+	)
+	for name, test := range map[string]struct {
+		lines []string
+		want  evidence.How
+		// of the list alone
+		listed evidence.How
+	}{
+		"one":                       {[]string{step, killed}, evidence.Killed, evidence.Killed},
+		"one that failed":           {[]string{"4f3a  vllm  2 weeks ago  Exited (1) About a minute ago  vllm"}, evidence.Failed, evidence.Failed},
+		"above the steps":           {[]string{killed, step}, "", ""},
+		"above steps that end well": {[]string{killed, step, done}, evidence.EndedWell, ""},
+		"below them":                {[]string{step, done, killed}, evidence.EndedWell, ""},
+		"two":                       {[]string{step, killed, killed}, "", ""},
+		"two, above and below":      {[]string{killed, step, killed}, "", ""},
+		"beside one that ended":     {[]string{step, well, killed}, "", ""},
+		"beside one that runs":      {[]string{step, killed, runs}, "", ""},
+		"that ended well":           {[]string{step, "exit code 1", well}, evidence.Failed, ""},
+		"below a code":              {[]string{step, "exit code 1", killed}, evidence.Failed, ""},
+	} {
+		var r Reader
+		steps := 0
+		for i, line := range test.lines {
+			if line == step {
+				steps++
+				continue
+			}
+			r.Line(i+1, steps, []byte(line))
+		}
+		if e, f := r.Ended(steps), r.Listed(steps); e.How != test.want || f.How != test.listed {
+			t.Errorf("%s: %+v, %+v of the list, want %q, %q", name, e, f, test.want, test.listed)
+		}
+	}
+	for _, row := range []string{killed, well} {
+		var r Reader
+		r.Raised(1, 0, []byte("ValueError: bad"), nil, "", 0)
+		if r.Line(2, 0, []byte(row)); r.Ended(0).Text != "ValueError: bad" {
+			t.Errorf("%q: %+v", row, r.Ended(0))
 		}
 	}
 }

@@ -56,8 +56,10 @@ var Marks = []Mark{
 		pattern.Of(`ut of shared memory\. Please try to raise|insufficient shared memory \(shm\)|` +
 			`unable to open shared memory object.*Cannot allocate memory \(12\)`), "",
 		"ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm)."},
-	{"OUT_OF_ME", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`(?:^|\s|State=)OUT_OF_ME(?:\+|MORY)(?:\s|$)`), "",
-		"771201         pretrain        gpu OUT_OF_ME+    0:125"},
+	{"OUT_OF_ME", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`^\s*(?:State: |.*\bJobState=)OUT_OF_MEMORY\b|` +
+		`^\s*\d+(?:[._+]\S*)?[\s|].*[\s|]OUT_OF_ME(?:\+|MORY)[\s|](?:.*[\s|])?0:125\b|(?:^|\s)OUT_OF_ME\+(?:\s|$)`),
+		// partitions are called GPU, too
+		"on GPU|CUDA|HIP|device|error", "771201         pretrain        gpu OUT_OF_ME+    0:125"},
 	{"srun: error: ", evidence.HostMemory, evidence.BySlurm, "", pattern.Of(`: Out Of Memory\s*$`), "",
 		"srun: error: gpu14: task 0: Out Of Memory"},
 	{"TERM_MEMLIMIT", evidence.HostMemory, evidence.ByLSF, "", pattern.Of(`TERM_MEMLIMIT: job killed`), "",
@@ -107,9 +109,12 @@ var Marks = []Mark{
 	{"died|crashed", evidence.Killed, evidence.ByNotebook, "",
 		pattern.Of(`(?:The|Your) (?:[Kk]ernel|session|runtime)\b.{0,40}\b(?:ha[sv]e? died|crashed)\b|^Kernel died`), "",
 		"The kernel appears to have died. It will restart automatically."},
+	{containerWords, evidence.Killed, evidence.BySignal, "",
+		pattern.Of(`\bExited \((\d+)\) .{1,40}\bago\b|\bago +Up [\dAL]`), "",
+		"4f3a  vllm:latest  2 hours ago  Exited (137) 4 minutes ago  vllm"},
 	{exitWords, evidence.Killed, evidence.BySignal, "",
 		pattern.Of(`(?i)\b(?:exit|exited|exits|terminated|returned) ?(?:with)?[ _]?` +
-			`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b|\bExited \((\d+)\) |` +
+			`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b|` +
 			`\*\*\* \[.*\] (?:Error (\d+)|Killed)$`), "",
 		"exited with code 137"},
 	{"CANCELLED AT", evidence.Stopped, evidence.BySlurm, "", pattern.Of(`\*\*\* (?:JOB|STEP) \S+ .*CANCELLED AT .*\*\*\*`), "",

@@ -27,13 +27,20 @@ func (p *Parser) endLine(number int, line []byte, has features) bool {
 		return true
 	}
 	p.cutHostLine = 0
+	if !f.Listed {
+		p.ended(&f, line[:max(0, bytes.Index(line, []byte(evidence.ByPyTorch)))])
+	}
+	return found
+}
+
+// ended files what tells of an end.
+func (p *Parser) ended(f *ending.Found, prefix []byte) {
 	if f.Alone {
 		p.report.Known++
 	}
-	if found {
-		p.hostFailed(f.Host, line[:max(0, bytes.Index(line, []byte(evidence.ByPyTorch)))])
+	if f.How == evidence.HostMemory || f.How == evidence.Killed {
+		p.hostFailed(f.Host, prefix)
 	}
-	return found
 }
 
 // cutHostLines is over how many lines the message of PyTorch's allocator of host

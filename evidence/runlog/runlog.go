@@ -148,6 +148,8 @@ func (p *Parser) Finish() *Report {
 	p.report.Workers = p.steps.workers.finish()
 	p.report.Steps = p.steps.finish()
 	p.report.Ending = p.end.Ended(p.told)
+	listed := p.end.Listed(p.told)
+	p.ended(&listed, nil)
 	p.report.HostFailures = slices.DeleteFunc(p.report.HostFailures, func(f evidence.HostFailure) bool {
 		wentOn := f.Steps < p.told // then it was a word of others
 		return wentOn && (f.By == evidence.ByLimit || f.Silent() && f.By != evidence.ByWorker)

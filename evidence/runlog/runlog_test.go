@@ -519,6 +519,7 @@ func TestHostFailures(t *testing.T) {
 
 // TestSignals keeps what a shell and launchers say of programs that signal 9 ended.
 func TestSignals(t *testing.T) {
+	const listedKill = "4f3a           vllm      2 hours ago   Exited (137) 4 minutes ago   vllm"
 	for line, want := range map[string]int{
 		"Killed": 1, "run.sh: line 3: 12345 Killed                  python train.py": 1,
 		"E0312 10:05:42.512000 40911 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) local_rank: 1 (pid: 40951) of binary: /opt/python": 1,
@@ -530,6 +531,8 @@ func TestSignals(t *testing.T) {
 		"traceback : Signal 9 (SIGKILL) received by PID 46": 1, "Killed it.": 0, "| Killed  |": 0,
 		"[1]+  Killed                  python train.py": 1, "[1]+  Getötet                 python train.py": 1, "Getötet": 1, "Processus arrêté": 1,
 		"Terminado (killed)": 1, "已杀死": 1, "Убито": 1, "Getötet wurde": 0, "[1] step Killed  x": 0,
+		"CONTAINER ID   IMAGE     CREATED       STATUS                     NAMES\n" + listedKill: 1, listedKill + "\nTraining completed.": 0, listedKill + "\n" + listedKill: 0,
+		"Training completed.\n" + listedKill: 0, "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    g()\nValueError: bad\n" + listedKill: 0,
 	} {
 		if r := parse("step 1 loss 2.5\nstep 2 loss 2.4\n" + line); len(r.HostFailures) != want || r.Steps.Count != 2 || want > 0 && r.HostFailures[0].By != evidence.BySignal {
 			t.Errorf("%q: %+v", line, r.HostFailures)
@@ -538,6 +541,12 @@ func TestSignals(t *testing.T) {
 	worker := parse("RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly")
 	if len(worker.HostFailures) != 1 || worker.HostFailures[0].By != evidence.ByWorker || worker.HostFailures[0].Sure() {
 		t.Errorf("%+v", worker.HostFailures)
+	}
+	if r := parse(listedKill + "\nstep 1 loss 2.5\nstep 2 loss 2.4"); len(r.HostFailures) != 0 || r.Steps.Count != 2 {
+		t.Errorf("steps follow: %+v", r.HostFailures)
+	}
+	if r := parse(listedKill); len(r.HostFailures) != 1 || !r.IsTrainingLog() {
+		t.Errorf("a list alone: %+v", r.HostFailures)
 	}
 	if parse("Killed").IsTrainingLog() {
 		t.Error("a word is a log")
