@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -120,10 +121,23 @@ const (
 	ofUse    = "utilization util usage busy load pct percent %"
 )
 
+// listWords are the words of each of those lists.
+var listWords = sync.OnceValue(func() map[string][]string {
+	words := map[string][]string{ofUse: strings.Fields(ofUse)}
+	for _, r := range wordRoles {
+		words[r.not] = strings.Fields(r.not)
+		for _, list := range r.all {
+			words[list] = strings.Fields(list)
+		}
+	}
+	return words
+})
+
 // roleOfWords reads such names.
 func roleOfWords(words []string) role {
+	lists := listWords()
 	has := func(list string) bool {
-		return slices.ContainsFunc(strings.Fields(list), func(w string) bool { return slices.Contains(words, w) })
+		return slices.ContainsFunc(lists[list], func(w string) bool { return slices.Contains(words, w) })
 	}
 	for _, r := range wordRoles {
 		if !has(r.not) && !slices.ContainsFunc(r.all, func(list string) bool { return !has(list) }) {

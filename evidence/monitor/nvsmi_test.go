@@ -70,6 +70,9 @@ func TestColumns(t *testing.T) {
 		{"cpu_mem_used", other, mib},
 		{"time (s)", elapsed, mib},
 	}
+	if n := testing.AllocsPerRun(10, func() { roleOfWords([]string{"learning"}) }); n > 0 {
+		t.Errorf("a name that tells nothing takes %g allocations", n)
+	}
 	for _, test := range tests {
 		c := columnOf([]byte(test.name))
 		if c.role != test.want || c.unit != test.unit && test.want != other {
@@ -321,12 +324,17 @@ func TestHostileInput(t *testing.T) {
 		"a process without a GPU":   "==============NVSMI LOG==============\n    Processes\n        Process ID : 5\n",
 		"absurd numbers":            "index, memory.used [MiB]\n99999999999999999999, 999999999999999999999 MiB\n",
 		"dmon of nothing":           "# gpu pwr gtemp sm mem\n\n#\n- - - - -\n",
+		"very many chips":           Forms[NPUSMI].Example + "\n" + manyChips(2*maxChips),
 	}
 	for name, input := range inputs {
 		t.Run(name, func(t *testing.T) {
-			r := parse(input)
-			if len(r.GPUs) > maxUnits {
-				t.Errorf("%d GPUs", len(r.GPUs))
+			var p Parser
+			for line := range strings.SplitSeq(input, "\n") {
+				p.Line(1, []byte(line))
+			}
+			chips := len(p.oneRow[NPUSMI].chips)
+			if r := p.Finish(); len(r.GPUs) > maxUnits || chips > maxChips || name == "very many chips" && chips < maxChips {
+				t.Errorf("%d GPUs, %d chips", len(r.GPUs), chips)
 			}
 		})
 	}
@@ -339,6 +347,15 @@ func manyRows(n int) string {
 		b.WriteString(strings.Repeat("x", i%50))
 		b.WriteByte(byte('a' + i%26))
 		b.WriteString(", 5 MiB\n")
+	}
+	return b.String()
+}
+
+func manyChips(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "| %d     Ascend910 | OK           | 150.0     40                0    / 0             |\n"+
+			"| %d     0         | 0000:9D:00.0 | 50        0    / 0          4000 / 65536         |\n", i%64, i/64)
 	}
 	return b.String()
 }

@@ -71,8 +71,11 @@ type carried struct {
 	head       bool
 	clock      evidence.Stamp
 	chips      map[[2]int]int // by card and chip, the number that programs know
-	used, free map[int]int64  // by GPU, until both are told
+	used, free map[int]int64  // by GPU, until both are told; gpuIn bounds them
 }
+
+// maxChips is of how many chips the numbers are kept.
+const maxChips = 1024
 
 // rowFirsts are the first bytes of all such lines.
 var rowFirsts = func() string {
@@ -157,7 +160,10 @@ func (c *carried) remember(all *gathered, f *found) {
 		if c.chips == nil {
 			c.chips = map[[2]int]int{}
 		}
-		defer func() { c.chips[[2]int{c.card, chip}] = c.gpu }()
+		at := [2]int{c.card, chip}
+		if _, known := c.chips[at]; known || len(c.chips) < maxChips {
+			defer func() { c.chips[at] = c.gpu }()
+		}
 	}
 	if gpu, ok := f.number("gpu"); ok {
 		c.gpu = gpu

@@ -17,7 +17,8 @@ type stepTable struct {
 
 const maxColumns = 64
 
-var ofTable = pattern.Of(`<(table|tr|/tr|th|td)(?:\s[^>]*)?>([^<]{0,64})`)
+// ofTable is a tag of a table with the text behind it, which tags of how it looks may stand around.
+var ofTable = pattern.Of(`<(table|tr|/tr|th|td)(?:\s[^>]*)?>(?:\s*<(?:b|i|strong|em|span|code|p)(?:\s[^>]*)?>)*([^<]{0,64})`)
 
 // html takes a piece of HTML, and hands out a line for every row that is a step.
 func (t *stepTable) html(text []byte, number int, f lineFunc) {

@@ -6,6 +6,23 @@ import (
 	"testing"
 )
 
+// TestNotebookTable: the table of a Trainer's steps, in a notebook that saved it with tags of how it looks, too.
+func TestNotebookTable(t *testing.T) {
+	for table, want := range map[string]string{
+		"<tr><th>Step</th><th>Training Loss</th></tr><tr><td>5</td><td>2.5</td></tr>":                                                               "step 5 | loss 2.5",
+		"<tr><th><span>Step</span></th><th>Training Loss</th></tr><tr><td><b>5</b></td><td>2.5</td></tr>":                                           "step 5 | loss 2.5",
+		"<tr><th>\n <p class=\"x\"><strong>Step</strong></p></th><th><em>Loss</em></th></tr><tr><td> <code><i>5</i></code></td><td>\n2.5</td></tr>": "step 5 | loss 2.5",
+		"<tr><th><button>Step</button></th><th>Loss</th></tr><tr><td>5</td><td>2.5</td></tr>":                                                       "",
+	} {
+		var got []string
+		var s stepTable
+		s.html([]byte("<table>"+table+"</table>"), 1, func(_ int, line []byte) { got = append(got, string(line)) })
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: %q, want %q", table, text, want)
+		}
+	}
+}
+
 // TestNotebookBoundsStrings: a string longer than a line is cut however it is written.
 func TestNotebookBoundsStrings(t *testing.T) {
 	for name, piece := range map[string]string{"plain": "a", "escaped": `\t`, "by number": `\u0041`} {
