@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -219,15 +220,12 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 		about = "about "
 	}
 	text := fmt.Sprintf("Every step leaves %s%s behind, %s so far", about, units.Size(*l.BytesPerStep), units.Size(l.TotalBytes))
-	holder, what := "", "tensors"
+	holder := ""
 	if len(l.Holders) > 0 {
 		holder = l.Holders[0].Path
 	}
 	if l.Kind == classify.RetainedGraph {
 		return text + graphText(holder, at) + fullAt(d, l)
-	}
-	if c := l.Category; c != nil && *c != classify.Temporary.String() && *c != classify.Unknown.String() {
-		what = report.CategoryWords(*c)
 	}
 	if holder != "" {
 		holder = ", held by " + holder
@@ -235,10 +233,23 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	if p := l.Stored(); p != nil {
 		holder += ", stored at " + facts.PlaceText(p)
 	}
+	return text + ": " + outliving(l, at) + holder + fullAt(d, l)
+}
+
+// outliving says that what a leak keeps, made at a place, outlives its steps.
+func outliving(l *report.Leak, at string) string {
+	what, outlive := "tensors", " outlive it"
+	switch c := evidence.Or(l.Category, ""); c {
+	case "", classify.Temporary.String(), classify.Unknown.String():
+	case classify.OptimizerState.String(), classify.KVCache.String():
+		what, outlive = report.CategoryWords(c), " outlives it"
+	default:
+		what = report.CategoryWords(c)
+	}
 	if at != "" {
 		what += " made" + at
 	}
-	return text + ": " + what + " outlive it" + holder + fullAt(d, l)
+	return what + outlive
 }
 
 // graphText is the end of a sentence about a graph that is kept.
