@@ -190,16 +190,19 @@ func (f *failure) leak(c *report.Cause) string {
 	if c.Unsure {
 		text = "probably " + text
 	}
-	text += growth(c)
-	if c.StoredAt != nil {
-		text += made("stored at", c.StoredAt)
-	} else {
-		text += made("made at", c.At)
-	}
+	text += growth(c) + storedOrMade(c)
 	if text += ": " + f.of(c.Bytes); c.Leak.Steps > 0 {
 		text += " after " + units.Plural(c.Leak.Steps, "step")
 	}
 	return text
+}
+
+// storedOrMade is the line that stores what is kept, else the one that made it.
+func storedOrMade(c *report.Cause) string {
+	if c.StoredAt != nil {
+		return made("stored at", c.StoredAt)
+	}
+	return made("made at", c.At)
 }
 
 // growth says what of every step is kept, and by whom.
@@ -234,12 +237,9 @@ func (f *failure) kept(c *report.Cause) string {
 	case c.Leak != nil:
 		who = "graphs that no backward pass uses are kept"
 	default:
-		who, where = "copies of a model or of an optimizer's state pile up", made("made at", c.At)
+		who, where = "copies of a model or of an optimizer's state pile up", storedOrMade(c)
 		if c.Holder != nil {
 			who += " in " + *c.Holder
-		}
-		if c.StoredAt != nil {
-			where = made("stored at", c.StoredAt)
 		}
 	}
 	return who + ". They hold " + f.of(c.Bytes) + where

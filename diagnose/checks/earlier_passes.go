@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -13,9 +14,7 @@ import (
 // fails: a loss, or the sum of those of a validation, made by a line that is running again. No backward pass has used that
 // graph. nil for none.
 func EarlierPasses(p *facts.Pass, o *timeline.OOM) *classify.Holder {
-	if !slices.ContainsFunc(facts.Phases.Of(p).Spans, func(s classify.PhaseSpan) bool {
-		return s.Phase == classify.Forward && s.FirstEvent <= o.Event && o.Event <= s.LastEvent
-	}) {
+	if !passes.In(p.Classes, classify.Forward, o.Event) {
 		return nil
 	}
 	running := p.View.User(o.Stack)

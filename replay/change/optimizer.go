@@ -53,9 +53,8 @@ func (r *rewriter) moments() (*moments, error) {
 	r.of(classify.Gradients, func(id timeline.AllocationID) {
 		m.factored = m.factored || r.Requested(id) > 8*largest
 	})
-	var all, half int64 // weights, and those whose moments are twice as wide
+	var half int64 // weights whose moments are twice as wide
 	for n, count := range w.sizes {
-		all += n * int64(count)
 		if len(m.ids[n]) > 0 {
 			m.trained += n * int64(count)
 		} else if len(m.ids[2*n]) > 0 {
@@ -66,7 +65,7 @@ func (r *rewriter) moments() (*moments, error) {
 	switch m.trained += half; {
 	case m.element == 0:
 		m.element, m.how = 4, "as is usual"
-	case m.trained*10 < all:
+	case m.trained*10 < w.bytes():
 		m.element, m.how = 4, "as adapters have it"
 	case 2*half > m.trained:
 		m.element = min(2*m.element, 4)
@@ -79,10 +78,7 @@ func (m *moments) beyond(w *weights) error {
 	if len(m.ids) == 0 {
 		return fmt.Errorf("no optimizer state was found in the recording")
 	}
-	var all int64
-	for n, count := range w.sizes {
-		all += n * int64(count)
-	}
+	all := w.bytes()
 	if all > 0 && m.bytes > passes.MostKept*int64(4/min(max(w.element, 1), 4))*all {
 		return fmt.Errorf("the optimizer keeps more than a few moments for each of the weights' scalars: matrices of its own")
 	}

@@ -94,6 +94,14 @@ func (w *weights) vocabulary() int64 {
 	return w.embedding / w.vector
 }
 
+// bytes is what all weights take.
+func (w *weights) bytes() (sum int64) {
+	for n, count := range w.sizes {
+		sum += n * int64(count)
+	}
+	return sum
+}
+
 // layersAre says whether the matrices of a model's layers are those of n of them, and can't be of one less.
 func (w *weights) layersAre(n int) bool {
 	fewer := true

@@ -28,7 +28,7 @@ func (x PerGradient) Copied() bool { return x.Tensors > 2 && x.Width == 2 }
 // much state for every gradient as those have got that it reached.
 func FirstState(c *classify.Classification, oom *timeline.OOM) (x State) {
 	t := c.Timeline
-	if !in(c, classify.Optimizer, oom.Event) {
+	if !In(c, classify.Optimizer, oom.Event) {
 		return x
 	}
 	var gradients, state int64

@@ -50,15 +50,15 @@ func After(c *classify.Classification, oom *timeline.OOM, steps bool) (x ToCome)
 	_, _, x.Layers = LayersToCome(c, oom)
 	if held := heldAt(c, oom.Event); held[classify.OptimizerState] == 0 {
 		x.Moments = 2 * held[classify.Gradients]
-		if in(c, classify.Backward, oom.Event) && !Guessed(c, classify.Weights) {
+		if In(c, classify.Backward, oom.Event) && !Guessed(c, classify.Weights) {
 			x.Likely = max(0, 3*held[classify.Weights]-held[classify.Gradients])
 		}
 	}
 	return x
 }
 
-// in reports whether an event lies in a phase.
-func in(c *classify.Classification, phase classify.Phase, event int) bool {
+// In reports whether an event lies in a phase.
+func In(c *classify.Classification, phase classify.Phase, event int) bool {
 	return slices.ContainsFunc(Spans(c, phase), func(p classify.PhaseSpan) bool {
 		return p.FirstEvent <= event && event <= p.LastEvent
 	})
@@ -76,10 +76,10 @@ func Whole(c *classify.Classification, oom *timeline.OOM, x ToCome) *Need {
 	case x.Bytes > oom.Requested:
 		n.Basis = "by the step before"
 		return n
-	case in(c, classify.Forward, oom.Event) && bytes > oom.Requested:
+	case In(c, classify.Forward, oom.Event) && bytes > oom.Requested:
 		n.Basis = fmt.Sprintf("%d of %d layers are through; what follows them isn't counted", done, layers)
 		n.Missing = []Missing{{classify.Activations, bytes}}
-	case in(c, classify.Backward, oom.Event) && held[classify.OptimizerState] == 0 && w > 0 && !Guessed(c, classify.Weights):
+	case In(c, classify.Backward, oom.Event) && held[classify.OptimizerState] == 0 && w > 0 && !Guessed(c, classify.Weights):
 		// In a first backward pass nothing shows yet which weights are trained.
 		n.Basis = "if all weights are trained, with two moments each"
 		n.Missing = []Missing{{classify.Gradients, max(0, w-held[classify.Gradients])}, {classify.OptimizerState, 2 * w}}

@@ -16,7 +16,7 @@ import (
 	"github.com/vramscope/vramscope/simulate/solve"
 )
 
-// taken are the fields of a setting that the program goes by; those of allocator settings and of none are said apart.
+// taken are the fields of a setting that the program goes by, or that are refused with words of their own.
 var taken = []string{"precision", "batch", "seq", "gpus", "optimizer", "checkpointing", "accumulate", "attention", "drop-outputs",
 	"framework"}
 
