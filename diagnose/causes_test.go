@@ -2,6 +2,7 @@ package diagnose_test
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,5 +104,27 @@ func TestAttempts(t *testing.T) {
 		if f.ID == "missing_no_grad" {
 			t.Errorf("%s: %s", f.ID, f.Title)
 		}
+	}
+}
+
+// TestLarger: how much larger the batch of a failure is than all before it, by its inputs or by what its pass makes.
+func TestLarger(t *testing.T) {
+	for folder, want := range map[string]float64{"runs/oom/rendered_picture": 16, "runs/oom/checkpointed_whole": 0,
+		"runs/oom/summed_micro_batches": 0, "recordings/true_shortage_oom__fsdp_gather": 4} {
+		files := recordingsOf(t, folder, "dir")
+		o := analyzed(t, files[0]).Devices[0].OOMs[0]
+		switch {
+		case want == 0 && o.LargerTimes == nil:
+		case o.LargerTimes == nil || math.Abs(*o.LargerTimes-want) > 0.1:
+			t.Errorf("%s: %v times, want %v", folder, o.LargerTimes, want)
+		}
+	}
+}
+
+// TestKeeper: the names of earlier models' weights tell which variable leads to them.
+func TestKeeper(t *testing.T) {
+	doc := analyzed(t, recordingsOf(t, "runs/oom/kept_models", "dir")...)
+	if c := doc.Verdict.Causes[0]; c.Holder == nil || *c.Holder != "main.results" || c.Count != 7 {
+		t.Errorf("%+v, want 7 models in main.results", c)
 	}
 }

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/advice"
@@ -118,21 +117,29 @@ func (e *examination) wholeGPU(dev *report.Device, r *timeline.OOM, usable int64
 	return max(e.Given, 2*usable)
 }
 
+// madeAgain are models, or copies, that were there already when they were made once more.
+func (e *examination) madeAgain(dev *report.Device, again *facts.Again) defect {
+	d := defect{report.Cause{Cause: report.LeakCause, FixID: new(classify.GrowingList)}, again.IDs}
+	if again.Model {
+		d.Cause = report.Cause{Cause: report.SecondModel, FixID: new("weights_twice"), Count: len(again.Made)}
+	}
+	d.At = e.lineThatMade(again.Made[0].IDs)
+	for i := range e.Classes.Leaks() {
+		if x := &dev.Leaks[i]; len(x.Holders) > 0 && e.Mostly(e.Classes.Leaks()[i].Allocations, again.IDs) {
+			d.Holder, d.StoredAt = commonPath(x.Holders), x.Stored()
+		}
+	}
+	if path := e.Keeper(again); d.Holder == nil && path != "" {
+		d.Holder = &path
+	}
+	return d
+}
+
 // defects are the mistakes that keep memory, those of one variable together.
 func (e *examination) defects(dev *report.Device) (out []defect) {
 	again := facts.MadeAgain.Of(e.Pass)
 	if again != nil {
-		d := defect{report.Cause{Cause: report.LeakCause, FixID: new(classify.GrowingList)}, again.IDs}
-		if again.Model {
-			d.Cause = report.Cause{Cause: report.SecondModel, FixID: new("weights_twice"), Count: len(again.Made)}
-		}
-		d.At = e.lineThatMade(again.Made[0].IDs)
-		for i := range e.Classes.Leaks() {
-			if x := &dev.Leaks[i]; len(x.Holders) > 0 && e.Mostly(e.Classes.Leaks()[i].Allocations, again.IDs) {
-				d.Holder, d.StoredAt = commonPath(x.Holders), x.Stored()
-			}
-		}
-		out = append(out, d)
+		out = append(out, e.madeAgain(dev, again))
 	}
 	if ids := checks.LoadedFile.Of(e.Pass); len(ids) > 0 {
 		out = append(out, defect{report.Cause{Cause: report.SecondModel, At: e.lineThatMade(ids), FixID: new("loaded_file")},
@@ -154,37 +161,13 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 	return out
 }
 
-// commonPath is the container that all of some variables lie in, the first of them where there is none.
+// commonPath is the container that all of some variables lie in.
 func commonPath(holders []report.Holder) *string {
-	common := pathParts(holders[0].Path)
-	for _, h := range holders[1:] {
-		parts, n := pathParts(h.Path), 0
-		for n < min(len(parts), len(common)) && parts[n] == common[n] {
-			n++
-		}
-		common = common[:n]
+	paths := make([]string, len(holders))
+	for i := range holders {
+		paths[i] = holders[i].Path
 	}
-	for len(common) > 0 && common[len(common)-1] == "[*]" {
-		common = common[:len(common)-1]
-	}
-	if len(common) < 2 { // a module or a function, and no variable of it
-		return &holders[0].Path
-	}
-	return new(strings.Join(common, ""))
-}
-
-// pathParts cuts a variable's path before each attribute, index and key, whatever a key in quotes holds.
-func pathParts(path string) (parts []string) {
-	from, quoted := 0, false
-	for i := range len(path) {
-		switch c := path[i]; {
-		case c == '\'':
-			quoted = !quoted
-		case !quoted && i > from && (c == '.' || c == '['):
-			parts, from = append(parts, path[from:i]), i
-		}
-	}
-	return append(parts, path[from:])
+	return new(facts.CommonPath(paths))
 }
 
 // sameHolder reports whether another leak is kept by the same variable.

@@ -31,7 +31,7 @@ func oomVerdict(doc *report.Document, device int) report.Verdict {
 	}
 	text := "Out of memory"
 	if at := f.in(); at != "" {
-		text += " in " + at
+		text += " in " + at + f.larger()
 	}
 	if len(doc.Devices) > 1 {
 		text += fmt.Sprintf(" on device %d", d.Device)
@@ -85,6 +85,14 @@ func (f *failure) in() string {
 	return report.PhaseText[*f.Phase] + " of " + step
 }
 
+// larger says that the batch is larger than all before, where nothing but what the job needs filled the GPU.
+func (f *failure) larger() string {
+	if f.LargerTimes == nil || !design(f.first) || f.stateToCome() > 0 {
+		return ""
+	}
+	return ", on inputs " + facts.Factor(*f.LargerTimes) + " times as large as any before"
+}
+
 // stateToCome is what of the optimizer's state a first step had yet to make.
 func (f *failure) stateToCome() int64 {
 	if f.Phase == nil || *f.Phase != classify.Optimizer.String() || f.d.Projection == nil {
@@ -135,8 +143,12 @@ func (f *failure) cause(c *report.Cause) string {
 			return "the file that the weights were loaded from is still on the GPU. It holds " + f.of(c.Bytes) +
 				made("loaded at", c.At)
 		}
-		return fmt.Sprintf("earlier models are still there. A model was made %s%s, and the earlier ones hold %s",
-			units.Times(c.Count), made("at", c.At), f.of(c.Bytes))
+		who := "the earlier ones hold "
+		if c.Holder != nil {
+			who = *c.Holder + " keeps the earlier ones: "
+		}
+		return fmt.Sprintf("earlier models are still there. A model was made %s%s, and %s%s", units.Times(c.Count),
+			made("at", c.At), who, f.of(c.Bytes))
 	case report.KeptException:
 		return "what a failed attempt had made is still held. It takes " + f.of(c.Bytes) +
 			": an exception keeps the tensors of all its frames"

@@ -506,8 +506,11 @@ type OOM struct {
 	// MissingBytes is by how much what was in use and still needed exceeds what
 	// PyTorch could have; nil: not known, 0: memory was there, in pieces or refused.
 	MissingBytes *int64 `json:"missing_bytes"`
-	PinnedBy     []Pin  `json:"pinned_by"`
-	Site         *Site  `json:"site"` // who asked
+	// LargerTimes is how many times as large as in all steps before the batch is on which it failed; nil: it isn't, or
+	// no steps tell.
+	LargerTimes *float64 `json:"larger_times"`
+	PinnedBy    []Pin    `json:"pinned_by"`
+	Site        *Site    `json:"site"` // who asked
 	// LeakedBytes is what of the temporary memory defects kept then.
 	LeakedBytes int64            `json:"leaked_bytes"`
 	InUse       map[string]int64 `json:"in_use"`      // by category then; of the last one of a device

@@ -311,28 +311,20 @@ func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
 	d.Spells = p.AfterUse(slices.AppendSeq(slices.Collect(p.Each(classify.Activations)), p.Each(classify.Logits)))
 }
 
-// outlier says that the step of a failure has larger inputs than all steps before
-// it: that batch doesn't fit, others do.
+// outlier says that the step of a failure has a larger batch than all steps before it: that one doesn't fit, others do.
 func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
-	const steps, larger = 2, 1.5 // steps that went well before, at least
-	k := int(p.StepAt(o.Event))
-	if k < steps {
+	times, inputs, before := p.Larger(o)
+	switch {
+	case times == 0:
 		return
+	case before > 0:
+		d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in "+
+			"%s at most %s", times, units.Bytes(inputs), units.Plural(int(p.StepAt(o.Event)), "step"), units.Bytes(before)))
+	default:
+		d.Evidence = append(d.Evidence, fmt.Sprintf("what this pass makes is %.1f times as large as in the step before, and "+
+			"it needs more than any step did", times))
 	}
-	inputs := make([]int64, len(p.Classes.Steps)) // requested bytes by step
-	for id := range p.Each(classify.Inputs) {
-		if step := p.Classes.Step[id]; step >= 0 && p.T.Born[id] != timeline.Never {
-			inputs[step] += p.T.Requested(id)
-		}
-	}
-	before := slices.Max(inputs[:k])
-	if before == 0 || float64(inputs[k]) < larger*float64(before) {
-		return
-	}
-	times := float64(inputs[k]) / float64(before)
-	d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in %s "+
-		"at most %s", times, units.Bytes(inputs[k]), units.Plural(k, "step"), units.Bytes(before)))
-	d.Fix = advice.Text("longer_inputs", "first", *d.Fix, "times", fmt.Sprintf("%.1f", times))
+	d.Fix = advice.Text("longer_inputs", "first", facts.LowerFirst(*d.Fix), "times", facts.Factor(times))
 }
 
 // HeldByAttempt is what a request that fails finds held of what the attempt of the first one that failed had made, nothing

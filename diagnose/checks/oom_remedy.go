@@ -34,8 +34,13 @@ var remedies = []struct {
 // remedy looks for what would have made the room that was missing: by replay
 // where that can be, else by what the memory is for.
 func remedy(p *facts.Pass, d *Draft, o *timeline.OOM, s facts.Shortage) {
-	name, _ := facts.Largest(&p.Dev.AtPeak)
-	d.change("memory." + name)
+	const beyond = 4 // gradients against weights: those of two widths and of two passes are less
+	name, bytes := facts.Largest(&p.Dev.AtPeak)
+	if w := p.Dev.AtPeak.Categories[classify.Weights.String()]; name == classify.Gradients.String() && w > 0 && bytes > beyond*w {
+		d.change("memory.gradients.beyond", "times", fmt.Sprint(bytes/w))
+	} else {
+		d.change("memory." + name)
+	}
 	list := tryRemedies(p, o, s)
 	if len(list) == 0 {
 		return

@@ -48,7 +48,11 @@ func modelAgain(p *facts.Pass, x *facts.Again) Draft {
 	d.Evidence = append(d.Evidence, fmt.Sprintf("held by the earlier: weights %s, gradients %s, optimizer state %s",
 		units.Bytes(x.Held[classify.Weights]), units.Bytes(x.Held[classify.Gradients]),
 		units.Bytes(x.Held[classify.OptimizerState])))
-	d.advise("weights_twice.again")
+	if who := p.Keeper(x); who != "" {
+		d.advise("weights_twice.kept", "who", who)
+	} else {
+		d.advise("weights_twice.again")
+	}
 	return d
 }
 

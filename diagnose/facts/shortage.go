@@ -58,7 +58,7 @@ func (p *Pass) StillToCome(o *timeline.OOM) int64 { return ToCome.Of(p)[o.Event]
 func (p *Pass) InPieces(o *timeline.OOM, capacity int64) bool {
 	const nearlyAll = 5 // percent that the request would have left: the rest needs more, unless a like step shows it
 	rest, left := ToCome.Of(p)[o.Event], capacity-o.Active
-	if rest.Bytes > left || (rest.Bytes == 0 || rest.Estimated) && (left-o.Requested)*100 < nearlyAll*capacity {
+	if rest.Bytes > left || (rest.Bytes == 0 || rest.Estimated()) && (left-o.Requested)*100 < nearlyAll*capacity {
 		return false
 	}
 	tried := OtherSettings.Of(p)

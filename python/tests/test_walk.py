@@ -95,6 +95,22 @@ def test_bounds(lab: Lab) -> None:
     }  # fmt: skip
 
 
+def test_several_models(lab: Lab) -> None:
+    """The names of each begin with the variable that leads to it."""
+    r = lab.run("""
+        import torch
+        class Model(torch.nn.Module):
+            def __init__(self):
+                self._parameters = {"w": torch.zeros(1 << 20)}
+        results = {0: {"model": Model()}, 1: {"model": Model()}}
+        teacher = Model()
+        """)
+    assert r.code == 0, r.stderr
+    (file,) = lab.out.glob("*.labels.json")
+    names = [x["name"] for x in json.loads(file.read_text())["labels"]]
+    assert sorted(names) == ["main.results[0]['model'].w", "main.results[1]['model'].w", "main.teacher.w"]
+
+
 def test_outputs_of_a_notebook(lab: Lab) -> None:
     """They are told as `Out`, of which the names with underscores are copies."""
     r = lab.run("""

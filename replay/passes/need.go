@@ -24,13 +24,16 @@ type Missing struct {
 
 // ToCome is what a run that failed had yet to allocate.
 type ToCome struct {
-	Bytes     int64 // at a time, in the phase at work, the request that failed included; 0: not known
-	Estimated bool  // from a step of a smaller batch
-	State     State // in an optimizer's first step
+	Bytes int64   // at a time, in the phase at work, the request that failed included; 0: not known
+	Times float64 // how large the batch is against that of the step that Bytes is told by; 0: by none
+	State State   // in an optimizer's first step
 	// Where Bytes isn't known, of a first pass: what its other layers save, the request included; two moments of the gradients
 	// that are there; and gradients and moments if all weights are trained.
 	Layers, Moments, Likely int64
 }
+
+// Estimated reports whether Bytes is told by a step of a smaller batch.
+func (x *ToCome) Estimated() bool { return x.Times > 1.25 }
 
 // InOptimizer reports whether Bytes is the state of an optimizer's first step.
 func (x *ToCome) InOptimizer() bool { return x.State.ToCome > 0 }
@@ -44,7 +47,7 @@ func After(c *classify.Classification, oom *timeline.OOM, steps bool) (x ToCome)
 	if !steps {
 		return x
 	}
-	if x.Bytes, x.Estimated = RestOfStep(c, oom); x.Bytes > 0 {
+	if x.Bytes, x.Times = RestOfStep(c, oom); x.Bytes > 0 {
 		return x
 	}
 	_, _, x.Layers = LayersToCome(c, oom)
@@ -82,7 +85,10 @@ func Whole(c *classify.Classification, oom *timeline.OOM, x ToCome) *Need {
 	case In(c, classify.Backward, oom.Event) && held[classify.OptimizerState] == 0 && w > 0 && !Guessed(c, classify.Weights):
 		// In a first backward pass nothing shows yet which weights are trained.
 		n.Basis = "if all weights are trained, with two moments each"
-		n.Missing = []Missing{{classify.Gradients, max(0, w-held[classify.Gradients])}, {classify.OptimizerState, 2 * w}}
+		if rest := w - held[classify.Gradients]; rest > 0 {
+			n.Missing = append(n.Missing, Missing{classify.Gradients, rest})
+		}
+		n.Missing = append(n.Missing, Missing{classify.OptimizerState, 2 * w})
 	default:
 		return nil
 	}

@@ -11,16 +11,15 @@ import (
 // RestOfStep is what a step that failed in its forward or backward pass would
 // still have needed at its peak: as much as an earlier step from the same place
 // on, each request in proportion to those of its size before it. 0 where there is
-// none to compare; larger tells that the batch is larger than that step's, so that
-// the figure is an estimate.
-func RestOfStep(c *classify.Classification, oom *timeline.OOM) (bytes int64, larger bool) {
+// none to compare; times is how large the batch is against that step's.
+func RestOfStep(c *classify.Classification, oom *timeline.OOM) (bytes int64, times float64) {
 	list, err := Of(c)
 	if err != nil || len(list) < 2 {
-		return 0, false
+		return 0, 0
 	}
 	broken := &list[len(list)-1]
 	if oom.Event <= broken.Start || oom.Event > broken.End {
-		return 0, false
+		return 0, 0
 	}
 	ends := func(i int) int { // of the pass before one
 		if i == 0 {
@@ -38,10 +37,10 @@ func RestOfStep(c *classify.Classification, oom *timeline.OOM) (bytes int64, lar
 			}
 		}
 		if best.same > 0 {
-			return max(best.rest(c, whole.End), oom.Requested), best.usual > 1.25
+			return max(best.rest(c, whole.End), oom.Requested), best.usual
 		}
 	}
-	return 0, false
+	return 0, 0
 }
 
 // requests are the events, up to one, at which a pass and what its step begins with

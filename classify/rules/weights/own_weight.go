@@ -17,14 +17,15 @@ as the state that an optimizer makes for it, or by a function whose name says th
 	Needs:  []rules.Need{rules.Stacks, rules.Sizes, untrainedOfSetup},
 	Proven: 85,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		sizes, data := rules.Sizes.Of(a), untrainedOfSetup.Of(a).data
+		sizes, data, modules := rules.Sizes.Of(a), untrainedOfSetup.Of(a).data, sizesOfModules(a)
+		untrained := len(sizes.StateSize) == 0
 		return func(id timeline.AllocationID) rules.Claim {
 			if data[id] || !outlivesSetup(a, id) || !madeByProgram(a, id) {
 				return rules.Claim{}
 			}
 			named := a.Birth(id).Marks&frames.Named != 0
 			switch n := a.Timeline.Requested(id); {
-			case sizes.WeightSize[n] > 1 && (len(sizes.StateSize) == 0 || sizes.StateSize[n] || named): // else a pair of tables
+			case sizes.WeightSize[n] > 1 && (sizes.StateSize[n] || named || untrained && (modules == nil || modules[n])):
 				return rules.As(meaning.Weights, rules.Plausible)
 			case n > phases.Scalar && sizes.StateSize[n]: // an optimizer trains it
 				return rules.As(meaning.Weights, rules.Likely)
@@ -34,4 +35,22 @@ as the state that an optimizer makes for it, or by a function whose name says th
 			return rules.Claim{}
 		}
 	},
+}
+
+// sizesOfModules are the bytes of what modules own when setup is through, nil for a few: where they hold the weights, tensors
+// that are only as large as each other are data.
+func sizesOfModules(a *rules.Facts) map[int64]bool {
+	const few = 4
+	sizes, n := map[int64]bool{}, 0
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if a.Phase[i] == meaning.Setup && a.Birth(id).Marks&frames.Weight != 0 && outlivesSetup(a, id) {
+			sizes[a.Timeline.Requested(id)] = true
+			n++
+		}
+	}
+	if n < few {
+		return nil
+	}
+	return sizes
 }

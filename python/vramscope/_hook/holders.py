@@ -63,6 +63,7 @@ class Walk:
         self.ended = ended  # the program has: the variables of its functions are those that a failure left
         self.stop = time.thread_time() + MAX_SECONDS
         self.modules: Dict[int, Any] = {}
+        self.ways: Dict[int, int] = {}  # the number of a module's path, by its id
         self.optimizers: Dict[int, Any] = {}
         self.tensors: List[Tuple[Any, int]] = []  # with the number of its path
         self.complete = True
@@ -221,6 +222,7 @@ class Walk:
 
     def _module(self, obj: Any, number: int) -> bool:
         self.modules[id(obj)] = obj
+        self.ways[id(obj)] = number
         return True
 
     def _optimizer(self, obj: Any, number: int) -> bool:

@@ -23,7 +23,7 @@ class Names:
         self.found: Dict[Place, Tuple[str, str]] = {}
         self._parameters: Dict[int, str] = {}
         self._collect(walk)
-        for prefix, module in self._roots(walk.modules):
+        for prefix, module in self._roots(walk):
             for name, tensor, kind in self._tensors(module, prefix, 0):
                 self._add(tensor, "weights", name)
                 if kind == "_parameters":
@@ -39,13 +39,15 @@ class Names:
             for obj in static.instances(objects, static.subclasses(kind)):
                 found[id(obj)] = obj
 
-    def _roots(self, modules: Dict[int, Any]) -> List[Tuple[str, Any]]:
-        """The modules that are no part of another and hold something, with a prefix where there are several."""
+    def _roots(self, walk: Walk) -> List[Tuple[str, Any]]:
+        """The modules that are no part of another and hold something; where there are several, with the variable that leads to
+        each, else its class."""
+        modules = walk.modules
         parts = {id(child) for m in modules.values() for _, child in self._parts(m, "_modules")}
         roots = [m for i, m in modules.items() if i not in parts and next(self._tensors(m, "", 0), None)]
         if len(roots) == 1:
             return [("", roots[0])]
-        return [(type(m).__name__ + ".", m) for m in roots]
+        return [((walk.path(walk.ways[id(m)]) if id(m) in walk.ways else type(m).__name__) + ".", m) for m in roots]
 
     @staticmethod
     def _parts(module: Any, kind: str) -> List[Tuple[str, Any]]:

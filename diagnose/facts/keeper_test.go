@@ -1,9 +1,9 @@
-package diagnose
+package facts_test
 
 import (
 	"testing"
 
-	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/diagnose/facts"
 )
 
 // TestCommonPath: whole names, indices and keys are compared, whatever a key in quotes holds.
@@ -17,11 +17,7 @@ func TestCommonPath(t *testing.T) {
 		"fit().copy['a[0]'": {"fit().copy['a[0]'"},
 		"run().a":           {"run().a", "run().b"},
 	} {
-		var holders []report.Holder
-		for _, p := range paths {
-			holders = append(holders, report.Holder{Path: p})
-		}
-		if got := *commonPath(holders); got != want {
+		if got := facts.CommonPath(paths); got != want {
 			t.Errorf("%v: %q, want %q", paths, got, want)
 		}
 	}

@@ -1,0 +1,42 @@
+package facts
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+// Larger is how many times as large as any before the batch is on which a request failed: by its inputs, of which before is
+// the most that an earlier step had, else (before 0) by what it asks for against the step before, where it also needs far more
+// than any step had in use. 0: it isn't, or no two steps went well before.
+func (p *Pass) Larger(o *timeline.OOM) (times float64, inputs, before int64) {
+	const steps, larger, far = 2, 1.5, 1.25
+	k := int(p.StepAt(o.Event))
+	if k < steps {
+		return 0, 0, 0
+	}
+	of := make([]int64, len(p.Classes.Steps)) // requested bytes of inputs
+	for id := range p.Each(classify.Inputs) {
+		if step := p.Classes.Step[id]; step >= 0 && p.T.Born[id] != timeline.Never {
+			of[step] += p.T.Requested(id)
+		}
+	}
+	most, peak := int64(0), int64(0)
+	for i := range k {
+		most, peak = max(most, of[i]), max(peak, p.Classes.Steps[i].PeakAllocated)
+	}
+	if most > 0 && float64(of[k]) >= larger*float64(most) {
+		return float64(of[k]) / float64(most), of[k], most
+	}
+	if rest := ToCome.Of(p)[o.Event]; rest.Times >= larger && float64(o.Active+rest.Bytes) > far*float64(peak) {
+		return rest.Times, 0, 0
+	}
+	return 0, 0, 0
+}
+
+// Factor is a factor with a place after its point, where that isn't 0.
+func Factor(times float64) string {
+	return strings.TrimSuffix(strconv.FormatFloat(times, 'f', 1, 64), ".0")
+}
