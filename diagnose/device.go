@@ -31,10 +31,10 @@ func (e *examination) device() report.Device {
 	dev.Peaks = report.Peaks{Requested: peakOf(t.Peaks.Requested), Allocated: peakOf(t.Peaks.Allocated),
 		Active: peakOf(t.Peaks.Active), Reserved: peakOf(t.Peaks.Reserved)}
 	together.Do(
-		func() { e.Classes.Leaks() },
 		func() { checks.Attention.Of(e.Pass) },
 		func() { facts.Dropped.Of(e.Pass) },
 		func() {
+			dev.Leaks = e.leaks(&dev) // what leaks stands apart at each moment
 			e.moments(&dev)
 			dev.Stacks = e.View.Recorded(d)
 			dev.Actions = actionsOf(t)
@@ -44,7 +44,6 @@ func (e *examination) device() report.Device {
 	dev.OOMs = e.ooms(&dev)
 	e.asked(&dev)
 	dev.Holders = holdersAt(e.Variables, e.bytesAtEnd)
-	dev.Leaks = e.leaks(&dev)
 	e.judge(&dev)
 	dev.Curve = facts.CurveOf(t)
 	dev.Projection = facts.Projection.Of(e.Pass)

@@ -147,11 +147,24 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 	}
 	for i := range e.Classes.Leaks() {
 		l, x := &e.Classes.Leaks()[i], &dev.Leaks[i]
+		if x.Awaited {
+			d := defect{report.Cause{Cause: report.RetainedGraph, FixID: new(checks.Summed), At: facts.PlaceOf(e.CallOf(l)),
+				StoredAt: x.Stored()}, l.Allocations}
+			if len(x.Holders) > 0 {
+				d.Holder = &x.Holders[0].Path
+			}
+			if same := slices.IndexFunc(out, func(y defect) bool { return *y.FixID == checks.Summed }); same >= 0 {
+				out[same].ids = append(slices.Clip(out[same].ids), d.ids...)
+				continue
+			}
+			out = append(out, d)
+			continue
+		}
 		unused, grows := e.UnusedGraph(l), l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph
 		if !unused && !(grows && l.Defect) || !l.Told() || e.Mostly(l.Allocations, again.Allocations()) {
 			continue
 		}
-		d := defect{leakCause(l, x, unused), l.Allocations}
+		d := defect{e.leakCause(l, x, unused), l.Allocations}
 		if same := slices.IndexFunc(out, d.sameHolder); same >= 0 {
 			out[same].ids = append(slices.Clip(out[same].ids), d.ids...)
 			continue
@@ -176,7 +189,7 @@ func (d *defect) sameHolder(y defect) bool {
 }
 
 // leakCause is a leak as a cause, by what kind of memory stays and who keeps it.
-func leakCause(l *classify.Leak, x *report.Leak, unused bool) report.Cause {
+func (e *examination) leakCause(l *classify.Leak, x *report.Leak, unused bool) report.Cause {
 	d := report.Cause{Cause: report.LeakCause, FixID: &x.Kind, Leak: x, Unsure: l.Suspected}
 	if unused || l.Kind == classify.RetainedGraph {
 		d.Cause = report.RetainedGraph
@@ -184,7 +197,9 @@ func leakCause(l *classify.Leak, x *report.Leak, unused bool) report.Cause {
 	if unused {
 		d.FixID = new("missing_no_grad")
 	}
-	d.At, d.StoredAt = x.Made(), x.Stored()
+	if d.At, d.StoredAt = x.Made(), x.Stored(); unused && d.At != nil {
+		d.At = facts.PlaceOf(e.CallOf(l))
+	}
 	if len(x.Holders) > 0 {
 		if d.Holder, d.Count = &x.Holders[0].Path, x.Holders[0].Tensors; x.Holders[0].Cycle {
 			d.Cause = report.CycleCause

@@ -53,10 +53,8 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		}
 		if l.Defect {
 			x.Holders = e.leakHolders(l)
-			if h := x.Holders; l.Kind == classify.GrowingList && len(h) > 0 && h[0].GraphBytes > h[0].Bytes {
-				l.Kind = classify.RetainedGraph // the variable knows what memory alone doesn't show
-				x.Kind = l.Kind
-			}
+			l.Kind = kindByHolders(l, x.Holders)
+			x.Kind = l.Kind
 			if fills(&x, evidence.Or(dev.CapacityBytes, 0)) {
 				l.Defect, l.Suspected = false, true
 				x.Defect, x.Suspected = false, true
@@ -72,5 +70,37 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		}
 		out = append(out, x)
 	}
-	return out
+	return e.awaited(out)
+}
+
+// kindByHolders is a list's kind where variables show what memory alone doesn't: the graphs behind the tensors, or that none
+// stands behind those that they hold.
+func kindByHolders(l *classify.Leak, holders []report.Holder) string {
+	var own, graphs int64
+	for i := range holders {
+		own += holders[i].Bytes
+		graphs += holders[i].GraphBytes
+	}
+	switch {
+	case l.Kind == classify.GrowingList && len(holders) > 0 && holders[0].GraphBytes > holders[0].Bytes:
+		return classify.RetainedGraph
+	case l.Kind == classify.RetainedGraph && graphs == 0 && 2*own > l.TotalBytes:
+		return classify.GrowingList
+	}
+	return l.Kind
+}
+
+// awaited marks what else the variable of graphs keeps that a backward pass waits for.
+func (e *examination) awaited(all []report.Leak) []report.Leak {
+	for i := range all {
+		if !all[i].Awaited || len(all[i].Holders) == 0 {
+			continue
+		}
+		for k := range all {
+			if x := &all[k]; x.Kind == all[i].Kind && len(x.Holders) > 0 && x.Holders[0].Path == all[i].Holders[0].Path {
+				x.Defect, x.Awaited, e.Classes.Leaks()[k].Defect = false, true, false
+			}
+		}
+	}
+	return all
 }

@@ -39,6 +39,10 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 	}
 	code := p.Code[:min(len(p.Code), maxShown)]
 	x.StoredFile, x.StoredLine, x.StoredCode = &p.File.Name, &p.Line, &code
+	if s.Graph && p.Awaited() {
+		l.Defect, x.Defect, x.Awaited = false, false, true
+		return
+	}
 	kept := e.kept(l)
 	x.Part = l.Kind == classify.GrowingList && (len(x.Holders) > 0 && x.Holders[0].IsPart() || p.IsPart())
 	kept.Part = x.Part

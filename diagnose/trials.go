@@ -62,7 +62,7 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	setting := settingOf(d)
 	if f.ID == "oom_fragmentation" {
 		first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })
-		e.ofPieces(f, setting, checks.LeakFirst(&dev.OOMs[first]) != "")
+		e.ofPieces(f, setting, checks.LeakFirst(&dev.OOMs[first]) != "" || f.FixID != nil && *f.FixID == checks.Summed)
 	} else if setting != nil && f.ID == "oom_true_shortage" {
 		f.Others = append(f.Others, *setting)
 	}

@@ -242,6 +242,11 @@ func growth(c *report.Cause) string {
 func (f *failure) kept(c *report.Cause) string {
 	who, where := "", made("called in", c.At)
 	switch {
+	case c.Leak == nil && *c.FixID == checks.Summed:
+		who = "the graphs of all passes wait for one backward pass"
+		if c.Holder != nil {
+			who = *c.Holder + " gathers the graphs of all passes for one backward pass"
+		}
 	case c.Leak == nil && c.Cause == report.RetainedGraph:
 		who = *c.Holder + " keeps the graphs of earlier passes, which no backward pass has used"
 	case c.Leak != nil && c.Holder != nil:

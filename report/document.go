@@ -569,6 +569,8 @@ type Leak struct {
 	StoredCode *string `json:"stored_code"`
 	// Part tells that what is stored is a part of a tensor, whose memory is kept whole.
 	Part bool `json:"-"`
+	// Awaited tells that the program runs one backward pass of all that is kept.
+	Awaited bool `json:"-"`
 }
 
 // Made is the line that makes what leaks, nil where no stack shows one.

@@ -215,7 +215,8 @@ func valueLost(w want, value []token) bool {
 		return false
 	}
 	name := value[at-1].text
-	return values[name] || scalars[name] || w.graph && cut[name] || !w.graph && name == "cpu"
+	method := at > 1 && value[at-2].text == "." // x.float() is a tensor, float(x) is none
+	return values[name] || scalars[name] && !method || w.graph && cut[name] || !w.graph && name == "cpu"
 }
 
 func (st *stand) place(i int, x store) Place {

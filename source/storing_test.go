@@ -47,6 +47,12 @@ def predict(model):
 def main():
     best = max(predict(model), key=score)
 `, source.Search{Loop: 0, Path: []source.Call{{}, {File: "a.py", Function: "main", Line: 6}}}},
+	{"a tensor of another width", `
+def main():
+    kept = []
+    for x in data():
+        kept.append(model(x).float())  # made main stored
+`, source.Search{Loop: 0}},
 	{"a list made in each step", `
 def main():
     for x in data():

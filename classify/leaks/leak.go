@@ -91,6 +91,14 @@ func (l *Leak) StepAtCapacity(capacity int64) (int, bool) {
 	return l.lastStep + 1 + int(left/l.BytesPerStep), true
 }
 
+// Next is the allocation that a later step or pass makes in the place of the k-th, NoAllocation for the last ones.
+func (l *Leak) Next(k int) timeline.AllocationID {
+	if each := max(1, len(l.Allocations)/max(1, l.Steps)); k+each < len(l.Allocations) {
+		return l.Allocations[k+each]
+	}
+	return timeline.NoAllocation
+}
+
 // Told reports whether a mistake of the program is sure enough to be told, in words that say how sure, as what filled the GPU.
 func (l *Leak) Told() bool {
 	const often, plausible = 5, 0.75

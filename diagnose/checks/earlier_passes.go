@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
@@ -42,8 +43,34 @@ func EarlierPasses(p *facts.Pass, o *timeline.OOM) *classify.Holder {
 	return nil
 }
 
+// Summed is the id of the advice, and of the cause, where graphs of many passes wait for a backward pass of their sum.
+const Summed = "missing_no_grad.summed"
+
+// summed advises a backward pass of each part, where the graphs behind a sum that is trained on filled the GPU.
+func (f *failure) summed(p *facts.Pass, d *Draft) bool {
+	if len(f.Causes) == 0 || *cmp.Or(f.Causes[0].FixID, new("")) != Summed {
+		return false
+	}
+	d.change(Summed)
+	d.At = f.Causes[0].StoredAt
+	return true
+}
+
+// awaited is what is kept for a backward pass of a sum.
+func awaited(p *facts.Pass) (ids []timeline.AllocationID) {
+	for i := range p.Dev.Leaks {
+		if p.Dev.Leaks[i].Awaited {
+			ids = append(ids, p.Classes.Leaks()[i].Allocations...)
+		}
+	}
+	return ids
+}
+
 // sumOfLosses advises where a variable holds the graphs of earlier passes; false where none does.
 func (f *failure) sumOfLosses(p *facts.Pass, d *Draft) bool {
+	if f.summed(p, d) {
+		return true
+	}
 	if len(f.Causes) == 0 || f.Causes[0].Cause != report.RetainedGraph || f.Causes[0].Leak != nil {
 		return false
 	}

@@ -13,6 +13,9 @@ import (
 
 // LeakAdvice is what usually helps against a leak, as far as is told of it by then.
 func LeakAdvice(l *classify.Leak, told *report.Leak) advice.Advice {
+	if told.Awaited {
+		return advice.Find(Summed)
+	}
 	by, holders := told.Stored(), told.Holders
 	id := leakID(l, holders)
 	if id == "leak."+classify.GrowingList && (told.Part || len(holders) > 0 && holders[0].IsPart()) {

@@ -16,7 +16,7 @@ import (
 func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) bool) (out []Draft) {
 	for i := range p.Dev.Leaks {
 		l, found := &p.Dev.Leaks[i], &p.Classes.Leaks()[i]
-		if l.Kind != kind || toldElsewhere(p, found) {
+		if l.Kind != kind || toldElsewhere(p, found) || l.Awaited && len(p.Dev.OOMs) > 0 {
 			continue
 		}
 		d := Draft{Finding: report.Finding{Severity: report.Info, Title: LeakTitle(l), Confidence: l.Confidence, Code: l.FixCode,
@@ -59,23 +59,27 @@ func toldElsewhere(p *facts.Pass, l *classify.Leak) bool {
 // kept is memory that stays beyond its step, or beyond its last use where nothing
 // is trained.
 func kept(p *facts.Pass, d *Draft, l *classify.Leak) bool {
-	d.Spells, d.Without = beyondStep(p, l.Allocations), "without what is kept,"
-	if l.Untrained {
+	d.Spells, d.Without = beyondStep(p, l), "without what is kept,"
+	if l.Untrained && l.Kind != classify.GrowingList {
 		d.Spells = p.AfterUse(l.Allocations)
 	}
 	return true
 }
 
-// beyondStep is what allocations take after the step that made them.
-func beyondStep(p *facts.Pass, ids []timeline.AllocationID) []facts.Spell {
+// beyondStep is what a leak takes after the steps that made it, or the passes of one.
+func beyondStep(p *facts.Pass, l *classify.Leak) []facts.Spell {
 	end := make(map[int32]int, len(p.Classes.Steps))
 	for i := range p.Classes.Steps {
 		end[int32(p.Classes.Steps[i].Number)] = p.Classes.Steps[i].LastEvent
 	}
-	out := make([]facts.Spell, 0, len(ids))
-	for _, id := range ids {
+	out := make([]facts.Spell, 0, len(l.Allocations))
+	for k, id := range l.Allocations {
 		s := p.LifeOf(id)
-		if last, ok := end[p.Classes.Step[id]]; ok {
+		last, ok := end[p.Classes.Step[id]]
+		if next := l.Next(k); next != timeline.NoAllocation && (!ok || p.T.BornAt(next) < last) {
+			last, ok = p.T.BornAt(next), true
+		}
+		if ok {
 			s.From = max(s.From, last)
 		}
 		out = append(out, s)
@@ -147,6 +151,9 @@ func LeakTitle(l *report.Leak) string {
 	if l.Kind == classify.VaryingShapes {
 		return fmt.Sprintf("Every step asks for other sizes: the steps' peaks are up to %s apart%s", units.Bytes(l.TotalBytes),
 			suspected)
+	}
+	if l.Awaited {
+		return fmt.Sprintf("The graphs of %d passes wait for one backward pass: %s", l.Steps, units.Bytes(l.TotalBytes))
 	}
 	where := " from step to step"
 	if l.Steps == 0 && len(l.Holders) > 0 {

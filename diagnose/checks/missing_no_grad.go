@@ -92,7 +92,7 @@ func graphsKept(p *facts.Pass, l *report.Leak, found *classify.Leak) Draft {
 	d.Title = fmt.Sprintf("Missing no_grad: graphs of %s are kept, and no backward pass uses them", units.Bytes(l.TotalBytes))
 	at := "the forward pass"
 	if l.File != nil {
-		line := lineOfLeak(l)
+		line := p.CallOf(found)
 		at = "the call in " + facts.LineText(line)
 		d.happens("called in", line)
 	}
@@ -102,15 +102,6 @@ func graphsKept(p *facts.Pass, l *report.Leak, found *classify.Leak) Draft {
 	}
 	d.advise(id, "where", at)
 	return d
-}
-
-// lineOfLeak is the line of code that a leak names.
-func lineOfLeak(l *report.Leak) frames.Line {
-	line := frames.Line{Function: *l.Function, File: *l.File}
-	if l.Line != nil {
-		line.Line = *l.Line
-	}
-	return line
 }
 
 // trainedThrough are the user's lines under which tensors were made that a backward

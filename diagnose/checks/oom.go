@@ -29,7 +29,7 @@ var oomTrueShortage = Check{
 		"one that makes most room by replay, or `torch.no_grad()` where graphs are kept that no backward pass uses.",
 	Saves: "what the change would have saved of the peak, by replay of the recorded requests. All changes that were tried " +
 		"stand in the evidence.",
-	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection},
+	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			if f.Verdict == report.UnknownVerdict {
@@ -54,7 +54,7 @@ var oomFragmentation = Check{
 		"allocator setting that meets the request by replay. The finding says what that leaves for the rest of the step, and " +
 		"whether the state of Adam fits into that where no optimizer has made any. A leak is named in its place if it held " +
 		"half of what was in use, or takes in three steps what any setting would have left.",
-	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection},
+	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small",
@@ -65,6 +65,7 @@ var oomFragmentation = Check{
 			if leak := LeakFirst(f.OOM); leak != "" {
 				d.Fix, d.FixID = new(leak), new("leak=fixed")
 			}
+			f.summed(p, d)
 		}, report.Fragmentation)
 	},
 }
@@ -74,7 +75,7 @@ var oomMemoryFraction = Check{
 	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the device refused " +
 		"it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit as the refused requests show " +
 		"it.",
-	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection},
+	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", f.what())
@@ -300,7 +301,7 @@ func uselessGraphs(p *facts.Pass, o *timeline.OOM) int {
 func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
 	at := ""
 	if l.File != nil {
-		at = " around the call in " + facts.LineText(lineOfLeak(l))
+		at = " around the call in " + facts.LineText(p.CallOf(kept))
 	}
 	d.advise("missing_no_grad.graphs", "at", at)
 	d.FixID, d.Without = new("missing_no_grad"), "without the graphs,"

@@ -226,7 +226,7 @@ func matters(p *facts.Pass, change string, about []classify.Category) bool {
 	}
 	var bytes int64
 	for _, c := range about {
-		bytes += p.Dev.AtPeak.Categories[c.String()]
+		bytes += p.Dev.AtPeak.Categories[c.String()] - p.LeakedAtPeak(c)
 	}
 	return facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) >= 5
 }

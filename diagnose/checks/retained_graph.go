@@ -50,7 +50,7 @@ func graphsLeft(p *facts.Pass) []Draft {
 		bytes += p.T.Allocated[id]
 	}
 	if before < 0 || len(ids) < facts.BulkLeast || bytes < 64<<20 || facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 5 ||
-		p.Mostly(ids, facts.Leaked.Of(p)) || p.Mostly(ids, facts.Unused.Of(p).Allocations()) {
+		p.Mostly(ids, facts.Leaked.Of(p)) || p.Mostly(ids, awaited(p)) || p.Mostly(ids, facts.Unused.Of(p).Allocations()) {
 		return nil
 	}
 	fix := LeakAdvice(&classify.Leak{Kind: classify.RetainedGraph}, &report.Leak{})

@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/snapshot"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // TopSite is the line of code that holds most of a category at the peak, nil
@@ -89,6 +90,20 @@ func UserPlace(s *report.Site) *report.Place {
 		return nil
 	}
 	return &report.Place{Function: s.Function, File: s.File, Line: s.Line}
+}
+
+// CallOf is the line that runs the passes whose graphs a leak keeps, data aside; the leak's own where no line covers them.
+func (p *Pass) CallOf(l *classify.Leak) frames.Line {
+	var graphs []timeline.AllocationID
+	for _, id := range l.Allocations {
+		if p.Classes.Category[id] != classify.Inputs {
+			graphs = append(graphs, id)
+		}
+	}
+	if line := p.CoveringLine(p.ByStack(graphs)); line.File != "" {
+		return line
+	}
+	return frames.Line{Function: l.Function, File: l.File, Line: l.Line}
 }
 
 // CoveringLine is the innermost of the user's lines, forward methods of modules

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // fixLeaks frees what a defect keeps at the end of the step that made it.
@@ -23,8 +24,12 @@ func (r *rewriter) fixLeaks() (string, error) {
 			}
 			continue
 		}
-		for _, id := range l.Allocations {
-			if end := r.endOfMaking(l, r.BornAt(id)); end < r.FreedAt(id) {
+		for k, id := range l.Allocations {
+			end := r.endOfMaking(l, r.BornAt(id))
+			if next := l.Next(k); next != timeline.NoAllocation { // passes of one step take turns, too
+				end = min(end, r.BornAt(next))
+			}
+			if end < r.FreedAt(id) {
 				r.release(id, end)
 			}
 		}

@@ -1,0 +1,38 @@
+package diagnose_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/vramscope/vramscope/diagnose"
+	"github.com/vramscope/vramscope/diagnose/checks"
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/open"
+	"github.com/vramscope/vramscope/snapshot"
+)
+
+// TestAwaited: where the program's text runs one backward pass of a sum, what the sum keeps is no leak, but wants a pass for each.
+func TestAwaited(t *testing.T) {
+	const dir = "../testdata/runs/oom/summed_tasks/"
+	files, _ := filepath.Glob(dir + "*.pickle.gz")
+	for _, shown := range []bool{true, false} {
+		s, err := snapshot.Open(files[0], snapshot.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := func(name string) (string, bool) {
+			text, err := os.ReadFile(dir + filepath.Base(name))
+			return string(text), shown && err == nil
+		}
+		doc, err := diagnose.Run([]diagnose.Source{{Path: files[0], Kind: "snapshot", Snapshot: s, Holders: open.HoldersBeside(files[0])}},
+			evidence.New(), diagnose.Options{Code: code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, first := doc.Verdict.Causes[0], doc.Devices[0].Changes[0]
+		if awaited := c.Leak == nil && *c.FixID == checks.Summed && *c.Holder == "main.total" && *first.FixID == checks.Summed; awaited != shown {
+			t.Errorf("with its text %v: %+v, first %s", shown, c, *first.FixID)
+		}
+	}
+}

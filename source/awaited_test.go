@@ -1,0 +1,31 @@
+package source
+
+import "testing"
+
+// TestAwaited: a sum is trained on where a backward pass of it follows the loop that adds to it.
+func TestAwaited(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		line       int
+		want       bool
+	}{
+		{"behind the loop", "for x in xs:\n    total = total + f(x)\ntotal.backward()\n", 2, true},
+		{"divided, in an outer loop", "for i in n:\n    total = 0\n    for x in xs:\n        total += f(x)\n    (total / 8).backward()\n", 4, true},
+		{"by a scaler", "for x in xs:\n    total += f(x)\nscaler.scale(total).backward()\n", 2, true},
+		{"by a function", "for x in xs:\n    total += f(x)\naccelerator.backward(total)\n", 2, true},
+		{"in the loop", "for x in xs:\n    total += f(x)\n    total.backward()\n", 2, false},
+		{"of the loss", "for x in xs:\n    total += f(x)\nloss.backward()\n", 2, false},
+		{"nowhere", "for x in xs:\n    total += f(x)\nprint(total)\n", 2, false},
+		{"in another function", "for x in xs:\n    total += f(x)\ndef g(total):\n    total.backward()\n", 2, false},
+		{"not summed", "for x in xs:\n    kept.append(f(x))\nkept.backward()\n", 2, false},
+	} {
+		f := Parse("a.py", c.text)
+		p := Place{File: f, Line: c.line, stmt: f.at(c.line), Form: Carried}
+		if c.name == "not summed" {
+			p.Form = Method
+		}
+		if got := p.Awaited(); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
