@@ -76,19 +76,15 @@ func (r *Reader) Line(number, steps int, line []byte) (f Found) {
 
 // found is what a mark makes of a line, nothing where the line isn't like it.
 func (m *Mark) found(number int, line []byte) (f Found, e end) {
-	at := indexOf(line, m.Words)
-	if at < 0 || indexOf(line, m.not) >= 0 {
+	at, groups := m.In(line)
+	if at < 0 {
 		return f, e
 	}
-	e.Ending = evidence.Ending{How: m.how, Text: Quoted(line, maxText), Line: number}
-	if m.form != nil {
-		groups := m.form().FindSubmatch(line)
-		if groups == nil {
-			return f, e
-		}
-		if m.how == evidence.Failed || m.how == evidence.Stopped {
+	e.Ending = evidence.Ending{How: m.How, Text: Quoted(line, maxText), Line: number}
+	if groups != nil {
+		if m.How == evidence.Failed || m.How == evidence.Stopped {
 			e.Text = Quoted(groups[0], maxText)
-			e.coded = m.how == evidence.Stopped && m.by == ""
+			e.coded = m.How == evidence.Stopped && m.By == ""
 		}
 		e.listed = m.Words == containerWords
 		if code := bytes.Join(groups[1:], nil); e.listed || len(code) > 0 && m.Words == exitWords {
@@ -97,13 +93,13 @@ func (m *Mark) found(number int, line []byte) (f Found, e end) {
 			e.Line = number
 		}
 	}
-	host := evidence.HostFailure{Line: number, By: m.by}
-	if m.asked != "" {
-		if host.RequestedBytes = m.askedFor(line, at); host.RequestedBytes == nil {
+	host := evidence.HostFailure{Line: number, By: m.By}
+	if m.Is&Sized != 0 {
+		if host.RequestedBytes = figures.Find(figures.Compact(line, maxLine), figures.Asked...); host.RequestedBytes == nil {
 			return f, e
 		}
 	}
-	if m.by == evidence.ByKernel {
+	if m.By == evidence.ByKernel {
 		host.HeldBytes = max(0, figures.After(figures.Compact(line[at:], 512), "anon-rss:"))
 	}
 	return Found{How: e.How, Host: host, Alone: m.alone(&e), Listed: e.listed}, e
@@ -111,7 +107,7 @@ func (m *Mark) found(number int, line []byte) (f Found, e end) {
 
 // alone reports whether a line with the mark tells by itself that it is of a program's end.
 func (m *Mark) alone(e *end) bool {
-	return e.How != evidence.EndedWell && m.by != "" && (!e.coded || e.How == evidence.Killed)
+	return e.How != evidence.EndedWell && m.By != "" && (!e.coded || e.How == evidence.Killed)
 }
 
 // exitWords are of the mark whose form has a code.
@@ -119,25 +115,6 @@ const exitWords = "xit|*** ["
 
 // containerWords are of the mark of containers in a list, which ended with a code or run still.
 const containerWords = "Exited (|Up "
-
-// indexOf is where the first of some words is, between which bars stand; -1 without any.
-func indexOf(line []byte, words string) int {
-	for word := range strings.SplitSeq(words, "|") {
-		if at := bytes.Index(line, []byte(word)); at >= 0 && word != "" {
-			return at
-		}
-	}
-	return -1
-}
-
-// askedFor is what was asked for, behind the mark's words or anywhere in the line; nil: nothing is said.
-func (m *Mark) askedFor(line []byte, at int) *int64 {
-	bytes := figures.After(figures.Compact(line[at:], maxLine), m.asked)
-	if bytes < 0 {
-		bytes = figures.After(figures.Compact(line, maxLine), m.asked)
-	}
-	return evidence.Known(bytes)
-}
 
 // OfCode is what the code means that a process ended with: shells give 128 and the signal
 // that ended it, launchers the signal, negative.

@@ -12,8 +12,8 @@ func TestMarks(t *testing.T) {
 		m := &Marks[i]
 		var r Reader
 		f := r.Line(1, 0, []byte(m.Line))
-		if how := r.Ended(0).How; f.How != m.how || f.Host.By != m.by || how != m.how {
-			t.Errorf("%q: %+v, ended %s, want %s by %s", m.Line, f, how, m.how, m.by)
+		if how := r.Ended(0).How; f.How != m.How || f.Host.By != m.By || how != m.How {
+			t.Errorf("%q: %+v, ended %s, want %s by %s", m.Line, f, how, m.How, m.By)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package figures
 import (
 	"bytes"
 	"math"
+	"strings"
 )
 
 // Unknown stands for a number of bytes that was not printed.
@@ -162,4 +163,31 @@ func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 // IsWordByte tells what words and names are made of.
 func IsWordByte(c byte) bool {
 	return IsDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'z' || c == '_' || c >= 0x80
+}
+
+// Asked are the forms of what was asked for, in the words of allocators, libraries and systems, as Find takes them.
+var Asked = []string{"riedtoallocate%", "tensorwith%", "Unabletoallocate%", "ttemptingtoallocate%", "allocationofsize%",
+	"allocationofsize#", "bufferofsize%", "bufferofsize#", "Tagged:#", "MemAlloc:#", "%)fromdevice:", "GPUmemory(%", "callocasync%",
+	"calloc%", "tryingtoallocate%", "memoryallocating%", "allocating%", "Cannotallocate%", "Need:%", "Requested:%", "withsize#",
+	"%KVcacheisneeded", "systemmemory(%", "unabletommap%"}
+
+// Find is the size in the first of some forms that a text without white space has: words with "%" for the size before or
+// behind them, or with "#" for a whole number of bytes. nil: none.
+func Find(text []byte, forms ...string) *int64 {
+	for _, form := range forms {
+		v := Unknown
+		if words, behind := strings.CutSuffix(form, "%"); behind {
+			v = After(text, words)
+		} else if words, before := strings.CutPrefix(form, "%"); before {
+			v = Before(text, words)
+		} else if _, rest, ok := bytes.Cut(text, []byte(strings.TrimSuffix(form, "#"))); ok {
+			if n, _, ok := Integer(rest); ok && n <= MaxMemory {
+				v = n
+			}
+		}
+		if v != Unknown {
+			return &v
+		}
+	}
+	return nil
 }

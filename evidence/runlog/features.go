@@ -80,20 +80,7 @@ var words = []feature{
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"_bytes.all.", hasStats}, {"num_ooms", hasStats},
 	{" Killed", hasEnd}, {" killed  ", hasEnd},
-	{"ALLOC_FAILED", hasOther}, {"uda failure", hasOther}, {"HIP failure", hasOther}, {"CUDA calloc", hasOther},
-	{"CUDA host alloc", hasOther},
-	{"STATUS_NOT_INIT", hasOther}, {"STATUS_INTERNAL", hasOther}, {"valid cuDNN algo", hasOther}, {"find an engine", hasOther},
 	{"-side assert", hasOther}, {"illegal memory acc", hasOther}, {"Assertion `", hasOther},
-	{"RESOURCE_EXH", hasOther}, {"OOM when alloc", hasOther}, {"cache blocks. Try", hasOther}, {"KV cache is needed", hasOther},
-	{"stored in KV cache", hasOther}, {"than desired GPU memory", hasOther}, {"Not enough memory", hasOther},
-	{"xecutable batch", hasOther},
-	{"Allocation on device", hasOther}, {"NVML_SUCCESS", hasOther},
-	{"U video memory", hasOther}, {"malloc_or_wait", hasOther}, {"[metal::malloc]", hasOther}, {"BufferCallbackError", hasOther},
-	{"ocation of size ", hasOther}, {"OutOfDeviceMemory", hasOther}, {"requested buffer of", hasOther}, {"MXNetError", hasOther},
-	{"[TM][ERROR]", hasOther}, {"_OUT_OF_DEVICE_", hasOther}, {"NvMapMemAlloc", hasOther}, {"Try to lower your", hasOther},
-	{"could not be allocated.", hasOther},
-	{"INTERNAL ASSERT", hasOther}, {"THCudaCheck", hasOther},
-	{"fer overflow when", hasOther}, {"orkspace", hasOther}, {"_OUT_OF_MEMORY", hasOther}, {"MemoryAllocation", hasOther},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }
 
@@ -126,9 +113,11 @@ func buildStarts() [][]feature {
 	for _, u := range unitWords {
 		words = append(words, feature{u, hasUnit})
 	}
-	for _, m := range ending.Marks {
-		for word := range strings.SplitSeq(m.Words, "|") {
-			words = append(words, feature{word, hasEnd})
+	for i, marks := range [][]ending.Mark{ending.Marks, refusals} {
+		for _, m := range marks {
+			for word := range strings.SplitSeq(m.Words, "|") {
+				words = append(words, feature{word, [...]features{hasEnd, hasOther}[i]})
+			}
 		}
 	}
 	for _, m := range serverMarks {

@@ -2,9 +2,11 @@ package runlog
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // oomState joins a message that a terminal or a logger wrapped over lines.
@@ -328,41 +330,73 @@ func ofDriver(before []byte) bool {
 		bytes.HasSuffix(before, []byte(" driver error: ")) || bytes.Contains(before, []byte("runtime error"))
 }
 
-// readMessage takes the figures from the message without white space, in both the
-// forms PyTorch has used:
+// messageFigures are what messages say, without white space: PyTorch's, in the forms that it has used, and those of others.
+var messageFigures = []struct {
+	field func(*evidence.OOMMessage) **int64
+	forms []string
+}{
+	{func(m *evidence.OOMMessage) **int64 { return &m.RequestedBytes }, figures.Asked},
+	{func(m *evidence.OOMMessage) **int64 { return &m.CapacityBytes },
+		[]string{"totalcapacityof%", "totalcapactyof%", "%totalcapacity", "%total;", "Devicelimit:%"}},
+	{func(m *evidence.OOMMessage) **int64 { return &m.DeviceFreeBytes },
+		[]string{"%isfree", "%free;", "%free)", "Free(accordingtoCUDA):%", "availablememoryisonly%", "Have:%"}},
+	{func(m *evidence.OOMMessage) **int64 { return &m.ProcessBytes }, []string{"thisprocesshas%"}},
+	{func(m *evidence.OOMMessage) **int64 { return &m.AllowedBytes },
+		[]string{"%allowed;", "maxallowed:%", "memoryfraction):%", "availableKVcachememory(%", "butonly%"}},
+	{func(m *evidence.OOMMessage) **int64 { return &m.AllocatedBytes }, []string{"%isallocatedbyPyTorch", "%alreadyallocated",
+		"MPSallocated:%", "Currentlyallocated:%", "%memoryhasbeenallocated"}},
+	{func(m *evidence.OOMMessage) **int64 { return &m.BesideBytes }, []string{"otherallocations:%"}},
+	{func(m *evidence.OOMMessage) **int64 { return &m.PrivatePoolBytes }, []string{"%allocatedinprivatepools"}},
+	// Before 1.4 "cached" was what is reserved and not allocated
+	// (c10/cuda/CUDACachingAllocator.cpp: amount_cached - amount_allocated).
+	{func(m *evidence.OOMMessage) **int64 { return &m.ReservedUnallocatedBytes },
+		[]string{"%isreservedbyPyTorchbutunallocated", "%cached)"}},
+}
+
+var (
+	// "node:200:300 [3] include/alloc.h:103 NCCL WARN" is of that GPU
+	gpuOf     = pattern.Of(`(?:GPU:?|ondevice|\((?:NPU|MLU|XPU|MUSA|HPU))(\d{1,4})|\[(\d{1,3})\][^\[]*NCCLWARN`)
+	backendIn = pattern.Of(`\((NPU|MLU|XPU|MUSA|HPU)`)
+	// vLLM's pool (vllm/v1/core/kv_cache_utils.py) and sglang's count in tokens
+	tokensOf = pattern.Of(`Trytoallocate(\d{1,15})|(?:^Available\w*tokens:|estimatedmaximummodellengthis)(\d{1,15})`)
+	// what vLLM found at its start and wanted (vllm/v1/worker/utils.py): (10.20/23.65GiB) … (0.9,21.28GiB)
+	startOf = pattern.Of(`Freememoryondevice[^(]*\(([\d.]+)/([\d.]+GiB)\).*memoryutilization\([\d.]+,([\d.]+GiB)`)
+)
+
+// readMessage takes the figures from a message without white space; false where there is none:
 //
 //	…allocate2.90GiB.GPU0hasatotalcapacityof178.35GiBofwhich1.47GiBisfree.
 //	…allocate3.91GiB(GPU0;79.33GiBtotalcapacity;27.16GiBalreadyallocated;…
-func readMessage(m *evidence.OOMMessage, text []byte) {
-	m.RequestedBytes = known(figures.After(text, "riedtoallocate"))
-	m.Beyond = bytes.Contains(text, []byte("riedtoallocatemorethan1EB"))
-	m.CapacityBytes = first(figures.After(text, "totalcapacityof"), figures.After(text, "totalcapactyof"),
-		figures.Before(text, "totalcapacity"), figures.Before(text, "total;"))
-	m.DeviceFreeBytes = first(figures.Before(text, "isfree"), figures.Before(text, "free;"), figures.Before(text, "free)"))
-	m.ProcessBytes = known(figures.After(text, "thisprocesshas"))
-	m.AllowedBytes = first(figures.Before(text, "allowed;"), figures.After(text, "maxallowed:"))
-	m.AllocatedBytes = first(figures.Before(text, "isallocatedbyPyTorch"), figures.Before(text, "alreadyallocated"),
-		figures.After(text, "MPSallocated:"))
-	m.BesideBytes = known(figures.After(text, "otherallocations:"))
-	m.PrivatePoolBytes = known(figures.Before(text, "allocatedinprivatepools"))
-	// Before 1.4 "cached" was what is reserved and not allocated
-	// (c10/cuda/CUDACachingAllocator.cpp: amount_cached - amount_allocated).
-	m.ReservedUnallocatedBytes = first(figures.Before(text, "isreservedbyPyTorchbutunallocated"), figures.Before(text, "cached)"))
-	if r := figures.Before(text, "reservedintotalbyPyTorch"); r != unknown && m.AllocatedBytes != nil {
-		m.ReservedUnallocatedBytes = known(max(r-*m.AllocatedBytes, 0))
-	}
-	for _, word := range [...]string{"GPU", "(NPU", "(MLU", "(XPU", "(MUSA", "(HPU"} {
-		if i := bytes.Index(text, []byte(word)); i >= 0 {
-			if m.Backend == "" && word != "GPU" {
-				m.Backend = word[1:]
-			}
-			if n, _, ok := figures.Integer(text[i+len(word):]); ok && n < 1024 {
-				m.GPU = new(int(n))
-				break
-			}
+func readMessage(m *evidence.OOMMessage, text []byte) (found bool) {
+	for i := range messageFigures {
+		f := &messageFigures[i]
+		if v := figures.Find(text, f.forms...); v != nil {
+			*f.field(m), found = v, true
 		}
 	}
+	m.Beyond = m.Beyond || bytes.Contains(text, []byte("riedtoallocatemorethan1EB"))
+	if r := figures.Find(text, "%reservedintotalbyPyTorch"); r != nil && m.AllocatedBytes != nil {
+		m.ReservedUnallocatedBytes = known(max(*r-*m.AllocatedBytes, 0))
+	}
+	if in := backendIn().FindSubmatch(text); in != nil && m.Backend == "" {
+		m.Backend = string(in[1])
+	}
+	if gpu := gpuOf().FindSubmatch(text); gpu != nil && m.GPU == nil {
+		if n, _, _ := figures.Integer(bytes.Join(gpu[1:], nil)); n < 1024 {
+			m.GPU = new(int(n))
+		}
+	}
+	if tokens := tokensOf().FindSubmatch(text); tokens != nil {
+		asked, _, _ := figures.Integer(tokens[1])
+		free, _, _ := figures.Integer(tokens[2])
+		m.Tokens, m.TokensFree, found = max(m.Tokens, asked), max(m.TokensFree, free), true
+	}
+	if start := startOf().FindSubmatch(text); start != nil {
+		m.DeviceFreeBytes = figures.Find(slices.Concat(start[1], []byte("GiB")), "%")
+		m.CapacityBytes, m.RequestedBytes = figures.Find(start[2], "%"), figures.Find(start[3], "%")
+	}
 	readProcesses(m, text)
+	return found
 }
 
 func readProcesses(m *evidence.OOMMessage, text []byte) {
@@ -382,12 +416,3 @@ func readProcesses(m *evidence.OOMMessage, text []byte) {
 }
 
 func known(bytes int64) *int64 { return evidence.Known(bytes) }
-
-func first(values ...int64) *int64 {
-	for _, v := range values {
-		if v != unknown {
-			return &v
-		}
-	}
-	return nil
-}
