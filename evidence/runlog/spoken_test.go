@@ -5,23 +5,69 @@ import (
 	"testing"
 )
 
-// TestSpoken: each mark speaks of a failure, and none does behind a word of those
-// by which nothing failed.
+// TestSpoken: phrases that speak of a failure, and some that do so beside words by which nothing failed.
 func TestSpoken(t *testing.T) {
-	for _, w := range spokenMarks {
-		r := parse(w.line)
-		if !strings.Contains(strings.ToLower(w.line), w.word) || len(r.OOMs) != 1 || !r.OOMs[0].Unclear || r.OOMs[0].Quote != w.line {
-			t.Errorf("%q: %+v", w.line, r.OOMs)
+	for _, line := range []string{
+		"RuntimeError: out of memory",
+		"2024-05-01 ERROR worker 3: out-of-memory in the forward pass",
+		"Exception: OutOfMemoryError",
+		"the fourth batch OOMed during backward",
+		"we ran out of GPU memory at step 12",
+		"The job ran out of CUDA memory",
+		"ERROR: out of VRAM while decoding",
+		"ERROR: out of device memory",
+		"Ran out of HBM on chip 0",
+		"ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 524288000",
+		"ERROR failure to allocate a tensor",
+		"error: unable to allocate backend buffer",
+		"llama_new_context: unable to create CUDA buffer: allocation refused",
+		"ERROR: cannot allocate the key-value cache",
+		"could not allocate 4.00 GiB of GPU memory",
+		"The engine couldn't allocate its buffer",
+		"synapse: device memory allocation failed",
+		"hipMalloc: alloc failed on device 1",
+		"device allocation failure",
+		"ERROR: insufficient memory for this batch",
+		"ERROR: insufficient GPU memory",
+		"ERROR: insufficient device memory",
+		"RuntimeError: not enough memory for the image",
+		"ERROR: not enough GPU memory to load the model",
+		"Not enough VRAM for this resolution",
+		"not enough device memory",
+		"fatal: GPU memory exhausted",
+	} {
+		if r := parse(line); len(r.OOMs) != 1 || !r.OOMs[0].Unclear || r.OOMs[0].Quote != line {
+			t.Errorf("%q: %+v", line, r.OOMs)
 		}
 	}
-	for _, list := range [][]stopWord{afterSpoken, notSpoken} {
-		for _, w := range list {
-			if r := parse(w.line); !strings.Contains(strings.ToLower(w.line), w.word) || len(r.OOMs) > 0 {
-				t.Errorf("%q: %+v", w.line, r.OOMs)
-			}
-		}
-	}
-	for _, line := range []string{"the classroom has room for 30", "loss 2.1 zoom 3", "We ran out of time", "[pool] bloom filter",
+	for _, line := range []string{
+		"|            CUDA OOMs: 2            |        cudaMalloc retries: 1         |",
+		"OOM: 0",
+		"oom_retries 3",
+		"oom-killer score",
+		"oom=False",
+		`if "out of memory" in str(e):`,
+		"if 'out of memory' in str(e):",
+		"the OOM killer is off",
+		"oom score 300",
+		"OOM: none",
+		"oom: false",
+		"CUDA out of memory errors are common on small GPUs",
+		`{"oom": true, "rc": 1}`,
+		"{'oom': True}",
+		"Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.00GiB. The caller indicates that " +
+			"this is not a failure, but may mean",
+		"try setting max_split_size_mb to avoid fragmentation after OOM",
+		"    except torch.cuda.OutOfMemoryError:",
+		"    raise OutOfMemoryError()",
+		"from torch.cuda import OutOfMemoryError",
+		"print('| WARNING: ran out of memory, retrying batch')",
+		"logger.warning('ran out of memory')",
+		"return isinstance(e, torch.cuda.OutOfMemoryError)",
+		"# out of memory is caught below",
+		"OutOfMemoryError: out of resource: triton_mm Required: 131072 Hardware limit:101376",
+		"LMCache WARNING: Failed to allocate memory for tensor because no memory is available",
+		"the classroom has room for 30", "loss 2.1 zoom 3", "We ran out of time", "[pool] bloom filter",
 		"nccl_oom_check: true", "echo --oom", "the step does not OOM", "(which does not raise OOM)", "with this it doesn't OOM",
 		"all ranks: no OOM", "the small model never OOMs", "it trains without OOM", "use less of it to avoid OOM", "a cap to prevent OOM",
 		"emptying the cache solves the OOM issue", "this fixes the OOM", "Fixed an out-of-memory error in the loader", "a guard against OOM",
