@@ -3,9 +3,9 @@ package read
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
-	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/evidence/runlog"
 )
@@ -118,71 +118,35 @@ func (n *notebookReader) flush() {
 	}
 }
 
-// string decodes a JSON string after its opening quote.
+// string takes a JSON string after its opening quote, up to the length of a line; what is none of JSON's stays as it is
+// written.
 func (n *notebookReader) string() error {
-	n.text, n.pending, n.started = n.text[:0], true, n.number
-	for {
+	n.pending, n.started = true, n.number
+	raw := append(n.text[:0], '"')
+	for escaped := false; ; {
 		c, err := n.in.ReadByte()
 		if err != nil {
 			return fmt.Errorf("offset %d: the notebook ends inside a string: %w", n.offset, io.ErrUnexpectedEOF)
 		}
 		n.offset++
-		switch c {
-		case '"':
-			return nil
-		case '\\':
-			if c, err = n.in.ReadByte(); err != nil {
-				continue
-			}
-			n.offset++
-			n.escape(c)
-			continue
-		case '\n':
+		if c == '\n' {
 			n.number++
 		}
-		n.put(c)
-	}
-}
-
-// put takes what a string holds, up to the length of a line.
-func (n *notebookReader) put(b ...byte) {
-	if len(n.text) < maxLine {
-		n.text = append(n.text, b...)
-	}
-}
-
-func (n *notebookReader) escape(c byte) {
-	switch c {
-	case 'n':
-		c = '\n'
-	case 't':
-		c = '\t'
-	case 'r':
-		c = '\r'
-	case 'b', 'f':
-		return
-	case 'u':
-		var v rune
-		for i := 0; i < 4; i++ {
-			d, err := n.in.ReadByte()
-			if err != nil {
-				return
-			}
-			n.offset++
-			v = v<<4 | hex(d)
+		if c == '"' && !escaped {
+			break
 		}
-		n.put(utf8.AppendRune(nil, v)...)
-		return
+		escaped = c == '\\' && !escaped
+		if len(raw) <= maxLine {
+			raw = append(raw, c)
+		}
 	}
-	n.put(c)
-}
-
-func hex(c byte) rune {
-	switch {
-	case c >= '0' && c <= '9':
-		return rune(c - '0')
-	case c|0x20 >= 'a' && c|0x20 <= 'f':
-		return rune(c|0x20-'a') + 10
+	if tail := len(raw) - len(`\u0041`); len(raw) > maxLine { // which may be cut in an escape
+		raw = raw[:tail+max(0, bytes.LastIndexByte(raw[tail:], '\\'))]
 	}
-	return 0
+	n.text = raw[1:]
+	var text string
+	if json.Unmarshal(append(raw, '"'), &text) == nil {
+		n.text = append(raw[:0], text...)
+	}
+	return nil
 }

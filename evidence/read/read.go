@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/evidence/trace"
 	"github.com/vramscope/vramscope/evidence/tracker"
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/sniff"
 )
 
@@ -200,36 +202,28 @@ const (
 	binaryData
 )
 
+var (
+	// {"key": or {}, not {'loss': …}, which Python prints
+	startsObject = pattern.Of(`^\{\s*(?:["}]|$)`)
+	startsList   = pattern.Of(`^\[\s*(?:$|\[\s*(?:[-\]\d]|$)|\{\s*(?:["}]|$))`)
+)
+
 // contentsOf tells JSON from logs whose lines begin with a brace or a bracket.
 func contentsOf(head []byte) contents {
 	body := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
-	if len(body) == 0 {
-		return textData
+	keys := map[string]bool{}
+	isObject := startsObject().Match(body)
+	if isObject {
+		keys = topKeys(body)
 	}
-	switch body[0] {
-	case '{':
-		if !objectFollows(body) {
-			return textData
-		}
-		if keys := topKeys(body); keys["cells"] || keys["nbformat"] {
-			return notebook
-		} else if isGPUData(keys, body) {
-			return gpuData
-		}
-		if jsonLines(body) {
-			return textData
-		}
+	switch {
+	case keys["cells"] || keys["nbformat"]:
+		return notebook
+	case isGPUData(keys, body):
+		return gpuData
+	case isObject && !jsonLines(body, keys), startsList().Match(body):
 		return jsonData
-	case '[':
-		if isGPUData(nil, body) {
-			return gpuData
-		}
-		rest := bytes.TrimLeft(body[1:], " \t\r\n")
-		if len(rest) == 0 || rest[0] == '[' && listOfNumbers(rest) || rest[0] == '{' && objectFollows(rest) {
-			return jsonData
-		}
-	}
-	if sniff.IsBinary(head) {
+	case len(body) > 0 && body[0] != '{' && sniff.IsBinary(head):
 		return binaryData
 	}
 	return textData
@@ -239,60 +233,38 @@ func contentsOf(head []byte) contents {
 func isGPUData(keys map[string]bool, body []byte) bool {
 	has := func(word string) bool { return bytes.Contains(body, []byte(word)) }
 	return keys["gpus"] && has(`"memory.used"`) || (keys["card0"] || keys["card1"]) && has(`"VRAM Total Used Memory (B)"`) ||
-		(keys == nil || keys["gpu_data"]) && has(`"mem_usage"`) && has(`"used_vram"`)
-}
-
-// objectFollows tells {"key": or {} from {'loss': …}, which Python prints.
-func objectFollows(b []byte) bool {
-	rest := bytes.TrimLeft(b[1:], " \t\r\n")
-	return len(rest) == 0 || rest[0] == '"' || rest[0] == '}'
-}
-
-func listOfNumbers(b []byte) bool {
-	rest := bytes.TrimLeft(b[1:], " \t\r\n")
-	return len(rest) == 0 || rest[0] == '-' || rest[0] == ']' || rest[0] >= '0' && rest[0] <= '9'
+		(keys["gpu_data"] || len(body) > 0 && body[0] == '[') && has(`"mem_usage"`) && has(`"used_vram"`)
 }
 
 // topKeys lists the keys of the outermost object as far as head shows them.
 func topKeys(head []byte) map[string]bool {
 	keys := map[string]bool{}
-	depth, expectKey := 0, false
-	for i := 0; i < len(head); i++ {
-		switch head[i] {
-		case '{', '[':
-			depth++
-			expectKey = depth == 1
-		case '}', ']':
-			if depth--; depth <= 0 {
-				return keys
-			}
-		case ',':
-			expectKey = depth == 1
-		case '"':
-			start := i + 1
-			for i++; i < len(head) && head[i] != '"'; i++ {
-				if head[i] == '\\' {
-					i++
-				}
-			}
-			if expectKey && i < len(head) {
-				keys[string(head[start:i])] = true
-			}
-			expectKey = false
+	d := json.NewDecoder(bytes.NewReader(head))
+	_, _ = d.Token()
+	for d.More() {
+		key, err := d.Token()
+		name, isKey := key.(string)
+		if err != nil || !isKey {
+			break
+		}
+		keys[name] = true
+		var value json.RawMessage
+		if d.Decode(&value) != nil {
+			break
 		}
 	}
 	return keys
 }
 
 // jsonLines tells a log of one object per line.
-func jsonLines(body []byte) bool {
-	end := bytes.IndexByte(body, '\n')
-	if end < 0 {
-		return topKeys(body)["loss"] && !topKeys(body)["traceEvents"]
+func jsonLines(body []byte, keys map[string]bool) bool {
+	line, rest, ended := bytes.Cut(body, []byte("\n"))
+	if !ended {
+		return keys["loss"] && !keys["traceEvents"]
 	}
-	line := bytes.TrimRight(body[:end], " \r")
-	rest := bytes.TrimLeft(body[end:], " \t\r\n")
-	complete := len(line) > 1 && line[len(line)-1] == '}'
-	return complete && (len(rest) == 0 && topKeys(line)["loss"] || len(rest) > 0 && rest[0] != '}' && rest[0] != ',' &&
-		rest[0] != ']')
+	line, rest = bytes.TrimRight(line, " \r"), bytes.TrimLeft(rest, " \t\r\n")
+	if len(line) < 2 || line[len(line)-1] != '}' {
+		return false
+	}
+	return len(rest) == 0 && keys["loss"] || len(rest) > 0 && bytes.IndexByte([]byte("},]"), rest[0]) < 0
 }
