@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 type summaryState struct {
@@ -38,47 +39,43 @@ func (s *summaryState) line(p *Parser, number int, line []byte) bool {
 			table: evidence.MemorySummary{Line: number, Device: evidence.Known(int(device))}}
 		return true
 	}
-	if !s.open && !s.opensHeadless(number, line[bar:]) {
+	row := bytes.TrimRight(line[bar:], " \t\r")
+	if !s.open && headlessRow().Match(row) {
+		*s = summaryState{open: true, width: len(row), table: evidence.MemorySummary{Line: number}}
+	}
+	if !s.open {
 		return false
 	}
-	row := bytes.TrimRight(line[bar:], " \t\r")
 	if len(row) != s.width || row[len(row)-1] != '|' { // others draw bars, too, and the table may be cut
 		s.rest(p)
 		return false
 	}
-	return s.row(p, bytes.Split(bytes.Trim(row, "| \t"), []byte("|")))
-}
-
-// opensHeadless begins a table whose head was left out, at its first row.
-func (s *summaryState) opensHeadless(number int, line []byte) bool {
-	cells := bytes.Split(bytes.Trim(line, "| \t\r"), []byte("|"))
-	if len(cells) != 5 || string(bytes.TrimSpace(cells[0])) != "Allocated memory" || cellSize(cells[1]) == nil ||
-		cellSize(cells[2]) == nil {
-		return false
-	}
-	*s = summaryState{open: true, width: len(bytes.TrimRight(line, " \t\r")), table: evidence.MemorySummary{Line: number}}
+	s.row(p, row)
 	return true
 }
 
-func (s *summaryState) row(p *Parser, cells [][]byte) bool {
-	name := bytes.TrimSpace(cells[0])
+var (
+	summaryRow = pattern.Of(`^\|[ |]*(?:[^|]*OOMs: *(\d+)|(Allocated memory|[^|]*reserved memory)[^|]*\|([^|]+)\|([^|]+)\|?.*|(=+)[| ]*$)`)
+	// headlessRow is the first row of a table whose head was left out.
+	headlessRow = pattern.Of(`^\| *Allocated memory *(?:\| *\d+ [KMGT]?i?B *){2}(?:\|[^|]*){2}\|?\s*$`)
+)
+
+// row reads a row; others are of the table, too.
+func (s *summaryState) row(p *Parser, line []byte) {
+	m := summaryRow().FindSubmatch(line)
 	switch {
-	case bytes.Contains(name, []byte("OOMs:")):
-		_, value, _ := bytes.Cut(name, []byte(":"))
-		if n, _, ok := figures.Integer(bytes.TrimSpace(value)); ok {
+	case m == nil:
+	case m[1] != nil:
+		if n, _, ok := figures.Integer(m[1]); ok {
 			s.table.OOMs = &n
 		}
-	case bytes.HasPrefix(name, []byte("Allocated memory")) && len(cells) > 2:
-		s.table.AllocatedBytes, s.table.PeakAllocatedBytes = cellSize(cells[1]), cellSize(cells[2])
-	case bytes.HasSuffix(name, []byte("reserved memory")) && len(cells) > 2:
-		s.table.ReservedBytes, s.table.PeakReservedBytes = cellSize(cells[1]), cellSize(cells[2])
-	case len(cells) == 1 && len(name) > 0 && bytes.Count(name, []byte("=")) == len(name):
-		// The border below the last row; those above have no figures yet.
-		if s.table.ReservedBytes != nil {
-			s.finish(p)
-		}
+	case string(m[2]) == "Allocated memory":
+		s.table.AllocatedBytes, s.table.PeakAllocatedBytes = cellSize(m[3]), cellSize(m[4])
+	case m[2] != nil:
+		s.table.ReservedBytes, s.table.PeakReservedBytes = cellSize(m[3]), cellSize(m[4])
+	case s.table.ReservedBytes != nil: // the border below the last row; those above have no figures yet
+		s.finish(p)
 	}
-	return true
 }
 
 // cellSize reads "15281 MiB"; tables before 1.11 write MB for the same.
@@ -87,8 +84,7 @@ func cellSize(cell []byte) *int64 {
 	if n, rest, ok := figures.Integer(text); ok && string(rest) == "B" {
 		return known(n)
 	}
-	v, _ := figures.Size(text)
-	return known(v)
+	return figures.Find(text, "%")
 }
 
 func (s *summaryState) rest(p *Parser) {
@@ -105,11 +101,15 @@ func (s *summaryState) finish(p *Parser) {
 	if s.table.AllocatedBytes == nil && s.table.ReservedBytes == nil && s.table.OOMs == nil {
 		return // a title alone: someone wrote about the table
 	}
+	p.keepSummary(&s.table)
+}
+
+func (p *Parser) keepSummary(s *evidence.MemorySummary) {
 	if len(p.report.Summaries) >= maxEntries {
 		p.report.Dropped++
 		return
 	}
-	p.report.Summaries = append(p.report.Summaries, s.table)
+	p.report.Summaries = append(p.report.Summaries, *s)
 }
 
 // statsState joins the figures of one torch.cuda.memory_stats(), which people
@@ -119,15 +119,13 @@ func (s *summaryState) finish(p *Parser) {
 //	  "allocated_bytes.all.peak": 8589934592,
 type statsState struct{ table evidence.MemorySummary }
 
-var statsKeys = [...]struct {
-	name  string
-	field func(*evidence.MemorySummary) **int64
-}{
-	{"allocated_bytes.all.current", func(s *evidence.MemorySummary) **int64 { return &s.AllocatedBytes }},
-	{"allocated_bytes.all.peak", func(s *evidence.MemorySummary) **int64 { return &s.PeakAllocatedBytes }},
-	{"reserved_bytes.all.current", func(s *evidence.MemorySummary) **int64 { return &s.ReservedBytes }},
-	{"reserved_bytes.all.peak", func(s *evidence.MemorySummary) **int64 { return &s.PeakReservedBytes }},
-	{"num_ooms", func(s *evidence.MemorySummary) **int64 { return &s.OOMs }},
+var statsField = pattern.Of(`(?:^|[^\w.\x80-\x{10FFFF}])(?:(allocated|reserved)_bytes\.all\.(current|peak)|num_ooms)["':, =]+(\d{1,18})`)
+
+// of is the field that is called so; names are empty for num_ooms.
+func (s *statsState) of(what, when string) **int64 {
+	t := &s.table
+	return map[string]**int64{"allocatedcurrent": &t.AllocatedBytes, "allocatedpeak": &t.PeakAllocatedBytes,
+		"reservedcurrent": &t.ReservedBytes, "reservedpeak": &t.PeakReservedBytes, "": &t.OOMs}[what+when]
 }
 
 // maxStats is the longest line that holds a whole dictionary, of some ten kilobytes.
@@ -138,46 +136,27 @@ func (s *statsState) line(p *Parser, number int, line []byte) bool {
 	if len(line) > maxStats || bytes.Contains(line, []byte("loss")) {
 		return false
 	}
-	for _, key := range statsKeys {
-		for rest := line; ; {
-			i := bytes.Index(rest, []byte(key.name))
-			if i < 0 {
-				break
-			}
-			named := i == 0 || !isWordByte(rest[i-1]) && rest[i-1] != '.'
-			rest = rest[i+len(key.name):]
-			value := bytes.TrimLeft(rest, `"':, =`)
-			n, _, ok := figures.Integer(value)
-			if !named || !ok || len(value) == len(rest) || n > figures.MaxMemory {
-				continue
-			}
-			s.keep(p, number, key.field, n)
-			break // a second dictionary in the same line has nothing new to tell
+	for _, m := range statsField().FindAllSubmatch(line, 64) {
+		n, _, _ := figures.Integer(m[3])
+		if n > figures.MaxMemory {
+			continue
 		}
+		if s.table.Line > 0 && *s.of(string(m[1]), string(m[2])) != nil {
+			s.finish(p)
+		}
+		if s.table.Line == 0 {
+			s.table = evidence.MemorySummary{Line: number}
+		}
+		*s.of(string(m[1]), string(m[2])) = &n
 	}
 	return false
-}
-
-func (s *statsState) keep(p *Parser, number int, field func(*evidence.MemorySummary) **int64, n int64) {
-	if s.table.Line > 0 && *field(&s.table) != nil {
-		s.finish(p)
-	}
-	if s.table.Line == 0 {
-		s.table = evidence.MemorySummary{Line: number}
-	}
-	*field(&s.table) = &n
 }
 
 // finish keeps the dictionary if it was one: a single figure is somebody's print.
 func (s *statsState) finish(p *Parser) {
 	t := s.table
 	s.table = evidence.MemorySummary{}
-	if t.Line == 0 || t.PeakAllocatedBytes == nil || t.PeakReservedBytes == nil {
-		return
+	if t.PeakAllocatedBytes != nil && t.PeakReservedBytes != nil {
+		p.keepSummary(&t)
 	}
-	if len(p.report.Summaries) >= maxEntries {
-		p.report.Dropped++
-		return
-	}
-	p.report.Summaries = append(p.report.Summaries, t)
 }
