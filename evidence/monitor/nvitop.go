@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // nvitopLine reads the table of `nvitop -1`, which is nvidia-smi's but for its
@@ -64,18 +65,22 @@ func (t *tableState) nvitopProcess(all *gathered, line []byte) bool {
 		}
 		return true
 	}
-	if len(fields) < 6 {
+	m := nvitopRow().FindSubmatch(line)
+	if m == nil {
 		return false
 	}
-	gpu, ok := gpuIn(fields[0])
-	id, isProcess := pidIn(fields[1])
+	gpu, ok := gpuIn(m[1])
+	id, isProcess := pidIn(m[2])
 	if !ok || !isProcess {
 		return false
 	}
-	rest := fields[min(5+t.between, len(fields)):]
+	rest := bytes.Fields(m[4])
+	rest = rest[min(t.between, len(rest)):]
 	if len(rest) > 1 && string(rest[0]) == "days" { // the time is "1.5 days"
 		rest = rest[1:]
 	}
-	all.byIndex(Nvitop, gpu).process(t.clock, id, bytes.Join(rest, []byte(" ")), memory(fields[4], mib))
+	all.byIndex(Nvitop, gpu).process(t.clock, id, bytes.Join(rest, []byte(" ")), memory(m[3], mib))
 	return true
 }
+
+var nvitopRow = pattern.Of(`^\s*(\d+)\s+(\d+)\s+\S+\s+\S+\s+(\S+)\s+(\S.*)$`)

@@ -21,7 +21,6 @@ type tableState struct {
 	clock     evidence.Stamp
 	form      Form // Table or Nvitop
 	between   int  // columns of nvitop's list between memory and command
-	ids       bool // the process list has columns for MIG instances
 	alone     bool // the table's rows of GPUs were left out
 	ruled     bool // the rule below the list's head has come
 	processes int  // rows of the list
@@ -112,7 +111,7 @@ func (t *tableState) row(all *gathered, cells []byte) bool {
 		t.section = migRows
 	case bytes.Contains(cells, []byte("Processes:")), bytes.Contains(cells, []byte("Compute processes")):
 		t.section = processRows
-		t.ids, t.ruled, t.processes = false, false, 0
+		t.ruled, t.processes = false, 0
 		if all.clock.Known() { // of lists that follow one another without the GPUs' rows
 			t.clock, all.clock = all.clock, evidence.Stamp{}
 		}
@@ -160,7 +159,7 @@ func titleOf(line []byte) (Form, bool) {
 // left out; outside for none.
 func partOf(line []byte) section {
 	switch {
-	case isGPUHead(line):
+	case headAlone().Match(line):
 		return gpuRows
 	case bytes.Contains(line, []byte("| MIG devices:")):
 		return migRows
@@ -193,75 +192,50 @@ func (t *tableState) unlisted() {
 	t.listed = t.listed[:0]
 }
 
-// isGPUHead tells the row of a GPU's name and bus id without the table around it.
-func isGPUHead(line []byte) bool {
-	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
-	if len(cells) != 3 {
-		return false
-	}
-	bus, _, _ := bytes.Cut(bytes.TrimLeft(cells[1], " \t"), []byte(" "))
-	return len(bus) >= 12 && bytes.Count(bus, []byte(":")) == 2 && bus[len(bus)-2] == '.'
-}
-
 // gpuRow reads the two rows of a GPU: index, name and bus, then the figures.
 //
 //	|   0  NVIDIA L40S         Off | 00000000:01:00.0 Off |        0 |
 //	| N/A   54C    P0  110W / 350W | 1235MiB /  46068MiB  |  9%  Default |
 func (t *tableState) gpuRow(all *gathered, line []byte) bool {
-	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
-	if len(cells) < 2 {
-		return false
-	}
-	if t.gpu != nil && t.figureRow(all, cells) {
+	if t.gpu != nil && t.figureRow(all, line) {
 		t.gpu = nil
 		return true
 	}
-	index, rest, ok := amount(cells[0])
-	bus := bytes.Fields(cells[1])
-	if !ok || len(rest) == 0 || (rest[0] != ' ' && rest[0] != '\t') || len(bus) == 0 ||
-		bytes.Count(bus[0], []byte(":")) == 0 || index < 0 || index > 1023 {
+	m := headOfGPU().FindSubmatch(line)
+	if m == nil {
 		return false
 	}
-	u := all.byIndex(t.form, int(index))
-	u.ids[2] = busID(string(bus[0]))
-	u.name = fullName(tableName(rest), u.name)
+	index, ok := gpuIn(m[1])
+	if !ok {
+		return false
+	}
+	u := all.byIndex(t.form, index)
+	u.ids[2] = busID(string(m[3]))
+	u.name = fullName(string(bytes.Join(bytes.Fields(m[2]), []byte(" "))), u.name)
 	t.gpu = u
 	return true
 }
 
-// tableName drops the persistence mode or driver model after the name.
-func tableName(b []byte) string {
-	f := bytes.Fields(b)
-	if n := len(f); n > 1 {
-		switch string(f[n-1]) {
-		case "On", "Off", "N/A", "WDDM", "TCC", "MCDM", "Disabled", "Enabled", "ERR!":
-			f = f[:n-1]
-		}
-	}
-	return string(bytes.Join(f, []byte(" ")))
-}
+var (
+	// headOfGPU has the index, the name without the persistence mode or driver model behind it, and the bus.
+	headOfGPU = pattern.Of(`^[| \t]*(\d+)[ \t]+(\S[^|]*?)(?:[ \t]+(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|Enabled|ERR!))?[ \t]*\|` +
+		`[ \t]*([^ \t|]*:[^ \t|]*)`)
+	// headAlone is such a row beyond doubt, without the table around it.
+	headAlone = pattern.Of(`^[| \t]*[^|]*\|[ \t]*[^\s|:]+:[^\s|:]+:[^\s|:]+\.\S(?: [^|]*)?\|[ \t]*[^|\s][^|]*[| \t]*$`)
+	figuresOf = pattern.Of(`\|([^|/]*)/([^|]*(?:iB|MB)[^|]*)(?:\|([^|]*))?`)
+	// noFigures is the second row, which always has power, of a GPU without memory of its own: "Not Supported", "N/A".
+	noFigures = pattern.Of(`^[| \t]*[^|]*(?:N/A|W[^|]*/|/[^|]*W)[^|]*\|`)
+	instances = pattern.Of(`^[| \t]*(\d+)[ \t]+(\d+)[ \t]+\S+[ \t]+\S+[ \t]*\|([^|]*)\|`)
+	processOf = pattern.Of(`^[| \t]*(\d+)\s+(?:(\d+|N/A)\s+(?:\d+|N/A)\s+)?(\d+)(?:\s+[CGM+]+)?(?:\s+(\S.*?))??` +
+		`(?:\s+(\S*(?:iB|MB)|N/A))?[| \t]*$`)
+)
 
-// figureRow looks for the cell with "used / total"; a GPU without memory of
-// its own prints "Not Supported" or "N/A" there.
-func (t *tableState) figureRow(all *gathered, cells [][]byte) bool {
-	s := evidence.Sample{At: t.clock, UsedBytes: Unknown, UtilizationPercent: -1}
-	total, found := Unknown, false
-	for i, cell := range cells {
-		slash := bytes.IndexByte(cell, '/')
-		switch {
-		case i > 0 && slash > 0 && (bytes.Contains(cell, []byte("iB")) || bytes.Contains(cell, []byte("MB"))):
-			s.UsedBytes = memory(cell[:slash], mib)
-			total = memory(cell[slash+1:], mib)
-			found = true
-			if i+1 < len(cells) {
-				s.UtilizationPercent = number(cells[i+1])
-			}
-		case i == 0 && slash > 0:
-			// The second row always has power here, N/A included.
-			found = bytes.IndexByte(cell, 'W') >= 0 || bytes.Contains(cell, []byte("N/A"))
-		}
-	}
-	if !found {
+// figureRow takes "used / total" and what stands behind it.
+func (t *tableState) figureRow(all *gathered, line []byte) bool {
+	s, total := evidence.Sample{At: t.clock, UsedBytes: Unknown, UtilizationPercent: -1}, Unknown
+	if m := figuresOf().FindSubmatch(line); m != nil {
+		s.UsedBytes, total, s.UtilizationPercent = memory(m[1], mib), memory(m[2], mib), number(m[3])
+	} else if !noFigures().Match(line) {
 		return false
 	}
 	all.rows[t.form]++
@@ -276,15 +250,14 @@ func (t *tableState) figureRow(all *gathered, cells [][]byte) bool {
 //
 //	|  0    1   0   0  |           39900MiB / 40192MiB    | 42      0 |  3   0    2    0    0 |
 func (t *tableState) migRow(all *gathered, line []byte) {
-	cells := bytes.Split(bytes.Trim(line, "| \t"), []byte("|"))
-	ids := bytes.Fields(cells[0])
-	if len(cells) < 3 || len(ids) != 4 {
+	m := instances().FindSubmatch(line)
+	if m == nil {
 		return
 	}
-	gpu, ok := atoi(string(ids[0]))
-	gi, isInstance := atoi(string(ids[1]))
-	used, total, isMemory := usedOf(cells[1])
-	if !ok || gpu > 1023 || !isInstance || !isMemory {
+	gpu, ok := gpuIn(m[1])
+	gi, isInstance := atoi(string(m[2]))
+	used, total, isMemory := usedOf(m[3])
+	if !ok || !isInstance || !isMemory {
 		return // a further compute instance of the same memory
 	}
 	if t.alone {
@@ -315,30 +288,17 @@ func (u *unit) instance(gi int, used, total int64) {
 //	|    0   N/A  N/A     20037      C   ffmpeg       538MiB |
 //	|    0     20037      C   python                  538MiB |
 func (t *tableState) processRow(all *gathered, line []byte) bool {
-	line = bytes.Trim(line, "| \t")
-	if t.listLine(line) {
+	if t.listLine(bytes.Trim(line, "| \t")) {
 		return true
 	}
-	f, at := bytes.Fields(line), 1
-	if len(f) > 1 && (t.ids || string(f[1]) == "N/A") { // the columns of instances, perhaps without their head
-		at = 3
-	}
-	if len(f) <= at {
+	m := processOf().FindSubmatch(line)
+	if m == nil {
 		return false
 	}
-	gpu, isGPU := gpuIn(f[0])
-	id, isProcess := pidIn(f[at])
+	gpu, isGPU := gpuIn(m[1])
+	id, isProcess := pidIn(m[3])
 	if !isGPU || !isProcess {
 		return false
-	}
-	gi, isInstance := atoi(string(f[1]))
-	f = f[at+1:]
-	if len(f) > 0 && len(bytes.Trim(f[0], "CGM+")) == 0 {
-		f = f[1:]
-	}
-	used := Unknown
-	if n := len(f) - 1; n >= 0 && isSize().Match(f[n]) {
-		used, f = memory(f[n], mib), f[:n]
 	}
 	t.processes++
 	if t.alone {
@@ -346,14 +306,12 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 	}
 	u := all.byIndex(t.form, gpu)
 	u.unlisted = 0
-	u.process(t.clock, id, bytes.Join(f, []byte(" ")), used)
-	if process := u.processes[id]; process != nil && isInstance && t.ids {
-		process.Instance = gi
+	u.process(t.clock, id, bytes.Join(bytes.Fields(m[4]), []byte(" ")), memory(m[5], mib))
+	if gi, isInstance := atoi(string(m[2])); isInstance && u.processes[id] != nil {
+		u.processes[id].Instance = gi
 	}
 	return true
 }
-
-var isSize = pattern.Of(`(?:iB|MB|^N/A)$`)
 
 // listLine takes the head of the list, and what stands there when nobody is listed.
 func (t *tableState) listLine(line []byte) bool {
@@ -362,7 +320,5 @@ func (t *tableState) listLine(line []byte) bool {
 		t.processes++
 		t.unlisted()
 	}
-	head := bytes.HasPrefix(line, []byte("GPU")) && bytes.Contains(line, []byte(" PID "))
-	t.ids = t.ids || head && (bytes.Contains(line, []byte(" GI ")) || bytes.Contains(line, []byte("CI ")))
-	return head || nobody
+	return nobody || bytes.HasPrefix(line, []byte("GPU")) && bytes.Contains(line, []byte(" PID "))
 }
