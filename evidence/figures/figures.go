@@ -61,33 +61,40 @@ func Prefix(letter byte) float64 {
 }
 
 func Integer(b []byte) (v int64, rest []byte, ok bool) {
-	i := 0
-	for i < len(b) && i < 18 && b[i] >= '0' && b[i] <= '9' {
-		v = v*10 + int64(b[i]-'0')
-		i++
-	}
+	i := digits(b[:min(len(b), 18)], 0)
+	v, _ = Digits(b[:i])
 	return v, b[i:], i > 0
 }
 
+// Decimal reads 12, 12.5 and NumPy's "298. GiB".
 func Decimal(b []byte) (v float64, rest []byte, ok bool) {
-	i := 0
-	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
-		v = v*10 + float64(b[i]-'0')
+	number := func(from, to int) int {
+		for _, c := range b[from:to] {
+			v = v*10 + float64(c-'0')
+		}
+		return to
+	}
+	end := number(0, digits(b, 0))
+	if end == 0 || end+1 >= len(b) || b[end] != '.' {
+		return v, b[end:], end > 0
+	}
+	switch c := b[end+1]; {
+	case IsDigit(c):
+		point := end + 1
+		end = number(point, digits(b, point))
+		v /= math.Pow10(end - point)
+	case c == ' ' || c|0x20 >= 'a' && c|0x20 <= 'z':
+		end++
+	}
+	return v, b[end:], true
+}
+
+// digits is where those end that begin at a place.
+func digits(b []byte, i int) int {
+	for i < len(b) && IsDigit(b[i]) {
 		i++
 	}
-	if i == 0 {
-		return 0, b, false
-	}
-	if i+1 < len(b) && b[i] == '.' && b[i+1] >= '0' && b[i+1] <= '9' {
-		scale := 0.1
-		for i++; i < len(b) && b[i] >= '0' && b[i] <= '9'; i++ {
-			v += float64(b[i]-'0') * scale
-			scale /= 10
-		}
-	} else if i+1 < len(b) && b[i] == '.' && (b[i+1] == ' ' || b[i+1]|0x20 >= 'a' && b[i+1]|0x20 <= 'z') {
-		i++ // NumPy's "298. GiB"
-	}
-	return v, b[i:], true
+	return i
 }
 
 // Compact is the beginning of a line without white space.

@@ -2,7 +2,9 @@ package monitor
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -201,7 +203,7 @@ func (t *tableState) gpuRow(all *gathered, line []byte) bool {
 		t.gpu = nil
 		return true
 	}
-	m := headOfGPU().FindSubmatch(line)
+	m := match(headOfGPU, line)
 	if m == nil {
 		return false
 	}
@@ -209,25 +211,39 @@ func (t *tableState) gpuRow(all *gathered, line []byte) bool {
 	if !ok {
 		return false
 	}
+	name := strings.Fields(string(m[2]))
+	if n := len(name); n > 1 && slices.Contains(states, name[n-1]) {
+		name = name[:n-1]
+	}
 	u := all.byIndex(t.form, index)
 	u.ids[2] = busID(string(m[3]))
-	u.name = fullName(string(bytes.Join(bytes.Fields(m[2]), []byte(" "))), u.name)
+	u.name = fullName(strings.Join(name, " "), u.name)
 	t.gpu = u
 	return true
 }
 
+// match are the groups of a row that begins with a number, as others don't.
+func match(row func() *regexp.Regexp, line []byte) [][]byte {
+	if text := bytes.TrimLeft(line, "| \t"); len(text) == 0 || !units.IsDigit(text[0]) {
+		return nil
+	}
+	return row().FindSubmatch(line)
+}
+
+// states are persistence modes and driver models, one of which stands behind a GPU's name.
+var states = []string{"On", "Off", "N/A", "WDDM", "TCC", "MCDM", "Disabled", "Enabled", "ERR!"}
+
 var (
-	// headOfGPU has the index, the name without the persistence mode or driver model behind it, and the bus.
-	headOfGPU = pattern.Of(`^[| \t]*(\d+)[ \t]+(\S[^|]*?)(?:[ \t]+(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|Enabled|ERR!))?[ \t]*\|` +
-		`[ \t]*([^ \t|]*:[^ \t|]*)`)
+	// headOfGPU has the index, the name and the bus.
+	headOfGPU = pattern.Of(`^[| \t]*(\d+)[ \t]([^|]*)\|[ \t]*([^ \t|]*:[^ \t|]*)`)
 	// headAlone is such a row beyond doubt, without the table around it.
 	headAlone = pattern.Of(`^[| \t]*[^|]*\|[ \t]*[^\s|:]+:[^\s|:]+:[^\s|:]+\.\S(?: [^|]*)?\|[ \t]*[^|\s][^|]*[| \t]*$`)
-	figuresOf = pattern.Of(`\|([^|/]*)/([^|]*(?:iB|MB)[^|]*)(?:\|([^|]*))?`)
+	figuresOf = pattern.Of(`\|([^|/]*[iM]B *)/([^|]*)\|?([^|]*)`)
 	// noFigures is the second row, which always has power, of a GPU without memory of its own: "Not Supported", "N/A".
 	noFigures = pattern.Of(`^[| \t]*[^|]*(?:N/A|W[^|]*/|/[^|]*W)[^|]*\|`)
 	instances = pattern.Of(`^[| \t]*(\d+)[ \t]+(\d+)[ \t]+\S+[ \t]+\S+[ \t]*\|([^|]*)\|`)
-	processOf = pattern.Of(`^[| \t]*(\d+)\s+(?:(\d+|N/A)\s+(?:\d+|N/A)\s+)?(\d+)(?:\s+[CGM+]+)?(?:\s+(\S.*?))??` +
-		`(?:\s+(\S*(?:iB|MB)|N/A))?[| \t]*$`)
+	processOf = pattern.Of(`^[| \t]*(\d+)\s+(?:(\d+|N/A)\s+(?:\d+|N/A)\s+)?(\d+)\s([^|]*)`)
+	isSize    = pattern.Of(`(?:iB|MB|^N/A)$`)
 )
 
 // figureRow takes "used / total" and what stands behind it.
@@ -250,7 +266,7 @@ func (t *tableState) figureRow(all *gathered, line []byte) bool {
 //
 //	|  0    1   0   0  |           39900MiB / 40192MiB    | 42      0 |  3   0    2    0    0 |
 func (t *tableState) migRow(all *gathered, line []byte) {
-	m := instances().FindSubmatch(line)
+	m := match(instances, line)
 	if m == nil {
 		return
 	}
@@ -291,7 +307,7 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 	if t.listLine(bytes.Trim(line, "| \t")) {
 		return true
 	}
-	m := processOf().FindSubmatch(line)
+	m := match(processOf, line)
 	if m == nil {
 		return false
 	}
@@ -304,9 +320,16 @@ func (t *tableState) processRow(all *gathered, line []byte) bool {
 	if t.alone {
 		all.rows[t.form]++
 	}
+	name, used := bytes.Fields(m[4]), Unknown
+	if len(name) > 0 && len(bytes.Trim(name[0], "CGM+")) == 0 {
+		name = name[1:]
+	}
+	if n := len(name) - 1; n >= 0 && isSize().Match(name[n]) {
+		used, name = memory(name[n], mib), name[:n]
+	}
 	u := all.byIndex(t.form, gpu)
 	u.unlisted = 0
-	u.process(t.clock, id, bytes.Join(bytes.Fields(m[4]), []byte(" ")), memory(m[5], mib))
+	u.process(t.clock, id, bytes.Join(name, []byte(" ")), used)
 	if gi, isInstance := atoi(string(m[2])); isInstance && u.processes[id] != nil {
 		u.processes[id].Instance = gi
 	}

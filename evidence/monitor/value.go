@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"slices"
+
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // maxBytes refuses readings no machine has; some drivers print garbage near 2^64.
@@ -12,34 +14,11 @@ const maxBytes = 1 << 50
 // amount reads a number at the start of text and returns what follows it.
 func amount(text []byte) (value float64, rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " \t")
-	i, scale := 0, 0.0
-	negative := len(text) > 0 && text[0] == '-'
-	if negative {
-		i++
-	}
-	start := i
-	for ; i < len(text); i++ {
-		switch c := text[i]; {
-		case c >= '0' && c <= '9':
-			value = value*10 + float64(c-'0')
-			scale *= 10
-		case c == '.' && scale == 0:
-			scale = 1
-		default:
-			goto done
-		}
-	}
-done:
-	if i == start || (i == start+1 && scale == 1) {
-		return 0, text, false
-	}
-	if scale > 1 {
-		value /= scale
-	}
-	if negative {
+	digits, negative := bytes.CutPrefix(text, []byte("-"))
+	if value, rest, ok = figures.Decimal(digits); negative {
 		value = -value
 	}
-	return value, text[i:], true
+	return value, rest, ok
 }
 
 // memory reads "10549 MiB", "0MiB", "24564" in bytes. The unit is MiB where

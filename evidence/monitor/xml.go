@@ -3,6 +3,8 @@ package monitor
 import (
 	"bytes"
 	"slices"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // xmlState is where in the XML of `nvidia-smi -q -x` the parser is. The
@@ -34,24 +36,14 @@ func (x *xmlState) line(all *gathered, line []byte) bool {
 		return false
 	}
 	x.foreign = 0
-	for {
-		open := bytes.IndexByte(line, '<')
-		if open < 0 {
-			return true
-		}
-		end := bytes.IndexByte(line[open:], '>')
-		if end < 0 {
-			return true
-		}
-		tag := line[open+1 : open+end]
-		line = line[open+end+1:]
-		text := line
-		if next := bytes.IndexByte(line, '<'); next >= 0 {
-			text = line[:next]
-		}
-		x.tag(all, tag, bytes.TrimSpace(text))
+	for _, m := range tags().FindAllSubmatch(line, -1) {
+		x.tag(all, m[1], bytes.TrimSpace(m[2]))
 	}
+	return true
 }
+
+// tags are elements that begin or end, not those without a content, and the text behind each.
+var tags = pattern.Of(`<([^?!>][^>]*[^/>]|[^?!/>])>([^<]*)`)
 
 // owns tells a line that begins with a tag, and the last one of a text of several
 // lines. A bracket further back is a progress bar's or a traceback's.
@@ -68,9 +60,6 @@ func (x *xmlState) owns(line []byte) bool {
 }
 
 func (x *xmlState) tag(all *gathered, tag, text []byte) {
-	if len(tag) == 0 || tag[0] == '?' || tag[0] == '!' || tag[len(tag)-1] == '/' {
-		return
-	}
 	if tag[0] == '/' {
 		x.end(all, string(tag[1:]))
 		return

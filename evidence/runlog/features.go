@@ -63,6 +63,8 @@ var words = []feature{
 	{"ut of HBM", hasSpoken}, {"leep mode freed", hasMoment}, {"efore ", hasMoment}, {"fter ", hasMoment},
 	{"During ", hasMoment}, {"ufficient", hasSpoken}, {"ough memory", hasSpoken}, {"ough GPU", hasSpoken},
 	{"ough VRAM", hasSpoken}, {"ough device mem", hasSpoken}, {"mory exhausted", hasSpoken}, {"oom", hasSpoken},
+	{"to alloc", hasSpoken}, {"to Alloc", hasSpoken}, {"not alloc", hasSpoken}, {"n't alloc", hasSpoken},
+	{"nable to create", hasSpoken}, {"ocation fail", hasSpoken}, {"ocation Fail", hasSpoken}, {"lloc fail", hasSpoken},
 	{`e "`, hasTrace}, {".py", hasTrace}, {"Traceback (", hasTrace}, {"ll In[", hasTrace}, {"ut In ", hasTrace},
 	{"<ipython", hasTrace}, {"ipykernel", hasTrace}, {".ipynb", hasTrace},
 	{"oss", hasMetric}, {"OSS", hasMetric}, {"tep", hasMetric}, {"iter", hasMetric}, {"Iter", hasMetric}, {"mem", hasMetric},

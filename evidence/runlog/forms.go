@@ -49,7 +49,7 @@ var messages = []Form{
 	{"figures of cudaMallocAsync", "Allocation on device 0 would exceed allowed memory. (out of " +
 		"memory)\n" +
 		"Currently allocated     : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncFigures},
-	{"a failure in words of its own", "step 3 ran OOM and the run ended", hasOOM | hasSpoken | hasAlloc, (*Parser).spokenLine},
+	{"a failure in words of its own", "step 3 ran OOM and the run ended", hasOOM | hasSpoken, (*Parser).spokenLine},
 	{"a traceback", exampleTrace + exampleOOM, hasTrace | inTrace, (*Parser).traceLine},
 	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high " +
 		"memory " +
