@@ -6,6 +6,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
 	"github.com/vramscope/vramscope/evidence/traceback"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // records follows that list (torch/distributed/elastic/multiprocessing/errors):
@@ -31,48 +32,29 @@ type records struct {
 }
 
 const (
-	recordRule  = 20      // dashes or equal signs that end a record
 	recordLines = 500     // that a record may have
 	maxFailures = 1 << 16 // that are kept
+)
+
+var (
+	rankOf = pattern.Of(`rank *: *(\d{1,6}) *\(local_rank:`)
+	isRule = pattern.Of(`^\s*(?:-{20,}|={20,})\s*$`) // that ends a record
 )
 
 // line reads a line with one of the list's words, or a rule below a record.
 func (r *records) line(p *Parser, number int, line []byte) bool {
 	if bytes.Contains(line, []byte("Root Cause (")) {
 		r.root, r.open = true, false
-		return false
-	}
-	if before, _, ok := bytes.Cut(line, []byte("(local_rank:")); ok {
-		if rank, ok := rankField(before); ok {
-			r.open, r.rank, r.from = true, rank, number
-			if len(p.report.Failures) < maxFailures {
-				p.report.Failures = append(p.report.Failures, evidence.RankFailure{Line: number, Rank: rank, First: r.root})
-			}
+	} else if m := rankOf().FindSubmatch(line); m != nil {
+		rank, _, _ := figures.Integer(m[1])
+		r.open, r.rank, r.from = true, int(rank), number
+		if len(p.report.Failures) < maxFailures {
+			p.report.Failures = append(p.report.Failures, evidence.RankFailure{Line: number, Rank: r.rank, First: r.root})
 		}
-		return false
-	}
-	if isRule(line) {
+	} else if isRule().Match(line) {
 		r.open, r.root = false, false
 	}
 	return false
-}
-
-// rankField reads "  rank      : 4 ".
-func rankField(text []byte) (int, bool) {
-	i := bytes.LastIndexByte(text, ':')
-	if i < 0 || !bytes.HasSuffix(bytes.TrimRight(text[:i], " "), []byte("rank")) {
-		return 0, false
-	}
-	n, rest, ok := figures.Integer(bytes.TrimLeft(text[i+1:], " "))
-	return int(n), ok && n < 1<<20 && len(bytes.TrimSpace(rest)) == 0
-}
-
-func isRule(line []byte) bool {
-	line = bytes.TrimSpace(line)
-	if n := len(line); n < recordRule {
-		return false
-	}
-	return len(bytes.Trim(line, "-")) == 0 || len(bytes.Trim(line, "=")) == 0
 }
 
 // of is the rank whose record a line is in, -1 outside of records.

@@ -3,6 +3,7 @@ package runlog
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 )
 
 // docker is how each line begins that Docker's json-file driver keeps.
@@ -46,28 +47,10 @@ func (p *Parser) escaped(number int, line []byte) {
 	p.unescape(number, line)
 }
 
+var unescaped = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\r`, "", `\"`, `"`, `\'`, "'", `\\`, `\`, `\/`, "/")
+
 func (p *Parser) unescape(number int, line []byte) {
-	text := p.text[:0]
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		if c == '\\' && i+1 < len(line) {
-			i++
-			switch c = line[i]; c {
-			case 'n':
-				p.Line(number, text)
-				text = text[:0]
-				continue
-			case 't':
-				c = '\t'
-			case 'r':
-				continue
-			case '"', '\'', '\\', '/':
-			default:
-				text = append(text, '\\')
-			}
-		}
-		text = append(text, c)
+	for text := range strings.SplitSeq(unescaped.Replace(string(line)), "\n") {
+		p.Line(number, []byte(text))
 	}
-	p.Line(number, text)
-	p.text = text
 }

@@ -79,7 +79,7 @@ func (p *Parser) otherFailure(number int, line []byte, _ features) bool {
 	if len(line) > maxOther {
 		return false
 	}
-	p.kernelFailed = p.kernelFailed || failsKernel(line)
+	p.kernelFailed = p.kernelFailed || failsKernel().Match(line)
 	for i := range refusals {
 		mark := &refusals[i]
 		at, groups := mark.In(line)
@@ -116,36 +116,18 @@ func (p *Parser) otherFailure(number int, line []byte, _ features) bool {
 	return false
 }
 
-// failsKernel tells of a kernel that failed: nothing else that a GPU is asked for
-// works afterwards, whatever its memory.
-func failsKernel(line []byte) bool {
-	_, assertion, ok := bytes.Cut(line, []byte("Assertion `"))
-	return ok && bytes.Contains(assertion, []byte("` failed")) ||
-		bytes.Contains(line, []byte("device-side assert triggered")) ||
-		bytes.Contains(line, []byte("illegal memory access was encountered"))
-}
+// failsKernel tells of a kernel that failed: nothing else that a GPU is asked for works afterwards, whatever its memory.
+var failsKernel = pattern.Of("Assertion `.*` failed|device-side assert triggered|illegal memory access was encountered")
 
-// raised tells a message from prose and program text about it: it stands alone,
-// or an exception's name or a logger's level stands before it.
+// saysSo is what stands before words that aren't prose or program text: nothing, an exception's name or a logger's level,
+// "torch.", "jaxlib.xla_extension.", a launcher's mark.
+var saysSo = pattern.Of(`^$|rror:|ERROR|WARN|xception|rror Code|allocating|returned|results in|aused by|nternal|INTERNAL|` +
+	`OutOfMemory|andle:|RESOURCE_EXHAUSTED:|(?:^|\s)[\w\x80-\x{10FFFF}]\S*\.$|^\S*:$|[\])]$`)
+
+// raised tells a message from prose and program text about it.
 func raised(line []byte, at int) bool {
 	before := bytes.TrimRight(line[:at], " \t")
-	if len(before) == 0 {
-		return true
-	}
-	switch before[len(before)-1] {
-	case '`', '"', '\'':
-		return false
-	}
-	for _, word := range [...]string{"rror:", "ERROR", "WARN", "xception", "rror Code", "allocating", "returned", "results in",
-		"aused by", "nternal", "INTERNAL", "OutOfMemory", "andle:", "RESOURCE_EXHAUSTED:"} {
-		if bytes.Contains(before, []byte(word)) {
-			return true
-		}
-	}
-	last := before[bytes.LastIndexByte(before, ' ')+1:] // "torch.", "jaxlib.xla_extension.", a launcher's mark
-	end := last[len(last)-1]
-	return end == '.' && len(last) > 1 && isWordByte(last[0]) || end == ':' && len(last) == len(before) || end == ']' ||
-		end == ')'
+	return (len(before) == 0 || bytes.IndexByte([]byte("`\"'"), before[len(before)-1]) < 0) && saysSo().Match(before)
 }
 
 // typeBytes are the sizes of TensorFlow's element types.

@@ -1,45 +1,38 @@
 package runlog
 
 import (
-	"bytes"
-
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
-	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
-// readPressure reads what these say:
+// pressureOf are what these say:
 //
 //	1 pytorch allocator cache flushes since last step. this happens when (deepspeed/runtime/zero/stage3.py)
 //	3 CUDA memory allocation retries. (torchtitan/components/metrics.py, of all steps so far)
 //	CUDA capacity: NVIDIA H100 80GB HBM3 with 79.10GiB memory (the same)
 //	GPU = NVIDIA GeForce RTX 4060. Max memory = 7.996 GB. (Unsloth's notebooks, in 1024³)
+var pressureOf = pattern.Of(`(\d+) pytorch allocator cache flushes since last step|(\d+) CUDA memory allocation retries\.|` +
+	`(?:UDA capacity: .* with |Max memory = |\. Max memory: )([\d.]+ ?[KMGT]i?B)`)
+
 func readPressure(p *evidence.Pressure, number int, line []byte) {
-	s := (*pressure)(p)
-	n := countBefore(line, " pytorch allocator cache flushes since last step")
-	if n > 0 {
-		n += s.Flushes
-	} else {
-		n = countBefore(line, " CUDA memory allocation retries.")
+	s, m := (*pressure)(p), pressureOf().FindSubmatch(line)
+	if m == nil {
+		return
 	}
-	if n > s.Flushes {
+	since, _, _ := figures.Integer(m[1])
+	all, _, _ := figures.Integer(m[2])
+	if since > 0 {
+		all = s.Flushes + since
+	}
+	if all > s.Flushes {
 		if s.Flushes == 0 {
 			s.Line = number
 		}
-		s.Flushes = min(n, 1<<40)
+		s.Flushes = min(all, 1<<40)
 	}
-	if _, rest, ok := bytes.Cut(line, []byte("UDA capacity: ")); ok {
-		if _, rest, ok = bytes.Cut(rest, []byte(" with ")); ok {
-			capacity, _ := figures.Size(rest)
-			s.keepCapacity(capacity)
-		}
-	}
-	for _, words := range [...]string{"Max memory = ", ". Max memory: "} {
-		if _, rest, ok := bytes.Cut(line, []byte(words)); ok {
-			capacity, _ := figures.Size(figures.Compact(rest, 24))
-			s.keepCapacity(capacity)
-		}
-	}
+	capacity, _ := figures.Size(figures.Compact(m[3], 24))
+	s.keepCapacity(capacity)
 }
 
 // keepCapacity keeps what all GPUs have.
@@ -54,17 +47,3 @@ func (s *pressure) keepCapacity(capacity int64) {
 }
 
 type pressure evidence.Pressure
-
-// countBefore is the number that words follow, 0 without one.
-func countBefore(line []byte, words string) int64 {
-	i := bytes.Index(line, []byte(words))
-	if i < 0 {
-		return 0
-	}
-	start := i
-	for start > 0 && units.IsDigit(line[start-1]) {
-		start--
-	}
-	n, _, _ := figures.Integer(line[start:i])
-	return n
-}

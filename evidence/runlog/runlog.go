@@ -74,7 +74,6 @@ type Parser struct {
 	before         []byte // the line of text before, as far as it was looked at
 	beforeNumber   int    // and its number
 	async          int    // number of the line in which a message of cudaMallocAsync began, 0: none
-	text           []byte // a line of a string
 	inString       bool   // the line is one of a string's
 }
 

@@ -1,10 +1,12 @@
 package serving
 
 import (
-	"bytes"
+	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // PhaseExamples are the forms of readings before and after a phase:
@@ -17,64 +19,53 @@ var PhaseExamples = []string{
 	"INFO 05-01 10:00:00 [gpu_worker.py:81] Sleep mode freed 69.46 GiB memory, 1.23 GiB memory is still in use.",
 }
 
-const giB = 1 << 30
+var (
+	asleep = pattern.Of(`leep mode freed .*, ([\d.]+ GiB) memory is still in use`)
+	// moment is "Before vllm offload", and what a line says of then.
+	moment = pattern.Of(`\b([BbAaD])(efore|fter|uring) ([^,:]{1,73})[,:](.*)`)
+	// readings are in GB of 1024³ bytes, as all of them divide.
+	readings = pattern.Of(`(allocated|reserved|used|total)(?:_GB'| ?\(GB\)): ?([\d.]+)|used/total \(GB\): ([\d.]+)/([\d.]+)|` +
+		`^ ?([\d.]+) GB ?/ ?([\d.]+) GB`)
+)
 
-// Phase reads such a line. GB are 1024³ bytes: all of them divide by that.
+// Phase reads such a line.
 func Phase(line []byte) (evidence.PhaseReading, bool) {
 	r := evidence.PhaseReading{Used: figures.Unknown, Total: figures.Unknown, Allocated: figures.Unknown,
 		Reserved: figures.Unknown}
 	if len(line) > maxLine {
 		return r, false
 	}
-	if at := bytes.Index(line, []byte("leep mode freed ")); at >= 0 {
+	if m := asleep().FindSubmatch(line); m != nil {
 		r.When = "after sleep"
-		r.Used = figures.Before(figures.Compact(line, maxLine), "memoryisstillinuse")
+		r.Used, _ = figures.Size(figures.Compact(m[1], 32))
 		return r, r.Used >= 0
 	}
-	when, rest := moment(line)
-	if when == "" {
+	then := moment().FindSubmatch(line)
+	if then == nil {
 		return r, false
 	}
-	r.When = when
-	text := figures.Compact(rest, maxLine)
-	r.Allocated = gigabytes(text, "allocated(GB):", "'allocated_GB':")
-	r.Reserved = gigabytes(text, "reserved(GB):", "'reserved_GB':")
-	r.Used, r.Total = gigabytes(text, "used/total(GB):", "'used_GB':"), gigabytes(text, "'total_GB':")
-	if _, after, ok := bytes.Cut(text, []byte("used/total(GB):")); ok {
-		_, after, _ = bytes.Cut(after, []byte("/"))
-		r.Total = gigabytes(after, "")
-	}
-	if used, after, ok := figures.Decimal(text); ok && bytes.HasPrefix(after, []byte("GB/")) {
-		r.Used, r.Total = int64(used*giB), gigabytes(after, "GB/")
+	r.When = strings.ToLower(string(then[1])) + string(then[2]) + " " + string(then[3])
+	for _, m := range readings().FindAllSubmatch(then[4], 8) {
+		switch string(m[1]) {
+		case "allocated":
+			r.Allocated = gigabytes(m[2])
+		case "reserved":
+			r.Reserved = gigabytes(m[2])
+		case "used":
+			r.Used = gigabytes(m[2])
+		case "total":
+			r.Total = gigabytes(m[2])
+		default:
+			r.Used, r.Total = gigabytes(slices.Concat(m[3], m[5])), gigabytes(slices.Concat(m[4], m[6]))
+		}
 	}
 	return r, r.Used > 0 || r.Allocated > 0 && r.Reserved > 0
 }
 
-// moment cuts "Before vllm offload" off what a line says of then.
-func moment(line []byte) (when string, rest []byte) {
-	for _, word := range [...]string{"Before ", "After ", "before ", "after ", "During "} {
-		at := bytes.Index(line, []byte(word))
-		if at < 0 {
-			continue
-		}
-		text := line[at:]
-		end := bytes.IndexAny(text, ",:")
-		if end < 0 || end > 80 {
-			continue
-		}
-		return string(bytes.ToLower(text[:1])) + string(text[1:end]), text[end+1:]
+func gigabytes(text []byte) int64 {
+	v, _, ok := figures.Decimal(text)
+	if !ok || v >= 1<<20 {
+		return figures.Unknown
 	}
-	return "", nil
-}
-
-// gigabytes reads the number behind the first of some words that is there.
-func gigabytes(text []byte, words ...string) int64 {
-	for _, w := range words {
-		if _, rest, ok := bytes.Cut(text, []byte(w)); ok {
-			if v, _, ok := figures.Decimal(rest); ok && v < 1<<20 {
-				return int64(v * giB)
-			}
-		}
-	}
-	return figures.Unknown
+	return int64(v * (1 << 30))
 }
