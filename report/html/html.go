@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +23,10 @@ import (
 // Document writes a document as one page that needs nothing else: no network, no
 // other file. Its policy lets no script run but the page's own, whatever the
 // names in the recording look like.
-func Document(w io.Writer, doc *report.Document) error { return write(w, doc, "") }
+func Document(w io.Writer, doc *report.Document) error {
+	_, err := Beside(w, doc, "")
+	return err
+}
 
 // Beside writes a document as a page that takes its script from a file named
 // ScriptName in a folder, given from where the page lies: thousands of pages then
@@ -34,7 +36,15 @@ func Beside(w io.Writer, doc *report.Document, folder string) (shares bool, err 
 	if err != nil {
 		return false, err
 	}
-	return v.Drawn(), v.write(w, folder)
+	c := constant()
+	scripts := c.light
+	switch {
+	case v.Drawn() && folder != "":
+		scripts, v.Shared = c.shared, folder+"/"+ScriptName()
+	case v.Drawn():
+		scripts = c.full
+	}
+	return v.Drawn(), v.write(w, c.style, scripts)
 }
 
 // Served writes a document as a page of a server, which must have the columns of the
@@ -56,13 +66,12 @@ func Served(w io.Writer, doc *report.Document, store func(name string, columns [
 		}
 		d.Data = servedColumns{name, len(d.columns)}
 	}
-	v.Style = template.CSS(templates.Style() + templates.ServedStyle())
 	scripts := inline(templates.ServedScript())
 	if v.Drawn() {
 		scripts = inline(templates.ServedScripts()...)
 	}
-	v.Policy = scripts.policy + "; connect-src 'self'"
-	return v.execute(w, scripts)
+	scripts.policy += "; connect-src 'self'"
+	return v.write(w, template.CSS(templates.Style()+templates.ServedStyle()), scripts)
 }
 
 // servedColumns says which columns a page must ask for.
@@ -71,42 +80,18 @@ type servedColumns struct {
 	Bytes  int    `json:"bytes"`
 }
 
-func write(w io.Writer, doc *report.Document, folder string) error {
-	v, err := newPage(doc)
-	if err != nil {
+func (v *page) write(w io.Writer, style template.CSS, scripts scripts) error {
+	v.Style, v.Policy = style, scripts.policy
+	if err := pageTemplate().Execute(shown{w}, v); err != nil {
 		return err
 	}
-	return v.write(w, folder)
-}
-
-func (v *page) write(w io.Writer, folder string) error {
-	c := constant()
-	scripts := c.light
-	switch {
-	case v.Drawn() && folder != "":
-		scripts, v.Shared = c.shared, folder+"/"+ScriptName()
-	case v.Drawn():
-		scripts = c.full
-	}
-	v.Style, v.Policy = c.style, scripts.policy
-	return v.execute(w, scripts)
-}
-
-func (v *page) execute(w io.Writer, scripts scripts) error {
-	t, err := pageTemplate()
-	if err != nil {
-		return err
-	}
-	if err := t.Execute(shown{w}, v); err != nil {
-		return err
-	}
-	_, err = io.WriteString(w, scripts.elements)
+	_, err := io.WriteString(w, scripts.elements)
 	return err
 }
 
 // pageTemplate is parsed once: escaping it takes longer than writing a page.
-var pageTemplate = sync.OnceValues(func() (*template.Template, error) {
-	return template.New("page.tmpl").Funcs(functions).ParseFS(templates.Pages, "*.tmpl")
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page.tmpl").Funcs(functions).ParseFS(templates.Pages, "*.tmpl"))
 })
 
 // constants are what is the same in every page. Of a small recording's page
@@ -148,24 +133,28 @@ func inline(texts ...string) scripts {
 	var allowed []string
 	for _, text := range texts {
 		s.elements += "<script>" + text + "</script>\n"
-		sum := sha256.Sum256([]byte(text))
-		allowed = append(allowed, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+		allowed = append(allowed, allows(text))
 	}
 	s.elements += "</body>\n</html>\n"
 	s.policy = policy(strings.Join(allowed, " "))
 	return s
 }
 
+// allows is how a policy names a script.
+func allows(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
 // Policies are the hashes of the scripts of all kinds of page, as a policy names them: a page that is opened from
 // another one's memory inherits that one's policy.
 func Policies() string {
-	seen := map[string]bool{}
-	texts := append(templates.Scripts(), templates.LightScript(), templates.CompareScript(), templates.IndexScript())
-	for _, text := range texts {
-		sum := sha256.Sum256([]byte(text))
-		seen["'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'"] = true
+	var all []string
+	for _, text := range append(templates.Scripts(), templates.LightScript(), templates.CompareScript(), templates.IndexScript()) {
+		all = append(all, allows(text))
 	}
-	return strings.Join(slices.Sorted(maps.Keys(seen)), " ")
+	slices.Sort(all)
+	return strings.Join(all, " ")
 }
 
 // policy allows the given scripts, pictures made by them, and nothing else.
@@ -186,7 +175,6 @@ var functions = template.FuncMap{
 	"bytes":      units.Bytes,
 	"size":       units.Size,
 	"rounded":    units.Rounded,
-	"effect":     func(c *report.Change, failed bool) string { return bare(view.Effect(c, failed)) },
 	"bare":       bare,
 	"capital":    capital,
 	"offmachine": report.OffMachine,

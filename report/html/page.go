@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/report/markdown"
 	"github.com/vramscope/vramscope/report/view"
 )
 
@@ -65,7 +64,7 @@ const tableRows = 25
 const longestName = 80
 
 func newPage(doc *report.Document) (*page, error) {
-	v := &page{Document: doc, Name: doc.Title}
+	v := &page{Document: doc, Name: doc.Title, Markdown: ticket(view.Document(doc, view.Ticket))}
 	if c := doc.Environment.Command; v.Name == "" && c != nil && len(*c) <= longestName {
 		v.Name = *c
 	}
@@ -95,10 +94,7 @@ func newPage(doc *report.Document) (*page, error) {
 	}
 	v.Plots = evidencePlots(doc)
 	v.Sections = v.sections()
-	var ticket strings.Builder
-	err := markdown.Write(&ticket, view.Document(doc, view.Ticket))
-	v.Markdown = ticket.String()
-	return v, err
+	return v, nil
 }
 
 // verdictTag is the verdict in a few words, those of a failed request if one is told.
@@ -166,7 +162,9 @@ func (v *deviceView) draw() (err error) {
 func (v *deviceView) add(id string, o option) { v.Charts = append(v.Charts, chart{id + v.Suffix, o}) }
 
 // HasChart reports whether a chart was made.
-func (v *deviceView) HasChart(id string) bool { return hasChart(v.Charts, id+v.Suffix) }
+func (v *deviceView) HasChart(id string) bool {
+	return slices.ContainsFunc(v.Charts, func(c chart) bool { return c.ID == id+v.Suffix })
+}
 
 // Logged are the plots of logs and monitors.
 func (v *page) Logged() []*plot {
@@ -180,23 +178,6 @@ func (v *page) Plot(id string) *plot {
 	}
 	return nil
 }
-
-// MoreDevices says how many devices have no place in the page, "" for none.
-func (v *page) MoreDevices() string {
-	return strings.TrimPrefix(view.MoreDevices(v.Document, len(v.Devices)), "and ")
-}
-
-// Effect is what comes of the verdict's change.
-func (v *page) Effect() string { return bare(view.VerdictEffect(&v.Verdict)) }
-
-// Where says on what the run ran.
-func (v *page) Where() []string { return view.Where(v.Document) }
-
-// Simulated is the badge of a GPU that wasn't there, "" for a real one.
-func (v *page) Simulated() string { return view.Simulated(v.Document) }
-
-// Rests is what the answer of a simulated GPU rests on.
-func (v *page) Rests() []string { return view.SimulatedLines(v.Document) }
 
 // bare is a text without the parentheses around it.
 func bare(text string) string {
@@ -241,10 +222,6 @@ func (v *page) sections() (out []section) {
 	return out
 }
 
-func hasChart(charts []chart, id string) bool {
-	return slices.ContainsFunc(charts, func(c chart) bool { return c.ID == id })
-}
-
 // HasMemory reports whether there is a curve to show.
 func (v *deviceView) HasMemory() bool { return v.HasChart("area") || v.Data != nil && v.Events > 1 }
 
@@ -262,9 +239,6 @@ func (v *deviceView) Leaking() bool {
 		return l.Kind == "growing_list" || l.Kind == "retained_graph"
 	})
 }
-
-// Failed reports whether a request failed.
-func (v *deviceView) Failed() bool { return len(v.OOMs) > 0 }
 
 // InPieces reports whether the failure is about how the memory lies.
 func (v *deviceView) InPieces() bool {

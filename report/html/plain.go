@@ -22,18 +22,21 @@ func Sheet(w io.Writer, s *view.Sheet) error {
 // sheetPage writes a sheet, with what a script draws above its parts.
 func sheetPage(w io.Writer, s *view.Sheet, compared template.JS, style, script string) error {
 	scripts := inline(script)
-	p := plainPage{Sheet: s, Policy: scripts.policy, Style: template.CSS(templates.Style() + style), Compared: compared}
-	var ticket strings.Builder
-	if err := markdown.Write(&ticket, s); err != nil {
-		return err
-	}
-	p.Markdown = ticket.String()
+	p := plainPage{Sheet: s, Policy: scripts.policy, Style: template.CSS(templates.Style() + style), Compared: compared,
+		Markdown: ticket(s)}
 	p.fill(s.Parts)
 	if err := plainTemplate().Execute(shown{w}, p); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, scripts.elements)
 	return err
+}
+
+// ticket is a sheet as Markdown, to copy.
+func ticket(s *view.Sheet) string {
+	var b strings.Builder
+	_ = markdown.Write(&b, s) // which only fails where writing does
+	return b.String()
 }
 
 // plainPage is what the template of sheets sees.

@@ -89,9 +89,6 @@ func (t *writer) part(p *view.Part) {
 	for _, f := range p.Facts {
 		t.wrap(fmt.Sprintf("  %-16s ", view.Printable(f.Name)), f.Text)
 	}
-	for _, s := range p.Lines {
-		t.line("  %s", view.Printable(s))
-	}
 	if len(p.Rows) > 0 {
 		t.table(&p.Table)
 	}

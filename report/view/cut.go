@@ -69,37 +69,27 @@ func (s *Sheet) Items() int {
 func (p *Part) items() int { return max(1, p.said()) }
 
 // said is how much stands below its heading.
-func (p *Part) said() int {
-	n := len(p.Text) + len(p.Facts) + len(p.Lines) + len(p.Rows) + len(p.Findings)
-	for _, more := range []bool{p.Plot != nil, p.Rest != "", p.Command != ""} {
-		if more {
-			n++
-		}
-	}
-	return n
-}
+func (p Part) said() int { return p.keep(0) }
 
-// keep drops all but the first items of a part.
-func (p *Part) keep(n int) {
-	take := func(have int) int {
-		kept := min(have, n)
-		n -= kept
+// keep drops all but the first items of a part, and says how many it had.
+func (p *Part) keep(n int) (had int) {
+	take := func(have int) (kept int) {
+		kept = max(0, min(have, n-had))
+		had += have
 		return kept
 	}
 	if p.Command != "" {
-		n--
+		had++
 	}
 	p.Text = p.Text[:take(len(p.Text))]
 	p.Facts = p.Facts[:take(len(p.Facts))]
-	p.Lines = p.Lines[:take(len(p.Lines))]
 	p.Rows = p.Rows[:take(len(p.Rows))]
 	p.Findings = p.Findings[:take(len(p.Findings))]
-	if n <= 0 {
+	if p.Rest != "" && take(1) == 0 {
 		p.Rest = ""
-	} else if p.Rest != "" {
-		n--
 	}
-	if n <= 0 {
+	if p.Plot != nil && take(1) == 0 {
 		p.Plot = nil
 	}
+	return had
 }

@@ -19,12 +19,12 @@ const (
 // Diff is a comparison as a sheet.
 func Diff(d *report.Diff, e Edition) *Sheet {
 	s := &sheet{Edition: e}
-	peaks := changes("", 18)
+	peaks := differences("", 18)
 	for _, kind := range []string{"allocated", "requested", "active", "reserved"} {
 		peaks.change("peak "+kind, d.Peaks[kind])
 	}
 	s.add(Part{Bare: true, Heading: "Peaks", Level: 4, Table: peaks})
-	categories := changes("Category", 18)
+	categories := differences("Category", 18)
 	for _, c := range byChange(d.Categories) {
 		categories.change(report.CategoryTitle(c.Category), c.DiffSize).Category = c.Category
 	}
@@ -41,8 +41,8 @@ func Diff(d *report.Diff, e Edition) *Sheet {
 		Tool: d.Tool}
 }
 
-// change columns are a size before and after, and the difference.
-func changes(name string, width int) Table {
+// differences are columns of a size before and after, and the difference.
+func differences(name string, width int) Table {
 	return Table{Columns: []Column{textColumn(name, width), figureColumn("Before", 12), figureColumn("After", 12),
 		{Name: "Change", Number: true, Signed: true, Width: 13}, figureColumn("", 10)}}
 }
@@ -147,7 +147,7 @@ func siteDetail(s *report.DiffSite) string {
 
 // changedSteps are the steps' peaks: all of a few, else the first and the last.
 func (s *sheet) changedSteps(d *report.Diff) {
-	t := changes("Step", 18)
+	t := differences("Step", 18)
 	t.Columns, t.Columns[0].Number = t.Columns[:4], true
 	for i := range d.Steps {
 		x := &d.Steps[i]

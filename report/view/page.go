@@ -1,6 +1,9 @@
 package view
 
 import (
+	"strings"
+
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -8,13 +11,18 @@ import (
 type Page struct {
 	Ranks, List, Trends, Findings, Host, Said, Made []Part
 	Devices                                         []OfDevice // those that are Shown
+	More                                            string     // how many devices aren't, "" for none
+
+	Above     string   // the verdict: that the GPU was simulated
+	Simulated []string // what the answer of such a GPU rests on
+	Effect    string   // what comes of the verdict's change
+	Where     []string // on what the run ran
 }
 
 // OfDevice is what it says of a device.
 type OfDevice struct {
-	// Settings says what became of a run that failed under other settings of the allocator.
-	Settings string
-	Figures  []Row // names, values and notes
+	Figures []Row // names, values and notes
+	Changes *Part // each with its code, and what became of a failed run under other settings; nil: none
 
 	Categories, Failures, Findings, Leaks, Budget, Trials, Segments, Said, Variables []Part
 }
@@ -23,7 +31,9 @@ type OfDevice struct {
 func OnPage(doc *report.Document) *Page {
 	s := &sheet{doc: doc, Edition: Ticket, trim: trim{sites: 100, ooms: 100, pins: 100, findings: all, evidence: all, leaks: all,
 		gpus: 64, messages: 100, inputs: 100, devices: mostDevices, groups: 64, trends: 16, dumps: 64, page: true}}
-	p := &Page{Ranks: s.all(s.ranks), Trends: s.all(s.trends), Host: s.take(func() { s.host(doc.Host) }), Made: s.take(s.made)}
+	p := &Page{Ranks: s.all(s.ranks), Trends: s.all(s.trends), Host: s.take(func() { s.host(doc.Host) }), Made: s.take(s.made),
+		More: strings.TrimPrefix(MoreDevices(doc, len(Shown(doc))), "and "), Above: Simulated(doc),
+		Simulated: SimulatedLines(doc), Effect: VerdictEffect(&doc.Verdict), Where: Where(doc)}
 	p.List = s.take(func() { s.deviceList(Shown(doc), -1) })
 	p.Findings = s.take(func() { s.findings("", doc.Findings) })
 	open(p.Findings, len(doc.Devices) == 0)
@@ -49,10 +59,29 @@ func OnPage(doc *report.Document) *Page {
 		if c := doc.Comparison; c != nil && c.Index == i {
 			x.Budget = s.take(func() { s.comparison(c) })
 		}
-		if t := doc.Trials; t != nil && t.Index == i {
-			x.Trials, x.Settings = s.take(func() { s.trials(t) }), SettingsText(d, t)
+		trials := doc.Trials
+		if trials != nil && trials.Index != i {
+			trials = nil // they are another's
 		}
+		x.Trials = s.take(func() { s.trials(trials) })
+		x.Changes = changes(d, trials)
 		p.Devices = append(p.Devices, x)
+	}
+	return p
+}
+
+// changes are those of a device, nil without any.
+func changes(d *report.Device, trials *report.Trials) *Part {
+	if len(d.Changes) == 0 {
+		return nil
+	}
+	p := &Part{}
+	for i := range d.Changes {
+		c := &d.Changes[i]
+		p.Findings = append(p.Findings, Finding{Title: units.Rounded(c.Text), Gain: Effect(c, len(d.OOMs) > 0), Code: c.Code})
+	}
+	if len(d.OOMs) > 0 {
+		p.Rest = SettingsText(d, trials)
 	}
 	return p
 }

@@ -450,9 +450,6 @@ func (s *sheet) shortLogs(main int) {
 		for i := range p.Facts {
 			p.Facts[i].Text = units.Rounded(p.Facts[i].Text)
 		}
-		for i := range p.Lines {
-			p.Lines[i] = units.Rounded(p.Lines[i])
-		}
 	}
 }
 

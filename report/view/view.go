@@ -47,7 +47,6 @@ type Part struct {
 	Text    []string
 	List    bool // the texts are a list's
 	Facts   []Fact
-	Lines   []string // on a terminal, not wrapped
 	Table
 	Findings []Finding
 	Rest     string         // what isn't listed: "and 3 more"

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,17 +45,7 @@ func failedPart(f *replay.Failure) Part {
 
 // pinPlace is where blocks were made.
 func pinPlace(p *replay.Pin) string {
-	text := ""
-	if p.File != nil {
-		text = report.ShortFile(*p.File)
-		if p.Line != nil {
-			text += ":" + strconv.Itoa(*p.Line)
-		}
-	}
-	if p.Function != nil && *p.Function != "" {
-		text = strings.TrimSpace(text + " " + *p.Function)
-	}
-	return text
+	return strings.TrimSpace(report.ShortPlace(text(p.File), p.Line) + " " + text(p.Function))
 }
 
 func scenariosPart(doc *replay.Document) Part {
@@ -71,31 +62,21 @@ func scenariosPart(doc *replay.Document) Part {
 }
 
 func scenarioRow(o *replay.Outcome, first, failed bool) []any {
-	most := ""
+	most, gain, fails := "", "", "no"
 	if !o.Complete && !first {
 		most = "≥ "
 	}
-	gain := ""
-	if !first {
+	switch {
+	case failed:
+		gain = or(o.LeftBytes, "")
+	case !first && o.Complete && !o.OOM:
 		gain = units.Bytes(o.SavesBytes)
-		if o.OOM || !o.Complete {
-			gain = ""
-		}
 	}
-	if failed {
-		gain = ""
-		if o.LeftBytes != nil {
-			gain = units.Bytes(*o.LeftBytes)
-		}
-	}
-	fails := ""
 	switch {
 	case o.OOM:
 		fails = fmt.Sprintf("at event %s, a segment lacks %s", units.Count(*o.OOMEvent), units.Bytes(o.ShortBytes))
 	case o.Survived:
 		fails = "no, as far as recorded"
-	default:
-		fails = "no"
 	}
 	return []any{o.Name, most + units.Bytes(o.PeakReservedBytes), gain, most + units.Bytes(o.PeakAllocatedBytes),
 		strconv.Itoa(o.Segments), strconv.Itoa(o.Retries), fails}
@@ -108,21 +89,18 @@ func replayNotes(doc *replay.Document) (notes []string) {
 		notes = append(notes, fmt.Sprintf("Replayed under the recorded settings, %s of the addresses and %s of the segment "+
 			"calls come out as recorded (history: %s).", rate(*doc.MatchRate), rate(*doc.SegmentCallRate), doc.History))
 	}
-	seen := map[string]bool{}
+	once := func(line string) {
+		if !slices.Contains(notes, line) {
+			notes = append(notes, line)
+		}
+	}
 	for i := range doc.Scenarios {
-		o := &doc.Scenarios[i]
-		for k, text := range o.Assumptions {
-			if line := o.Changes[k] + ": " + text; !seen[line] {
-				seen[line] = true
-				notes = append(notes, line)
-			}
+		for k, text := range doc.Scenarios[i].Assumptions {
+			once(doc.Scenarios[i].Changes[k] + ": " + text)
 		}
 	}
 	for _, note := range doc.Notes {
-		if !seen[note] {
-			seen[note] = true
-			notes = append(notes, "Note: "+note+".")
-		}
+		once("Note: " + note + ".")
 	}
 	return notes
 }
