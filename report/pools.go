@@ -3,36 +3,25 @@ package report
 import (
 	"cmp"
 	"slices"
+
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // manyPools are more private pools than are told one by one: programs make a CUDA
 // graph for every shape.
 const manyPools = 12
 
-// RestOfPools are the pools besides.
-type RestOfPools struct {
-	Pools       int
-	Bytes, Used int64
-}
-
-// LargestPools are the private pools worth a line each, in their order, and the
-// others together, nil where there are none.
-func LargestPools(pools []PoolSummary) (shown []PoolSummary, rest *RestOfPools) {
+// LargestPools are the private pools worth a line each, the largest first where there are many;
+// a last one, of no kind, then stands for all others.
+func LargestPools(pools []PoolSummary) []PoolSummary {
 	if len(pools) <= manyPools {
-		return pools, nil
+		return pools
 	}
-	at := make([]int, len(pools))
-	for i := range at {
-		at[i] = i
+	pools = slices.Clone(pools)
+	slices.SortStableFunc(pools, func(a, b PoolSummary) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	rest := PoolSummary{Pool: units.Plural(len(pools)-manyPools, "smaller pool")}
+	for _, p := range pools[manyPools:] {
+		rest.Segments, rest.Bytes, rest.Used = rest.Segments+p.Segments, rest.Bytes+p.Bytes, rest.Used+p.Used
 	}
-	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(pools[b].Bytes, pools[a].Bytes) })
-	rest = &RestOfPools{Pools: len(pools) - manyPools}
-	for _, i := range at[manyPools:] {
-		rest.Bytes, rest.Used = rest.Bytes+pools[i].Bytes, rest.Used+pools[i].Used
-	}
-	slices.Sort(at[:manyPools])
-	for _, i := range at[:manyPools] {
-		shown = append(shown, pools[i])
-	}
-	return shown, rest
+	return append(pools[:manyPools], rest)
 }

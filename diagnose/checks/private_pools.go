@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
@@ -35,14 +36,9 @@ func findPrivatePools(p *facts.Pass) []Draft {
 	d.Title = fmt.Sprintf("%s lie in private pools (CUDA graphs, MemPools), %s of it free for nobody else", units.Bytes(bytes),
 		units.Bytes(bytes-used))
 	holders := poolHolders(p)
-	shown, rest := report.LargestPools(p.Dev.Pools)
-	for _, p := range shown {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s %s: %s in %s, %s in use%s", poolWords[p.Kind], p.Pool,
+	for _, p := range report.LargestPools(p.Dev.Pools) {
+		d.Evidence = append(d.Evidence, fmt.Sprintf("%s: %s in %s, %s in use%s", strings.TrimSpace(poolWords[p.Kind]+" "+p.Pool),
 			units.Bytes(p.Bytes), units.Plural(p.Segments, "segment"), units.Bytes(p.Used), holders[p.Pool]))
-	}
-	if rest != nil {
-		d.Evidence = append(d.Evidence, fmt.Sprintf("%s more: %s, %s in use", units.Plural(rest.Pools, "smaller pool"),
-			units.Bytes(rest.Bytes), units.Bytes(rest.Used)))
 	}
 	if graphs && bytes-used >= 64<<20 && facts.Share(bytes-used, bytes) >= 10 {
 		if program := facts.Replay.Of(p); program != nil {

@@ -4,14 +4,15 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-echarts/go-echarts/v2/charts"
 	"github.com/go-echarts/go-echarts/v2/opts"
 	"github.com/go-echarts/go-echarts/v2/types"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/report/view"
 )
 
 // The charts are built as go-echarts options and leave Go as JSON only; that
@@ -66,10 +67,7 @@ func (u unit) points(events []int, bytes []int64) [][2]float64 {
 // plain is what all charts of the page have in common, with a legend from left on
 // where one is shown.
 func plain(tooltip, trigger, left string, more ...charts.GlobalOpts) []charts.GlobalOpts {
-	legend := opts.Legend{Show: opts.Bool(left != "")}
-	if left != "" {
-		legend = opts.Legend{Show: opts.Bool(true), Left: left, Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}
-	}
+	legend := opts.Legend{Show: opts.Bool(left != ""), Left: left, Top: "0", Icon: "roundRect", ItemWidth: 12, ItemHeight: 8}
 	if left == besideAxis {
 		legend.Type, legend.Right = "scroll", "20"
 	}
@@ -179,16 +177,10 @@ func marks(d *report.Device, u unit, capacity *int64) []any {
 		}
 		return "left"
 	}
-	peak := -1
-	if d.Peaks.Allocated.Event != nil {
-		peak = *d.Peaks.Allocated.Event
-	}
+	peak := evidence.Or(d.Peaks.Allocated.Event, -1)
 	label := "peak " + units.Size(d.Peaks.Allocated.Bytes)
 	last := -d.Events
-	for i, o := range d.OOMs {
-		if i >= 20 {
-			break
-		}
+	for i, o := range d.OOMs[:min(len(d.OOMs), 20)] {
 		text := "out of memory"
 		switch {
 		case near(o.Event, last) && i > 0:
@@ -224,13 +216,9 @@ func stepAreas(d *report.Device) []any {
 		return nil
 	}
 	for i, s := range d.Steps {
-		name := ""
+		name, color := "", [...]string{"css:--shade", "css:--noshade"}[i%2]
 		if len(d.Steps) <= 12 && 20*(s.LastEvent-s.FirstEvent) > d.Events {
 			name = "step " + strconv.Itoa(s.Step)
-		}
-		color := "css:--shade"
-		if i%2 == 1 {
-			color = "css:--noshade"
 		}
 		out = append(out, []any{option{"name": name, "xAxis": s.FirstEvent, "itemStyle": option{"color": color}},
 			option{"xAxis": s.LastEvent + 1}})
@@ -238,70 +226,28 @@ func stepAreas(d *report.Device) []any {
 	return out
 }
 
-// treeLimit is how many call sites of a category have a field of their own.
-const treeLimit = 24
-
-// treeChart is what was alive at the peak: categories, and in them call sites.
-func treeChart(d *report.Device) option {
+// treeChart is a map of categories, and in them call sites; the script has the data of every moment.
+func treeChart() option {
 	tree := charts.NewTreeMap()
 	tree.SetGlobalOptions(plain("tree", "item", "")...)
-	tree.MultiSeries = append(tree.MultiSeries, charts.SingleSeries{Name: "at the peak", Type: types.ChartTreeMap,
-		Data: treeData(d.Sites)})
+	tree.MultiSeries = charts.MultiSeries{{Type: types.ChartTreeMap, Data: []option{}}}
 	tree.Validate()
 	return tree.JSON()
-}
-
-func treeData(sites []report.Site) []option {
-	var out []option
-	place := map[string]int{}
-	rest := map[string]int64{}
-	for i := range sites {
-		s := &sites[i]
-		if s.Bytes <= 0 {
-			continue
-		}
-		category := ""
-		if s.Category != nil {
-			category = *s.Category
-		}
-		n, ok := place[category]
-		if !ok {
-			n = len(out)
-			place[category] = n
-			out = append(out, option{"name": report.CategoryTitle(category), "category": category, "value": int64(0),
-				"children": []option{}})
-		}
-		out[n]["value"] = out[n]["value"].(int64) + s.Bytes
-		children := out[n]["children"].([]option)
-		if len(children) >= treeLimit {
-			rest[category] += s.Bytes
-			continue
-		}
-		out[n]["children"] = append(children, option{"name": s.Short(), "value": s.Bytes})
-	}
-	for category, bytes := range rest {
-		n := out[place[category]]
-		n["children"] = append(n["children"].([]option), option{"name": "others", "value": bytes})
-	}
-	return out
 }
 
 // growthChart is what is alive after each step, by the lines that made it.
 func growthChart(d *report.Device, rows []grownRow) option {
 	g := d.Pictures.Growth
 	var most int64 = 1
-	for k := range g.Steps {
+	var names []string
+	for k, step := range g.Steps {
 		var sum int64
 		for i := range g.Bytes {
 			sum += g.Bytes[i][k]
 		}
-		most = max(most, sum)
+		most, names = max(most, sum), append(names, strconv.Itoa(step))
 	}
 	u := unitFor(most)
-	names := make([]string, len(g.Steps))
-	for i, s := range g.Steps {
-		names[i] = strconv.Itoa(s)
-	}
 	bar := charts.NewBar()
 	bar.SetGlobalOptions(plain("bars", "axis", "",
 		charts.WithXAxisOpts(opts.XAxis{Type: "category", Name: "step", NameLocation: "middle", NameGap: 28}),
@@ -322,19 +268,14 @@ func growthChart(d *report.Device, rows []grownRow) option {
 // budgetChart puts bars of what was measured beside those of the theory.
 func budgetChart(lines []report.Compared) option {
 	var most int64 = 1
-	names := make([]string, len(lines))
-	for i, x := range lines {
-		names[i] = report.CategoryTitle(x.Name)
-		if names[i] == x.Name {
-			names[i] = strings.ReplaceAll(x.Name, "_", " ")
-		}
-		if most = max(most, x.Budget); x.Measured != nil {
-			most = max(most, *x.Measured)
-		}
+	for _, x := range lines {
+		most = max(most, x.Budget, evidence.Or(x.Measured, 0))
 	}
 	u := unitFor(most)
-	budget, measured := make([]float64, len(lines)), make([]any, len(lines))
+	var names []string
+	budget, measured := make([]any, len(lines)), make([]any, len(lines))
 	for i, x := range lines {
+		names = append(names, view.Plain(report.CategoryTitle(x.Name)))
 		if budget[i] = u.value(x.Budget); x.Measured != nil {
 			measured[i] = u.value(*x.Measured)
 		}
@@ -345,7 +286,7 @@ func budgetChart(lines []report.Compared) option {
 			HideOverlap: opts.Bool(true)}}),
 		charts.WithYAxisOpts(opts.YAxis{Type: "category", Inverse: opts.Bool(true), Data: names}),
 		charts.WithGridOpts(opts.Grid{Left: "130", Right: "30", Top: "32", Bottom: "28"}))...)
-	for i, data := range []any{measured, budget} {
+	for i, data := range [][]any{measured, budget} {
 		s := series([]string{"Measured", "Budget"}[i], types.ChartBar, data, []string{"css:--used", "css:--empty"}[i])
 		s.BarMaxWidth = "14"
 		bar.MultiSeries = append(bar.MultiSeries, s)

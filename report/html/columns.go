@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/klauspost/compress/gzip"
@@ -140,28 +141,35 @@ func compress(b []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := w.Write(b); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	_, err = w.Write(b)
+	err = errors.Join(err, w.Close())
+	return out.Bytes(), err
 }
 
-// appendTo writes one column after the other; what changes little from one
+// appendNumbers writes one column after the other.
+func appendNumbers[T uint16 | uint32](b []byte, columns ...[]T) []byte {
+	for _, column := range columns {
+		for _, n := range column {
+			b = binary.AppendUvarint(b, uint64(n))
+		}
+	}
+	return b
+}
+
+// appendRising writes how much each of rising numbers is above the one before.
+func appendRising[T uint32 | int](b []byte, before T, column []T) []byte {
+	for _, n := range column {
+		b = binary.AppendUvarint(b, uint64(n-before))
+		before = n
+	}
+	return b
+}
+
+// appendBands writes one column after the other; what changes little from one
 // allocation to the next then stands together.
 func appendBands(c *report.Bands, b []byte) []byte {
-	previous := uint32(0)
-	for _, id := range c.ID {
-		b = binary.AppendUvarint(b, uint64(id-previous))
-		previous = id
-	}
-	previous = 0
-	for _, born := range c.Born[c.Older:] {
-		b = binary.AppendUvarint(b, uint64(born-previous))
-		previous = born
-	}
+	b = appendRising(b, 0, c.ID)
+	b = appendRising(b, 0, c.Born[c.Older:])
 	for i, freed := range c.Freed { // 0: never; else how long after its birth
 		switch {
 		case freed == report.NotFreed:
@@ -177,15 +185,7 @@ func appendBands(c *report.Bands, b []byte) []byte {
 	for _, n := range c.Bytes {
 		b = appendBytes(b, n)
 	}
-	for _, k := range c.Kind {
-		b = binary.AppendUvarint(b, uint64(k))
-	}
-	for _, column := range [][]uint32{c.Stack, c.Name, c.Forward} {
-		for _, v := range column {
-			b = binary.AppendUvarint(b, uint64(v))
-		}
-	}
-	return b
+	return appendNumbers(appendNumbers(b, c.Kind), c.Stack, c.Name, c.Forward)
 }
 
 // appendBytes writes a size: an even number of 512 byte units, or an odd one
@@ -198,13 +198,10 @@ func appendBytes(b []byte, n int64) []byte {
 	return binary.AppendUvarint(b, uint64(n)<<1|1)
 }
 
-// appendClimb writes differences, which are seldom negative.
+// appendClimb writes differences, which are seldom negative; the first value is in the header.
 func appendClimb(b []byte, values []int64) []byte {
-	for i, v := range values {
-		if i == 0 {
-			continue // in the header
-		}
-		b = binary.AppendVarint(b, v-values[i-1])
+	for i := 1; i < len(values); i++ {
+		b = binary.AppendVarint(b, values[i]-values[i-1])
 	}
 	return b
 }
@@ -224,11 +221,7 @@ func appendStacks(p *report.Pictures, b []byte) []byte {
 }
 
 func appendRest(r *report.Rest, b []byte) []byte {
-	previous := -1
-	for _, e := range r.Events {
-		b = binary.AppendUvarint(b, uint64(e-previous))
-		previous = e
-	}
+	b = appendRising(b, -1, r.Events)
 	for _, column := range r.Bytes {
 		for _, n := range column {
 			b = appendBytes(b, n)
@@ -262,12 +255,7 @@ func appendPlaces(c *report.Bands, addresses []uint64, b []byte) []byte {
 			b = binary.AppendUvarint(b, uint64(completed-freed)+1)
 		}
 	}
-	for _, column := range [][]uint32{c.Stream, c.Pool, c.FreeStack} {
-		for _, v := range column {
-			b = binary.AppendUvarint(b, uint64(v))
-		}
-	}
-	return b
+	return appendNumbers(b, c.Stream, c.Pool, c.FreeStack)
 }
 
 // appendAddress is appendBytes for addresses, which have 64 bits: a page counts
@@ -286,14 +274,11 @@ func appendOthers(p *report.Pictures, b []byte) []byte {
 		previous = o.Event
 		b = append(b, byte(o.Action))
 		b = appendBytes(appendAddress(b, o.Address), o.Bytes)
-		for _, v := range []uint32{o.Stream, o.Pool, o.Stack, uint32(o.Band + 1)} {
-			b = binary.AppendUvarint(b, uint64(v))
-		}
+		b = appendNumbers(b, []uint32{o.Stream, o.Pool, o.Stack, uint32(o.Band + 1)})
 	}
 	for _, s := range p.Segments {
 		b = appendBytes(appendAddress(b, s.Address), s.Bytes)
-		b = binary.AppendUvarint(b, uint64(s.Stream))
-		b = binary.AppendUvarint(b, uint64(s.Pool))
+		b = appendNumbers(b, []uint32{s.Stream, s.Pool})
 		flags := byte(0)
 		if s.Small {
 			flags |= 1

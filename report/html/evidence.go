@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -52,81 +53,52 @@ func hostPlot(c *report.Curve) *plot {
 		line("reserved", "c-cache", c.Reserved), line("in use", "c-weights", c.Allocated))
 }
 
-// reading is a sample with its place in the file.
-type reading struct {
-	evidence.Sample
-	number int
-}
-
-// readings are a GPU's samples that say how much memory is in use; not every
-// query of nvidia-smi asks for that.
-func readings(g *evidence.GPU) []reading {
-	var out []reading
-	for i, s := range g.Series.Samples {
-		if s.UsedBytes >= 0 {
-			out = append(out, reading{s, i})
-		}
-	}
-	return out
-}
-
-// track is what one GPU had in use, in one input.
-type track struct {
-	source, gpu int
-	used        []reading
-}
-
-// tracks are those with something to draw.
-func tracks(ev *evidence.Evidence) (out []track) {
-	for i := range ev.GPUs {
-		g := &ev.GPUs[i]
-		if used := readings(g); len(used) > 1 {
-			out = append(out, track{g.Source, g.GPU, used})
-		}
-	}
-	return out
-}
-
 // mostTracks bounds the lines of a chart.
 const mostTracks = 16
+
+// used are a GPU's samples that say how much memory is in use, by their places; not
+// every query of nvidia-smi asks for that.
+func used(g *evidence.GPU) (places []int) {
+	for i, s := range g.Series.Samples {
+		if s.UsedBytes >= 0 {
+			places = append(places, i)
+		}
+	}
+	return places
+}
 
 // smiPlot is the memory in use on each GPU as nvidia-smi saw it; on the clock
 // where the samples have one, with the time of the recording shaded where both
 // clocks name instants.
 func smiPlot(doc *report.Document) *plot {
-	all := tracks(doc.Evidence)
-	if len(all) == 0 {
-		return nil
-	}
-	timed, zoned := true, true
-	for _, x := range all {
-		for _, s := range x.used {
-			timed = timed && s.At.Known()
-			zoned = zoned && s.At.Zoned()
-		}
-	}
-	axis := "sample"
-	if timed {
-		axis = onClock
-	}
 	var lines []curveOf
-	for n, x := range all[:min(len(all), mostTracks)] {
-		var data [][2]float64
-		for _, s := range x.used {
-			at := float64(s.number)
-			if timed {
-				at = float64(s.At.Nanoseconds() / 1e6)
+	gpus := slices.DeleteFunc(slices.Clone(doc.Evidence.GPUs), func(g evidence.GPU) bool { return len(used(&g)) < 2 })
+	axis, zoned := onClock, true
+	for i := range gpus {
+		for _, k := range used(&gpus[i]) {
+			at := gpus[i].Series.Samples[k].At
+			if zoned = zoned && at.Zoned(); !at.Known() {
+				axis = "sample"
 			}
-			data = append(data, [2]float64{at, float64(s.UsedBytes)})
 		}
-		name := fmt.Sprintf("GPU %d, in use", x.gpu)
-		if all[0].source != all[len(all)-1].source {
-			name = fmt.Sprintf("GPU %d in %s", x.gpu, report.ShortFile(doc.Inputs[x.source].Path))
+	}
+	for n := range gpus[:min(len(gpus), mostTracks)] {
+		g := &gpus[n]
+		line := curveOf{name: fmt.Sprintf("GPU %d, in use", g.GPU), color: fmt.Sprintf("s%d", n%8)}
+		if gpus[0].Source != gpus[len(gpus)-1].Source {
+			line.name = fmt.Sprintf("GPU %d in %s", g.GPU, report.ShortFile(doc.Inputs[g.Source].Path))
 		}
-		lines = append(lines, curveOf{name, fmt.Sprintf("s%d", n%8), data})
+		for _, k := range used(g) {
+			x, at := float64(k), g.Series.Samples[k].At
+			if axis == onClock {
+				x = float64(at.Nanoseconds() / 1e6)
+			}
+			line.points = append(line.points, [2]float64{x, float64(g.Series.Samples[k].UsedBytes)})
+		}
+		lines = append(lines, line)
 	}
 	p := newPlot("smi", "Memory in use over time; the lines above hold the largest values.", axis, inBytes, lines...)
-	if timed && zoned {
+	if p != nil && axis == onClock && zoned {
 		p.shadeRecording(doc)
 	}
 	return p

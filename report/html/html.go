@@ -149,9 +149,9 @@ func allows(text string) string {
 // Policies are the hashes of the scripts of all kinds of page, as a policy names them: a page that is opened from
 // another one's memory inherits that one's policy.
 func Policies() string {
-	var all []string
-	for _, text := range append(templates.Scripts(), templates.LightScript(), templates.CompareScript(), templates.IndexScript()) {
-		all = append(all, allows(text))
+	all := append(templates.Scripts(), templates.LightScript(), templates.CompareScript(), templates.IndexScript())
+	for i, text := range all {
+		all[i] = allows(text)
 	}
 	slices.Sort(all)
 	return strings.Join(all, " ")

@@ -5,12 +5,12 @@ import (
 	"html/template"
 	"io"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/templates"
@@ -19,24 +19,14 @@ import (
 // Index writes the page over many runs. Like a report it needs nothing but
 // itself; its links lead to the reports beside it.
 func Index(w io.Writer, x *report.Index) error {
-	t, err := indexTemplate()
-	if err != nil {
-		return err
-	}
-	v := newIndexView(x)
-	data := make([]rowData, len(x.Rows))
-	for i := range x.Rows {
-		data[i] = v.data(&x.Rows[i])
-	}
-	v.Data = data
-	return t.Execute(shown{w}, v)
+	return indexTemplate().Execute(shown{w}, newIndexView(x))
 }
 
-var indexTemplate = sync.OnceValues(func() (*template.Template, error) {
-	return template.New("index").Funcs(functions).Funcs(template.FuncMap{
+var indexTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("index").Funcs(functions).Funcs(template.FuncMap{
 		"day": day, "minute": minute, "seen": seen, "sparkline": sparkline,
 		"statusWord": func(s report.Status) string { return statusWords[s] },
-	}).Parse(templates.Index)
+	}).Parse(templates.Index))
 })
 
 // indexView is what the template sees.
@@ -47,12 +37,12 @@ type indexView struct {
 	Script     template.JS
 	Data       []rowData
 	Tiles      []tile
-	Axes       []string       // names of the numbers that runs may be compared by
-	Capacities bool           // of any run is known
-	First      []indexRowView // for those without scripts
-	Kinds      []report.Kind  // categories that occur
-	Whole      int64          // what bars of runs without a capacity are drawn against
-	Root       string         // the folder that all runs lie in, with its slash; "": they have none in common
+	Axes       []string           // names of the numbers that runs may be compared by
+	Capacities bool               // of any run is known
+	First      []*report.IndexRow // for those without scripts
+	Kinds      []string           // categories that occur
+	Whole      int64              // what bars of runs without a capacity are drawn against
+	Root       string             // the folder that all runs lie in, with its slash; "": they have none in common
 }
 
 // rowData is a row for the script.
@@ -64,24 +54,11 @@ type rowData struct {
 	Facts []any   `json:"x,omitempty"` // number of the axis, value, and so on
 }
 
-// indexRowView is a row as the page shows it without scripts.
-type indexRowView struct {
-	*report.IndexRow
-	When string
-	Bar  []barPart
-}
-
-// barPart is a piece of a bar, in percent of its length.
-type barPart struct {
-	Category string
-	Percent  float64
-}
-
 // tile is a figure over all runs, and the rows that it counts.
 type tile struct {
-	figure
-	Status report.Status // "": all
-	Filter bool          // pressing it shows those rows
+	Label, Value, Note string
+	Status             report.Status // "": all
+	Filter             bool          // pressing it shows those rows
 }
 
 // leakNote says what leaking runs do, and which of them count twice.
@@ -98,54 +75,40 @@ const firstRows = 200
 func newIndexView(x *report.Index) *indexView {
 	script := templates.IndexScript()
 	v := &indexView{Index: x, Style: template.CSS(templates.Style() + templates.IndexStyle()), Script: template.JS(script),
-		Whole: 1}
+		Whole: 1, Data: []rowData{}}
 	v.Policy = inline(script).policy
 	f := &x.Figures
 	v.Tiles = []tile{
-		{figure{"Runs", units.Count(f.Runs), runsNote(x)}, "", true},
-		{figure{"Out of memory", units.Count(f.OOM), kindsOfOOM(len(x.OOMs))}, report.StatusOOM, f.OOM > 0},
-		{figure{"Leaking", units.Count(f.Leaking), leakNote(f)}, report.StatusLeak, f.Leaking > 0},
-		{figure{"Warnings", units.Count(f.Warning), "something to look at"}, report.StatusWarning, f.Warning > 0},
-		{figure{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report",
-			false: "the table says why"}[f.Failed == 0]}, report.StatusFailed, f.Failed > 0},
-		{figure{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs"}, report.StatusFine,
+		{"Runs", units.Count(f.Runs), runsNote(x), "", true},
+		{"Out of memory", units.Count(f.OOM), kindsOfOOM(len(x.OOMs)), report.StatusOOM, f.OOM > 0},
+		{"Leaking", units.Count(f.Leaking), leakNote(f), report.StatusLeak, f.Leaking > 0},
+		{"Warnings", units.Count(f.Warning), "something to look at", report.StatusWarning, f.Warning > 0},
+		{"Could not be read", units.Count(f.Failed), map[bool]string{true: "every run has a report",
+			false: "the table says why"}[f.Failed == 0], report.StatusFailed, f.Failed > 0},
+		{"Fine", units.Count(f.Fine), units.Percent(int64(f.Fine), int64(f.Runs)) + " of all runs", report.StatusFine,
 			f.Fine > 0},
 	}
 	v.Axes = axesOf(x.Rows)
-	seen := map[string]bool{}
 	var paths []string
 	for i := range x.Rows {
 		r := &x.Rows[i]
 		paths = append(paths, r.Path)
-		for k, bytes := range r.Categories {
-			if bytes > 0 {
-				seen[report.Categories[k]] = true
-			}
-		}
 		v.Capacities = v.Capacities || r.Capacity != nil
-		for _, n := range []*int64{r.Capacity, r.Allocated} {
-			if n != nil {
-				v.Whole = max(v.Whole, *n)
-			}
-		}
+		v.Whole = max(v.Whole, evidence.Or(r.Capacity, 0), evidence.Or(r.Allocated, 0))
 	}
 	if v.Root = rootOf(paths); len(paths) < 2 {
 		v.Root = ""
 	}
 	for i, c := range report.Categories {
-		if seen[c] {
-			v.Kinds = append(v.Kinds, report.Kind{Category: i, Detail: c})
+		if slices.ContainsFunc(x.Rows, func(r report.IndexRow) bool { return len(r.Categories) > 0 && r.Categories[i] > 0 }) {
+			v.Kinds = append(v.Kinds, c)
 		}
 	}
 	for _, i := range report.WorstFirst(x.Rows)[:min(len(x.Rows), firstRows)] {
-		r := &x.Rows[i]
-		row := indexRowView{IndexRow: r, When: day(r.Time)}
-		for k, bytes := range r.Categories {
-			if bytes > 0 {
-				row.Bar = append(row.Bar, barPart{report.Categories[k], 100 * float64(bytes) / float64(v.whole(r))})
-			}
-		}
-		v.First = append(v.First, row)
+		v.First = append(v.First, &x.Rows[i])
+	}
+	for i := range x.Rows {
+		v.Data = append(v.Data, v.data(&x.Rows[i]))
 	}
 	return v
 }
@@ -153,7 +116,7 @@ func newIndexView(x *report.Index) *indexView {
 // runsNote says what the runs are of, where that is more than their number.
 func runsNote(x *report.Index) string {
 	f := &x.Figures
-	note := strings.TrimPrefix(between(f.FirstTime, f.LastTime), ", ")
+	note := seen(f.FirstTime, f.LastTime)
 	if x.Experiments > 1 && x.Experiments < f.Runs {
 		note = strings.TrimSuffix(units.Plural(x.Experiments, "experiment")+", "+note, ", ")
 	}
@@ -193,8 +156,8 @@ func kindsOfOOM(n int) string {
 	return units.Plural(n, "different failure")
 }
 
-// whole is what a row's bar is drawn against.
-func (v *indexView) whole(r *report.IndexRow) int64 {
+// WholeOf is what a row's bar is drawn against.
+func (v *indexView) WholeOf(r *report.IndexRow) int64 {
 	if r.Capacity != nil && r.Allocated != nil {
 		return max(*r.Capacity, *r.Allocated)
 	}
@@ -273,16 +236,6 @@ func (v *indexView) Below(path string) string {
 // longestPath is how long a path stands in the page as it is, in bytes.
 const longestPath = 36
 
-func between(first, last *int64) string {
-	if first == nil || last == nil {
-		return ""
-	}
-	if day(first) == day(last) {
-		return ", " + day(first)
-	}
-	return ", " + day(first) + " to " + day(last)
-}
-
 // curve is a small curve, 120 wide and 28 high, and where it ends.
 type curve struct {
 	Points string
@@ -291,24 +244,19 @@ type curve struct {
 
 func sparkline(values []int64) curve {
 	const width, height, most = 120.0, 28.0, 240
-	if len(values) > most {
-		thin := make([]int64, most) // the largest of each stretch
-		for i, n := range values {
-			at := i * most / len(values)
-			thin[at] = max(thin[at], n)
-		}
-		values = thin
+	var points [][2]float64
+	for _, n := range values {
+		points = append(points, [2]float64{0, float64(n)})
 	}
+	points = thinned(points, most)
 	var c curve
-	var b strings.Builder
 	top := float64(max(1, slices.Max(values)))
-	for i, n := range values {
-		c.X, c.Y = width/2, math.Round((height-3-(height-6)*float64(n)/top)*10)/10
-		if len(values) > 1 {
-			c.X = math.Round((3+(width-6)*float64(i)/float64(len(values)-1))*10) / 10
+	for i, at := range points {
+		c.X, c.Y = width/2, height-3-(height-6)*at[1]/top
+		if len(points) > 1 {
+			c.X = 3 + (width-6)*float64(i)/float64(len(points)-1)
 		}
-		fmt.Fprintf(&b, "%.1f,%.1f ", c.X, c.Y)
+		c.Points += fmt.Sprintf("%.1f,%.1f ", c.X, c.Y)
 	}
-	c.Points = strings.TrimSpace(b.String())
 	return c
 }

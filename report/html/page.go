@@ -48,9 +48,6 @@ type deviceView struct {
 	columns []byte // gzipped
 }
 
-// figure is one of the key figures.
-type figure struct{ Label, Value, Note string }
-
 // chart is an ECharts option with its place in the page.
 type chart struct {
 	ID     string
@@ -146,7 +143,7 @@ func (v *deviceView) draw() (err error) {
 		v.add("area", areaChart(d))
 	}
 	if len(d.Sites) > 0 {
-		v.add("tree", treeChart(d))
+		v.add("tree", treeChart())
 	}
 	if d.Pictures.Growth != nil {
 		v.Grown = grownRows(d)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
@@ -43,7 +44,7 @@ func newProof(d *report.Device) proof {
 	if d.History == "none" {
 		p.Title = "At the dump"
 	}
-	p.allocated(d.AtPeak.AllocatedBytes, shownCategories(d))
+	p.allocated(d, d.AtPeak.AllocatedBytes)
 	p.add("cache", "cached by PyTorch, unused", d.AtPeak.CacheBytes)
 	p.outside(d, 0)
 	if p.finish(d); len(p.Parts) > 0 {
@@ -63,7 +64,7 @@ func ofCapacity(d *report.Device) string {
 // failed is that of a failed request.
 func (p proof) failed(d *report.Device, o *report.OOM) proof {
 	p.Title = "When the request failed"
-	p.allocated(o.AllocatedBytes, shownCategories(d))
+	p.allocated(d, o.AllocatedBytes)
 	if o.Verdict == report.Fragmentation {
 		p.add("cache pieces", "cached by PyTorch, free in pieces", o.ReservedBytes-o.AllocatedBytes)
 	}
@@ -73,11 +74,10 @@ func (p proof) failed(d *report.Device, o *report.OOM) proof {
 	p.finish(d)
 	p.Note = units.Size(o.AllocatedBytes) + " in use" + ofCapacity(d) + " when " + units.Size(o.RequestedBytes) +
 		" were asked for"
-	switch {
-	case o.Verdict == report.Fragmentation:
+	if o.Verdict == report.Fragmentation {
 		p.Note += ": enough is free, in pieces that are too small"
-	case o.MissingBytes != nil && *o.MissingBytes > 0:
-		p.Note += ", " + units.Size(*o.MissingBytes) + " more than there was"
+	} else if missing := evidence.Or(o.MissingBytes, 0); missing > 0 {
+		p.Note += ", " + units.Size(missing) + " more than there was"
 	}
 	p.Note += "."
 	if x := d.Projection; x != nil && len(x.Missing) > 0 {
@@ -94,15 +94,16 @@ func (p *proof) add(class, name string, bytes int64) {
 	}
 }
 
-// allocated adds the categories, the largest first; or all in one where they
-// aren't known.
-func (p *proof) allocated(sum int64, categories map[string]int64) {
-	if len(categories) == 0 {
+// allocated adds what was in use at the moment that the verdict is about by category,
+// the largest first; or all in one where categories aren't known.
+func (p *proof) allocated(d *report.Device, sum int64) {
+	m, sites := d.Shown()
+	if m = m.Split(sites); len(m.Categories) == 0 {
 		p.add("c-all", "allocated", sum)
 		return
 	}
 	for _, c := range report.Shown {
-		p.add("c-"+c, report.CategoryTitle(c), categories[c])
+		p.add("c-"+c, report.CategoryTitle(c), m.Categories[c])
 	}
 	slices.SortStableFunc(p.Parts, func(a, b proofPart) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	for i := range p.Parts {
@@ -111,32 +112,26 @@ func (p *proof) allocated(sum int64, categories map[string]int64) {
 }
 
 // pytorchs reports whether a device's capacity is what PyTorch could have, as its own entry about a failure tells.
-func pytorchs(d *report.Device) bool {
-	return d.CapacitySource != nil && *d.CapacitySource == "oom_entry"
-}
+func pytorchs(d *report.Device) bool { return evidence.Or(d.CapacitySource, "") == "oom_entry" }
 
 // outside adds what the GPU holds besides PyTorch's own, told apart where that is known, if the capacity is the GPU's.
 func (p *proof) outside(d *report.Device, bytes int64) {
 	if d.CapacityBytes == nil || pytorchs(d) {
 		return
 	}
-	m := &d.AtPeak
-	if m.CUDAContext == nil && m.OtherProcesses == nil && m.Unaccounted == nil {
+	parts := view.Besides(&d.AtPeak)
+	if parts == [...]*int64{nil, nil, nil} {
 		p.add("outside", "outside PyTorch", bytes)
 		return
 	}
-	for i, part := range []*int64{m.CUDAContext, m.OtherProcesses, m.Unaccounted} {
-		if part != nil {
-			p.add([]string{"outside", "others", "outside"}[i], []string{"CUDA context and libraries", "other processes",
-				"not accounted for"}[i], *part)
-		}
+	for i, part := range parts {
+		p.add([...]string{"outside", "others", "outside"}[i], view.Outsiders[i], evidence.Or(part, 0))
 	}
 }
 
 // finish works out how long the pieces are. A capacity far above all of them
 // isn't drawn: it would leave nothing to see.
 func (p *proof) finish(d *report.Device) {
-	capacity := d.CapacityBytes
 	if p.Of = "capacity"; pytorchs(d) {
 		p.Of = "PyTorch could have"
 	}
@@ -144,17 +139,11 @@ func (p *proof) finish(d *report.Device) {
 	for _, x := range p.Parts {
 		whole += x.Bytes
 	}
-	if capacity != nil && *capacity < 20*whole {
-		whole, p.Size = max(whole, *capacity), *capacity
-		p.Limit = 100 * float64(*capacity) / float64(whole)
+	if capacity := evidence.Or(d.CapacityBytes, 20*whole); capacity < 20*whole {
+		whole, p.Size = max(whole, capacity), capacity
+		p.Limit = 100 * float64(capacity) / float64(whole)
 	}
 	for i := range p.Parts {
 		p.Parts[i].Percent = 100 * float64(p.Parts[i].Bytes) / float64(max(1, whole))
 	}
-}
-
-// shownCategories is what was in use at the moment that the verdict is about.
-func shownCategories(d *report.Device) map[string]int64 {
-	m, sites := d.Shown()
-	return m.Split(sites).Categories
 }

@@ -1,6 +1,11 @@
 package html
 
-import "github.com/vramscope/vramscope/report"
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/report"
+)
 
 // stackView is a call site with the stack that holds most for it.
 type stackView struct {
@@ -21,35 +26,34 @@ const (
 // largest stack, the machinery of torch folded.
 func largestStacks(d *report.Device) []stackView {
 	p := d.Pictures
-	peak := -1
-	if d.AtPeak.Event != nil {
-		peak = *d.AtPeak.Event
-	}
+	peak := evidence.Or(d.AtPeak.Event, -1)
 	bytes := make([]int64, len(p.Stacks))
 	for i := range p.Bands.Born {
 		if p.Bands.Alive(i, peak) {
 			bytes[p.Bands.Stack[i]] += p.Bands.Bytes[i]
 		}
 	}
-	largest := map[siteName]int{}
+	names := make([]string, len(p.Sites))
+	for i := range p.Sites {
+		names[i] = nameOf(&p.Sites[i])
+	}
+	largest := map[string]int{}
 	for i, s := range p.Stacks {
 		if s.Site < 0 {
 			continue
 		}
-		name := nameOf(&p.Sites[s.Site])
-		if best, ok := largest[name]; !ok || bytes[i] > bytes[best] {
-			largest[name] = i
+		if best, ok := largest[names[s.Site]]; !ok || bytes[i] > bytes[best] {
+			largest[names[s.Site]] = i
 		}
 	}
 	var out []stackView
-	shown := map[siteName]bool{}
 	for _, s := range d.Sites {
 		name := nameOf(&s)
 		i, ok := largest[name]
-		if !ok || shown[name] {
+		if !ok {
 			continue
 		}
-		shown[name] = true
+		delete(largest, name) // once, whatever the category
 		if out = append(out, newStackView(p, s, i)); len(out) == mostStacks {
 			break
 		}
@@ -57,24 +61,11 @@ func largestStacks(d *report.Device) []stackView {
 	return out
 }
 
-// siteName tells call sites apart, whatever their categories.
-type siteName struct {
-	function, file, op, from string
-	line, fromLine           int
-}
-
-func nameOf(s *report.Site) siteName {
-	n := siteName{function: s.Function, file: s.File, op: s.Op}
-	if s.Line != nil {
-		n.line = *s.Line
-	}
-	if s.CalledFrom != nil {
-		n.from = s.CalledFrom.Function + "\x00" + s.CalledFrom.File
-		if s.CalledFrom.Line != nil {
-			n.fromLine = *s.CalledFrom.Line
-		}
-	}
-	return n
+// nameOf tells call sites apart, whatever their categories.
+func nameOf(s *report.Site) string {
+	from := evidence.Or(s.CalledFrom, report.Place{})
+	return fmt.Sprintf("%q %q %d %q %q %q %d", s.Function, s.File, evidence.Or(s.Line, 0), s.Op, from.Function, from.File,
+		evidence.Or(from.Line, 0))
 }
 
 // newStackView picks the lines of a stack that are not torch's machinery,

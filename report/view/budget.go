@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -29,15 +30,9 @@ func LargestCategories(m map[string]int64) []string {
 // BudgetModel is the model in one line.
 func BudgetModel(d *budget.Document) string {
 	m := d.Model
-	s := fmt.Sprintf("%s, %s parameters", m.Type, count(m.Parameters))
-	if m.Active != m.Parameters {
-		s += fmt.Sprintf(" (%s active per token)", count(m.Active))
-	}
-	s += fmt.Sprintf(", %d layers, hidden %d", m.Layers, m.Hidden)
-	if m.Vocabulary > 0 {
-		s += ", vocabulary " + count(m.Vocabulary)
-	}
-	return s
+	return fmt.Sprintf("%s, %s parameters%s, %d layers, hidden %d%s", m.Type, count(m.Parameters),
+		when(m.Active != m.Parameters, " ("+count(m.Active)+" active per token)"), m.Layers, m.Hidden,
+		when(m.Vocabulary > 0, ", vocabulary "+count(m.Vocabulary)))
 }
 
 // BudgetSetting is the setting in one line.
@@ -54,25 +49,20 @@ func BudgetSetting(d *budget.Document) string {
 	}
 	line := fmt.Sprintf("training in %v: %v x %v tokens, %v, %v attention, checkpointing %v, loss %v", s["precision"], s["batch"],
 		s["sequence"], s["optimizer"], s["attention"], s["checkpointing"], s["loss"])
-	if n, _ := s["lora"].(int64); n > 0 {
-		line += fmt.Sprintf(", LoRA rank %d on %v", n, s["lora_targets"])
-	}
-	if load, _ := s["expert_load"].(float64); load > 1 {
-		line += fmt.Sprintf(", experts with %g times an even share", load)
-	}
-	if n, _ := s["freeze"].(int64); n > 0 {
-		line += fmt.Sprintf(", %d blocks frozen", n)
-	}
+	rank, _ := s["lora"].(int64)
+	load, _ := s["expert_load"].(float64)
+	frozen, _ := s["freeze"].(int64)
+	line += when(rank > 0, fmt.Sprintf(", LoRA rank %d on %v", rank, s["lora_targets"])) +
+		when(load > 1, fmt.Sprintf(", experts with %g times an even share", load)) +
+		when(frozen > 0, fmt.Sprintf(", %d blocks frozen", frozen))
 	for _, k := range []string{"compile", "cuda_graphs", "float8", "float8_all_gather", "mxfp8", "async_tp",
 		"optimizer_in_backward", "activation_offload"} {
 		if s[k] == true {
 			line += ", " + strings.NewReplacer("_", " ", "cuda", "CUDA", "tp", "TP").Replace(k)
 		}
 	}
-	if f, _ := s["framework"].(string); f != "" && f != "transformers" {
-		line += ", as " + f + " does it"
-	}
-	return line + gpusText(s)
+	framework, _ := s["framework"].(string)
+	return line + when(framework != "" && framework != "transformers", ", as "+framework+" does it") + gpusText(s)
 }
 
 // gpusText is how many GPUs there are and how they share the model, "" for one.
@@ -87,32 +77,18 @@ func gpusText(s map[string]any) string {
 			line += fmt.Sprintf(" %s %d", k, v)
 		}
 	}
-	if z, _ := s["zero"].(int); z > 0 {
-		line += fmt.Sprintf(" ZeRO-%d", z)
-	}
-	if s["sequence_parallel"] == true {
-		line += ", sequences split over tensor-parallel ranks"
-	}
-	if s["fsdp_version"] == 1 {
-		line += suffix(" FSDP1 ", s["fsdp"])
-	} else {
-		line += suffix(" FSDP ", s["fsdp"])
-	}
-	if k, _ := s["fsdp_shards"].(int64); k > 0 {
-		line += fmt.Sprintf(" over %d", k)
-	}
-	line += suffix(", reduced in ", s["reduce_dtype"])
-	if s["keep_gathered"] == true {
-		line += ", gathered until backward"
-	}
-	return line
+	zero, _ := s["zero"].(int)
+	shards, _ := s["fsdp_shards"].(int64)
+	return line + when(zero > 0, fmt.Sprintf(" ZeRO-%d", zero)) +
+		when(s["sequence_parallel"] == true, ", sequences split over tensor-parallel ranks") +
+		suffix(" FSDP"+when(s["fsdp_version"] == 1, "1")+" ", s["fsdp"]) +
+		when(shards > 0, fmt.Sprintf(" over %d", shards)) + suffix(", reduced in ", s["reduce_dtype"]) +
+		when(s["keep_gathered"] == true, ", gathered until backward")
 }
 
 func suffix(before string, v any) string {
-	if s, _ := v.(string); s != "" {
-		return before + s
-	}
-	return ""
+	s, _ := v.(string)
+	return when(s != "", before+s)
 }
 
 // BudgetSolved is what --solve found.
@@ -125,12 +101,9 @@ func BudgetSolved(s *budget.DocSolved) string {
 
 // BudgetVerdict is the first thing to read.
 func BudgetVerdict(d *budget.Document) string {
-	first := ""
-	if d.FirstStep > d.PeakBytes {
-		first = fmt.Sprintf(", the first step %s", units.Bytes(d.FirstStep))
-	}
 	s := fmt.Sprintf("%s at the peak, in %s%s; %s on the device with reserve and context", units.Bytes(d.PeakBytes),
-		BudgetPhases[d.PeakPhase], first, units.Bytes(d.TotalDevice))
+		BudgetPhases[d.PeakPhase], when(d.FirstStep > d.PeakBytes, ", the first step "+units.Bytes(d.FirstStep)),
+		units.Bytes(d.TotalDevice))
 	if len(d.Fits) == 1 {
 		f := d.Fits[0]
 		if n := len(d.Plans); n > 0 && f.Fits {
@@ -209,11 +182,8 @@ func (s *sheet) budgetPhases(d *budget.Document) {
 	device := []string{fmt.Sprintf("Native allocator: about %s reserved; with the CUDA context %s.", units.Bytes(d.Reserved),
 		units.Bytes(d.TotalDevice))}
 	if d.CacheToken > 0 {
-		fixed := ""
-		if d.CacheFixed > 0 {
-			fixed = fmt.Sprintf(" and %s per sequence however long", units.Bytes(d.CacheFixed))
-		}
-		device = append(device, fmt.Sprintf("KV cache: %s per token%s.", units.Bytes(d.CacheToken), fixed))
+		device = append(device, fmt.Sprintf("KV cache: %s per token%s.", units.Bytes(d.CacheToken), when(d.CacheFixed > 0,
+			" and "+units.Bytes(d.CacheFixed)+" per sequence however long")))
 	}
 	if d.Host > 0 {
 		device = append(device, fmt.Sprintf("Host memory: about %s for each GPU.", units.Bytes(d.Host)))
@@ -261,22 +231,17 @@ func (s *sheet) plans(d *budget.Document) {
 	t := Table{Columns: slices.Concat([]Column{textColumn("plan", 24)}, numbers("GPU memory", "host memory", "micro-batch",
 		"time", "recomputed", "sent"))}
 	t.Columns = append(t.Columns, Column{Name: "command line", Paper: true})
-	share := map[bool]string{false: "-"}
 	for i := range d.Plans {
 		p := &d.Plans[i]
-		share[true] = fmt.Sprintf("%.0f %%", 100*p.Recompute)
-		sent := "-"
-		if p.Traffic > 0 {
-			sent = units.Size(p.Traffic)
-		}
 		line := cell(Code(cmp.Or(p.Command, p.Flags)))
 		notes := []Fact{{"", cmp.Or(p.Command, p.Flags)}}
 		if name, _ := d.Setting["framework"].(string); p.Framework != "" {
 			takes := "as " + name + " takes it: "
 			line, notes = cell(line, "; "+takes, Code(p.Framework)), append(notes, Fact{takes, p.Framework})
 		}
-		t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), hostMemory(p.Host), count(p.Batch),
-			fmt.Sprintf("x%.2f", p.Cost), share[p.Recompute > 0], sent, line).Notes = notes
+		t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), orNone(p.Host > 0, "about "+units.Size(p.Host)),
+			count(p.Batch), fmt.Sprintf("x%.2f", p.Cost), orNone(p.Recompute > 0, fmt.Sprintf("%.0f %%", 100*p.Recompute)),
+			orNone(p.Traffic > 0, units.Size(p.Traffic)), line).Notes = notes
 	}
 	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for " +
 		"a token beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU " +
@@ -288,13 +253,8 @@ func (s *sheet) plans(d *budget.Document) {
 	s.add(Part{Heading: "Plans", Level: 2, Table: t, Rest: strings.Join(notes, " ")})
 }
 
-// hostMemory is about what a plan keeps in host memory for each GPU; "-" for nothing.
-func hostMemory(n int64) string {
-	if n == 0 {
-		return "-"
-	}
-	return "about " + units.Size(n)
-}
+// orNone is a figure in a table, "-" where there is none.
+func orNone(is bool, figure string) string { return cmp.Or(when(is, figure), "-") }
 
 // stages are what the ranks of a pipeline take.
 func (s *sheet) stages(d *budget.Document) {
@@ -321,15 +281,11 @@ func (s *sheet) budgetFits(d *budget.Document) {
 	}
 	for _, f := range d.Fits {
 		cells := []any{f.GPU, units.Bytes(f.Capacity), fitsWord(f), count(f.MaxBatch),
-			Optional(f.MaxSequence), Optional(f.MaxTokens)}
+			optional(f.MaxSequence), optional(f.MaxTokens)}
 		t.add(cells[:len(t.Columns)]...)
 	}
-	note := ""
-	if d.Setting["inference"] != true {
-		note = "Batch and sequence are estimates, with as much reserved over allocated as for the setting above; " +
-			"--solve works one out."
-	}
-	s.table("Devices", 2, t, note)
+	s.table("Devices", 2, t, when(d.Setting["inference"] != true, "Batch and sequence are estimates, with as much reserved "+
+		"over allocated as for the setting above; --solve works one out."))
 }
 
 // fitsWord says in a word whether a device is enough.
@@ -345,21 +301,15 @@ func fitsWord(f budget.DocFit) string {
 	return "yes"
 }
 
-// Optional is a count, "-" for none.
-func Optional(n *int64) string {
-	if n == nil {
-		return "-"
-	}
-	return count(*n)
-}
+func optional(n *int64) string { return orNone(n != nil, count(evidence.Or(n, 0))) }
 
 // ladder are the measures that would save memory.
 func (s *sheet) ladder(measures []budget.Measure) {
 	t := Table{Wrap: true, Columns: []Column{figureColumn("saves", 12), figureColumn("then", 11),
 		{Name: "fits", Gap: 1, Width: 5}, {Name: "change, flags and costs", Gap: 1}}}
 	for _, m := range measures {
-		t.add(units.Bytes(m.Saves), units.Bytes(m.TotalDevice), map[bool]string{true: "yes"}[m.Fits], cell(m.Change+" [",
-			Code(m.Flags), "]; costs "+m.Costs))
+		t.add(units.Bytes(m.Saves), units.Bytes(m.TotalDevice), when(m.Fits, "yes"), cell(m.Change+" [", Code(m.Flags),
+			"]; costs "+m.Costs))
 	}
 	s.table("What would save memory, cheapest first (each on top of the ones before)", 2, t, "")
 }

@@ -48,11 +48,8 @@ func differences(name string, width int) Table {
 }
 
 func (t *Table) change(name string, s report.DiffSize) *Row {
-	relative := ""
-	if s.Before > 0 {
-		relative = fmt.Sprintf("%+.1f %%", 100*float64(s.Change())/float64(s.Before))
-	}
-	return t.add(name, units.Bytes(s.Before), units.Bytes(s.After), units.Signed(s.Change()), relative)
+	return t.add(name, units.Bytes(s.Before), units.Bytes(s.After), units.Signed(s.Change()), when(s.Before > 0,
+		fmt.Sprintf("%+.1f %%", 100*float64(s.Change())/float64(s.Before))))
 }
 
 // byChange are the categories that hold anything, largest change first.
@@ -98,24 +95,17 @@ func (s *sheet) changedSites(d *report.Diff) {
 			others++
 			rest.Before, rest.After = rest.Before+x.BeforeBytes, rest.After+x.AfterBytes
 		default:
-			site := cell(Code(x.Name()))
-			if detail := siteDetail(x); detail != "" {
-				site = cell(site, "  ("+detail+")")
-			}
+			detail := siteDetail(x)
 			t.add(units.Signed(x.Change()), units.Bytes(x.BeforeBytes), units.Bytes(x.AfterBytes), kind(text(x.Category)),
-				site).Category = text(x.Category)
+				cell(Code(x.Name()), when(detail != "", "  ("+detail+")"))).Category = text(x.Category)
 		}
 	}
 	if others > 0 {
 		t.add(units.Signed(rest.Change()), units.Bytes(rest.Before), units.Bytes(rest.After), "", "in "+
 			units.Plural(others, "other call site"))
 	}
-	verb := "hold"
-	if equal == 1 {
-		verb = "holds"
-	}
-	s.add(Part{Heading: fmt.Sprintf("By call site: %s %s the same (%s)", units.Plural(equal, "site"), verb,
-		units.Bytes(same.After)), Level: 4, Table: t})
+	s.add(Part{Level: 4, Table: t, Heading: fmt.Sprintf("By call site: %s hold%s the same (%s)", units.Plural(equal, "site"),
+		when(equal == 1, "s"), units.Bytes(same.After))})
 }
 
 // siteDetail is what a site's name leaves out.

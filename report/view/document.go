@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -89,8 +90,9 @@ func (s *sheet) done() *Sheet {
 		Tool: s.doc.Tool, Changes: s.changes}
 }
 
-// add adds a part that says anything.
+// add adds a part that says anything; facts without a text are none.
 func (s *sheet) add(p Part) {
+	p.Facts = slices.DeleteFunc(p.Facts, func(f Fact) bool { return f.Text == "" })
 	if p.Heading != "" || p.Bare || p.said() > 0 {
 		s.parts = append(s.parts, p)
 	}
@@ -129,11 +131,7 @@ func (s *sheet) figures(d *report.Device) Table {
 		add("Peak "+name, s.size(p.Bytes), list(append([]string{share, atEvent(d, p.Event)}, notes...)...))
 	}
 	if d.History != "none" || s.page {
-		before := ""
-		if d.Before() {
-			before = "before the recording it may have been more"
-		}
-		peak("allocated", d.Peaks.Allocated, before)
+		peak("allocated", d.Peaks.Allocated, when(d.Before(), "before the recording it may have been more"))
 		peak("reserved", d.Peaks.Reserved)
 		add("Peak requested", s.size(d.Peaks.Requested.Bytes), "what the program asked for, until really freed")
 		if d.Peaks.Active.Bytes != d.Peaks.Allocated.Bytes && !s.page {
@@ -174,17 +172,16 @@ func (s *sheet) size(n int64) string {
 // outside is what the GPU holds outside of PyTorch's allocator, where anything tells.
 func outside(d *report.Device, size func(int64) string) (name, value, note string) {
 	var sum int64
-	var parts []string
-	known := false
-	for i, bytes := range Besides(&d.AtPeak) {
-		if known = known || bytes != nil; bytes != nil && *bytes > 0 {
-			sum += *bytes
-			parts = append(parts, units.Size(*bytes)+" "+[...]string{"context and libraries", "other processes",
-				"not accounted for"}[i])
+	var told []string
+	parts := Besides(&d.AtPeak)
+	for i := range parts {
+		if bytes := evidence.Or(parts[i], 0); bytes > 0 {
+			sum += bytes
+			told = append(told, units.Size(bytes)+" "+Outsiders[i])
 		}
 	}
-	if known {
-		return "Outside PyTorch", size(sum), list(parts...)
+	if parts != [...]*int64{nil, nil, nil} {
+		return "Outside PyTorch", size(sum), list(told...)
 	}
 	if bytes, ok := Outside(d); ok {
 		return "Outside PyTorch", size(bytes), "CUDA context, libraries and other processes when the request failed"
@@ -194,7 +191,7 @@ func outside(d *report.Device, size func(int64) string) (name, value, note strin
 
 // Outside is what others held when a request failed.
 func Outside(d *report.Device) (int64, bool) {
-	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && d.CapacitySource != nil && *d.CapacitySource != "oom_entry" &&
+	if n := len(d.OOMs); n > 0 && d.CapacityBytes != nil && evidence.Or(d.CapacitySource, "oom_entry") != "oom_entry" &&
 		d.OOMs[n-1].DeviceFreeBytes != nil {
 		o := &d.OOMs[n-1]
 		rest := *d.CapacityBytes - o.ReservedBytes - *o.DeviceFreeBytes
@@ -237,17 +234,13 @@ func failureFacts(o *report.OOM, pending int64) []Fact {
 	if o.Site != nil {
 		asked += " by " + siteCell(o.Site).String()
 	}
-	facts := []Fact{{"asked for", list(asked, inPhase(o.Phase))},
+	missing := evidence.Or(o.MissingBytes, 0)
+	return []Fact{{"asked for", list(asked, inPhase(o.Phase))},
 		{"allocated", fmt.Sprintf("%s of %s reserved", units.Bytes(o.AllocatedBytes), units.Bytes(o.ReservedBytes))},
 		{"free", fmt.Sprintf("%s in the cache, the largest block %s; %s on the device",
-			units.Bytes(o.ReservedBytes-o.AllocatedBytes-pending), Known(o.LargestFreeBlock), Known(o.DeviceFreeBytes))}}
-	if pending > 0 {
-		facts = append(facts, Fact{"pending", units.Bytes(pending) + " were given back, but a stream may still use them"})
-	}
-	if o.MissingBytes != nil && *o.MissingBytes > 0 {
-		facts = append(facts, Fact{"missing", units.Bytes(*o.MissingBytes)})
-	}
-	return facts
+			units.Bytes(o.ReservedBytes-o.AllocatedBytes-pending), Known(o.LargestFreeBlock), Known(o.DeviceFreeBytes))},
+		{"pending", when(pending > 0, units.Bytes(pending)+" were given back, but a stream may still use them")},
+		{"missing", when(missing > 0, units.Bytes(missing))}}
 }
 
 func inPhase(phase *string) string {
@@ -335,13 +328,6 @@ func momentIn(d *report.Device) string {
 	return ""
 }
 
-func categoryOf(category *string) string {
-	if category == nil {
-		return ""
-	}
-	return report.CategoryTitle(*category)
-}
-
 // categories say what the memory was for, then and at the end, and what the GPU holds besides.
 func (s *sheet) categories(m, end *report.Moment) Table {
 	t := Table{Columns: []Column{{Name: "Category"}, figureColumn("Bytes", 12), figureColumn("Share", 8),
@@ -387,38 +373,23 @@ func (s *sheet) segments(d *report.Device) {
 	if x.Count == 0 {
 		return
 	}
-	told := []string{fmt.Sprintf("%s, %s reserved, %s of it free", units.Plural(x.Count, "segment"), units.Bytes(x.Bytes),
-		units.Bytes(x.FreeBytes))}
-	if x.Expandable > 0 {
-		told[0] = fmt.Sprintf("%s, %d of them expandable", told[0], x.Expandable)
-	}
+	told := []string{fmt.Sprintf("%s, %s reserved, %s of it free%s", units.Plural(x.Count, "segment"), units.Bytes(x.Bytes),
+		units.Bytes(x.FreeBytes), when(x.Expandable > 0, fmt.Sprintf(", %d of them expandable", x.Expandable)))}
 	if x.Empty > 0 {
-		empty := units.Bytes(x.EmptyBytes) + " in " + units.Plural(x.Empty, "empty segment")
-		if len(d.OOMs) == 0 {
-			empty += " that torch.cuda.empty_cache() would return"
-		}
-		told = append(told, empty)
+		told = append(told, units.Bytes(x.EmptyBytes)+" in "+units.Plural(x.Empty, "empty segment")+
+			when(len(d.OOMs) == 0, " that torch.cuda.empty_cache() would return"))
 	}
 	if x.PinnedSegments > 0 {
 		told = append(told, units.Bytes(x.PinnedFreeBytes)+" in "+units.Plural(x.PinnedSegments, "segment")+
 			" mostly free but pinned by a live block")
 	}
-	after := ""
-	if len(d.OOMs) > 0 {
-		after = " This is what was left after the failed request."
-	}
 	s.add(Part{Heading: "Segments at the end", Level: 4, Text: []string{strings.Join(told, "; ") + ". Largest free block " +
-		units.Bytes(x.LargestFree) + "." + after}})
+		units.Bytes(x.LargestFree) + "." + when(len(d.OOMs) > 0, " This is what was left after the failed request.")}})
 	t := Table{Columns: slices.Concat([]Column{{Name: "Private pool"}, {Name: "Kind", Gap: 1}}, numbers("Segments", "Reserved",
 		"In use", "Free, for this pool alone"))}
-	pools, rest := report.LargestPools(d.Pools)
-	for _, p := range pools {
+	for _, p := range report.LargestPools(d.Pools) {
 		t.add(p.Pool, cmp.Or(poolKinds[p.Kind], Plain(p.Kind)), units.Count(p.Segments), units.Bytes(p.Bytes),
 			units.Bytes(p.Used), units.Bytes(p.Bytes-p.Used))
-	}
-	if rest != nil {
-		t.add(units.Plural(rest.Pools, "smaller pool"), "", "", units.Bytes(rest.Bytes), units.Bytes(rest.Used),
-			units.Bytes(rest.Bytes-rest.Used))
 	}
 	s.add(Part{Table: t})
 }
@@ -483,17 +454,18 @@ func leakOf(l *report.Leak) Finding {
 	if l.BytesPerStep != nil && (l.Kind == "growing_list" || l.Kind == "retained_graph") {
 		x.Title += ", " + units.Bytes(*l.BytesPerStep) + " a step"
 	}
-	x.Evidence = []string{list(units.Bytes(l.TotalBytes)+held+" over "+units.Plural(l.Steps, "step"), categoryOf(l.Category),
+	category := ""
+	if l.Category != nil {
+		category = report.CategoryTitle(*l.Category)
+	}
+	x.Evidence = []string{list(units.Bytes(l.TotalBytes)+held+" over "+units.Plural(l.Steps, "step"), category,
 		fmt.Sprintf("confidence %.0f %%", 100*l.Confidence))}
 	if l.FullAtStep != nil {
 		x.Evidence[0] += fmt.Sprintf("; at this rate the GPU is full at step %s", units.Count(*l.FullAtStep))
 	}
-	for _, at := range []struct {
-		how string
-		*report.Place
-	}{{"made in ", l.MadeIn}, {"called from ", l.CalledFrom}} {
-		if at.Place != nil {
-			x.Evidence = append(x.Evidence, at.how+place(at.Function, at.File, at.Line))
+	for i, p := range []*report.Place{l.MadeIn, l.CalledFrom} {
+		if p != nil {
+			x.Evidence = append(x.Evidence, [...]string{"made in ", "called from "}[i]+place(p.Function, p.File, p.Line))
 		}
 	}
 	for _, site := range l.Sites {
@@ -510,10 +482,7 @@ func (s *sheet) trials(x *report.Trials) {
 	t := Table{Wrap: true, Columns: []Column{textColumn("Setting or change", 28), figureColumn("Peak reserved", 14),
 		figureColumn("Peak allocated", 14), {Name: "Outcome", Gap: 2}}}
 	for _, r := range x.Rows {
-		least := ""
-		if r.AtLeast {
-			least = "≥ "
-		}
+		least := when(r.AtLeast, "≥ ")
 		t.Columns[0].Width = max(t.Columns[0].Width, min(width(r.Name), 40))
 		t.add(Code(r.Name), least+units.Bytes(r.PeakReserved), least+units.Bytes(r.PeakAllocated), r.Outcome)
 	}
@@ -578,12 +547,9 @@ func (s *sheet) said(d *report.Device) {
 		{Gap: 2}}}
 	for i := range d.UserMetadata[:min(len(d.UserMetadata), s.sites)] {
 		x := &d.UserMetadata[i]
-		t.add(units.Bytes(x.Bytes), units.Percent(x.Bytes, d.AtPeak.AllocatedBytes), units.Count(x.Blocks)+"x", Code(x.Text))
+		t.add(units.Bytes(x.Bytes), units.Percent(x.Bytes, d.AtPeak.AllocatedBytes), times(x.Blocks), Code(x.Text))
 	}
-	if len(t.Rows) > 0 {
-		s.add(Part{Level: 4, Heading: "User metadata of what is allocated at the peak"})
-		s.add(Part{Table: t})
-	}
+	s.table("User metadata of what is allocated at the peak", 4, t, "")
 }
 
 // made is how to make the report again, and how far it can be trusted.
@@ -599,11 +565,8 @@ func (s *sheet) made() {
 	p.Columns = slices.Concat(words("Input", "Kind"), numbers("Size"), words("Written by", "SHA-256"))
 	p.Columns[4].Paper = true
 	for _, in := range s.doc.Inputs[:min(len(s.doc.Inputs), s.inputs)] {
-		kind := Plain(in.Kind)
-		if in.Partial {
-			kind += " (cut off)"
-		}
-		p.Table.add(Code(s.pathOf(&in)), kind, units.Bytes(in.Bytes), text(in.Era), Code(in.SHA256))
+		p.Table.add(Code(s.pathOf(&in)), Plain(in.Kind)+when(in.Partial, " (cut off)"), units.Bytes(in.Bytes), text(in.Era),
+			Code(in.SHA256))
 	}
 	s.add(p)
 	s.add(Part{Text: s.trust(), List: true})
@@ -621,14 +584,9 @@ func (s *sheet) pathOf(in *report.Input) string {
 func (s *sheet) trust() (lines []string) {
 	for _, i := range shownOf(s.doc, s.devices) {
 		d := &s.doc.Devices[i]
-		source := "unknown"
-		if d.CapacitySource != nil {
-			source = "from " + Plain(*d.CapacitySource)
-		}
-		line := fmt.Sprintf("Device %d: %s. Capacity %s.", d.Device, list(Histories[d.History], d.HistoryReason), source)
-		if d.Older > 0 {
-			line += fmt.Sprintf(" %s older than the recording.", units.Plural(d.Older, "block"))
-		}
+		line := fmt.Sprintf("Device %d: %s. Capacity %s.%s", d.Device, list(Histories[d.History], d.HistoryReason),
+			cmp.Or(Plain(given("from %s", d.CapacitySource)), "unknown"),
+			when(d.Older > 0, fmt.Sprintf(" %s older than the recording.", units.Plural(d.Older, "block"))))
 		lines = append(append(lines, line), d.Damage...)
 	}
 	for i := range s.doc.Inputs {

@@ -64,23 +64,19 @@ func (s *sheet) evidenceFacts() {
 func (s *sheet) timeline(x *evidence.Timeline) {
 	t := Table{Columns: []Column{{Name: "Category", Width: 20}, figureColumn("At the peak", 12), figureColumn("Share", 7),
 		figureColumn("Most at any time", 18)}}
-	var order []int
-	for c := range x.AtPeak {
-		order = append(order, c)
+	order := make([]int, len(x.AtPeak))
+	for c := range order {
+		order[c] = c
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(x.AtPeak[b], x.AtPeak[a]), cmp.Compare(a, b)) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x.AtPeak[b], x.AtPeak[a]) })
 	for _, c := range order {
 		if x.PeakByCategory[c] > 0 {
 			t.add(Plain(strings.ToLower(evidence.TimelineCategory(c).String())), units.Bytes(x.AtPeak[c]),
 				units.Percent(x.AtPeak[c], x.PeakBytes), units.Bytes(x.PeakByCategory[c]))
 		}
 	}
-	heading := "The profiler's memory timeline"
-	if x.Host {
-		heading += " of the host"
-	}
-	s.add(Part{Heading: heading, Level: 4, Table: t, Text: []string{fmt.Sprintf(
-		"%s: %s at its peak, in the profiler's own categories.", name(s.doc, x.Source), units.Bytes(x.PeakBytes))}})
+	s.add(Part{Heading: "The profiler's memory timeline" + when(x.Host, " of the host"), Level: 4, Table: t, Text: []string{
+		fmt.Sprintf("%s: %s at its peak, in the profiler's own categories.", name(s.doc, x.Source), units.Bytes(x.PeakBytes))}})
 }
 
 // clocks say how the inputs' times lie against each other, as far as that is known.
@@ -102,12 +98,13 @@ func (s *sheet) trace(x *evidence.Trace) {
 }
 
 func (s *sheet) summary(x *evidence.MemorySummary) {
-	label, device := "memory_stats", ""
+	label := "memory_stats"
 	if x.Device != nil {
-		label, device = "memory_summary", fmt.Sprintf("device %d: ", *x.Device)
+		label = "memory_summary"
 	}
-	s.fact(label, fmt.Sprintf("%s%s; %s:%d", device, list(nowAndPeak("allocated", x.AllocatedBytes, x.PeakAllocatedBytes),
-		nowAndPeak("reserved", x.ReservedBytes, x.PeakReservedBytes)), name(s.doc, x.Source), x.Line))
+	figures := list(nowAndPeak("allocated", x.AllocatedBytes, x.PeakAllocatedBytes), nowAndPeak("reserved", x.ReservedBytes,
+		x.PeakReservedBytes))
+	s.fact(label, fmt.Sprintf("%s%s; %s:%d", given("device %d: ", x.Device), figures, name(s.doc, x.Source), x.Line))
 }
 
 // nowAndPeak is as much of them as is known.
@@ -125,7 +122,7 @@ func nowAndPeak(what string, now, peak *int64) string {
 
 // fact adds a fact to those before it.
 func (s *sheet) fact(name, text string) {
-	if n := len(s.parts); n > 0 && len(s.parts[n-1].Facts) > 0 && s.parts[n-1].Rest == "" {
+	if n := len(s.parts); text != "" && n > 0 && len(s.parts[n-1].Facts) > 0 && s.parts[n-1].Rest == "" {
 		s.parts[n-1].Facts = append(s.parts[n-1].Facts, Fact{name, text})
 		return
 	}
@@ -133,11 +130,7 @@ func (s *sheet) fact(name, text string) {
 }
 
 // below goes on with the fact before.
-func (s *sheet) below(text string) {
-	if text != "" {
-		s.fact("", text)
-	}
-}
+func (s *sheet) below(text string) { s.fact("", text) }
 
 func (s *sheet) gpu(g *evidence.GPU) {
 	used := "no memory figure"
@@ -161,17 +154,8 @@ func (s *sheet) gpu(g *evidence.GPU) {
 		processes = inTurn
 	}
 	for i, p := range processes[:min(len(processes), processesShown)] {
-		then, name, bytes := "", "", ""
-		if inTurn != nil && i > 0 {
-			then = "then "
-		}
-		if p.Name != nil {
-			name = "  " + *p.Name
-		}
-		if p.PeakUsedBytes != nil {
-			bytes = "  " + units.Bytes(*p.PeakUsedBytes)
-		}
-		s.below(fmt.Sprintf("%sprocess %d%s%s", then, p.PID, bytes, name))
+		bytes := when(p.PeakUsedBytes != nil, "  "+Known(p.PeakUsedBytes))
+		s.below(fmt.Sprintf("%sprocess %d%s%s", when(inTurn != nil && i > 0, "then "), p.PID, bytes, given("  %s", p.Name)))
 	}
 	switch rest := len(processes) - processesShown; {
 	case rest == 1:
@@ -209,11 +193,8 @@ func (s *sheet) steps(x *evidence.Steps) {
 	}
 	s.fact("steps", out)
 	if n := len(x.Again); n > 0 {
-		more := ""
-		if n > 1 {
-			more = " and " + units.Times(n-1) + " more"
-		}
-		s.below(fmt.Sprintf("numbers begin again at line %d%s: several runs, or ranks, one after the other", x.Again[0], more))
+		s.below(fmt.Sprintf("numbers begin again at line %d%s: several runs, or ranks, one after the other", x.Again[0],
+			when(n > 1, " and "+units.Times(n-1)+" more")))
 	}
 	var seconds, memory []float64
 	name, bytesOf := StepMemory(x)
@@ -242,18 +223,12 @@ func StepMemory(steps *evidence.Steps) (string, func(*evidence.Step) int64) {
 }
 
 func (s *sheet) message(m *evidence.OOMMessage) string {
-	out := fmt.Sprintf("%s:%d: ", name(s.doc, m.Source), m.Line)
-	if m.RequestedBytes == nil {
-		out += "no figures"
-	} else {
-		out += units.Bytes(*m.RequestedBytes) + " asked for"
+	asked := "no figures"
+	if m.RequestedBytes != nil {
+		asked = units.Bytes(*m.RequestedBytes) + " asked for"
 	}
-	if m.Rank != nil {
-		out += fmt.Sprintf(" by rank %d", *m.Rank)
-	}
-	if m.GPU != nil {
-		out += fmt.Sprintf(" on GPU %d", *m.GPU)
-	}
+	out := fmt.Sprintf("%s:%d: %s%s%s", name(s.doc, m.Source), m.Line, asked, given(" by rank %d", m.Rank),
+		given(" on GPU %d", m.GPU))
 	if m.DeviceFreeBytes != nil && m.CapacityBytes != nil {
 		out += fmt.Sprintf(", %s free of %s", units.Bytes(*m.DeviceFreeBytes), units.Bytes(*m.CapacityBytes))
 	}

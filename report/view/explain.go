@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/explain"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
@@ -54,21 +55,17 @@ func Explain(d *explain.Document, e Edition) *Sheet {
 // trust is the state of the recording, which stands before any number.
 func (s *explained) trust() []Fact {
 	r := &s.doc.Recording
-	device := fmt.Sprintf("device %d", *s.doc.Device)
-	if s.doc.Rank != nil {
-		device = fmt.Sprintf("rank %d, ", *s.doc.Rank) + device
-	}
-	facts := []Fact{{"recording", list(device, Histories[r.History], Stacks[r.Stacks], units.Plural(r.Events, "event"))}}
+	facts := []Fact{{"recording", list(given("rank %d", s.doc.Rank), given("device %d", s.doc.Device), Histories[r.History],
+		Stacks[r.Stacks], units.Plural(r.Events, "event"))}}
 	for _, c := range r.Caveats {
 		facts = append(facts, Fact{"note", c})
 	}
 	return facts
 }
 
-// facts adds sentences with names in front of them, those without a text aside.
+// facts adds sentences with names in front of them.
 func (s *explained) facts(heading string, facts []Fact) {
-	facts = slices.DeleteFunc(facts, func(f Fact) bool { return f.Text == "" })
-	if len(facts) > 0 {
+	if slices.ContainsFunc(facts, func(f Fact) bool { return f.Text != "" }) {
 		s.add(Part{Heading: heading, Bare: heading == "", Level: 4, Facts: facts})
 	}
 }
@@ -89,7 +86,7 @@ func (s *explained) allocation(x *explain.Allocation) {
 		{"user metadata", text(x.UserMetadata)},
 		{"compiled", text(x.CompileContext)},
 		{"held by", strings.Join(x.Holders, ", ")},
-		{"leak", index(x.Leak)},
+		{"leak", given("%d", x.Leak)},
 	})
 	s.stack("Stack, innermost first", x.Stack, x.StackRest)
 	s.stack("Stack of the forward operation", x.ForwardStack, 0)
@@ -109,13 +106,6 @@ func because(rule, reason *string) string {
 		return "no rule spoke"
 	}
 	return *rule + ": " + text(reason)
-}
-
-func index(n *int) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.Itoa(*n)
 }
 
 func aliveText(x *explain.Allocation) string {
@@ -207,11 +197,8 @@ func (s *explained) group(heading string, g *explain.Group, largest bool) {
 	t := Table{NoHead: true, Columns: []Column{{Number: true, Width: 12}, {Number: true, Width: 10}, {Gap: 1, Width: 15},
 		{Gap: 1}}}
 	for _, d := range g.Rules {
-		rule := "no rule spoke"
-		if d.Rule != nil {
-			rule = *d.Rule
-		}
-		t.add(units.Bytes(d.PeakBytes), times(d.Allocations), report.CategoryWords(d.Category), rule)
+		t.add(units.Bytes(d.PeakBytes), times(d.Allocations), report.CategoryWords(d.Category),
+			evidence.Or(d.Rule, "no rule spoke"))
 	}
 	s.table("Decided by", 4, t, "")
 	if largest {
@@ -250,15 +237,8 @@ func (s *explained) event(x *explain.Event) {
 	t := Table{NoHead: true, Wrap: true, Columns: []Column{{Width: 1}, {Number: true, Width: 9}, {Gap: 1, Width: 15},
 		{Number: true, Width: 12}, {Gap: 1}}}
 	for _, e := range x.Around {
-		mark := ""
-		if e.Event == x.Event {
-			mark = ">"
-		}
-		what := ""
-		if e.Allocation != nil {
-			what = "allocation " + strconv.Itoa(*e.Allocation) + "  "
-		}
-		t.add(mark, units.Count(e.Event), Plain(e.Action), units.Bytes(e.Bytes), what+e.At)
+		t.add(when(e.Event == x.Event, ">"), units.Count(e.Event), Plain(e.Action), units.Bytes(e.Bytes),
+			given("allocation %d  ", e.Allocation)+e.At)
 	}
 	s.add(Part{Heading: "Around it", Level: 4, Table: t})
 	s.resting("Its phase rests on", x.RestsOn)
@@ -336,11 +316,7 @@ func (s *explained) step(x *explain.Step) {
 func (s *explained) resting(heading string, signals []explain.Resting) {
 	var facts []Fact
 	for _, x := range signals {
-		name := "rules"
-		if x.Signal != nil {
-			name = *x.Signal
-		}
-		facts = append(facts, Fact{name, Plain(strings.Join(x.Phases, ", ")) + ": " + x.Reason})
+		facts = append(facts, Fact{evidence.Or(x.Signal, "rules"), Plain(strings.Join(x.Phases, ", ")) + ": " + x.Reason})
 	}
 	s.facts(heading, facts)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -73,19 +74,13 @@ func (s *sheet) deviceList(shown []int, but int) {
 // RanksTitle says how many processes there are and how their ranks are known.
 func RanksTitle(r *report.Ranks) string {
 	if !r.Sure {
-		for i := range r.Rows {
-			if r.Rows[i].Rank != nil {
-				return units.Plural(r.Count, "recording") + " that are not the ranks of one job"
-			}
+		if slices.ContainsFunc(r.Rows, func(x report.Rank) bool { return x.Rank != nil }) {
+			return units.Plural(r.Count, "recording") + " that are not the ranks of one job"
 		}
 		return units.Plural(r.Count, "recording") + ", each of a process by itself: neither names nor contents tell ranks. " +
 			"Runs of their own are for vramscope batch"
 	}
-	s := units.Plural(r.Count, "rank") + " of one job, told " + r.Told
-	if r.World != nil {
-		s += fmt.Sprintf(", of %d", *r.World)
-	}
-	return s
+	return units.Plural(r.Count, "rank") + " of one job, told " + r.Told + given(", of %d", r.World)
 }
 
 // ranksLabel names the ranks of a group.
@@ -164,10 +159,7 @@ func noun(n int, word string) string {
 
 // RankName names the process of a row.
 func RankName(r *report.Ranks, row int) string {
-	if n := r.Rows[row].Rank; n != nil {
-		return fmt.Sprintf("rank %d", *n)
-	}
-	return "one process"
+	return cmp.Or(given("rank %d", r.Rows[row].Rank), "one process")
 }
 
 // shownTrends are the first trends, at most so many, of devices that are worth
@@ -268,24 +260,12 @@ func (s *sheet) trends() {
 
 // trendTitle says whose dumps they are.
 func trendTitle(x *report.Trend) string {
-	whose := fmt.Sprintf("device %d", x.Device)
-	if x.Rank != nil {
-		whose = fmt.Sprintf("rank %d, device %d", *x.Rank, x.Device)
-	}
-	return fmt.Sprintf("%s of %s: %s", units.Plural(len(x.Dumps), "dump"), whose, x.Told)
+	return fmt.Sprintf("%s of %sdevice %d: %s", units.Plural(len(x.Dumps), "dump"), given("rank %d, ", x.Rank), x.Device, x.Told)
 }
 
 // dumpWords are what is worth saying of a dump besides its figures.
 func dumpWords(d *report.Dump) string {
-	var failed, anew, before string
-	if d.OOMs > 0 {
-		failed = "out of memory"
-	}
-	if d.NewProcess {
-		anew = "a new process"
-	}
-	if d.Shared != nil && *d.Shared > 0 {
-		before = units.Plural(*d.Shared, "event") + " seen before"
-	}
-	return list(failed, anew, before)
+	shared := evidence.Or(d.Shared, 0)
+	return list(when(d.OOMs > 0, "out of memory"), when(d.NewProcess, "a new process"), when(shared > 0,
+		units.Plural(shared, "event")+" seen before"))
 }

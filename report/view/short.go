@@ -65,15 +65,14 @@ func Main(doc *report.Document) int {
 
 // holds is what fills the device, as bars of one scale, with what was asked for.
 func (s *sheet) holds(d *report.Device, index int) {
-	_, m, when := shownMoment(d)
-	if when = strings.ToUpper(strings.TrimSuffix(when, " of allocated memory")); d.AtEvent != nil {
-		when += "  event " + units.Count(evidence.Or(m.Event, 0)) + ", " + units.Size(m.AllocatedBytes) + " allocated"
+	_, m, head := shownMoment(d)
+	if head = strings.ToUpper(strings.TrimSuffix(head, " of allocated memory")); d.AtEvent != nil {
+		head += "  event " + units.Count(evidence.Or(m.Event, 0)) + ", " + units.Size(m.AllocatedBytes) + " allocated"
 	}
 	if m.AllocatedBytes == 0 {
 		return
 	}
-	head := s.holdsHead(d, index, m, when)
-	p := Part{Heading: head, Table: bars(d, m)}
+	p := Part{Heading: s.holdsHead(d, index, m, head), Table: bars(d, m)}
 	if x := d.Projection; x != nil && len(x.Missing) > 0 && d.AtEvent == nil {
 		p.Rest = "still to come: " + Missing(x, kind)
 	}
@@ -92,8 +91,10 @@ func Missing(x *report.Projection, kind func(string) string) string {
 // bars are what a device holds, by kind, with what was asked for and what lies beside it.
 func bars(d *report.Device, m *report.Moment) Table {
 	whole := max(1, m.AllocatedBytes)
+	var failed *report.OOM // at that moment
 	if n := len(d.OOMs); n > 0 && d.AtEvent == nil {
-		whole = max(whole, d.OOMs[n-1].AllocatedBytes+d.OOMs[n-1].RequestedBytes)
+		failed = &d.OOMs[n-1]
+		whole = max(whole, failed.AllocatedBytes+failed.RequestedBytes)
 	}
 	t := Table{NoHead: true, Columns: []Column{figureColumn("GPU memory", 9), {Name: "Category", Gap: 1, Width: 16},
 		{Gap: 1, Bar: true}}}
@@ -104,21 +105,20 @@ func bars(d *report.Device, m *report.Moment) Table {
 	if rest*200 > whole {
 		t.add(units.Size(rest), units.Plural(others, "other kind"), Bar(rest, whole, barWidth))
 	}
-	if n := len(d.OOMs); n > 0 && d.AtEvent == nil {
-		o := &d.OOMs[n-1]
-		t.add(units.Size(o.RequestedBytes), "asked for", strings.Repeat("▒", int(max(1, o.RequestedBytes*barWidth/whole))))
+	if failed != nil {
+		t.add(units.Size(failed.RequestedBytes), "asked for", strings.Repeat("▒", int(max(1,
+			failed.RequestedBytes*barWidth/whole))))
 	}
-	for i, bytes := range Besides(m) {
-		if bytes != nil && *bytes > whole/50 {
-			t.add(units.Size(*bytes), Beside[i])
+	for i, part := range Besides(m) {
+		if bytes := evidence.Or(part, 0); bytes > whole/50 {
+			t.add(units.Size(bytes), Beside[i])
 		}
 	}
 	return t
 }
 
 // holdsHead says of when the bars are, and where a request failed, of how much.
-func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, when string) string {
-	head := when
+func (s *sheet) holdsHead(d *report.Device, index int, m *report.Moment, head string) string {
 	if len(s.doc.Devices) > 1 {
 		words, file, in := strings.Cut(deviceTitle(s.doc, index), " in ")
 		if words = strings.ToUpper(words); in {
@@ -169,31 +169,27 @@ func largestCategories(m *report.Moment) (names []string, rest int64, others int
 // shortChanges are what to change, with the peak that comes of it and whether it fits.
 func (s *sheet) shortChanges(d *report.Device) {
 	failed := len(d.OOMs) > 0
-	if len(d.Changes) == 0 {
-		return
-	}
 	t := Table{NoHead: true, Wrap: true, Columns: []Column{figureColumn("", 3), {Gap: 1}}}
-	rows, prices := d.Priced()
-	for i := range rows[:min(len(rows), shortChanges)] {
-		c := rows[i]
+	rows, rest := d.Priced()
+	for i, c := range rows[:min(len(rows), shortChanges)] {
 		row := t.add(fmt.Sprint(i+1), units.Rounded(c.Text)+Effect(c, failed))
-		if i == 0 && c.Code != "" && s.doc.Verdict.Severity != report.Info {
+		if i > 0 {
+			continue
+		}
+		if c.Code != "" && s.doc.Verdict.Severity != report.Info {
 			for _, line := range codeLines(c.Code) {
 				row.Notes = append(row.Notes, Fact{"   | ", line})
 			}
 		}
-		if src := s.source(c.At); i == 0 && src != nil {
-			row.Notes = append(row.Notes, src...)
-		}
+		row.Notes = append(row.Notes, s.source(c.At)...)
 	}
-	if len(rows) == 0 && prices == "" {
+	if len(rows) == 0 && rest == "" {
 		return
 	}
-	p := Part{Heading: "CHANGE", Table: t, Rest: prices}
 	if failed {
-		p.Rest = SettingsText(d, s.doc.Trials)
+		rest = SettingsText(d, s.doc.Trials)
 	}
-	s.add(p)
+	s.add(Part{Heading: "CHANGE", Table: t, Rest: rest})
 	s.changes = true
 }
 
@@ -202,21 +198,12 @@ func isSetting(c *report.Change) bool { return c.FixID != nil && strings.Contain
 
 // Effect is what comes of a change: the peak, and whether the run goes through.
 func Effect(c *report.Change, failed bool) string {
-	text := ""
-	if c.Saves() > 0 {
-		what := "peak "
-		if c.Reserved {
-			what = "reserved "
-		}
-		text = what + units.Fall(*c.PeakBefore, *c.PeakAfter)
+	what := "peak "
+	if c.Reserved {
+		what = "reserved "
 	}
-	if failed {
-		text = list(text, answers[c.Answer])
-	}
-	if text == "" {
-		return ""
-	}
-	return " (" + text + ")"
+	text := list(when(c.Saves() > 0, what+c.Falls()), when(failed, answers[c.Answer]))
+	return when(text != "", " ("+text+")")
 }
 
 // answers are what becomes of a run that failed.
@@ -250,26 +237,19 @@ func SettingsText(d *report.Device, x *report.Trials) string {
 
 // source is the line of code that a change is about, with those around it.
 func (s *sheet) source(p *report.Place) (out []Fact) {
-	const around = 3
-	if s.doc.Source == nil || p == nil {
-		return nil
-	}
-	for _, x := range s.doc.Source(p, around) {
-		mark := " "
-		if p.Line != nil && x.Number == *p.Line {
-			mark = ">"
-		}
-		out = append(out, Fact{fmt.Sprintf("%s %4d  ", mark, x.Number), x.Text})
+	for _, x := range s.code(p, 3) {
+		mark := when(x.Number == evidence.Or(p.Line, -1), ">")
+		out = append(out, Fact{fmt.Sprintf("%1s %4d  ", mark, x.Number), x.Text})
 	}
 	return out
 }
 
-// lineOf is a line of code by itself.
-func (s *sheet) lineOf(p *report.Place) []report.SourceLine {
-	if s.doc.Source == nil {
+// code is a line of code with so many around it, where the program's text is at hand.
+func (s *sheet) code(p *report.Place, around int) []report.SourceLine {
+	if s.doc.Source == nil || p == nil {
 		return nil
 	}
-	return s.doc.Source(p, 0)
+	return s.doc.Source(p, around)
 }
 
 // codeLines are the first lines of code to paste.
@@ -297,7 +277,7 @@ func (s *sheet) madeBy(d *report.Device, heading string) {
 	for _, r := range heldBy(sites, most) {
 		if r.bytes*100 >= m.AllocatedBytes {
 			row := t.add(units.Size(r.bytes), r.category, Code(r.site))
-			for _, x := range s.lineOf(r.at) {
+			for _, x := range s.code(r.at, 0) {
 				row.Notes = append(row.Notes, Fact{strings.Repeat(" ", 24) + "| ", strings.TrimSpace(x.Text)})
 			}
 		}
@@ -321,10 +301,7 @@ func (s *sheet) variables(d *report.Device) {
 
 // holds says what a variable keeps alive.
 func holds(h *report.Holder) string {
-	cycle := ""
-	if h.Cycle {
-		cycle = ", in reference cycles"
-	}
+	cycle := when(h.Cycle, ", in reference cycles")
 	switch {
 	case h.Tensors == 0:
 		return "the graph behind it" + cycle
@@ -352,14 +329,13 @@ func heldBy(sites []report.Site, most int) []held {
 		if r.at == nil {
 			r.at = &report.Place{Function: x.Function, File: x.File, Line: x.Line}
 		}
-		at, ok := index[[2]string{r.category, r.site}]
-		if !ok {
-			at = len(rows)
-			index[[2]string{r.category, r.site}] = at
-			rows = append(rows, r)
+		key := [2]string{r.category, r.site}
+		if at, ok := index[key]; ok {
+			rows[at].bytes += r.bytes
 			continue
 		}
-		rows[at].bytes += r.bytes
+		index[key] = len(rows)
+		rows = append(rows, r)
 	}
 	slices.SortStableFunc(rows, func(a, b held) int { return cmp.Compare(b.bytes, a.bytes) })
 	return rows[:min(len(rows), most)]
@@ -474,10 +450,7 @@ func (s *sheet) beyond() (lines []string) {
 
 // more is how the recording was made, and how to see the rest.
 func (s *sheet) more(main int) {
-	p := Part{Bare: true}
-	if card := simulatedCard(s.doc); card != "" {
-		p.Text = append(p.Text, card)
-	}
+	p := Part{Bare: true, Text: []string{simulatedCard(s.doc)}}
 	if main >= 0 {
 		d := &s.doc.Devices[main]
 		in := &s.doc.Inputs[d.Input]
@@ -490,7 +463,7 @@ func (s *sheet) more(main int) {
 	if !s.web {
 		p.Text = append(p.Text, "more: -v   page: -o report.html   ticket: -o report.md")
 	}
-	if len(p.Text) > 0 {
+	if p.Text = slices.DeleteFunc(p.Text, func(text string) bool { return text == "" }); len(p.Text) > 0 {
 		s.add(p)
 	}
 	var notes []string

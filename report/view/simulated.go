@@ -1,11 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-
-	"maps"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
@@ -18,17 +18,11 @@ func Simulated(doc *report.Document) string {
 	if s == nil {
 		return ""
 	}
-	head := "SIMULATED " + s.GPU
-	if s.Count > 1 {
-		head = fmt.Sprintf("SIMULATED %d × %s", s.Count, s.GPU)
-	}
-	switch {
-	case s.Fits == nil:
+	head := "SIMULATED " + when(s.Count > 1, fmt.Sprintf("%d × ", s.Count)) + s.GPU
+	if s.Fits == nil {
 		return head
-	case *s.Fits:
-		return head + " · fits"
 	}
-	return head + " · doesn't fit"
+	return head + map[bool]string{true: " · fits", false: " · doesn't fit"}[*s.Fits]
 }
 
 // SimulatedLines say what an answer of a simulated GPU rests on.
@@ -58,31 +52,23 @@ func assumption(a *evidence.Assumption) string {
 	if a.Taken != "" {
 		return fmt.Sprintf("assumed at %s: %s was taken to be %s, %s", at, a.What, a.Taken, units.Plural(a.Calls, "time"))
 	}
-	text := fmt.Sprintf("assumed at %s: %s of %s gave %s of at most %s rows", at, a.What, units.Plural(a.Calls, "call"),
-		units.Count(int(a.Rows)), units.Count(int(a.MostRows)))
-	if a.Bytes > 0 {
-		text += fmt.Sprintf("; %s hang on it, at most %s", units.Size(a.Bytes), units.Size(a.MostBytes))
-	}
-	return text
+	return fmt.Sprintf("assumed at %s: %s of %s gave %s of at most %s rows%s", at, a.What, units.Plural(a.Calls, "call"),
+		units.Count(int(a.Rows)), units.Count(int(a.MostRows)),
+		when(a.Bytes > 0, fmt.Sprintf("; %s hang on it, at most %s", units.Size(a.Bytes), units.Size(a.MostBytes))))
 }
 
 // counted are names with how often each was called.
 func counted(calls map[string]int) string {
 	const most = 5
 	names := slices.SortedFunc(maps.Keys(calls), func(a, b string) int {
-		if calls[a] != calls[b] {
-			return calls[b] - calls[a]
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(calls[b]-calls[a], strings.Compare(a, b))
 	})
-	var parts []string
-	for _, name := range names[:min(len(names), most)] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", name, units.Count(calls[name])))
+	rest := more(len(names)-most, "")
+	names = names[:min(len(names), most)]
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s (%s)", name, units.Count(calls[name]))
 	}
-	if rest := more(len(names)-most, ""); rest != "" {
-		parts = append(parts, rest)
-	}
-	return strings.Join(parts, ", ")
+	return list(append(names, rest)...)
 }
 
 // otherVersions say what another PyTorch than the program's would change.
@@ -117,13 +103,7 @@ func simulatedCard(doc *report.Document) string {
 	if s == nil {
 		return ""
 	}
-	text := fmt.Sprintf("simulated: no GPU was used; %s, compute capability %s, %d multiprocessors", s.Device, s.Capability,
-		s.Multiprocessors)
-	if s.WorldSize > 0 {
-		text += fmt.Sprintf("; rank %d of %s, alone", s.Rank, units.Count(s.WorldSize))
-	}
-	if s.Ended != nil {
-		text += "; ended " + *s.Ended
-	}
-	return text
+	return fmt.Sprintf("simulated: no GPU was used; %s, compute capability %s, %d multiprocessors%s%s", s.Device, s.Capability,
+		s.Multiprocessors, when(s.WorldSize > 0, fmt.Sprintf("; rank %d of %s, alone", s.Rank, units.Count(s.WorldSize))),
+		given("; ended %s", s.Ended))
 }

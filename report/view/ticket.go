@@ -1,9 +1,11 @@
 package view
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -42,14 +44,9 @@ func (s *sheet) ticket() {
 func (s *sheet) environment(d *report.Device) {
 	x := &s.doc.Environment
 	parts := append([]string{simulatedCard(s.doc)}, Where(s.doc)...)
-	add := func(name string, value *string, most int) {
-		if value != nil && *value != "" {
-			parts = append(parts, name+(*value)[:min(len(*value), most)])
-		}
+	for i, value := range []string{text(x.Python), text(x.Command), fmt.Sprintf("%.12s", text(x.GitCommit))} {
+		parts = append(parts, when(value != "", [...]string{"Python ", "command ", "commit "}[i]+value))
 	}
-	add("Python ", x.Python, all)
-	add("command ", x.Command, all)
-	add("commit ", x.GitCommit, 12)
 	if d != nil {
 		parts = append(parts, list(units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History]))
 	}
@@ -62,12 +59,12 @@ func (s *sheet) environment(d *report.Device) {
 func Where(doc *report.Document) (out []string) {
 	e := &doc.Environment
 	for i, value := range []*string{e.Torch, e.CUDA, e.Driver, e.GPU, e.Settings} {
-		if value != nil && *value != "" {
-			out = append(out, []string{"torch ", "CUDA ", "driver ", "", "settings "}[i]+*value)
+		if text(value) != "" {
+			out = append(out, [...]string{"torch ", "CUDA ", "driver ", "", "settings "}[i]+*value)
 		}
 	}
-	if e.WorldSize != nil && *e.WorldSize > 1 {
-		out = append(out, units.Plural(*e.WorldSize, "rank"))
+	if n := evidence.Or(e.WorldSize, 0); n > 1 {
+		out = append(out, units.Plural(n, "rank"))
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 )
@@ -16,9 +17,12 @@ var (
 	Stacks = map[string]string{"all": "C++ and Python stacks", "python": "Python stacks only", "none": "no stacks"}
 )
 
-// Beside are what a GPU holds outside PyTorch's allocator.
-var Beside = [...]string{"CUDA context and libraries, outside PyTorch", "other processes",
-	"in use on the GPU, not accounted for"}
+// Beside are what a GPU holds outside PyTorch's allocator, Outsiders the same where that is said.
+var (
+	Beside = [...]string{"CUDA context and libraries, outside PyTorch", "other processes",
+		"in use on the GPU, not accounted for"}
+	Outsiders = [...]string{"CUDA context and libraries", "other processes", "not accounted for"}
+)
 
 // Besides lists how much of each, where it is known.
 func Besides(m *report.Moment) [3]*int64 {
@@ -64,20 +68,26 @@ func or(n *int64, unknown string) string {
 }
 
 // text is a text, "" for none.
-func text(s *string) string {
-	if s == nil {
+func text(s *string) string { return evidence.Or(s, "") }
+
+// when is what is said where something holds.
+func when(holds bool, text string) string {
+	if holds {
+		return text
+	}
+	return ""
+}
+
+// given is a known figure in a text, "" for an unknown one.
+func given[T any](format string, figure *T) string {
+	if figure == nil {
 		return ""
 	}
-	return *s
+	return fmt.Sprintf(format, *figure)
 }
 
 // era is how the recording's PyTorch wrote, "" where that isn't known.
-func era(in *report.Input) string {
-	if in.Era == nil {
-		return ""
-	}
-	return "PyTorch " + *in.Era + " style"
-}
+func era(in *report.Input) string { return given("PyTorch %s style", in.Era) }
 
 // list joins what there is.
 func list(parts ...string) string {
@@ -127,14 +137,8 @@ var capacitySources = map[string]string{"flag": "as given",
 
 // CapacityNote says where the size of the GPU is from.
 func CapacityNote(d *report.Device) string {
-	var source, disproved string
-	if d.CapacitySource != nil {
-		source = capacitySources[*d.CapacitySource]
-	}
-	if d.CapacityDisproved != nil {
-		disproved = "more than the " + units.Bytes(*d.CapacityDisproved) + " given"
-	}
-	return list(source, disproved)
+	disproved := evidence.Or(d.CapacityDisproved, 0)
+	return list(capacitySources[text(d.CapacitySource)], when(disproved > 0, "more than the "+units.Bytes(disproved)+" given"))
 }
 
 // Bar is a share as a row of block characters.
@@ -191,20 +195,13 @@ func siteCell(s *report.Site) Cell {
 		return cell(Code(s.Op))
 	}
 	out := cell(Code(place(s.Function, s.File, s.Line)))
-	if s.CalledFrom != nil {
-		out = cell(out, ", from ", calledFrom(s.CalledFrom))
+	if p := s.CalledFrom; p != nil {
+		out = cell(out, ", from ", Code(place(p.Function, p.File, p.Line)))
 	}
 	if s.Op != "" {
 		out = cell(out, "  [", Code(s.Op), "]")
 	}
 	return out
-}
-
-func calledFrom(p *report.Place) Cell {
-	if p == nil {
-		return nil
-	}
-	return cell(Code(place(p.Function, p.File, p.Line)))
 }
 
 // ClockText says how an input's times were brought together with the recording's.
