@@ -126,26 +126,25 @@ func sureness(confidence float64) string {
 }
 
 func (a *asking) allocationText(x *Allocation) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "Allocation %s: %s of %s%s", units.Count(x.Allocation), units.Bytes(x.Allocated), sureness(x.Confidence),
-		report.CategoryWords(x.Category))
+	name, end := "", "It is alive at the end of the recording."
 	if x.Name != nil {
-		fmt.Fprintf(&b, " (%s)", *x.Name)
+		name = " (" + *x.Name + ")"
 	}
-	fmt.Fprintf(&b, ", made %s. ", madeText(&x.Brief))
 	switch {
 	case x.FreedBeforeRecord:
-		b.WriteString("Its free was requested before the recording.")
-	case x.FreeEvent == nil:
-		b.WriteString("It is alive at the end of the recording.")
-	default:
-		fmt.Fprintf(&b, "It was freed at event %s", units.Count(*x.FreeEvent))
-		if x.FreedIn != nil {
-			fmt.Fprintf(&b, " in step %d", *x.FreedIn)
-		}
-		b.WriteString(".")
+		end = "Its free was requested before the recording."
+	case x.FreedIn != nil:
+		end = fmt.Sprintf("It was freed at event %s in step %d.", units.Count(*x.FreeEvent), *x.FreedIn)
+	case x.FreeEvent != nil:
+		end = fmt.Sprintf("It was freed at event %s.", units.Count(*x.FreeEvent))
 	}
-	return b.String()
+	return fmt.Sprintf("Allocation %s: %s%s, made %s. %s", units.Count(x.Allocation), ofCategory(&x.Brief), name,
+		madeText(&x.Brief), end)
+}
+
+// ofCategory is how much an allocation is of what.
+func ofCategory(x *Brief) string {
+	return units.Bytes(x.Allocated) + " of " + sureness(x.Confidence) + report.CategoryWords(x.Category)
 }
 
 // madeText says when and where an allocation was made.
@@ -205,8 +204,8 @@ func (a *asking) address(text string) error {
 	a.doc.Answer = fmt.Sprintf("Address 0x%x: %s had it", at, units.Plural(len(uses), "allocation"))
 	if len(uses) > 0 {
 		last := &x.Uses[0]
-		a.doc.Answer += fmt.Sprintf("; the last was allocation %s, %s of %s%s, made %s", units.Count(last.Allocation),
-			units.Bytes(last.Allocated), sureness(last.Confidence), report.CategoryWords(last.Category), madeText(last))
+		a.doc.Answer += fmt.Sprintf("; the last was allocation %s, %s, made %s", units.Count(last.Allocation), ofCategory(last),
+			madeText(last))
 	}
 	a.doc.Answer += "."
 	for i := range x.Uses[:min(3, len(x.Uses))] {

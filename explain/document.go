@@ -168,31 +168,36 @@ type Deciding struct {
 
 // Event is one entry of a device's trace.
 type Event struct {
-	Event      int              `json:"event"`
-	Action     string           `json:"action"`
-	Address    uint64           `json:"address"`
-	Bytes      int64            `json:"bytes"`
-	Micros     *int64           `json:"time_us"`
-	Stream     uint64           `json:"stream"`
-	Pool       string           `json:"pool"`
-	Phase      *string          `json:"phase"`
-	RestsOn    []Resting        `json:"phases_rest_on"`
-	Step       *int             `json:"step"`
-	Allocation *Brief           `json:"allocation"`
-	OOM        *int             `json:"oom"` // index into the failed requests
-	Allocated  int64            `json:"allocated_bytes"`
-	Reserved   int64            `json:"reserved_bytes"`
-	Categories map[string]int64 `json:"categories"` // right after it
-	Sites      []report.Site    `json:"sites"`
-	SitesRest  int              `json:"sites_left_out"`
-	Stack      []Frame          `json:"stack"`
-	StackRest  int              `json:"stack_left_out"`
-	Around     []Entry          `json:"around"` // entries before and after it
+	Event      int       `json:"event"`
+	Action     string    `json:"action"`
+	Address    uint64    `json:"address"`
+	Bytes      int64     `json:"bytes"`
+	Micros     *int64    `json:"time_us"`
+	Stream     uint64    `json:"stream"`
+	Pool       string    `json:"pool"`
+	Phase      *string   `json:"phase"`
+	RestsOn    []Resting `json:"phases_rest_on"`
+	Step       *int      `json:"step"`
+	Allocation *Brief    `json:"allocation"`
+	OOM        *int      `json:"oom"` // index into the failed requests
+	Allocated  int64     `json:"allocated_bytes"`
+	Reserved   int64     `json:"reserved_bytes"`
+	Moment
+	Around []Entry `json:"around"` // entries before and after it
 
 	UserMetadata     *string `json:"user_metadata"`
 	InternalMetadata *string `json:"internal_metadata"`
 	CompileContext   *string `json:"compile_context"`
 	ForwardStack     []Frame `json:"forward_stack"`
+}
+
+// Moment is what is allocated right after an event, and the event's stack.
+type Moment struct {
+	Categories map[string]int64 `json:"categories"`
+	Sites      []report.Site    `json:"sites"`
+	SitesRest  int              `json:"sites_left_out"`
+	Stack      []Frame          `json:"stack"`
+	StackRest  int              `json:"stack_left_out"`
 }
 
 // Resting is a signal of phases, and what it told.
@@ -250,14 +255,10 @@ type Leak struct {
 type OOM struct {
 	Index int `json:"oom"`
 	report.OOM
-	Step       *int             `json:"step"`
-	Categories map[string]int64 `json:"categories"`
-	Sites      []report.Site    `json:"sites"`
-	SitesRest  int              `json:"sites_left_out"`
-	Stack      []Frame          `json:"stack"`
-	StackRest  int              `json:"stack_left_out"`
-	Pending    int64            `json:"pending_free_bytes"` // given back, but a stream may still use them
-	Findings   []string         `json:"findings"`
+	Step *int `json:"step"`
+	Moment
+	Pending  int64    `json:"pending_free_bytes"` // given back, but a stream may still use them
+	Findings []string `json:"findings"`
 }
 
 // Category is what a category holds.

@@ -27,7 +27,7 @@ func (a *asking) event(text string) error {
 	if span, _ := a.Classes.SpanAt(n); span != nil {
 		x.RestsOn = restsOn([]classify.PhaseSpan{*span})
 	}
-	x.Stack, x.StackRest = a.stack(e.StackOf(n))
+	x.Moment = a.moment(n)
 	x.ForwardStack, _ = a.stack(e.ForwardStackOf(n))
 	x.UserMetadata = textOrNil(clip(s.String(e.MetadataOf(n))))
 	x.CompileContext = textOrNil(clip(s.String(e.CompileContextOf(n))))
@@ -40,7 +40,6 @@ func (a *asking) event(text string) error {
 			x.OOM = &i
 		}
 	}
-	x.Categories, x.Sites, x.SitesRest = a.sitesAt(n, all)
 	for _, bytes := range x.Categories {
 		x.Allocated += bytes
 	}
@@ -54,6 +53,12 @@ func (a *asking) event(text string) error {
 	a.doc.Answer = a.eventText(x)
 	a.afterEvent(x)
 	return nil
+}
+
+func (a *asking) moment(event int) (m Moment) {
+	m.Categories, m.Sites, m.SitesRest = a.sitesAt(event, all)
+	m.Stack, m.StackRest = a.stack(a.T.Device.Events.StackOf(event))
+	return m
 }
 
 // entry is an event in a list.
@@ -121,10 +126,8 @@ func (a *asking) oom(text string) error {
 	if err != nil {
 		return err
 	}
-	x := &OOM{Index: n, OOM: a.dev.OOMs[n], Findings: []string{}}
+	x := &OOM{Index: n, OOM: a.dev.OOMs[n], Moment: a.moment(a.dev.OOMs[n].Event), Findings: []string{}}
 	_, x.Step = a.spot(x.Event)
-	x.Categories, x.Sites, x.SitesRest = a.sitesAt(x.Event, all)
-	x.Stack, x.StackRest = a.stack(a.T.Device.Events.StackOf(x.Event))
 	for _, s := range a.T.LayoutAt(x.Event).Segments {
 		for _, b := range s.Blocks {
 			if b.Pending {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/timeline"
@@ -261,7 +262,7 @@ func (a *asking) group(ids []timeline.AllocationID) Group {
 	}
 	slices.SortFunc(g.Rules, func(x, y Deciding) int {
 		return cmp.Or(cmp.Compare(y.PeakBytes, x.PeakBytes), cmp.Compare(y.Allocations, x.Allocations),
-			cmp.Compare(or(x.Rule), or(y.Rule)), cmp.Compare(x.Category, y.Category))
+			cmp.Compare(evidence.Or(x.Rule, ""), evidence.Or(y.Rule, "")), cmp.Compare(x.Category, y.Category))
 	})
 	g.Rules, _ = first(g.Rules, maxRules)
 	if there == nil {
@@ -269,13 +270,6 @@ func (a *asking) group(ids []timeline.AllocationID) Group {
 	}
 	g.Largest, g.LargestRest = a.briefs(there)
 	return g
-}
-
-func or(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // first bounds a list, and says by how much.

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,12 +19,11 @@ import (
 )
 
 func (a *asking) category(text string) error {
-	c, ok := categoryNamed(text)
-	if !ok {
+	if !slices.Contains(report.Categories, text) {
 		return fmt.Errorf("categories are %s", strings.Join(report.Categories, ", "))
 	}
 	x := &Category{Category: text, Group: a.group(a.all(func(id timeline.AllocationID) bool {
-		return a.Classes.Category[id].String() == c
+		return a.Classes.Category[id].String() == text
 	})), Total: a.dev.AtPeak.AllocatedBytes}
 	a.doc.Category = x
 	a.doc.Answer = report.CategoryTitle(text) + ": " + a.groupText(&x.Group) + "."
@@ -33,19 +31,17 @@ func (a *asking) category(text string) error {
 	return nil
 }
 
-func categoryNamed(text string) (string, bool) { return text, slices.Contains(report.Categories, text) }
-
 // groupText says how much some allocations are.
 func (a *asking) groupText(g *Group) string {
-	text := units.Plural(g.Allocations, "allocation")
 	if g.Allocations == 0 {
 		return "no allocation"
 	}
-	text += fmt.Sprintf(", %s at the peak in %s", units.Bytes(g.PeakBytes), units.Plural(g.PeakBlocks, "block"))
+	share := ""
 	if whole := a.dev.AtPeak.AllocatedBytes; whole > 0 && g.PeakBytes > 0 {
-		text += fmt.Sprintf(" (%s of what is allocated)", units.Percent(g.PeakBytes, whole))
+		share = fmt.Sprintf(" (%s of what is allocated)", units.Percent(g.PeakBytes, whole))
 	}
-	return text + fmt.Sprintf(", %s at the end", units.Bytes(g.EndBytes))
+	return fmt.Sprintf("%s, %s at the peak in %s%s, %s at the end", units.Plural(g.Allocations, "allocation"),
+		units.Bytes(g.PeakBytes), units.Plural(g.PeakBlocks, "block"), share, units.Bytes(g.EndBytes))
 }
 
 // afterGroup asks for the largest parts of a group.
@@ -128,12 +124,13 @@ func (a *asking) site(text string) error {
 // the name fits, and the functions.
 func (a *asking) framesAt(x *Site) map[snapshot.FrameID]bool {
 	s := a.T.Snapshot
-	wanted := "/" + strings.TrimPrefix(strings.ReplaceAll(x.File, `\`, "/"), "/")
+	rooted := func(file string) string { return "/" + strings.TrimPrefix(strings.ReplaceAll(file, `\`, "/"), "/") }
+	wanted := rooted(x.File)
 	var on map[snapshot.FrameID]bool
 	for i := range s.Frames {
 		f := &s.Frames[i]
 		file := s.String(f.File)
-		if !strings.HasSuffix("/"+strings.TrimPrefix(strings.ReplaceAll(file, `\`, "/"), "/"), wanted) {
+		if !strings.HasSuffix(rooted(file), wanted) {
 			continue
 		}
 		if int(f.Line) != x.Line {
@@ -146,12 +143,8 @@ func (a *asking) framesAt(x *Site) map[snapshot.FrameID]bool {
 			on = map[snapshot.FrameID]bool{}
 		}
 		on[snapshot.FrameID(i)] = true
-		if name := clip(file); !slices.Contains(x.Files, name) && len(x.Files) < maxFound {
-			x.Files = append(x.Files, name)
-		}
-		if name := clip(s.String(f.Function)); !slices.Contains(x.Functions, name) && len(x.Functions) < maxFound {
-			x.Functions = append(x.Functions, name)
-		}
+		addOnce(&x.Files, clip(file))
+		addOnce(&x.Functions, clip(s.String(f.Function)))
 	}
 	slices.SortFunc(x.near, func(p, q int) int {
 		return cmp.Or(cmp.Compare(max(p-x.Line, x.Line-p), max(q-x.Line, x.Line-q)), cmp.Compare(p, q))
@@ -168,16 +161,7 @@ func (a *asking) noSuchLine(x *Site) error {
 	case len(x.near) == 0:
 		return fmt.Errorf("no stack of the recording goes through a file of that name")
 	}
-	slices.Sort(x.near)
-	return fmt.Errorf("no stack goes through that line; through lines of the file near it: %s", join(x.near))
-}
-
-func join(numbers []int) string {
-	var words []string
-	for _, n := range numbers {
-		words = append(words, strconv.Itoa(n))
-	}
-	return strings.Join(words, ", ")
+	return fmt.Errorf("no stack goes through that line; through lines of the file near it: %s", report.Spans(x.near))
 }
 
 // through tells stacks that hold one of some frames, looking at each once.
@@ -207,21 +191,17 @@ func (a *asking) finding(text string) error {
 		x.About, x.Saves = flat(all[i].Doc), textOrNil(flat(all[i].Saves))
 	}
 	found := 0
-	add := func(list []report.Finding) {
-		for k := range list {
-			if list[k].ID != text {
-				continue
-			}
-			if found++; len(x.Found) < maxFound {
-				x.Found = append(x.Found, bounded(list[k]))
-			}
-			a.afterFinding(&list[k])
+	var others []string
+	for _, f := range a.findings() {
+		if f.ID != text {
+			addOnce(&others, f.ID)
+			continue
 		}
+		if found++; len(x.Found) < maxFound {
+			x.Found = append(x.Found, bounded(*f))
+		}
+		a.afterFinding(f)
 	}
-	if a.dev != nil {
-		add(a.dev.Findings)
-	}
-	add(a.Report.Findings)
 	if i < 0 && found == 0 {
 		return fmt.Errorf("no such finding; `vramscope help findings` lists all")
 	}
@@ -229,8 +209,8 @@ func (a *asking) finding(text string) error {
 	switch {
 	case found == 0:
 		a.doc.Answer = "The report has no finding " + text + "."
-		for _, f := range a.others() {
-			a.next("finding", f, "a finding that the report has")
+		for _, id := range others {
+			a.next("finding", id, "a finding that the report has")
 		}
 	case found == 1:
 		a.doc.Answer = x.Found[0].Title + "."
@@ -277,20 +257,24 @@ func (a *asking) afterFinding(f *report.Finding) {
 	}
 }
 
-// others are the ids of the report's findings.
-func (a *asking) others() (ids []string) {
-	add := func(list []report.Finding) {
-		for i := range list {
-			if !slices.Contains(ids, list[i].ID) && len(ids) < maxFound {
-				ids = append(ids, list[i].ID)
-			}
+// findings are those of the device, then the report's own.
+func (a *asking) findings() (all []*report.Finding) {
+	if a.dev != nil {
+		for i := range a.dev.Findings {
+			all = append(all, &a.dev.Findings[i])
 		}
 	}
-	if a.dev != nil {
-		add(a.dev.Findings)
+	for i := range a.Report.Findings {
+		all = append(all, &a.Report.Findings[i])
 	}
-	add(a.Report.Findings)
-	return ids
+	return all
+}
+
+// addOnce adds a name to a few.
+func addOnce(few *[]string, name string) {
+	if !slices.Contains(*few, name) && len(*few) < maxFound {
+		*few = append(*few, name)
+	}
 }
 
 func (a *asking) leak(text string) error {
@@ -389,29 +373,17 @@ func (a *asking) step(text string) error {
 
 // walk finds what is allocated at a step's ends and at its peak.
 func (a *asking) walk(x *Step) {
-	held := a.Classes.HeldAtStart(a.T)
-	sum := func() (all int64) {
-		for _, bytes := range held.Bytes {
-			all += bytes
-		}
-		return all
-	}
 	most := int64(-1)
-	x.Start = sum()
-	for event := 0; event <= x.LastEvent; event++ {
-		changed := held.Step(event)
+	x.Start = a.T.Start.Allocated
+	a.T.WalkAllocated(func(event int, bytes int64) {
 		switch {
-		case event == x.FirstEvent-1:
-			x.Start = sum()
-		case event >= x.FirstEvent && (changed || most < 0):
-			if all := sum(); all > most {
-				most, x.PeakEvent, x.Categories = all, event, map[string]int64{}
-				for c, bytes := range held.Bytes {
-					x.Categories[classify.Category(c).String()] = bytes
-				}
+		case event < x.FirstEvent:
+			x.Start = bytes
+		case event <= x.LastEvent:
+			if x.End = bytes; bytes > most {
+				most, x.PeakEvent = bytes, event
 			}
 		}
-	}
-	x.End = sum()
-	maps.DeleteFunc(x.Categories, func(_ string, bytes int64) bool { return bytes == 0 })
+	})
+	x.Categories, _, _ = a.sitesAt(x.PeakEvent, all)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -110,7 +111,7 @@ func restsOn(spans []classify.PhaseSpan) []Resting {
 		if s := phases.SignalOf(p.By); s != nil {
 			x.Signal, x.Reason = &s.ID, s.Reason()
 		}
-		k := slices.IndexFunc(out, func(y Resting) bool { return or(x.Signal) == or(y.Signal) })
+		k := slices.IndexFunc(out, func(y Resting) bool { return evidence.Or(x.Signal, "") == evidence.Or(y.Signal, "") })
 		if k < 0 {
 			k, out = len(out), append(out, x)
 		}

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"slices"
-	"strings"
+
+	"github.com/vramscope/vramscope/evidence"
 )
 
 // Cause is a part of what filled a GPU, or of what a run needs: a defect of the program, something around it, or
@@ -52,16 +54,8 @@ func (o *OOM) Free() *FreePieces {
 	if o.DeviceFreeBytes == nil && o.LargestFreeBlock == nil {
 		return nil
 	}
-	f := &FreePieces{Bytes: o.ReservedBytes - o.AllocatedBytes}
-	for _, piece := range []*int64{o.DeviceFreeBytes, o.LargestFreeBlock} {
-		if piece != nil {
-			f.Largest = max(f.Largest, *piece)
-		}
-	}
-	if o.DeviceFreeBytes != nil {
-		f.Bytes += *o.DeviceFreeBytes
-	}
-	return f
+	device := evidence.Or(o.DeviceFreeBytes, 0)
+	return &FreePieces{o.ReservedBytes - o.AllocatedBytes + device, max(device, evidence.Or(o.LargestFreeBlock, 0))}
 }
 
 // Why is in a few words why a request failed: a mistake or something around the program by its name, else the verdict.
@@ -81,31 +75,12 @@ func (o *OOM) Cause() string {
 	return CauseWords(o.Causes[0].Cause)
 }
 
-// CauseWords is a cause in two words or three.
-func CauseWords(cause string) string {
-	switch cause {
-	case LeakCause:
-		return "a leak"
-	case RetainedGraph:
-		return "graphs that are kept"
-	case SecondModel:
-		return "a second set of weights"
-	case KeptException:
-		return "a failed attempt that is held"
-	case CycleCause:
-		return "a reference cycle"
-	case HeldCause:
-		return "held by variables"
-	case OtherProcess:
-		return "other processes"
-	case FractionCause:
-		return "a memory limit"
-	case Pieces:
-		return "fragmentation"
-	case PrivatePool:
-		return "private pools"
-	case TooLarge:
-		return "a request too large for the GPU"
-	}
-	return strings.ReplaceAll(cause, "_", " ")
+var causeWords = map[string]string{
+	LeakCause: "a leak", RetainedGraph: "graphs that are kept", SecondModel: "a second set of weights",
+	KeptException: "a failed attempt that is held", CycleCause: "a reference cycle", HeldCause: "held by variables",
+	OtherProcess: "other processes", FractionCause: "a memory limit", Pieces: "fragmentation", PrivatePool: "private pools",
+	TooLarge: "a request too large for the GPU",
 }
+
+// CauseWords is a cause in two words or three.
+func CauseWords(cause string) string { return cmp.Or(causeWords[cause], CategoryWords(cause)) }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -170,21 +171,10 @@ func WorstFirst(rows []IndexRow) []int {
 	for i := range order {
 		order[i] = i
 	}
-	peak := func(r *IndexRow) int64 {
-		if r.Allocated == nil {
-			return -1
-		}
-		return *r.Allocated
-	}
 	slices.SortStableFunc(order, func(i, j int) int {
 		a, b := &rows[i], &rows[j]
-		if d := statusRank[a.Status] - statusRank[b.Status]; d != 0 {
-			return d
-		}
-		if x, y := peak(a), peak(b); x != y {
-			return map[bool]int{true: -1, false: 1}[x > y]
-		}
-		return strings.Compare(a.Path, b.Path)
+		return cmp.Or(statusRank[a.Status]-statusRank[b.Status],
+			cmp.Compare(evidence.Or(b.Allocated, -1), evidence.Or(a.Allocated, -1)), strings.Compare(a.Path, b.Path))
 	})
 	return order
 }
@@ -203,12 +193,8 @@ func Worst(rows []IndexRow, n int) []IndexRow {
 // OnlyLogged are the messages about failed requests of a run whose recordings
 // have none.
 func (d *Document) OnlyLogged() []evidence.OOMMessage {
-	for i := range d.Devices {
-		if len(d.Devices[i].OOMs) > 0 {
-			return nil
-		}
-	}
-	if d.Evidence == nil {
+	failed := func(x Device) bool { return len(x.OOMs) > 0 }
+	if d.Evidence == nil || slices.ContainsFunc(d.Devices, failed) {
 		return nil
 	}
 	return d.Evidence.OOMMessages
@@ -292,10 +278,7 @@ func (d *Document) MessageAdvice(m *evidence.OOMMessage) Advice {
 func MessageFingerprint(m *evidence.OOMMessage) string {
 	key := "log"
 	for _, part := range []*string{m.Verdict, m.Phase, m.UserFile, m.UserFunction} {
-		key += "\x00"
-		if part != nil {
-			key += ShortFile(*part)
-		}
+		key += "\x00" + ShortFile(evidence.Or(part, ""))
 	}
 	switch {
 	case m.UserFile != nil:

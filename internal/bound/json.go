@@ -248,41 +248,29 @@ func (f *fitting) left(path string, items int) {
 type Lines struct {
 	W    io.Writer
 	Most int64
-	Left int // lines that weren't passed on
-	held []byte
-	full bool
-	part bool // of a line came
+	Left int    // lines that weren't passed on
+	held []byte // of a line that has no end yet
 }
 
 func (l *Lines) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		end := bytes.IndexByte(p, '\n')
-		if end < 0 {
-			if !l.full {
-				l.held = append(l.held, p...)
-			}
-			l.full, l.part = l.full || int64(len(l.held)) > l.Most, true
-			return n, nil
-		}
-		if !l.full {
-			l.held = append(l.held, p[:end+1]...)
-		}
-		p = p[end+1:]
-		if err := l.pass(); err != nil {
+	l.held = append(l.held, p...)
+	for end := bytes.IndexByte(l.held, '\n'); end >= 0; end = bytes.IndexByte(l.held, '\n') {
+		if err := l.pass(l.held[:end+1]); err != nil {
 			return 0, err
 		}
+		l.held = l.held[end+1:]
 	}
-	return n, nil
+	if int64(len(l.held)) > l.Most { // it's enough to know that there is a line
+		l.held, l.Most = l.held[:1], 0
+	}
+	return len(p), nil
 }
 
-// pass passes a line on, if it fits.
-func (l *Lines) pass() error {
-	line := l.held
-	l.held, l.part = l.held[:0], false
-	if l.full || int64(len(line)) > l.Most {
-		l.full = true
+// pass passes a line on, if it fits; none after one that doesn't.
+func (l *Lines) pass(line []byte) error {
+	if int64(len(line)) > l.Most {
 		l.Left++
+		l.Most = 0
 		return nil
 	}
 	l.Most -= int64(len(line))
@@ -292,8 +280,8 @@ func (l *Lines) pass() error {
 
 // Close passes on what has no line's end.
 func (l *Lines) Close() error {
-	if !l.part {
+	if len(l.held) == 0 {
 		return nil
 	}
-	return l.pass()
+	return l.pass(l.held)
 }

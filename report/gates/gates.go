@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/internal/words"
@@ -35,12 +36,7 @@ func Parse(texts []string, others ...string) ([]Condition, error) {
 		case text == "leak":
 			c.lacks = withoutHistory
 			c.Holds = anyDevice(func(d *report.Device) bool {
-				for _, l := range d.Leaks {
-					if l.Defect {
-						return true
-					}
-				}
-				return false
+				return slices.ContainsFunc(d.Leaks, func(l report.Leak) bool { return l.Defect })
 			})
 		case text == "oom":
 			c.Holds = func(doc *report.Document) bool {
@@ -50,19 +46,15 @@ func Parse(texts []string, others ...string) ([]Condition, error) {
 			}
 		case text == "damage":
 			c.Holds = func(doc *report.Document) bool {
-				for _, in := range doc.Inputs {
-					if len(in.Damage) > 0 || in.Partial {
-						return true
-					}
-				}
-				return anyDevice(func(d *report.Device) bool { return len(d.Damage) > 0 })(doc)
+				damaged := func(in report.Input) bool { return len(in.Damage) > 0 || in.Partial }
+				return slices.ContainsFunc(doc.Inputs, damaged) ||
+					anyDevice(func(d *report.Device) bool { return len(d.Damage) > 0 })(doc)
 			}
 		case m != nil:
-			holds, err := above(m[1], m[2])
-			if err != nil {
+			var err error
+			if c.Holds, err = above(m[1], m[2]); err != nil {
 				return nil, fmt.Errorf("--fail-on %q: %w", text, err)
 			}
-			c.Holds = holds
 			c.lacks = func(doc *report.Document) string { return lacking(m[1], strings.HasSuffix(m[2], "%"), doc) }
 		default:
 			known := strings.Join(append(others, Help), ", ")
@@ -95,12 +87,7 @@ func (c *Condition) Untold(doc *report.Document) string {
 
 func anyDevice(f func(*report.Device) bool) func(*report.Document) bool {
 	return func(doc *report.Document) bool {
-		for i := range doc.Devices {
-			if f(&doc.Devices[i]) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(doc.Devices, func(d report.Device) bool { return f(&d) })
 	}
 }
 
@@ -110,35 +97,21 @@ func anyDevice(f func(*report.Device) bool) func(*report.Document) bool {
 // a category; over-budget is what was measured above the model's budget, as a
 // share of that.
 func above(quantity, limit string) (func(*report.Document) bool, error) {
-	share, isShare, err := Share(limit)
-	if err != nil {
-		return nil, err
-	}
 	var bytes int64
+	share, isShare, err := Share(limit)
 	if !isShare {
-		if bytes, err = Limit(limit); err != nil {
-			return nil, err
+		bytes, err = Limit(limit)
+	}
+	exceeds := func(part, whole int64) bool {
+		if isShare {
+			return whole > 0 && 100*float64(part) > share*float64(whole)
 		}
+		return part > bytes
 	}
 	if quantity == "over-budget" {
-		return func(doc *report.Document) bool {
-			over, budget := overBudget(doc)
-			if isShare {
-				return budget > 0 && 100*float64(over) > share*float64(budget)
-			}
-			return over > bytes
-		}, nil
+		return func(doc *report.Document) bool { return exceeds(overBudget(doc)) }, err
 	}
-	if isShare {
-		return anyDevice(func(d *report.Device) bool {
-			part, whole := quantityOf(quantity, d)
-			return whole > 0 && 100*float64(part) > share*float64(whole)
-		}), nil
-	}
-	return anyDevice(func(d *report.Device) bool {
-		part, _ := quantityOf(quantity, d)
-		return part > bytes
-	}), nil
+	return anyDevice(func(d *report.Device) bool { return exceeds(quantityOf(quantity, d)) }), err
 }
 
 // lacking is what a run doesn't tell of a quantity, or of what it is a share of.
@@ -236,9 +209,7 @@ func Share(limit string) (share float64, isShare bool, err error) {
 
 // quantityOf is a quantity in bytes and what it is a share of, 0 when unknown.
 func quantityOf(name string, d *report.Device) (part, whole int64) {
-	if d.CapacityBytes != nil {
-		whole = *d.CapacityBytes
-	}
+	whole = evidence.Or(d.CapacityBytes, 0)
 	switch name {
 	case "allocated":
 		return d.Peaks.Allocated.Bytes, whole
