@@ -13,9 +13,6 @@ import (
 
 // evidencePlots draw what nvidia-smi and the logs saw over time.
 func evidencePlots(doc *report.Document) (out []*plot) {
-	if h := doc.Host; h != nil && len(h.Curve.Events) > 1 {
-		out = append(out, hostPlot(&h.Curve))
-	}
 	if doc.Evidence == nil {
 		return out
 	}
@@ -37,7 +34,11 @@ func evidencePlots(doc *report.Document) (out []*plot) {
 }
 
 // hostPlot is what is pinned of the host's memory, over the events of its own trace.
-func hostPlot(c *report.Curve) *plot {
+func hostPlot(h *report.HostMemory) *plot {
+	if h == nil || len(h.Curve.Events) < 2 {
+		return nil
+	}
+	c := &h.Curve
 	line := func(name, color string, bytes []int64) curveOf {
 		l := curveOf{name: name, color: color}
 		for i, event := range c.Events {
@@ -106,10 +107,11 @@ func smiPlot(doc *report.Document) *plot {
 
 // shadeRecording shades the time of the first recording that has a clock.
 func (p *plot) shadeRecording(doc *report.Document) {
-	for _, d := range doc.Devices {
-		if d.FirstTime != nil && d.LastTime != nil {
-			p.Shade = p.shadeOf(float64(*d.FirstTime/1000), float64(*d.LastTime/1000), "recording")
-			return
+	clocked := func(d report.Device) bool { return d.FirstTime != nil && d.LastTime != nil }
+	if i := slices.IndexFunc(doc.Devices, clocked); i >= 0 {
+		from := max(float64(*doc.Devices[i].FirstTime/1000), p.Hover.First)
+		if to := min(float64(*doc.Devices[i].LastTime/1000), p.Hover.Last); from < to {
+			p.Shade = &shade{p.percent(from), p.percent(to) - p.percent(from), "recording"}
 		}
 	}
 }

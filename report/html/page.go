@@ -20,7 +20,8 @@ type page struct {
 	Style    template.CSS
 	Name     string // in the head of the page
 	Devices  []deviceView
-	Plots    []*plot // of the evidence
+	Plots    []*plot // of logs and monitors
+	Pinned   *plot   // host memory, nil where none was recorded
 	Sections []section
 	Sheet    *view.Page
 	Markdown string
@@ -89,7 +90,7 @@ func newPage(doc *report.Document) (*page, error) {
 			v.Main = place
 		}
 	}
-	v.Plots = evidencePlots(doc)
+	v.Plots, v.Pinned = evidencePlots(doc), hostPlot(doc.Host)
 	v.Sections = v.sections()
 	return v, nil
 }
@@ -163,19 +164,6 @@ func (v *deviceView) HasChart(id string) bool {
 	return slices.ContainsFunc(v.Charts, func(c chart) bool { return c.ID == id+v.Suffix })
 }
 
-// Logged are the plots of logs and monitors.
-func (v *page) Logged() []*plot {
-	return slices.DeleteFunc(slices.Clone(v.Plots), func(p *plot) bool { return p.ID == "host" })
-}
-
-// Plot is a plot of the evidence, nil where none was made.
-func (v *page) Plot(id string) *plot {
-	if i := slices.IndexFunc(v.Plots, func(p *plot) bool { return p.ID == id }); i >= 0 {
-		return v.Plots[i]
-	}
-	return nil
-}
-
 // bare is a text without the parentheses around it.
 func bare(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(text), "("), ")")
@@ -214,7 +202,7 @@ func (v *page) sections() (out []section) {
 		add("stacks"+d.Suffix, "Stacks", len(d.Stacks) > 0)
 	}
 	add("host", "Host memory", v.Host != nil)
-	add("evidence", "Logs and monitors", len(v.Sheet.Said)+len(v.Logged()) > 0)
+	add("evidence", "Logs and monitors", len(v.Sheet.Said)+len(v.Plots) > 0)
 	add("made", "How made", true)
 	return out
 }

@@ -151,15 +151,6 @@ func (p *plot) xTicks() {
 	}
 }
 
-// shadeOf is a stretch of x, cut to the plot's; nil outside of it.
-func (p *plot) shadeOf(from, to float64, name string) *shade {
-	from, to = max(from, p.Hover.First), min(to, p.Hover.Last)
-	if from >= to {
-		return nil
-	}
-	return &shade{p.percent(from), p.percent(to) - p.percent(from), name}
-}
-
 // thinned keeps the largest value of each stretch.
 func thinned(points [][2]float64, most int) [][2]float64 {
 	if len(points) <= most {

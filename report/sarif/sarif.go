@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
 )
@@ -25,13 +26,11 @@ type log struct {
 }
 
 type run struct {
-	Tool       tool     `json:"tool"`
+	Tool struct {
+		Driver driver `json:"driver"`
+	} `json:"tool"`
 	Results    []result `json:"results"`
 	Properties any      `json:"properties"`
-}
-
-type tool struct {
-	Driver driver `json:"driver"`
 }
 
 type driver struct {
@@ -59,17 +58,13 @@ type text struct {
 }
 
 type location struct {
-	Physical physical `json:"physicalLocation"`
-	Message  *text    `json:"message,omitempty"`
-}
-
-type physical struct {
-	Artifact artifact `json:"artifactLocation"`
-	Region   *region  `json:"region,omitempty"`
-}
-
-type artifact struct {
-	URI string `json:"uri"`
+	Physical struct {
+		Artifact struct {
+			URI string `json:"uri"`
+		} `json:"artifactLocation"`
+		Region *region `json:"region,omitempty"`
+	} `json:"physicalLocation"`
+	Message *text `json:"message,omitempty"`
 }
 
 type region struct {
@@ -79,11 +74,11 @@ type region struct {
 // Write writes a document's findings as SARIF; files below a folder are named from there.
 func Write(w io.Writer, doc *report.Document, below string) error {
 	name, version, _ := strings.Cut(doc.Tool, " ")
-	r := run{Tool: tool{driver{Name: cmp.Or(name, "vramscope"), Version: version, Rules: []rule{}}}, Results: []result{},
-		Properties: map[string]any{"verdict": doc.Verdict.Text}}
+	r := run{Results: []result{}, Properties: map[string]any{"verdict": doc.Verdict.Text}}
+	r.Tool.Driver = driver{cmp.Or(name, "vramscope"), version, []rule{}}
 	for _, f := range findings(doc) {
-		if !slices.Contains(r.Tool.Driver.Rules, rule{f.ID}) {
-			r.Tool.Driver.Rules = append(r.Tool.Driver.Rules, rule{f.ID})
+		if rules := &r.Tool.Driver.Rules; !slices.Contains(*rules, rule{f.ID}) {
+			*rules = append(*rules, rule{f.ID})
 		}
 		r.Results = append(r.Results, resultOf(f, below))
 	}
@@ -127,10 +122,10 @@ func resultOf(f *report.Finding, below string) result {
 
 // message is a finding and what helps.
 func message(f *report.Finding) string {
-	if f.Fix == nil || *f.Fix == "" {
-		return f.Title
+	if fix := evidence.Or(f.Fix, ""); fix != "" {
+		return f.Title + ". " + fix
 	}
-	return f.Title + ". " + *f.Fix
+	return f.Title
 }
 
 // other is a further line of a finding.
@@ -159,9 +154,10 @@ func places(f *report.Finding) (at *report.Place, others []other) {
 }
 
 func locate(p *report.Place, below, did string) location {
-	l := location{Physical: physical{Artifact: artifact{(&url.URL{Path: Named(p.File, below)}).String()}}}
-	if p.Line != nil && *p.Line > 0 {
-		l.Physical.Region = &region{*p.Line}
+	var l location
+	l.Physical.Artifact.URI = (&url.URL{Path: Named(p.File, below)}).String()
+	if line := evidence.Or(p.Line, 0); line > 0 {
+		l.Physical.Region = &region{line}
 	}
 	if did != "" {
 		l.Message = &text{did}
@@ -190,8 +186,8 @@ func Annotate(w io.Writer, doc *report.Document, below string) error {
 		where := ""
 		if at != nil {
 			where = "file=" + property(Named(at.File, below)) + ","
-			if at.Line != nil && *at.Line > 0 {
-				where += fmt.Sprintf("line=%d,", *at.Line)
+			if line := evidence.Or(at.Line, 0); line > 0 {
+				where += fmt.Sprintf("line=%d,", line)
 			}
 		}
 		fmt.Fprintf(&b, "::%s %stitle=%s::%s\n", cmp.Or(commands[f.Severity], "notice"), where, property(f.ID), data(message(f)))

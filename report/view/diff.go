@@ -58,7 +58,7 @@ func byChange(categories []report.DiffCategory) []report.DiffCategory {
 		return c.Before == 0 && c.After == 0
 	})
 	slices.SortStableFunc(categories, func(a, b report.DiffCategory) int {
-		return cmp.Compare(max(b.Change(), -b.Change()), max(a.Change(), -a.Change()))
+		return cmp.Compare(units.Abs(b.Change()), units.Abs(a.Change()))
 	})
 	return categories
 }

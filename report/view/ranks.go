@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -101,10 +100,8 @@ func ranksLabel(doc *report.Document, g *report.Like) string {
 // ranksDevice is the device of all rows of a group, "own" when it differs.
 func ranksDevice(r *report.Ranks, g *report.Like) string {
 	device := r.Rows[g.Rows[0]].Device
-	for _, i := range g.Rows {
-		if r.Rows[i].Device != device {
-			return "own"
-		}
+	if slices.ContainsFunc(g.Rows, func(i int) bool { return r.Rows[i].Device != device }) {
+		return "own"
 	}
 	return fmt.Sprint(device)
 }
@@ -127,17 +124,14 @@ func ranksSentences(r *report.Ranks) []string {
 		return out
 	}
 	if m.Bytes > 0 {
-		s := fmt.Sprintf("%s holds %s more at its peak than %s, which is in the middle", RankName(r, m.Highest),
-			units.Bytes(m.Bytes), RankName(r, m.Usual))
 		var parts []string
 		for _, c := range m.Categories {
-			if 10*max(c.More, -c.More) >= m.Bytes && len(parts) < 4 {
+			if 10*units.Abs(c.More) >= m.Bytes && len(parts) < 4 {
 				parts = append(parts, Plain(c.Category)+" "+units.Signed(c.More))
 			}
 		}
-		if len(parts) > 0 {
-			s += ": " + strings.Join(parts, ", ")
-		}
+		s := fmt.Sprintf("%s holds %s more at its peak than %s, which is in the middle%s", RankName(r, m.Highest),
+			units.Bytes(m.Bytes), RankName(r, m.Usual), when(parts != nil, ": "+list(parts...)))
 		if len(m.Sites) > 0 {
 			s += fmt.Sprintf("; %s at %s", units.Signed(m.Sites[0].More), m.Sites[0].Site.Short())
 		}
