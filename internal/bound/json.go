@@ -191,31 +191,15 @@ func embeds(field reflect.StructField) bool {
 	return field.Anonymous && t.Kind() == reflect.Struct
 }
 
-// omitted reports whether encoding/json leaves a member out.
+// omitted reports whether encoding/json leaves a member out: it is asked with a structure of that member alone.
 func omitted(field reflect.StructField, v reflect.Value) bool {
 	tag := field.Tag.Get("json")
-	options := strings.Split(tag, ",")[1:]
-	if tag == "-" || slices.Contains(options, "omitzero") && zero(v) {
-		return true
+	if !strings.Contains(tag, ",omit") {
+		return tag == "-"
 	}
-	if !slices.Contains(options, "omitempty") {
-		return false
-	}
-	switch v.Kind() {
-	case reflect.Slice, reflect.Map, reflect.String, reflect.Array:
-		return v.Len() == 0
-	case reflect.Struct:
-		return false
-	}
-	return v.IsZero()
-}
-
-// zero is what a type itself says it is, if it says so.
-func zero(v reflect.Value) bool {
-	if x, ok := v.Interface().(interface{ IsZero() bool }); ok && (v.Kind() != reflect.Pointer || !v.IsNil()) {
-		return x.IsZero()
-	}
-	return v.IsZero()
+	alone := reflect.New(reflect.StructOf([]reflect.StructField{{Name: "X", Type: field.Type, Tag: field.Tag}})).Elem()
+	alone.Field(0).Set(v)
+	return string(marshal(alone.Interface())) == "{}"
 }
 
 func (f *fitting) list(v reflect.Value, path string, depth int) []byte {
