@@ -7,11 +7,10 @@
 //
 // Nothing is guessed from a model's name. A configuration becomes a network of
 // parameters and operations; a small machine runs the step's operations on byte
-// counts and keeps the books that PyTorch's autograd keeps. Files are ordered by
-// prefix, each of which uses those before it:
+// counts and keeps the books that PyTorch's autograd keeps. What is read, of config.json
+// and of checkpoints, is in the package modelfile. Files are ordered by prefix, each of
+// which uses those before it:
 //
-//   - file_: what is read: config.json with the defaults of its class
-//     (defaults.json), headers of checkpoints, packed weights, sizes such as 8B.
 //   - op_: the machine (op_machine.go): storages, their references and categories,
 //     the tape of backward functions; the operations that allocate, save and free
 //     what PyTorch's do; the step that runs a network on it; what the caching allocator
@@ -22,7 +21,7 @@
 //     plan_search.go).
 //
 // To add a model family, put its model_type and its class's defaults into
-// defaults.json. A decoder-only model is a row of the table in net_decoders.go, what
+// modelfile/defaults.json. A decoder-only model is a row of the table in net_decoders.go, what
 // its code does differently a function in net_decoder_quirks.go; anything else is a
 // function in net_families.go's table. An encoder of images in front of a language model
 // is a list of weights (families/weights.txt) and a row in net_sight.go. The parameters that Transformers counts in it go

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // adapter is what is trained beside a layer: LoRA's pair of matrices, or (IA)3's vector.
@@ -361,7 +363,8 @@ func (p *plan) pair(q *parameter, in, out int64, b *block) *adapter {
 
 // beside makes a trained parameter of an adapter.
 func (p *plan) beside(of *parameter, b *block, shape ...int64) *parameter {
-	q := &parameter{Tensor: Tensor{Name: of.Name, Shape: shape, Role: of.Role}, trainable: true, adapter: true, outside: b == nil}
+	q := &parameter{Tensor: modelfile.Tensor{Name: of.Name, Shape: shape, Role: of.Role}, trainable: true, adapter: true,
+		outside: b == nil}
 	p.adapters = append(p.adapters, q)
 	if b != nil {
 		b.adapters = append(b.adapters, q)

@@ -66,7 +66,7 @@ func buildDeBERTa(b *builder) {
 	if span > 0 {
 		stack.distances = b.param("encoder.rel_embeddings.weight", RolePosition, 2*span, h)
 	}
-	for _, n := range c.words("norm_rel_ebd") {
+	for _, n := range c.Words("norm_rel_ebd") {
 		if n == "layer_norm" {
 			stack.norm = b.norm("encoder.LayerNorm", layerNormKind, h, true)
 		}
@@ -74,7 +74,7 @@ func buildDeBERTa(b *builder) {
 	if k := c.Int("conv_kernel_size"); k > 0 {
 		groups := max(c.IntOr("conv_groups", 1), 1)
 		stack.conv = &debertaConv{kernel: k, act: actTanh, drop: hiddenDrop}
-		if c.has("conv_act") {
+		if c.Has("conv_act") {
 			stack.conv.act = b.activation("conv_act")
 		}
 		stack.conv.weight = b.param("encoder.conv.conv.weight", RoleOther, h, h/groups, k)
@@ -112,7 +112,7 @@ func (b *builder) distances(at *attention, h, span int64) *disentangled {
 		return r
 	}
 	r.span, r.drop = span, b.drop("hidden_dropout_prob")
-	for _, kind := range b.c.words("pos_att_type") {
+	for _, kind := range b.c.Words("pos_att_type") {
 		r.c2p, r.p2c = r.c2p || kind == "c2p", r.p2c || kind == "p2c"
 	}
 	if b.c.Bool("share_att_key") {
@@ -132,7 +132,7 @@ func (b *builder) debertaHead(kind headKind, h int64) {
 	c, m := b.c, b.m
 	switch kind {
 	case headMasked, headLM:
-		if c.has("legacy") && !c.Bool("legacy") { // products with the words' own vectors
+		if c.Has("legacy") && !c.Bool("legacy") { // products with the words' own vectors
 			bias := b.param("lm_predictions.lm_head.bias", RoleHead, m.vocab)
 			b.transform("lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", h, b.activation("hidden_act"))
 			b.maskedHead("lm_predictions.lm_head", bias)

@@ -1,16 +1,18 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // What single families do differently from their row in the decoder table.
 
 // window functions: which layers look only at the last tokens.
 
-func slidingAll(c *Config, _ int64) int64 { return c.Int("sliding_window") }
+func slidingAll(c *modelfile.Config, _ int64) int64 { return c.Int("sliding_window") }
 
-func slidingQwen(c *Config, i int64) int64 {
+func slidingQwen(c *modelfile.Config, i int64) int64 {
 	if !c.Bool("use_sliding_window") {
 		return 0
 	}
-	if l := c.list("layer_types"); i < int64(len(l)) {
+	if l := c.List("layer_types"); i < int64(len(l)) {
 		if l[i] != "sliding_attention" {
 			return 0
 		}
@@ -21,19 +23,19 @@ func slidingQwen(c *Config, i int64) int64 {
 }
 
 // slidingTyped: the layers that layer_types names, all without it.
-func slidingTyped(c *Config, i int64) int64 {
-	if l := c.list("layer_types"); i < int64(len(l)) && l[i] != "sliding_attention" {
+func slidingTyped(c *modelfile.Config, i int64) int64 {
+	if l := c.List("layer_types"); i < int64(len(l)) && l[i] != "sliding_attention" {
 		return 0
 	}
 	return c.Int("sliding_window")
 }
 
 // slidingGemma: every n-th layer sees everything, unless layer_types says otherwise.
-func slidingGemma(n int64) func(*Config, int64) int64 {
-	return func(c *Config, i int64) int64 {
+func slidingGemma(n int64) func(*modelfile.Config, int64) int64 {
+	return func(c *modelfile.Config, i int64) int64 {
 		every := c.IntOr("sliding_window_pattern", n)
 		full := every > 0 && (i+1)%every == 0
-		if l := c.list("layer_types"); i < int64(len(l)) {
+		if l := c.List("layer_types"); i < int64(len(l)) {
 			full = l[i] != "sliding_attention"
 		}
 		if full {
@@ -44,8 +46,8 @@ func slidingGemma(n int64) func(*Config, int64) int64 {
 }
 
 // slidingSmol: the layers that layer_types names, none unless windows are on.
-func slidingSmol(c *Config, i int64) int64 {
-	if l := c.list("layer_types"); c.Bool("use_sliding_window") && i < int64(len(l)) && l[i] == "sliding_attention" {
+func slidingSmol(c *modelfile.Config, i int64) int64 {
+	if l := c.List("layer_types"); c.Bool("use_sliding_window") && i < int64(len(l)) && l[i] == "sliding_attention" {
 		return c.Int("sliding_window")
 	}
 	return 0
@@ -55,8 +57,8 @@ func slidingSmol(c *Config, i int64) int64 {
 func turnedSmol(b *builder, _ *decoder, l *layerDraft) {
 	every := b.c.IntOr("no_rope_layer_interval", 4)
 	plain := every > 0 && (l.i+1)%every == 0
-	if list := b.c.list("no_rope_layers"); l.i < int64(len(list)) { // 1: rotated, whatever the name says
-		plain = asInt(list[l.i]) == 0
+	if list := b.c.List("no_rope_layers"); l.i < int64(len(list)) { // 1: rotated, whatever the name says
+		plain = modelfile.AsInt(list[l.i]) == 0
 	}
 	if plain {
 		l.attn.rope = rotary{}
@@ -101,7 +103,7 @@ func glmNorms(b *builder, d *decoder) {
 }
 
 // bigCodeKV: all heads may share one key and value.
-func bigCodeKV(c *Config) int64 {
+func bigCodeKV(c *modelfile.Config) int64 {
 	if c.Bool("multi_query") {
 		return 1
 	}
@@ -215,9 +217,9 @@ func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
 }
 
 // everyHead: families without shared key and value heads.
-func everyHead(c *Config) int64 { return c.Int("num_attention_heads") }
+func everyHead(c *modelfile.Config) int64 { return c.Int("num_attention_heads") }
 
-func falconKV(c *Config) int64 {
+func falconKV(c *modelfile.Config) int64 {
 	a := c.Int("num_attention_heads")
 	switch {
 	case c.Bool("new_decoder_architecture"):
@@ -243,7 +245,7 @@ func falconLayer(b *builder, d *decoder, l *layerDraft) {
 		f.up.separate, f.down.separate = true, true
 	}
 	two := c.IntOr("num_ln_in_parallel_attn", 1)
-	if c.Bool("new_decoder_architecture") && !c.has("num_ln_in_parallel_attn") {
+	if c.Bool("new_decoder_architecture") && !c.Has("num_ln_in_parallel_attn") {
 		two = 2
 	}
 	if c.Bool("new_decoder_architecture") {

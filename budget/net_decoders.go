@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // decoder is one row of the table of decoder-only language models: what the
 // family calls its tensors, which norms, biases and projections it has, and
 // what its code keeps. Everything that a configuration can change is read
@@ -41,9 +43,9 @@ type decoder struct {
 	outDrop                 string // dropout fields: on each part, on embeddings, on scores
 	embedDrop, attnDrop     string
 	scaledEmbed             bool
-	window                  func(c *Config, i int64) int64
-	inner                   func(c *Config) int64
-	kvHeads                 func(c *Config) int64
+	window                  func(c *modelfile.Config, i int64) int64
+	inner                   func(c *modelfile.Config) int64
+	kvHeads                 func(c *modelfile.Config) int64
 }
 
 // layerDraft is a layer being built.
@@ -194,7 +196,7 @@ var decoders = map[string]decoder{
 	"llama4_text": llamaLike.as(func(d *decoder) {
 		d.mlp, d.qkvBias, d.oBias, d.moe, d.window, d.tune = "feed_forward.", "attention_bias", "attention_bias", llama4Experts,
 			llama4Window, turnedSmol
-		d.inner = func(c *Config) int64 { return c.Int("intermediate_size_mlp") }
+		d.inner = func(c *modelfile.Config) int64 { return c.Int("intermediate_size_mlp") }
 	}),
 	"falcon_h1": llamaLike.as(func(d *decoder) {
 		d.mlp, d.mlpIn, d.final, d.mixer, d.both = "feed_forward.", "pre_ff_layernorm", "final_layernorm", falconMixer, true
@@ -230,7 +232,7 @@ var decoders = map[string]decoder{
 		norm: layerNormKind, normBias: true, attn: "attn.", qkv: "c_attn", o: "c_proj", qkvBias: "yes", oBias: "yes",
 		mlp: "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
 		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", kvHeads: bigCodeKV,
-		inner: func(c *Config) int64 { return c.IntOr("n_inner", 4*c.Int("hidden_size")) },
+		inner: func(c *modelfile.Config) int64 { return c.IntOr("n_inner", 4*c.Int("hidden_size")) },
 	},
 	"gpt_neo": {
 		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
@@ -264,7 +266,7 @@ var decoders = map[string]decoder{
 		up: "fc1", down: "fc2", attnIn: "self_attn_layer_norm", mlpIn: "final_layer_norm", act: "activation_function",
 		mlpBias: "enable_bias",
 		outDrop: "dropout", attnDrop: "attention_dropout", setup: optSetup, tune: optLayer, kvHeads: everyHead,
-		inner: func(c *Config) int64 { return c.Int("ffn_dim") },
+		inner: func(c *modelfile.Config) int64 { return c.Int("ffn_dim") },
 	},
 	"bloom": {
 		model: "transformer.", embed: "word_embeddings", layers: "h.", final: "ln_f", head: "lm_head",
@@ -273,7 +275,7 @@ var decoders = map[string]decoder{
 		mlp:   "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm",
 		mlpBias: "yes",
 		outDrop: "hidden_dropout", attnDrop: "attention_dropout", setup: bloomSetup, tune: bloomLayer, kvHeads: everyHead,
-		inner: func(c *Config) int64 { return 4 * c.Int("hidden_size") },
+		inner: func(c *modelfile.Config) int64 { return 4 * c.Int("hidden_size") },
 	},
 	"falcon": {
 		model: "transformer.", embed: "word_embeddings", layers: "h.", final: "ln_f", head: "lm_head",
@@ -283,7 +285,7 @@ var decoders = map[string]decoder{
 		mlpBias: "bias", act: "activation",
 		outDrop: "hidden_dropout", attnDrop: "attention_dropout", tune: falconLayer, kvHeads: falconKV, rope: ropeFull,
 		parallel: "parallel_attn",
-		inner:    func(c *Config) int64 { return c.IntOr("ffn_hidden_size", 4*c.Int("hidden_size")) },
+		inner:    func(c *modelfile.Config) int64 { return c.IntOr("ffn_hidden_size", 4*c.Int("hidden_size")) },
 	},
 }
 
@@ -319,7 +321,7 @@ func buildDecoder(b *builder, d decoder) {
 	if d.inner != nil {
 		inner = d.inner(c)
 	}
-	if c.has("n_inner") && d.conv1D || c.Type == "gptj" {
+	if c.Has("n_inner") && d.conv1D || c.Type == "gptj" {
 		inner = c.IntOr("n_inner", 4*h)
 	}
 	m.hidden, m.wordWidth, m.vocab = h, h, c.Int("vocab_size")
@@ -459,8 +461,8 @@ func (b *builder) feedForward(d *decoder, h, inner int64) feedForward {
 func (b *builder) partial(hd int64) rotary {
 	c := b.c
 	dim := int64(float64(hd) * c.Float("partial_rotary_factor"))
-	if p, ok := c.get("rope_parameters").(map[string]any); ok && p["partial_rotary_factor"] != nil {
-		dim = int64(float64(hd) * (&Config{fields: p}).Float("partial_rotary_factor"))
+	if p, ok := c.Get("rope_parameters").(map[string]any); ok && p["partial_rotary_factor"] != nil {
+		dim = int64(float64(hd) * modelfile.New("", p).Float("partial_rotary_factor"))
 	}
 	switch c.Type {
 	case "gpt_neox", "gpt_neox_reward_model":
@@ -505,16 +507,16 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 	case headNone:
 		m.task = taskBackbone
 	case headSequence:
-		b.classifier(taskClassify, "score", m.wordWidth, c.labels(), false)
+		b.classifier(taskClassify, "score", m.wordWidth, c.Labels(), false)
 	case headReward:
 		b.classifier(taskClassify, "out_proj", m.wordWidth, 1, true)
 	case headToken:
-		m.task, m.vocab = taskTokens, c.labels()
+		m.task, m.vocab = taskTokens, c.Labels()
 		name := "score"
 		if c.Type == "gpt2" || c.Type == "gpt_neox" || c.Type == "gpt_neo" || c.Type == "bloom" || c.Type == "falcon" {
 			name = "classifier"
 		}
-		m.head = b.linear(name, RoleHead, m.wordWidth, c.labels(), true)
+		m.head = b.linear(name, RoleHead, m.wordWidth, c.Labels(), true)
 	case headSpan:
 		b.classifier(taskTokens, "qa_outputs", m.wordWidth, 2, true)
 	default:

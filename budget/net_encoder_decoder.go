@@ -26,7 +26,7 @@ func buildT5(b *builder) {
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
 	b.embedding("shared", m.vocab, h)
 	m.embedDrop = drop
-	enc := &model{config: c, hidden: h, wordWidth: h, embed: m.embed, embedDrop: drop}
+	enc := &model{hidden: h, wordWidth: h, embed: m.embed, embedDrop: drop}
 	attn := func(name string, cross bool, first bool) *attention {
 		at := &attention{heads: a, kv: a, d: d, dv: d, dropout: drop, t5: true, bidirectional: cross, plainSoftmax: true}
 		b.under(name+".", func() {
@@ -62,10 +62,11 @@ func buildT5(b *builder) {
 	enc.final, enc.finalDrop = b.norm("encoder.final_layer_norm", rmsT5Kind, h, false), drop
 	kind := b.headKind()
 	if kind == headEncoder || kind == headToken {
-		*m = model{config: c, task: taskBackbone, params: m.params, embed: m.embed, hidden: h, wordWidth: h, vocab: m.vocab,
+		*m = model{config: m.config, task: taskBackbone, params: m.params, embed: m.embed, hidden: h, wordWidth: h,
+			vocab:     m.vocab,
 			embedDrop: drop, blocks: enc.blocks, final: enc.final, finalDrop: drop, directLoss: true}
 		if kind == headToken {
-			b.classifier(taskTokens, "classifier", h, c.labels(), true)
+			b.classifier(taskTokens, "classifier", h, c.Labels(), true)
 		}
 		return
 	}
@@ -86,7 +87,7 @@ func buildT5(b *builder) {
 		return
 	case headSequence:
 		b.linear("classification_head.dense", RoleHead, h, h, true)
-		b.classifier(taskClassify, "classification_head.out_proj", h, c.labels(), true)
+		b.classifier(taskClassify, "classification_head.out_proj", h, c.Labels(), true)
 		return
 	case headSpan:
 		b.classifier(taskTokens, "qa_outputs", h, 2, true)
@@ -99,7 +100,7 @@ func buildT5(b *builder) {
 	m.task = taskSeq2Seq
 	l := &linear{in: h, out: m.vocab, weight: m.embed}
 	m.scaleHead = true
-	if v, set := c.fields["tie_word_embeddings"]; set && v == false {
+	if c.Own("tie_word_embeddings") == false {
 		l.weight, m.scaleHead = b.param("lm_head.weight", RoleHead, m.vocab, h), false
 	} else {
 		m.tied = true
@@ -160,13 +161,13 @@ func buildBART(b *builder) {
 	}
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
 	b.embedding("shared", m.vocab, h)
-	if !c.tied() { // each stack has its own table then
+	if !c.Tied() { // each stack has its own table then
 		b.remove(m.embed)
 		m.params = nil
 		b.embedding("shared", m.vocab, h)
 	}
 	act := b.activation("activation_function")
-	enc := &model{config: c, hidden: h, wordWidth: h, embed: m.embed, embedDrop: drop}
+	enc := &model{hidden: h, wordWidth: h, embed: m.embed, embedDrop: drop}
 	enc.position = b.param("encoder.embed_positions.weight", RolePosition, pos, h)
 	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), true, false,
 		true, drop, c.Float("attention_dropout"), act)
@@ -186,7 +187,7 @@ func buildBART(b *builder) {
 		b.wordHead(taskSeq2Seq, "lm_head", h)
 	case headSequence:
 		b.linear("classification_head.dense", RoleHead, h, h, true)
-		b.classifier(taskClassify, "classification_head.out_proj", h, c.labels(), true)
+		b.classifier(taskClassify, "classification_head.out_proj", h, c.Labels(), true)
 	case headSpan:
 		b.classifier(taskTokens, "qa_outputs", h, 2, true)
 	default:
@@ -222,7 +223,7 @@ func buildWhisper(b *builder) {
 	}
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
 	act := b.activation("activation_function")
-	enc := &model{config: c, hidden: h, embedDrop: drop, patches: c.Int("max_source_positions")}
+	enc := &model{hidden: h, embedDrop: drop, patches: c.Int("max_source_positions")}
 	bins := c.Int("num_mel_bins")
 	enc.conv = &convolutions{frames: 2 * enc.patches, bins: bins, h: h}
 	enc.conv.w1, enc.conv.b1 = b.param("encoder.conv1.weight", RoleEmbedding, h, bins, 3), b.param("encoder.conv1.bias",

@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // Encoders: BERT and its kin, and the vision encoders.
 
 // bertNames are what a BERT-like family calls its tensors.
@@ -140,13 +142,13 @@ func (b *builder) simpleHead(kind headKind, h int64) {
 	case headDefault, headNone:
 		m.task = taskBackbone
 	case headSequence, headChoice:
-		n := c.labels()
+		n := c.Labels()
 		if kind == headChoice {
 			n = 1
 		}
 		b.classifier(taskClassify, "classifier", h, n, true)
 	case headToken:
-		b.classifier(taskTokens, "classifier", h, c.labels(), true)
+		b.classifier(taskTokens, "classifier", h, c.Labels(), true)
 	case headSpan:
 		b.classifier(taskTokens, "qa_outputs", h, 2, true)
 	default:
@@ -176,7 +178,7 @@ func buildRoBERTa(b *builder) {
 		b.maskedHead("lm_head.decoder", bias)
 	case headSequence:
 		b.pooler(kind, "classifier.dense", h, actTanh)
-		b.classifier(taskClassify, "classifier.out_proj", h, b.c.labels(), true)
+		b.classifier(taskClassify, "classifier.out_proj", h, b.c.Labels(), true)
 	default:
 		b.simpleHead(kind, h)
 	}
@@ -209,7 +211,7 @@ func buildELECTRA(b *builder) {
 		b.classifier(taskTokens, "discriminator_predictions.dense_prediction", h, 1, true)
 	case headSequence:
 		b.pooler(kind, "classifier.dense", h, actGelu)
-		b.classifier(taskClassify, "classifier.out_proj", h, c.labels(), true)
+		b.classifier(taskClassify, "classifier.out_proj", h, c.Labels(), true)
 	case headChoice: // a summary of the first token
 		b.pooler(kind, "sequence_summary.summary", h, actGelu)
 		b.simpleHead(kind, h)
@@ -231,7 +233,7 @@ func buildDistilBERT(b *builder) {
 	if kind != headNone {
 		b.prefix = n.model
 	}
-	inner := c.with("intermediate_size", c.get("hidden_dim"))
+	inner := c.With("intermediate_size", c.Get("hidden_dim"))
 	b.c = inner
 	h := b.bertBody(n, c.Int("max_position_embeddings"), 0)
 	if b.err != nil {
@@ -248,7 +250,7 @@ func buildDistilBERT(b *builder) {
 		b.m.head.bias = b.param("vocab_projector.bias", RoleHead, b.m.vocab)
 	case headSequence:
 		b.pooler(kind, "pre_classifier", h, actRelu)
-		b.classifier(taskClassify, "classifier", h, c.labels(), true)
+		b.classifier(taskClassify, "classifier", h, c.Labels(), true)
 	default:
 		b.simpleHead(kind, h)
 	}
@@ -281,7 +283,7 @@ func buildModernBERT(b *builder) {
 			dropout: c.Float("attention_dropout"), bidirectional: true}
 		bl := &block{attn: at}
 		local := every > 0 && i%every != 0
-		if l := c.list("layer_types"); i < int64(len(l)) {
+		if l := c.List("layer_types"); i < int64(len(l)) {
 			local = l[i] == "sliding_attention"
 		}
 		if local {
@@ -347,8 +349,8 @@ var clipNames = map[string]string{"n1": "layer_norm1", "n2": "layer_norm2", "q":
 	"o": "self_attn.out_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
 
 // imageSizes reads and checks an image encoder's sizes.
-func (b *builder) imageSizes(c *Config) (h, a, inner, patches, patch int64) {
-	if err := c.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
+func (b *builder) imageSizes(c *modelfile.Config) (h, a, inner, patches, patch int64) {
+	if err := c.Need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
 		"num_channels"); err != nil {
 		b.err = err
 		return
@@ -385,8 +387,8 @@ var dinoNames = map[string]string{"n1": "norm1", "n2": "norm2", "q": "attention.
 
 func buildImages(b *builder, f images) {
 	c, m := b.c, b.m
-	if ratio := c.Float("mlp_ratio"); ratio > 0 && !c.has("intermediate_size") {
-		c = c.with("intermediate_size", float64(int64(ratio*float64(c.Int("hidden_size")))))
+	if ratio := c.Float("mlp_ratio"); ratio > 0 && !c.Has("intermediate_size") {
+		c = c.With("intermediate_size", float64(int64(ratio*float64(c.Int("hidden_size")))))
 		b.c = c
 	}
 	h, a, inner, n, ps := b.imageSizes(c)
@@ -438,7 +440,7 @@ func buildImages(b *builder, f images) {
 	if f.bothMeans {
 		width = 2 * h
 	}
-	b.classifier(taskClassify, "classifier", width, c.labels(), true)
+	b.classifier(taskClassify, "classifier", width, c.Labels(), true)
 }
 
 func buildDINO(b *builder) {

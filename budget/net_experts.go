@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // experts is a layer of routed experts: a router, fused three-dimensional
 // expert weights, and perhaps an expert that every token takes. The grouped
 // product's memory does not depend on which expert a token takes.
@@ -109,8 +111,8 @@ func qwenExperts(b *builder, i int64) feedForward {
 		step = 1
 	}
 	dense := c.Int("num_experts") == 0 || (i+1)%step != 0
-	for _, l := range c.list("mlp_only_layers") {
-		dense = dense || asInt(l) == i && c.Type != "qwen3_5_moe_text"
+	for _, l := range c.List("mlp_only_layers") {
+		dense = dense || modelfile.AsInt(l) == i && c.Type != "qwen3_5_moe_text"
 	}
 	if dense {
 		return nil

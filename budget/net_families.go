@@ -40,7 +40,7 @@ var families = map[string]func(*builder){
 	"siglip_vision_model":   buildSigLIP,
 	"dinov3_vit":            buildDINO3,
 	"mt5": func(b *builder) { // tied, whatever its files say
-		b.c = b.c.with("tie_word_embeddings", true)
+		b.c = b.c.With("tie_word_embeddings", true)
 		buildT5(b)
 	},
 	"deepseek_v2":           buildDeepSeek,
@@ -164,7 +164,7 @@ var headKinds = []struct {
 // noHead refuses a class that the family's network is not built for.
 func (b *builder) noHead() {
 	b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", b.c.Type,
-		short(b.c.architecture()))
+		short(b.c.Architecture()))
 }
 
 type headKind int
@@ -188,7 +188,7 @@ const (
 
 // headKind reads what stands on the backbone. An unknown class is refused.
 func (b *builder) headKind() headKind {
-	name := b.c.architecture()
+	name := b.c.Architecture()
 	if name == "" {
 		return headDefault
 	}

@@ -228,7 +228,7 @@ func (c *Config) builtBy(s Setting) *Config {
 		c = c.with("hidden_act", "gelu_pytorch_tanh")
 	}
 	switch {
-	case s.profile().untiesHead && c.tied(): // litgpt/model.py: the head has a weight of its own
+	case s.profile().untiesHead && c.Tied(): // litgpt/model.py: the head has a weight of its own
 		return c.with("tie_word_embeddings", false)
 	case s.profile().capsStream && c.Float("final_logit_softcapping") > 0: // Gemma2FinalNorm caps the stream, not the logits
 		return c.with("final_logit_softcapping", 0.0)

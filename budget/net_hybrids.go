@@ -1,9 +1,11 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // Hybrids: decoders some of whose layers have a mixer in the place of attention, or beside it.
 
 // mambaSizes are a mamba-2 mixer's as Bamba and those after it call them.
-func mambaSizes(c *Config, h int64) mamba2Sizes {
+func mambaSizes(c *modelfile.Config, h int64) mamba2Sizes {
 	s := mamba2Sizes{h: h, inner: c.IntOr("mamba_d_ssm", c.Int("mamba_expand")*h), groups: c.Int("mamba_n_groups"),
 		state: c.Int("mamba_d_state"), heads: c.Int("mamba_n_heads"), kernel: c.Int("mamba_d_conv"), at: "mamba.",
 		bias: c.Bool("mamba_proj_bias"), outBias: c.Bool("mamba_proj_bias"), convBias: c.Bool("mamba_conv_bias")}
@@ -14,10 +16,10 @@ func mambaSizes(c *Config, h int64) mamba2Sizes {
 }
 
 // layerIs says whether layer_types names the layer so, other where there is no such list.
-func layerIs(c *Config, i int64, other bool, names ...string) bool {
-	l := c.list("layer_types")
+func layerIs(c *modelfile.Config, i int64, other bool, names ...string) bool {
+	l := c.List("layer_types")
 	if len(l) == 0 {
-		l = c.list("layers_block_type")
+		l = c.List("layers_block_type")
 	}
 	if i >= int64(len(l)) {
 		return other
@@ -34,8 +36,8 @@ func falconMixer(b *builder, _, h int64) mixer { return b.mamba2Mixer(mambaSizes
 
 // bambaMixer: attention is in the layers of a list.
 func bambaMixer(b *builder, i, h int64) mixer {
-	for _, at := range b.c.list("attn_layer_indices") {
-		if asInt(at) == i {
+	for _, at := range b.c.List("attn_layer_indices") {
+		if modelfile.AsInt(at) == i {
 			return nil
 		}
 	}
@@ -102,10 +104,10 @@ func llama4Experts(b *builder, i int64) feedForward {
 	c := b.c
 	step := max(c.Int("interleave_moe_layer_step"), 1)
 	routed := (i+1)%step == 0
-	if l := c.list("moe_layers"); len(l) > 0 {
+	if l := c.List("moe_layers"); len(l) > 0 {
 		routed = false
 		for _, at := range l {
-			routed = routed || asInt(at) == i
+			routed = routed || modelfile.AsInt(at) == i
 		}
 	}
 	if !routed {
@@ -120,7 +122,7 @@ func llama4Experts(b *builder, i int64) feedForward {
 	return x
 }
 
-func llama4Window(c *Config, i int64) int64 {
+func llama4Window(c *modelfile.Config, i int64) int64 {
 	if layerIs(c, i, (i+1)%max(c.IntOr("no_rope_layer_interval", 4), 1) != 0, "chunked_attention") {
 		return c.Int("attention_chunk_size")
 	}
@@ -153,10 +155,10 @@ func (x *shortConv) forward(m *machine, in *value, _ shape) *value {
 func lfmMixer(b *builder, i, h int64) mixer {
 	c := b.c
 	full := true
-	if l := c.list("full_attn_idxs"); len(l) > 0 && len(c.list("layer_types")) == 0 {
+	if l := c.List("full_attn_idxs"); len(l) > 0 && len(c.List("layer_types")) == 0 {
 		full = false
 		for _, at := range l {
-			full = full || asInt(at) == i
+			full = full || modelfile.AsInt(at) == i
 		}
 	}
 	if layerIs(c, i, full, "full_attention") {
@@ -175,7 +177,7 @@ func lfmMixer(b *builder, i, h int64) mixer {
 }
 
 // lfmInner is two thirds of the width that the file gives, in whole blocks.
-func lfmInner(c *Config) int64 {
+func lfmInner(c *modelfile.Config) int64 {
 	n := c.IntOr("intermediate_size", c.Int("block_ff_dim"))
 	if !c.Bool("block_auto_adjust_ff_dim") {
 		return n

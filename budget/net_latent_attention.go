@@ -99,7 +99,7 @@ func (b *builder) deepSeekFF(i int64) feedForward {
 		b.under("mlp.", func() { f = b.feedForward(&row, h, c.Int("intermediate_size")) })
 		return f
 	}
-	corrected := c.Str("topk_method") == "noaux_tc" || c.Type == "deepseek_v3" && !c.has("topk_method")
+	corrected := c.Str("topk_method") == "noaux_tc" || c.Type == "deepseek_v3" && !c.Has("topk_method")
 	return b.deepSeekExperts(max(c.Int("num_experts_per_tok"), 1), corrected)
 }
 

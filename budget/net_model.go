@@ -3,45 +3,28 @@ package budget
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // Role is what a weight is for.
-type Role string
+type Role = modelfile.Role
 
-// Roles of weights.
+// Roles of weights, as files and networks have them.
 const (
-	RoleEmbedding Role = "embedding"
-	RolePosition  Role = "position"
-	RoleAttention Role = "attention"
-	RoleMLP       Role = "mlp"
-	RoleExpert    Role = "expert"
-	RoleShared    Role = "shared_expert"
-	RoleRouter    Role = "router"
-	RoleNorm      Role = "norm"
-	RoleSSM       Role = "ssm"
-	RoleVision    Role = "vision"
-	RoleHead      Role = "head"
-	RoleOther     Role = "other"
+	RoleEmbedding = modelfile.RoleEmbedding
+	RolePosition  = modelfile.RolePosition
+	RoleAttention = modelfile.RoleAttention
+	RoleMLP       = modelfile.RoleMLP
+	RoleExpert    = modelfile.RoleExpert
+	RoleShared    = modelfile.RoleShared
+	RoleRouter    = modelfile.RoleRouter
+	RoleNorm      = modelfile.RoleNorm
+	RoleSSM       = modelfile.RoleSSM
+	RoleVision    = modelfile.RoleVision
+	RoleHead      = modelfile.RoleHead
+	RoleOther     = modelfile.RoleOther
 )
-
-// Tensor is one weight as Transformers allocates it.
-type Tensor struct {
-	Name  string
-	Shape []int64
-	Role  Role
-	// Buffer marks what the optimizer never sees.
-	Buffer bool
-	Dtype  string // in a checkpoint, as safetensors calls it; a configuration has none
-}
-
-// Elements is the number of elements.
-func (t Tensor) Elements() int64 {
-	n := int64(1)
-	for _, d := range t.Shape {
-		n *= d
-	}
-	return n
-}
 
 // task is what a training step looks like.
 type task int
@@ -119,7 +102,7 @@ func (m *model) generates() bool {
 func (m *model) fillsCache() bool {
 	a := m.first()
 	return a != nil && !a.bidirectional && !a.uncached && m.encoder == nil && m.vision == nil &&
-		(!m.config.has("use_cache") || m.config.Bool("use_cache"))
+		(!m.config.Has("use_cache") || m.config.Bool("use_cache"))
 }
 
 // headPart is one operation of a head: a projection, an activation or a norm.
@@ -132,7 +115,7 @@ type headPart struct {
 
 // builder makes a model's parameters in the order Transformers lists them.
 type builder struct {
-	c      *Config
+	c      *modelfile.Config
 	m      *model
 	prefix string
 	err    error
@@ -150,7 +133,7 @@ func (b *builder) param(name string, role Role, shape ...int64) *parameter {
 	if n > 1<<50 && b.err == nil {
 		b.err = fmt.Errorf("%s: %s%s would have %.3g elements", b.c.Type, b.prefix, name, n)
 	}
-	p := &parameter{Tensor: Tensor{Name: b.prefix + name, Shape: shape, Role: role}, trainable: true}
+	p := &parameter{Tensor: modelfile.Tensor{Name: b.prefix + name, Shape: shape, Role: role}, trainable: true}
 	b.m.params = append(b.m.params, p)
 	return p
 }
@@ -191,7 +174,7 @@ func (b *builder) classifier(t task, name string, in, n int64, bias bool) {
 // not.
 func (b *builder) wordHead(t task, name string, in int64) {
 	m := b.m
-	m.task, m.tied = t, b.c.tied()
+	m.task, m.tied = t, b.c.Tied()
 	m.head = &linear{in: in, out: m.vocab, weight: m.embed}
 	if !m.tied {
 		m.head.weight = b.param(name+".weight", RoleHead, m.vocab, in)
@@ -208,7 +191,7 @@ func (b *builder) attentionParts(at *attention, q, k, v, o string, h int64, bias
 
 // need checks the fields that every later product relies on.
 func (b *builder) need(names ...string) bool {
-	if err := b.c.need(names...); err != nil {
+	if err := b.c.Need(names...); err != nil {
 		b.err = err
 		return false
 	}
@@ -253,7 +236,7 @@ func (b *builder) layers(prefix string, n int64, f func(i int64)) {
 // newModel builds the network of a configuration.
 func newModel(c *Config) (*model, error) {
 	m := &model{config: c}
-	b := &builder{c: c, m: m}
+	b := &builder{c: c.Config, m: m}
 	familyOf(c.Type)(b)
 	if c.extra > 0 {
 		b.prefix = ""
@@ -291,7 +274,7 @@ func (m *model) rest() *parameter {
 
 // RankTensors lists the weights that one rank of a setting holds before anything is sharded, and
 // those of adapters.
-func RankTensors(c *Config, s Setting) (model, adapters []Tensor, err error) {
+func RankTensors(c *Config, s Setting) (model, adapters []modelfile.Tensor, err error) {
 	defer c.broken(&err)
 	if s, err = c.complete(s); err != nil {
 		return nil, nil, err
@@ -310,12 +293,12 @@ func RankTensors(c *Config, s Setting) (model, adapters []Tensor, err error) {
 }
 
 // Tensors lists every weight of a configuration, by name and shape.
-func Tensors(c *Config) ([]Tensor, error) {
+func Tensors(c *Config) ([]modelfile.Tensor, error) {
 	m, err := newModel(c)
 	if err != nil {
 		return nil, err
 	}
-	ts := make([]Tensor, len(m.params))
+	ts := make([]modelfile.Tensor, len(m.params))
 	for i, p := range m.params {
 		ts[i] = p.Tensor
 	}

@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // patching turns an image into embeddings: a strided convolution.
 type patching struct {
 	weight, bias *parameter
@@ -11,11 +13,11 @@ type patching struct {
 // buildCLIP is both encoders with their projections, or one of them alone.
 func buildCLIP(b *builder) {
 	c, m := b.c, b.m
-	t, v := c.nested("text_config", "clip_text_model"), c.nested("vision_config", "clip_vision_model")
+	t, v := c.Nested("text_config", "clip_text_model"), c.Nested("vision_config", "clip_vision_model")
 	proj := c.Int("projection_dim")
-	switch name := c.architecture(); name {
+	switch name := c.Architecture(); name {
 	case "", "CLIPModel":
-		m.task, m.vision = taskContrast, &model{config: v}
+		m.task, m.vision = taskContrast, new(model)
 		b.param("logit_scale", RoleOther)
 		b.clipText(t)
 		b.clipVision(v, m.vision)
@@ -36,7 +38,7 @@ func buildCLIP(b *builder) {
 		b.clipVision(v, m)
 		m.final = nil // on the class token alone, which is little and which the classifier does not take
 		if name == "CLIPForImageClassification" && b.err == nil {
-			b.classifier(taskClassify, "classifier", m.hidden, c.labels(), true)
+			b.classifier(taskClassify, "classifier", m.hidden, c.Labels(), true)
 		}
 	default:
 		b.noHead()
@@ -44,10 +46,10 @@ func buildCLIP(b *builder) {
 }
 
 // clipText is CLIP's text encoder.
-func (b *builder) clipText(t *Config) {
+func (b *builder) clipText(t *modelfile.Config) {
 	m, whole := b.m, b.c
 	h, a, inner := t.Int("hidden_size"), t.Int("num_attention_heads"), t.Int("intermediate_size")
-	if err := t.need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
+	if err := t.Need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
 		"max_position_embeddings"); err != nil || h%a != 0 {
 		b.fail("%s: a text encoder of hidden size %d and %d heads", b.c.Type, h, a)
 		return
@@ -68,7 +70,7 @@ func (b *builder) clipText(t *Config) {
 }
 
 // clipVision is CLIP's image encoder.
-func (b *builder) clipVision(v *Config, im *model) {
+func (b *builder) clipVision(v *modelfile.Config, im *model) {
 	whole := b.c
 	b.c = v
 	b.under("vision_model.", func() {
@@ -99,19 +101,19 @@ func (b *builder) clipLayers(im *model, h, a, inner int64) {
 // buildGemma3 is the language model with its image encoder in front.
 func buildGemma3(b *builder) {
 	c, m := b.c, b.m
-	v, t := c.nested("vision_config", "siglip_vision_model"), c.nested("text_config", "gemma3_text")
+	v, t := c.Nested("vision_config", "siglip_vision_model"), c.Nested("text_config", "gemma3_text")
 	h, a, inner, n, ps := b.imageSizes(v)
 	if b.err != nil {
 		return
 	}
-	im := &model{config: v, hidden: h, patches: n}
+	im := &model{hidden: h, patches: n}
 	b.c = v
 	b.under("model.vision_tower.", func() {
 		im.patch = b.patches("embeddings.patch_embedding", RoleVision, h, ps)
 		im.patch.bias = b.param("embeddings.patch_embedding.bias", RoleVision, h)
 		im.position = b.param("embeddings.position_embedding.weight", RoleVision, n, h)
 		b.clipLayers(im, h, a, inner)
-		if v.has("vision_use_head") && v.Bool("vision_use_head") {
+		if v.Has("vision_use_head") && v.Bool("vision_use_head") {
 			b.sigLIPHead(h, inner)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	weights "github.com/vramscope/vramscope/budget/families"
+	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // sight is a language model with an encoder of images in front: whatever text_config names, beside weights
@@ -35,26 +36,26 @@ var sights = map[string]sight{
 
 func buildSight(b *builder, s sight) {
 	c, m := b.c, b.m
-	eyes, _ := c.fields["vision_config"].(map[string]any)
-	v, t := sub(s.eyes, eyes), c.nested("text_config", s.words)
+	eyes := c.Map("vision_config")
+	v, t := modelfile.New(s.eyes, eyes), c.Nested("text_config", s.words)
 	if own := t.Str("model_type"); own != "" && familyOf(own) == nil {
 		b.fail("%s: its language model is a %q, of which the tensors aren't known", c.Type, short(own))
 		return
 	}
-	if eyes == nil || v.has("model_type") && v.Str("model_type") == "timm_wrapper" || c.has("downsample_ratio") &&
+	if eyes == nil || v.Has("model_type") && v.Str("model_type") == "timm_wrapper" || c.Has("downsample_ratio") &&
 		c.Float("downsample_ratio") != 0.5 {
 		b.fail("%s: only an encoder of images as this family has it is known, with its vision_config", c.Type)
 		return
 	}
-	if c.fields["text_config"] == nil { // older files have its fields beside those of the whole
-		t = sub(s.words, c.fields)
+	if !c.Has("text_config") { // older files have its fields beside those of the whole
+		t = c.As(s.words)
 	}
 	ws, err := weights.Weights(s.part, func(name string) int64 { return sizeOf(name, v, t, c) })
 	if err != nil {
 		b.fail("%s: %w", c.Type, err)
 		return
 	}
-	m.vision = &model{config: v}
+	m.vision = new(model)
 	b.seen(ws)
 	if b.err == nil {
 		b.language(c, t, s)
@@ -77,10 +78,10 @@ func (b *builder) seen(ws []weights.Weight) {
 }
 
 // language puts a language model behind what is there, whose head is tied as the whole says.
-func (b *builder) language(c, t *Config, s sight) {
+func (b *builder) language(c, t *modelfile.Config, s sight) {
 	before := len(b.m.params)
-	tied := c.tied() || t.has("tie_word_embeddings") && t.tied() && !c.has("tie_word_embeddings")
-	b.c = t.with("tie_word_embeddings", tied)
+	tied := c.Tied() || t.Has("tie_word_embeddings") && t.Tied() && !c.Has("tie_word_embeddings")
+	b.c = t.With("tie_word_embeddings", tied)
 	familyOf(t.Type)(b)
 	b.c = c
 	names := "model.language_model."
@@ -97,7 +98,7 @@ func (b *builder) language(c, t *Config, s sight) {
 }
 
 // sizeOf looks a size of a part up, in the configuration that its name begins with.
-func sizeOf(name string, eyes, text, whole *Config) int64 {
+func sizeOf(name string, eyes, text, whole *modelfile.Config) int64 {
 	c := eyes
 	if rest, ok := strings.CutPrefix(name, "text."); ok {
 		c, name = text, rest
@@ -105,10 +106,10 @@ func sizeOf(name string, eyes, text, whole *Config) int64 {
 		c, name = whole, rest
 	}
 	if rest, ok := strings.CutPrefix(name, "#"); ok {
-		return int64(len(c.list(rest)))
+		return int64(len(c.List(rest)))
 	}
-	if l := c.list(name); len(l) > 0 { // an image's height, as large as its width
-		return asInt(l[0])
+	if l := c.List(name); len(l) > 0 { // an image's height, as large as its width
+		return modelfile.AsInt(l[0])
 	}
 	return c.Int(name)
 }
@@ -118,7 +119,7 @@ func buildSigLIP(b *builder) {
 	c, m := b.c, b.m
 	v := c
 	if c.Type == "siglip" {
-		v = c.nested("vision_config", "siglip_vision_model")
+		v = c.Nested("vision_config", "siglip_vision_model")
 	}
 	kind := b.headKind()
 	if c.Type == "siglip" && kind != headImage {
@@ -145,7 +146,7 @@ func buildSigLIP(b *builder) {
 		}
 	})
 	if b.c = c; kind == headImage {
-		b.classifier(taskClassify, "classifier", h, c.labels(), true)
+		b.classifier(taskClassify, "classifier", h, c.Labels(), true)
 	}
 }
 

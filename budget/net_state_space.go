@@ -3,6 +3,8 @@ package budget
 import (
 	"cmp"
 	"strings"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // State-space and linear-attention families.
@@ -70,7 +72,7 @@ func (b *builder) ssmBody(h, layers int64, layer func(i int64) *block) {
 }
 
 // ssmNorm is the kind of the blocks' norms and the last.
-func ssmNorm(c *Config) normKind {
+func ssmNorm(c *modelfile.Config) normKind {
 	if c.Type == "nemotron_h" {
 		return rmsWideKind
 	}
@@ -107,16 +109,16 @@ func (b *builder) mamba2Mixer(s mamba2Sizes) *mamba {
 
 func buildMamba2(b *builder) {
 	c := b.c
-	if c.has("pad_vocab_size_multiple") { // the original project's configuration, with its defaults
+	if c.Has("pad_vocab_size_multiple") { // the original project's configuration, with its defaults
 		for k, v := range map[string]any{"n_groups": 1.0, "tie_word_embeddings": true, "state_size": 128.0} {
-			if !c.has(k) {
-				c = c.with(k, v)
+			if !c.Has(k) {
+				c = c.With(k, v)
 			}
 		}
-		if !c.has("num_heads") {
-			c = c.with("num_heads", float64(c.IntOr("expand", 2)*c.Int("hidden_size")/max(c.IntOr("head_dim", 64), 1)))
+		if !c.Has("num_heads") {
+			c = c.With("num_heads", float64(c.IntOr("expand", 2)*c.Int("hidden_size")/max(c.IntOr("head_dim", 64), 1)))
 		}
-		b.c, b.m.config = c, c
+		b.c = c
 	}
 	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads",
 		"head_dim") {
@@ -143,9 +145,9 @@ func nemotronLayers(b *builder) string {
 	if p := c.Str("hybrid_override_pattern"); p != "" {
 		return p
 	}
-	list := c.list("layers_block_type")
+	list := c.List("layers_block_type")
 	if len(list) == 0 {
-		list = c.list("layer_types")
+		list = c.List("layer_types")
 	}
 	letters := map[string]byte{"mamba": 'M', "linear_attention": 'M', "attention": '*', "full_attention": '*', "mlp": '-',
 		"moe": 'E'}
@@ -252,7 +254,7 @@ func buildQwenNext(b *builder) {
 	b.embedding("embed_tokens", m.vocab, h)
 	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
 		full := every > 0 && (i+1)%every == 0
-		if l := c.list("layer_types"); i < int64(len(l)) {
+		if l := c.List("layer_types"); i < int64(len(l)) {
 			full = l[i] == "full_attention"
 		}
 		bl := &block{}

@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // waves is the front of an encoder of raw sound: strided convolutions, a projection to the stream's width, and positions made
 // by one more convolution over the stream, whose weight is stored as a direction and lengths.
 type waves struct {
@@ -60,7 +62,7 @@ func buildWaves(b *builder) {
 		b.fail("%s: a hidden size of %d cannot be divided into %d heads or %d groups", c.Type, h, a, w.groups)
 		return
 	}
-	if !c.has("feat_proj_layer_norm") || c.Bool("feat_proj_layer_norm") {
+	if !c.Has("feat_proj_layer_norm") || c.Bool("feat_proj_layer_norm") {
 		w.norm = b.norm("feature_projection.layer_norm", layerNormKind, last, true)
 	}
 	w.project = b.linear("feature_projection.projection", RoleEmbedding, last, h, true)
@@ -87,7 +89,7 @@ func buildWaves(b *builder) {
 	case headSequence:
 		n := c.IntOr("classifier_proj_size", 256)
 		m.headParts = []headPart{{lin: b.linear("projector", RoleHead, h, n, true)}}
-		b.classifier(taskClassify, "classifier", n, c.labels(), true)
+		b.classifier(taskClassify, "classifier", n, c.Labels(), true)
 	default:
 		b.noHead()
 	}
@@ -96,7 +98,7 @@ func buildWaves(b *builder) {
 // waveConvs reads the convolutions and says how many channels the last has.
 func (b *builder) waveConvs(w *waves) (channels int64) {
 	c := b.c
-	dims, kernels, strides := c.list("conv_dim"), c.list("conv_kernel"), c.list("conv_stride")
+	dims, kernels, strides := c.List("conv_dim"), c.List("conv_kernel"), c.List("conv_stride")
 	if len(dims) == 0 || len(dims) > 64 || len(kernels) != len(dims) || len(strides) != len(dims) {
 		b.fail("%s: conv_dim, conv_kernel and conv_stride have %d, %d and %d entries", c.Type, len(dims), len(kernels),
 			len(strides))
@@ -104,7 +106,7 @@ func (b *builder) waveConvs(w *waves) (channels int64) {
 	}
 	channels = 1
 	b.layers("feature_extractor.conv_layers.", int64(len(dims)), func(i int64) {
-		n, k, s := asInt(dims[i]), asInt(kernels[i]), asInt(strides[i])
+		n, k, s := modelfile.AsInt(dims[i]), modelfile.AsInt(kernels[i]), modelfile.AsInt(strides[i])
 		if s <= 0 {
 			b.fail("%s: a conv_stride of %d", c.Type, s)
 			return

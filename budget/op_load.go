@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // newRun loads the weights.
 func newRun(p *plan) *run {
 	m := newMachine()
@@ -85,7 +87,7 @@ func (r *run) load() {
 		n := q.Elements()
 		stored := p.stored(q)
 		q.val = &value{st: m.alloc(stored, Weights), n: n, e: p.wide, leaf: q}
-		q.packed = p.quantised(q) || p.packing().packs(q) && p.packing().direct == ""
+		q.packed = p.quantised(q) || p.packing().packs(q) && p.packing().Direct == ""
 		if q.copied {
 			m.alloc(stored, Weights)
 		}
@@ -149,7 +151,7 @@ func (p *plan) stored(q *parameter) int64 {
 	if z := p.packing(); z.packs(q) {
 		b = z.bytes(q)
 	} else if p.quantised(q) {
-		b = quantisedBytes(p.Precision, n, p.PlainScales)
+		b = modelfile.PackedBytes(p.Precision, n, p.PlainScales)
 	}
 	if p.Offload == "params" {
 		return 0
@@ -157,6 +159,9 @@ func (p *plan) stored(q *parameter) int64 {
 	beside := p.besideShards(q)
 	return p.ownPart(b-beside, q.expert()) + beside
 }
+
+// parts is how many pieces of a size n is cut into.
+func parts(n, size int64) int64 { return 1 + (n-1)/size }
 
 // ownPart is what a rank keeps of n bytes that are a parameter's.
 func (p *plan) ownPart(n int64, expert bool) int64 {
@@ -174,26 +179,12 @@ func (p *plan) besideShards(q *parameter) int64 {
 	case !p.sharded() || p.profile.torchao:
 		return 0
 	case z.packs(q):
-		if z.method == "bitsandbytes" && z.bits == 4 {
+		if z.Method == "bitsandbytes" && z.Bits == 4 {
 			return z.bytes(q) - parts(q.Elements(), 2)
 		}
 		return 0
 	case p.Precision == "int4" && p.quantised(q):
-		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales) - parts(q.Elements(), 2)
+		return modelfile.PackedBytes(p.Precision, q.Elements(), p.PlainScales) - parts(q.Elements(), 2)
 	}
 	return 0
-}
-
-// quantisedBytes: int8 with a float32 scale per row of about 4,096, int4 as
-// NF4 in blocks of 64 with a float32 scale each, 0.5625 bytes per element, or with double
-// quantisation 0.515869.
-func quantisedBytes(precision string, n int64, plain bool) int64 {
-	if precision == "int8" {
-		return n + n/1024
-	}
-	blocks := (n + 63) / 64
-	if plain {
-		return (n+1)/2 + 4*blocks
-	}
-	return (n+1)/2 + blocks + 4*((blocks+255)/256)
 }

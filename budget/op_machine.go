@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/modelfile"
+
 // machine runs a model's operations on byte counts instead of numbers. It
 // keeps the books that PyTorch's autograd keeps: which storages are alive,
 // which a node saved for backward, when each is let go, and what the live
@@ -85,7 +87,7 @@ type value struct {
 
 // parameter is a weight the optimizer sees.
 type parameter struct {
-	Tensor
+	modelfile.Tensor
 	trainable bool
 	joined    bool // frozen, but in a flat tensor with others that are trained
 	packed    bool // quantised: unpacked for every use

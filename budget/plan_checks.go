@@ -206,11 +206,11 @@ func (c *Config) network() (*model, error) {
 	return newModel(c)
 }
 
-// giveBack keeps a network for the next budget unless it was divided or given
-// adapters.
+// giveBack keeps a network for the next budget unless it was divided, given
+// adapters, or is a framework's own.
 func (p *plan) giveBack(c *Config) {
 	as := p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && !p.Float8 && !p.MXFP8
-	if as && p.model.config.spare == c.spare {
+	if as && p.model.config == c {
 		c.spare.Store(p.model)
 	}
 }

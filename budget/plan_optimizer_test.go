@@ -3,6 +3,8 @@ package budget
 import (
 	"fmt"
 	"testing"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // Optimizer state of an 8-billion-parameter llama, in GB (1e9).
@@ -47,7 +49,7 @@ func TestOptimizerState(t *testing.T) {
 			t.Errorf("%s on %d-byte weights: %s GB, want %s", tt.name, tt.width, got, tt.want)
 		}
 	}
-	if n := quantisedBytes("int4", 6979321856, false); n/1e7 != 360 { // the linear layers in NF4 with double quantisation
+	if n := modelfile.PackedBytes("int4", 6979321856, false); n/1e7 != 360 { // the linear layers in NF4 with double quantisation
 		t.Errorf("NF4: %d bytes, want 3.60 GB", n)
 	}
 }

@@ -262,7 +262,7 @@ const samplerBytes = 4 + 4 + 4 + 8
 
 // unpackedWhileLoading are the two 16-bit copies of its largest matrix that packing takes.
 func (p *plan) unpackedWhileLoading() (bytes int64) {
-	if z := p.packing(); z == nil || z.method != "bitsandbytes" || z.file != nil || p.Engine != "" {
+	if z := p.packing(); z == nil || z.Method != "bitsandbytes" || z.file != nil || p.Engine != "" {
 		return 0
 	}
 	for _, q := range p.model.params {

@@ -238,10 +238,8 @@ func (c *Config) complete(s Setting) (_ Setting, err error) {
 	if err != nil {
 		return s, err
 	}
-	if m.config.spare == c.spare {
-		c.spare.Store(m)
-	}
-	s = m.config.inPieces(s)
+	c.spare.Store(m)
+	s = c.inPieces(s)
 	if s.Sequence == 0 && s.Inference && m.encoder == nil {
 		s.Sequence = s.Context
 	}
@@ -339,7 +337,7 @@ func (p *plan) pinnedBitsandbytes() bool { return p.Torch == "" || p.torchBefore
 // graph, which checkpointing knows nothing of.
 func (p *plan) inMixedInt8() bool {
 	z := p.packing()
-	return !p.Inference && (p.Precision == "int8" || z != nil && z.method == "bitsandbytes" && z.bits == 8)
+	return !p.Inference && (p.Precision == "int8" || z != nil && z.Method == "bitsandbytes" && z.Bits == 8)
 }
 
 // megatron says whether the model is Megatron-LM's.

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // What sharding over data-parallel ranks does to a step: ZeRO and FSDP keep a
@@ -137,7 +139,7 @@ func (p *plan) gatheredAlone(q *parameter) int64 {
 	case z.packs(q):
 		return z.bytes(q) - p.besideShards(q)
 	case p.quantised(q):
-		return quantisedBytes(p.Precision, q.Elements(), p.PlainScales) - p.besideShards(q)
+		return modelfile.PackedBytes(p.Precision, q.Elements(), p.PlainScales) - p.besideShards(q)
 	case p.gathersEight(q):
 		return q.Elements()
 	case q.val != nil:

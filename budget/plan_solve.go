@@ -462,9 +462,5 @@ func WithVocabulary(c *Config, v int64) (*Config, error) {
 	if v < 1 || v > 1<<31 {
 		return nil, fmt.Errorf("--vocab %d: at least 1", v)
 	}
-	if t, ok := c.fields["text_config"].(map[string]any); ok {
-		inner := (&Config{fields: t}).with("vocab_size", float64(v))
-		return c.with("text_config", inner.fields), nil
-	}
-	return c.with("vocab_size", float64(v)), nil
+	return c.of(c.WithText("vocab_size", float64(v))), nil
 }

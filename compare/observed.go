@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/modelfile"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
@@ -16,7 +17,7 @@ type observed struct {
 	c       *classify.Classification
 	v       *frames.View
 	config  *budget.Config
-	tensors []budget.Tensor
+	tensors []modelfile.Tensor
 
 	parameters int64
 	ranks      int64 // that share each tensor, 0: none

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/modelfile"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -115,7 +116,7 @@ func (w stored) summed(most, parameters int64) stored {
 
 // pack reports whether a model's layers have matrices of 4 or 8 bits for each number, as
 // bitsandbytes packs them, and all else 2 or 4 bytes, and takes that.
-func (w *stored) pack(tensors []budget.Tensor) bool {
+func (w *stored) pack(tensors []modelfile.Tensor) bool {
 	for _, bits := range []int64{4, 8} {
 		for _, width := range []int64{4, 2} {
 			if w.packs(tensors, bits, width) {
@@ -126,14 +127,14 @@ func (w *stored) pack(tensors []budget.Tensor) bool {
 	return false
 }
 
-func (w *stored) packs(tensors []budget.Tensor, bits, width int64) bool {
+func (w *stored) packs(tensors []modelfile.Tensor, bits, width int64) bool {
 	left, missing := maps.Clone(w.sizes), 0
 	var all, found, bytes int64
 	for _, x := range tensors {
 		n := x.Elements()
 		size := n * width
 		switch x.Role {
-		case budget.RoleEmbedding, budget.RoleHead, budget.RolePosition:
+		case modelfile.RoleEmbedding, modelfile.RoleHead, modelfile.RolePosition:
 		default:
 			if len(x.Shape) == 2 {
 				size = n * bits / 8

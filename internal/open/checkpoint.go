@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/modelfile"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -22,7 +23,7 @@ func CheckpointConfig(path string) (*budget.Config, []string, error) {
 		return nil, nil, err
 	}
 	beside := BesideCheckpoint(path)
-	if packed := budget.PackedIn(ts); packed != nil {
+	if packed := modelfile.PackedIn(ts); packed != nil {
 		c, err := ReadConfig(beside)
 		if err != nil {
 			c, other := budget.FromTensors(ts)

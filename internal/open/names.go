@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/modelfile"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose"
 	"github.com/vramscope/vramscope/diagnose/ranks"
@@ -67,7 +68,7 @@ func LabelsBeside(names []string) []string {
 // Tensors takes the tensors' names from a checkpoint's header or, without one,
 // from a model's configuration; "" and nil are none.
 func (n *Names) Tensors(checkpoint string, config *budget.Config) error {
-	var tensors []budget.Tensor
+	var tensors []modelfile.Tensor
 	var err error
 	switch {
 	case checkpoint != "":
@@ -86,12 +87,12 @@ func (n *Names) Tensors(checkpoint string, config *budget.Config) error {
 
 // Checkpoint lists the tensors of a checkpoint. What a header says lies all over
 // some kinds of files, which stores aren't for.
-func Checkpoint(name string) ([]budget.Tensor, error) {
+func Checkpoint(name string) ([]modelfile.Tensor, error) {
 	local, ok := store.Path(name)
 	if !ok {
 		return nil, fmt.Errorf("%s: a checkpoint must be a file here: copy it, or give its config.json", store.Show(name))
 	}
-	return budget.ReadCheckpoint(local)
+	return modelfile.ReadCheckpoint(local)
 }
 
 // ReadConfig reads a model's configuration from a file and makes sure that its

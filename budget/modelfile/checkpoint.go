@@ -1,14 +1,14 @@
-package budget
+package modelfile
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,12 +38,8 @@ func ReadCheckpoint(path string) ([]Tensor, error) {
 		return nil, err
 	}
 	defer f.Close()
-	head := make([]byte, 9)
-	n, _ := io.ReadFull(f, head)
-	head = head[:n]
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
+	r := bufio.NewReader(f)
+	head, _ := r.Peek(9)
 	switch {
 	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
 		info, err := f.Stat()
@@ -52,13 +48,13 @@ func ReadCheckpoint(path string) ([]Tensor, error) {
 		}
 		return readTorchZip(f, info.Size(), path)
 	case len(head) == 9 && head[8] == '{' && binary.LittleEndian.Uint64(head) <= maxHeaderBytes:
-		ts, err := readSafetensors(f)
+		ts, err := readSafetensors(r)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		return ts, nil
 	case len(head) > 0 && (head[0] == '{' || head[0] == '\n' || head[0] == ' '):
-		return readIndex(f, path)
+		return readIndex(r, path)
 	case len(head) > 1 && head[0] == 0x80:
 		return nil, fmt.Errorf("%s: a pickle without PyTorch's zip container (before version 1.6): save it again with a newer "+
 			"torch.save, or give a .safetensors file", path)
@@ -250,179 +246,4 @@ func readTorchZip(f io.ReaderAt, size int64, path string) ([]Tensor, error) {
 		return ts, nil
 	}
 	return nil, fmt.Errorf("%s: a zip archive without data.pkl, so not a PyTorch checkpoint", path)
-}
-
-// FromTensors makes a configuration that has exactly the tensors' number of
-// parameters and the shape of a Llama-like decoder as far as their names
-// tell; what had to be assumed is said. Packed weights whose shapes are not
-// the model's are refused.
-func FromTensors(ts []Tensor) (*Config, error) {
-	w := PackedIn(ts)
-	if w != nil && !w.shaped {
-		return nil, fmt.Errorf("the checkpoint's weights are packed (%s), and packed shapes do not tell the model: put its "+
-			"config.json beside the file, or give that alone with --config", w.Kind)
-	}
-	c, err := fromShapes(ts)
-	if w == nil || err != nil {
-		return c, err
-	}
-	return c.Store(w)
-}
-
-// fromShapes assumes a Llama-like decoder of the tensors' sizes.
-func fromShapes(ts []Tensor) (*Config, error) {
-	var total, h, v, inner, kv, layers, count int64
-	for _, t := range ts {
-		if t.Buffer {
-			continue
-		}
-		count++
-		total += t.Elements()
-		layers = max(layers, layerIndex(t.Name)+1)
-		if len(t.Shape) != 2 {
-			continue
-		}
-		a, b := t.Shape[0], t.Shape[1]
-		switch {
-		case t.Role == RoleEmbedding && a > v:
-			v, h = a, b
-		case strings.Contains(t.Name, "up_proj") || strings.Contains(t.Name, "fc_in") || strings.Contains(t.Name, "c_fc") ||
-			strings.Contains(t.Name, "fc1"):
-			inner = max(inner, a, b)
-		case strings.Contains(t.Name, "k_proj"):
-			kv = a
-		}
-	}
-	if count == 0 || total == 0 {
-		return nil, fmt.Errorf("the checkpoint has no parameters")
-	}
-	if h == 0 || layers == 0 || v == 0 {
-		c, err := FromParams(total)
-		if err == nil {
-			c.assumed = "the tensors' names tell no shape: " + c.assumed
-		}
-		return c, err
-	}
-	if inner == 0 {
-		inner = 4 * h
-	}
-	d := int64(128)
-	for d > 1 && (h%d != 0 || h/d < 4) {
-		d /= 2
-	}
-	a := h / d
-	k := a
-	if kv > 0 && kv%d == 0 && a%(kv/d) == 0 {
-		k = kv / d
-	}
-	return shaped(total, layers, h, a, k, inner, v,
-		fmt.Sprintf("the parameters are the file's; for the activations a Llama-like decoder of %d layers, hidden %d, MLP %d "+
-			"and heads of %d is assumed, from the tensors' shapes", layers, h, inner, d))
-}
-
-// layerIndex is the first number in a tensor's name, -1 without one.
-func layerIndex(name string) int64 {
-	for _, p := range strings.Split(name, ".") {
-		if p == "" || len(p) > 4 {
-			continue
-		}
-		n := int64(0)
-		for _, c := range p {
-			if c < '0' || c > '9' {
-				n = -1
-				break
-			}
-			n = 10*n + int64(c-'0')
-		}
-		if n >= 0 {
-			return n
-		}
-	}
-	return -1
-}
-
-// FromParams makes a configuration of a given size: a Llama-like decoder with
-// the proportions that models of that size have.
-func FromParams(n int64) (*Config, error) {
-	if n < 1000 {
-		return nil, fmt.Errorf("%d parameters make no language model", n)
-	}
-	v := int64(128256)
-	if n < 1<<30 {
-		v = 32000
-	}
-	if n < 50e6 {
-		v = max(n/10000, 16)
-	}
-	// 13.5 h^2 per layer and 128 of width per layer: h^3 = n * 128 / 13.5
-	h := int64(math.Cbrt(float64(n) * 128 / 13.5))
-	switch {
-	case h >= 2048:
-		h = h / 512 * 512
-	default:
-		h = max(h/128*128, 64)
-	}
-	layers := max(h/128, 1)
-	for h > 64 && int64(float64(layers)*13.5*float64(h*h))+2*v*h > n {
-		if layers > h/160 && layers > 1 {
-			layers--
-			continue
-		}
-		h -= min(128, h-64)
-		layers = max(h/128, 1)
-	}
-	a := headCount(h)
-	k := a
-	if a%8 == 0 {
-		k = 8
-	}
-	shape := func(inner int64) (*Config, error) {
-		return shaped(n, layers, h, a, k, inner, v,
-			fmt.Sprintf("a Llama-like decoder is assumed: %d layers, hidden %d, %d heads of %d with %d key-value heads, MLP %d, "+
-				"vocabulary %d", layers, h, a, h/a, k, inner, v))
-	}
-	inner := h * 7 / 2
-	c, err := shape(inner)
-	if err != nil {
-		return nil, err
-	}
-	// What is missing belongs into the blocks, where it is gathered block by block and divided over tensor-parallel ranks.
-	if more := c.extra / (3 * layers * h) / 64 * 64; more > 0 {
-		return shape(inner + more)
-	}
-	return c, nil
-}
-
-// shaped is a Llama-like configuration whose parameters sum to total: what
-// the shape does not account for is one more tensor.
-func shaped(total, layers, h, a, k, inner, v int64, assumed string) (*Config, error) {
-	for {
-		c := sub("llama", map[string]any{"model_type": "llama", "num_hidden_layers": float64(layers), "hidden_size": float64(h),
-			"num_attention_heads": float64(a),
-			"num_key_value_heads": float64(k), "intermediate_size": float64(inner), "vocab_size": float64(v)})
-		n, err := Count(c)
-		if err != nil {
-			return nil, err
-		}
-		if n.Total <= total {
-			c.extra, c.assumed = total-n.Total, assumed
-			return c, nil
-		}
-		switch {
-		case c.fields["tie_word_embeddings"] == nil && n.Total-v*h <= total && v*h <= n.Total:
-			c.fields["tie_word_embeddings"] = true
-			c.extra, c.assumed = total-(n.Total-v*h), assumed
-			return c, nil
-		case inner > h:
-			inner = max(inner*9/10, 1)
-		case v > 16:
-			v /= 2
-		case layers > 1:
-			layers--
-		case inner > 1:
-			inner = inner * 9 / 10
-		default:
-			return nil, fmt.Errorf("%d parameters are too few for a model of hidden size %d", total, h)
-		}
-	}
 }

@@ -1,9 +1,10 @@
-package budget
+package modelfile
 
 import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -126,44 +127,54 @@ func readTorchPickle(data []byte) (ts []Tensor, err error) {
 // them lie optimizer states and counters.
 var wrappers = []string{"state_dict", "model_state_dict", "model", "module"}
 
+// others are keys of states that aren't the model's.
+var others = []string{"optimizer", "optimizer_state_dict", "_metadata"}
+
 // collect walks dictionaries down to tensors.
-func collect(ts []Tensor, prefix string, v any, depth int) ([]Tensor, error) {
+func collect(ts []Tensor, prefix string, dict any, depth int) ([]Tensor, error) {
 	if depth > 6 || len(ts) > maxTensors {
 		return ts, nil
 	}
-	var err error
-	each := func(k, x any) {
+	for k, v := range entries(dict) {
 		name, ok := k.(string)
-		if !ok || err != nil {
-			return
+		if !ok {
+			continue
 		}
-		switch x := x.(type) {
-		case inertTensor:
+		var err error
+		if x, ok := v.(inertTensor); ok {
 			var t Tensor
-			if t, err = tensorOf(prefix+name, x.shape, x.dtype); err == nil {
-				ts = append(ts, t)
+			t, err = tensorOf(prefix+name, x.shape, x.dtype)
+			ts = append(ts, t)
+		} else if depth == 0 && slices.Contains(wrappers, name) {
+			ts, err = collect(ts, "", v, depth+1)
+		} else if !slices.Contains(others, name) {
+			ts, err = collect(ts, prefix+name+".", v, depth+1)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return ts, nil
+}
+
+// entries are those of a dictionary; anything else has none.
+func entries(v any) iter.Seq2[any, any] {
+	return func(yield func(k, v any) bool) {
+		switch d := v.(type) {
+		case *types.Dict:
+			for _, e := range *d {
+				if !yield(e.Key, e.Value) {
+					return
+				}
 			}
-		case *types.Dict, *types.OrderedDict:
-			if depth == 0 && slices.Contains(wrappers, name) {
-				ts, err = collect(ts, "", x, depth+1)
-			} else if name != "optimizer" && name != "optimizer_state_dict" && name != "_metadata" {
-				ts, err = collect(ts, prefix+name+".", x, depth+1)
+		case *types.OrderedDict:
+			for e := d.List.Front(); e != nil; e = e.Next() {
+				if p, ok := e.Value.(*types.OrderedDictEntry); ok && !yield(p.Key, p.Value) {
+					return
+				}
 			}
 		}
 	}
-	switch d := v.(type) {
-	case *types.Dict:
-		for _, e := range *d {
-			each(e.Key, e.Value)
-		}
-	case *types.OrderedDict:
-		for e := d.List.Front(); e != nil; e = e.Next() {
-			if p, ok := e.Value.(*types.OrderedDictEntry); ok {
-				each(p.Key, p.Value)
-			}
-		}
-	}
-	return ts, err
 }
 
 // operandBytes are the fixed lengths that follow opcodes: BINFLOAT; BININT LONG_BINGET

@@ -1,4 +1,7 @@
-package budget
+// Package modelfile reads a model's own files: a config.json, with the defaults of its class in
+// Transformers (defaults.json) behind it, the headers of checkpoints, and how either says that
+// weights are packed.
+package modelfile
 
 import (
 	"bytes"
@@ -11,7 +14,6 @@ import (
 	"math"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/limit"
@@ -24,11 +26,6 @@ type Config struct {
 	fields   map[string]any
 	defaults map[string]any
 	alias    map[string]string
-	spare    *atomic.Pointer[model] // a network that nobody uses at the moment
-	memo     *memo                  // steps that were simulated
-	extra    int64                  // parameters beyond the shape's, for a model known by its size only
-	assumed  string                 // what was assumed, in words
-	file     *Packed                // the weights of a quantised checkpoint, nil without one
 }
 
 //go:embed defaults.json
@@ -44,13 +41,13 @@ type classDefaults struct {
 var classes = sync.OnceValue(func() map[string]json.RawMessage {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(defaultsJSON, &m); err != nil {
-		panic("budget: defaults.json: " + err.Error()) // a broken build, found by any test
+		panic("modelfile: defaults.json: " + err.Error()) // a broken build, found by any test
 	}
 	return m
 })
 
-// ReadConfig reads a config.json.
-func ReadConfig(r io.Reader) (*Config, error) {
+// Fields reads the fields of a config.json.
+func Fields(r io.Reader) (map[string]any, error) {
 	data, err := io.ReadAll(limit.Reader(limit.Config, r))
 	if err != nil {
 		return nil, fmt.Errorf("not a model configuration: %w", err)
@@ -61,7 +58,7 @@ func ReadConfig(r io.Reader) (*Config, error) {
 	if err := d.Decode(&m); err != nil {
 		return nil, fmt.Errorf("offset %d: not a model configuration: %w", brokenAt(err, len(data)), err)
 	}
-	return newConfig(m)
+	return m, nil
 }
 
 // notNumbers are what Python's json writes for floats that JSON has no word for.
@@ -107,33 +104,12 @@ func brokenAt(err error, size int) int64 {
 	return int64(size) // it ends too early
 }
 
-// newConfig wraps the fields of a config.json.
-func newConfig(fields map[string]any) (*Config, error) {
-	t, _ := fields["model_type"].(string)
-	if class, _ := fields["_class_name"].(string); t == "" && (class != "" || fields["_diffusers_version"] != nil) {
-		return nil, fmt.Errorf("diffusion isn't counted: %q is of diffusers, and no size given with --params stands for it",
-			short(class))
-	}
-	if t == "" {
-		return nil, fmt.Errorf("the configuration has no model_type: give a Transformers config.json, a checkpoint with " +
-			"--model, or a size with --params")
-	}
-	if why := uncounted[t]; why != "" {
-		return nil, fmt.Errorf("%s isn't counted: %s", t, why)
-	}
-	if familyOf(t) == nil {
-		return nil, fmt.Errorf("the tensors of model_type %q are not known: give the checkpoint's header with --model "+
-			"FILE.safetensors, or its size with --params (known: %s)",
-			short(t), strings.Join(knownFamilies(), " "))
-	}
-	return sub(t, fields), nil
-}
-
 // short keeps a hostile name from filling the terminal.
 func short(s string) string { return cut.Letters(s, 61) }
 
-func sub(t string, fields map[string]any) *Config {
-	c := &Config{Type: t, fields: fields, spare: new(atomic.Pointer[model]), memo: new(memo)}
+// New is a configuration of a model_type with these fields.
+func New(t string, fields map[string]any) *Config {
+	c := &Config{Type: t, fields: fields}
 	if raw, ok := classes()[t]; ok {
 		var d classDefaults
 		dec := json.NewDecoder(bytes.NewReader(raw))
@@ -145,20 +121,32 @@ func sub(t string, fields map[string]any) *Config {
 	return c
 }
 
-// nested is a configuration inside the configuration, of a given type.
-func (c *Config) nested(key, t string) *Config {
-	m, _ := c.fields[key].(map[string]any)
+// As is the configuration of another model_type with the same fields.
+func (c *Config) As(t string) *Config { return New(t, c.fields) }
+
+// Nested is a configuration inside the configuration, of a given type.
+func (c *Config) Nested(key, t string) *Config {
+	m := c.Map(key)
 	if own, _ := m["model_type"].(string); own != "" && classes()[own] != nil {
 		t = own
 	}
 	if m == nil {
 		m = map[string]any{}
 	}
-	return sub(t, m)
+	return New(t, m)
 }
 
-// get finds a field under any of its names; null counts as missing.
-func (c *Config) get(name string) any {
+// Own is what the file itself says, nil where it says nothing.
+func (c *Config) Own(name string) any { return c.fields[name] }
+
+// Map is an object that the file itself has, nil without.
+func (c *Config) Map(name string) map[string]any {
+	m, _ := c.fields[name].(map[string]any)
+	return m
+}
+
+// Get finds a field under any of its names; null counts as missing.
+func (c *Config) Get(name string) any {
 	if v := c.fields[name]; v != nil {
 		return v
 	}
@@ -212,9 +200,10 @@ var legacyNames = map[string][]string{
 }
 
 // Int is a whole number, 0 when the field is missing or none.
-func (c *Config) Int(name string) int64 { return asInt(c.get(name)) }
+func (c *Config) Int(name string) int64 { return AsInt(c.Get(name)) }
 
-func asInt(v any) int64 {
+// AsInt is a field's value as a whole number, 0 when it is none.
+func AsInt(v any) int64 {
 	switch v := v.(type) {
 	case json.Number:
 		if i, err := v.Int64(); err == nil {
@@ -241,7 +230,7 @@ func asInt(v any) int64 {
 
 // IntOr is a whole number or a value computed from other fields.
 func (c *Config) IntOr(name string, other int64) int64 {
-	if c.get(name) == nil {
+	if c.Get(name) == nil {
 		return other
 	}
 	return c.Int(name)
@@ -249,7 +238,7 @@ func (c *Config) IntOr(name string, other int64) int64 {
 
 // Float is a real number, 0 when missing.
 func (c *Config) Float(name string) float64 {
-	switch v := c.get(name).(type) {
+	switch v := c.Get(name).(type) {
 	case json.Number:
 		f, _ := v.Float64()
 		return f
@@ -261,37 +250,36 @@ func (c *Config) Float(name string) float64 {
 
 // Bool is a flag, false when missing.
 func (c *Config) Bool(name string) bool {
-	switch v := c.get(name).(type) {
+	switch v := c.Get(name).(type) {
 	case bool:
 		return v
 	case json.Number, float64, int:
-		return asInt(v) != 0
+		return AsInt(v) != 0
 	}
 	return false
 }
 
 // Str is a word, empty when missing.
 func (c *Config) Str(name string) string {
-	s, _ := c.get(name).(string)
+	s, _ := c.Get(name).(string)
 	return s
 }
 
-// list is a list of numbers or words.
-func (c *Config) list(name string) []any {
-	l, _ := c.get(name).([]any)
+// List is a list of numbers or words.
+func (c *Config) List(name string) []any {
+	l, _ := c.Get(name).([]any)
 	return l
 }
 
-// has says whether the file itself sets a field.
-// words are a list of strings, which older files spell in one, with bars between.
-func (c *Config) words(name string) []string {
+// Words are a list of strings, which older files spell in one, with bars between.
+func (c *Config) Words(name string) []string {
 	var out []string
-	if s, ok := c.get(name).(string); ok {
+	if s, ok := c.Get(name).(string); ok {
 		for _, w := range strings.Split(strings.ToLower(s), "|") {
 			out = append(out, strings.TrimSpace(w))
 		}
 	}
-	for _, v := range c.list(name) {
+	for _, v := range c.List(name) {
 		if s, ok := v.(string); ok {
 			out = append(out, s)
 		}
@@ -299,12 +287,12 @@ func (c *Config) words(name string) []string {
 	return out
 }
 
-func (c *Config) has(name string) bool { return c.fields[name] != nil }
+// Has says whether the file itself sets a field.
+func (c *Config) Has(name string) bool { return c.fields[name] != nil }
 
-// with is a copy with one field changed.
-func (c *Config) with(name string, v any) *Config {
+// With is a copy with one field changed.
+func (c *Config) With(name string, v any) *Config {
 	d := *c
-	d.spare, d.memo = new(atomic.Pointer[model]), new(memo)
 	d.fields = maps.Clone(c.fields)
 	d.fields[name] = v
 	for from, to := range c.alias {
@@ -315,24 +303,34 @@ func (c *Config) with(name string, v any) *Config {
 	return &d
 }
 
-// tied says whether the head shares the embedding's weight.
-func (c *Config) tied() bool { return c.Bool("tie_word_embeddings") }
+// WithText changes a field of the language model, whose fields stand apart where a model has others beside it.
+func (c *Config) WithText(name string, v any) *Config {
+	if t := c.Map(textConfig); t != nil {
+		return c.With(textConfig, (&Config{fields: t}).With(name, v).fields)
+	}
+	return c.With(name, v)
+}
 
-// architecture is the class that the file names, empty without one.
-func (c *Config) architecture() string {
-	if l := c.list("architectures"); len(l) > 0 {
+const textConfig = "text_config"
+
+// Tied says whether the head shares the embedding's weight.
+func (c *Config) Tied() bool { return c.Bool("tie_word_embeddings") }
+
+// Architecture is the class that the file names, empty without one.
+func (c *Config) Architecture() string {
+	if l := c.List("architectures"); len(l) > 0 {
 		s, _ := l[0].(string)
 		return s
 	}
 	return ""
 }
 
-// labels is the number of classes of a classifier's head.
-func (c *Config) labels() int64 {
+// Labels is the number of classes of a classifier's head.
+func (c *Config) Labels() int64 {
 	if n := c.Int("num_labels"); n > 0 {
 		return n
 	}
-	if m, ok := c.get("id2label").(map[string]any); ok && len(m) > 0 {
+	if m, ok := c.Get("id2label").(map[string]any); ok && len(m) > 0 {
 		return int64(len(m))
 	}
 	if c.Type == "vit" {
@@ -344,13 +342,13 @@ func (c *Config) labels() int64 {
 	return 2
 }
 
-// need checks what every later product relies on: sizes that are
+// Need checks what every later product relies on: sizes that are
 // positive and small enough that nothing overflows.
-func (c *Config) need(names ...string) error {
+func (c *Config) Need(names ...string) error {
 	for _, n := range names {
 		v := c.Int(n)
 		if v <= 0 || v > 1<<31 {
-			return fmt.Errorf("%s: %s is %v, which no model has", c.Type, n, c.get(n))
+			return fmt.Errorf("%s: %s is %v, which no model has", c.Type, n, c.Get(n))
 		}
 	}
 	return nil

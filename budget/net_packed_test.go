@@ -1,9 +1,15 @@
 package budget
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // Llama 3.1 8B has 6,979,321,856 weights in its blocks' matrices and
@@ -76,29 +82,39 @@ func TestQuantizationConfig(t *testing.T) {
 	}
 }
 
+var elementBytes = map[string]int64{"I64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "I8": 1, "U8": 1}
+
 // packing turns a model's tensors into those of a quantised checkpoint.
-func packing(t *testing.T, c *Config, pack func(name string, out, in int64) []Tensor) (ts []Tensor, bytes int64) {
+func packing(t *testing.T, c *Config, pack func(name string, out, in int64) []modelfile.Tensor) (ts []modelfile.Tensor, bytes int64) {
 	t.Helper()
 	plain, err := Tensors(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []Tensor
+	var list []modelfile.Tensor
 	for _, x := range plain {
 		name := strings.TrimSuffix(x.Name, ".weight")
 		if x.Role != RoleAttention && x.Role != RoleMLP {
-			list = append(list, Tensor{Name: x.Name, Shape: x.Shape, Dtype: "BF16"})
+			list = append(list, modelfile.Tensor{Name: x.Name, Shape: x.Shape, Dtype: "BF16"})
 			continue
 		}
 		list = append(list, pack(name, x.Shape[0], x.Shape[1])...)
 	}
+	header := map[string]map[string]any{}
 	for _, x := range list {
-		x, err := tensorOf(x.Name, x.Shape, x.Dtype)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ts = append(ts, x)
-		bytes += x.Elements() * dtypes[x.Dtype]
+		header[x.Name] = map[string]any{"shape": x.Shape, "dtype": x.Dtype}
+		bytes += x.Elements() * elementBytes[x.Dtype]
+	}
+	text, err := json.Marshal(header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "model.safetensors")
+	if err := os.WriteFile(file, append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if ts, err = modelfile.ReadCheckpoint(file); err != nil {
+		t.Fatal(err)
 	}
 	return ts, bytes
 }
@@ -111,37 +127,37 @@ func TestPackedCheckpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tt := range map[string]struct {
-		pack   func(name string, out, in int64) []Tensor
+		pack   func(name string, out, in int64) []modelfile.Tensor
 		kind   string
 		shaped bool
 	}{
-		"awq": {func(n string, out, in int64) []Tensor {
-			return []Tensor{{Name: n + ".qweight", Shape: []int64{in, out / 8}, Dtype: "I32"}, {Name: n + ".qzeros", Shape: []int64{in / 128, out / 8}, Dtype: "I32"}, {Name: n + ".scales", Shape: []int64{in / 128, out}, Dtype: "F16"}}
+		"awq": {func(n string, out, in int64) []modelfile.Tensor {
+			return []modelfile.Tensor{{Name: n + ".qweight", Shape: []int64{in, out / 8}, Dtype: "I32"}, {Name: n + ".qzeros", Shape: []int64{in / 128, out / 8}, Dtype: "I32"}, {Name: n + ".scales", Shape: []int64{in / 128, out}, Dtype: "F16"}}
 		}, "AWQ, 4 bits", false},
-		"gptq": {func(n string, out, in int64) []Tensor {
-			return []Tensor{{Name: n + ".qweight", Shape: []int64{in / 8, out}, Dtype: "I32"}, {Name: n + ".qzeros", Shape: []int64{in / 128, out / 8}, Dtype: "I32"},
+		"gptq": {func(n string, out, in int64) []modelfile.Tensor {
+			return []modelfile.Tensor{{Name: n + ".qweight", Shape: []int64{in / 8, out}, Dtype: "I32"}, {Name: n + ".qzeros", Shape: []int64{in / 128, out / 8}, Dtype: "I32"},
 				{Name: n + ".scales", Shape: []int64{in / 128, out}, Dtype: "F16"}, {Name: n + ".g_idx", Shape: []int64{in}, Dtype: "I32"}}
 		}, "GPTQ", false},
-		"bitsandbytes, 4 bits": {func(n string, out, in int64) []Tensor {
-			return []Tensor{{Name: n + ".weight", Shape: []int64{out * in / 2, 1}, Dtype: "U8"}, {Name: n + ".weight.absmax", Shape: []int64{out * in / 64}, Dtype: "F32"},
+		"bitsandbytes, 4 bits": {func(n string, out, in int64) []modelfile.Tensor {
+			return []modelfile.Tensor{{Name: n + ".weight", Shape: []int64{out * in / 2, 1}, Dtype: "U8"}, {Name: n + ".weight.absmax", Shape: []int64{out * in / 64}, Dtype: "F32"},
 				{Name: n + ".weight.quant_map", Shape: []int64{16}, Dtype: "F32"}, {Name: n + ".weight.quant_state.bitsandbytes__nf4", Shape: []int64{90}, Dtype: "U8"}}
 		}, "4 bits in U8", false},
-		"bitsandbytes, 8 bits": {func(n string, out, in int64) []Tensor {
-			return []Tensor{{Name: n + ".weight", Shape: []int64{out, in}, Dtype: "I8"}, {Name: n + ".SCB", Shape: []int64{out}, Dtype: "F32"}, {Name: n + ".weight_format", Shape: []int64{}, Dtype: "U8"}}
+		"bitsandbytes, 8 bits": {func(n string, out, in int64) []modelfile.Tensor {
+			return []modelfile.Tensor{{Name: n + ".weight", Shape: []int64{out, in}, Dtype: "I8"}, {Name: n + ".SCB", Shape: []int64{out}, Dtype: "F32"}, {Name: n + ".weight_format", Shape: []int64{}, Dtype: "U8"}}
 		}, "8 bits", true},
-		"fp8": {func(n string, out, in int64) []Tensor {
-			return []Tensor{{Name: n + ".weight", Shape: []int64{out, in}, Dtype: "F8_E4M3"}, {Name: n + ".weight_scale_inv", Shape: []int64{out / 128, in / 128}, Dtype: "F32"}}
+		"fp8": {func(n string, out, in int64) []modelfile.Tensor {
+			return []modelfile.Tensor{{Name: n + ".weight", Shape: []int64{out, in}, Dtype: "F8_E4M3"}, {Name: n + ".weight_scale_inv", Shape: []int64{out / 128, in / 128}, Dtype: "F32"}}
 		}, "FP8", true},
-		"mlx": {func(n string, out, in int64) []Tensor {
-			return []Tensor{{Name: n + ".weight", Shape: []int64{out, in / 8}, Dtype: "U32"}, {Name: n + ".scales", Shape: []int64{out, in / 64}, Dtype: "F16"}, {Name: n + ".biases", Shape: []int64{out, in / 64}, Dtype: "F16"}}
+		"mlx": {func(n string, out, in int64) []modelfile.Tensor {
+			return []modelfile.Tensor{{Name: n + ".weight", Shape: []int64{out, in / 8}, Dtype: "U32"}, {Name: n + ".scales", Shape: []int64{out, in / 64}, Dtype: "F16"}, {Name: n + ".biases", Shape: []int64{out, in / 64}, Dtype: "F16"}}
 		}, "packed in U32", false},
-		"compressed": {func(n string, out, in int64) []Tensor {
-			return []Tensor{{Name: n + ".weight_packed", Shape: []int64{out, in / 8}, Dtype: "I32"}, {Name: n + ".weight_scale", Shape: []int64{out, in / 128}, Dtype: "BF16"}, {Name: n + ".weight_shape", Shape: []int64{2}, Dtype: "I64"}}
+		"compressed": {func(n string, out, in int64) []modelfile.Tensor {
+			return []modelfile.Tensor{{Name: n + ".weight_packed", Shape: []int64{out, in / 8}, Dtype: "I32"}, {Name: n + ".weight_scale", Shape: []int64{out, in / 128}, Dtype: "BF16"}, {Name: n + ".weight_shape", Shape: []int64{2}, Dtype: "I64"}}
 		}, "packed in I32", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ts, bytes := packing(t, c, tt.pack)
-			w := PackedIn(ts)
+			w := modelfile.PackedIn(ts)
 			if w == nil || !strings.Contains(w.Kind, tt.kind) {
 				t.Fatalf("taken for %v", w)
 			}
@@ -191,27 +207,10 @@ func TestPackedCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts, _ := packing(t, c, func(n string, out, in int64) []Tensor {
-		return []Tensor{{Name: n + ".weight", Shape: []int64{out, in}, Dtype: "F8_E5M2"}}
+	ts, _ := packing(t, c, func(n string, out, in int64) []modelfile.Tensor {
+		return []modelfile.Tensor{{Name: n + ".weight", Shape: []int64{out, in}, Dtype: "F8_E5M2"}}
 	})
-	if _, err := small.Store(PackedIn(ts)); err == nil || !strings.Contains(err.Error(), "not the same model") {
+	if _, err := small.Store(modelfile.PackedIn(ts)); err == nil || !strings.Contains(err.Error(), "not the same model") {
 		t.Errorf("another model's configuration: %v", err)
-	}
-}
-
-// Masks, positions and counters are buffers, and pack nothing.
-func TestWholeNumbersThatPackNothing(t *testing.T) {
-	var ts []Tensor
-	for _, x := range []Tensor{{Name: "h.0.attn.attention.bias", Shape: []int64{1, 1, 64, 64}, Dtype: "U8"}, {Name: "layers.0.attention.bias", Shape: []int64{1, 1, 64, 64}, Dtype: "BOOL"},
-		{Name: "embeddings.position_ids", Shape: []int64{1, 512}, Dtype: "I64"}, {Name: "bn.num_batches_tracked", Dtype: "I64"}, {Name: "steps", Shape: []int64{8}, Dtype: "I32"}} {
-		x, err := tensorOf(x.Name, x.Shape, x.Dtype)
-		if err != nil || !x.Buffer {
-			t.Errorf("%s: no buffer, %v", x.Name, err)
-		}
-		ts = append(ts, x)
-	}
-	x, err := tensorOf("h.0.mlp.weight", []int64{64, 64}, "F16")
-	if ts = append(ts, x); err != nil || x.Buffer || PackedIn(ts) != nil {
-		t.Errorf("%v, %v, %v", PackedIn(ts), x, err)
 	}
 }
