@@ -349,13 +349,7 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 		m.head, m.headParts, m.final, m.projectOut, m.task = nil, nil, nil, nil, taskBackbone
 		m.sends = true
 	}
-	mine, inBlocks, atEnd := paramsOf(blocks), paramsOf(p.model.blocks), map[*parameter]bool{}
-	if n := p.model.final; n != nil {
-		atEnd[n.weight], atEnd[n.bias] = true, true
-	}
-	if l := p.model.projectOut; l != nil {
-		atEnd[l.weight] = true
-	}
+	mine, inBlocks, atEnd := paramsOf(blocks), paramsOf(p.model.blocks), p.model.atEnd()
 	m.params = nil
 	m.received = !first
 	after := false // the blocks: what is listed before them is the first stage's
@@ -367,12 +361,24 @@ func (p *plan) stage(blocks []*block, first, last bool) *plan {
 			part.Shape = []int64{(x.Elements() + p.PP - 1) / p.PP}
 			m.params = append(m.params, &part)
 		case inBlocks[x] && !mine[x]:
-		case inBlocks[x], last && (after || atEnd[x] || x == m.embed && m.tied), first && !after && !atEnd[x]:
+		case mine[x], last && (after || atEnd[x] || x == m.embed && m.tied), first && !after && !atEnd[x]:
 			m.params = append(m.params, x)
 		}
 	}
 	q.model = &m
 	return &q
+}
+
+// atEnd are parameters that are used behind the blocks, wherever they are listed.
+func (m *model) atEnd() map[*parameter]bool {
+	end := map[*parameter]bool{}
+	if n := m.final; n != nil {
+		end[n.weight], end[n.bias] = true, true
+	}
+	if l := m.projectOut; l != nil {
+		end[l.weight] = true
+	}
+	return end
 }
 
 func paramsOf(blocks []*block) map[*parameter]bool {

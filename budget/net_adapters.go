@@ -19,8 +19,11 @@ type adapter struct {
 	scalesIn  bool       // the vector scales what goes into the layer, not what comes out
 }
 
-// apply is a linear layer with whatever adapter stands on it.
+// apply is a linear layer with whatever adapter stands on it, or x where there is no layer.
 func (m *machine) apply(x *value, l *linear) *value {
+	if l == nil {
+		return m.again(x)
+	}
 	a := l.adapter
 	switch {
 	case a == nil:
@@ -156,6 +159,9 @@ func (m *machine) weighted(x, y *value, l *linear) *value {
 
 // embedAdapted adds what an adapter on the table of embeddings makes of the same tokens.
 func (m *machine) embedAdapted(x *value, a *adapter, t int64, ids *storage) *value {
+	if a == nil {
+		return m.again(x)
+	}
 	table, r := a.a.weight.val, a.a.out
 	rows, bytes := table.n/r, table.bytes()
 	p := m.tensor(t*r, table.e)
@@ -207,54 +213,23 @@ func (p *plan) addAdapters() error {
 	if err := p.trainModules(); err != nil {
 		return err
 	}
+	t := &targets{wanted: p.targets(), found: map[string]bool{}, names: map[string]bool{}}
+	t.hangOnEnds(p)
 	blocks := mod.blocks
 	for _, e := range []*model{mod.encoder, mod.vision} {
 		if e != nil {
 			blocks = append(append([]*block{}, e.blocks...), blocks...)
 		}
 	}
-	wanted := p.targets()
-	found, names := map[string]bool{}, map[string]bool{}
-	if h := mod.head; h != nil {
-		names[headName] = true
-		if slices.Contains(wanted, headName) {
-			found[headName] = true
-			p.hang(h, nil)
-		}
-	}
-	if e := mod.embed; e != nil {
-		path := modulePath(e)
-		names[lastName(path)] = true
-		if p.Adapter != "ia3" && isTarget(path, wanted, found) {
-			mod.embedAdapter = p.pair(e, e.Shape[0], e.Shape[1], nil)
-		}
-	}
 	for _, b := range blocks {
-		b.adapters = nil
-		ls := b.linears()
-		if x, ok := b.ff.(*experts); ok && x.sharedGate != nil {
-			ls = append(ls, x.sharedGate)
-		}
-		for _, l := range ls {
-			path := modulePath(l.weight)
-			names[lastName(path)] = true
-			if wanted == nil || isTarget(path, wanted, found) {
-				p.hang(l, b)
-			}
-		}
-		if x, ok := b.ff.(*experts); ok {
-			if err := p.hangOnExperts(x, b, wanted, found, names); err != nil {
-				return err
-			}
-		}
-		for _, q := range b.params { // autograd goes through the whole flat tensor
-			q.joined = len(b.adapters) > 0 && p.OneUnit && p.flatUnits()
+		if err := t.hangOnBlock(p, b); err != nil {
+			return err
 		}
 	}
-	for _, t := range wanted { // PEFT would train on without it, which is seldom what was meant
-		if !found[t] && !p.someOfThem() {
-			return fmt.Errorf("--lora-targets: %q is none of this model's layers, which are %s", short(t),
-				strings.Join(slices.Sorted(maps.Keys(names)), " "))
+	for _, name := range t.wanted { // PEFT would train on without it, which is seldom what was meant
+		if !t.found[name] && !p.someOfThem() {
+			return fmt.Errorf("--lora-targets: %q is none of this model's layers, which are %s", short(name),
+				strings.Join(slices.Sorted(maps.Keys(t.names)), " "))
 		}
 	}
 	if len(p.adapters) == 0 {
@@ -263,47 +238,101 @@ func (p *plan) addAdapters() error {
 	return nil
 }
 
+// targets are the layers that get adapters.
+type targets struct {
+	wanted       []string // nil: all in the blocks
+	found, names map[string]bool
+}
+
+// named says whether a layer is one by its name.
+func (t *targets) named(path string) bool {
+	t.names[lastName(path)] = true
+	return t.match(path)
+}
+
+// match compares names as PEFT does.
+func (t *targets) match(path string) (hit bool) {
+	for _, name := range t.wanted {
+		if strings.HasSuffix("."+path, "."+name) {
+			hit, t.found[name] = true, true
+		}
+	}
+	return hit
+}
+
+// hangOnEnds puts adapters on the head and the embeddings, which have to be named.
+func (t *targets) hangOnEnds(p *plan) {
+	if h := p.model.head; h != nil && t.named(headName) {
+		p.hang(h, nil)
+	}
+	if e := p.model.embed; e != nil {
+		if path := modulePath(e); p.Adapter == "ia3" {
+			t.names[lastName(path)] = true
+		} else if t.named(path) {
+			p.model.embedAdapter = p.pair(e, e.Shape[0], e.Shape[1], nil)
+		}
+	}
+}
+
+// hangOnBlock puts adapters on a block's layers.
+func (t *targets) hangOnBlock(p *plan, b *block) error {
+	b.adapters = nil
+	ls := b.linears()
+	x, routed := b.ff.(*experts)
+	if routed && x.sharedGate != nil {
+		ls = append(ls, x.sharedGate)
+	}
+	for _, l := range ls {
+		if t.named(modulePath(l.weight)) || t.wanted == nil {
+			p.hang(l, b)
+		}
+	}
+	if routed {
+		if err := t.hangOnExperts(p, x, b); err != nil {
+			return err
+		}
+	}
+	for _, q := range b.params { // autograd goes through the whole flat tensor
+		q.joined = len(b.adapters) > 0 && p.OneUnit && p.flatUnits()
+	}
+	return nil
+}
+
 // hangOnExperts puts adapters on a router and on the weights of many experts that are named, the latter with
 // matrices for every expert.
-func (p *plan) hangOnExperts(x *experts, b *block, wanted []string, found, names map[string]bool) error {
+func (t *targets) hangOnExperts(p *plan, x *experts, b *block) error {
 	old := p.linearExperts()
 	refused := p.bareExpertsOnly()
-	if p.Adapter == "ia3" || wanted == nil && refused {
+	if p.Adapter == "ia3" || t.wanted == nil && refused {
 		return nil
 	}
 	for i, w := range []struct {
 		q *parameter
 		a **adapter
 	}{{x.router.weight, &x.routerLoRA}, {x.gateUp, &x.upLoRA}, {x.down, &x.downLoRA}} {
-		path, n := modulePath(w.q), int64(0)
+		path, n, k := modulePath(w.q), int64(0), int64(1)
+		in, out := w.q.Shape[len(w.q.Shape)-1], w.q.Shape[len(w.q.Shape)-2]
 		if i > 0 {
-			names[lastName(path)] = true
-			if isTarget(path, wanted, found) {
+			if k = w.q.Shape[0]; x.oss {
+				in, out = out, in
+			}
+			if t.named(path) {
 				n = 1
 			}
 		}
 		for _, name := range old[i] {
-			if wanted == nil || isTarget(path[:strings.LastIndexByte(path, '.')+1]+name, wanted, found) {
+			if t.wanted == nil || t.match(path[:strings.LastIndexByte(path, '.')+1]+name) {
 				n++
 			}
 		}
-		if n == 0 {
-			continue
-		}
-		if refused {
+		switch {
+		case n == 0:
+		case refused:
 			return fmt.Errorf("--lora-targets %s: PEFT has no DoRA or dropout on experts, and packed ones weren't recorded",
 				short(p.LoRATargets))
+		default:
+			*w.a = p.pairOf(w.q, n*k*p.LoRA, in, out, b)
 		}
-		k, in, out := int64(1), w.q.Shape[len(w.q.Shape)-1], w.q.Shape[len(w.q.Shape)-2]
-		if i > 0 {
-			k = w.q.Shape[0]
-		}
-		if i > 0 && x.oss {
-			in, out = out, in
-		}
-		r := n * k * p.LoRA
-		*w.a = &adapter{a: &linear{in: in, out: r, weight: p.beside(w.q, b, r, in)},
-			b: &linear{in: r, out: out, weight: p.beside(w.q, b, out, r)}, wide: p.wideAdapters()}
 	}
 	return nil
 }
@@ -351,14 +380,17 @@ func (p *plan) hang(l *linear, b *block) {
 
 // pair makes LoRA's two matrices for a layer, the first of which LoRA-FA freezes.
 func (p *plan) pair(q *parameter, in, out int64, b *block) *adapter {
-	r := p.LoRA
-	a := &adapter{a: &linear{in: in, out: r, weight: p.beside(q, b, r, in)},
-		b: &linear{in: r, out: out, weight: p.beside(q, b, out, r)}, wide: p.wideAdapters()}
+	a := p.pairOf(q, p.LoRA, in, out, b)
 	a.a.weight.trainable = p.Adapter != "lora-fa"
 	if p.Adapter == "dora" {
 		a.magnitude = p.beside(q, b, out)
 	}
 	return a
+}
+
+func (p *plan) pairOf(q *parameter, rank, in, out int64, b *block) *adapter {
+	return &adapter{a: &linear{in: in, out: rank, weight: p.beside(q, b, rank, in)},
+		b: &linear{in: rank, out: out, weight: p.beside(q, b, out, rank)}, wide: p.wideAdapters()}
 }
 
 // beside makes a trained parameter of an adapter.
@@ -401,16 +433,6 @@ func (p *plan) trainModules() error {
 
 // headName is what the head is called in --lora-targets, whatever a family calls it.
 const headName = "lm_head"
-
-// isTarget tells a layer that is wanted, as PEFT matches names, and notes by which.
-func isTarget(path string, wanted []string, found map[string]bool) (hit bool) {
-	for _, t := range wanted {
-		if strings.HasSuffix("."+path, "."+t) {
-			hit, found[t] = true, true
-		}
-	}
-	return hit
-}
 
 // queriesAndValues are what families call the layers that "qv" means.
 var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "query_proj", "value_proj", "q", "v", "q_lin", "v_lin",

@@ -98,18 +98,13 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.latent == nil && !a.uncached {
 		k, v = a.toCache(m, k, v)
 	}
-	if rep := a.heads / a.kv; rep > 1 && m.grad && m.opts.spreadsHeads() {
-		k, v = m.replace(k, m.repeat(k, rep, a.kv == 1)), m.replace(v, m.repeat(v, rep, a.kv == 1))
+	if m.grad && m.opts.profile.spreadsHeads {
+		k, v = a.spread(m, k, v, a.heads/a.kv)
 	}
 	s.others = gatherKeys(m, k.bytes()+v.bytes())
 	var y *value
 	if a.writesScores(m.opts) {
-		core := func() *value { return a.eager(m, q, k, v, s) }
-		if m.selective && m.grad {
-			y = recomputed(m, q, k, v, core)
-		} else {
-			y = core()
-		}
+		y = recomputed(m, q, k, v, func() *value { return a.eager(m, q, k, v, s) })
 	} else {
 		y = a.fusedKernel(m, q, k, v, s)
 	}
@@ -118,11 +113,8 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		y = m.replace(y, m.mul(y, g))
 		m.drop(g, gate)
 	}
-	z := m.applyWhole(y, a.o)
-	m.drop(y)
-	if a.outDrop > 0 {
-		z = m.replace(z, m.dropout(z, a.outDrop))
-	}
+	z := m.replace(y, m.applyWhole(y, a.o))
+	z = m.replace(z, m.dropout(z, a.outDrop))
 	m.drop(q, k, v)
 	return z
 }
@@ -143,9 +135,8 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 		if a.pick {
 			k, v = m.replace(k, pickHead(m, k, p)), m.replace(v, pickHead(m, v, p))
 		}
-		if a.broadcast && a.heads > a.kv {
-			rep := a.heads / a.kv
-			k, v = m.replace(k, m.repeat(k, rep, false)), m.replace(v, m.repeat(v, rep, false))
+		if a.broadcast {
+			k, v = a.spread(m, k, v, a.heads/a.kv)
 		}
 		m.drop(p)
 	default:
@@ -205,24 +196,22 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 	return y
 }
 
+// kernelMasked says whether a kernel gets a mask or a bias: flash attention's own know windows and padding without one.
+func (a *attention) kernelMasked(m *machine, s shape) bool {
+	return !m.opts.flash() && (s.masked || a.window > 0 && a.window <= s.keys) || a.alibi || a.t5
+}
+
 // fusedKernel is scaled_dot_product_attention: flash in half types without a
 // mask, the memory-efficient kernel otherwise.
-// What kernels keep depends on mask, type, heads and family at once.
 func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
-	masked := s.masked || a.window > 0 && a.window <= s.keys
-	if m.opts.flash() { // its own kernels know windows and padding without a mask
-		masked = false
-	}
-	masked = masked || a.alibi || a.t5
-	w := m.width
+	masked, w := a.kernelMasked(m, s), m.width
 	rep := a.heads / a.kv
 	if a.broadcast || a.pick || k.n == q.n {
 		rep = 1 // already spread, or spread by the kernel
 	}
 	kk, vv := m.again(k), m.again(v)
-	if rep > 1 && (masked || a.d > 256) {
-		one := a.kv == 1
-		kk, vv = m.replace(kk, m.repeat(kk, rep, one)), m.replace(vv, m.repeat(vv, rep, one))
+	if masked || a.d > 256 {
+		kk, vv = a.spread(m, kk, vv, rep)
 		rep = 1
 	}
 	cq, ck, cv := m.cast(q, w), m.cast(kk, w), m.cast(vv, w)
@@ -255,15 +244,10 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 		if rep > 1 {
 			tmp = append(tmp, m.alloc(keys*a.d*w, Temporary), m.alloc(keys*a.dv*w, Temporary))
 		}
-		tmp = append(tmp, m.ringSums(qb, kb+vb)...)
-		for _, x := range tmp {
-			m.release(x)
-		}
+		m.releaseAll(append(tmp, m.ringSums(qb, kb+vb)...))
 		return r
 	})
-	m.release(lse)
-	m.release(bias)
-	m.release(s.others)
+	m.releaseAll([]*storage{lse, bias, s.others})
 	m.drop(cq, ck, cv, added)
 	if y.byHead {
 		y = m.replace(y, m.copyOf(y))
@@ -354,6 +338,12 @@ func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage,
 	return bias, added
 }
 
+// spread has keys and values as many times as query heads need them, in the place of the ones that are given.
+func (a *attention) spread(m *machine, k, v *value, times int64) (*value, *value) {
+	one := a.kv == 1 && !a.broadcast
+	return m.replace(k, m.repeat(k, times, one)), m.replace(v, m.repeat(v, times, one))
+}
+
 // pickHead copies one head out of a fused projection; its gradient is the
 // whole projection's.
 func pickHead(m *machine, x, whole *value) *value {
@@ -382,22 +372,7 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 		}
 		return m.replace(old, v)
 	}
-	var w *value
-	if a.wideScores {
-		fq, fk := m.cast(q, 4), m.cast(kk, 4)
-		w = scores(m, fq, fk, n, s)
-		m.drop(fq, fk)
-	} else {
-		w = scores(m, q, kk, n, s)
-	}
-	if !a.narrowSoftmax && !a.addmm {
-		w = m.replace(w, m.scale(w))
-	}
-	if a.softcap {
-		w = m.replace(w, m.scale(w))
-		w = m.replace(w, m.unary(w, false, true))
-		w = m.replace(w, m.scale(w))
-	}
+	w := a.scored(m, q, kk, n, s)
 	if a.alibi && a.narrowSoftmax { // falcon: in float32, the bias per head added first
 		w = next(w, m.cast(w, 4))
 		w = next(w, m.shift(w))
@@ -417,30 +392,46 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 		w = next(w, m.cast(w, m.wide))
 	}
 	p := m.softmax(w, !a.plainSoftmax && !a.narrowSoftmax)
-	e := q.e
-	switch {
-	case a.plainSoftmax && !a.downcast: // stays in the softmax's own type
-		e = p.e
-	case a.plainSoftmax || a.wideScores || a.narrowSoftmax:
-		e = v.e
-	}
-	p = m.replace(p, m.cast(p, e))
-	if a.keepNames {
-		names = append(names, w)
-	} else {
-		m.drop(w)
-	}
+	p = m.replace(p, m.cast(p, a.weightWidth(q, v, p)))
+	p = next(w, p)
 	p = m.replace(p, m.dropout(p, a.dropout))
 	cp := m.cast(p, m.narrow(p.e))
 	cv := m.cast(vv, m.narrow(vv.e))
-	t := s.batch * s.queries * a.heads * a.dv
 	cv2 := m.physical(cv, s.batch)
-	y := m.matmul(cp, cv2, t)
+	y := m.matmul(cp, cv2, s.batch*s.queries*a.heads*a.dv)
 	m.drop(cp, cv, cv2)
 	z := m.copyOf(y)
 	m.drop(y, p, kk, vv)
 	m.drop(names...)
 	return z
+}
+
+// weightWidth is how wide the softmax's result is for its product with the values.
+func (a *attention) weightWidth(q, v, softmax *value) int64 {
+	switch {
+	case a.plainSoftmax && !a.downcast: // stays in the softmax's own type
+		return softmax.e
+	case a.plainSoftmax || a.wideScores || a.narrowSoftmax:
+		return v.e
+	}
+	return q.e
+}
+
+// scored are the scores of queries and keys, scaled and capped.
+func (a *attention) scored(m *machine, q, k *value, n int64, s shape) *value {
+	fq, fk := m.again(q), m.again(k)
+	if a.wideScores {
+		fq, fk = m.replace(fq, m.cast(q, 4)), m.replace(fk, m.cast(k, 4))
+	}
+	w := scores(m, fq, fk, n, s)
+	m.drop(fq, fk)
+	if !a.narrowSoftmax && !a.addmm {
+		w = m.replace(w, m.scale(w))
+	}
+	if a.softcap {
+		w = softcapped(m, w)
+	}
+	return w
 }
 
 // scores is q times k transposed; both are copied into the layout of a

@@ -110,9 +110,7 @@ func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value)
 	if out != nil && !b.postNorm && out != in {
 		y = m.replace(y, out.forward(m, y))
 	}
-	if b.drop > 0 {
-		y = m.replace(y, m.dropout(y, b.drop))
-	}
+	y = m.replace(y, m.dropout(y, b.drop))
 	if b.scaled {
 		y = m.replace(y, m.scale(y))
 	}
@@ -146,9 +144,7 @@ func (b *block) sideBySide(m *machine, x *value, c context) *value {
 	h := b.attnIn.forward(m, x)
 	h = m.replace(h, m.gatherTokens(h))
 	a := b.attn.forward(m, h, h, c.self)
-	if b.drop > 0 {
-		a = m.replace(a, m.dropout(a, b.drop))
-	}
+	a = m.replace(a, m.dropout(a, b.drop))
 	g := m.again(h)
 	if b.mlpIn != nil {
 		g = m.replace(g, b.mlpIn.forward(m, x))
@@ -156,9 +152,7 @@ func (b *block) sideBySide(m *machine, x *value, c context) *value {
 	}
 	m.drop(h)
 	f := m.replace(g, b.ff.forward(m, g))
-	if b.drop > 0 {
-		f = m.replace(f, m.dropout(f, b.drop))
-	}
+	f = m.replace(f, m.dropout(f, b.drop))
 	s := m.add(f, a)
 	m.drop(f, a)
 	if s.n > x.n {

@@ -151,10 +151,7 @@ func (b *builder) debertaHead(kind headKind, h int64) {
 
 // table is what layers look distances up in.
 func (d *debertaStack) table(m *machine) *value {
-	if d.norm != nil {
-		return d.norm.forward(m, d.distances.val)
-	}
-	return m.again(d.distances.val)
+	return d.norm.forward(m, d.distances.val)
 }
 
 // forward adds the convolution of the layers' input to the first one's result.

@@ -1,6 +1,10 @@
 package budget
 
-import "github.com/vramscope/vramscope/budget/modelfile"
+import (
+	"cmp"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
 
 // decoder is one row of the table of decoder-only language models: what the
 // family calls its tensors, which norms, biases and projections it has, and
@@ -8,6 +12,7 @@ import "github.com/vramscope/vramscope/budget/modelfile"
 // from its field; the rest is the family's.
 type decoder struct {
 	model     string // prefix of everything but the head
+	bare      string // and where there is no head
 	embed     string // token embedding
 	positions string // learned positions, empty without
 	layers    string
@@ -259,7 +264,7 @@ var decoders = map[string]decoder{
 		rope: ropePartial, kvHeads: everyHead,
 	},
 	"opt": {
-		model: "model.decoder.", embed: "embed_tokens", positions: "embed_positions", layers: "layers.",
+		model: "model.decoder.", bare: "decoder.", embed: "embed_tokens", positions: "embed_positions", layers: "layers.",
 		final: "final_layer_norm", head: "lm_head",
 		norm: layerNormKind, normBias: true, attn: "self_attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
 		qkvBias: "enable_bias", oBias: "enable_bias",
@@ -308,37 +313,20 @@ func buildDecoder(b *builder, d decoder) {
 	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads") {
 		return
 	}
-	k := c.IntOr("num_key_value_heads", a)
-	if d.kvHeads != nil {
-		k = d.kvHeads(c)
-	}
-	b.heads(h, a, k)
-	hd := b.headDim(h, a)
-	if d.kvHeads != nil || d.conv1D { // families whose head is always h/a
-		hd = h / a
-	}
-	inner := c.IntOr("intermediate_size", 4*h)
-	if d.inner != nil {
-		inner = d.inner(c)
-	}
-	if c.Has("n_inner") && d.conv1D || c.Type == "gptj" {
-		inner = c.IntOr("n_inner", 4*h)
-	}
+	k, hd, inner := d.sizes(b, h, a)
 	m.hidden, m.wordWidth, m.vocab = h, h, c.Int("vocab_size")
 	m.scaled = d.scaledEmbed
 	if d.rope != ropeNone {
 		m.ropeDim = hd
 	}
-	root := b.prefix
-	kind := b.headKind()
+	root, kind := b.prefix, b.headKind()
 	switch {
-	case kind != headNone:
+	case kind == headSpan && d.model == llamaLike.model:
+		b.prefix += "transformer."
+	case kind == headNone:
+		b.prefix += d.bare
+	default:
 		b.prefix += d.model
-	case c.Type == "opt":
-		b.prefix += "decoder."
-	}
-	if kind == headSpan && d.model == llamaLike.model {
-		b.prefix = root + "transformer."
 	}
 	b.embedding(d.embed, m.vocab, h)
 	m.embedDrop = b.drop(d.embedDrop)
@@ -364,6 +352,27 @@ func buildDecoder(b *builder, d decoder) {
 	}
 	b.prefix = root
 	b.decoderHead(&d, kind)
+}
+
+// sizes are the key and value heads, the width of a head, and that of the feed-forward.
+func (d *decoder) sizes(b *builder, h, a int64) (k, hd, inner int64) {
+	c := b.c
+	k, inner = c.IntOr("num_key_value_heads", a), c.IntOr("intermediate_size", 4*h)
+	if d.kvHeads != nil {
+		k = d.kvHeads(c)
+	}
+	b.heads(h, a, k)
+	hd = b.headDim(h, a)
+	if d.kvHeads != nil || d.conv1D { // families whose head is always h/a
+		hd = h / a
+	}
+	if d.inner != nil {
+		inner = d.inner(c)
+	}
+	if c.Has("n_inner") && d.conv1D || c.Type == "gptj" {
+		inner = c.IntOr("n_inner", 4*h)
+	}
+	return k, hd, inner
 }
 
 // decoderLayer is one layer of a row around its attention.
@@ -486,14 +495,20 @@ func (b *builder) embedding(name string, vocab, width int64) {
 	b.m.embed = b.param(name+".weight", RoleEmbedding, vocab, width)
 }
 
+// oneScale are families that scale either the embeddings or the logits, not both.
+var oneScale = map[string]bool{"gemma": true, "gemma2": true, "gemma3_text": true, "cohere": true, "cohere2": true}
+
+// tokenHeads is what families call the head that labels tokens, "score" where they aren't here.
+var tokenHeads = map[string]string{"gpt2": "classifier", "gpt_neox": "classifier", "gpt_neo": "classifier", "bloom": "classifier",
+	"falcon": "classifier"}
+
 // decoderHead puts the head on.
 func (b *builder) decoderHead(d *decoder, kind headKind) {
 	c, m := b.c, b.m
 	switch kind {
 	case headDefault, headLM, headSeq2Seq, headDouble:
 		m.softcap = c.Float("final_logit_softcapping") > 0
-		m.scaleHead = d.scaledEmbed && c.Type != "gemma" && c.Type != "gemma2" && c.Type != "gemma3_text" || c.Type == "cohere" ||
-			c.Type == "cohere2"
+		m.scaleHead = d.scaledEmbed != oneScale[c.Type]
 		b.wordHead(taskCausal, d.head, m.wordWidth)
 		if b.flag(d.headBias) {
 			m.head.bias = b.param(d.head+".bias", RoleHead, m.vocab)
@@ -512,11 +527,7 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 		b.classifier(taskClassify, "out_proj", m.wordWidth, 1, true)
 	case headToken:
 		m.task, m.vocab = taskTokens, c.Labels()
-		name := "score"
-		if c.Type == "gpt2" || c.Type == "gpt_neox" || c.Type == "gpt_neo" || c.Type == "bloom" || c.Type == "falcon" {
-			name = "classifier"
-		}
-		m.head = b.linear(name, RoleHead, m.wordWidth, c.Labels(), true)
+		m.head = b.linear(cmp.Or(tokenHeads[c.Type], "score"), RoleHead, m.wordWidth, c.Labels(), true)
 	case headSpan:
 		b.classifier(taskTokens, "qa_outputs", m.wordWidth, 2, true)
 	default:

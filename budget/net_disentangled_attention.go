@@ -18,19 +18,10 @@ func (a *attention) disentangle(m *machine, x *value, s shape) *value {
 		return m.replace(y, m.copyOf(y))
 	}
 	q, k, v := byHead(a.q), byHead(a.k), byHead(a.v)
-	core := func() *value { return a.byDistance(m, q, k, v, s) }
-	var y *value
-	if m.selective && m.grad {
-		y = recomputed(m, q, k, v, core)
-	} else {
-		y = core()
-	}
+	y := recomputed(m, q, k, v, func() *value { return a.byDistance(m, q, k, v, s) })
 	m.drop(q, k, v)
 	z := m.replace(y, m.apply(y, a.o))
-	if a.outDrop > 0 {
-		z = m.replace(z, m.dropout(z, a.outDrop))
-	}
-	return z
+	return m.replace(z, m.dropout(z, a.outDrop))
 }
 
 // byDistance are the scores, their softmax and what it makes of the values;
@@ -122,12 +113,12 @@ func (a *attention) distances(m *machine, q, k, table *value, s shape) *value {
 
 // seenPairs are the mask of all pairs of tokens, which stays for the whole
 // pass, and their distances.
-func (r *run) seenPairs(batch, seq int64, wide bool) []*storage {
+func seenPairs(r *run, seq int64, wide bool) []*storage {
 	e := int64(4)
 	if r.p.Padding {
 		e = 8
 	}
-	ms := []*storage{r.m.alloc(batch*seq*seq*e, Temporary)}
+	ms := []*storage{r.m.alloc(r.p.Batch*seq*seq*e, Temporary)}
 	if wide {
 		ms = append(ms, r.m.alloc(8*seq*seq, Temporary))
 	}

@@ -2,9 +2,9 @@ package budget
 
 // embeddings turns tokens into the stream. The word and position vectors
 // keep a name of their own until the model returns.
-func (r *run) embeddings(mod *model, b batchOf, batch, seq int64) (x *value, names []*value) {
+func (r *run) embeddings(mod *model, b batchOf, seq int64) (x *value, names []*value) {
 	r.fetched(r.p.tableBytes(mod), nil, func() *value {
-		x, names = r.embedded(mod, b, batch, seq)
+		x, names = r.embedded(mod, b, seq)
 		return x
 	})
 	return x, names
@@ -27,24 +27,22 @@ func (r *run) arriving() *value {
 	return x
 }
 
-func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*value) {
+func (r *run) embedded(mod *model, b batchOf, seq int64) (*value, []*value) {
 	m := r.m
-	t := batch * seq
+	t := r.p.Batch * seq
 	switch {
 	case mod.received:
 		return r.arriving(), nil
 	case mod.conv != nil:
-		return r.sound(mod, b, batch), nil
+		return r.sound(mod, b), nil
 	case mod.waves != nil:
-		return r.sounded(mod, b, batch)
+		return r.sounded(mod, b)
 	case mod.patch != nil:
-		return r.image(mod, b, batch), nil
+		return r.image(mod, b), nil
 	}
 	width := mod.embed.Shape[1]
 	x := r.unit(mod.embed, nil, func(*value) *value { return m.embedding(mod.embed, t, width, b.ids) })
-	if mod.embedAdapter != nil {
-		x = m.replace(x, m.embedAdapted(x, mod.embedAdapter, t, b.ids))
-	}
+	x = m.replace(x, m.embedAdapted(x, mod.embedAdapter, t, b.ids))
 	x = m.replace(x, m.scatterTokens(x))
 	if mod.scaled {
 		x = m.replace(x, m.scale(x))
@@ -53,92 +51,87 @@ func (r *run) embedded(mod *model, b batchOf, batch, seq int64) (*value, []*valu
 	if mod.projectIn != nil {
 		x, width = m.replace(x, m.apply(x, mod.projectIn)), mod.hidden
 	}
+	x, names = placed(r, mod, x, names, seq, width)
+	x = m.replace(x, mod.embedNorm.forward(m, x))
+	if mod.deberta != nil {
+		x = m.replace(x, perToken(m, x, t))
+	}
+	x = m.replace(x, m.dropout(x, mod.embedDrop))
+	if mod.bidirectional() { // embeddings are a module of their own, whose names go when it returns
+		m.drop(names...)
+		names = nil
+	}
+	return m.replace(x, m.apply(x, mod.widen)), names
+}
+
+// placed adds what segments and learned positions have in their tables.
+func placed(r *run, mod *model, x *value, names []*value, seq, width int64) (*value, []*value) {
+	m := r.m
 	plus := func(p *parameter, rows int64, index *storage) {
 		e := m.embedding(p, rows, width, index)
 		names = append(names, e)
 		x = m.replace(x, m.add(x, e))
 	}
 	if mod.types != nil {
-		plus(mod.types, t, nil)
+		plus(mod.types, r.p.Batch*seq, nil)
 	}
-	if mod.position != nil {
+	switch {
+	case mod.position != nil:
 		ps := m.alloc(8*seq, Temporary)
 		plus(mod.position, seq, ps)
 		m.release(ps)
-	}
-	if mod.deberta != nil && mod.position == nil { // zeros in the place of positions
-		names = append(names, m.tensor(t*width, m.wide))
-	}
-	if mod.embedNorm != nil {
-		x = m.replace(x, mod.embedNorm.forward(m, x))
-	}
-	if mod.deberta != nil {
-		x = m.replace(x, perToken(m, x, t))
-	}
-	if mod.embedDrop > 0 {
-		x = m.replace(x, m.dropout(x, mod.embedDrop))
-	}
-	if mod.bidirectional() { // embeddings are a module of their own, whose names go when it returns
-		m.drop(names...)
-		names = nil
-	}
-	if mod.widen != nil {
-		x = m.replace(x, m.apply(x, mod.widen))
+	case mod.deberta != nil: // zeros in the place of positions
+		names = append(names, m.tensor(r.p.Batch*seq*width, m.wide))
 	}
 	return x, names
 }
 
-// positionBias looks every pair of positions up in the table of relative ones.
-func (r *run) positionBias(a *attention, seq int64) *value {
-	m := r.m
-	ids := m.alloc(8*seq*seq, Temporary)
-	v := m.embedding(a.bias, seq*seq, a.heads, ids)
-	m.release(ids)
-	v.byHead = true // a view of the table's rows, heads first
-	return v
-}
-
-// masks makes the masks that eager attention, padding and windows need: one
+// masksOf makes the masks that eager attention, padding and windows need: one
 // for the layers that see everything, one for those with a window.
-// Which masks there are depends on kernel, padding, windows and family at once.
-func (r *run) masks(mod *model, c *context, batch, seq int64) []*storage {
-	m, at := r.m, mod.first()
+func (s *pass) masksOf(seq int64) []*storage {
+	m, p, c, at := s.m, s.r.p, &s.c, s.mod.first()
 	if at == nil {
 		return nil
 	}
-	if at.relative != nil {
-		return r.seenPairs(batch, seq, at.relative.span > 0)
+	pairs := p.Batch * seq * seq
+	kinds, window := s.mod.views()
+	switch {
+	case at.relative != nil:
+		return seenPairs(s.r, seq, at.relative.span > 0)
+	case at.writesScores(p):
+		return s.scoreMasks(kinds, pairs)
+	case p.flash() && !at.alibi:
+		return nil
+	case at.alibi:
+		c.self.masked = p.Padding || at.masked
+		c.self.mask = m.alloc(pairs*at.heads*m.wide, Temporary)
+		return []*storage{c.self.mask}
+	case m.compiled && !at.bidirectional: // made whether or not it says more than "causal", and shared by all layers
+		c.self.masked, c.self.mask = true, m.alloc(pairs*m.width, Temporary)
+		return []*storage{c.self.mask}
+	case p.Padding || at.masked:
+		c.self.masked = true
+		return s.masksFor(kinds, pairs)
+	case window > 0 && window <= seq:
+		return s.masksFor(1, pairs)
 	}
-	kinds, window := mod.views()
-	var ms []*storage
-	if at.writesScores(r.p) {
-		if at.bidirectional && !r.p.Padding {
-			return nil
-		}
-		for range kinds {
-			ms = append(ms, m.alloc(batch*seq*seq*m.wide, Temporary))
-		}
-		c.self.mask = ms[0]
-		return ms
-	}
-	if r.p.flash() && !at.alibi {
+	return nil
+}
+
+// scoreMasks are those of scores that are written out.
+func (s *pass) scoreMasks(kinds, pairs int64) []*storage {
+	if s.mod.bidirectional() && !s.r.p.Padding {
 		return nil
 	}
-	if m.compiled && !at.alibi && !at.bidirectional { // made whether or not it says more than "causal", and shared by all layers
-		c.self.masked, c.self.mask = true, m.alloc(batch*seq*seq*m.width, Temporary)
-		return []*storage{c.self.mask}
-	}
-	c.self.masked = r.p.Padding || at.masked
-	if at.alibi {
-		c.self.mask = m.alloc(batch*at.heads*seq*seq*m.wide, Temporary)
-		return []*storage{c.self.mask}
-	}
-	if c.self.masked || window > 0 && window <= seq {
-		for i := range kinds {
-			if c.self.masked || i == 0 {
-				ms = append(ms, m.alloc(batch*seq*seq, Temporary))
-			}
-		}
+	ms := s.masksFor(kinds, pairs*s.m.wide)
+	s.c.self.mask = ms[0]
+	return ms
+}
+
+// masksFor makes one of so many bytes for each kind of layer.
+func (s *pass) masksFor(kinds, bytes int64) (ms []*storage) {
+	for range kinds {
+		ms = append(ms, s.m.alloc(bytes, Temporary))
 	}
 	return ms
 }

@@ -12,15 +12,9 @@ func buildT5(b *builder) {
 	h, a, d, ff := c.Int("d_model"), c.Int("num_heads"), c.Int("d_kv"), c.Int("d_ff")
 	proj := c.Str("feed_forward_proj")
 	gated := strings.HasPrefix(proj, "gated-")
-	act := actRelu
-	switch strings.TrimPrefix(proj, "gated-") {
-	case "gelu_new", "gelu":
-		act = actGelu
-		if gated || strings.HasSuffix(proj, "gelu_new") {
-			act = actGeluNew
-		}
-	case "silu":
-		act = actSilu
+	act, known := t5Activations[proj]
+	if !known {
+		act = actRelu
 	}
 	drop := c.Float("dropout_rate")
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
@@ -81,6 +75,15 @@ func buildT5(b *builder) {
 	})
 	m.final, m.finalDrop = b.norm("decoder.final_layer_norm", rmsT5Kind, h, false), drop
 	m.encoder = enc
+	t5Head(b, kind, h)
+}
+
+// t5Activations are those of feed_forward_proj.
+var t5Activations = map[string]activation{"gelu": actGelu, "gelu_new": actGeluNew, "silu": actSilu, "gated-gelu": actGeluNew,
+	"gated-gelu_new": actGeluNew, "gated-silu": actSilu}
+
+func t5Head(b *builder, kind headKind, h int64) {
+	c, m := b.c, b.m
 	switch kind {
 	case headNone:
 		m.task = taskBackbone

@@ -2,15 +2,15 @@ package budget
 
 // image turns pixels into positions: a convolution over patches, perhaps a
 // token in front, and learned positions.
-func (r *run) image(mod *model, b batchOf, batch int64) *value {
+func (r *run) image(mod *model, b batchOf) *value {
 	m, pt := r.m, mod.patch
 	n := mod.patches - pt.before
-	pixels := &value{st: m.keep(b.pixels), n: batch * pt.pixels, e: m.wide}
-	x := m.replace(pixels, m.convolution(pixels, pt.weight, pt.bias, batch*n*mod.hidden, batch*pt.pixels))
+	pixels := &value{st: m.keep(b.pixels), n: r.p.Batch * pt.pixels, e: m.wide}
+	x := m.replace(pixels, m.convolution(pixels, pt.weight, pt.bias, r.p.Batch*n*mod.hidden, r.p.Batch*pt.pixels))
 	if pt.class != nil {
 		c := m.again(pt.class.val)
 		both := m.cat(x, c)
-		both.n = batch * mod.patches * mod.hidden
+		both.n = r.p.Batch * mod.patches * mod.hidden
 		m.release(both.st)
 		both.st = m.alloc(both.bytes(), Temporary)
 		m.drop(x, c)
@@ -20,13 +20,8 @@ func (r *run) image(mod *model, b batchOf, batch int64) *value {
 	if mod.position != nil {
 		y = m.replace(x, m.add(x, mod.position.val))
 	}
-	if mod.embedNorm != nil {
-		y = m.replace(y, mod.embedNorm.forward(m, y))
-	}
-	if mod.embedDrop > 0 {
-		y = m.replace(y, m.dropout(y, mod.embedDrop))
-	}
-	return y
+	y = m.replace(y, mod.embedNorm.forward(m, y))
+	return m.replace(y, m.dropout(y, mod.embedDrop))
 }
 
 // convolution keeps its input; columns is what unfolding the input takes.
@@ -62,16 +57,13 @@ func (m *machine) convolution(x *value, w, bias *parameter, out, columns int64) 
 }
 
 // sound is whisper's front: two convolutions with gelu, and fixed positions.
-func (r *run) sound(mod *model, b batchOf, batch int64) *value {
+func (r *run) sound(mod *model, b batchOf) *value {
 	m, c := r.m, mod.conv
-	in := &value{st: m.keep(b.pixels), n: batch * c.frames * c.bins, e: m.wide}
-	x := m.replace(in, m.convolution(in, c.w1, c.b1, batch*c.frames*c.h, 3*batch*c.frames*c.bins))
+	in := &value{st: m.keep(b.pixels), n: r.p.Batch * c.frames * c.bins, e: m.wide}
+	x := m.replace(in, m.convolution(in, c.w1, c.b1, r.p.Batch*c.frames*c.h, 3*r.p.Batch*c.frames*c.bins))
 	x = m.replace(x, m.activate(x, actGelu))
-	x = m.replace(x, m.convolution(x, c.w2, c.b2, batch*mod.patches*c.h, 3*batch*mod.patches*c.h))
+	x = m.replace(x, m.convolution(x, c.w2, c.b2, r.p.Batch*mod.patches*c.h, 3*r.p.Batch*mod.patches*c.h))
 	x = m.replace(x, m.activate(x, actGelu))
 	y := m.replace(x, m.add(x, mod.position.val))
-	if mod.embedDrop > 0 {
-		y = m.replace(y, m.dropout(y, mod.embedDrop))
-	}
-	return y
+	return m.replace(y, m.dropout(y, mod.embedDrop))
 }

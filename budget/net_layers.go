@@ -39,7 +39,11 @@ func (n *norm) inSteps(m *machine, x *value) bool {
 	return m.opts.profile.wideNorms || m.opts.profile.narrowNorms && x.e == 2 && n.weight.val.e == 2
 }
 
+// forward is the norm of x, or x where a family has none there.
 func (n *norm) forward(m *machine, x *value) *value {
+	if n == nil {
+		return m.again(x)
+	}
 	if m.compiled || (m.opts.profile.fusedNorms || m.liger()) && n.kind == rmsNormKind {
 		return n.oneKernel(m, x)
 	}
@@ -439,13 +443,7 @@ func (f *mlp) forward(m *machine, x *value) *value {
 		y = m.apply(x, f.up)
 		y = m.replace(y, m.activate(y, f.act))
 	}
-	if f.inner > 0 {
-		y = m.replace(y, m.dropout(y, f.inner))
-	}
-	z := m.applyWhole(y, f.down)
-	m.drop(y)
-	if f.drop > 0 {
-		z = m.replace(z, m.dropout(z, f.drop))
-	}
-	return z
+	y = m.replace(y, m.dropout(y, f.inner))
+	z := m.replace(y, m.applyWhole(y, f.down))
+	return m.replace(z, m.dropout(z, f.drop))
 }

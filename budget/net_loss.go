@@ -1,5 +1,7 @@
 package budget
 
+import "slices"
+
 // languageModel says whether the logits are words at every position.
 func (mod *model) languageModel() bool {
 	return mod.head != nil && (mod.task == taskCausal || mod.task == taskMasked || mod.task == taskSeq2Seq ||
@@ -185,11 +187,11 @@ func (r *run) logits(h *value) *value {
 // summary is what a classifier of whole sequences or images takes: the first position, and where it is twice as wide the mean
 // of the others beside it.
 func (r *run) summary(mod *model, x *value) *value {
-	first := r.pooled(mod, x, r.p.Batch)
+	first := r.pooled(mod, x)
 	if mod.head == nil || mod.head.in != 2*mod.hidden {
 		return first
 	}
-	mean := r.pooled(mod, x, r.p.Batch)
+	mean := r.pooled(mod, x)
 	y := r.m.cat(first, mean)
 	r.m.drop(first, mean)
 	return y
@@ -202,20 +204,13 @@ func (r *run) projected(h *value) *value {
 		x = m.replace(x, r.summary(mod, x))
 	}
 	for _, part := range mod.headParts {
-		switch part.kind {
-		case 0:
-			x = m.replace(x, m.apply(x, part.lin))
-		case 1:
-			x = m.replace(x, m.activate(x, part.act))
-		default:
-			x = m.replace(x, part.norm.forward(m, x))
-		}
+		x = m.replace(x, part.forward(m, x))
 	}
 	if mod.head == nil {
 		return x
 	}
 	if r.p.Inference && r.p.LastLogit && mod.task == taskCausal {
-		x = m.replace(x, r.pooled(mod, x, r.p.Batch))
+		x = m.replace(x, r.pooled(mod, x))
 	}
 	if mod.wideLogits { // the stream may be wider than the head
 		x = m.replace(x, m.cast(x, m.wide))
@@ -226,16 +221,18 @@ func (r *run) projected(h *value) *value {
 	if r.p.wholeLogits() && mod.languageModel() {
 		y = m.replace(y, m.allWords(y, y.n/mod.head.out*mod.vocab))
 	}
+	return finished(m, mod, y)
+}
+
+// finished are logits after what a family does to a product's result.
+func finished(m *machine, mod *model, y *value) *value {
 	if mod.softcap {
-		y = m.replace(y, m.scale(y))
-		y = m.replace(y, m.unary(y, false, true))
-		y = m.replace(y, m.scale(y))
-		m.become(y.st, Logits)
+		y = softcapped(m, y)
 	}
 	if mod.wideLogits {
 		y = m.replace(y, m.cast(y, 4))
-		m.become(y.st, Logits)
 	}
+	m.become(y.st, Logits)
 	if mod.plusBias {
 		row := m.tensor(mod.vocab, m.wide)
 		y = m.replace(row, m.replace(y, m.add(y, row)))
@@ -246,6 +243,13 @@ func (r *run) projected(h *value) *value {
 		m.become(y.st, Logits)
 	}
 	return y
+}
+
+// softcapped is a bound times the hyperbolic tangent of x over it, which takes the place of x.
+func softcapped(m *machine, x *value) *value {
+	x = m.replace(x, m.scale(x))
+	x = m.replace(x, m.unary(x, false, true))
+	return m.replace(x, m.scale(x))
 }
 
 // wholeLogits says whether each tensor-parallel rank has the logits of all words: Transformers'
@@ -272,29 +276,15 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 		m.phase = Loss
 	}
 	x := m.again(logits)
-	if r.p.compiledLoss() && r.mod.languageModel() && r.p.TP == 1 {
-		if unnamed {
-			m.drop(logits)
-		}
-		return r.lossInOne(x, batch)
-	}
 	if unnamed { // nobody else holds the logits
 		m.drop(logits)
 	}
-	if s := r.p.Loss; s == "shifted" || s == "smoothed" && r.mod.task == taskCausal {
-		x = m.replace(x, m.scale(x)) // a copy without the last position
-		m.logit(x)
-		if s == "shifted" {
-			m.cached = append(m.cached, m.keep(x.st)) // the loop's own name for it
-		}
-	} else if s != "cross-entropy" && s != "logits-only" && s != "smoothed" && !r.mod.directLoss && r.mod.patch == nil &&
-		r.mod.task != taskBackbone {
-		x = m.replace(x, m.cast(x, 4))
-		m.logit(x)
+	if r.p.compiledLoss() && r.mod.languageModel() && r.p.TP == 1 {
+		return r.lossInOne(x, batch)
 	}
+	x = m.replace(x, lossCopy(r, x))
 	if r.p.Loss == "logits-only" || r.mod.task == taskBackbone {
-		l := m.replace(x, m.mean(x))
-		return l
+		return m.replace(x, m.mean(x))
 	}
 	if r.p.TP > 1 && !r.p.wholeLogits() && r.mod.languageModel() {
 		return r.lossOfParts(x, batch)
@@ -308,13 +298,31 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 		return m.replace(n, m.replace(s, m.pickedAndSummed(n, batch.labels)))
 	}
 	m.drop(x)
-	w := m.wideUnderAutocast(s) // nll_loss is a float32 operation
+	w := m.replace(s, m.wideUnderAutocast(s)) // nll_loss is a float32 operation
 	m.logit(w)
-	m.drop(s)
 	loss := m.tensor(1, 4)
 	m.unaryNode(loss, w, Logits, w.st, batch.labels)
 	m.drop(w)
 	return loss
+}
+
+// lossCopy is what a loss is worked out of: the logits without the last position, in float32, or as they are.
+func lossCopy(r *run, logits *value) (x *value) {
+	m, mod := r.m, r.mod
+	switch s := r.p.Loss; {
+	case s == "shifted" || s == "smoothed" && mod.task == taskCausal:
+		x = m.scale(logits)
+		if s == "shifted" {
+			m.cached = append(m.cached, m.keep(x.st)) // the loop's own name for it
+		}
+	case slices.Contains([]string{"cross-entropy", "logits-only", "smoothed"}, s), mod.directLoss, mod.patch != nil,
+		mod.task == taskBackbone:
+		return m.again(logits)
+	default:
+		x = m.cast(logits, 4)
+	}
+	m.logit(x)
+	return x
 }
 
 // pickedAndSummed is the elements that labels pick, and the sum of all, as one loss.

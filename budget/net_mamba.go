@@ -92,10 +92,6 @@ func (x *mamba) forward(m *machine, in *value, s shape) *value {
 	m.release(buf)
 	m.drop(extra...)
 	m.drop(p)
-	if x.norm != nil {
-		n := *x.norm
-		y = m.replace(y, n.forward(m, y))
-	}
-	o := m.replace(y, m.apply(y, x.out))
-	return o
+	y = m.replace(y, x.norm.forward(m, y))
+	return m.replace(y, m.apply(y, x.out))
 }

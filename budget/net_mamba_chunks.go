@@ -25,10 +25,7 @@ func (x *mamba) chunked(m *machine, in *value, s shape) *value {
 	g = m.replace(g, m.unary(g, true, false))
 	gated := m.mul(y, g)
 	m.drop(y, g)
-	n := gated
-	if x.norm != nil {
-		n = m.replace(gated, x.norm.forward(m, gated))
-	}
+	n := m.replace(gated, x.norm.forward(m, gated))
 	w := m.cast(n, in.e)
 	z := m.apply(w, x.out)
 	m.drop(w, n, conv, p)

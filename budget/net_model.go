@@ -113,6 +113,16 @@ type headPart struct {
 	kind int // 0 linear, 1 activation, 2 norm
 }
 
+func (h *headPart) forward(m *machine, x *value) *value {
+	switch h.kind {
+	case 0:
+		return m.apply(x, h.lin)
+	case 1:
+		return m.activate(x, h.act)
+	}
+	return h.norm.forward(m, x)
+}
+
 // builder makes a model's parameters in the order Transformers lists them.
 type builder struct {
 	c      *modelfile.Config

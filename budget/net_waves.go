@@ -1,5 +1,7 @@
 package budget
 
+import "slices"
+
 import "github.com/vramscope/vramscope/budget/modelfile"
 
 // waves is the front of an encoder of raw sound: strided convolutions, a projection to the stream's width, and positions made
@@ -41,8 +43,7 @@ func buildWaves(b *builder) {
 		"num_conv_pos_embedding_groups", "vocab_size") {
 		return
 	}
-	if c.Bool("add_adapter") || c.Bool("conv_pos_batch_norm") || c.Bool("use_weighted_layer_sum") ||
-		c.Int("adapter_attn_dim") > 0 {
+	if slices.ContainsFunc([]string{"add_adapter", "conv_pos_batch_norm", "use_weighted_layer_sum", "adapter_attn_dim"}, c.Bool) {
 		b.fail("%s with add_adapter, adapter_attn_dim, conv_pos_batch_norm or use_weighted_layer_sum isn't known", c.Type)
 		return
 	}
@@ -80,6 +81,11 @@ func buildWaves(b *builder) {
 		m.blocks = append(m.blocks, b.waveLayer(h, a, stable))
 	})
 	b.prefix = ""
+	waveHead(b, kind, h)
+}
+
+func waveHead(b *builder, kind headKind, h int64) {
+	c, m := b.c, b.m
 	switch kind {
 	case headNone:
 		m.task = taskBackbone
@@ -144,16 +150,16 @@ func (b *builder) waveLayer(h, a int64, stable bool) *block {
 }
 
 // sounded is what the front makes of the samples, and the positions, whose name the encoder keeps.
-func (r *run) sounded(mod *model, b batchOf, batch int64) (*value, []*value) {
+func (r *run) sounded(mod *model, b batchOf) (*value, []*value) {
 	m, w := r.m, mod.waves
 	n := r.p.Sequence
-	x := &value{st: m.keep(b.pixels), n: batch * n, e: m.wide}
+	x := &value{st: m.keep(b.pixels), n: r.p.Batch * n, e: m.wide}
 	for i, c := range w.convs {
 		n = (n-c.kernel)/c.stride + 1
 		if c.norm != nil && !c.grouped && i > 0 { // channels come last, which a convolution copies
 			m.pulse(x.n*m.narrow(x.e), Temporary)
 		}
-		x = m.replace(x, m.convolution(x, c.weight, c.bias, batch*n*c.channels, 0))
+		x = m.replace(x, m.convolution(x, c.weight, c.bias, r.p.Batch*n*c.channels, 0))
 		if c.norm != nil {
 			if !c.grouped {
 				m.pulse(x.bytes(), Temporary)
@@ -170,13 +176,8 @@ func (r *run) sounded(mod *model, b batchOf, batch int64) (*value, []*value) {
 	x = m.replace(x, m.dropout(x, w.drop))
 	p := m.positionsOf(x, w)
 	y := m.replace(x, m.add(x, p))
-	if mod.embedNorm != nil {
-		y = m.replace(y, mod.embedNorm.forward(m, y))
-	}
-	if mod.embedDrop > 0 {
-		y = m.replace(y, m.dropout(y, mod.embedDrop))
-	}
-	return y, []*value{p}
+	y = m.replace(y, mod.embedNorm.forward(m, y))
+	return m.replace(y, m.dropout(y, mod.embedDrop)), []*value{p}
 }
 
 // positionsOf is the convolution over the stream, with the weight that lengths and direction make.

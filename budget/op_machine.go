@@ -1,6 +1,10 @@
 package budget
 
-import "github.com/vramscope/vramscope/budget/modelfile"
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
 
 // machine runs a model's operations on byte counts instead of numbers. It
 // keeps the books that PyTorch's autograd keeps: which storages are alive,
@@ -303,14 +307,7 @@ func (v *value) edge() edge {
 func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func(m *machine, g []*storage) []*storage) {
 	turned := m.transposed
 	m.transposed = false
-	if !m.grad {
-		return
-	}
-	need := false
-	for _, v := range ins {
-		need = need || v.needsGrad()
-	}
-	if !need {
+	if !m.grad || !slices.ContainsFunc(ins, (*value).needsGrad) {
 		return
 	}
 	nd := m.slabs.nodes.put(node{run: run, grads: m.slabs.grads.take(len(outs)), compiled: m.compiled})
@@ -327,21 +324,29 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 	}
 	nd.in = m.slabs.ins.take(len(ins))
 	for i, v := range ins {
-		e := edge{}
 		if v.needsGrad() {
-			e = v.edge()
-			e.view = turned && i == 1
-			if e.leaf != nil {
-				p := m.accum[e.leaf]
-				if p == nil {
-					p = &pending{}
-					m.accum[e.leaf] = p
-				}
-				p.uses++
-			}
+			nd.in[i] = v.used(m, turned && i == 1)
 		}
-		nd.in[i] = e
 	}
+	nd.save(m, saved)
+	m.tape = append(m.tape, nd)
+}
+
+// used is where the gradient of an input goes; a parameter's waits for all its uses.
+func (v *value) used(m *machine, view bool) edge {
+	e := v.edge()
+	e.view = view
+	if e.leaf != nil {
+		if m.accum[e.leaf] == nil {
+			m.accum[e.leaf] = &pending{}
+		}
+		m.accum[e.leaf].uses++
+	}
+	return e
+}
+
+// save keeps storages for a node's backward, or sends them to host memory until then.
+func (nd *node) save(m *machine, saved []*storage) {
 	nd.saved = saved[:0] // what is nil is left out
 	for _, s := range saved {
 		if s == nil {
@@ -360,7 +365,6 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 		}
 		nd.saved = append(nd.saved, s)
 	}
-	m.tape = append(m.tape, nd)
 }
 
 // unaryNode records an operation whose gradient is one new tensor of its input's size.

@@ -43,7 +43,7 @@ func (r *run) forward() *forward {
 	m.tape, m.accum = nil, map[*parameter]*pending{}
 	m.grad = true
 	m.phase = Forward
-	batch := r.batch()
+	f := &forward{batch: r.batch()}
 	m.mixed = p.mixed
 	defer m.compile(m.compile(p.compiledWhole()))
 	if r.shards != nil {
@@ -52,77 +52,104 @@ func (r *run) forward() *forward {
 	if p.sharded() {
 		r.unshard(r.groupOf(nil), false)
 	}
-	h := r.network(batch)
-	var logits, loss *value
-	switch {
-	case r.mod.sends:
-		r.rootDone(h)
-		r.end(Forward)
-		loss = m.again(h)
-		if p.buffersAhead() || p.waitsLast() {
-			logits = m.again(h)
-		} else { // only its place in the graph stays
-			m.drop(loss)
-			loss.st = m.alloc(0, Temporary)
-		}
-	case p.Loss == "chunked" && r.mod.languageModel():
-		r.end(Forward)
-		if !p.profile.outputsInPieces {
-			r.rootDone(h)
-		}
-		loss = r.chunked(h, batch)
-	case p.fabric() && p.LoRA > 0 && p.Loss == "cross-entropy" && r.mod.languageModel():
-		r.end(Forward)
-		loss = r.outputsInPieces(h, batch, parts(p.Sequence, litgptPiece))
-	case p.Loss == "fused" && r.mod.languageModel():
-		r.end(Forward)
-		r.rootDone(h)
-		loss = r.fusedLoss(h)
-		r.lossDone(loss)
-	default:
-		logits = r.logits(h)
-		if p.profile.castsLogits && logits.e < 4 { // modules/transformer.py, unembed: the model's own cast
-			logits = m.replace(logits, m.cast(logits, 4))
-			m.logit(logits)
-		}
-		r.rootDone(logits)
-		r.end(Forward)
-		if p.Loss == "smoothed" { // by the Trainer, once the model has returned
-			m.drop(h)
-			m.leaveAutocast()
-			h, logits = nil, r.returned(logits)
-		}
-		if p.fabric() && r.mod.languageModel() {
-			m.drop(h)
-			h, logits = nil, r.returned(logits)
-			r.forgetOutputs()
-			loss = r.lossInChunks(logits, batch)
-		} else {
-			loss = r.lossOf(logits, batch, false)
-		}
-		r.lossDone(loss)
+	h := r.network(f.batch)
+	if r.mod.sends {
+		f.sent(r, h)
+	} else if f.loss = r.lossInPieces(h, f.batch); f.loss == nil {
+		h = f.lossOfAll(r, h)
 	}
 	m.drop(h) // the model's own name for it, until it returns
-	references(r, batch)
+	references(r, f.batch)
 	m.leaveAutocast()
-	if logits != nil && !r.mod.sends {
-		logits = r.returned(logits)
-	}
-	switch {
-	case r.mod.sends:
-	case p.collectsOutputs() && logits != nil: // the schedule does it
-		r.outputs = append(r.outputs, m.keep(logits.st))
-		r.dropOutputs(&logits)
-	case p.DropOutputs:
-		r.dropOutputs(&logits)
+	if !r.mod.sends {
+		f.handOut(r)
 	}
 	m.release(r.before)
 	r.before = nil
 	r.end(Loss)
 	m.arrived()
-	f := &forward{batch: batch, logits: logits, loss: loss, tape: m.tape, accum: m.accum}
+	f.tape, f.accum = m.tape, m.accum
 	m.tape, m.accum = nil, nil
 	return f
+}
+
+// sent is what a pipeline's stage hands on in the place of a loss.
+func (f *forward) sent(r *run, h *value) {
+	m := r.m
+	r.rootDone(h)
+	r.end(Forward)
+	f.loss = m.again(h)
+	if r.p.buffersAhead() || r.p.waitsLast() {
+		f.logits = m.again(h)
+	} else { // only its place in the graph stays
+		m.drop(f.loss)
+		f.loss.st = m.alloc(0, Temporary)
+	}
+}
+
+// lossInPieces is one that makes the logits itself, some at a time; nil where they are made whole.
+func (r *run) lossInPieces(h *value, batch batchOf) (loss *value) {
+	p := r.p
+	if r.end(Forward); !r.mod.languageModel() {
+		return nil
+	}
+	switch {
+	case p.Loss == "chunked":
+		if !p.profile.outputsInPieces {
+			r.rootDone(h)
+		}
+		loss = r.chunked(h, batch)
+	case p.fabric() && p.LoRA > 0 && p.Loss == "cross-entropy":
+		loss = r.outputsInPieces(h, batch, parts(p.Sequence, litgptPiece))
+	case p.Loss == "fused":
+		r.rootDone(h)
+		loss = r.fusedLoss(h)
+		r.lossDone(loss)
+	}
+	return loss
+}
+
+// lossOfAll makes the logits, and a loss of them. It gives h back where the model has still a name for it.
+func (f *forward) lossOfAll(r *run, h *value) *value {
+	m, p := r.m, r.p
+	logits := r.logits(h)
+	if p.profile.castsLogits && logits.e < 4 { // modules/transformer.py, unembed: the model's own cast
+		logits = m.replace(logits, m.cast(logits, 4))
+		m.logit(logits)
+	}
+	r.rootDone(logits)
+	r.end(Forward)
+	pieces := p.fabric() && r.mod.languageModel()
+	if p.Loss == "smoothed" { // by the Trainer, once the model has returned
+		m.leaveAutocast()
+	}
+	if p.Loss == "smoothed" || pieces {
+		m.drop(h)
+		h, logits = nil, r.returned(logits)
+	}
+	if pieces {
+		r.forgetOutputs()
+		f.loss = r.lossInChunks(logits, f.batch)
+	} else {
+		f.loss = r.lossOf(logits, f.batch, false)
+	}
+	r.lossDone(f.loss)
+	f.logits = logits
+	return h
+}
+
+// handOut gives the program the outputs, where these were made whole.
+func (f *forward) handOut(r *run) {
+	if f.logits != nil {
+		f.logits = r.returned(f.logits)
+	}
+	switch {
+	case r.p.collectsOutputs() && f.logits != nil: // the schedule does it
+		r.outputs = append(r.outputs, r.m.keep(f.logits.st))
+		r.dropOutputs(&f.logits)
+	case r.p.DropOutputs:
+		r.dropOutputs(&f.logits)
+	}
 }
 
 // returned are the outputs as the program gets them: in float32, where Accelerate converts them, or
@@ -242,36 +269,36 @@ func (r *run) network(b batchOf) *value {
 	p, mod, m := r.p, r.mod, r.m
 	switch {
 	case mod.task == taskContrast:
-		im := r.body(mod.vision, b, p.Batch, mod.vision.patches, nil, 0)
-		first := r.pooled(mod.vision, im, p.Batch)
+		im := r.body(mod.vision, b, mod.vision.patches, nil, 0)
+		first := r.pooled(mod.vision, im)
 		v := m.linear(first, mod.vision.head)
-		tx := r.body(mod, b, p.Batch, p.Sequence, nil, 0)
+		tx := r.body(mod, b, p.Sequence, nil, 0)
 		m.drop(im, first, v)
-		return m.replace(tx, r.pooled(mod, tx, p.Batch))
+		return m.replace(tx, r.pooled(mod, tx))
 	case mod.encoder != nil:
 		seq := p.Sequence
 		if mod.encoder.conv != nil {
 			seq = mod.encoder.patches
 		}
-		enc := r.body(mod.encoder, b, p.Batch, seq, nil, 0)
+		enc := r.body(mod.encoder, b, seq, nil, 0)
 		d := b
 		d.ids = b.decoder
-		dec := r.body(mod, d, p.Batch, p.decoderTokens(), enc, seq)
+		dec := r.body(mod, d, p.decoderTokens(), enc, seq)
 		m.cached = append(m.cached, enc.st) // outputs carry the encoder's last states
 		return dec
 	case mod.patch != nil:
-		return r.body(mod, b, p.Batch, mod.patches, nil, 0)
+		return r.body(mod, b, mod.patches, nil, 0)
 	case mod.waves != nil:
-		return r.body(mod, b, p.Batch, mod.waves.frames(p.Sequence), nil, 0)
+		return r.body(mod, b, mod.waves.frames(p.Sequence), nil, 0)
 	default:
-		return r.body(mod, b, p.Batch, p.Sequence, nil, 0)
+		return r.body(mod, b, p.Sequence, nil, 0)
 	}
 }
 
 // pooled picks one position of every sequence; its gradient is all of them.
-func (r *run) pooled(mod *model, x *value, batch int64) *value {
+func (r *run) pooled(mod *model, x *value) *value {
 	m := r.m
-	y := m.tensor(batch*mod.hidden, x.e)
+	y := m.tensor(r.p.Batch*mod.hidden, x.e)
 	if m.compiled { // what it is picked from makes its own gradient of one position's
 		m.record([]*value{y}, []*value{x}, nil, alias)
 		return y
@@ -288,55 +315,23 @@ func (m *machine) seed(v *value) {
 	m.drop(v)
 }
 
+// pass is one through a stack of layers.
+type pass struct {
+	r             *run
+	m             *machine
+	mod           *model
+	c             context
+	names         []*value // that stay until the model returns
+	tables, masks []*storage
+	first         map[bool]int // node of the first layer without a window, and with one
+}
+
 // body runs embeddings, layers and the last norm.
-func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memorySeq int64) *value {
+func (r *run) body(mod *model, b batchOf, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
-	x, names := r.embeddings(mod, b, batch, seq)
-	if m.compiled { // names are of no consequence
-		m.drop(names...)
-		names = nil
-	}
-	if r.p.adapts() && r.p.recomputes() && m.grad { // enable_input_require_grads
-		m.entry(x)
-	}
-	c := context{self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq},
-		memory: memory}
-	positions := seq
-	if r.p.Inference && r.p.LastLogit && r.mod.generates() { // generate() numbers the tokens of each sequence
-		positions *= batch
-	}
-	tables := m.tables(positions, mod.ropeDim)
-	masks := r.masks(mod, &c, batch, seq)
-	r.addBiases(mod, &c, seq, memorySeq)
-	start := x
-	if mod.bidirectional() && r.mod.encoder == nil { // the model's own name for what its encoder is given
-		names = append(names, m.again(x))
-	}
-	if d := mod.deberta; d != nil {
-		if d.distances != nil {
-			c.self.bias = d.table(m)
-		}
-	}
-	if r.p.ActivationOffload && m.grad {
-		m.stash = stashTorchtune
-	}
-	first := map[bool]int{} // node of the first layer without a window, and with one
-	for i, b := range mod.blocks {
-		if b.attn != nil {
-			if kind := b.attn.window > 0; first[kind] == 0 {
-				first[kind] = len(m.tape)
-			}
-		}
-		x = m.replace(x, r.layer(i, b, x, c))
-		if d := mod.deberta; d != nil {
-			if i == 0 && d.conv != nil {
-				x = m.replace(x, d.conv.forward(m, start, x, mod.hidden))
-			}
-			names = append(names, m.again(x)) // all layers' results have a name until the model returns
-		}
-	}
-	m.stash = 0 // the head's stay
-	for _, bias := range []*value{c.self.bias, c.cross.bias} {
+	x, s := enter(r, mod, b, seq, memory, memorySeq)
+	x = s.layers(x)
+	for _, bias := range []*value{s.c.self.bias, s.c.cross.bias} {
 		switch {
 		case bias == nil:
 		case r.p.recomputes():
@@ -348,24 +343,68 @@ func (r *run) body(mod *model, b batchOf, batch, seq int64, memory *value, memor
 	if m.compiled && r.p.recomputes() { // the last block's result is made again, too
 		x.remade = true
 	}
-	if mod.final != nil {
-		x = m.replace(x, mod.final.forward(m, x))
-	}
-	if mod.projectOut != nil {
-		x = m.replace(x, m.apply(x, mod.projectOut))
-	}
-	if mod.finalDrop > 0 {
-		x = m.replace(x, m.dropout(x, mod.finalDrop))
-	}
-	r.releaseMasks(masks, first)
+	x = m.replace(x, mod.final.forward(m, x))
+	x = m.replace(x, m.apply(x, mod.projectOut))
+	x = m.replace(x, m.dropout(x, mod.finalDrop))
+	s.releaseMasks()
 	if a := mod.first(); a != nil && a.rope.spread > 0 && !r.p.recomputes() {
-		m.releaseAll(tables) // layers keep what they made of them
+		m.releaseAll(s.tables) // layers keep what they made of them
 	} else {
-		for _, s := range tables {
-			m.onTape(s)
+		for _, st := range s.tables {
+			m.onTape(st)
 		}
 	}
-	m.drop(names...)
+	m.drop(s.names...)
+	return x
+}
+
+// enter makes the stream, and what all layers share.
+func enter(r *run, mod *model, b batchOf, seq int64, memory *value, memorySeq int64) (*value, *pass) {
+	m, batch := r.m, r.p.Batch
+	x, names := r.embeddings(mod, b, seq)
+	if m.compiled { // names are of no consequence
+		m.drop(names...)
+		names = nil
+	}
+	if r.p.adapts() && r.p.recomputes() && m.grad { // enable_input_require_grads
+		m.entry(x)
+	}
+	s := &pass{r: r, m: m, mod: mod, names: names, first: map[bool]int{}, c: context{memory: memory,
+		self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq}}}
+	positions := seq
+	if r.p.Inference && r.p.LastLogit && r.mod.generates() { // generate() numbers the tokens of each sequence
+		positions *= batch
+	}
+	s.tables = m.tables(positions, mod.ropeDim)
+	s.masks = s.masksOf(seq)
+	s.addBiases(seq, memorySeq)
+	if mod.bidirectional() && r.mod.encoder == nil { // the model's own name for what its encoder is given
+		s.names = append(s.names, m.again(x))
+	}
+	return x, s
+}
+
+// layers runs them all.
+func (s *pass) layers(x *value) *value {
+	m, d, start := s.m, s.mod.deberta, x
+	if s.r.p.ActivationOffload && m.grad {
+		m.stash = stashTorchtune
+	}
+	for i, b := range s.mod.blocks {
+		if b.attn != nil {
+			if kind := b.attn.window > 0; s.first[kind] == 0 {
+				s.first[kind] = len(m.tape)
+			}
+		}
+		x = m.replace(x, s.layer(i, b, x))
+		if d != nil {
+			if i == 0 && d.conv != nil {
+				x = m.replace(x, d.conv.forward(m, start, x, s.mod.hidden))
+			}
+			s.names = append(s.names, m.again(x)) // all layers' results have a name until the model returns
+		}
+	}
+	m.stash = 0 // the head's stay
 	return x
 }
 
@@ -408,22 +447,22 @@ func (p *plan) lossInside() bool {
 }
 
 // layer runs one, checkpointed as the setting says.
-func (r *run) layer(i int, b *block, x *value, c context) *value {
-	m := r.m
+func (s *pass) layer(i int, b *block, x *value) *value {
+	m, r := s.m, s.r
 	run := func(in *value) *value {
 		defer m.compile(m.compile(r.p.Compile))
-		return r.brought(b, in, func(in *value) *value { return b.forward(m, in, c) })
+		return r.brought(b, in, func(in *value) *value { return b.forward(m, in, s.c) })
 	}
-	return r.gathered(b, x, func(x *value) *value { return r.checkpointed(i, b, x, c, run) })
+	return r.gathered(b, x, func(x *value) *value { return s.checkpointed(i, b, x, run) })
 }
 
-func (r *run) checkpointed(i int, b *block, x *value, c context, run func(*value) *value) *value {
-	m, how := r.m, r.p.Checkpointing
+func (s *pass) checkpointed(i int, b *block, x *value, run func(*value) *value) *value {
+	m, how := s.m, s.r.p.Checkpointing
 	var args []*storage // what a checkpointed layer is given besides the stream
-	if c.memory != nil {
-		args = append(args, c.memory.st)
+	if s.c.memory != nil {
+		args = append(args, s.c.memory.st)
 	}
-	n, nth := r.p.everyNth()
+	n, nth := s.r.p.everyNth()
 	switch {
 	case !m.grad || how == "none" || nth && int64(i+1)%n != 0:
 		return run(x)
@@ -439,41 +478,45 @@ func (r *run) checkpointed(i int, b *block, x *value, c context, run func(*value
 	return m.checkpoint(x, run, args...)
 }
 
-// addBiases makes the table of relative positions that all layers share (t5).
-func (r *run) addBiases(mod *model, c *context, seq, memorySeq int64) {
-	m, a := r.m, mod.first()
+// addBiases makes the table of relative positions that all layers share (t5, deberta).
+func (s *pass) addBiases(seq, memorySeq int64) {
+	m, a := s.m, s.mod.first()
+	if d := s.mod.deberta; d != nil && d.distances != nil {
+		s.c.self.bias = d.table(m)
+		return
+	}
 	if a == nil || a.bias == nil {
 		return
 	}
-	c.self.bias = r.positionBias(a, seq)
-	if mod.encoder != nil { // zeros for the attention to the encoder
-		c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
-		if m.grad && r.p.recomputes() {
-			m.entry(c.cross.bias)
+	ids := m.alloc(8*seq*seq, Temporary) // every pair of positions is looked up
+	s.c.self.bias = m.embedding(a.bias, seq*seq, a.heads, ids)
+	m.release(ids)
+	s.c.self.bias.byHead = true // a view of the table's rows, heads first
+	if s.mod.encoder != nil {   // zeros for the attention to the encoder
+		s.c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
+		if m.grad && s.r.p.recomputes() {
+			m.entry(s.c.cross.bias)
 		}
 	}
 }
 
 // releaseMasks lets masks go; a layer that runs again keeps its arguments.
-func (r *run) releaseMasks(masks []*storage, first map[bool]int) {
-	m := r.m
-	kinds := []int{first[false], first[true]}
-	if len(masks) == 1 {
-		if kinds[0] = min(first[false], first[true]); kinds[0] == 0 {
-			kinds[0] = max(first[false], first[true])
+func (s *pass) releaseMasks() {
+	m := s.m
+	kinds := []int{s.first[false], s.first[true]}
+	if len(s.masks) == 1 {
+		if kinds[0] = min(s.first[false], s.first[true]); kinds[0] == 0 {
+			kinds[0] = max(s.first[false], s.first[true])
 		}
 	}
-	for i, s := range masks {
-		if m.compiled { // made again, too, where layers are
-			m.release(s)
-			continue
-		}
-		if at := kinds[i]; r.p.recomputes() && 0 < at && at < len(m.tape) {
-			m.tape[at].saved = append(m.tape[at].saved, s)
-		} else if r.p.recomputes() {
-			m.onTape(s)
-		} else {
-			m.release(s)
+	for i, st := range s.masks {
+		switch at := kinds[i]; {
+		case m.compiled || !s.r.p.recomputes(): // compiled, they are made again, too, where layers are
+			m.release(st)
+		case 0 < at && at < len(m.tape):
+			m.tape[at].saved = append(m.tape[at].saved, st)
+		default:
+			m.onTape(st)
 		}
 	}
 }

@@ -5,18 +5,24 @@ import (
 	"slices"
 )
 
-// freeze leaves the first blocks of a model, and what is before them, as they are.
-// What cannot be frozen is refused with the reason.
-func (s Setting) freeze(mod *model) error {
+// freezable refuses what cannot be frozen, with the reason.
+func (s Setting) freezable(mod *model) error {
 	switch {
 	case s.Freeze == 0:
-		return nil
 	case s.Inference || s.adapts():
 		return fmt.Errorf("--freeze is for training a part of the model: leave --inference and --lora out")
 	case mod.encoder != nil || mod.vision != nil:
 		return fmt.Errorf("--freeze %d: models of two stacks are not supported", s.Freeze)
 	case s.Freeze < 0 || s.Freeze > int64(len(mod.blocks)):
 		return fmt.Errorf("--freeze %d: the model has %d blocks", s.Freeze, len(mod.blocks))
+	}
+	return nil
+}
+
+// freeze leaves the first blocks of a model, and what is before them, as they are.
+func (s Setting) freeze(mod *model) error {
+	if err := s.freezable(mod); err != nil || s.Freeze == 0 {
+		return err
 	}
 	still, inBlocks := paramsOf(mod.blocks[:s.Freeze]), paramsOf(mod.blocks)
 	before, mixed := true, false

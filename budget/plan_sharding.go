@@ -495,29 +495,14 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 		m.release(a.st)
 		return true
 	case m.waiting != nil:
-		if a.st.refs > 1 || a.st.cat != Gradients && m.waiting[q] == nil {
-			m.become(a.st, Gradients)
-		}
-		if old := m.waiting[q]; old != nil {
-			m.release(old)
-		}
-		m.waiting[q] = a.st
+		await(m, q, a.st)
 		return true
 	case p.wideGradients(): // added to what is there
 	case p.gathersLate():
 		m.openBucket()
 		return false
 	case p.dp > 1 && p.Zero >= 2:
-		n := p.shards(q.expert())
-		if m.held[q] == nil && !p.gradientsGo() {
-			m.held[q] = m.alloc(parts(p.keptBytes(q), n), Gradients)
-		}
-		switch {
-		case p.deepspeed():
-			m.intoBucket(q.Elements())
-		case n > 1:
-			m.pulse(a.st.bytes, Communication)
-		}
+		reduceAlone(p, m, q, a.st.bytes)
 	case !p.gradientsGo():
 		return false
 	}
@@ -526,6 +511,29 @@ func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
 	}
 	m.release(a.st)
 	return true
+}
+
+// await keeps a gradient until its group's are reduced.
+func await(m *machine, q *parameter, st *storage) {
+	if st.refs > 1 || st.cat != Gradients && m.waiting[q] == nil {
+		m.become(st, Gradients)
+	}
+	m.release(m.waiting[q])
+	m.waiting[q] = st
+}
+
+// reduceAlone is a gradient's reduction under ZeRO 2.
+func reduceAlone(p *plan, m *machine, q *parameter, bytes int64) {
+	n := p.shards(q.expert())
+	if m.held[q] == nil && !p.gradientsGo() {
+		m.held[q] = m.alloc(parts(p.keptBytes(q), n), Gradients)
+	}
+	switch {
+	case p.deepspeed():
+		m.intoBucket(q.Elements())
+	case n > 1:
+		m.pulse(bytes, Communication)
+	}
 }
 
 // gradientsGo says whether no gradient stays on the GPU until the optimizer's step.
@@ -556,9 +564,12 @@ func (p *plan) share(n int64, from int, experts bool) int64 {
 	return n
 }
 
-// recomputed checkpoints the middle of attention: scores are made again in
-// backward, from q, k and v.
+// recomputed checkpoints the middle of attention where that is asked for: scores are made
+// again in backward, from q, k and v.
 func recomputed(m *machine, q, k, v *value, f func() *value) *value {
+	if !m.selective || !m.grad {
+		return f()
+	}
 	join := m.cat(q, k, v)
 	m.release(join.st)
 	join.st = m.alloc(0, Temporary)

@@ -191,90 +191,101 @@ func Solve(c *Config, s Setting, what string, g gpus.GPU) (int64, Setting, error
 	if err != nil {
 		return 0, s, err
 	}
-	unit := int64(1)
-	var with func(n int64) Setting
+	v := &solving{c: c, s: s, g: g, unit: 1}
 	first := s
 	switch what {
 	case "batch":
-		with = func(n int64) Setting { t := s; t.Batch = n; return t }
+		v.rough, v.limit, v.with = true, limitBatch, func(s Setting, n int64) Setting { s.Batch = n; return s }
+		v.search = func() int64 { return largest(1, 1, limitBatch, g.Capacity, v.need) }
 	case "seq":
-		unit = max(64/s.CP*s.CP, s.CP)
-		with = s.withSequence
+		v.unit, v.limit, v.with = max(64/s.CP*s.CP, s.CP), limitSequence, Setting.withSequence
+		v.search = func() int64 { return c.longest(v.unit, v.unit, g.Capacity, v.need) }
 	case "gpus":
-		with = s.onGPUs
 		if s.Inference {
 			first.TP = 1 // how many is what is asked
 		}
-		unit = first.group()
-		first.GPUs, first.Zero, first.FSDP = unit, 0, ""
+		v.unit, v.with = first.group(), Setting.onGPUs
+		first.GPUs, first.Zero, first.FSDP = v.unit, 0, ""
+		v.search = func() int64 {
+			return v.unit * fewest(func(n int64) bool { b := v.need(n * v.unit); return b >= 0 && b <= g.Capacity })
+		}
 	default:
 		return 0, s, fmt.Errorf("--solve %q: batch, seq or gpus", short(what))
 	}
-	b, err := Compute(c, first)
-	if err != nil {
+	if v.b, err = Compute(c, first); err != nil {
 		return 0, s, err
 	}
-	if what == "seq" && !b.sequenceFree() {
-		return 0, s, fmt.Errorf("--solve seq: the inputs of %s have one length", b.Model.Type)
+	if what == "seq" && !v.b.sequenceFree() {
+		return 0, s, fmt.Errorf("--solve seq: the inputs of %s have one length", v.b.Model.Type)
 	}
-	need := func(n int64) int64 {
-		b, err := Compute(c, with(n))
-		if err != nil {
-			return -1
-		}
-		return b.need(g)
+	n, misfit := v.estimate()
+	if v.limit > 0 {
+		n = v.settled(n, misfit)
 	}
-	search := func() int64 {
-		switch what {
-		case "gpus":
-			return unit * fewest(func(n int64) bool { b := need(n * unit); return b >= 0 && b <= g.Capacity })
-		case "seq":
-			return c.longest(unit, unit, g.Capacity, need)
-		}
-		return largest(unit, unit, limitBatch, g.Capacity, need)
+	if n < v.unit {
+		return 0, s, nil
 	}
-	if what != "gpus" {
-		s.fullest = b.fullest
-	}
-	// How much more is reserved than allocated is worked out for one setting, and taken for
-	// those near it; what is found is worked out for itself.
-	s.reserve = b.looseness()
-	n := search()
-	misfit := n // the largest that was worked out for itself and doesn't fit
-	fits := func(n int64) bool {
-		b, err = Compute(c, with(n))
-		return err == nil && b.fits(g)
-	}
+	return n, v.with(s, n), nil
+}
+
+// solving is a search for one number of a setting.
+type solving struct {
+	c           *Config
+	s           Setting
+	g           gpus.GPU
+	unit, limit int64 // limit is 0 where the fewest are asked for
+	with        func(Setting, int64) Setting
+	search      func() int64
+	rough       bool    // budgets of the search are estimates
+	b           *Budget // the last one that was worked out for itself
+}
+
+// estimate finds the number, and the largest that was worked out for itself and doesn't fit. For batches, how much more is
+// reserved than allocated is worked out for one, and taken for those near it; what is found is worked out for itself.
+func (v *solving) estimate() (n, misfit int64) {
+	defer v.near(nil)
+	v.near(v.b)
+	n = v.search()
+	misfit = n
 	for range 6 {
-		s.reserve, s.fullest = 0, 0
-		if n == 0 || fits(n) || err != nil {
+		v.near(nil)
+		if n == 0 || v.fits(n) || v.b == nil {
 			break
 		}
-		s.reserve, s.fullest = b.looseness(), b.fullest
-		if what == "gpus" {
-			s.fullest = 0
-		}
+		v.near(v.b)
 		misfit = max(misfit, n)
-		m := search()
+		m := v.search()
 		if m == n {
 			break
 		}
 		n = m
 	}
-	s.reserve, s.fullest = 0, 0
-	if what != "gpus" && n < unit && fits(unit) { // as much more is reserved in what was tried, not in less
-		n = between(unit, misfit, unit, fits)
+	return n, misfit
+}
+
+// near takes what is reserved from a budget, or from none.
+func (v *solving) near(b *Budget) {
+	v.s.reserve, v.s.fullest = 0, 0
+	if b != nil && v.rough {
+		v.s.reserve, v.s.fullest = b.looseness(), b.fullest
 	}
-	if limit := int64(limitSequence); what != "gpus" && n > 0 {
-		if what == "batch" {
-			limit = limitBatch
-		}
-		n = settled(n, unit, limit, fits)
+}
+
+func (v *solving) need(n int64) int64 {
+	b, err := Compute(v.c, v.with(v.s, n))
+	if err != nil {
+		return -1
 	}
-	if n < unit {
-		return 0, s, nil
+	return b.need(v.g)
+}
+
+func (v *solving) fits(n int64) bool {
+	b, err := Compute(v.c, v.with(v.s, n))
+	if v.b = b; err != nil {
+		v.b = nil
+		return false
 	}
-	return n, with(n), nil
+	return b.fits(v.g)
 }
 
 // between is a size from lo on, which fits, to hi, which doesn't, with one that doesn't after it.
@@ -291,11 +302,15 @@ func between(lo, hi, unit int64, fits func(int64) bool) int64 {
 }
 
 // settled is the size near an estimated one that fits, though the next one does not.
-func settled(n, unit, limit int64, fits func(int64) bool) int64 {
-	for i := 0; i < neighbours && n >= unit && !fits(n); i++ {
+func (v *solving) settled(n, misfit int64) int64 {
+	unit := v.unit
+	if n < unit && v.fits(unit) { // as much more is reserved in what was tried, not in less
+		n = between(unit, misfit, unit, v.fits)
+	}
+	for i := 0; i < neighbours && n >= unit && !v.fits(n); i++ {
 		n -= unit
 	}
-	for i := 0; i < neighbours && n >= unit && n < limit && fits(n+unit); i++ {
+	for i := 0; i < neighbours && n >= unit && n < v.limit && v.fits(n+unit); i++ {
 		n += unit
 	}
 	return n
