@@ -16,7 +16,7 @@
 //     what PyTorch's do; the step that runs a network on it; what the caching allocator
 //     reserves for its requests (op_reserve.go).
 //   - net_: model families and the layers that they are made of.
-//   - plan_: a setting, its checks, what it divides over ranks, optimizers, GPUs,
+//   - plan_: a setting (fields.txt has what it is made of), its checks, what it divides over ranks, optimizers, GPUs,
 //     serving, pipelines, and the questions that need many budgets (plan_solve.go,
 //     plan_search.go).
 //

@@ -13,98 +13,53 @@ import (
 
 // assumption is what a setting takes for granted unless a flag says otherwise.
 type assumption struct {
-	flag, other string              // the flag, and what else it may say
-	vary        func(*Setting) bool // makes it so; false: it isn't assumed here
+	flag, other string                // the flag, and what else it may say; "": that it is so
+	is          func(*Setting) bool   // whether it is assumed here
+	with        func(s, was *Setting) // what comes with the other; nil: nothing
 }
 
-// turnOn makes so what is off.
-func turnOn(field func(*Setting) *bool) func(*Setting) bool {
-	return func(s *Setting) bool {
-		is := field(s)
-		was := *is
-		*is = true
-		return !was
+// vary makes a setting otherwise; false: it isn't assumed here.
+func (a *assumption) vary(s *Setting) bool {
+	if !a.is(s) {
+		return false
 	}
-}
-
-// say gives a setting a word, in the place of what may be assumed.
-func say(field func(*Setting) *string, word string, assumed func(string) bool) func(*Setting) bool {
-	return func(s *Setting) bool {
-		is := field(s)
-		was := *is
-		*is = word
-		return assumed(was)
+	was := *s
+	s.set(a.flag, cmp.Or(a.other, "true"))
+	if a.with != nil {
+		a.with(s, &was)
 	}
+	return true
 }
 
 // assumptions are those that may move a training's figures.
 var assumptions = []assumption{
-	{"optimizer", "", func(s *Setting) bool {
-		_, ok := optimizers[s.Optimizer+"-fused"]
-		s.Optimizer += "-fused"
-		return ok
+	{flag: "optimizer", is: func(s *Setting) bool { _, ok := optimizers[s.Optimizer+"-fused"]; return ok },
+		with: func(s, was *Setting) { s.Optimizer = was.Optimizer + "-fused" }},
+	{flag: "attention", other: "eager", is: func(s *Setting) bool { return s.Attention != "eager" }},
+	{flag: "loss", other: "fused", is: func(s *Setting) bool { return s.Loss == "default" }},
+	{flag: "loss", other: "shifted", is: func(s *Setting) bool { return s.Loss == "cross-entropy" }},
+	{flag: "framework", other: fallback,
+		is: func(s *Setting) bool { return s.Framework != fallback || s.unsaid && s.Compile },
+		with: func(s, was *Setting) {
+			s.unsaid = false
+			s.DropOutputs = s.DropOutputs && !ProfileOf(was.Framework).dropsOutputs
+		}},
+	{flag: "framework", other: "torchtune", is: func(s *Setting) bool { return s.Framework == fallback }},
+	{flag: "drop-outputs", is: func(s *Setting) bool { return !s.DropOutputs }},
+	{flag: "padding", is: func(s *Setting) bool { return !s.Padding }},
+	{flag: "master-weights", is: func(s *Setting) bool {
+		return !s.MasterWeights && !s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16")
 	}},
-	{"attention", "eager", say(func(s *Setting) *string { return &s.Attention }, "eager",
-		func(was string) bool { return was != "eager" })},
-	{"loss", "fused", say(func(s *Setting) *string { return &s.Loss }, "fused",
-		func(was string) bool { return was == "default" })},
-	{"loss", "shifted", say(func(s *Setting) *string { return &s.Loss }, "shifted",
-		func(was string) bool { return was == "cross-entropy" })},
-	{"framework", "transformers", func(s *Setting) bool {
-		was, whole := s.Framework, s.unsaid && s.Compile
-		s.Framework, s.unsaid = "transformers", false
-		if ProfileOf(was).dropsOutputs {
-			s.DropOutputs = false
-		}
-		return was != s.Framework || whole
-	}},
-	{"framework", "torchtune", say(func(s *Setting) *string { return &s.Framework }, "torchtune",
-		func(was string) bool { return was == fallback })},
-	{"drop-outputs", "", turnOn(func(s *Setting) *bool { return &s.DropOutputs })},
-	{"padding", "", turnOn(func(s *Setting) *bool { return &s.Padding })},
-	{"master-weights", "", func(s *Setting) bool {
-		was := s.MasterWeights
-		s.MasterWeights = true
-		return !was && !s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16")
-	}},
-	{"keep-gradients", "", turnOn(func(s *Setting) *bool { return &s.KeepGradients })},
-	{"trainer", "", func(s *Setting) bool {
-		was := s.Trainer
-		s.Trainer, s.DropOutputs = true, true
-		return !was
-	}},
-	{"lora-dtype", "model", func(s *Setting) bool {
-		was := s.LoRADtype
-		s.LoRADtype = "model"
-		return s.adapts() && was != "model"
-	}},
-	{"lora-dropout", "0.05", func(s *Setting) bool {
-		was := s.LoRADropout
-		s.LoRADropout = 0.05
-		return s.LoRA > 0 && was == 0
-	}},
-	{"plain-scales", "", func(s *Setting) bool {
-		was := s.PlainScales
-		s.PlainScales = true
-		return s.Precision == "int4" && !was
-	}},
-	{"prepare-kbit", "", func(s *Setting) bool {
-		was := s.PrepareKbit
-		s.PrepareKbit = true
-		return s.Precision == "int4" && !was
-	}},
-	{"expert-load", "2", func(s *Setting) bool {
-		was := s.ExpertLoad
-		s.ExpertLoad = 2
-		return s.EP > 1 && was <= 1
-	}},
-	{"compile", "", turnOn(func(s *Setting) *bool { return &s.Compile })},
-	{"torch", "2.15", func(s *Setting) bool {
-		was := s.Torch
-		s.Torch = "2.15"
-		return s.PP > 1 && was == ""
-	}},
-	{"torch", "2.0", say(func(s *Setting) *string { return &s.Torch }, "2.0", func(was string) bool { return was == "" })},
+	{flag: "keep-gradients", is: func(s *Setting) bool { return !s.KeepGradients }},
+	{flag: "trainer", is: func(s *Setting) bool { return !s.Trainer }, with: func(s, _ *Setting) { s.DropOutputs = true }},
+	{flag: "lora-dtype", other: "model", is: func(s *Setting) bool { return s.adapts() && s.LoRADtype != "model" }},
+	{flag: "lora-dropout", other: "0.05", is: func(s *Setting) bool { return s.LoRA > 0 && s.LoRADropout == 0 }},
+	{flag: "plain-scales", is: func(s *Setting) bool { return s.Precision == "int4" && !s.PlainScales }},
+	{flag: "prepare-kbit", is: func(s *Setting) bool { return s.Precision == "int4" && !s.PrepareKbit }},
+	{flag: "expert-load", other: "2", is: func(s *Setting) bool { return s.EP > 1 && s.ExpertLoad <= 1 }},
+	{flag: "compile", is: func(s *Setting) bool { return !s.Compile }},
+	{flag: "torch", other: "2.15", is: func(s *Setting) bool { return s.PP > 1 && s.Torch == "" }},
+	{flag: "torch", other: "2.0", is: func(s *Setting) bool { return s.Torch == "" }},
 }
 
 // unlikely are those that a run has for a reason, which a verdict doesn't wait for.

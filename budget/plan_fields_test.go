@@ -31,8 +31,11 @@ func TestPlansTellAll(t *testing.T) {
 	if got := s.flags(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	if n := strings.Count(fieldsText, " | ") / 5; n != len(Fields) {
+		t.Errorf("%d fields of %d lines", len(Fields), n)
+	}
 	for _, f := range Fields {
-		if strings.ToLower(f.Name) != f.Name || f.Help == "" || f.at(&s) == nil {
+		if strings.ToLower(f.Name) != f.Name || f.Help == "" || f.At(&s) == nil {
 			t.Errorf("%+v", f)
 		}
 	}

@@ -69,120 +69,65 @@ var phaseNames = [numPhases]string{"load", "forward", "loss", "backward", "first
 
 func (p Phase) String() string { return phaseNames[p] }
 
-// Setting is how a model is trained or served. The zero value of a field is
-// its default; Defaults fills in what has none.
+// Setting is how a model is trained or served. The zero value of a field is its default; Defaults fills in what has none.
+// What each is, and what it may be, is in fields.txt, by the name of its flag.
 type Setting struct {
-	Batch      int64 // sequences per GPU and micro-batch
-	Sequence   int64 // tokens per sequence; the encoder's in an encoder-decoder
-	DecoderSeq int64 // tokens per target sequence, for what is served when it is whole
+	Batch, Sequence, DecoderSeq, Accumulate                     int64
+	Precision, Optimizer, Checkpointing, Attention, Loss        string
+	GradientDtype                                               string
+	Padding, KeepGradients, UseCache, DropOutputs, Trainer      bool
+	MasterWeights, SyncEachBatch                                bool
+	Compile, CUDAGraphs, OptimizerInBackward, ActivationOffload bool
+	MixerKernels, Liger                                         bool
+	Float8, Float8AllGather, MXFP8                              bool
+	Float8Recipe                                                string // torchao's names for its scales
+	Framework                                                   string // empty: as the other fields suggest
 
-	Precision     string // fp32 bf16 fp16 bf16-mixed fp16-mixed fp8-mixed int8 int4
-	Optimizer     string
-	Checkpointing string // none selective op full offload, or a number N: every Nth block
-	Attention     string // eager sdpa flash
-	Loss          string // default logits-only cross-entropy chunked fused
-	Padding       bool   // batches carry a real padding mask
-	Accumulate    int64  // micro-batches per step
-	KeepGradients bool   // zero_grad(set_to_none=False)
-	UseCache      bool   // the model fills a KV cache while it trains
-	DropOutputs   bool   // outputs are dropped before backward
-	Trainer       bool   // Accelerate's way: outputs become float32, and FSDP reduces 16 bits once a step
-	MasterWeights bool
-	GradientDtype string // fp32: gradients of 16-bit weights add up in float32, in a buffer that is always there
-	SyncEachBatch bool   // Accelerate's: FSDP reduces each micro-batch's gradients, none stay whole
+	Copies, References                            int64
+	ExpertLoad                                    float64 // 0: 1
+	Freeze                                        int64
+	LoRA                                          int64 // rank, 0: full training
+	LoRATargets, LoRADtype                        string
+	LoRADropout                                   float64
+	DoRA                                          bool // another name for the adapter "dora"
+	Adapter, SaveModules                          string
+	PrepareKbit, PlainScales                      bool
+	Zero                                          int
+	FSDP, FSDPEnds, ReduceDtype                   string
+	FSDPVersion                                   int   // 0 and 2: parameters stay what they are
+	Shards                                        int64 // 0: all of them, with hybrid those of a node
+	KeepGathered, HostAhead, FreeGathers, OneUnit bool
+	GPUs, TP, PP, EP, CP                          int64
+	Offload                                       string
+	ReduceBucket, LiveParameters, PrefetchBucket  int64 // DeepSpeed's; 0: their defaults
+	OverlapComm, AsyncTP, SequenceParallel        bool
+	MicroBatches, StagesPerRank                   int64
+	Schedule                                      string
 
-	Compile             bool   // torch.compile on every block, or on the whole model where that is the framework's way
-	CUDAGraphs          bool   // compiled code is captured in CUDA graphs, which have a pool of their own
-	OptimizerInBackward bool   // a parameter's step comes as soon as its gradient is there
-	FSDPEnds            string // torchtune's custom_sharded_layers: apart, together; empty: as its recipes have it
-	ActivationOffload   bool   // saved activations lie in host memory until backward
-	MixerKernels        bool   // mamba-ssm's kernels run mamba-2's mixers
-	Liger               bool   // Liger's kernels for norms, rotations and gated layers
-	Float8              bool   // products in 8 bits, as torchao makes them
-	Float8AllGather     bool   // and FSDP gathers their weights in 8 bits
-	Float8Recipe        string // tensorwise rowwise rowwise_with_gw_hp: torchao's names for its scales
-	MXFP8               bool   // products in 8 bits with a scale for each 32 elements
-	Framework           string // whose implementation of the model and the loop; empty: as the other fields suggest
+	Inference          bool
+	Context, NewTokens int64
+	Cache, KV, Engine  string
+	Share, Shared      float64
+	Tokens             int64
+	LastLogit          bool // only the last token's logits are computed in the prefill, as generate() does
 
-	Copies      int64   // of the weights, which nobody trains: an average (EMA)
-	References  int64   // and that each step runs forward alone: a reference model (DPO)
-	ExpertLoad  float64 // tokens that this rank's experts get, as a multiple of an even share; 0: 1
-	Freeze      int64   // blocks from the first one on that, with what is before them, aren't trained
-	LoRA        int64   // rank, 0: full training
-	LoRATargets string  // all, qv, or names with commas
-	LoRADtype   string  // model, fp32
-	LoRADropout float64
-	DoRA        bool   // another name for the adapter "dora"
-	Adapter     string // lora rslora dora lora-fa ia3, the last of which has no rank
-	SaveModules string // modules that are trained in full beside adapters, with commas
-	PrepareKbit bool   // what isn't packed is float32 (PEFT's prepare_model_for_kbit_training)
-	PlainScales bool   // of 4-bit weights: float32 scales, not 8-bit ones with scales of their own
+	Torch, Allocator string
+	GPU              string // decides workspaces and context; empty: an H100
 
-	Zero           int    // ZeRO stage, 0-3
-	FSDP           string // full, hybrid
-	FSDPVersion    int    // 1: a unit's parameters are one flat tensor; 0 and 2: they stay what they are
-	Shards         int64  // ranks that share one copy of the model; 0: all of them, with hybrid those of a node
-	KeepGathered   bool   // gathered parameters stay from forward to backward
-	ReduceDtype    string // fp32 bf16 fp16: what FSDP reduces gradients in; empty: the wider of shards and compute type
-	HostAhead      bool   // the GPU is behind the host as far as FSDP1 lets it be
-	FreeGathers    bool   // FSDP1 gathers ahead without limit
-	OneUnit        bool   // FSDP1's unit is a block with its adapters
-	GPUs           int64  // altogether, 0: the fewest that the model can be divided over
-	TP, PP, EP, CP int64
-	Offload        string // none optimizer params
-
-	ReduceBucket   int64 // DeepSpeed's, in elements; 0: its default, below 0: the hidden size squared
-	LiveParameters int64 // that ZeRO 3 may have gathered at once; 0: its default
-	PrefetchBucket int64 // of ZeRO 3; 0: its default, below 0: nothing is gathered ahead
-	OverlapComm    bool  // DeepSpeed reduces gradients beside backward, from two buckets by turns
-
-	AsyncTP          bool   // tensor parallelism's products are in pieces that are sent as soon as they are there
-	SequenceParallel bool   // what tensor parallelism leaves whole is split by tokens
-	MicroBatches     int64  // of a pipeline's step; 0: as many as stages
-	Schedule         string // of a pipeline: 1f1b interleaved gpipe zbv
-	StagesPerRank    int64  // of an interleaved pipeline; 0: 2
-
-	Inference bool
-	Context   int64 // tokens in a decoder's cache while decoding, the sequence (in an encoder-decoder the target sequence) if 0
-	NewTokens int64
-	Cache     string  // dynamic static none
-	KV        string  // the cache's type, the model's if empty
-	Engine    string  // vllm sglang: its pool of cache and its way of prompts in pieces; empty: generate()'s
-	Share     float64 // of the GPU that the engine takes at the start; 0: its default
-	Tokens    int64   // of all prompts that go through the model at once; 0: the engine's default
-	Shared    float64 // of each request, the part that all begin with
-	LastLogit bool    // only the last token's logits are computed in the prefill, as generate() does
-
-	Torch     string // version
-	Allocator string // native, expandable
-	GPU       string // decides workspaces and context; empty: an H100
-
-	unsaid  bool    // nobody has named the framework
-	encoder bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
-	reserve float64 // reserved over allocated, where it is known already
-	// everyMicroBatch runs those of a pipeline that are alike, too.
-	everyMicroBatch bool
-
-	fullest int64 // of a pipeline\'s ranks, from 1 on; 0: not known
+	unsaid          bool    // nobody has named the framework
+	encoder         bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
+	reserve         float64 // reserved over allocated, where it is known already
+	everyMicroBatch bool    // those of a pipeline that are alike are run, too
+	fullest         int64   // of a pipeline's ranks, from 1 on; 0: not known
 }
 
 // Defaults fills in what a plain training loop has.
 func (s Setting) Defaults() Setting {
-	s.Precision = cmp.Or(s.Precision, "bf16")
-	s.Optimizer = cmp.Or(s.Optimizer, "adamw")
-	s.Checkpointing = cmp.Or(s.Checkpointing, "none")
-	s.Attention = cmp.Or(s.Attention, "sdpa")
-	s.Loss = cmp.Or(s.Loss, "default")
-	s.LoRATargets = cmp.Or(s.LoRATargets, "all")
-	s.LoRADtype = cmp.Or(s.LoRADtype, "fp32")
+	s.start()
 	if s.DoRA {
 		s.Adapter = cmp.Or(s.Adapter, "dora")
 	}
 	s.Adapter = cmp.Or(s.Adapter, "lora")
-	s.Offload = cmp.Or(s.Offload, "none")
-	s.Cache = cmp.Or(s.Cache, "dynamic")
-	s.Allocator = cmp.Or(s.Allocator, "native")
-	s.Schedule = cmp.Or(s.Schedule, "1f1b")
 	if s.Float8 = s.Float8 || s.Float8AllGather || s.Float8Recipe != ""; s.Float8 {
 		s.Float8Recipe = cmp.Or(s.Float8Recipe, "tensorwise")
 	}
@@ -197,12 +142,7 @@ func (s Setting) Defaults() Setting {
 			s.Loss = x.loss
 		}
 	}
-	for _, n := range []*int64{&s.Batch, &s.Accumulate, &s.TP, &s.PP, &s.EP, &s.CP} {
-		*n = cmp.Or(*n, 1)
-	}
-	s.ExpertLoad = cmp.Or(s.ExpertLoad, 1)
 	s.GPUs = cmp.Or(s.GPUs, s.group())
-	s.Sequence = cmp.Or(s.Sequence, 1024)
 	s.DecoderSeq = cmp.Or(s.DecoderSeq, min(s.Sequence, 128))
 	s.Context = cmp.Or(s.Context, s.Sequence)
 	return s

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -362,7 +363,17 @@ type Measure struct {
 type rung struct {
 	change, flags, costs string
 	open                 func(s *Setting) bool
-	apply                func(s *Setting)
+	apply                func(s *Setting) // nil: what the flag says
+}
+
+// take applies the measure.
+func (r *rung) take(s *Setting) {
+	if r.apply != nil {
+		r.apply(s)
+		return
+	}
+	flag, value, _ := strings.Cut(strings.TrimPrefix(r.flags, "--"), " ")
+	s.set(flag, cmp.Or(value, "true"))
 }
 
 // rungs are the measures in training, cheapest first.
@@ -372,29 +383,23 @@ var rungs = []rung{
 	{"switch the KV cache off in training", "without --use-cache", "nothing",
 		func(s *Setting) bool { return s.UseCache }, func(s *Setting) { s.UseCache = false }},
 	{"reduce each micro-batch's gradients (Accelerate's sync_each_batch)", "--sync-each-batch", "communication",
-		func(s *Setting) bool { return s.Trainer && s.FSDP != "" && s.Accumulate > 1 && !s.SyncEachBatch },
-		func(s *Setting) { s.SyncEachBatch = true }},
+		func(s *Setting) bool { return s.Trainer && s.FSDP != "" && s.Accumulate > 1 && !s.SyncEachBatch }, nil},
 	{"fused optimizer", "--optimizer adamw-fused", "nothing",
-		func(s *Setting) bool { return s.Optimizer == "adamw" || s.Optimizer == "adamw-loop" },
-		func(s *Setting) { s.Optimizer = "adamw-fused" }},
-	{"flash attention through sdpa", "--attention sdpa", "nothing",
-		func(s *Setting) bool { return s.Attention == "eager" }, func(s *Setting) { s.Attention = "sdpa" }},
+		func(s *Setting) bool { return s.Optimizer == "adamw" || s.Optimizer == "adamw-loop" }, nil},
+	{"flash attention through sdpa", "--attention sdpa", "nothing", func(s *Setting) bool { return s.Attention == "eager" }, nil},
 	{"a kernel for attention where sdpa has none", "--attention flash", "nothing",
-		func(s *Setting) bool { return s.Attention == "sdpa" && s.Precision != "fp32" },
-		func(s *Setting) { s.Attention = "flash" }},
+		func(s *Setting) bool { return s.Attention == "sdpa" && s.Precision != "fp32" }, nil},
 	{"expandable segments", "--allocator expandable", "nothing",
-		func(s *Setting) bool { return s.Allocator == "native" }, func(s *Setting) { s.Allocator = "expandable" }},
+		func(s *Setting) bool { return s.Allocator == "native" }, nil},
 	{"chunked or fused cross entropy", "--loss chunked", "a little time in the loss",
-		func(s *Setting) bool { return s.Loss == "default" || s.Loss == "cross-entropy" },
-		func(s *Setting) { s.Loss = "chunked" }},
+		func(s *Setting) bool { return s.Loss == "default" || s.Loss == "cross-entropy" }, nil},
 	{"sharding over the GPUs (FSDP)", "--fsdp full", "communication",
 		func(s *Setting) bool { return s.FSDP == "" && s.Zero < 3 && s.GPUs > s.TP*s.PP },
 		func(s *Setting) { s.FSDP, s.Zero = "full", 0 }},
 	{"gradient checkpointing", "--checkpointing full", "about a third more compute",
-		func(s *Setting) bool { return s.Checkpointing != "full" }, func(s *Setting) { s.Checkpointing = "full" }},
+		func(s *Setting) bool { return s.Checkpointing != "full" }, nil},
 	{"half the micro-batch, twice the accumulation", "--batch N/2 --accumulate 2",
-		"smaller matrix products, gradients kept between micro-batches",
-		func(s *Setting) bool { return s.Batch > 1 },
+		"smaller matrix products, gradients kept between micro-batches", func(s *Setting) bool { return s.Batch > 1 },
 		func(s *Setting) { s.Accumulate, s.Batch = 2*s.Accumulate, (s.Batch+1)/2 }},
 	{"8-bit optimizer state", "--optimizer adamw-8bit", "bitsandbytes; a little noise",
 		func(s *Setting) bool { return strings.HasPrefix(s.Optimizer, "adam") && s.Optimizer != "adamw-8bit" },
@@ -402,10 +407,9 @@ var rungs = []rung{
 	{"LoRA, rank 16", "--lora 16", "trains adapters only", func(s *Setting) bool { return !s.adapts() },
 		func(s *Setting) { s.LoRA, s.Freeze, s.Optimizer, s.MasterWeights = 16, 0, "adamw", false }},
 	{"4-bit base weights (QLoRA)", "--precision int4", "slower, a little noise in the base",
-		func(s *Setting) bool { return s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16") },
-		func(s *Setting) { s.Precision = "int4" }},
+		func(s *Setting) bool { return s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16") }, nil},
 	{"optimizer on the CPU", "--offload optimizer", "PCIe traffic every step",
-		func(s *Setting) bool { return s.Offload == "none" }, func(s *Setting) { s.Offload = "optimizer" }},
+		func(s *Setting) bool { return s.Offload == "none" }, nil},
 	{"shorter sequences, by half", "--seq N/2", "shorter context", func(s *Setting) bool { return s.Sequence > 256 },
 		func(s *Setting) { *s = s.withSequence(s.Sequence / 2) }},
 }
@@ -415,11 +419,11 @@ func always(*Setting) bool { return true }
 // servingRungs are the measures for a server.
 var servingRungs = []rung{
 	{"logits of the last token only", "without --all-logits", "nothing", always, func(s *Setting) { s.LastLogit = true }},
-	{"flash attention through sdpa", "--attention sdpa", "nothing", always, func(s *Setting) { s.Attention = "sdpa" }},
-	{"expandable segments", "--allocator expandable", "nothing", always, func(s *Setting) { s.Allocator = "expandable" }},
-	{"a cache in 8 bits", "--kv fp8", "a little noise", always, func(s *Setting) { s.KV = "fp8" }},
-	{"weights in 8 bits", "--precision int8", "slower products", always, func(s *Setting) { s.Precision = "int8" }},
-	{"weights in 4 bits", "--precision int4", "a little noise", always, func(s *Setting) { s.Precision = "int4" }},
+	{"flash attention through sdpa", "--attention sdpa", "nothing", always, nil},
+	{"expandable segments", "--allocator expandable", "nothing", always, nil},
+	{"a cache in 8 bits", "--kv fp8", "a little noise", always, nil},
+	{"weights in 8 bits", "--precision int8", "slower products", always, nil},
+	{"weights in 4 bits", "--precision int4", "a little noise", always, nil},
 	{"half the sequences at once", "--batch N/2", "less throughput", always, func(s *Setting) { s.Batch = (s.Batch + 1) / 2 }},
 }
 
@@ -448,7 +452,7 @@ func Ladder(c *Config, s Setting, g *gpus.GPU) ([]Measure, error) {
 			continue
 		}
 		t.reserve, t.fullest = b.looseness(), b.fullest
-		r.apply(&t)
+		r.take(&t)
 		if t.Allocator != s.Allocator {
 			t.reserve = 0
 		}
