@@ -112,12 +112,7 @@ func (b *Budget) describe(c *Config, p *plan) {
 	}
 	b.Model.Trainable = n.trainable
 	if p.adapts() {
-		b.Model.Trainable = 0
-		for _, q := range p.everything() {
-			if q.trainable {
-				b.Model.Trainable += q.Elements()
-			}
-		}
+		b.Model.Trainable = elements(p.everything(), func(q *parameter) bool { return q.trainable })
 	}
 	if p.Inference {
 		b.Model.Trainable = 0
@@ -379,6 +374,22 @@ func (m *model) atEnd() map[*parameter]bool {
 		end[l.weight] = true
 	}
 	return end
+}
+
+// elements are those of the parameters for which something holds, nil: of all.
+func elements(qs []*parameter, holds func(*parameter) bool) (n int64) {
+	for _, q := range qs {
+		if holds == nil || holds(q) {
+			n += q.Elements()
+		}
+	}
+	return n
+}
+
+// outsideOf are parameters that are none of some blocks'.
+func outsideOf(qs []*parameter, blocks []*block) []*parameter {
+	inside := paramsOf(blocks)
+	return slices.DeleteFunc(slices.Clone(qs), func(q *parameter) bool { return inside[q] })
 }
 
 func paramsOf(blocks []*block) map[*parameter]bool {

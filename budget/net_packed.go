@@ -129,13 +129,7 @@ func (c *Config) Store(w *modelfile.Packed) (*Config, error) {
 
 // packed is the elements of the weights that a checkpoint of the model packs.
 func (m *model) packed() int64 {
-	var n int64
-	for _, q := range m.params {
-		if m.quant.orMatrices().packs(q) {
-			n += q.Elements()
-		}
-	}
-	return n
+	return elements(m.params, m.quant.orMatrices().packs)
 }
 
 // orMatrices stands in for a configuration that does not say what is packed; a

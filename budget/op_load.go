@@ -146,18 +146,26 @@ func (p *plan) quantised(q *parameter) bool {
 // stored is what a parameter takes on this rank: quantised, sharded, or on
 // the CPU.
 func (p *plan) stored(q *parameter) int64 {
-	n := q.Elements()
-	b := p.padded(q) * p.kept
-	if z := p.packing(); z.packs(q) {
-		b = z.bytes(q)
-	} else if p.quantised(q) {
-		b = modelfile.PackedBytes(p.Precision, n, p.PlainScales)
+	b, packed := p.packedBytes(q)
+	if !packed {
+		b = p.padded(q) * p.kept
 	}
 	if p.Offload == "params" {
 		return 0
 	}
 	beside := p.besideShards(q)
 	return p.ownPart(b-beside, q.expert()) + beside
+}
+
+// packedBytes are those of a weight that is packed, as its file says or the setting.
+func (p *plan) packedBytes(q *parameter) (n int64, packed bool) {
+	switch z := p.packing(); {
+	case z.packs(q):
+		return z.bytes(q), true
+	case p.quantised(q):
+		return modelfile.PackedBytes(p.Precision, q.Elements(), p.PlainScales), true
+	}
+	return 0, false
 }
 
 // parts is how many pieces of a size n is cut into.
@@ -175,16 +183,13 @@ func (p *plan) ownPart(n int64, expert bool) int64 {
 // state beside the parameter (functional.py, QuantState), which FSDP and ZeRO know nothing of: each rank
 // has them whole. torchao's tensors, which torchtune trains beside, are sharded with all that is in them.
 func (p *plan) besideShards(q *parameter) int64 {
-	switch z := p.packing(); {
-	case !p.sharded() || p.profile.torchao:
-		return 0
-	case z.packs(q):
-		if z.Method == "bitsandbytes" && z.Bits == 4 {
-			return z.bytes(q) - parts(q.Elements(), 2)
-		}
-		return 0
-	case p.Precision == "int4" && p.quantised(q):
-		return modelfile.PackedBytes(p.Precision, q.Elements(), p.PlainScales) - parts(q.Elements(), 2)
+	n, packed := p.packedBytes(q)
+	four := p.Precision == "int4"
+	if z := p.packing(); z.packs(q) {
+		four = z.Method == "bitsandbytes" && z.Bits == 4
 	}
-	return 0
+	if !packed || !four || !p.sharded() || p.profile.torchao {
+		return 0
+	}
+	return n - parts(q.Elements(), 2)
 }

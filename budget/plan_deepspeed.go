@@ -54,10 +54,7 @@ func (p *plan) buckets() (bucket, gathered int64) {
 // isn't let go after forward, and from the second step on as much is gathered ahead as may
 // live at once.
 func (p *plan) live() int64 {
-	var n int64
-	for _, q := range p.model.params {
-		n += q.Elements()
-	}
+	n := elements(p.model.params, nil)
 	again := int64(reuseDistance / 2) // there and back
 	if p.PrefetchBucket >= 0 {
 		again = max(again, cmp.Or(p.LiveParameters, liveParameters))

@@ -1,10 +1,6 @@
 package budget
 
-import (
-	"slices"
-
-	"github.com/vramscope/vramscope/internal/units"
-)
+import "github.com/vramscope/vramscope/internal/units"
 
 // FSDP as it was first (torch/distributed/fsdp/_runtime_utils.py): a unit's parameters are
 // views of one flat tensor, which an all-gather fills; autograd joins their gradients to one
@@ -22,19 +18,16 @@ func (r *run) flatten() {
 	}
 	unit := func(qs []*parameter) {
 		var whole []*storage
-		var n int64
 		for _, q := range qs {
 			whole = append(whole, m.alloc(q.Elements()*p.kept, Weights))
-			n += q.Elements() * p.kept
 		}
-		m.pulse(n, Weights)
+		m.pulse(elements(qs, nil)*p.kept, Weights)
 		m.releaseAll(whole)
 	}
 	for _, b := range r.mod.blocks {
 		unit(b.params)
 	}
-	inside := paramsOf(r.mod.blocks)
-	unit(slices.DeleteFunc(slices.Clone(r.mod.params), func(q *parameter) bool { return inside[q] }))
+	unit(outsideOf(r.mod.params, r.mod.blocks))
 }
 
 // reducedWidth is how wide gradients are while they are reduced.
@@ -71,12 +64,7 @@ func (r *run) reduceFlat(g *group, e int64) {
 		r.reshard(g)
 		return
 	}
-	var n int64
-	for _, q := range g.params {
-		if q.hasGradient() {
-			n += q.Elements()
-		}
-	}
+	n := elements(g.params, (*parameter).hasGradient)
 	m.stream = gatherStream // where the views of the flat tensor were made
 	joined := m.alloc(n*p.width, Gradients)
 	m.stream = mainStream

@@ -49,14 +49,11 @@ func (p *plan) unevenTensors(ts []optTensor) []optTensor {
 		return ts
 	}
 	k := p.shards(false)
-	mine, inBlocks := make([]int64, k), paramsOf(p.trained().blocks) // trained elements of each rank
+	mine := make([]int64, k) // trained elements of each rank
 	var all int64
 	unit := func(qs []*parameter) {
-		var n, at int64
-		for _, q := range qs {
-			n += q.Elements()
-		}
-		part := max(parts(n, k), 1)
+		var at int64
+		part := max(parts(elements(qs, nil), k), 1)
 		for _, q := range qs {
 			for end := at + q.Elements(); at < end; {
 				rank, next := at/part, min(end, (at/part+1)*part)
@@ -70,7 +67,7 @@ func (p *plan) unevenTensors(ts []optTensor) []optTensor {
 	for _, b := range p.trained().blocks {
 		unit(inUnit(b))
 	}
-	unit(slices.DeleteFunc(slices.Clone(p.trained().params), func(q *parameter) bool { return inBlocks[q] }))
+	unit(outsideOf(p.trained().params, p.trained().blocks))
 	return append(ts, optTensor{n: k*slices.Max(mine) - all, width: p.kept})
 }
 

@@ -38,15 +38,11 @@ func (r *run) fetched(bytes int64, product *parameter, f func() *value) *value {
 	s := m.alloc(bytes, Communication)
 	y := f()
 	m.release(s)
-	if product != nil && m.grad && !m.replay.discard && y.from != nil {
+	if product != nil && !m.replay.discard {
 		if product.trainable {
 			bytes *= 2
 		}
-		in := *y
-		m.record([]*value{y}, []*value{&in}, nil, func(m *machine, gr []*storage) []*storage {
-			m.pulse(bytes, Communication)
-			return []*storage{m.keep(gr[0])}
-		})
+		hookResult(m, y, func() { m.pulse(bytes, Communication) })
 	}
 	return y
 }
@@ -72,13 +68,8 @@ func (p *plan) headBytes() int64 {
 }
 
 // bytesOf are parameters in the type that the layers see.
-func (p *plan) bytesOf(qs ...*parameter) (n int64) {
-	for _, q := range qs {
-		if q != nil {
-			n += q.Elements() * p.wide
-		}
-	}
-	return n
+func (p *plan) bytesOf(qs ...*parameter) int64 {
+	return p.wide * elements(qs, func(q *parameter) bool { return q != nil })
 }
 
 // arriving is what decoding has on the GPU of weights that are not kept there:

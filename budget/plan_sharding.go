@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-
-	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // What sharding over data-parallel ranks does to a step: ZeRO and FSDP keep a
@@ -133,13 +131,11 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 }
 
 func (p *plan) gatheredAlone(q *parameter) int64 {
-	switch z := p.packing(); {
+	switch n, packed := p.packedBytes(q); {
 	case q.expert() && p.expertsWhole(), p.deepspeed() && p.Zero == 3: // counted as a whole
 		return 0
-	case z.packs(q):
-		return z.bytes(q) - p.besideShards(q)
-	case p.quantised(q):
-		return modelfile.PackedBytes(p.Precision, q.Elements(), p.PlainScales) - p.besideShards(q)
+	case packed:
+		return n - p.besideShards(q)
 	case p.gathersEight(q):
 		return q.Elements()
 	case q.val != nil:
@@ -368,12 +364,11 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 		g.before, r.shards.last = r.shards.last, g
 	}
 	in := m.again(x)
-	m.record([]*value{in}, []*value{x}, nil, func(m *machine, gr []*storage) []*storage {
+	hook(m, in, x, func() {
 		if g.small {
 			r.gatherBefore(g)
 		}
 		r.reduce(g)
-		return []*storage{m.keep(gr[0])}
 	})
 	r.unshard(g, false)
 	y := f(in)
@@ -387,12 +382,23 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 
 // beforeBackward gathers a group as soon as the gradient of its result is there.
 func (r *run) beforeBackward(y *value, g *group) {
-	if g.idle = r.m.grad && y.from == nil; r.m.grad && y.from != nil {
+	g.idle = r.m.grad && y.from == nil
+	hookResult(r.m, y, func() { r.unshard(g, true) })
+}
+
+// hook runs f in backward, as soon as the gradient of a second name for x is there.
+func hook(m *machine, name, x *value, f func()) {
+	m.record([]*value{name}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		f()
+		return []*storage{m.keep(g[0])}
+	})
+}
+
+// hookResult runs f as soon as the gradient of y is there, if one comes.
+func hookResult(m *machine, y *value, f func()) {
+	if m.grad && y.from != nil {
 		in := *y
-		r.m.record([]*value{y}, []*value{&in}, nil, func(m *machine, gr []*storage) []*storage {
-			r.unshard(g, true)
-			return []*storage{m.keep(gr[0])}
-		})
+		hook(m, y, &in, f)
 	}
 }
 
@@ -433,29 +439,20 @@ func (r *run) brought(b *block, x *value, f func(*value) *value) *value {
 	s := m.alloc(3*g, Communication)
 	y := f(x)
 	m.release(s)
-	if m.grad && y.from != nil {
-		in := *y
-		m.record([]*value{y}, []*value{&in}, nil, func(m *machine, gr []*storage) []*storage {
-			m.pulse(4*g, Communication) // brought again, beside the gradients
-			return []*storage{m.keep(gr[0])}
-		})
-	}
+	hookResult(m, y, func() { m.pulse(4*g, Communication) }) // brought again, beside the gradients
 	return y
 }
 
 // groupBytes are a block's parameters in the type they are gathered in.
 func (p *plan) groupBytes(b *block) int64 {
-	var n int64
+	var qs []*parameter
 	for _, l := range b.linears() {
-		n += l.weight.Elements()
-		if l.bias != nil {
-			n += l.bias.Elements()
-		}
+		qs = append(qs, l.weight, l.bias)
 	}
 	if x, ok := b.ff.(*experts); ok && !p.expertsWhole() {
-		n += x.gateUp.Elements() + x.down.Elements()
+		qs = append(qs, x.gateUp, x.down)
 	}
-	return n * p.width
+	return p.width * elements(qs, func(q *parameter) bool { return q != nil })
 }
 
 // expertsWhole says whether a rank computes with its experts as they lie there:
@@ -470,13 +467,9 @@ func (p *plan) rootBytes() int64 {
 	if !p.sharded() {
 		return 0
 	}
-	var n int64
-	for _, q := range p.model.params {
-		if q.Role == RoleEmbedding || q.Role == RoleHead || q.Role == RolePosition {
-			n += q.Elements()
-		}
-	}
-	return n * p.width
+	return p.width * elements(p.model.params, func(q *parameter) bool {
+		return q.Role == RoleEmbedding || q.Role == RoleHead || q.Role == RolePosition
+	})
 }
 
 // addsInPlace reports whether a gradient is added to the sum that is there.

@@ -55,10 +55,7 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 	in := x
 	if x != nil {
 		in = r.m.again(x)
-		r.m.record([]*value{in}, []*value{x}, nil, func(m *machine, gr []*storage) []*storage {
-			r.reduce(g)
-			return []*storage{m.keep(gr[0])}
-		})
+		hook(r.m, in, x, func() { r.reduce(g) })
 	}
 	g.calls++
 	r.unshard(g, false)
