@@ -402,6 +402,13 @@ func paramsOf(blocks []*block) map[*parameter]bool {
 	return of
 }
 
+// told notes what there is to be told.
+func (b *Budget) told(text string) {
+	if text != "" {
+		b.Notes = append(b.Notes, text)
+	}
+}
+
 func (b *Budget) note(format string, args ...any) {
 	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
 }

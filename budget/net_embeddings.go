@@ -12,7 +12,7 @@ func (r *run) embeddings(mod *model, b batchOf, seq int64) (x *value, names []*v
 
 // arriving is what a pipeline's stage receives.
 func (r *run) arriving() *value {
-	m, e := r.m, r.p.streamWidth()
+	m, e := r.m, r.p.wide
 	n := r.boundary() / e
 	here := n
 	if r.p.buffersAhead() { // it lies in the buffer

@@ -91,6 +91,9 @@ type code struct {
 	stagesKeep   bool // a pipeline's do
 	perOperation bool // checkpointing has a policy of operations
 	onlyWhole    bool // neither adapters nor 8-bit state
+
+	dividesAdapters bool // tensor parallelism goes with them
+	expands         bool // its launcher sets expandable segments
 }
 
 // Names that are looked at elsewhere.
@@ -156,7 +159,7 @@ var profiles = []Profile{
 			"--framework transformers takes it as Transformers'",
 		code: code{wideNorms: true, spreadsHeads: true, joinedQKV: true, untiesHead: true, bareExperts: true, fabric: true}},
 	{Name: "megatron", Usual: megatronUsual, code: ofMegatron},
-	{Name: "nemo", Usual: megatronUsual, code: ofMegatron.with(func(c *code) { c.onlyWhole = false })},
+	{Name: "nemo", Usual: megatronUsual, code: ofMegatron.with(func(c *code) { c.onlyWhole, c.dividesAdapters = false, true })},
 }
 
 const titanTells = "model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query " +
@@ -165,7 +168,7 @@ const titanTells = "model and loop are taken as torchtitan's: norms in one kerne
 var ofTitan = code{contexts: true, dropsOutputs: true, lossWithFused: true, fusedNorms: true, complexRotary: true,
 	spreadsHeads: true,
 	bareExperts:  true, rootGoes: true, expertsApart: true, keepsLast: true, stagesKeep: true,
-	perOperation: true, onlyWhole: true}
+	perOperation: true, onlyWhole: true, expands: true}
 
 // ProfileOf is that of a framework, which may have a version after it: "torchtitan@2024.12". It is an empty one for a name
 // that nobody has.

@@ -275,7 +275,7 @@ func (m *machine) wideUnderAutocast(x *value) *value {
 
 // dropout keeps one byte per element; with p = 0 it is the identity.
 func (m *machine) dropout(x *value, p float64) *value {
-	if p <= 0 || m.opts.inference() {
+	if p <= 0 || m.opts.Inference {
 		return m.again(x)
 	}
 	mask := m.alloc(x.n, Temporary)

@@ -46,9 +46,6 @@ func (p *plan) torchBefore(major, minor int) bool {
 // persistentWorkspace: until 2.14 the first product's workspace stays.
 func (p *plan) persistentWorkspace() bool { return p.torchBefore(2, 15) }
 
-// streamWidth is the width of the residual stream.
-func (p *plan) streamWidth() int64 { return p.wide }
-
 // Reserved over allocated: medians of measured runs.
 const (
 	nativeReserve     = 1.066
@@ -90,9 +87,7 @@ func (b *Budget) finish(p *plan) {
 
 // explain notes what a reader should know about the numbers.
 func (b *Budget) explain(p *plan) {
-	if a := p.model.config.assumed; a != "" {
-		b.note("%s", a)
-	}
+	b.told(p.model.config.assumed)
 	b.Notes = append(b.Notes, p.notes...)
 	if l := p.model.blocks; p.model.encoder == nil && len(l) > 0 && l[0].cross != nil {
 		b.note("a decoder without its encoder: the weights of its attention to one are counted, but a step leaves them out")
@@ -107,23 +102,16 @@ func (b *Budget) explain(p *plan) {
 	if p.EP > 1 && p.whole.ByRole[RoleExpert] == 0 {
 		b.note("--ep %d divides nothing: this model has no experts", p.EP)
 	}
-	if n := optimizers[p.Optimizer].note; n != "" && !p.Inference {
-		b.note("%s", n)
+	if !p.Inference {
+		b.told(optimizers[p.Optimizer].note)
 	}
 	b.guess(p)
 	p.noteFlatUnits(b)
-	p.noteProfile(b)
+	b.told(p.profile.tells)
 	for _, n := range notes {
 		if n.holds(p) {
 			b.note("%s", strings.ReplaceAll(n.text, "{offload}", p.Offload))
 		}
-	}
-}
-
-// noteProfile says what is taken as a framework's.
-func (p *plan) noteProfile(b *Budget) {
-	if p.profile.tells != "" {
-		b.note("%s", p.profile.tells)
 	}
 }
 
@@ -245,7 +233,7 @@ var notes = []struct {
 		return p.CUDAGraphs && !p.Inference && (p.sharded() || p.Zero > 0 || p.PP > 1 || p.TP > 1)
 	},
 		"CUDA graphs were recorded on one GPU only: with many, their pool isn't known to be as large as is said here"},
-	{func(p *plan) bool { return p.profile.Name == titan && !p.unsaid && p.Allocator == "native" },
+	{func(p *plan) bool { return p.profile.expands && !p.unsaid && p.Allocator == "native" },
 		"torchtitan's run_train.sh sets expandable segments, with which much less is reserved: --allocator expandable; the " +
 			"budget is of a launch without"},
 	{func(p *plan) bool { return p.unsynced() },

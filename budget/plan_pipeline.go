@@ -402,7 +402,7 @@ func (r *run) keptBoundaries() (n int) {
 
 // boundary is what goes from one stage to the next, in bytes.
 func (r *run) boundary() int64 {
-	n := r.p.Batch * r.p.Sequence * r.mod.hidden * r.p.streamWidth()
+	n := r.p.Batch * r.p.Sequence * r.mod.hidden * r.p.wide
 	if r.p.SequenceParallel {
 		n /= r.p.TP
 	}

@@ -164,7 +164,7 @@ func (v *search) plans(s Setting, of int, precisions []string) []Plan {
 	for _, precision := range precisions {
 		for _, t := range shardings(s) {
 			t.Precision = precision
-			if !w.take(&t) || !t.has() || t.TP > 1 && (!w.tp || t.adapts()) && t.profile().Name != "nemo" {
+			if !w.take(&t) || !t.has() || t.TP > 1 && (!w.tp || t.adapts()) && !t.profile().dividesAdapters {
 				continue
 			}
 			for _, how := range []string{"none", "op", "full"} {

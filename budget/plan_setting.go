@@ -287,6 +287,5 @@ func (p *plan) megatron() bool { return p.profile != nil && p.profile.ownParalle
 // as a requirement run them.
 func (p *plan) mixerKernels() bool { return p.MixerKernels || p.megatron() }
 
-func (p *plan) inference() bool { return p.Inference }
-func (p *plan) eager() bool     { return p.Attention == "eager" }
-func (p *plan) flash() bool     { return p.Attention == "flash" || p.Attention == "flex" }
+func (p *plan) eager() bool { return p.Attention == "eager" }
+func (p *plan) flash() bool { return p.Attention == "flash" || p.Attention == "flex" }
