@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/internal/testing/ring"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -57,90 +55,18 @@ func TestLabelledRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads every labelled recording")
 	}
-	got, told := map[string]figures{}, map[string]verdict{}
+	got := map[string]figures{}
 	for _, r := range labelledRuns(t) {
-		p, sites := planOf(t, r)
 		for name, v := range r.Variants {
 			if v.OK != nil && !*v.OK {
 				continue
 			}
 			tl := r.timeline(t, name)
-			c := New(tl, Options{})
-			got[r.Name+" "+name] = r.score(tl, c, v)
-			told[r.Name+" "+name] = verdictOf(c, p, sites, name, got[r.Name+" "+name])
-			if name == "python" || name == "named" {
-				c = New(tl, Options{Labels: r.someLabels(tl, v)})
-				told[r.Name+" "+name+labelled] = verdictOf(c, p, sites, name, r.score(tl, c, v))
-			}
+			got[r.Name+" "+name] = r.score(tl, New(tl, Options{}), v)
 		}
 	}
 	printFigures(t, got)
 	noWorse(t, got, "testdata/accepted.json")
-	moreIsNoWorse(t, told)
-}
-
-// moreEvidence are variants of a run, each of which shows more than the one before.
-var moreEvidence = []string{"none", "python", "all", "named", "annotated"}
-
-// labelled marks a variant of which some allocations have labels.
-const labelled = ", labels"
-
-// verdict is what a classification says of a run, as far as more evidence must not change it for the worse.
-type verdict struct {
-	Peak         float64 // right at the peak, in percent of bytes
-	Found, Wrong int     // leaks
-}
-
-func verdictOf(c *Classification, p *plan, sites map[fileLine]bool, variant string, f figures) verdict {
-	_, found, wrong := judgeLeaks(c.Leaks(), p, sites, variant != "none")
-	return verdict{f.Peak, found, wrong}
-}
-
-// someLabels are true labels of every fourth allocation that a variant recorded.
-func (r *labelledRun) someLabels(tl *timeline.Timeline, v variant) (labels []Label) {
-	n, firstEvent, _ := r.window(v)
-	for o, id := range r.match(tl, v, n, firstEvent) {
-		if c, ok := meaning.CategoryNamed(r.truth.Categories[r.truth.Category[o]]); ok && o%4 == 0 && id != timeline.NoAllocation &&
-			int(id) >= tl.Older() {
-			labels = append(labels, Label{Address: tl.Address(id), Event: tl.BornAt(id), Category: c})
-		}
-	}
-	return labels
-}
-
-// moreIsNoWorse fails where more evidence of the same run gives a worse answer than less, or turns a true verdict.
-func moreIsNoWorse(t *testing.T, told map[string]verdict) {
-	t.Helper()
-	const slack = 0.2 // points: what a frame tells of single blocks may be wrong
-	known := map[string]bool{
-		"contrastive__dino_multicrop all":     true, // as many activations are cast as there are weights of twice their size
-		"inference__sliding_window_3d python": true, // the program's own zeros look like a batch
-		"meta__maml_second_order python":      true, // weights that the program's own line makes
-		"pruning__masks_mixer all":            true, // what autocast casts are weights under a mask
-		"embedder__gradcache all":             true, // weights cast for passes whose graph is dropped
-	}
-	leaks := map[string]bool{
-		"leak_oom__notebook_cells":     true, // sizes alone show models of cells, their lines say that each is another
-		"retained_graph__create_graph": true, // lines tell the parts of one list apart
-		"decode__graphs_shared_pool":   true, // outputs of captured graphs, of one line
-	}
-	for name, with := range told {
-		run, variant, _ := strings.Cut(name, " ")
-		variant, some := strings.CutSuffix(variant, labelled)
-		for _, fewer := range moreEvidence[:max(0, slices.Index(moreEvidence, variant)+phases.AsInt(some))] {
-			less, ok := told[run+" "+fewer]
-			if !ok || known[run+" "+variant] {
-				continue
-			}
-			if with.Peak < less.Peak-slack {
-				t.Errorf("%s is right at the peak for %.2f %%, with less evidence (%s) for %.2f %%", name, with.Peak, fewer, less.Peak)
-			}
-			if !leaks[run] && (with.Found < less.Found || with.Wrong > less.Wrong) {
-				t.Errorf("%s has %d leaks right and %d wrong, with less evidence (%s) %d and %d", name, with.Found, with.Wrong, fewer,
-					less.Found, less.Wrong)
-			}
-		}
-	}
 }
 
 // TestOverflowedRuns does the same with what a ring buffer that is too small would
