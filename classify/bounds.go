@@ -1,9 +1,11 @@
 package classify
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
@@ -12,7 +14,7 @@ import (
 
 // withdraw takes back what breaks a bound, whoever claimed it, and asks about it again.
 func withdraw(a *rules.Facts, p rules.Panel) {
-	for _, broken := range [...]func(*rules.Facts) []timeline.AllocationID{goneBeforeStep, unlikeTheirSite} {
+	for _, broken := range [...]func(*rules.Facts) []timeline.AllocationID{goneBeforeStep, ofNoWeight, unlikeTheirSite} {
 		for _, id := range broken(a) {
 			before := a.Category[id]
 			joinOne(a, p[bornIn(a, id)], id, nil, before)
@@ -50,6 +52,32 @@ func goneBeforeStep(a *rules.Facts) (out []timeline.AllocationID) {
 		if len(ids) >= least {
 			out = append(out, ids...)
 		}
+	}
+	return out
+}
+
+// ofNoWeight are gradients of which no weight has the size, in any precision, where more others have one: there are no more
+// gradients of a size than weights.
+func ofNoWeight(a *rules.Facts) (out []timeline.AllocationID) {
+	weights, others := maps.Clone(rules.Sizes.Of(a).WeightSize), 0
+	for i, c := range a.Category {
+		if c == meaning.Weights {
+			weights[a.Timeline.Requested(timeline.AllocationID(i))]++
+		}
+	}
+	for i, c := range a.Category {
+		id := timeline.AllocationID(i)
+		n := a.Timeline.Requested(id)
+		switch {
+		case c != meaning.Gradients || a.Signal[i] != meaning.ByLife || n <= phases.Scalar:
+		case weights[n]+weights[2*n]+weights[n/2] > 0:
+			others++
+		default:
+			out = append(out, id)
+		}
+	}
+	if a.Timeline.Older() > 0 || others <= len(out) {
+		return nil // not all weights are known
 	}
 	return out
 }

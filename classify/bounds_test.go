@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -119,6 +120,41 @@ func TestStateOfShortRun(t *testing.T) {
 	for _, id := range state {
 		if got := c.Category[id]; got != meaning.OptimizerState {
 			t.Errorf("%d: %v by %s", id, got, RuleID(c.Rule[id]))
+		}
+	}
+}
+
+// TestOfNoWeight: what a hook keeps of activations' gradients has no weight's size, and more gradients have one; where none does,
+// the weights aren't known.
+func TestOfNoWeight(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		s := newStory(t, true)
+		s.in(meaning.Setup)
+		for k := range 8 {
+			s.alloc(meaning.Weights, int64(3+phases.AsInt(!known)*(9+k))*mib, "lib/python3.11/site-packages/torch/nn/modules/module.py:900 _apply", "train.py:4 main")
+		}
+		var kept []int
+		s.loop(5, func(int) {
+			s.in(meaning.Forward)
+			batch := s.alloc(meaning.Inputs, 2*mib, "train.py:7 main")
+			var saved, gradients []int
+			for range 24 {
+				saved = append(saved, s.alloc(meaning.Activations, mib, "train.py:8 forward", module, "train.py:9 main"))
+			}
+			s.in(meaning.Backward)
+			root := s.alloc(meaning.Temporary, 4)
+			for k := range 8 {
+				gradients = append(gradients, s.alloc(meaning.Gradients, 3*mib))
+				s.freeAt(nil, saved[23-3*k], saved[22-3*k], saved[21-3*k])
+			}
+			kept = append(kept, s.alloc(meaning.Temporary, 7*mib))
+			s.free(root)
+			s.in(meaning.OtherPhase)
+			s.freeAt([]string{"train.py:12 main"}, append(gradients, batch)...)
+		})
+		c := New(s.timeline(), Options{})
+		if got := c.Category[kept[1]]; (got == Gradients) == known {
+			t.Errorf("weights known %v: %v by %q in %v", known, got, RuleID(c.Rule[kept[1]]), c.Phase[kept[1]])
 		}
 	}
 }

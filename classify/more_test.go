@@ -44,8 +44,6 @@ func TestMoreEvidenceIsNoWorse(t *testing.T) {
 		"meta__maml_second_order python":      true, // weights that the program's own line makes
 		"pruning__masks_mixer all":            true, // what autocast casts are weights under a mask
 		"embedder__gradcache all":             true, // weights cast for passes whose graph is dropped
-		"rl__ppo_rollout_buffer python":       true, // minibatches that the program picks out of what it collected
-		"rl__ppo_rollout_buffer all":          true,
 	}
 	turned := map[string]bool{
 		"leak_oom__notebook_cells":     true, // sizes alone show models of cells, their lines say that each is another

@@ -577,7 +577,18 @@ func TestGradientOfGradient(t *testing.T) {
 
 func TestTemporaryElsewhere(t *testing.T) {
 	plausible := rules.As(meaning.Temporary, rules.Plausible)
+	beyond := func(size int64) func(p *phased.Program) int { // a training pass
+		return func(p *phased.Program) int {
+			b := kept(other, size, forward, backward)(p)
+			p.In(update)
+			p.Free(b)
+			return b
+		}
+	}
 	check(t, TemporaryElsewhere, []asked{
+		{"there for a pass, by the program's own code", by(frames.UserInner, beyond(5*kib)), nil, rules.As(meaning.Inputs, rules.Guess)},
+		{"there for a pass", beyond(5 * kib), nil, plausible},
+		{"there for a pass, of a weight's size", by(frames.UserInner, beyond(600*kib)), nil, plausible},
 		{"of a zero_grad", life(clearing, 5*kib, 2, clearing), nil, plausible},
 		{"of setup", life(meaning.Setup, 5*kib, 2, meaning.Setup), nil, plausible},
 		{"kept", kept(other, 5*kib, forward), nil, plausible},
