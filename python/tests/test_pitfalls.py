@@ -1,4 +1,4 @@
-"""What has broken recorders and launchers elsewhere. doc/recording.md lists these, with the test of each."""
+"""What has broken recorders and launchers elsewhere. README.md lists these, with the test of each."""
 
 from __future__ import annotations
 
