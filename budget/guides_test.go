@@ -344,13 +344,13 @@ func TestGuides(t *testing.T) {
 		if strings.Contains(r.verdict, "corrected") {
 			holds = 0
 		}
-		text := fmt.Sprintf("- **%s**\n  Computed: %s.", mdText(r.claim), mdText(r.computed))
-		why := r.verdict
-		for _, said := range []string{"corrected:", "corrected", "reproduced,", "reproduced:", "reproduced"} {
-			why = strings.TrimSpace(strings.TrimPrefix(why, said))
-		}
-		if why != "" {
-			text += " " + strings.ToUpper(why[:1]) + mdText(why[1:]) + "."
+		text := "- " + mdText(r.claim)
+		if holds == 0 {
+			text = fmt.Sprintf("- **%s**\n  %s.", mdText(r.claim), mdText(r.computed))
+			_, why, _ := strings.Cut(r.verdict, "corrected")
+			if why = strings.TrimLeft(why, ": "); why != "" && !strings.HasPrefix(why, "to ") { // the figure again
+				text += " " + mdText(strings.ToUpper(why[:1])+why[1:]) + "."
+			}
 		}
 		fmt.Fprintln(&claims[r.guide][holds], text)
 	}
@@ -387,10 +387,7 @@ func mdText(s string) string {
 
 const guideHead = `# What the memory guides say, and what is so
 
-Five guides to training memory make 82 claims with numbers. Each is computed
-again here by the budget package's tests. Of each guide, what is wrong stands
-first, with the reason. GB is 10^9 bytes and GiB 2^30, as the guides use them: mixing
-the two is the commonest error (7.4 %). The others are: adding up what is never
-alive at once, one copy of the logits where the loss holds three or four,
-optimizer state before the first step, and 8-bit state counted once.
+Five guides to training memory make 82 claims with numbers, which the budget package's tests compute again. Of each guide, what is wrong stands
+first, with what is so. GB is 10^9 bytes and GiB 2^30: mixing the two is the commonest error (7.4 %). The others are: adding up what is never
+alive at once, one copy of the logits where the loss holds three or four, optimizer state before the first step, and 8-bit state counted once.
 `

@@ -19,7 +19,7 @@ const longest = 35
 
 // owed has how many longer ones a document may still have. Figures may only shrink.
 var owed = map[string]int{
-	"budget.md": 22, "guides.md": 1,
+	"guides.md": 1,
 }
 
 // TestSentencesAreShort reads the documents as people do: without code, tables and what tests make of registries.
