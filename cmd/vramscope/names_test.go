@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 	"github.com/vramscope/vramscope/budget/recipe"
 	"github.com/vramscope/vramscope/doc"
 	"github.com/vramscope/vramscope/explain"
+	"github.com/vramscope/vramscope/internal/testing/pagetext"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -128,13 +130,27 @@ func jsonNames(path string, t reflect.Type, above []reflect.Type, add func(strin
 // TestCommandsDoc writes and checks doc/commands.md, which is made from the commands.
 func TestCommandsDoc(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Commands and flags\n\nMade from the commands: `go test ./cmd/vramscope -run TestCommandsDoc -update`. Exit codes: 0 fine, " +
-		"1 a `--fail-on` condition holds, 2 input or usage that nothing can be made of.\n")
+	b.WriteString("# Commands and flags\n\nExit codes: 0 fine, 1 a `--fail-on` condition holds, 2 unusable input or usage.\n\n" +
+		"<!-- From here on made from the commands: go test ./cmd/vramscope -run TestCommandsDoc -update -->\n")
+	var commands []*cobra.Command
 	for _, cmd := range newRoot().Commands() {
-		if cmd.Hidden || cmd.Name() == "help" || cmd.Name() == "completion" {
-			continue
+		if !cmd.Hidden && cmd.Name() != "help" && cmd.Name() != "completion" {
+			commands = append(commands, cmd)
 		}
-		commandDoc(&b, cmd)
+	}
+	shared := sharedFlags(commands)
+	for _, cmd := range commands {
+		commandDoc(&b, cmd, shared)
+	}
+	for _, section := range []string{settingFlags, severalFlags} {
+		fmt.Fprintf(&b, "\n## %s\n\n", section)
+		for _, row := range slices.SortedFunc(maps.Keys(shared), func(a, b string) int {
+			return strings.Compare(a[strings.Index(a, "`--"):], b[strings.Index(b, "`--"):])
+		}) {
+			if shared[row] == section {
+				b.WriteString(row)
+			}
+		}
 	}
 	const name = "../../doc/commands.md"
 	if *update {
@@ -147,7 +163,61 @@ func TestCommandsDoc(t *testing.T) {
 	}
 }
 
-func commandDoc(b *strings.Builder, cmd *cobra.Command) {
+const (
+	settingFlags = "A model's setting"         // those that analyze and budget have alone
+	severalFlags = "Flags of several commands" // others
+)
+
+// sharedFlags are the rows of flags that several commands have, with the section that lists them: of each flag the commonest row.
+func sharedFlags(commands []*cobra.Command) map[string]string {
+	of := map[string][]string{} // commands, by row
+	commonest := map[string]string{}
+	for _, cmd := range commands {
+		for _, f := range flagsOf(cmd) {
+			row := flagRow(f)
+			of[row] = append(of[row], cmd.Name())
+			if len(of[row]) > len(of[commonest[f.Name]]) {
+				commonest[f.Name] = row
+			}
+		}
+	}
+	shared := map[string]string{}
+	for _, row := range commonest {
+		switch {
+		case slices.Equal(of[row], []string{"analyze", "budget"}):
+			shared[row] = settingFlags
+		case len(of[row]) > 1:
+			shared[row] = severalFlags
+		}
+	}
+	return shared
+}
+
+// flagsOf are the flags that a command's help shows.
+func flagsOf(cmd *cobra.Command) (flags []*pflag.Flag) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Name != "help" {
+			flags = append(flags, f)
+		}
+	})
+	return flags
+}
+
+func flagRow(f *pflag.Flag) string {
+	value, usage := pflag.UnquoteUsage(f)
+	short := ""
+	if f.Shorthand != "" {
+		short = "`-" + f.Shorthand + "` "
+	}
+	flag := "--" + f.Name
+	if value != "" {
+		flag += " " + value
+	}
+	return fmt.Sprintf("- %s`%s`: %s\n", short, flag, strings.NewReplacer("<", "&lt;", "*", `\*`, "\n", " ").Replace(usage))
+}
+
+// commandDoc describes a command, and of its flags those that aren't listed for several.
+func commandDoc(b *strings.Builder, cmd *cobra.Command, listed map[string]string) {
 	fmt.Fprintf(b, "\n## %s\n\n%s.\n\n", cmd.Name(), cmd.Short)
 	fmt.Fprintf(b, "    %s\n", cmd.UseLine())
 	for _, line := range strings.Split(cmd.Example, "\n") {
@@ -155,27 +225,26 @@ func commandDoc(b *strings.Builder, cmd *cobra.Command) {
 			fmt.Fprintf(b, "    %s\n", line)
 		}
 	}
-	first := true
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
+	var own string
+	var shared []string
+	for _, f := range flagsOf(cmd) {
+		switch row := flagRow(f); listed[row] {
+		case "":
+			own += row
+		case severalFlags:
+			shared = append(shared, "`--"+f.Name+"`")
+		case settingFlags:
+			if link := "those of [a model's setting](#a-models-setting)"; !slices.Contains(shared, link) {
+				shared = slices.Insert(shared, 0, link)
+			}
 		}
-		if first {
-			b.WriteString("\n| flag | |\n|---|---|\n")
-			first = false
-		}
-		value, usage := pflag.UnquoteUsage(f)
-		short := ""
-		if f.Shorthand != "" {
-			short = "`-" + f.Shorthand + "` "
-		}
-		flag := "--" + f.Name
-		if value != "" {
-			flag += " " + value
-		}
-		cell := strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "\n", " ")
-		fmt.Fprintf(b, "| %s`%s` | %s |\n", short, strings.ReplaceAll(flag, "|", `\|`), cell.Replace(usage))
-	})
+	}
+	if own != "" {
+		b.WriteString("\n" + own)
+	}
+	if shared != nil {
+		b.WriteString("\n" + pagetext.Fill("[Others](#flags-of-several-commands): "+strings.Join(shared, ", ")))
+	}
 	if cmd.Name() == "budget" {
 		fmt.Fprintf(b, "\nKeys of `--set KEY=VALUE`, each of which is a flag, too:\n\n```text\n%s```\n", recipe.Keys())
 	}
