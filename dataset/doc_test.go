@@ -3,6 +3,8 @@ package dataset
 import (
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,26 +21,60 @@ const generated = "<!-- From here on made from the definitions: go test ./datase
 // TestDoc keeps doc/tables.md true.
 func TestDoc(t *testing.T) {
 	var b strings.Builder
+	times := map[string]int{}
+	for _, table := range append(RecordingTables(), RunTables()...) {
+		for _, c := range table.Columns {
+			times[columnLine(c)]++
+		}
+	}
 	b.WriteString("\n## Of one recording\n")
 	for _, table := range RecordingTables() {
-		describe(&b, table)
+		describe(&b, table, times)
 	}
 	b.WriteString("\n## Of runs\n\nA batch writes all of these; `export` gives those of one recording, but for the categories at two moments.\n")
 	for _, table := range RunTables() {
-		describe(&b, table)
+		describe(&b, table, times)
+	}
+	b.WriteString("\n## Columns of several tables\n\n")
+	for _, line := range slices.Sorted(maps.Keys(times)) {
+		if times[line] > 1 {
+			b.WriteString(line)
+		}
 	}
 	pagetext.Keep(t, "../doc/tables.md", generated, b.String(), *update)
 }
 
-func describe(b *strings.Builder, t *Table) {
-	fmt.Fprintf(b, "\n### %s\n\n`%s`: %s.\n\n| column | type | unit | meaning |\n|---|---|---|---|\n", t.Name, t.Version, t.Doc)
-	for _, c := range t.Columns {
-		null := ""
-		if c.Null {
-			null = " or null"
+// describe lists the columns of a table, those that it alone has with what they mean; neighbors that mean the same share a line.
+func describe(b *strings.Builder, t *Table, times map[string]int) {
+	fmt.Fprintf(b, "\n### %s\n\n`%s`: %s.\n\n", t.Name, t.Version, t.Doc)
+	var others []string
+	for i := 0; i < len(t.Columns); i++ {
+		c := t.Columns[i]
+		if times[columnLine(c)] > 1 {
+			others = append(others, "`"+c.Name+"`")
+			continue
 		}
-		fmt.Fprintf(b, "| `%s` | %s%s | %s | %s |\n", c.Name, typeText(c.Type), null, c.Unit, c.Doc)
+		names := []string{c.Name}
+		for ; i+1 < len(t.Columns) && t.Columns[i+1].Doc == c.Doc && columnType(t.Columns[i+1]) == columnType(c); i++ {
+			names = append(names, t.Columns[i+1].Name)
+		}
+		c.Name = strings.Join(names, "`, `")
+		b.WriteString(columnLine(c))
 	}
+	if others != nil {
+		b.WriteString("\n" + pagetext.Fill("[Others](#columns-of-several-tables): "+strings.Join(others, ", ")))
+	}
+}
+
+func columnLine(c Column) string {
+	return fmt.Sprintf("- `%s` (%s): %s\n", c.Name, columnType(c), c.Doc)
+}
+
+func columnType(c Column) string {
+	if c.Null {
+		return typeText(c.Type) + " or null"
+	}
+	return typeText(c.Type)
 }
 
 func typeText(t arrow.DataType) string {
