@@ -3,11 +3,11 @@ package classify
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/internal/testing/pagetext"
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -26,15 +26,12 @@ func TestRulesDoc(t *testing.T) {
 			fmt.Fprintf(&b, "\n## Rules: %s\n", strings.ReplaceAll(signal.String(), "_", " "))
 		}
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s", r.ID, pagetext.Fill(r.Doc))
-		if needs := needsOf(r); needs != "" {
-			fmt.Fprintf(&b, "\nNeeds %s.\n", needs)
-		}
-		if m, ok := measured[r.ID+" "+unseen]; ok && m.runs > 0 {
-			fmt.Fprintf(&b, "\nMeasured on %s that it wasn't written for: right for %.1f %%, said with %.0f %% on average.\n",
-				units.Plural(m.runs, "run"), m.right, m.sure)
-		} else if m, ok := measured[r.ID+" "+written]; ok && m.runs > 0 {
-			fmt.Fprintf(&b, "\nMeasured on %s that it was written with: right for %.1f %%, said with %.0f %% on average.\n",
-				units.Plural(m.runs, "run"), m.right, m.sure)
+		for _, side := range []string{unseen, written} {
+			if m := measured[r.ID+" "+side]; m.runs > 0 {
+				fmt.Fprintf(&b, "\nMeasured: %.1f %% right, %.0f %% sure, %s%s.\n", m.right, m.sure, units.Plural(m.runs, "run"),
+					map[string]string{written: " that it was written with"}[side])
+				break
+			}
 		}
 	}
 	b.WriteString(worthText(t))
@@ -47,7 +44,7 @@ func worthText(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	type row struct{ changed, peak, sure, helped, hurt string }
+	type row struct{ changed, peak string }
 	of := map[string]map[string]row{}
 	var names []string
 	for line := range strings.Lines(string(text)) {
@@ -59,33 +56,27 @@ func worthText(t *testing.T) string {
 			of[c[0]] = map[string]row{}
 			names = append(names, c[0])
 		}
-		of[c[0]][c[2]] = row{c[4], c[5], c[7], c[9], c[10]}
+		of[c[0]][c[2]] = row{c[4], c[5]}
 	}
 	var b strings.Builder
 	all := of["(everything)"]
-	b.WriteString("\n## What each case is worth\n\n")
-	b.WriteString(pagetext.Fill(fmt.Sprintf(`What leaving out one case costs, in points (percent of bytes, on average over recordings): of bytes at the peak
-that are right, and of bytes that are wrong though 90 %% sure. On the left on recordings that were there when most cases were
-written (%s, of which %s %% of the bytes at the peak are right), on the right on those that came later (%s, %s %%). Negative: without it the
-answer would be better. Cases that stand in for each other look cheaper than they are: the last rows leave out whole subjects.`,
-		all[written].changed, all[written].peak, all[unseen].changed, all[unseen].peak)))
-	b.WriteString("\n| case | peak, written for | sure and wrong | peak, unseen | sure and wrong | runs helped | runs hurt |\n|---|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("\n## What a case is worth\n\n")
+	b.WriteString(pagetext.Fill(fmt.Sprintf(`What leaving it out costs at the peak, in percent of the bytes that are right: in recordings that were there when
+most cases were written (%s, %.1f %% right), and in later ones (%s, %.1f %%). Cases of less than a point aren't listed; %s has all.`,
+		all[written].changed, number(all[written].peak), all[unseen].changed, number(all[unseen].peak), "`classify/testdata/worth.tsv`")))
+	b.WriteString("\n| case | written for | later |\n|---|--:|--:|\n")
 	for _, name := range names {
-		if name == "(everything)" {
-			continue
+		w, u := number(of[name][written].peak), number(of[name][unseen].peak)
+		if name != "(everything)" && max(w, u) >= 1 {
+			fmt.Fprintf(&b, "| `%s` | %.1f | %.1f |\n", name, w, u)
 		}
-		w, u := of[name][written], of[name][unseen]
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", name, w.peak, w.sure, u.peak, u.sure, u.helped, u.hurt)
 	}
 	return b.String()
 }
 
-func needsOf(r *rules.Rule) string {
-	var words []string
-	for _, n := range r.Needs {
-		words = append(words, n.String())
-	}
-	return strings.Join(words, ", ")
+func number(text string) float64 {
+	n, _ := strconv.ParseFloat(text, 64)
+	return n
 }
 
 // TestRulesHavePapers: ids are words, each is there once, and everybody says why.

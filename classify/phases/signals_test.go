@@ -21,13 +21,6 @@ func TestSignalsDoc(t *testing.T) {
 			fmt.Fprintf(&b, "\n## Signals: %s\n", s.Tells)
 		}
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s", s.ID, pagetext.Fill(s.Doc))
-		var needs []string
-		for _, n := range s.Needs {
-			needs = append(needs, n.String())
-		}
-		if needs != nil {
-			fmt.Fprintf(&b, "\nNeeds %s.\n", strings.Join(needs, ", "))
-		}
 	}
 	pagetext.Keep(t, "../../doc/classification.md",
 		"<!-- From here on made from the signals of phases: go test ./classify/phases -run TestSignalsDoc -update -->\n", b.String(), *update)
