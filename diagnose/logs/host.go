@@ -75,7 +75,11 @@ func hostTitle(h *evidence.HostFailure, where string) string {
 	case h.By == evidence.BySharedMemory:
 		return "Out of shared memory on the host (/dev/shm), not of the GPU's memory: a DataLoader worker was killed" + where
 	case h.By == evidence.BySignal:
-		return "A process was killed by signal 9, as the host's out-of-memory killer does, or somebody's kill -9; nothing " +
+		who := "A process"
+		if h.Rank != nil {
+			who = fmt.Sprintf("Rank %d", *h.Rank)
+		}
+		return who + " was killed by signal 9, as the host's out-of-memory killer does, or somebody's kill -9; nothing " +
 			"shows that the GPU's memory failed"
 	case h.Silent():
 		return strings.ToUpper(h.By[:1]) + h.By[1:] + " ended without a word" + where +

@@ -34,6 +34,12 @@ func TestKilled(t *testing.T) {
 			"Out of memory on the host, not on the GPU: Slurm saw", report.Critical},
 		{steps + "Out of memory: Killed process 4242 (python) total-vm:9kB, anon-rss:67108864kB, file-rss:0kB\nKilled\n",
 			"held 64.00 GiB of CPU memory", report.Critical},
+		{steps + "Out of memory: Killed process 4242 (python) total-vm:9kB, anon-rss:67108864kB, file-rss:0kB\n" +
+			"systemd[1]: trainer.service: Failed with result 'oom-kill'.\n", "held 64.00 GiB of CPU memory", report.Critical},
+		{steps + "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\nMemory on the node (IP: 10.0.0.4) " +
+			"where the task (name=f, pid=4, memory used=31.25GB) was running was 238.10GB / 250.00GB (0.952)\n",
+			"Ray killed a process that held 31.25 GiB of CPU memory", report.Critical},
+		{steps + "[rank2]: exitcode: -9\n", "Rank 2 was killed by signal 9", report.Warning},
 		{steps + "MemoryError\n", "the operating system refused a request for CPU memory", report.Critical},
 		{steps + "OSError: [WinError 1455] The paging file is too small\n", "Windows' paging file is too small", report.Critical},
 		{steps + "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n",

@@ -3,6 +3,7 @@ package logs
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/vramscope/vramscope/diagnose/advice"
 	"github.com/vramscope/vramscope/diagnose/series"
@@ -37,12 +38,29 @@ func allocatedOf(s *evidence.Step) float64 { return float64(s.AllocatedBytes) }
 func reservedOf(s *evidence.Step) float64  { return float64(s.ReservedBytes) }
 func secondsOf(s *evidence.Step) float64   { return s.Seconds }
 
-// stride is how many steps lie between two values.
+// stride is how many steps lie between two values; where the numbers begin again, as in the next epoch, nobody knows.
 func (s *stepSeries) stride() float64 {
-	if n := len(s.numbers); n > 1 && s.numbers[n-1] > s.numbers[0] {
-		return float64(s.numbers[n-1]-s.numbers[0]) / float64(n-1)
+	steps, pairs := int64(0), 0
+	for i := 1; i < len(s.numbers); i++ {
+		if d := s.numbers[i] - s.numbers[i-1]; d > 0 {
+			steps, pairs = steps+d, pairs+1
+		}
 	}
-	return 1
+	if pairs == 0 {
+		return 1
+	}
+	return float64(steps) / float64(pairs)
+}
+
+// again reports whether the numbers begin again.
+func (s *stepSeries) again() bool { return !slices.IsSorted(s.numbers) }
+
+// place names the step of a value, with its epoch where the numbers begin again.
+func (s *stepSeries) place(i int) string {
+	if s.again() && s.epochs[i] >= 0 {
+		return fmt.Sprintf("step %d of epoch %d", s.numbers[i], s.epochs[i])
+	}
+	return fmt.Sprintf("step %d", s.numbers[i])
 }
 
 const (
@@ -111,19 +129,22 @@ func (w *witness) grows(source int, what, id string, s *stepSeries, g series.Gro
 	perStep := int64(g.PerPoint / s.stride())
 	last := len(s.values) - 1
 	f := report.Finding{ID: id, Severity: report.Warning, Confidence: 0.75, Fix: &fix, Code: how("loop"),
-		Title: fmt.Sprintf("%s grows by %s a step in the log, from %s at step %d to %s at step %d", what, units.Bytes(perStep),
-			units.Bytes(int64(s.values[0])), s.numbers[0], units.Bytes(int64(s.values[last])), s.numbers[last]),
+		Title: fmt.Sprintf("%s grows by %s a step in the log, from %s at %s to %s at %s", what, units.Bytes(perStep),
+			units.Bytes(int64(s.values[0])), s.place(0), units.Bytes(int64(s.values[last])), s.place(last)),
 		Evidence: []string{fmt.Sprintf("%s: %s more in %s steps, rising all along", w.name(source),
-			units.Bytes(int64(s.values[last]-s.values[0])), units.Count(int(s.numbers[last]-s.numbers[0])))}}
+			units.Bytes(int64(s.values[last]-s.values[0])), units.Count(int(math.Round(float64(last)*s.stride()))))}}
 	if id == "fragmentation_creep" {
 		f.Title = fmt.Sprintf("Reserved memory grows while allocated memory doesn't: it rose by %s a step, from %s to %s",
 			units.Bytes(perStep), units.Bytes(int64(s.values[0])),
 			units.Bytes(int64(s.values[last])))
 	}
 	if c := w.capacityOf(); c > int64(s.values[last]) && perStep > 0 {
-		full := s.numbers[last] + (c-int64(s.values[last]))/perStep
-		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full at step %s", units.Bytes(c),
-			units.Count(int(full))))
+		left := (c - int64(s.values[last])) / perStep
+		when := "at step " + units.Count(int(s.numbers[last]+left))
+		if s.again() {
+			when = "after " + units.Count(int(left)) + " steps more"
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf("at this pace the GPU's %s are full %s", units.Bytes(c), when))
 	}
 	w.add(f)
 }

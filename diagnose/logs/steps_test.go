@@ -28,6 +28,9 @@ func TestStepLogs(t *testing.T) {
 		{"a leak", logtext.Steps(60, func(i int) string {
 			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0.25, i))
 		}), "memory_grows", "from 10.00 GiB at step 0 to 24.77 GiB at step 59"},
+		{"a leak all through epochs that number their batches anew", logtext.Steps(40, func(i int) string {
+			return fmt.Sprintf("epoch %d step %d loss 2.1 mem %d MiB", 1+i/10, i%10*100, 4000+100*i)
+		}), "memory_grows", "by 1.00 MiB a step in the log, from 3.91 GiB at step 0 of epoch 1 to 7.71 GiB at step 900 of epoch 4"},
 		{"flat", logtext.Steps(60, func(i int) string {
 			return fmt.Sprintf("step %d loss 2.1 mem %.2f GiB", i, gibAt(10, 0, i))
 		}), "", ""},

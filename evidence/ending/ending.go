@@ -99,8 +99,8 @@ func (m *Mark) found(number int, line []byte) (f Found, e end) {
 			return f, e
 		}
 	}
-	if m.By == evidence.ByKernel {
-		host.HeldBytes = max(0, figures.After(figures.Compact(line[at:], 512), "anon-rss:"))
+	if e.How == evidence.HostMemory {
+		host.HeldBytes = evidence.Or(figures.Find(figures.Compact(line[at:], maxLine), "anon-rss:%", "memoryused=%", "VmRSS%"), 0)
 	}
 	return Found{How: e.How, Host: host, Alone: m.alone(&e), Listed: e.listed}, e
 }

@@ -28,6 +28,7 @@ func (p *Parser) endLine(number int, line []byte, has features) bool {
 	}
 	p.cutHostLine = 0
 	if !f.Listed {
+		f.Host.Rank = p.rank(number, line)
 		p.ended(&f, line[:max(0, bytes.Index(line, []byte(evidence.ByPyTorch)))])
 	}
 	return found
@@ -54,6 +55,11 @@ func (p *Parser) hostFailed(f evidence.HostFailure, prefix []byte) {
 	var m evidence.OOMMessage
 	p.traces.Tell(&m, prefix)
 	f.Steps = p.told
+	if n := len(p.report.HostFailures); n > 0 {
+		if last := &p.report.HostFailures[n-1]; last.By == f.By && last.Steps == f.Steps { // the same is told again
+			f.HeldBytes = max(f.HeldBytes, last.HeldBytes)
+		}
+	}
 	f.UserFile, f.UserLine = evidence.Or(m.UserFile, ""), evidence.Or(m.UserLine, 0)
 	p.report.HostFailures = append(p.report.HostFailures, f)
 }

@@ -314,7 +314,7 @@ func (p *Parser) keepOOM(m *evidence.OOMMessage) {
 		p.report.Dropped++
 		return
 	}
-	if n := len(p.report.OOMs); n > 0 && m.Driver && m.By == "" {
+	if n := len(p.report.OOMs); n > 0 && (m.Driver && m.By == "" || m.By == "NVML") {
 		if last := &p.report.OOMs[n-1]; last.By == "NvMap" && m.Line-last.Line <= awaitLines { // which refused the driver
 			m.By, m.RequestedBytes = last.By, last.RequestedBytes
 		}
