@@ -36,3 +36,27 @@ func TestAwaited(t *testing.T) {
 		}
 	}
 }
+
+// TestRollouts: what a rollout without gradients gathers, and is trained on afterwards, is no leak, with variables or without.
+func TestRollouts(t *testing.T) {
+	files, _ := filepath.Glob("../testdata/runs/healthy/collected_rollouts/*.pickle.gz")
+	for _, holders := range []bool{true, false} {
+		s, err := snapshot.Open(files[0], snapshot.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := diagnose.Source{Path: files[0], Kind: "snapshot", Snapshot: s}
+		if holders {
+			x.Holders = open.HoldersBeside(files[0])
+		}
+		doc, err := diagnose.Run([]diagnose.Source{x}, evidence.New(), diagnose.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range doc.Devices[0].Leaks {
+			if l.Defect {
+				t.Errorf("variables %v: %s of %d bytes at line %d", holders, l.Kind, l.TotalBytes, *l.Line)
+			}
+		}
+	}
+}

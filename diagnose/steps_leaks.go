@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/checks"
@@ -53,8 +54,11 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		}
 		if l.Defect {
 			x.Holders = e.leakHolders(l)
-			l.Kind = kindByHolders(l, x.Holders)
-			x.Kind = l.Kind
+			x.Kind = kindByHolders(l, x.Holders)
+			if l.Defect = x.Kind == l.Kind || !l.Untrained || x.Kind != classify.GrowingList || !e.trainsAfter(l); !l.Defect {
+				x.Defect = false // a rollout's results, say, which are trained on
+			}
+			l.Kind = x.Kind
 			if fills(&x, evidence.Or(dev.CapacityBytes, 0)) {
 				l.Defect, l.Suspected = false, true
 				x.Defect, x.Suspected = false, true
@@ -88,6 +92,14 @@ func kindByHolders(l *classify.Leak, holders []report.Holder) string {
 		return classify.GrowingList
 	}
 	return l.Kind
+}
+
+// trainsAfter reports whether a backward pass follows all that a leak keeps.
+func (e *examination) trainsAfter(l *classify.Leak) bool {
+	last := e.T.BornAt(l.Allocations[len(l.Allocations)-1])
+	return slices.ContainsFunc(facts.Phases.Of(e.Pass).Spans, func(s classify.PhaseSpan) bool {
+		return s.Phase == classify.Backward && s.FirstEvent > last
+	})
 }
 
 // awaited marks what else the variable of graphs keeps that a backward pass waits for.

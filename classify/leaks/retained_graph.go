@@ -29,7 +29,7 @@ func (l *growth) split(growing []placed) (graph, lists []placed) {
 	}
 	k := l.keptBefore(before, step, weights)
 	switch {
-	case l.t.Older() == 0 && k.ofWeights(weights):
+	case l.t.Older() == 0 && k.ofWeights(weights), l.untrained() && l.besideModules(before, step):
 		return nil, growing
 	case l.trains && k.trained():
 	case k.varied() && k.made[0] && l.singleForward(step):
@@ -41,6 +41,32 @@ func (l *growth) split(growing []placed) (graph, lists []placed) {
 		return nil, growing
 	}
 	return before, after
+}
+
+// besideModules reports whether a step runs modules, and keeps nothing that they made: the graph of a pass that no backward pass
+// has freed holds what its modules save.
+func (l *growth) besideModules(kept []placed, step int) bool {
+	within := map[snapshot.StackID]bool{0: true} // nobody knows
+	inside := func(id timeline.AllocationID) bool {
+		stack := l.t.Stack(id)
+		is, known := within[stack]
+		if !known {
+			is = slices.ContainsFunc(l.t.Snapshot.Stack(stack), l.isForward)
+			within[stack] = is
+		}
+		return is
+	}
+	for _, g := range kept {
+		if slices.ContainsFunc(g.kept, func(s survivor) bool { return int(s.born) == step && inside(s.id) }) {
+			return false
+		}
+	}
+	for event := l.first[step]; event <= l.last[step]; event++ {
+		if id := l.t.Of[event]; id != timeline.NoAllocation && inside(id) {
+			return true
+		}
+	}
+	return false
 }
 
 // summed reports whether a running sum may hold the graphs of what it sums; passes that fail
