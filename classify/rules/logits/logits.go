@@ -47,6 +47,7 @@ func findMarks(f *rules.Facts) *Marks {
 	for _, steps := range a.Untrained {
 		MarkJoined(a, steps)
 	}
+	markSizes(a)
 	return m
 }
 
@@ -216,6 +217,30 @@ func markOthers(a *look, p rules.Pass, size int64) {
 	}
 }
 
+// markSizes marks what else has a size that most of its blocks have as logits: of a second model, kept beyond their pass, or for
+// another loss.
+func markSizes(a *look) {
+	const large = 1 << 20
+	marked, all := map[int64]int{}, map[int64]int{}
+	each := func(f func(id timeline.AllocationID, n int64)) {
+		for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
+			if n := a.Timeline.Requested(id); n >= large && a.WeightSize[n] == 0 && !a.WeightHalf[n] && !phases.CublasSize(n) &&
+				a.Phase[id] != meaning.Setup && a.Birth(id).Marks&frames.Workspace == 0 {
+				f(id, n)
+			}
+		}
+	}
+	each(func(id timeline.AllocationID, n int64) {
+		all[n]++
+		marked[n] += phases.AsInt(a.Logits[id] != meaning.NoDetail)
+	})
+	each(func(id timeline.AllocationID, n int64) {
+		if marked[n]*3 >= all[n]*2 && a.Logits[id] == meaning.NoDetail {
+			a.Logits[id] = meaning.LogitsCopy
+		}
+	})
+}
+
 // lossAt is the log-softmax of a forward pass: the first allocation of its size
 // under the loss, without stacks the last of that size that stays.
 func lossAt(a *look, r rules.Pass, size int64) int {
@@ -284,9 +309,9 @@ func markBackward(a *look, p *phases.Run, size, all int64) {
 var LogitsBySize = &rules.Rule{
 	ID: "logits",
 	Doc: `Logits, a copy of them, or their gradient, by size and place: what a loss is made of, tokens times
-vocabulary, at the end of a forward pass and at the beginning of the backward pass. Less sure where no frame names a
-loss and only the order of sizes speaks, or where, without stacks, it is merely far larger than
-all else that generation makes.`,
+vocabulary, at the end of a forward pass and at the beginning of the backward pass; also what else has a size that most of its
+blocks have so. Less sure where no frame names a loss and only the order of sizes speaks, or where, without stacks, it is merely
+far larger than all else that generation makes.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{Marked},

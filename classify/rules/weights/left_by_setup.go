@@ -12,7 +12,8 @@ import (
 var LeftBySetup = &rules.Rule{
 	ID: "left-by-setup",
 	Doc: `Made before the program's loop and still there when it begins: a weight. Less sure where a stack shows
-no module being built, loaded or moved, and a guess where, without stacks, sizes leave room for data or for state.`,
+no module being built, loaded or moved, and a guess where, without stacks, sizes leave room for data or for state. What is twice as large as a flat buffer of weights is an
+optimizer's copy of them.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Sizes, older.Gradients, untrainedOfSetup},
@@ -24,6 +25,8 @@ no module being built, loaded or moved, and a guess where, without stacks, sizes
 				return rules.Claim{}
 			case a.Recorded.Allocs && a.Birth(id).Marks&(frames.Weight|frames.InModule) == 0:
 				return rules.As(meaning.Weights, rules.Plausible) // nothing in its stack builds or moves a module
+			case ofMaster(a, a.Timeline.Requested(id)):
+				return rules.As(meaning.OptimizerState, rules.Plausible)
 			case len(guessed) > 0 && guessed[id]:
 				return rules.As(meaning.Weights, rules.Guess)
 			}
@@ -66,4 +69,14 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 func isNoWeight(a *rules.SizeIndex, gradients int, n int64, nth int) bool {
 	weights := a.WeightSize[n]
 	return n > phases.Scalar && !a.StateSize[n] && weights == 2*gradients && nth > gradients
+}
+
+// ofMaster is true of a size in which the weights of a flat buffer have twice the bytes: an optimizer's copy in 32 bits.
+func ofMaster(a *rules.Facts, n int64) bool {
+	for flat := range a.Packed {
+		if 2*a.Timeline.Requested(flat) == n {
+			return true
+		}
+	}
+	return false
 }

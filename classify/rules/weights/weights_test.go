@@ -241,3 +241,28 @@ func TestUntrained(t *testing.T) {
 		}
 	}
 }
+
+// TestMaster: what is twice as large as a flat buffer of weights is an optimizer's copy of them.
+func TestMaster(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		flat, master int64
+		want         meaning.Category
+	}{
+		{"of a flat buffer", 9000 * kib, 18000 * kib, meaning.OptimizerState},
+		{"one byte more", 9000 * kib, 18000*kib + 1, meaning.Weights},
+		{"of no flat buffer", 0, 18000 * kib, meaning.Weights},
+	} {
+		p := &phased.Program{}
+		model(p)
+		flat, master := p.Make(9000*kib, 1)[0], p.Make(c.master, 1)[0]
+		step(p, 0)
+		a := p.Follow()
+		if c.flat > 0 {
+			a.Packed = map[timeline.AllocationID]bool{a.Timeline.Of[flat]: true}
+		}
+		if got := phased.Ask(LeftBySetup, a, master).Category; got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
