@@ -21,17 +21,10 @@ gradients.`,
 
 // weightsAgain gives the shortest such lives of scalars.
 func weightsAgain(a *facts) []root {
-	const large, most = 4096, 1000
+	const most = 1000
 	start := a.firstShortLived()
-	weights := map[int64]bool{}
-	for id := range timeline.AllocationID(a.Timeline.Len()) {
-		if b := a.Born(id); a.Outlives(id) && (b < 0 || b < start) && a.Timeline.Requested(id) >= large {
-			weights[a.Timeline.Requested(id)] = true
-		}
-	}
-	if trained := trainedSizes(a, large); len(trained) > 1 {
-		weights = trained
-	} else if len(weights) < 3 {
+	weights := weightSizes(a, start)
+	if len(weights) == 0 {
 		return nil
 	}
 	layers := ofLayers(a)
@@ -44,7 +37,7 @@ func weightsAgain(a *facts) []root {
 			continue
 		}
 		f := a.Freed(id)
-		if f >= a.Last || f-i < shortest || a.stepsWithin(i, f) || len(out) > 0 && f >= out[len(out)-1].first ||
+		if !livesThroughWork(a, i, f) || len(out) > 0 && f >= out[len(out)-1].first ||
 			layers[a.surroundings(i)] {
 			continue
 		}
@@ -52,18 +45,10 @@ func weightsAgain(a *facts) []root {
 			break
 		}
 		budget -= f - i
-		seen, left := map[int64]bool{}, map[int64]bool{}
-		for k := range a.allocs(i, f) {
-			if n := a.Events.Size[k]; weights[n] {
-				seen[n] = true
-				if a.Freed(a.Timeline.Of[k]) > f || a.Covered[k] != 0 {
-					left[n] = true
-				}
-			}
-		}
-		if len(seen)*10 >= len(weights)*7 {
-			out = append(out, root{first: i, end: f, released: int64(len(seen))})
-			kept = kept || len(left)*2 > len(seen)
+		seen, left := madeAgain(a, weights, i, f)
+		if seen*10 >= len(weights)*7 {
+			out = append(out, root{first: i, end: f, released: int64(seen)})
+			kept = kept || left*2 > seen
 		}
 	}
 	if !kept { // as many tokens as a layer is wide: what it computes is as large as its weights
@@ -71,6 +56,42 @@ func weightsAgain(a *facts) []root {
 	}
 	slices.Reverse(out)
 	return out
+}
+
+// livesThroughWork is true of a life that is long enough for a pass, and in which no optimizer steps.
+func livesThroughWork(a *facts, born, freed int) bool {
+	return freed < a.Last && freed-born >= shortest && !a.stepsWithin(born, freed)
+}
+
+// weightSizes are those of what is made before an event and stays, or of what optimizers keep state of; none where they are few.
+func weightSizes(a *facts, start int) map[int64]bool {
+	const large = 4096
+	weights := map[int64]bool{}
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
+		if b := a.Born(id); a.Outlives(id) && (b < 0 || b < start) && a.Timeline.Requested(id) >= large {
+			weights[a.Timeline.Requested(id)] = true
+		}
+	}
+	if trained := trainedSizes(a, large); len(trained) > 1 {
+		return trained
+	} else if len(weights) < 3 {
+		return nil
+	}
+	return weights
+}
+
+// madeAgain counts the weights' sizes that are made between two events, and those of which something is left.
+func madeAgain(a *facts, weights map[int64]bool, from, to int) (seen, left int) {
+	stays := map[int64]bool{}
+	for k := range a.allocs(from, to) {
+		if n := a.Events.Size[k]; weights[n] {
+			stays[n] = stays[n] || a.Freed(a.Timeline.Of[k]) > to || a.Covered[k] != 0
+		}
+	}
+	for _, is := range stays {
+		left += AsInt(is)
+	}
+	return len(stays), left
 }
 
 // trainedSizes are the sizes of what optimizers made in their steps and kept: of the weights that they train.

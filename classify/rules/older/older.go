@@ -91,31 +91,40 @@ optimizer's step or zero_grad gradients; else it is a guess.`,
 // olderByStack judges a block that is older than the trace by what its stack says, and
 // by the event that frees it.
 func olderByStack(a *rules.Facts, heads []bool, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
-	e := a.Birth(id)
-	gone := f < a.Last
+	e, stays := a.Birth(id), f >= a.Last
 	switch {
 	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.Timeline.Requested(id) > 64, heads[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Logits, rules.Likely)
-	case e.Hint == meaning.HintOf(meaning.Forward) && !gone && graphs[a.Timeline.Stack(id)]:
+	case e.Hint == meaning.HintOf(meaning.Forward) && stays && graphs[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Activations, rules.Guess)
-	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.Depth == 2 && !gone:
+	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.Depth == 2 && stays:
 		return rules.As(meaning.Logits, rules.Plausible)
-	case e.Hint == meaning.HintOf(meaning.Setup):
-		return rules.As(meaning.Weights, rules.Likely)
-	case e.Hint == meaning.HintOf(meaning.Data):
-		return rules.As(meaning.Inputs, rules.Likely)
-	case e.Hint == meaning.HintOf(meaning.Optimizer) && a.Timeline.Requested(id) > phases.Scalar:
-		return rules.As(meaning.OptimizerState, rules.Likely)
-	case e.Hint == meaning.HintOf(meaning.Backward) && (!gone || a.PhaseAt(f) != meaning.Backward):
-		return rules.As(meaning.Gradients, rules.Likely)
-	case e.Hint == meaning.HintOf(meaning.Forward) && gone && a.PhaseAt(f) == meaning.Backward:
-		return rules.As(meaning.Activations, rules.Likely)
-	case e.Hint == 0 && e.Marks&frames.UserInner != 0 && e.Marks&frames.Named != 0:
+	case e.Hint != 0:
+		return olderOfPhase(a, e.Hint.Phase(), a.Timeline.Requested(id), f)
+	case e.Marks&(frames.UserInner|frames.Named) == frames.UserInner|frames.Named:
 		return rules.As(meaning.Weights, rules.Plausible)
-	case e.Hint == 0 && e.Marks&frames.UserInner != 0: // or what the program keeps
+	case e.Marks&frames.UserInner != 0: // or what the program keeps
 		return rules.As(meaning.Inputs, rules.Guess)
+	}
+	return rules.Claim{}
+}
+
+// olderOfPhase is what a phase made before the trace, by the event that frees it.
+func olderOfPhase(a *rules.Facts, made meaning.Phase, n int64, f int) rules.Claim {
+	used := f < a.Last && a.PhaseAt(f) == meaning.Backward
+	switch {
+	case made == meaning.Setup:
+		return rules.As(meaning.Weights, rules.Likely)
+	case made == meaning.Data:
+		return rules.As(meaning.Inputs, rules.Likely)
+	case made == meaning.Optimizer && n > phases.Scalar:
+		return rules.As(meaning.OptimizerState, rules.Likely)
+	case made == meaning.Backward && !used:
+		return rules.As(meaning.Gradients, rules.Likely)
+	case made == meaning.Forward && used:
+		return rules.As(meaning.Activations, rules.Likely)
 	// kept by the program; without any history, saved as likely
-	case e.Hint == meaning.HintOf(meaning.Forward) && !gone && a.Timeline.Older() < a.Timeline.Len():
+	case made == meaning.Forward && f >= a.Last && a.Timeline.Older() < a.Timeline.Len():
 		return rules.As(meaning.Temporary, rules.Guess)
 	}
 	return rules.Claim{}
@@ -210,9 +219,31 @@ var Gradients = rules.Named("gradients of a step", gradientsPerStep)
 // many weights, and the rest of its blocks to their state. Weights were made
 // first and lie lowest.
 func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
-	lasting, settled := map[timeline.AllocationID]rules.Claim{}, Settled.Of(a)
+	lasting := map[timeline.AllocationID]rules.Claim{}
 	gradients, whole := Gradients.Of(a).GradientSize, Gradients.Of(a).WholeStep
-	bySize, known := map[int64][]timeline.AllocationID{}, map[int64]int{} // by size: those without a stack; weights, by theirs
+	bySize, known := lastingBySize(a)
+	bare := a.Last == 0 || !a.Trains && a.Loop >= a.Last
+	if bare || a.Trains && !returning(gradients, bySize) { // gradients stay, or none is recorded
+		if multiples(lasting, bySize); bare || len(lasting) > 0 {
+			return lasting
+		}
+	}
+	for n, ids := range bySize {
+		x := lastingSize{n, len(ids), known[n], gradients[n], 0, whole[n]}
+		if n%2 == 0 && x.gradients == 0 {
+			x.half = gradients[n/2]
+		}
+		for k, id := range ids {
+			lasting[id] = x.claim(k)
+		}
+	}
+	return lasting
+}
+
+// lastingBySize are, by size, the blocks without a stack that stay, and how many weights stacks tell.
+func lastingBySize(a *rules.Facts) (bySize map[int64][]timeline.AllocationID, known map[int64]int) {
+	settled := Settled.Of(a)
+	bySize, known = map[int64][]timeline.AllocationID{}, map[int64]int{}
 	for i := range a.Timeline.Older() {
 		id := timeline.AllocationID(i)
 		switch n := a.Timeline.Requested(id); {
@@ -222,42 +253,36 @@ func judgeLasting(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 			bySize[n] = append(bySize[n], id)
 		}
 	}
-	if a.Last == 0 || !a.Trains && a.Loop >= a.Last {
-		multiples(lasting, bySize)
-		return lasting
-	}
-	if a.Trains && !returning(gradients, bySize) { // gradients stay, or none is recorded
-		if multiples(lasting, bySize); len(lasting) > 0 {
-			return lasting
-		}
-	}
+	return bySize, known
+}
+
+// lastingSize is what is there of a size for good.
+type lastingSize struct {
+	bytes                  int64
+	blocks, known          int // without a stack; weights by theirs
+	gradients, half, whole int // of a step; of half the size where a step has none; of a whole step
+}
+
+// claim says what one of its blocks is, in the order of their births.
+func (x *lastingSize) claim(k int) rules.Claim {
 	const large = 64 << 10 // factors of moments have the sizes of biases
-	for n, ids := range bySize {
-		g, half := gradients[n], gradients[n/2]
-		if n%2 != 0 {
-			half = 0
-		}
-		for k, id := range ids {
-			switch {
-			case phases.CublasSize(n) && g == 0 && len(ids) <= 2:
-				lasting[id] = rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
-			case n <= phases.Scalar && g == 0:
-				lasting[id] = rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Guess)
-			case g > 0 && k < g-known[n]:
-				lasting[id] = rules.As(meaning.Weights, rules.Likely)
-			// of a teacher, a reference, an average
-			case whole[n] > 0 && n >= large && known[n]+len(ids) > 3*whole[n] && k < len(ids)-2*whole[n]:
-				lasting[id] = rules.As(meaning.Weights, rules.Plausible)
-			case g > 0 && known[n]+len(ids) >= 2*g:
-				lasting[id] = rules.As(meaning.OptimizerState, rules.Likely)
-			case g == 0 && half > 0 && len(ids) >= 2*half:
-				lasting[id] = rules.As(meaning.OptimizerState, rules.Plausible)
-			default:
-				lasting[id] = rules.As(meaning.Weights, rules.Plausible)
-			}
-		}
+	g := x.gradients
+	switch {
+	case phases.CublasSize(x.bytes) && g == 0 && x.blocks <= 2:
+		return rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
+	case x.bytes <= phases.Scalar && g == 0:
+		return rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Guess)
+	case k < g-x.known:
+		return rules.As(meaning.Weights, rules.Likely)
+	// of a teacher, a reference, an average
+	case x.whole > 0 && x.bytes >= large && x.known+x.blocks > 3*x.whole && k < x.blocks-2*x.whole:
+		return rules.As(meaning.Weights, rules.Plausible)
+	case g > 0 && x.known+x.blocks >= 2*g:
+		return rules.As(meaning.OptimizerState, rules.Likely)
+	case x.half > 0 && x.blocks >= 2*x.half:
+		return rules.As(meaning.OptimizerState, rules.Plausible)
 	}
-	return lasting
+	return rules.As(meaning.Weights, rules.Plausible)
 }
 
 // returning reports whether a good part of some blocks is of sizes that steps make

@@ -20,7 +20,8 @@ stays, since it may be a copy of one; what the program's own code makes there fo
 		return func(id timeline.AllocationID) rules.Claim {
 			pass := a.BackwardAfter(a.Run(a.Born(id)))
 			switch own := a.Birth(id).Marks&(frames.UserInner|frames.InModule) == frames.UserInner; {
-			case own && pass != nil && pass.End <= a.Freed(id) && a.Freed(id) < a.Last && sizes.WeightSize[a.Timeline.Requested(id)] == 0:
+			case own && pass != nil && pass.End <= a.Freed(id) && a.Freed(id) < a.Last &&
+				sizes.WeightSize[a.Timeline.Requested(id)] == 0:
 				return rules.As(meaning.Inputs, rules.Guess) // what the program picks for several passes
 			case a.Outlives(id) && rules.WeightSized(a, id):
 				return rules.As(meaning.Temporary, rules.Guess) // or a copy of a weight

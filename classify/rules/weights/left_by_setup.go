@@ -12,8 +12,8 @@ import (
 var LeftBySetup = &rules.Rule{
 	ID: "left-by-setup",
 	Doc: `Made before the program's loop and still there when it begins: a weight. Less sure where a stack shows
-no module being built, loaded or moved, and a guess where, without stacks, sizes leave room for data or for state. What is twice as large as a flat buffer of weights is an
-optimizer's copy of them.`,
+no module being built, loaded or moved, and a guess where, without stacks, sizes leave room for data or for state. What is twice
+as large as a flat buffer of weights is an optimizer's copy of them.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Sizes, older.Gradients, untrainedOfSetup},
