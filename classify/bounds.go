@@ -61,7 +61,7 @@ func goneBeforeStep(a *rules.Facts) (out []timeline.AllocationID) {
 func ofNoWeight(a *rules.Facts) (out []timeline.AllocationID) {
 	weights, others := maps.Clone(rules.Sizes.Of(a).WeightSize), 0
 	for i, c := range a.Category {
-		if c == meaning.Weights {
+		if c == meaning.Weights || a.Phase[i] == meaning.Setup { // of a whole one, too, that was cut into shards
 			weights[a.Timeline.Requested(timeline.AllocationID(i))]++
 		}
 	}

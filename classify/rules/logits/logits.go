@@ -225,7 +225,7 @@ func markSizes(a *look) {
 	each := func(f func(id timeline.AllocationID, n int64)) {
 		for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
 			if n := a.Timeline.Requested(id); n >= large && a.WeightSize[n] == 0 && !a.WeightHalf[n] && !phases.CublasSize(n) &&
-				a.Phase[id] != meaning.Setup && a.Birth(id).Marks&frames.Workspace == 0 {
+				a.Phase[id] != meaning.Setup {
 				f(id, n)
 			}
 		}
@@ -235,7 +235,9 @@ func markSizes(a *look) {
 		marked[n] += phases.AsInt(a.Logits[id] != meaning.NoDetail)
 	})
 	each(func(id timeline.AllocationID, n int64) {
-		if marked[n]*3 >= all[n]*2 && a.Logits[id] == meaning.NoDetail {
+		left := a.Phase[id] == meaning.Backward && rules.OutlivesPass(a.Facts, id) // no pass leaves gradients of logits
+		if marked[n]*3 >= all[n]*2 && a.Logits[id] == meaning.NoDetail && !left &&
+			a.Birth(id).Marks&(frames.Workspace|frames.Comm) == 0 {
 			a.Logits[id] = meaning.LogitsCopy
 		}
 	})
@@ -309,8 +311,8 @@ func markBackward(a *look, p *phases.Run, size, all int64) {
 var LogitsBySize = &rules.Rule{
 	ID: "logits",
 	Doc: `Logits, a copy of them, or their gradient, by size and place: what a loss is made of, tokens times
-vocabulary, at the end of a forward pass and at the beginning of the backward pass; also what else has a size that most of its
-blocks have so. Less sure where no frame names a loss and only the order of sizes speaks, or where, without stacks, it is merely
+vocabulary, at the end of a forward pass and at the beginning of the backward pass. So is what has a size that most of its blocks
+have as logits. Less sure where no frame names a loss and only the order of sizes speaks, or where, without stacks, it is merely
 far larger than all else that generation makes.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,

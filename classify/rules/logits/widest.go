@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -40,6 +41,24 @@ func markWidest(a *look, p rules.Pass) {
 				a.Widest[id] = true
 			}
 		}
+		markWidestIn(a, p.Backward, sizes[k])
 		return
+	}
+}
+
+// markWidestIn marks what may be the gradients of such logits: as large as they are,
+// and gone by the end of the backward pass.
+//
+//worth:off
+func markWidestIn(a *look, backward *phases.Run, least int64) {
+	if backward == nil {
+		return
+	}
+	for i := backward.First; i < backward.End; i++ {
+		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] >= least &&
+			a.Freed(id) < backward.End &&
+			a.Logits[id] == meaning.NoDetail {
+			a.Widest[id] = true
+		}
 	}
 }
