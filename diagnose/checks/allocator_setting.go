@@ -16,9 +16,9 @@ var allocatorSetting = Check{
 	ID:       "allocator_setting",
 	Group:    allocator,
 	Severity: "info; a warning where the setting makes it worse, or memory runs short",
-	Doc: "The recorded allocator setting is worse than the default, makes no difference, or none that was replayed is " +
-		"better, or another setting would reserve 3 % less. The evidence gives peak reserved memory under each, by replay. " +
-		"For recordings that are too long to replay the confidence is 0.5, and the finding gives the command that tells.",
+	Doc: "The recorded allocator setting is worse than the default or makes no difference, or another would reserve 3 " +
+		"% less. The evidence gives peak reserved memory under each, by replay. For recordings that are too long to " +
+		"replay the finding gives the command that tells.",
 	Saves: "peak reserved memory, by replay.",
 	Needs: []facts.Need{facts.Replay, facts.OtherSettings}, Run: findAllocatorSetting,
 }

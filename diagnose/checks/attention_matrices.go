@@ -15,12 +15,10 @@ import (
 )
 
 var attentionMatrices = Check{
-	ID: "attention_matrices", Group: peak, Severity: byDesign,
-	Doc: "A function that calls softmax itself holds the attention scores of all pairs of tokens: activations, or temporaries " +
-		"where nothing is trained, with the size of the softmax, its half, double or quarter (a mask), take 20 % of the peak " +
-		"and 256 MiB, from two softmax results on. The function was written out by hand, or is the math backend of " +
-		"`scaled_dot_product_attention`. The check needs stacks, and Python stacks show softmax only where a Python function " +
-		"of that name runs.",
+	ID: "attention_matrices", Group: peak, Severity: ByDesign,
+	Doc: "A function that calls softmax itself holds the attention scores of all pairs of tokens, which take 20 % of " +
+		"the peak and 256 MiB. It was written out by hand, or is the math backend of `scaled_dot_product_attention`. " +
+		"The check needs stacks.",
 	Saves: "from the recorded curve without these matrices.",
 	Needs: []facts.Need{Attention, facts.Phases}, Run: findAttentionMatrices,
 }

@@ -14,12 +14,10 @@ import (
 
 var cacheFlushed = Check{
 	ID: "cache_flushed", Group: mistakes, Severity: "warning from three times on, otherwise info",
-	Doc: "The driver refused requests until PyTorch had given back all of its cache (`num_alloc_retries`), and nothing failed " +
-		"in the end: the program runs at the limit of the GPU. It happened three times or more, or with a twentieth of what " +
-		"is reserved. Memory that goes back right before more is asked for tells it, by a stack of the allocator, or, at 70 " +
-		"%, because both together are more than was ever reserved.\n\nA log tells it, too, where the trainer counted: " +
-		"\"allocator cache flushes\" of DeepSpeed and \"memory allocation retries\" of torchtitan, unless the log ends in a " +
-		"failure.",
+	Doc: "The driver refused requests until PyTorch had given back all of its cache (`num_alloc_retries`), and nothing " +
+		"failed in the end: the program runs at the limit of the GPU. It happened three times or more, or with a " +
+		"twentieth of what is reserved. A log tells it by \"allocator cache flushes\" of DeepSpeed and \"memory " +
+		"allocation retries\" of torchtitan.",
 	Saves: "no memory: each time waits for all work on the GPU.",
 	Run:   findCacheFlushed,
 }

@@ -37,9 +37,7 @@ type Group struct{ Title, Doc string }
 var Groups = []*Group{failed, mistakes, peak, allocator, recording, outside}
 
 var (
-	failed = &Group{"Failed requests", "A message in a log is judged by its own figures. It is a warning, not critical, where " +
-		"the run went on: a progress bar moved on, step numbers began again, or the program told of it in its own words and of " +
-		"steps afterwards."}
+	failed    = &Group{"Failed requests", "A message in a log is judged by its own figures. It is a warning where the run went on."}
 	mistakes  = &Group{"Mistakes in the program", ""}
 	peak      = &Group{"What fills the peak", "These are no mistakes. They are left out when the change doesn't lower the peak."}
 	allocator = &Group{"The allocator", ""}
@@ -47,8 +45,8 @@ var (
 	outside   = &Group{"Told by logs, monitors, traces and other ranks", ""}
 )
 
-// byDesign is how grave it is what costs memory by design.
-const byDesign = "warning where memory runs short, otherwise info"
+// ByDesign is how grave it is what costs memory by design.
+const ByDesign = "warning where memory runs short, otherwise info"
 
 // Draft is a finding whose savings are still to be worked out.
 type Draft struct {

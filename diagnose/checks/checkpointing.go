@@ -24,7 +24,7 @@ const (
 
 // Activations that dominate the peak of a training step: nothing is recomputed.
 var checkpointingAbsent = Check{
-	ID: "checkpointing_absent", Group: peak, Severity: byDesign,
+	ID: "checkpointing_absent", Group: peak, Severity: ByDesign,
 	Doc: "Activations, leaks aside, take 40 % of the peak of a training program and 256 MiB, and none is recomputed. From 20 " +
 		"% on it appears where the replay saves 15 % of the peak.",
 	Saves: "by replay with `checkpointing=full`: null where no repeated layers are seen.",
@@ -55,7 +55,7 @@ var checkpointingAbsent = Check{
 // Activations are recomputed, but not where it would help: one recomputed part is so
 // large that it makes the peak, or most of what is kept lies outside of such parts.
 var checkpointingIneffective = Check{
-	ID: "checkpointing_ineffective", Group: peak, Severity: byDesign,
+	ID: "checkpointing_ineffective", Group: peak, Severity: ByDesign,
 	Doc: "Activations are recomputed, yet those outside the checkpointed part take 40 % of the peak, or one recomputed part " +
 		"does. The evidence names the lines that hold most.",
 	Needs: []facts.Need{savedActivations},

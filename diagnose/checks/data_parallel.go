@@ -11,7 +11,7 @@ import (
 )
 
 var dataParallel = Check{
-	ID: "data_parallel", Group: peak, Severity: byDesign,
+	ID: "data_parallel", Group: peak, Severity: ByDesign,
 	Doc: "`torch.nn.DataParallel` gathers outputs on this device, which has reserved a quarter more than any other at the " +
 		"end. The evidence gives both figures.",
 	Needs: []facts.Need{facts.Phases}, Run: findDataParallel,

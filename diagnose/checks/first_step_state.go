@@ -8,9 +8,9 @@ import (
 
 var firstStepState = Check{
 	ID: classify.FirstStepState, Group: recording, Severity: "info",
-	Doc: "Memory jumps once, in the first optimizer step: its state. This is no leak, and stands among the leaks as no defect. " +
-		"It becomes a finding where memory runs short without a failure: then fewer bytes for each parameter help. A single " +
-		"step shows it, so in JSON it is `suspected`, as everything is that fewer than three steps show.",
+	Doc: "Memory jumps once, in the first optimizer step: its state. This is no leak, and stands among the leaks as no " +
+		"defect. It becomes a finding where memory runs short without a failure: then fewer bytes for each parameter " +
+		"help.",
 	Saves: "by replay with `optimizer=8bit`.",
 	Run: func(p *facts.Pass) []Draft {
 		if !p.Scarce() || len(p.Dev.OOMs) > 0 {

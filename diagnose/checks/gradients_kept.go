@@ -10,8 +10,8 @@ var gradientsKept = Check{
 	ID: classify.GradientsKept, Group: mistakes, Severity: "warning",
 	Doc: "Gradients are zeroed in place instead of freed, so they live through the next forward pass, where nobody needs " +
 		"them.",
-	Saves: "by replay with `gradients=set_to_none`; of recordings that are too long, from the recorded curve with gradients " +
-		"freed between the optimizer step and the next backward pass.",
+	Saves: "by replay with `gradients=set_to_none`; else from the recorded curve with gradients freed between the " +
+		"optimizer step and the next backward pass.",
 	Needs: []facts.Need{unusedGradients},
 	Run: func(p *facts.Pass) []Draft {
 		return leaksOf(p, classify.GradientsKept, func(d *Draft, l *classify.Leak) bool {

@@ -15,10 +15,9 @@ import (
 
 var gradientsUnused = Check{
 	ID: "gradients_unused", Group: mistakes, Severity: "warning",
-	Doc: "Gradients (at least 16 MiB and 2 % of the peak) that were made before the last three optimizer steps are never " +
-		"freed, while others of the same step are freed and made again. Their weights belong to no optimizer: a teacher, a " +
-		"critic or a frozen part whose forward pass builds a graph. What that graph saves is what the first backward pass had " +
-		"still to read when it came to these weights, and in later passes as many of the first saved tensors.",
+	Doc: "Gradients (at least 16 MiB and 2 % of the peak) are never freed, while others of the same step are freed and " +
+		"made again. Their weights belong to no optimizer: a teacher, a critic or a frozen part whose forward pass " +
+		"builds a graph.",
 	Saves: "from the recorded curve without these gradients and what is saved for them.",
 	Needs: []facts.Need{facts.Phases, facts.MadeAgain, unusedGradients}, Run: findGradientsUnused,
 }

@@ -11,26 +11,16 @@ import (
 
 var growingList = Check{
 	ID: classify.GrowingList, Group: mistakes, Severity: "warning",
-	Doc: "Tensors pile up from step to step: those of one call site survive their step, and the next, again and again. What " +
-		"the same lines left before the recording began counts, too, and so does what goes only with all the rest, after the " +
-		"last request. Optimizer state that comes with new gradients doesn't count: it is of layers that are trained from " +
-		"then on. Tensors don't count either where as many bytes of what was there before the loop go in a step as " +
-		"come.\n\nWhat comes to less than 2 % of the peak in fewer than 16 steps may be a container that fills up, " +
-		"and is told as information; one that grew no more in the last third of the steps, or lies in a captured graph's pool, " +
-		"isn't told. Of a ring buffer that was too small, six blocks of one size and call site that are older than the trace " +
-		"and still there, with one more made after a pass had begun, are a likely list. What comes with it in the same steps, " +
-		"and is a fifth of it at most, counts with it.\n\nWith stacks it appears in three more cases.\n\n* A tensor of one of " +
-		"the program's own lines takes the place of the last one in four steps or more, each larger by the size of something " +
-		"that is there: it is joined again in every step with `torch.cat`.\n\n* An optimizer was made again, and the earlier " +
-		"state is still there, because a scheduler holds its optimizer. A later step makes state of the same sizes in the same " +
-		"order under the same stacks, with as many bytes of gradients as the first had; other steps lie between.\n\n* Copies " +
-		"of the model pile up, as when every best one so far is kept. One line made three or more sets of blocks of the sizes " +
-		"that the weights have, with work in between, and all are there at the peak.\n\nThe line is the innermost of the " +
-		"program's own, forward methods of modules aside. The caller may keep what such a line makes, so it is named, too, " +
-		"unless a library called the line or all of the loop runs below it. \"made in\" names the line that made most of it " +
-		"where that is another one.",
-	Saves: "from the recorded curve with each tensor freed at the end of its step; of optimizers and copies, with the earlier " +
-		"ones freed as soon as the next is made.",
+	Doc: "Tensors pile up from step to step: those of one call site survive their step, and the next, again and again. " +
+		"What comes to less than 2 % of the peak in fewer than 16 steps may be a container that fills up, and is told " +
+		"as information. What grew no more in the last third of the steps isn't told.\n\nWith stacks it appears in " +
+		"three more cases.\n\n* A tensor is joined again in every step with `torch.cat`, larger each time.\n\n* An " +
+		"optimizer was made again, and the earlier state is still there, because a scheduler holds its " +
+		"optimizer.\n\n* Three or more copies of the model pile up, as when every best one so far is kept.\n\nThe " +
+		"line is the innermost of the program's own, forward methods of modules aside; the caller is named, too, as " +
+		"it may keep what the line makes. \"made in\" names the line that made most of it.",
+	Saves: "from the recorded curve with each tensor freed at the end of its step; of optimizers and copies, with the " +
+		"earlier ones freed as soon as the next is made.",
 	Needs: []facts.Need{facts.Unused, facts.MadeAgain},
 	Run: func(p *facts.Pass) (out []Draft) {
 		if x := facts.MadeAgain.Of(p); x != nil && !x.Model {

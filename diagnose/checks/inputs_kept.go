@@ -11,10 +11,10 @@ import (
 )
 
 var inputsKept = Check{
-	ID: "inputs_kept", Group: peak, Severity: byDesign,
-	Doc: "Inputs that the step of the peak doesn't use take 5 % of the peak and 64 MiB, and aren't what a leak keeps: batches " +
-		"of other steps, or a whole data set. At 50 % it says so when nothing but the time of their birth tells that they are " +
-		"inputs.",
+	ID: "inputs_kept", Group: peak, Severity: ByDesign,
+	Doc: "Inputs that the step of the peak doesn't use take 5 % of the peak and 64 MiB, and aren't what a leak keeps: " +
+		"batches of other steps, or a whole data set. The confidence is 50 % when only the time of their birth tells " +
+		"that they are inputs.",
 	Saves: "from the recorded curve with one batch at a time.",
 	Needs: []facts.Need{facts.Peak, facts.Leaked}, Run: findInputsKept,
 }

@@ -11,8 +11,8 @@ import (
 
 var kvCacheInTraining = Check{
 	ID: "kv_cache_in_training", Group: peak, Severity: "info",
-	Doc: "Keys and values are cached in passes that a backward pass follows, and take 16 MiB and 1 % of the peak: nothing is " +
-		"generated there.",
+	Doc: "Keys and values are cached in passes that a backward pass follows, and take 16 MiB and 1 % of the peak: " +
+		"nothing is generated there.",
 	Saves: "by replay with `use_cache=off`.",
 	Needs: []facts.Need{facts.Peak, facts.Phases}, Run: findCacheInTraining,
 }

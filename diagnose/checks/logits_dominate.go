@@ -12,12 +12,11 @@ import (
 )
 
 var logitsDominate = Check{
-	ID: "logits_dominate", Group: peak, Severity: byDesign,
-	Doc: "Logits, their copies and their gradients take a quarter of the peak, leaks aside, and most of them are 70 % sure or " +
-		"more. The evidence gives tokens × vocabulary × bytes for each logit, unless a line is seen to make them for a part " +
-		"of the tokens at a time, and the lines that make most of them.",
-	Saves: "by replay with `logits=chunked`; where that isn't possible, from the recorded curve with logits for 1,024 tokens " +
-		"at a time.",
+	ID: "logits_dominate", Group: peak, Severity: ByDesign,
+	Doc: "Logits, their copies and their gradients take a quarter of the peak, leaks aside. The evidence gives tokens " +
+		"× vocabulary × bytes for each logit, and the lines that make most of them.",
+	Saves: "by replay with `logits=chunked`; where that isn't possible, from the recorded curve with logits for 1,024 " +
+		"tokens at a time.",
 	Needs: []facts.Need{facts.Leaked, facts.Peak, facts.Collected, facts.Phases, facts.Loss},
 	Run:   findLogitsDominate,
 }

@@ -16,20 +16,15 @@ import (
 // Forward passes whose graph is kept, and dropped without a backward pass:
 // evaluation or generation that was meant to keep nothing.
 var missingNoGrad = Check{
-	ID: "missing_no_grad", Group: mistakes, Severity: "warning",
-	Doc: "A forward pass builds an autograd graph that no backward pass uses. It appears in two cases.\n\n* A graph is " +
-		"dropped all at once, and no backward pass has run since it was made. It has at least 16 tensors of 4 kinds, a " +
-		"quarter of what the pass made. Less than three quarters of it have the sizes of weights, since copies of a model are " +
-		"dropped all at once, too. Without stacks it doesn't go in the order in which it came, as a module goes that leaves " +
-		"the GPU. Where frees have C++ stacks, these must show autograd letting go of saved tensors.\n\n* Graphs are kept. In " +
-		"a recording that trains nothing, one graph counts that is still whole during the next forward pass. In a program " +
-		"that trains, those count that pile up where forward passes follow each other without a backward pass, as in a " +
-		"validation or a sampler whose results are kept.\n\nA recording without any backward pass needs two dropped graphs, " +
-		"because a single forward pass may have been cut off from its own backward pass. One graph is enough where autograd " +
-		"is seen to let go of it. The finding is info at 50 % where such a recording also begins late and has no " +
-		"stacks.\n\nThe line is the innermost call that the graph was built under and that training doesn't go through.",
-	Saves: "from the recorded curve without the saved tensors, each of them still there until the next operations have read " +
-		"it.",
+	ID: "missing_no_grad", Group: mistakes, Severity: "warning; info where a recording without stacks begins late",
+	Doc: "A forward pass builds an autograd graph that no backward pass uses. It appears in two cases.\n\n* A graph of " +
+		"at least 16 tensors of 4 kinds, a quarter of what the pass made, is dropped all at once, and no backward " +
+		"pass has run since it was made. A recording without any backward pass needs two such graphs, or that " +
+		"autograd is seen to let go.\n\n* Graphs are kept: in a recording that trains nothing, one that is still " +
+		"whole during the next forward pass; in a program that trains, those that pile up without a backward pass, as " +
+		"in a validation whose results are kept.\n\nThe line is the innermost call that the graph was built under and " +
+		"that training doesn't go through.",
+	Saves: "from the recorded curve without the saved tensors after the operations that read them.",
 	Needs: []facts.Need{facts.Unused, facts.Phases},
 	Run: func(p *facts.Pass) (out []Draft) {
 		if x := facts.Unused.Of(p); x != nil {

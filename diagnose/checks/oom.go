@@ -19,16 +19,14 @@ import (
 // Each kind of failed request is explained once.
 var oomTrueShortage = Check{
 	ID: "oom_true_shortage", Group: failed, Severity: "critical",
-	Doc: "A request failed, and what was in use together with what the program still needed exceeds what PyTorch could have. " +
-		"What counts is the need of the phase at work, not the one request. In a first optimizer step that is as much state " +
-		"for each gradient as the gradients got that the step reached. In a forward or backward pass it is what an earlier " +
-		"step needed from the same place on. Where the need isn't known, a request that would have left less than 5 % of the " +
-		"memory counts, too, since the pass goes on.\n\nThe evidence names who asked, in which phase and step, and how much " +
-		"was missing. It says whether later attempts failed for what this one still held, and whether the inputs of this step " +
-		"are at least 1.5 times as large as all before. With an unknown capacity the confidence is 0.3.\n\nThe change is the " +
-		"one that makes most room by replay, or `torch.no_grad()` where graphs are kept that no backward pass uses.",
-	Saves: "what the change would have saved of the peak, by replay of the recorded requests. All changes that were tried " +
-		"stand in the evidence.",
+	Doc: "A request failed, and what was in use together with what the program still needed exceeds what PyTorch could " +
+		"have. What counts is the need of the phase at work, by its earlier steps or, in a first optimizer step, by " +
+		"the gradients. Where that isn't known, a request that would have left less than 5 % of the memory counts, " +
+		"too.\n\nThe evidence names who asked, in which phase and step, how much was missing, all changes that were " +
+		"tried, and whether this step's inputs are larger than all before. With an unknown capacity the confidence is " +
+		"0.3.\n\nThe change is the one that makes most room by replay, or `torch.no_grad()` where graphs are kept " +
+		"that no backward pass uses.",
+	Saves: "what the change would have saved of the peak, by replay of the recorded requests.",
 	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
@@ -48,12 +46,11 @@ var oomTrueShortage = Check{
 
 var oomFragmentation = Check{
 	ID: "oom_fragmentation", Group: failed, Severity: "critical",
-	Doc: "A request failed although live memory and the request fit together: no free block was large enough. Where the rest " +
-		"of the pass isn't known, more than 5 % of the memory must be to spare. The evidence names the blocks that keep " +
-		"segments from being given back, by name and line, and how much free memory each kind pins.\n\nThe change is the " +
-		"allocator setting that meets the request by replay. The finding says what that leaves for the rest of the step, and " +
-		"whether the state of Adam fits into that where no optimizer has made any. A leak is named in its place if it held " +
-		"half of what was in use, or takes in three steps what any setting would have left.",
+	Doc: "A request failed although live memory and the request fit together: no free block was large enough. The " +
+		"evidence names the blocks that keep segments from being given back, and how much free memory each kind " +
+		"pins.\n\nThe change is the allocator setting that meets the request by replay, and what that leaves for the " +
+		"rest of the step. A leak is named in its place if it held half of what was in use, or takes in three steps " +
+		"what any setting would have left.",
 	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
@@ -72,9 +69,8 @@ var oomFragmentation = Check{
 
 var oomMemoryFraction = Check{
 	ID: "oom_memory_fraction", Group: failed, Severity: "critical",
-	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the device refused " +
-		"it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit as the refused requests show " +
-		"it.",
+	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the device " +
+		"refused it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit.",
 	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
@@ -110,9 +106,9 @@ var oomOtherProcess = Check{
 
 var oomPendingFree = Check{
 	ID: "oom_pending_free", Group: failed, Severity: "critical",
-	Doc: "A request failed while blocks that the program had freed were still held for another stream (`record_stream`): " +
-		"without them it would have fitted. The evidence names the largest of these blocks, their lines and the stream " +
-		"that they were made on.",
+	Doc: "A request failed while blocks that the program had freed were still held for another stream " +
+		"(`record_stream`): without them it would have fitted. The evidence names the largest of these, their lines " +
+		"and their stream.",
 	Needs: []facts.Need{facts.ToCome},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {

@@ -12,10 +12,10 @@ import (
 )
 
 var ownTemporaries = Check{
-	ID: "own_temporaries", Group: peak, Severity: byDesign,
-	Doc: "What the program's own lines make outside of all passes, and free before the next step is over, takes 15 % of the " +
-		"peak and 64 MiB. Where four fifths of it have the sizes of weights and their state, they are copies that are about " +
-		"to be saved; if passes run while most of them are there, nothing is said. The check needs stacks.",
+	ID: "own_temporaries", Group: peak, Severity: ByDesign,
+	Doc: "What the program's own lines make outside of all passes, and free before the next step is over, takes 15 % " +
+		"of the peak and 64 MiB. Where it has the sizes of weights and their state, they are copies that are about to " +
+		"be saved. The check needs stacks.",
 	Saves: "from the recorded curve without what these lines make.",
 	Needs: []facts.Need{facts.Collected, facts.Phases}, Run: findOwnTemporaries,
 }

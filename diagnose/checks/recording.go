@@ -18,7 +18,7 @@ import (
 // What a recording can't answer, and how to record so that it can.
 var recordingEmpty = Check{
 	ID: "recording_empty", Group: recording, Severity: "warning",
-	Doc: "The recording holds no history, only what was there at the dump. The code to paste records so that there is one.",
+	Doc: "The recording holds no history, only what was there at the dump. The code to paste records one.",
 	Run: func(p *facts.Pass) []Draft {
 		if p.Dev.History != "none" || p.Dev.Stacks != "none" || p.Dev.Events > 0 {
 			return nil

@@ -9,10 +9,9 @@ import (
 )
 
 var resultsCollected = Check{
-	ID: "results_collected", Group: peak, Severity: byDesign,
-	Doc: "An evaluation keeps the results of all its passes on the GPU. Three or more forward passes follow each other " +
-		"without a backward pass in a program that trains, and what outlives each of them at least doubles and takes 20 % of " +
-		"the peak and 64 MiB: predictions in a list, or joined again.",
+	ID: "results_collected", Group: peak, Severity: ByDesign,
+	Doc: "An evaluation keeps the results of all its passes on the GPU: predictions in a list, or joined again. They " +
+		"take 20 % of the peak and 64 MiB.",
 	Saves: "from the recorded curve without what was carried over from pass to pass.",
 	Needs: []facts.Need{facts.Collected}, Run: findResultsCollected,
 }

@@ -12,15 +12,11 @@ import (
 
 var retainedGraph = Check{
 	ID: classify.RetainedGraph, Group: mistakes, Severity: "warning",
-	Doc: "A whole step's saved activations survive the step, because a tensor that still has its autograd graph is kept. The " +
-		"line is where the last tensor of the graph is made. With create_graph=True the backward pass keeps a graph " +
-		"of its own, " +
-		"which counts with it.\n\nWith stacks, graphs of earlier passes count as well, at 70 %: " +
-		"activations (16 blocks, 64 MiB, 5 % of the peak) that forward passes left and that are still there at the end, " +
-		"though a later pass has gone backward since. They are of an evaluation before training whose outputs are kept, or of " +
-		"steps that the ring buffer dropped.",
-	Saves: "from the recorded curve with the graph freed at the end of its step, or without it where only a part of the steps " +
-		"was seen.",
+	Doc: "A whole step's saved activations survive the step, because a tensor that still has its autograd graph is " +
+		"kept. The line is where the last tensor of the graph is made. With stacks, graphs of earlier passes that are " +
+		"still there at the end count as well, at 70 %: of an evaluation before training, or of steps that the ring " +
+		"buffer dropped.",
+	Saves: "from the recorded curve with the graph freed at the end of its step.",
 	Needs: []facts.Need{facts.Phases, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return append(leaksOf(p, classify.RetainedGraph, func(d *Draft, l *classify.Leak) bool { return kept(p, d, l) }),

@@ -26,8 +26,8 @@ var varyingShapes = Check{
 
 var fragmentationCreep = Check{
 	ID: classify.FragmentationCreep, Group: allocator, Severity: "info",
-	Doc: "What is reserved beyond the most that was in use at once grows from step to step. A log tells it, too, where its " +
-		"reserved memory grows and its allocated memory doesn't. The finding is left out where the change saves nothing.",
+	Doc: "What is reserved beyond the most that was in use at once grows from step to step. A log tells it, too, where " +
+		"its reserved memory grows and its allocated memory doesn't.",
 	Saves: "peak reserved memory, by replay with expandable segments, unless segments grow already.",
 	Run: func(p *facts.Pass) []Draft {
 		return leaksOf(p, classify.FragmentationCreep, func(d *Draft, l *classify.Leak) bool {

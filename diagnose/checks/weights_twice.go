@@ -14,14 +14,12 @@ import (
 
 var weightsTwice = Check{
 	ID: "weights_twice", Group: peak, Severity: "info; a warning where a model was made again",
-	Doc: "The weights are there more than once, in one of three ways.\n\n* A second run of weights has the same sizes in the " +
-		"same order, made by other code, and no gradients. It is an average (EMA), a reference model, or a loaded file whose " +
-		"contents were kept, which the finding then says. Needs stacks.\n\n* The optimizer has an fp32 master copy that takes " +
-		"5 % of the peak and 32 MiB. Needs stacks.\n\n* A model was made again, as when a cell of a notebook runs again: a " +
-		"mistake. After work with the first one, the lines that made its weights made as many of the same sizes in the same " +
-		"order, and both are there at the peak (at least 16 MiB and 2 % of it). Gradients and optimizer state of the earlier " +
-		"ones count with them. Without stacks, these must be at least half as much as the weights, and the last model must " +
-		"get as much state: copies of the best weights have none, and averages get none.",
+	Doc: "The weights are there more than once, in one of three ways.\n\n* A second run of weights has the same sizes " +
+		"in the same order, made by other code, and no gradients: an average (EMA), a reference model, or a loaded " +
+		"file whose contents were kept. Needs stacks.\n\n* The optimizer has an fp32 master copy that takes 5 % of " +
+		"the peak and 32 MiB. Needs stacks.\n\n* A model was made again, as when a cell of a notebook runs again: a " +
+		"mistake. Both are there at the peak (at least 16 MiB and 2 % of it), and gradients and state of the earlier " +
+		"one count with it.",
 	Saves: "from the recorded curve without the second set, or with the earlier models freed as soon as the next is made. A " +
 		"master copy has no saving.",
 	Needs: []facts.Need{facts.Peak, facts.MadeAgain, facts.Leaked, secondSetOf, LoadedFile},
