@@ -87,8 +87,13 @@ func TestGallery(t *testing.T) {
 	}
 }
 
-func TestBase85(t *testing.T) {
-	if got := base85([]byte{0, 0, 0, 1, 255}); got != "5 00001"+base85([]byte{255, 0, 0, 0})[2:] {
-		t.Errorf("%q", got)
+func TestBase128(t *testing.T) {
+	for want, content := range map[string]string{
+		"1 @À":                 "\x80",                         // 1000000 0(000000)
+		"7 \x7f\x7fÀÀÁÂ\n\x01": "\xff\xfc\x00\x01\xaf\x05\x01", // the last three of these are 0001101 0111100 0001010 0000001
+	} {
+		if got := base128([]byte(content)); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"text/template"
+	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/internal/licenses"
 	"github.com/vramscope/vramscope/report/html"
@@ -195,33 +195,39 @@ func (b *builder) single(texts string) error {
 		}
 		text := string(content)
 		if strings.HasSuffix(name, ".bin") {
-			text = base85(content)
+			text = base128(content)
 		} else if strings.Contains(strings.ToLower(text), "</script") {
 			return fmt.Errorf("%s would end the element that it stands in", name)
 		}
 		fmt.Fprintf(&elements, "<script type=\"text/plain\" id=\"part-%s\">%s</script>\n", strings.TrimSuffix(name, ".js"), text)
 	}
-	fmt.Fprintf(&elements, "<script type=\"text/plain\" id=\"part-licenses\">%s</script>\n", base85(packed([]byte(texts))))
+	fmt.Fprintf(&elements, "<script type=\"text/plain\" id=\"part-licenses\">%s</script>\n", base128(packed([]byte(texts))))
 	p.Parts = elements.String()
 	return b.page("vramscope.html", &p)
 }
 
-// letters of base85 are those that end no element and need no escape. It is a sixteenth shorter than base64.
-const letters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%()*+,-./:;=?@[]^_{|"
+// escaped are the bytes of base128 that would not come through HTML as they are: null, the carriage return, and what begins a tag.
+const escaped = "\x00\r<"
 
-// base85 writes four bytes as five letters. The number of bytes stands in front.
-func base85(content []byte) string {
-	out := fmt.Appendf(make([]byte, 0, len(content)/4*5+32), "%d ", len(content))
-	for i := 0; i < len(content); i += 4 {
-		var four [4]byte
-		copy(four[:], content[i:])
-		n := binary.BigEndian.Uint32(four[:])
-		var five [5]byte
-		for k := 4; k >= 0; k-- {
-			five[k] = letters[n%85]
-			n /= 85
+// base128 writes seven bits as a letter: eight bytes take 9.4 where base64 takes 10.7. The number of bytes stands in front.
+func base128(content []byte) string {
+	out := fmt.Appendf(make([]byte, 0, len(content)/6*7+32), "%d ", len(content))
+	var n, bits uint
+	write := func(seven uint) {
+		if i := strings.IndexByte(escaped, byte(seven)); i >= 0 {
+			out = utf8.AppendRune(out, 'À'+rune(i))
+		} else {
+			out = append(out, byte(seven))
 		}
-		out = append(out, five[:]...)
+	}
+	for _, b := range content {
+		for n, bits = n<<8|uint(b), bits+8; bits >= 7; n &= 1<<bits - 1 {
+			bits -= 7
+			write(n >> bits)
+		}
+	}
+	if bits > 0 {
+		write(n << (7 - bits))
 	}
 	return string(out)
 }

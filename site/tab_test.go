@@ -169,7 +169,7 @@ func serve(t *testing.T) *served {
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
-	if st, err := os.Stat(filepath.Join(built.folder, "vramscope.html")); err != nil || st.Size() > 10<<20 {
+	if st, err := os.Stat(filepath.Join(built.folder, "vramscope.html")); err != nil || st.Size() > 10_000_000 {
 		t.Errorf("the single file: %v, %d bytes are too many to attach", err, st.Size())
 	}
 	s := &served{folder: built.folder}

@@ -17,20 +17,19 @@ async function fetched(name) {
   return r;
 }
 const text = async name => embedded(name) ?? (await fetched(name + '.js')).text();
-const letters = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%()*+,-./:;=?@[]^_{|';
-function base85(written) { // five letters are four bytes, their number stands in front
-  const from = written.indexOf(' ') + 1, length = +written.slice(0, from), value = new Uint8Array(128), out = new DataView(new ArrayBuffer(length + 3 & ~3));
-  [...letters].forEach((c, i) => { value[c.charCodeAt(0)] = i; });
-  for (let i = from, to = 0; to < length; i += 5, to += 4) {
-    let n = 0;
-    for (let k = 0; k < 5; k++) n = n * 85 + value[written.charCodeAt(i + k)];
-    out.setUint32(to, n);
+function base128(written) { // a letter is seven bits, but for null, the carriage return and <; the number of bytes stands in front
+  const from = written.indexOf(' ') + 1, out = new Uint8Array(+written.slice(0, from));
+  for (let i = from, to = 0, n = 0, bits = 0; i < written.length; i++) {
+    const c = written.charCodeAt(i);
+    n = n << 7 | (c < 128 ? c : [0, 13, 60][c - 192]);
+    if ((bits += 7) >= 8) out[to++] = n >> (bits -= 8);
+    n &= (1 << bits) - 1;
   }
-  return new Uint8Array(out.buffer, 0, length);
+  return out;
 }
 async function packed(name) {
   const written = embedded(name);
-  if (written) return base85(written);
+  if (written) return base128(written);
   return new Uint8Array(await (await fetched(name)).arrayBuffer());
 }
 let loading;
@@ -273,7 +272,7 @@ function asked() {
   }
 }
 $('licenses')?.addEventListener('toggle', async e => {
-  e.target.querySelector('pre').textContent = await (await unpack(base85(embedded('licenses')))).text();
+  e.target.querySelector('pre').textContent = await (await unpack(base128(embedded('licenses')))).text();
 }, {once: true});
 asked();
 if ('serviceWorker' in navigator && /^http/.test(location.protocol)) navigator.serviceWorker.register('sw.js').catch(() => {});
