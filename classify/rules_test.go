@@ -61,8 +61,8 @@ func worthText(t *testing.T) string {
 	var b strings.Builder
 	all := of["(everything)"]
 	b.WriteString("\n## What a case is worth\n\n")
-	b.WriteString(pagetext.Fill(fmt.Sprintf(`What leaving it out costs at the peak, in percent of the bytes that are right: in recordings that were there when
-most cases were written (%s, %.1f %% right), and in later ones (%s, %.1f %%). Cases of less than a point aren't listed; %s has all.`,
+	b.WriteString(pagetext.Fill(fmt.Sprintf(`What leaving it out costs at the peak, in percent of the bytes that are right. On the left of recordings that were
+there when most cases were written (%s, %.1f %% right), on the right of later ones (%s, %.1f %%). Cases of less than a point aren't listed; %s has all.`,
 		all[written].changed, number(all[written].peak), all[unseen].changed, number(all[unseen].peak), "`classify/testdata/worth.tsv`")))
 	b.WriteString("\n| case | written for | later |\n|---|--:|--:|\n")
 	for _, name := range names {

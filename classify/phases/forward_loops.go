@@ -14,8 +14,8 @@ import (
 var ForwardLoops = &Signal{
 	ID: "forward-loops",
 	Doc: `A step of a loop that only runs forward begins where a batch is loaded after the one before was used, else where what
-happens once in each comes back. That is the first line of a pass, or without stacks a run of sizes, or, if batches of a few
-sizes take turns, of lives; of what recurs, that which lies farthest and most evenly apart counts. The layers of a single pass
+happens once in each comes back. That is the first line of a pass, or without stacks a run of sizes or of lives. Of what
+recurs, that which lies farthest and most evenly apart counts. The layers of a single pass
 recur, too: they are no steps where only deeper modules recur or, without stacks, where they keep what they made or nothing
 comes back within each.`,
 	Tells: Steps,

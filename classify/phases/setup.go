@@ -14,8 +14,8 @@ import (
 var Setup = &Signal{
 	ID: "setup",
 	Doc: `Everything before the first work of another phase is setup, up to the first batch. With stacks, torch's functions
-that the program calls outside of any module before its first pass belong to it, and the batch is what lines allocate that
-allocate again later; in a recording of one iteration, the last few things that the program's own lines made. A program whose
+that the program calls outside of any module before its first pass belong to it. The batch is what lines allocate that
+allocate again later, or, in a recording of one iteration, the last few things that the program's own lines made. A program whose
 stacks show no model at all has no loop: all of its work is other. Without stacks, the rhythm of lives tells.`,
 	Find: func(f *facts) (x found) {
 		first := f.Last

@@ -11,8 +11,7 @@ import (
 var Updates = &Signal{
 	ID: "updates",
 	Doc: `A step ends when the last of its optimizers has stepped, else with its backward pass. How many of them take turns in
-a step, as those of a GAN do, up to 4, shows in what is allocated between their steps and comes back; none do where each step
-has its own backward pass and most of these leave as many bytes of gradients as the one before.`,
+a step, up to 4, as those of a GAN do, shows in what is allocated between their steps and comes back.`,
 	Tells: Steps,
 	Find: func(f *facts) found {
 		ends := ticks(f)

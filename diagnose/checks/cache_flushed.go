@@ -14,8 +14,8 @@ import (
 
 var cacheFlushed = Check{
 	ID: "cache_flushed", Group: mistakes, Severity: "warning from three times on, otherwise info",
-	Doc: "The driver refused requests until PyTorch had given back all of its cache (`num_alloc_retries`), and nothing " +
-		"failed in the end: the program runs at the limit of the GPU. It happened three times or more, or with a " +
+	Doc: "The program runs at the limit of the GPU: the driver refused requests until PyTorch had given back all of " +
+		"its cache (`num_alloc_retries`). Nothing failed in the end. It happened three times or more, or with a " +
 		"twentieth of what is reserved. A log tells it by \"allocator cache flushes\" of DeepSpeed and \"memory " +
 		"allocation retries\" of torchtitan.",
 	Saves: "no memory: each time waits for all work on the GPU.",

@@ -12,9 +12,9 @@ import (
 
 var inputsKept = Check{
 	ID: "inputs_kept", Group: peak, Severity: ByDesign,
-	Doc: "Inputs that the step of the peak doesn't use take 5 % of the peak and 64 MiB, and aren't what a leak keeps: " +
-		"batches of other steps, or a whole data set. The confidence is 50 % when only the time of their birth tells " +
-		"that they are inputs.",
+	Doc: "Batches of other steps than that of the peak, or a whole data set, take 5 % of the peak and 64 MiB, and " +
+		"aren't what a leak keeps. The confidence is 50 % when only the time of their birth tells that they are " +
+		"inputs.",
 	Saves: "from the recorded curve with one batch at a time.",
 	Needs: []facts.Need{facts.Peak, facts.Leaked}, Run: findInputsKept,
 }

@@ -20,10 +20,10 @@ var missingNoGrad = Check{
 	Doc: "A forward pass builds an autograd graph that no backward pass uses. It appears in two cases.\n\n* A graph of " +
 		"at least 16 tensors of 4 kinds, a quarter of what the pass made, is dropped all at once, and no backward " +
 		"pass has run since it was made. A recording without any backward pass needs two such graphs, or that " +
-		"autograd is seen to let go.\n\n* Graphs are kept: in a recording that trains nothing, one that is still " +
-		"whole during the next forward pass; in a program that trains, those that pile up without a backward pass, as " +
-		"in a validation whose results are kept.\n\nThe line is the innermost call that the graph was built under and " +
-		"that training doesn't go through.",
+		"autograd is seen to let go.\n\n* Graphs are kept. In a recording that trains nothing, one is still whole " +
+		"during the next forward pass. In a program that trains, they pile up without a backward pass, as in a " +
+		"validation whose results are kept.\n\nThe line is the innermost call that the graph was built under and that " +
+		"training doesn't go through.",
 	Saves: "from the recorded curve without the saved tensors after the operations that read them.",
 	Needs: []facts.Need{facts.Unused, facts.Phases},
 	Run: func(p *facts.Pass) (out []Draft) {

@@ -15,7 +15,7 @@ import (
 
 var optimizerTemporaries = Check{
 	ID: "optimizer_temporaries", Group: peak, Severity: ByDesign,
-	Doc: "The peak is in the step of an optimizer, and what that step makes and frees takes 5 % of it and 32 MiB: " +
+	Doc: "The peak is in the step of an optimizer, and what that step makes and frees takes 5 % of it and 32 MiB. " +
 		"torch's step on many tensors at once makes lists as large as the weights. The change is `fused=True` where " +
 		"the optimizer has it, otherwise `foreach=False`.",
 	Saves: "by replay with `optimizer=fused`; otherwise from the recorded curve without all but two temporaries of each step.",

@@ -11,8 +11,8 @@ import (
 var GradientByLife = &rules.Rule{
 	ID: "gradient",
 	Doc: `Made in a backward pass and there after it: the gradient of a weight. Less sure where a weight of its size would have
-another precision, and without stacks where no weight has its size, since nothing shows then where the pass begins;
-with them, what a hook makes of no weight's size is temporary.`,
+another precision, and without stacks where no weight has its size. With stacks, what a hook makes of no weight's size is
+temporary.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{rules.Sizes},

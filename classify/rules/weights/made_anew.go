@@ -14,8 +14,8 @@ var MadeAnew = &rules.Rule{
 	ID: "made-anew",
 	Doc: `One of as many blocks as a pass leaves gradients, size by size, that are made between two backward passes, outlive the
 second and go after it. Two sets that others replace are moments, and of three the last are weights. A single one that another
-replaces is an average, or, where nothing else is state, the moments of an optimizer; one that goes before the optimizer steps
-takes over as weights, by guess, and so does one where those of setup are gone. What such a set replaced is the same.
+replaces is an average, or, where nothing else is state, an optimizer's moments. One that goes before the optimizer steps, or
+comes when those of setup are gone, takes over as weights, by guess. What such a set replaced is the same.
 Where no module shows what setup makes, what is made before the first pass and stays is a weight, too.`,
 	Signal: meaning.ByLife,
 	Born:   rules.AnyTime &^ rules.BornIn(meaning.Backward),
