@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -15,12 +17,16 @@ func TestHere(t *testing.T) {
 		{"ranks", "rank0.pickle rank1.pickle", "  vramscope analyze rank0.pickle rank1.pickle\n"},
 		{"two", "after.pickle before.pickle", "  vramscope diff after.pickle before.pickle\n"},
 		{"many", "a.pickle b.pickle c.pickle d.pickle", "  vramscope batch . -o reports\n"},
+		{"what run left", "train.py vramscope-train-1/rank0-pid7-0-exit.pickle.gz vramscope-train-1/output.log .git/old.pickle",
+			"1 recording here.\n\n  vramscope analyze vramscope-train-1\n"},
+		{"runs in folders", "a/x.pickle b/x.pickle c/x.pickle", "  vramscope batch . -o reports\n"},
+		{"deeper", "reports/runs/x.pickle", "Examples:\n"},
 		{"names for a shell", "a'b$(x).pickle", `vramscope analyze 'a'\''b$(x).pickle'`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			for _, name := range strings.Fields(c.files) {
-				if err := os.WriteFile(name, nil, 0o600); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, nil, 0o600)); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,33 +17,46 @@ func evident(name string) bool {
 	return sniff.CalledRecording(name) || sniff.CalledLog(name) || name == "config.json"
 }
 
-// mostHere bounds how many files of a folder are looked at.
+// mostHere bounds how many files of a folder, and of the folders in it, are looked at.
 const mostHere = 2000
+
+// listed adds what analyze reads of a folder, below a name, to names, and of folders in it, as run makes them. What can't be
+// listed isn't there.
+func listed(names []string, folder, below string, left *int, deep bool) []string {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return names
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(max(*left, 1))
+	*left -= len(entries)
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case e.Type().IsRegular() && evident(name):
+			names = append(names, below+name)
+		case e.IsDir() && deep && *left > 0 && name[0] != '.':
+			names = listed(names, filepath.Join(folder, name), name+"/", left, false)
+		}
+	}
+	return names
+}
 
 // Here says with which commands the files of a folder are read: one run is analysed, two recordings are compared, many make
 // a batch. Where there is no recording it says nothing.
 func Here(folder string) string {
-	dir, err := os.Open(folder)
-	if err != nil {
-		return ""
-	}
-	defer dir.Close()
-	entries, _ := dir.ReadDir(mostHere) // what can't be listed isn't there
-	var names []string
-	for _, e := range entries {
-		if e.Type().IsRegular() && evident(e.Name()) {
-			names = append(names, e.Name())
+	left := mostHere
+	names := listed(nil, folder, "", &left, true)
+	slices.Sort(names)
+	recordings := 0
+	for _, name := range names {
+		if sniff.CalledRecording(name) {
+			recordings++
 		}
 	}
-	slices.Sort(names)
-	if !slices.ContainsFunc(names, sniff.CalledRecording) {
+	if recordings == 0 {
 		return ""
 	}
 	runs := Plan(names)
-	recordings := 0
-	for _, r := range runs {
-		recordings += len(r.Inputs) - len(r.Beside)
-	}
 	shown := func(words ...string) string {
 		line := "vramscope"
 		for _, w := range words {
