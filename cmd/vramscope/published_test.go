@@ -122,7 +122,7 @@ const accuracyHead = `# How right the budget is
 The budget runs a step's operations on byte counts and keeps PyTorch's books; what is reserved comes from serving the step's requests with the
 allocator's algorithm. No constant was set by a row below, but what flags leave open was decided with the rows in view.
 
-- Peaks that PyTorch's own allocator recorded are met within 0.5 % on one GPU, within 1.5 % on one rank of several.
+- Peaks that PyTorch's own allocator recorded are met within 0.9 % on one GPU, within 1.5 % on one rank of several.
 - Of what others published, nine of ten rows are met within 8 % on one GPU, within 23 % on several.
 
 Where flags don't say whose implementation runs, words that one framework has decide: ` + "`--checkpointing op`, `--float8`" + ` and
