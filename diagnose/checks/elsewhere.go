@@ -13,8 +13,8 @@ func Elsewhere() []Check {
 		{ID: "oom_driver_refused", Group: failed, Severity: "critical",
 			Doc: "A message says that the GPU had room for the request, so the driver or a limit refused it. That may be " +
 				"Windows' limit on what may be committed, the 4 GiB that Intel's driver allows for a single allocation, a " +
-				"slice of a GPU, or host memory to be pinned. So does a message whose figures contradict each other, as on an " +
-				"APU."},
+				"slice of a GPU, or host memory to be pinned. A message counts, too, whose figures contradict each other, as " +
+				"on an APU."},
 		{ID: "oom_unclear", Group: failed, Severity: "critical; a warning where it may be no failure, or the run went on",
 			Doc: "A log speaks of a failed request in words that aren't understood, or its message has no figures that tell " +
 				"why. The evidence quotes the line."},
