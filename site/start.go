@@ -206,7 +206,7 @@ func (b *builder) single(texts string) error {
 	return b.page("vramscope.html", &p)
 }
 
-// escaped are the bytes of base128 that would not come through HTML as they are: null, the carriage return, and what begins a tag.
+// escaped are the bytes of base128 that HTML would not leave as they are: null, the carriage return, and what begins a tag.
 const escaped = "\x00\r<"
 
 // base128 writes seven bits as a letter: eight bytes take 9.4 where base64 takes 10.7. The number of bytes stands in front.

@@ -37,7 +37,7 @@ type Group struct{ Title, Doc string }
 var Groups = []*Group{failed, mistakes, peak, allocator, recording, outside}
 
 var (
-	failed    = &Group{"Failed requests", "A message in a log is judged by its own figures. It is a warning where the run went on."}
+	failed    = &Group{"Failed requests", "A log's message is judged by its own figures. It is a warning where the run went on."}
 	mistakes  = &Group{"Mistakes in the program", ""}
 	peak      = &Group{"What fills the peak", "These are no mistakes. They are left out when the change doesn't lower the peak."}
 	allocator = &Group{"The allocator", ""}
