@@ -107,57 +107,47 @@ func (o *oomState) mend(number int, line []byte) (int, []byte) {
 	return first, o.head
 }
 
+var (
+	// figuresFollow: what was asked for stands behind the words.
+	figuresFollow = pattern.Of(`ried to alloc|MPS allocated`)
+	// sentence goes on behind the words, other than to say where, which place does.
+	sentence = pattern.Of(`^ [a-z]`)
+	place    = pattern.Of(`^ (?:at|in|on|while|when|during) `)
+	raises   = pattern.Of(`Error: |runtime error`)
+	named    = pattern.Of(`[Ee]rror|failure|xception`)
+)
+
 // isMessage tells an error from prose and program text about errors: behind
 // it follows what was asked for, or before it stands the exception's name.
 func isMessage(line []byte, i int) bool {
-	before, after := line[:i], line[i+len("out of memory"):]
+	before, after := line[max(0, i-120):i], line[i+len("out of memory"):]
 	if next := bytes.Index(after, outOfMemory); next >= 0 {
 		after = after[:next] // fairseq's "ran out of memory with exception: CUDA out of memory. Tried…" is one
 	}
-	if len(after) > 200 {
-		after = after[:200]
-	}
-	if bytes.Contains(after, []byte("ried to alloc")) || bytes.Contains(after, []byte("MPS allocated")) {
-		return true
-	}
-	if bytes.HasPrefix(after, []byte(" occurred when warming up sampler")) {
-		return false // vLLM's word, not PyTorch's
-	}
-	if len(before) > 120 {
-		before = before[len(before)-120:]
-	}
+	after = after[:min(len(after), 200)]
 	backend := backendOf(before)
-	if goesOn(after) && !bytes.Contains(before, []byte("Error: ")) && !bytes.Contains(before, []byte("runtime error")) {
-		return false // "we had a CUDA error: out of memory problem"
-	}
-	if len(after) > 0 && (after[0] == '"' || after[0] == '\'') && !bytes.HasPrefix(bytes.TrimLeft(after, "\"'"), []byte(",")) {
-		if q := bytes.IndexByte(before, after[0]); q >= 0 {
-			return false // "out of memory" in str(e)
-		}
-	}
-	named := bytes.Contains(before, []byte("Error")) || bytes.Contains(before, []byte("error")) ||
-		bytes.Contains(before, []byte("failure")) || bytes.Contains(before, []byte("xception"))
-	if backend == "" {
+	switch {
+	case figuresFollow().Match(after):
+		return true
+	case bytes.HasPrefix(after, []byte(" occurred when warming up sampler")), // vLLM's words, not PyTorch's
+		sentence().Match(after) && !place().Match(after) && !raises().Match(before), // "we had a CUDA error: out of memory problem"
+		quoted(before, after): // "out of memory" in str(e)
+		return false
+	case backend == "":
 		return bytes.Contains(before, []byte("cuda runtime error"))
+	case named().Match(before):
+		return true
 	}
 	// The message may be wrapped right here, before "Tried to allocate".
 	short := len(bytes.TrimSpace(after)) <= len(". Tried to allocat")
-	return named || short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#") &&
+	return short && len(after) > 0 && after[0] == '.' && !bytes.ContainsAny(before, "\"'`(#") &&
 		!denied(bytes.ToLower(before[:max(0, bytes.LastIndex(before, []byte(backend)))]))
 }
 
-// goesOn tells that a sentence goes on behind the words, other than to say where.
-func goesOn(after []byte) bool {
-	text, blank := bytes.CutPrefix(after, []byte(" "))
-	if !blank || len(text) == 0 || text[0] < 'a' || text[0] > 'z' {
-		return false
-	}
-	for _, where := range [...]string{"at ", "in ", "on ", "while ", "when ", "during "} {
-		if bytes.HasPrefix(text, []byte(where)) {
-			return false
-		}
-	}
-	return true
+// quoted reports whether the same quotes stand around the words, which aren't one of a list's strings.
+func quoted(before, after []byte) bool {
+	return len(after) > 0 && (after[0] == '"' || after[0] == '\'') && bytes.IndexByte(before, after[0]) >= 0 &&
+		!bytes.HasPrefix(bytes.TrimLeft(after, "\"'"), []byte(","))
 }
 
 var backends = [...]string{"CUDA", "HIP", "XPU", "MPS", "NPU", "MUSA", "MLU", "HPU", "CUDNN", "CUBLAS"}
@@ -227,13 +217,13 @@ func (o *oomState) add(text []byte) {
 
 // complete tells that all figures have come.
 func (o *oomState) complete() bool {
-	if bytes.Contains(o.text, []byte("Triedtoalloc")) {
-		return bytes.Contains(o.text, []byte("unallocated")) || bytes.Contains(o.text, []byte("totalbyPyTorch")) ||
-			bytes.Contains(o.text, []byte("cached)")) || bytes.Contains(o.text, []byte("privatepool.")) ||
-			bytes.Contains(o.text, []byte("sharedpool.")) || len(o.text) >= oomBytes
+	if !bytes.Contains(o.text, []byte("Triedtoalloc")) {
+		return len(o.text) > 120
 	}
-	return len(o.text) > 120
+	return len(o.text) >= oomBytes || lastWords().Match(o.text)
 }
+
+var lastWords = pattern.Of(`unallocated|totalbyPyTorch|cached\)|(?:private|shared)pool\.`)
 
 // wrapped takes a line after the first; false when it is not part of the
 // message, which then ends.

@@ -8,6 +8,7 @@ package traceback
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -351,44 +352,36 @@ func RankOf(line []byte) int {
 	return -1
 }
 
+// frames are the forms of a frame's line but for Python's own, each with its file and, where it doesn't come later, the line's
+// number.
+var frames = []func() *regexp.Regexp{
+	pattern.Of(`^File (.+?):(\d{1,8})(?:, in |$)`), // IPython
+	// "Cell In[5], line 3" and "Input In [5], in <cell line: 3>()"
+	pattern.Of(`^((?:Cell In|Input In )[^\]]{0,40}\]).*?line[ :]*(\d+)`),
+	// rich, and pytest
+	pattern.Of(`^((?:[/~<.]|.:\\|[^ ()'"]*?\.py:).*?):([1-9]\d{0,7}) in `),
+	pattern.Of(`^((?:[/~<.]|.:\\|[^ ()'"]*?\.py:).*?\.py|[^ ()'"]*?\.py):([1-9]\d{0,7}):`),
+	// "/home/me/train.py in step(x)" and "<ipython-input-3-ab> in <module>", whose line number follows at an arrow
+	pattern.Of(`^((?:[/~<.]|.:\\).*?(?:\.py|>|\.ipynb.*?))() in `),
+}
+
 // frame reads one frame line; number 0 means that it comes later.
 func frame(line []byte) (file string, number int, ok bool) {
-	if i := bytes.Index(line, []byte(`File "`)); i >= 0 {
-		rest := line[i+len(`File "`):]
-		end := bytes.IndexByte(rest, '"')
-		if end < 0 || !bytes.HasPrefix(rest[end:], []byte(`", line `)) {
-			return "", 0, false
-		}
-		n, _, ok := figures.Integer(rest[end+len(`", line `):])
-		return string(rest[:end]), int(n), ok
+	if _, rest, python := bytes.Cut(line, []byte(`File "`)); python {
+		file, rest, _ := bytes.Cut(rest, []byte(`", line `))
+		n, _, ok := figures.Integer(rest)
+		return string(bytes.Trim(file, `"`)), int(n), ok // a cell of a CSV doubles quotes
 	}
-	text := bytes.TrimPrefix(bytes.TrimLeft(line, " \t"), []byte("E "))
+	text := bytes.TrimPrefix(bytes.TrimLeft(line, " \t"), []byte("E ")) // pytest's
 	text = bytes.TrimLeft(bytes.TrimPrefix(bytes.TrimLeft(text, " "), []byte("│")), " ")
-	if rest, ok := bytes.CutPrefix(text, []byte("File ")); ok {
-		return pathLine(rest, ", in ", false)
-	}
-	if m := cellOf().FindSubmatch(text); m != nil {
-		n, _, ok := figures.Integer(m[2])
-		return string(m[1]), int(n), ok
-	}
-	if path().Match(text) {
-		if file, n, ok := pathLine(text, " in ", true); ok {
-			return file, n, true
-		}
-		if m := oldFrame().FindSubmatch(text); m != nil {
-			return string(m[1]), 0, true
+	for _, form := range frames {
+		if m := form().FindSubmatch(text); m != nil {
+			n, _, _ := figures.Integer(m[2])
+			return string(m[1]), int(n), true
 		}
 	}
 	return "", 0, false
 }
-
-var (
-	path = pattern.Of(`^(?:[/~<.]|.:\\|[^ ()'"]*?\.py:)`)
-	// "Cell In[5], line 3" and "Input In [5], in <cell line: 3>()"
-	cellOf = pattern.Of(`^((?:Cell In|Input In )[^\]]{0,40}\]).*?line[ :]*(\d+)`)
-	// "/home/me/train.py in step(x)" and "<ipython-input-3-ab> in <module>", whose line number follows at an arrow
-	oldFrame = pattern.Of(`^((?:[/~<.]|.:\\).*?(?:\.py|>|\.ipynb.*?)) in `)
-)
 
 // functionOf is the function that a frame names behind its file.
 func functionOf(line []byte) string {
@@ -402,25 +395,6 @@ func functionOf(line []byte) string {
 		end++
 	}
 	return string(name[:end])
-}
-
-// pathLine reads path:12 followed by the words of a frame, or, for pytest, by
-// a colon.
-func pathLine(text []byte, in string, colon bool) (string, int, bool) {
-	for i := 1; i < len(text) && i < 1024; i++ {
-		if text[i] != ':' {
-			continue
-		}
-		n, rest, ok := figures.Integer(text[i+1:])
-		if !ok || n == 0 || n > 1<<24 {
-			continue
-		}
-		if bytes.HasPrefix(rest, []byte(in)) || len(rest) == 0 && !colon ||
-			colon && len(rest) > 0 && rest[0] == ':' && bytes.HasSuffix(text[:i], []byte(".py")) {
-			return string(text[:i]), int(n), true
-		}
-	}
-	return "", 0, false
 }
 
 // arrow reads "---> 12     code".
