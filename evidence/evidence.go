@@ -61,12 +61,7 @@ func (e *Evidence) Add(o *Evidence) {
 
 // Log is the log of a source, nil where that is none.
 func (e *Evidence) Log(source int) *Log {
-	for i := range e.Logs {
-		if e.Logs[i].Source == source {
-			return &e.Logs[i]
-		}
-	}
-	return nil
+	return first(ofSource(e.Logs, source, func(l *Log) int { return l.Source }))
 }
 
 // Sources are the inputs that logs, GPUs and traces are of, in order.
@@ -87,12 +82,14 @@ func (e *Evidence) Sources() []int {
 
 // Trace is the profiler trace of a source, nil where that is none.
 func (e *Evidence) Trace(source int) *Trace {
-	for i := range e.Traces {
-		if e.Traces[i].Source == source {
-			return &e.Traces[i]
-		}
+	return first(ofSource(e.Traces, source, func(t *Trace) int { return t.Source }))
+}
+
+func first[T any](list []T) *T {
+	if len(list) == 0 {
+		return nil
 	}
-	return nil
+	return &list[0]
 }
 
 // MessagesOf are the out-of-memory messages of a source. They may be changed.

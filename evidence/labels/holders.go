@@ -3,11 +3,8 @@ package labels
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
-
-	"github.com/vramscope/vramscope/internal/limit"
 )
 
 // HoldersSchema is that of the file that says which variables hold memory.
@@ -34,20 +31,11 @@ type Holder struct {
 
 // ReadHolders reads a file of holders.
 func ReadHolders(r io.Reader) ([]Holder, error) {
-	limited := limit.Reader(limit.Labels, r)
-	d := json.NewDecoder(limited)
 	var h holders
-	err := h.read(d)
-	var own *problem
-	switch {
-	case err == nil:
-		return h.found, nil
-	case limited.Err() != nil:
-		return nil, fmt.Errorf("holders: %w", limited.Err())
-	case errors.As(err, &own):
-		return nil, fmt.Errorf("holders: %w", err)
+	if err := decode("holders", r, h.read); err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("holders: offset %d: %w", d.InputOffset(), err)
+	return h.found, nil
 }
 
 type holders struct {

@@ -43,20 +43,32 @@ type Label struct {
 }
 
 // Read reads a labels file.
-func Read(r io.Reader) (*File, error) {
+func Read(r io.Reader) (f *File, err error) {
+	err = decode("labels", r, func(d *json.Decoder) error {
+		f, err = read(d)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// decode reads a file of a kind; errors name it, and the place in it where it is no JSON.
+func decode(kind string, r io.Reader, read func(*json.Decoder) error) error {
 	limited := limit.Reader(limit.Labels, r)
 	d := json.NewDecoder(limited)
-	f, err := read(d)
+	err := read(d)
 	var own *problem
 	switch {
 	case err == nil:
-		return f, nil
+		return nil
 	case limited.Err() != nil:
-		return nil, fmt.Errorf("labels: %w", limited.Err())
+		return fmt.Errorf("%s: %w", kind, limited.Err())
 	case errors.As(err, &own):
-		return nil, fmt.Errorf("labels: %w", err)
+		return fmt.Errorf("%s: %w", kind, err)
 	}
-	return nil, fmt.Errorf("labels: offset %d: %w", d.InputOffset(), err)
+	return fmt.Errorf("%s: offset %d: %w", kind, d.InputOffset(), err)
 }
 
 // problem is what is wrong with a file that is JSON.

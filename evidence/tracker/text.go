@@ -48,15 +48,11 @@ func readYAML(r *run, in io.Reader) error {
 	var at []string // the names above a line, by depth
 	var indents []int
 	return lines(in, func(line string) bool {
-		text := strings.TrimLeft(line, " ")
-		if text == "" || text[0] == '#' || text[0] == '-' {
+		m := setting().FindStringSubmatch(line)
+		if m == nil {
 			return true
 		}
-		key, value, ok := strings.Cut(text, ":")
-		if !ok || strings.ContainsAny(key, "{}[]\"") {
-			return true
-		}
-		indent := len(line) - len(text)
+		indent, key, value := len(m[1]), m[2], strings.TrimSpace(m[3])
 		for len(indents) > 0 && indents[len(indents)-1] >= indent {
 			at, indents = at[:len(at)-1], indents[:len(indents)-1]
 		}
@@ -64,18 +60,18 @@ func readYAML(r *run, in io.Reader) error {
 		if key == "value" && len(at) > 0 {
 			name = strings.Join(at, ".")
 		}
-		if value = strings.TrimSpace(value); value != "" {
-			if value[0] != '&' && value[0] != '*' && value[0] != '!' && value[0] != '|' && value[0] != '>' {
-				r.parameter(name, value)
-			}
-			return true
-		}
-		if len(at) < 32 {
+		switch {
+		case value == "" && len(at) < 32:
 			at, indents = append(at, key), append(indents, indent)
+		case value != "" && !strings.ContainsRune("&*!|>", rune(value[0])):
+			r.parameter(name, value)
 		}
 		return true
 	})
 }
+
+// setting is a name and its value, not one of a list or a comment.
+var setting = pattern.Of(`^( *)([^ #{}\[\]":-][^{}\[\]":]*):(.*)$`)
 
 // isMLflow tells the files of one of the folders that MLflow keeps for a run:
 // mlruns/0/0123456789abcdef0123456789abcdef/metrics/loss.

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/internal/limit"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // isWandb tells W&B's transaction log, a log of LevelDB's form behind a head of
@@ -239,29 +242,25 @@ func (r *run) wandbStats(message []byte) {
 			}
 		case f.number == 3 && f.bytes != nil:
 			key, value := item(f.bytes)
-			number, what, ok := strings.Cut(strings.TrimPrefix(key, "gpu."), ".")
-			gpu, err := strconv.Atoi(number)
-			v, err2 := strconv.ParseFloat(string(value), 64)
-			if !ok || !strings.HasPrefix(key, "gpu.") || err != nil || err2 != nil || v < 0 || v > 1<<52 || len(used) > maxGPUs {
+			v, err := strconv.ParseFloat(string(value), 64)
+			m := ofGPU().FindStringSubmatch(key)
+			if m == nil || err != nil || v < 0 || v > 1<<52 {
 				return
 			}
-			switch what {
-			case "memoryAllocatedBytes":
-				used[gpu] = int64(v)
-			case "gpu":
+			if gpu, _ := strconv.Atoi(m[1]); m[2] == "gpu" {
 				busy[gpu] = float32(v)
+			} else {
+				used[gpu] = int64(v)
 			}
 		}
 	})
-	for gpu := range maxGPUs {
-		bytes, ok := used[gpu]
-		if !ok {
-			continue
-		}
+	for _, gpu := range slices.Sorted(maps.Keys(used)) {
 		utilization, known := busy[gpu]
 		if !known {
 			utilization = -1
 		}
-		r.reading(gpu, bytes, -1, utilization, at)
+		r.reading(gpu, used[gpu], -1, utilization, at)
 	}
 }
+
+var ofGPU = pattern.Of(`^gpu\.(\d{1,2})\.(memoryAllocatedBytes|gpu)$`) // reading takes those below maxGPUs
