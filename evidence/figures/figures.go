@@ -174,9 +174,9 @@ func IsWordByte(c byte) bool {
 
 // Asked are the forms of what was asked for, in the words of allocators, libraries and systems, as Find takes them.
 var Asked = []string{"riedtoallocate%", "tensorwith%", "Unabletoallocate%", "ttemptingtoallocate%", "allocationofsize%",
-	"allocationofsize#", "bufferofsize%", "bufferofsize#", "Tagged:#", "MemAlloc:#", "%)fromdevice:", "GPUmemory(%", "callocasync%",
-	"calloc%", "tryingtoallocate%", "memoryallocating%", "allocating%", "Cannotallocate%", "Need:%", "Requested:%", "withsize#",
-	"%KVcacheisneeded", "systemmemory(%", "unabletommap%"}
+	"allocationofsize#", "bufferofsize%", "bufferofsize#", "Tagged:#", "MemAlloc:#", "%)fromdevice:", "GPUmemory(%",
+	"callocasync%", "calloc%", "tryingtoallocate%", "memoryallocating%", "allocating%", "Cannotallocate%", "Need:%",
+	"Requested:%", "withsize#", "%KVcacheisneeded", "systemmemory(%", "unabletommap%"}
 
 // Find is the size in the first of some forms that a text without white space has: words with "%" for the size before or
 // behind them, or with "#" for a whole number of bytes. nil: none.

@@ -130,7 +130,8 @@ func isMessage(line []byte, i int) bool {
 	case figuresFollow().Match(after):
 		return true
 	case bytes.HasPrefix(after, []byte(" occurred when warming up sampler")), // vLLM's words, not PyTorch's
-		sentence().Match(after) && !place().Match(after) && !raises().Match(before), // "we had a CUDA error: out of memory problem"
+		// "we had a CUDA error: out of memory problem"
+		sentence().Match(after) && !place().Match(after) && !raises().Match(before),
 		quoted(before, after): // "out of memory" in str(e)
 		return false
 	case backend == "":

@@ -81,39 +81,50 @@ func (p *Parser) otherFailure(number int, line []byte, _ features) bool {
 	}
 	p.kernelFailed = p.kernelFailed || failsKernel().Match(line)
 	for i := range refusals {
-		mark := &refusals[i]
-		at, groups := mark.In(line)
-		unsure := mark.Is&ending.Unsure != 0
-		if at < 0 || mark.Is&ending.Own == 0 && !raised(line, at) || unsure && p.kernelFailed {
-			continue
-		}
-		m := evidence.OOMMessage{Line: number, By: mark.By, AfterStep: p.steps.latest(), UpToStep: -1, Unsure: unsure}
-		if m.By == "" {
-			m.By = string(groups[0])
-		}
-		text := withoutCommas(figures.Compact(line, maxOther))
-		readMessage(&m, text)
-		if m.RequestedBytes == nil && m.By == "TensorFlow" {
-			m.RequestedBytes = known(tensorBytes(text))
-		}
-		switch {
-		case m.RequestedBytes == nil && mark.Is&ending.Sized != 0:
-			continue
-		case m.By == "TensorFlow" && bytes.Contains(text, []byte("device:CPU:")): // it is the host's
-			p.report.Known++
-			p.hostFailed(evidence.HostFailure{Line: number, RequestedBytes: m.RequestedBytes, By: m.By}, line[:at])
+		if m, at := p.refusal(&refusals[i], number, line); at >= 0 {
+			p.refused(&m, line, at)
 			return true
 		}
-		p.oom.finish(p)
-		m.Rank = p.rank(number, line[:at])
-		p.tell(&m, line[:at])
-		p.keepOOM(&m)
-		if m.By == cudaMallocAsync || m.By == sglangPool {
-			p.async = number
-		}
-		return true
 	}
 	return false
+}
+
+// refusal is what a mark makes of a line, and where its words stand; -1 where the line isn't like it.
+func (p *Parser) refusal(mark *ending.Mark, number int, line []byte) (m evidence.OOMMessage, at int) {
+	at, groups := mark.In(line)
+	unsure := mark.Is&ending.Unsure != 0
+	if at < 0 || mark.Is&ending.Own == 0 && !raised(line, at) || unsure && p.kernelFailed {
+		return m, -1
+	}
+	m = evidence.OOMMessage{Line: number, By: mark.By, AfterStep: p.steps.latest(), UpToStep: -1, Unsure: unsure}
+	if m.By == "" {
+		m.By = string(groups[0])
+	}
+	text := withoutCommas(figures.Compact(line, maxOther))
+	readMessage(&m, text)
+	if m.RequestedBytes == nil && m.By == "TensorFlow" {
+		m.RequestedBytes = known(tensorBytes(text))
+	}
+	if m.RequestedBytes == nil && mark.Is&ending.Sized != 0 {
+		return m, -1
+	}
+	return m, at
+}
+
+// refused files such a message, which goes on where cudaMallocAsync or sglang's pool refused.
+func (p *Parser) refused(m *evidence.OOMMessage, line []byte, at int) {
+	if m.By == "TensorFlow" && bytes.Contains(line, []byte("device:CPU:")) { // it is the host's
+		p.report.Known++
+		p.hostFailed(evidence.HostFailure{Line: m.Line, RequestedBytes: m.RequestedBytes, By: m.By}, line[:at])
+		return
+	}
+	p.oom.finish(p)
+	m.Rank = p.rank(m.Line, line[:at])
+	p.tell(m, line[:at])
+	p.keepOOM(m)
+	if m.By == cudaMallocAsync || m.By == sglangPool {
+		p.async = m.Line
+	}
 }
 
 // failsKernel tells of a kernel that failed: nothing else that a GPU is asked for works afterwards, whatever its memory.

@@ -11,8 +11,9 @@ import (
 
 // spoken are phrases, in lower case, by which people and programs speak of a request for memory that failed. A text
 // with such a line and no message of a known form tells of a failure all the same.
-var spoken = pattern.Of(`(out[- ]?of[- ]?(?:(?:gpu|cuda|device) )?memory|out of (?:vram|hbm)|(?:failed|failure|unable) to alloc|` +
-	`unable to create|(?:cannot|could not|couldn't) alloc|alloc(?:ation)? failed|allocation failure|` +
+var spoken = pattern.Of(`(out[- ]?of[- ]?(?:(?:gpu|cuda|device) )?memory|out of (?:vram|hbm)|` +
+	`(?:failed|failure|unable) to alloc|unable to create|(?:cannot|could not|couldn't) alloc|` +
+	`alloc(?:ation)? failed|allocation failure|` +
 	`insufficient (?:(?:gpu|device) )?memory|not enough (?:memory|gpu|vram|device mem)|memory exhausted)|` +
 	`(?:^|[^\pL\pN_.\-/])(oom)(?:s|ed|ing|error|exception)?(?:[^a-z]|$)`)
 

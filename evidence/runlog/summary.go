@@ -55,7 +55,8 @@ func (s *summaryState) line(p *Parser, number int, line []byte) bool {
 }
 
 var (
-	summaryRow = pattern.Of(`^\|[ |]*(?:[^|]*OOMs: *(\d+)|(Allocated memory|[^|]*reserved memory)[^|]*\|([^|]+)\|([^|]+)\|?.*|(=+)[| ]*$)`)
+	summaryRow = pattern.Of(`^\|[ |]*(?:[^|]*OOMs: *(\d+)|(Allocated memory|[^|]*reserved memory)[^|]*\|([^|]+)\|([^|]+)\|?.*|` +
+		`(=+)[| ]*$)`)
 	// headlessRow is the first row of a table whose head was left out.
 	headlessRow = pattern.Of(`^\| *Allocated memory *(?:\| *\d+ [KMGT]?i?B *){2}(?:\|[^|]*){2}\|?\s*$`)
 )
@@ -119,7 +120,8 @@ func (p *Parser) keepSummary(s *evidence.MemorySummary) {
 //	  "allocated_bytes.all.peak": 8589934592,
 type statsState struct{ table evidence.MemorySummary }
 
-var statsField = pattern.Of(`(?:^|[^\w.\x80-\x{10FFFF}])(?:(allocated|reserved)_bytes\.all\.(current|peak)|num_ooms)["':, =]+(\d{1,18})`)
+var statsField = pattern.Of(`(?:^|[^\w.\x80-\x{10FFFF}])(?:(allocated|reserved)_bytes\.all\.(current|peak)|num_ooms)` +
+	`["':, =]+(\d{1,18})`)
 
 // of is the field that is called so; names are empty for num_ooms.
 func (s *statsState) of(what, when string) **int64 {
