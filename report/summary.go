@@ -1,6 +1,9 @@
 package report
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Steps of a device that a summary lists: of more, the first and last, the highest, and
 // those in which a request failed.
@@ -43,11 +46,9 @@ func (d *Device) summarize() {
 			kept[failed] = true
 		}
 	}
-	steps := make([]Step, 0, len(kept))
-	for i := range d.Steps {
-		if kept[i] {
-			steps = append(steps, d.Steps[i])
-		}
+	var steps []Step
+	for _, i := range slices.Sorted(maps.Keys(kept)) {
+		steps = append(steps, d.Steps[i])
 	}
 	d.Steps, d.StepsLeftOut = steps, d.StepsLeftOut+n-len(steps)
 }

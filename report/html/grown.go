@@ -30,25 +30,20 @@ func grownRows(d *report.Device) (out []grownRow) {
 		seen[row.Name]++
 		out = append(out, row)
 	}
+	again := map[string]int{}
 	for i := range out {
 		row := &out[i]
-		if seen[row.Name] < 2 || g.Sites[row.series] < 0 {
-			continue
+		if site := g.Sites[row.series]; seen[row.Name] > 1 && site >= 0 {
+			s := &d.Pictures.Sites[site]
+			if c := s.CalledFrom; c != nil {
+				row.Name += ", from " + c.Function + " " + report.ShortPlace(c.File, c.Line)
+			}
+			if s.Op != "" && s.Op != s.Short() {
+				row.Name += " [" + s.Op + "]"
+			}
 		}
-		s := &d.Pictures.Sites[g.Sites[row.series]]
-		name := row.Name
-		if c := s.CalledFrom; c != nil {
-			name += ", from " + c.Function + " " + report.ShortPlace(c.File, c.Line)
-		}
-		if s.Op != "" && s.Op != row.Name {
-			name += " [" + s.Op + "]"
-		}
-		row.Name = name
-	}
-	clear(seen)
-	for i := range out {
-		if seen[out[i].Name]++; seen[out[i].Name] > 1 {
-			out[i].Name += fmt.Sprintf(" (%d)", seen[out[i].Name])
+		if again[row.Name]++; again[row.Name] > 1 {
+			row.Name += fmt.Sprintf(" (%d)", again[row.Name])
 		}
 	}
 	return out

@@ -190,7 +190,7 @@ var functions = template.FuncMap{
 	"shell":      view.ShellWord,
 	"minus":      func(a, b int64) int64 { return a - b },
 	"printable":  view.Printable, "lines": func(code string) []string { return strings.Split(code, "\n") },
-	"class": class, "dot": dot, "largest": view.LargestCategories, "kinds": kinds, "both": hasSigns,
+	"class": class, "dot": dot, "both": hasSigns,
 	"heads": hasHead, "cell": cellAt,
 	"share": func(part, whole int64) float64 {
 		if whole <= 0 {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
 )
@@ -41,9 +42,7 @@ type deviceView struct {
 	Data   any  // the columns in base64, where a server has them, or nil without pictures
 	Kinds  bool // memory was told apart by category
 	Stacks []stackView
-	Gaps   []string // what the recording can't show
-	Mapped bool     // the page can say where everything lies at any event
-	Proof  proof
+	Mapped bool       // the page can say where everything lies at any event
 	Grown  []grownRow // what its chart draws
 
 	columns []byte // gzipped
@@ -117,14 +116,13 @@ func verdictTag(doc *report.Document, main int) string {
 }
 
 func newDeviceView(d *report.Device, index int, doc *report.Document) (deviceView, error) {
-	v := deviceView{Device: d, Index: index, Table: d.Sites[:min(len(d.Sites), tableRows)], Gaps: gaps(d),
-		Proof: newProof(d)}
+	v := deviceView{Device: d, Index: index, Table: d.Sites[:min(len(d.Sites), tableRows)]}
 	v.More = len(d.Sites) - len(v.Table)
 	if index > 0 {
 		v.Suffix = fmt.Sprintf("-d%d", index)
 	}
 	for category, bytes := range d.AtPeak.Categories {
-		v.Kinds = v.Kinds || bytes > 0 && category != unknown
+		v.Kinds = v.Kinds || bytes > 0 && category != words.Unknown.String()
 	}
 	if c := doc.Comparison; c != nil && d == &doc.Devices[c.Index] {
 		v.add("phases", budgetChart(append([]report.Compared{c.Peak}, c.Phases...)))
@@ -229,19 +227,4 @@ func (v *deviceView) Leaking() bool {
 func (v *deviceView) InPieces() bool {
 	n := len(v.OOMs)
 	return n > 0 && v.OOMs[n-1].Verdict == report.Fragmentation
-}
-
-// gaps says what the recording can't show, one line each.
-func gaps(d *report.Device) []string {
-	var out []string
-	if d.History == "none" {
-		out = append(out, "No history: the curves and the allocation timeline are missing ("+d.HistoryReason+").")
-	}
-	if d.Stacks == "none" {
-		out = append(out, "No stacks: no line of code can be named.")
-	}
-	if d.CapacityBytes == nil {
-		out = append(out, "The GPU's size isn't known: give it with --gpu, or add the log of the failure.")
-	}
-	return out
 }

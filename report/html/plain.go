@@ -101,16 +101,6 @@ func cellAt(r view.Row, column int) view.Cell {
 	return nil
 }
 
-// kinds are the categories of bars, as reports order them.
-func kinds(b *view.Bars) (out []string) {
-	for _, name := range report.Categories {
-		if slices.ContainsFunc(b.Rows, func(r view.Stacked) bool { return r.Categories[name] > 0 }) {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // dot is the colour of a row's category, in its first column of words.
 func dot(r view.Row, columns []view.Column, at int) template.HTML {
 	first := slices.IndexFunc(columns, func(c view.Column) bool { return !c.Number })

@@ -200,7 +200,12 @@ func phaseBars(d *budget.Document) *Bars {
 		}
 	}
 	for _, p := range d.Phases {
-		b.Rows = append(b.Rows, Stacked{BudgetPhases[p.Phase], p.PeakBytes, p.Categories})
+		row := Stacked{Name: BudgetPhases[p.Phase]}
+		for _, c := range LargestCategories(p.Categories) {
+			row.add("c-"+c, report.CategoryTitle(c), p.Categories[c])
+		}
+		row.Bytes = p.PeakBytes
+		b.Rows = append(b.Rows, row)
 	}
 	return b
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -109,20 +110,12 @@ func because(rule, reason *string) string {
 }
 
 func aliveText(x *explain.Allocation) string {
-	var at []string
-	if x.AtPeak {
-		at = append(at, "at the allocated peak")
-	}
+	at := []string{when(x.AtPeak, "at the allocated peak")}
 	for _, i := range x.AtFailures {
 		at = append(at, fmt.Sprintf("when request %d failed", i))
 	}
-	if x.AtEnd {
-		at = append(at, "at the end")
-	}
-	if at == nil {
-		return "neither at the peak nor at the end"
-	}
-	return strings.Join(at, ", ")
+	at = append(at, when(x.AtEnd, "at the end"))
+	return cmp.Or(list(at...), "neither at the peak nor at the end")
 }
 
 // stack lists frames.

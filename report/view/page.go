@@ -21,8 +21,10 @@ type Page struct {
 
 // OfDevice is what it says of a device.
 type OfDevice struct {
-	Figures []Row // names, values and notes
-	Changes *Part // each with its code, and what became of a failed run under other settings; nil: none
+	Proof   Part     // of the verdict; without bars: nothing is known
+	Gaps    []string // what the recording can't show
+	Figures []Row    // names, values and notes
+	Changes *Part    // each with its code, and what became of a failed run under other settings; nil: none
 
 	Categories, Failures, Findings, Leaks, Budget, Trials, Segments, Said, Variables []Part
 }
@@ -42,7 +44,10 @@ func OnPage(doc *report.Document) *Page {
 	}
 	for _, i := range Shown(doc) {
 		d := &doc.Devices[i]
-		x := OfDevice{Figures: s.figures(d).Rows}
+		x := OfDevice{Proof: proof(d), Figures: s.figures(d).Rows}
+		x.Gaps = said(when(d.History == "none", "No history: the curves and the allocation timeline are missing ("+
+			d.HistoryReason+")."), when(d.Stacks == "none", "No stacks: no line of code can be named."),
+			when(d.CapacityBytes == nil, "The GPU's size isn't known: give it with --gpu, or add the log of the failure."))
 		x.Categories = []Part{{Table: s.categories(&d.AtPeak, &d.AtEnd)}}
 		x.Failures = s.all(func() { s.failures(d) })
 		x.Findings = s.take(func() { s.findings("", d.Findings) })

@@ -463,7 +463,7 @@ func (s *sheet) more(main int) {
 	if !s.web {
 		p.Text = append(p.Text, "more: -v   page: -o report.html   ticket: -o report.md")
 	}
-	if p.Text = slices.DeleteFunc(p.Text, func(text string) bool { return text == "" }); len(p.Text) > 0 {
+	if p.Text = said(p.Text...); len(p.Text) > 0 {
 		s.add(p)
 	}
 	var notes []string

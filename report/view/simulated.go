@@ -85,16 +85,13 @@ func otherVersions(doc *report.Document) []string {
 	if s.Capability >= "9." || len(s.Capability) > 3 {
 		workspace = "33,554,432"
 	}
-	text := "computed with torch " + *torch + ". "
+	others, sign, then := "2.15 keeps no workspace of cuBLAS", "-", "sooner"
 	if major > 2 || major == 2 && minor >= 12 {
-		text += "Up to 2.11 cuBLAS' workspaces stay: +" + workspace + " bytes for each handle, of which a training " +
-			"has two; and " +
-			"a training frees the gradient of its logits later (+1 to 5 % in three programs)"
-	} else {
-		text += "2.15 keeps no workspace of cuBLAS: -" + workspace + " bytes for each handle, of which a training has two; and " +
-			"a training frees the gradient of its logits sooner (-1 to 5 % in three programs)"
+		others, sign, then = "Up to 2.11 cuBLAS' workspaces stay", "+", "later"
 	}
-	return []string{text + ". Reserved memory varies by up to 5 % between versions"}
+	return []string{fmt.Sprintf("computed with torch %s. %s: %s%s bytes for each handle, of which a training has two; and a "+
+		"training frees the gradient of its logits %s (%[3]s1 to 5 %% in three programs). Reserved memory varies by up to 5 %% "+
+		"between versions", *torch, others, sign, workspace, then)}
 }
 
 // simulatedCard is the first line of the footer.

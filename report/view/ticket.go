@@ -2,7 +2,6 @@ package view
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -50,7 +49,7 @@ func (s *sheet) environment(d *report.Device) {
 	if d != nil {
 		parts = append(parts, list(units.Plural(d.Events, "event"), Stacks[d.Stacks], Histories[d.History]))
 	}
-	if parts = slices.DeleteFunc(parts, func(p string) bool { return p == "" }); len(parts) > 0 {
+	if parts = said(parts...); len(parts) > 0 {
 		s.add(Part{Text: []string{strings.Join(parts, " · ")}})
 	}
 }

@@ -7,6 +7,7 @@ package view
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/report"
@@ -86,18 +87,38 @@ type Row struct {
 	Device   string // its place among those that a page shows below; "" for none
 }
 
-// Bars are sums of categories as bars of one scale, beside limits.
+// Bars are bars of one scale, beside limits.
 type Bars struct {
 	Rows   []Stacked
 	Limits []Limit
 	Whole  int64 // bytes of the longest bar that there is room for
 }
 
-// Stacked is what categories hold together.
+// Stacked is a bar of pieces.
 type Stacked struct {
-	Name       string
-	Bytes      int64
-	Categories map[string]int64
+	Name   string
+	Bytes  int64
+	Pieces []Piece
+}
+
+// Piece is a part of a bar.
+type Piece struct {
+	Class string // what a page has its colour by
+	Name  string
+	Bytes int64
+	Share string // of what was allocated, "" for what wasn't
+}
+
+// Legend are the kinds of pieces, each once.
+func (b *Bars) Legend() (kinds []Piece) {
+	for _, row := range b.Rows {
+		for _, p := range row.Pieces {
+			if !slices.ContainsFunc(kinds, func(k Piece) bool { return k.Name == p.Name }) {
+				kinds = append(kinds, p)
+			}
+		}
+	}
+	return kinds
 }
 
 // Limit is a line across bars.

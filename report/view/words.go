@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -89,16 +90,13 @@ func given[T any](format string, figure *T) string {
 // era is how the recording's PyTorch wrote, "" where that isn't known.
 func era(in *report.Input) string { return given("PyTorch %s style", in.Era) }
 
-// list joins what there is.
-func list(parts ...string) string {
-	kept := parts[:0]
-	for _, p := range parts {
-		if p != "" {
-			kept = append(kept, p)
-		}
-	}
-	return strings.Join(kept, ", ")
+// said are those of some texts that say anything.
+func said(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(text string) bool { return text == "" })
 }
+
+// list joins what there is.
+func list(parts ...string) string { return strings.Join(said(parts...), ", ") }
 
 // more says how many aren't listed, "" for none.
 func more(n int, noun string) string {
