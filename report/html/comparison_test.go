@@ -3,6 +3,7 @@ package html_test
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,6 +157,19 @@ func TestChangesFitAPhone(t *testing.T) {
 	eval[bool](b, `(document.querySelector('#theme').click(), true)`)
 	if got := eval[string](b, "document.documentElement.dataset.theme"); got != "dark" {
 		t.Errorf("theme %q", got)
+	}
+	b.clean()
+}
+
+// TestChangesOnATablet: each change stands at the right end of its row, where its label isn't needed.
+func TestChangesOnATablet(t *testing.T) {
+	b := newTab(t, 768, 900)
+	comparison(t, b, recording(t, "growing_list__step_cache/snapshot_all.pickle.gz"), recording(t, "retained_graph__trainer_entropy/snapshot_named.pickle.gz"),
+		[2]string{"a.pickle", "b.pickle"})
+	const off = `Array.from(document.querySelectorAll('table.both.wide tbody tr:has(th) td[data-label=Change]'), c => { const r = document.createRange(); r.selectNodeContents(c);
+		return c.parentElement.getBoundingClientRect().right - r.getBoundingClientRect().right; })`
+	if got := eval[[]float64](b, off); len(got) < 10 || slices.Max(got) > 3 {
+		t.Errorf("changes stand %v pixels from the right", got)
 	}
 	b.clean()
 }

@@ -126,7 +126,7 @@ func TestOnePictureFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newTab(t, 1440, 900)
-	b.open(saved(t, bytes.Replace(page.Bytes(), []byte("const ask = view(canvas, () => this.update())"), []byte("throw new Error('no map')"), 1)))
+	b.open(saved(t, bytes.Replace(page.Bytes(), []byte("const ask = view(canvas, () => this.update(), true)"), []byte("throw new Error('no map')"), 1)))
 	b.charts(5)
 	b.see("each")
 	b.do(chromedp.Click(chromedp.CSS("[data-role=chips] button")))

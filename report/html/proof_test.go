@@ -97,6 +97,32 @@ func TestFailureFirst(t *testing.T) {
 	b.clean()
 }
 
+// TestMapBeforeItIsSeen: a picture of the whole page has the segment map of a failure in pieces.
+func TestMapBeforeItIsSeen(t *testing.T) {
+	doc := recording(t, "frag_oom__pairwise_docs/snapshot_all.pickle.gz")
+	b := newTab(t, 1440, 900)
+	b.open(saved(t, written(t, doc)))
+	b.until(`document.querySelector('[data-role=map-note]').textContent.includes(' segments at event ')`)
+	if eval[float64](b, "scrollY + innerHeight - document.querySelector('canvas.map').getBoundingClientRect().top") > 0 {
+		t.Error("the map could be seen")
+	}
+	b.clean()
+}
+
+// TestStepNames: steps have their names where these don't lie on each other.
+func TestStepNames(t *testing.T) {
+	const named = `vramscope[0].area.chart().getOption().series.at(-1).markArea.data.filter(x => x[0].name).length`
+	for width, want := range map[int64]bool{1440: true, 400: false} {
+		b := newTab(t, width, 900)
+		b.open(saved(t, written(t, recording(t, "mlp_regression__script/snapshot_all.pickle.gz"))))
+		b.until(`vramscope[0].area.chart()`)
+		if n := eval[int](b, named); n > 0 != want {
+			t.Errorf("%d steps have names at %d pixels", n, width)
+		}
+		b.clean()
+	}
+}
+
 // TestHeightFollowsZoom: what is in view fills the picture, in both of them.
 func TestHeightFollowsZoom(t *testing.T) {
 	doc := recording(t, "qwen_vocab_oom__05b/snapshot_all.pickle.gz")

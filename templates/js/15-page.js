@@ -42,13 +42,13 @@ function unfoldTo(place) {
   for (let e = place; e; e = e.parentElement) if (e.tagName === 'DETAILS') e.open = true;
 }
 
-// label notes in each cell what its column is called: on narrow screens a row is a block.
+// label notes in each cell what its column is called: on narrow screens a row is a block, below its name if that is more than a number.
 function label(table) {
   if (!table.tHead || table.matches('.sites')) return;
   const names = Array.from(table.tHead.rows[0].cells, c => c.textContent);
   if (names.length < 4 && document.body.matches('.sheet')) return; // fits
   table.classList.add('wide');
-  for (const body of table.tBodies) for (const row of body.rows) Array.from(row.cells).forEach((c, i) => { if (i) c.dataset.label = names[i] || ''; if (!c.textContent.trim()) c.classList.add('none'); });
+  for (const body of table.tBodies) for (const row of body.rows) Array.from(row.cells).forEach((c, i) => { if (i || /^\d[\d,\s-]*$/.test(c.textContent)) c.dataset.label = names[i] || ''; if (!c.textContent.trim()) c.classList.add('none'); });
 }
 
 function setTheme(theme) {

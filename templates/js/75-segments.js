@@ -4,7 +4,7 @@ const ROW = 15, BAR = 12, HOLES = 3, MOST_REQUEST = 40;
 class SegmentMap {
   constructor(state, part, canvas) {
     Object.assign(this, {s: state, h: state.h, part, canvas, g: canvas.getContext('2d'), paint: 'use', by: 'address'});
-    const ask = view(canvas, () => this.update());
+    const ask = view(canvas, () => this.update(), true);
     state.cursor.subscribe(ask);
     state.listeners.push(ask);
     for (const key of ['paint', 'by']) {

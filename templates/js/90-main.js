@@ -78,6 +78,8 @@ function startArea(d, {place, option}) {
   option.series[option.series.length - 1].markLine.data ||= []; // none: no peak, failure or capacity to mark
   const scene = mountChart(place, option, (o, chart) => {
     Object.defineProperty(o, 'history', {value: s.h}); // not among its keys: it isn't walked through
+    const steps = o.series[o.series.length - 1].markArea;
+    if (steps && place.clientWidth < 80 * steps.data.length) steps.data.forEach(x => { x[0].name = ''; }); // no room for their names
     if (s.mode === 'category' && s.classified) o.legend.selected = Object.fromEntries(s.groups.map((g, i) => [g.name, s.shown[i]]));
     chart.getZr().on('click', e => {
       const at = [e.offsetX, e.offsetY];
