@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -99,9 +98,6 @@ func (b *indexBuilder) device(row *report.IndexRow, p *point, d *report.Device) 
 	for _, c := range report.Categories {
 		row.Categories = append(row.Categories, d.AtPeak.Categories[c])
 	}
-	b.figures.PeakBytes += d.Peaks.Allocated.Bytes
-	b.figures.CacheBytes += max(0, d.AtPeak.CacheBytes) // negative where a file contradicts itself
-	b.figures.UnknownBytes += d.AtPeak.Categories[words.Unknown.String()]
 	p.allocated, p.reached, p.usable = d.Peaks.Allocated.Bytes, d.Peaks.Allocated.Bytes, d.History != "none"
 	for _, o := range d.OOMs {
 		p.oom, p.allocated = true, max(p.allocated, o.AllocatedBytes+o.RequestedBytes)

@@ -182,15 +182,3 @@ func TestTooManyRowsForAPage(t *testing.T) {
 		t.Errorf("%d rows, %d left, %+v", len(x.Rows), x.Left, x.Figures)
 	}
 }
-
-// A file that contradicts itself takes nothing off the free memory of others.
-func TestIndexCache(t *testing.T) {
-	b := indexBuilder{}
-	for _, cache := range []int64{5, -3} {
-		d := report.Device{AtPeak: report.Moment{CacheBytes: cache}}
-		b.device(&report.IndexRow{}, &point{}, &d)
-	}
-	if b.figures.CacheBytes != 5 {
-		t.Errorf("%d bytes are free in the caches, want 5", b.figures.CacheBytes)
-	}
-}

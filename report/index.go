@@ -32,9 +32,6 @@ type IndexFigures struct {
 	Runs, Failed, OOM, Leaking, Warning, Fine int
 	LeakingOOM                                int // of those leaking and out of memory, both
 	FirstTime, LastTime                       *int64
-	PeakBytes                                 int64 // sum of the allocated peaks
-	CacheBytes                                int64 // reserved but free at those peaks
-	UnknownBytes                              int64 // of them without a known category
 }
 
 // Status is the worst thing that a run's report says.
@@ -210,11 +207,7 @@ type Advice struct {
 
 // adviceOf is that of a finding. One without a word for its change has its own.
 func adviceOf(f *Finding) Advice {
-	id := f.FixID
-	if id == nil {
-		id = &f.ID
-	}
-	return Advice{f.Fix, id, f.SavesBytes, f.Falls()}
+	return Advice{f.Fix, cmp.Or(f.FixID, &f.ID), f.SavesBytes, f.Falls()}
 }
 
 // VerdictAdvice is the verdict's, empty where that knows no change.

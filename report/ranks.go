@@ -129,14 +129,12 @@ func Spans(numbers []int) string {
 		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
 			j++
 		}
-		switch {
-		case j == i:
+		if j < i+2 { // two are no span
 			out = append(out, strconv.Itoa(numbers[i]))
-		case j == i+1:
-			out = append(out, strconv.Itoa(numbers[i]), strconv.Itoa(numbers[j]))
-		default:
-			out = append(out, strconv.Itoa(numbers[i])+"-"+strconv.Itoa(numbers[j]))
+			i++
+			continue
 		}
+		out = append(out, strconv.Itoa(numbers[i])+"-"+strconv.Itoa(numbers[j]))
 		i = j + 1
 	}
 	return strings.Join(out, ", ")

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -90,10 +91,8 @@ func (s *Site) Short() string {
 
 // Name is a call site in a few words, with its later line.
 func (s *DiffSite) Name() string {
-	site := Site{Function: s.Function, File: s.File, Line: s.AfterLine, Op: s.Op, Known: s.Known, Older: s.Older}
-	if s.AfterLine == nil {
-		site.Line = s.BeforeLine
-	}
+	site := Site{Function: s.Function, File: s.File, Line: cmp.Or(s.AfterLine, s.BeforeLine), Op: s.Op, Known: s.Known,
+		Older: s.Older}
 	return site.Short()
 }
 

@@ -64,17 +64,3 @@ func code(s string) string {
 	}
 	return "<code>" + b.String() + "</code>"
 }
-
-// longestRun is the length of the longest run of backticks.
-func longestRun(s string) int {
-	longest, run := 0, 0
-	for _, r := range s {
-		if r != '`' {
-			run = 0
-			continue
-		}
-		run++
-		longest = max(longest, run)
-	}
-	return longest
-}

@@ -184,6 +184,9 @@ func (m *writer) fenced(language, text string) {
 	for i := range lines {
 		lines[i] = view.Printable(lines[i])
 	}
-	fence := strings.Repeat("`", max(3, longestRun(text)+1))
+	fence := "```"
+	for strings.Contains(text, fence) {
+		fence += "`"
+	}
 	m.line("\n%s%s\n%s\n%s", fence, language, strings.Join(lines, "\n"), fence)
 }

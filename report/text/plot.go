@@ -35,18 +35,12 @@ func (t *writer) plot(d *report.Device) {
 	top := max(d.Peaks.Reserved.Bytes, d.Peaks.Allocated.Bytes, 1)
 	t.line("")
 	for row := plotHeight - 1; row >= 0; row-- {
-		label := strings.Repeat(" ", 12)
-		switch row {
-		case plotHeight - 1:
-			label = right(units.Bytes(top), 12)
-		case 0:
-			label = right("0", 12)
-		}
+		label := map[int]string{plotHeight - 1: units.Bytes(top), 0: "0"}[row]
 		var b strings.Builder
 		for x := range width {
 			b.WriteRune(cell(allocated[x], reserved[x], top, row))
 		}
-		t.line("%s %s", label, b.String())
+		t.line("%12s %s", label, b.String())
 	}
 	t.line("%s █ allocated  ░ reserved, over %s", strings.Repeat(" ", 12), units.Plural(d.Events, "event"))
 }
@@ -64,5 +58,3 @@ func cell(allocated, reserved, top int64, row int) rune {
 	}
 	return ' '
 }
-
-func right(s string, width int) string { return strings.Repeat(" ", max(0, width-len(s))) + s }

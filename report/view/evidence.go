@@ -32,32 +32,27 @@ func (s *sheet) evidenceFacts() {
 	if rest := more(len(ev.GPUs)-s.gpus, "GPU"); rest != "" {
 		s.add(Part{Rest: rest + " in " + ev.GPUs[s.gpus].Monitor()})
 	}
-	for i := range ev.Steps[:min(len(ev.Steps), s.inputs)] {
-		s.steps(ev.Steps[i])
-	}
-	s.add(Part{Rest: more(len(ev.Steps)-s.inputs, "log with steps")})
+	s.first(len(ev.Steps), s.inputs, "log with steps", func(i int) { s.steps(ev.Steps[i]) })
 	if !told { // the findings above name every one that matters
-		for i := range ev.OOMMessages[:min(len(ev.OOMMessages), s.trim.messages)] {
+		s.first(len(ev.OOMMessages), s.trim.messages, "out-of-memory message", func(i int) {
 			s.fact("out of memory", s.message(&ev.OOMMessages[i]))
-		}
-		s.add(Part{Rest: more(len(ev.OOMMessages)-s.trim.messages, "out-of-memory message")})
+		})
 	}
-	for i := range ev.MemorySummaries[:min(len(ev.MemorySummaries), s.trim.messages)] {
-		s.summary(&ev.MemorySummaries[i])
-	}
-	s.add(Part{Rest: more(len(ev.MemorySummaries)-s.trim.messages, "memory_summary table")})
-	for i := range ev.Traces[:min(len(ev.Traces), s.inputs)] {
-		s.trace(&ev.Traces[i])
-	}
-	s.add(Part{Rest: more(len(ev.Traces)-s.inputs, "trace")})
+	s.first(len(ev.MemorySummaries), s.trim.messages, "memory_summary table", func(i int) { s.summary(&ev.MemorySummaries[i]) })
+	s.first(len(ev.Traces), s.inputs, "trace", func(i int) { s.trace(&ev.Traces[i]) })
 	clocks := s.clocks()
-	for _, text := range clocks[:min(len(clocks), s.inputs)] {
-		s.fact("clock", text)
-	}
-	s.add(Part{Rest: more(len(clocks)-s.inputs, "clock")})
+	s.first(len(clocks), s.inputs, "clock", func(i int) { s.fact("clock", clocks[i]) })
 	for _, x := range ev.Timelines[:min(len(ev.Timelines), s.inputs)] {
 		s.timeline(&x)
 	}
+}
+
+// first tells of the first of some things, and how many there are besides.
+func (s *sheet) first(n, most int, noun string, tell func(i int)) {
+	for i := range min(n, most) {
+		tell(i)
+	}
+	s.add(Part{Rest: more(n-most, noun)})
 }
 
 // timeline is the peak of a memory timeline that the profiler exported, the largest of its categories first.
@@ -157,24 +152,17 @@ func (s *sheet) gpu(g *evidence.GPU) {
 		bytes := when(p.PeakUsedBytes != nil, "  "+Known(p.PeakUsedBytes))
 		s.below(fmt.Sprintf("%sprocess %d%s%s", when(inTurn != nil && i > 0, "then "), p.PID, bytes, given("  %s", p.Name)))
 	}
-	switch rest := len(processes) - processesShown; {
-	case rest == 1:
-		s.below("and 1 more process")
-	case rest > 1:
-		s.below(fmt.Sprintf("and %d more processes", rest))
+	if rest := len(processes) - processesShown; rest > 0 {
+		s.below(fmt.Sprintf("and %d more process%s", rest, when(rest > 1, "es")))
 	}
 }
 
 // LargestFirst orders processes by the memory they held, unknown ones last.
 func LargestFirst(list []evidence.Process) []evidence.Process {
 	list = slices.Clone(list)
-	bytes := func(p evidence.Process) int64 {
-		if p.PeakUsedBytes == nil {
-			return -1
-		}
-		return *p.PeakUsedBytes
-	}
-	slices.SortStableFunc(list, func(a, b evidence.Process) int { return cmp.Compare(bytes(b), bytes(a)) })
+	slices.SortStableFunc(list, func(a, b evidence.Process) int {
+		return cmp.Compare(evidence.Or(b.PeakUsedBytes, -1), evidence.Or(a.PeakUsedBytes, -1))
+	})
 	return list
 }
 
