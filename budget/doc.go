@@ -21,8 +21,8 @@
 //     plan_search.go).
 //
 // To add a model family, put its model_type and its class's defaults into
-// modelfile/defaults.json. A decoder-only model is a row of the table in net_decoders.go, what
-// its code does differently a function in net_decoder_quirks.go; anything else is a
+// modelfile/defaults.json. A decoder-only model is a line of decoders.txt, what its code does
+// differently a function in net_decoder_quirks.go; anything else is a
 // function in net_families.go's table. An encoder of images in front of a language model
 // is a list of weights (families/weights.txt) and a row in net_sight.go. The parameters that Transformers counts in it go
 // to testdata/odd_models.json, a measured step to testdata/measured.jsonl.

@@ -72,12 +72,6 @@ func turnedInWindows(b *builder, _ *decoder, l *layerDraft) {
 	}
 }
 
-func gemmaNorms(d *decoder) {
-	d.norm, d.qkvBias, d.oBias, d.scaledEmbed = rmsWideKind, "attention_bias", "attention_bias", true
-	d.attnOut, d.mlpIn, d.mlpOut = "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"
-	d.act = "hidden_activation"
-}
-
 // softCapped: gemma2 squashes its scores, which only the eager code can do.
 func softCapped(b *builder, _ *decoder, l *layerDraft) {
 	if b.c.Float("attn_logit_softcapping") > 0 {

@@ -2,6 +2,10 @@ package budget
 
 import (
 	"cmp"
+	_ "embed"
+	"reflect"
+	"strings"
+	"sync"
 
 	"github.com/vramscope/vramscope/budget/modelfile"
 )
@@ -69,229 +73,75 @@ var llamaLike = decoder{
 	act: "hidden_act", rope: ropeFull, attnDrop: "attention_dropout",
 }
 
-// as is a row that differs from another in a few points.
-func (d decoder) as(change func(*decoder)) decoder { change(&d); return d }
+//go:embed decoders.txt
+var decoderRows string
 
-var decoders = map[string]decoder{
-	"llama": llamaLike.as(func(d *decoder) { d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias" }),
-	"arcee": llamaLike.as(func(d *decoder) {
-		d.gate, d.qkvBias, d.oBias, d.mlpBias = "", "attention_bias", "attention_bias", "mlp_bias"
-	}),
-	"helium": llamaLike.as(func(d *decoder) {
-		d.norm, d.qkvBias, d.mlpBias, d.spread = rmsWideKind, "attention_bias", "mlp_bias", 1
-	}),
-	"nemotron": llamaLike.as(func(d *decoder) {
-		d.norm, d.normBias, d.gate, d.rope = layerNormNarrowKind, true, "", ropePartial
-		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
-	}),
-	"mistral":    llamaLike.as(func(d *decoder) { d.window = slidingAll }),
-	"qwen2":      llamaLike.as(func(d *decoder) { d.qkvBias = "yes"; d.window = slidingQwen }),
-	"ministral":  llamaLike.as(func(d *decoder) { d.window = slidingTyped }),
-	"ministral3": llamaLike.as(func(d *decoder) { d.window = slidingAll }),
-	"hunyuan_v1_dense": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.qNorm, d.kNorm = "attention_bias", "attention_bias", "query_layernorm", "key_layernorm"
-	}),
-	"qwen3": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.qNorm, d.kNorm, d.window = "attention_bias", "attention_bias", "q_norm", "k_norm", slidingQwen
-	}),
-	"granite": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
-		d.scaledEmbed, d.tune = true, scaledParts
-	}),
-	"gemma": llamaLike.as(func(d *decoder) {
-		d.norm, d.qkvBias, d.oBias, d.scaledEmbed = rmsWideKind, "attention_bias", "attention_bias", true
-	}),
-	"gemma2": llamaLike.as(func(d *decoder) { gemmaNorms(d); d.window, d.tune = slidingGemma(2), softCapped }),
-	"gemma3_text": llamaLike.as(func(d *decoder) {
-		gemmaNorms(d)
-		d.qNorm, d.kNorm, d.window, d.tune = "q_norm", "k_norm", slidingGemma(6), softCapped
-	}),
-	"olmo": llamaLike.as(func(d *decoder) {
-		d.norm, d.noNorms, d.rope = layerNormWideKind, true, ropeWide
-		d.qkvBias, d.oBias = "attention_bias", "attention_bias"
-	}),
-	"olmo2": llamaLike.as(func(d *decoder) {
-		d.norm, d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = rmsWideKind, "", "", "post_attention_layernorm",
-			"post_feedforward_layernorm"
-		d.qkvBias, d.oBias, d.tune, d.rope = "attention_bias", "attention_bias", wholeQKNorm, ropeWide
-	}),
-	"olmo3": llamaLike.as(func(d *decoder) {
-		d.norm, d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = rmsWideKind, "", "", "post_attention_layernorm",
-			"post_feedforward_layernorm"
-		d.qkvBias, d.oBias, d.tune, d.rope, d.window = "attention_bias", "attention_bias", wholeQKNorm, ropeWide, slidingGemma(4)
-	}),
-	"exaone4": llamaLike.as(func(d *decoder) {
-		d.attnIn, d.mlpIn, d.attnOut, d.mlpOut = "", "", "post_attention_layernorm", "post_feedforward_layernorm"
-		d.qNorm, d.kNorm, d.window, d.tune = "q_norm", "k_norm", slidingGemma(4), turnedInWindows
-	}),
-	"smollm3": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
-		d.window, d.tune = slidingSmol, turnedSmol
-	}),
-	"ernie4_5": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.spread, d.attnDrop = "use_bias", "use_bias", "use_bias", ropeWide, 1, ""
-	}),
-	"seed_oss": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.mlpBias, d.outDrop = "attention_bias", "attention_out_bias", "mlp_bias", "residual_dropout"
-	}),
-	"glm": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.gateUp, d.rope, d.spread = "attention_bias", "gate_up_proj", ropePartial, 1
-	}),
-	"glm4": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.gateUp, d.rope, d.spread = "attention_bias", "gate_up_proj", ropePartial, 1
-		d.attnOut, d.mlpOut = "post_self_attn_layernorm", "post_mlp_layernorm"
-	}),
-	"olmoe": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.tune, d.moe = "attention_bias", "attention_bias", wholeQKNorm, olmoeExperts
-	}),
-	"phi3": llamaLike.as(func(d *decoder) {
-		d.qkv, d.gateUp, d.rope, d.outDrop, d.window = "qkv_proj", "gate_up_proj", ropePartial, "resid_pdrop", slidingAll
-	}),
-	"phi": llamaLike.as(func(d *decoder) {
-		d.norm, d.normBias, d.o, d.gate, d.up, d.down, d.final = layerNormKind, true, "dense", "", "fc1", "fc2", "final_layernorm"
-		d.mlpIn, d.parallel, d.qkvBias, d.oBias, d.mlpBias, d.headBias = "", "yes", "yes", "yes", "yes", "yes"
-		d.rope, d.outDrop, d.embedDrop, d.tune = ropePartial, "resid_pdrop", "embd_pdrop", phiNorms
-	}),
-	"starcoder2": llamaLike.as(func(d *decoder) {
-		d.norm, d.normBias, d.gate, d.up, d.down = layerNormKind, true, "", "c_fc", "c_proj"
-		d.qkvBias, d.oBias, d.mlpBias, d.outDrop, d.embedDrop, d.window = "use_bias", "use_bias", "use_bias", "residual_dropout",
-			"embedding_dropout", slidingAll
-	}),
-	"cohere": llamaLike.as(func(d *decoder) {
-		d.norm, d.mlpIn, d.parallel, d.rope = cohereNormKind, "", "yes", ropeWide
-		d.qkvBias, d.oBias, d.tune = "attention_bias", "attention_bias", cohereHeads
-	}),
-	"cohere2": llamaLike.as(func(d *decoder) {
-		d.norm, d.mlpIn, d.parallel, d.rope, d.window = cohereNormKind, "", "yes", ropeWide, slidingGemma(4)
-		d.qkvBias, d.oBias, d.tune = "attention_bias", "attention_bias", turnedInWindows
-	}),
-	"stablelm": llamaLike.as(func(d *decoder) {
-		d.norm, d.normBias, d.rope, d.qkvBias, d.parallel = layerNormKind, true, ropePartial, "use_qkv_bias",
-			"use_parallel_residual"
-		d.outDrop, d.tune = "hidden_dropout", stableHeads
-	}),
-	"mixtral": llamaLike.as(func(d *decoder) { d.moe, d.window = mixtralExperts, slidingAll }),
-	"granitemoe": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.scaledEmbed, d.tune, d.moe = "attention_bias", "attention_bias", true, scaledParts, graniteExperts
-	}),
-	"granitemoeshared": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.scaledEmbed, d.tune, d.moe = "attention_bias", "attention_bias", true, scaledParts, graniteShared
-	}),
-	"glm4_moe": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.rope, d.setup, d.moe = "attention_bias", ropePartial, glmNorms, glmExperts
-	}),
-	"ernie4_5_moe": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.mlpBias, d.rope, d.spread, d.attnDrop, d.moe = "use_bias", "use_bias", "use_bias", ropeWide, 1, "",
-			ernieExperts
-		d.headBias = "use_bias"
-	}),
-	"minimax_m2": llamaLike.as(func(d *decoder) { d.rope, d.tune, d.moe = ropePartial, wholeQKNorm, minimaxExperts }),
-	"phimoe": llamaLike.as(func(d *decoder) {
-		d.norm, d.normBias, d.qkvBias, d.oBias, d.headBias, d.moe = layerNormKind, true, "attention_bias", "attention_bias",
-			"lm_head_bias", phimoeExperts
-	}),
-	"qwen2_moe": llamaLike.as(func(d *decoder) { d.qkvBias, d.moe = "qkv_bias", qwenExperts }),
-	"qwen3_moe": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.qNorm, d.kNorm, d.moe = "attention_bias", "attention_bias", "q_norm", "k_norm", qwenExperts
-	}),
-	"gpt_oss": llamaLike.as(func(d *decoder) {
-		d.norm = rmsWideKind
-		d.qkvBias, d.oBias, d.window, d.moe, d.tune = "attention_bias", "attention_bias", slidingGemma(2), ossExperts, withSinks
-	}),
-	"llama4_text": llamaLike.as(func(d *decoder) {
-		d.mlp, d.qkvBias, d.oBias, d.moe, d.window, d.tune = "feed_forward.", "attention_bias", "attention_bias", llama4Experts,
-			llama4Window, turnedSmol
-		d.inner = func(c *modelfile.Config) int64 { return c.Int("intermediate_size_mlp") }
-	}),
-	"falcon_h1": llamaLike.as(func(d *decoder) {
-		d.mlp, d.mlpIn, d.final, d.mixer, d.both = "feed_forward.", "pre_ff_layernorm", "final_layernorm", falconMixer, true
-		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
-	}),
-	"bamba": llamaLike.as(func(d *decoder) {
-		d.mlp, d.mlpIn, d.final = "feed_forward.", "pre_ff_layernorm", "final_layernorm"
-		d.mixer, d.rope = bambaMixer, ropePartial
-		d.qkvBias, d.oBias, d.mlpBias = "attention_bias", "attention_bias", "mlp_bias"
-	}),
-	"jamba": llamaLike.as(func(d *decoder) {
-		d.mlp, d.mlpIn, d.final, d.mixer, d.moe, d.rope = "feed_forward.", "pre_ff_layernorm", "final_layernorm", jambaMixer,
-			jambaExperts, ropeNone
-	}),
-	"granitemoehybrid": llamaLike.as(func(d *decoder) {
-		d.qkvBias, d.oBias, d.scaledEmbed = "attention_bias", "attention_bias", true
-		d.tune, d.moe, d.mixer, d.setup = scaledParts, graniteHybrid, graniteMixer, graniteRope
-	}),
-	"lfm2": llamaLike.as(func(d *decoder) {
-		d.attnIn, d.mlpIn, d.final = "operator_norm", "ffn_norm", "embedding_norm"
-		d.mlp, d.gate, d.up, d.down = "feed_forward.", "w1", "w3", "w2"
-		d.o, d.qNorm, d.kNorm, d.mixer, d.inner = "out_proj", "q_layernorm", "k_layernorm", lfmMixer, lfmInner
-	}),
-	"gpt2": {
-		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "attn.", qkv: "c_attn", o: "c_proj", conv1D: true, oBias: "yes",
-		qkvBias: "yes",
-		mlp:     "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
-		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", tune: gpt2Attention, kvHeads: everyHead,
-	},
-	"gpt_bigcode": {
-		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "attn.", qkv: "c_attn", o: "c_proj", qkvBias: "yes", oBias: "yes",
-		mlp: "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
-		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", kvHeads: bigCodeKV,
-		inner: func(c *modelfile.Config) int64 { return c.IntOr("n_inner", 4*c.Int("hidden_size")) },
-	},
-	"gpt_neo": {
-		model: "transformer.", embed: "wte", positions: "wpe", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "attn.attention.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
-		oBias: "yes",
-		mlp:   "mlp.", up: "c_fc", down: "c_proj", attnIn: "ln_1", mlpIn: "ln_2", act: "activation_function", mlpBias: "yes",
-		outDrop: "resid_dropout", embedDrop: "embed_dropout", attnDrop: "attention_dropout", tune: neoAttention,
-		kvHeads: everyHead,
-	},
-	"gptj": {
-		model: "transformer.", embed: "wte", layers: "h.", final: "ln_f", head: "lm_head", headBias: "yes",
-		norm: layerNormKind, normBias: true, attn: "attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
-		mlp: "mlp.", up: "fc_in", down: "fc_out", attnIn: "ln_1", act: "activation_function", mlpBias: "yes", parallel: "yes",
-		outDrop: "resid_pdrop", embedDrop: "embd_pdrop", attnDrop: "attn_pdrop", rope: ropePartial, spread: 2, tune: neoAttention,
-		kvHeads: everyHead,
-	},
-	"gpt_neox": {
-		model: "gpt_neox.", embed: "embed_in", layers: "layers.", final: "final_layer_norm", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "attention.", qkv: "query_key_value", o: "dense", qkvBias: "attention_bias",
-		oBias: "attention_bias",
-		mlp:   "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm",
-		act: "hidden_act", mlpBias: "yes",
-		parallel: "use_parallel_residual", outDrop: "hidden_dropout", embedDrop: "hidden_dropout", attnDrop: "attention_dropout",
-		rope: ropePartial, kvHeads: everyHead,
-	},
-	"opt": {
-		model: "model.decoder.", bare: "decoder.", embed: "embed_tokens", positions: "embed_positions", layers: "layers.",
-		final: "final_layer_norm", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "self_attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "out_proj",
-		qkvBias: "enable_bias", oBias: "enable_bias",
-		up: "fc1", down: "fc2", attnIn: "self_attn_layer_norm", mlpIn: "final_layer_norm", act: "activation_function",
-		mlpBias: "enable_bias",
-		outDrop: "dropout", attnDrop: "attention_dropout", setup: optSetup, tune: optLayer, kvHeads: everyHead,
-		inner: func(c *modelfile.Config) int64 { return c.Int("ffn_dim") },
-	},
-	"bloom": {
-		model: "transformer.", embed: "word_embeddings", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "self_attention.", qkv: "query_key_value", o: "dense", qkvBias: "yes",
-		oBias: "yes",
-		mlp:   "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm",
-		mlpBias: "yes",
-		outDrop: "hidden_dropout", attnDrop: "attention_dropout", setup: bloomSetup, tune: bloomLayer, kvHeads: everyHead,
-		inner: func(c *modelfile.Config) int64 { return 4 * c.Int("hidden_size") },
-	},
-	"falcon": {
-		model: "transformer.", embed: "word_embeddings", layers: "h.", final: "ln_f", head: "lm_head",
-		norm: layerNormKind, normBias: true, attn: "self_attention.", qkv: "query_key_value", o: "dense", qkvBias: "bias",
-		oBias: "bias",
-		mlp:   "mlp.", up: "dense_h_to_4h", down: "dense_4h_to_h", attnIn: "input_layernorm", mlpIn: "post_attention_layernorm",
-		mlpBias: "bias", act: "activation",
-		outDrop: "hidden_dropout", attnDrop: "attention_dropout", tune: falconLayer, kvHeads: falconKV, rope: ropeFull,
-		parallel: "parallel_attn",
-		inner:    func(c *modelfile.Config) int64 { return c.IntOr("ffn_hidden_size", 4*c.Int("hidden_size")) },
-	},
+// decoders are rows of decoders.txt, whose faults any test finds.
+var decoders = sync.OnceValue(func() map[string]decoder {
+	all := map[string]decoder{}
+	for line := range strings.Lines(decoderRows) {
+		family, changes, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok || family[0] == '#' {
+			continue
+		}
+		d := llamaLike
+		fields := d.fields()
+		for word := range strings.SplitSeq(changes, " ") {
+			name, value, _ := strings.Cut(word, "=")
+			switch f := reflect.ValueOf(fields[name]).Elem(); f.Kind() {
+			case reflect.String:
+				f.SetString(value)
+			case reflect.Bool:
+				f.SetBool(true)
+			case reflect.Int:
+				f.SetInt(kinds[name+"="+value])
+			default:
+				f.Set(reflect.ValueOf(quirks[value]))
+			}
+		}
+		all[family] = d
+	}
+	return all
+})
+
+// fields are the places of a row's, by name.
+func (d *decoder) fields() map[string]any {
+	return map[string]any{"model": &d.model, "bare": &d.bare, "embed": &d.embed, "positions": &d.positions, "layers": &d.layers,
+		"final": &d.final, "head": &d.head, "norm": &d.norm, "normBias": &d.normBias, "noNorms": &d.noNorms, "attn": &d.attn,
+		"q": &d.q, "k": &d.k, "v": &d.v, "o": &d.o, "qkv": &d.qkv, "mlp": &d.mlp, "gate": &d.gate, "up": &d.up,
+		"gateUp": &d.gateUp, "down": &d.down, "conv1D": &d.conv1D, "attnIn": &d.attnIn, "attnOut": &d.attnOut, "mlpIn": &d.mlpIn,
+		"mlpOut": &d.mlpOut, "qkvBias": &d.qkvBias, "oBias": &d.oBias, "mlpBias": &d.mlpBias, "headBias": &d.headBias,
+		"qNorm": &d.qNorm, "kNorm": &d.kNorm, "act": &d.act, "rope": &d.rope, "spread": &d.spread, "tune": &d.tune, "moe": &d.moe,
+		"mixer": &d.mixer, "both": &d.both, "parallel": &d.parallel, "setup": &d.setup, "outDrop": &d.outDrop,
+		"embedDrop": &d.embedDrop, "attnDrop": &d.attnDrop, "scaledEmbed": &d.scaledEmbed, "window": &d.window, "inner": &d.inner,
+		"kvHeads": &d.kvHeads}
+}
+
+// kinds are the numbers that stand in rows by their names.
+var kinds = map[string]int64{"norm=layerNorm": int64(layerNormKind), "norm=rmsWide": int64(rmsWideKind),
+	"norm=layerNormWide": int64(layerNormWideKind), "norm=layerNormNarrow": int64(layerNormNarrowKind),
+	"norm=cohere": int64(cohereNormKind), "rope=none": int64(ropeNone), "rope=partial": int64(ropePartial),
+	"rope=wide": int64(ropeWide), "spread=1": 1, "spread=2": 2}
+
+// quirks are the functions that stand in rows by their names.
+var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen, "slidingTyped": slidingTyped,
+	"slidingSmol": slidingSmol, "slidingGemma2": slidingGemma(2), "slidingGemma4": slidingGemma(4),
+	"slidingGemma6": slidingGemma(6), "llama4Window": llama4Window, "turnedSmol": turnedSmol, "turnedInWindows": turnedInWindows,
+	"softCapped": softCapped, "scaledParts": scaledParts, "wholeQKNorm": wholeQKNorm, "phiNorms": phiNorms,
+	"stableHeads": stableHeads, "cohereHeads": cohereHeads, "withSinks": withSinks, "gpt2Attention": gpt2Attention,
+	"neoAttention": neoAttention, "optLayer": optLayer, "bloomLayer": bloomLayer, "falconLayer": falconLayer,
+	"glmNorms": glmNorms, "optSetup": optSetup, "bloomSetup": bloomSetup, "graniteRope": graniteRope,
+	"mixtralExperts": mixtralExperts, "phimoeExperts": phimoeExperts, "olmoeExperts": olmoeExperts,
+	"graniteExperts": graniteExperts, "graniteShared": graniteShared, "graniteHybrid": graniteHybrid, "glmExperts": glmExperts,
+	"ernieExperts": ernieExperts, "minimaxExperts": minimaxExperts, "qwenExperts": qwenExperts, "ossExperts": ossExperts,
+	"llama4Experts": llama4Experts, "jambaExperts": jambaExperts, "falconMixer": falconMixer, "bambaMixer": bambaMixer,
+	"jambaMixer": jambaMixer, "graniteMixer": graniteMixer, "lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead,
+	"bigCodeKV": bigCodeKV, "falconKV": falconKV, "mlpSize": widthOf("intermediate_size_mlp"), "ffnDim": widthOf("ffn_dim"),
+	"nInner": widthOf("n_inner"), "ffnHidden": widthOf("ffn_hidden_size"), "fourTimes": widthOf("")}
+
+// widthOf is the feed-forward's, by a field, and without it four times the stream's.
+func widthOf(field string) func(*modelfile.Config) int64 {
+	return func(c *modelfile.Config) int64 { return c.IntOr(field, 4*c.Int("hidden_size")) }
 }
 
 func (b *builder) flag(name string) bool {

@@ -7,7 +7,7 @@ import (
 )
 
 // families maps a model_type to the function that builds its network by hand. Most
-// decoders are rows of a table instead (net_decoders.go).
+// decoders are rows of a table instead (decoders.txt).
 var families = map[string]func(*builder){
 	"bert":        buildBERT,
 	"roberta":     buildRoBERTa,
@@ -47,7 +47,7 @@ var families = map[string]func(*builder){
 	"deepseek_v3":           buildDeepSeek,
 	"qwen":                  buildQwen1,
 	"mimo":                  buildMiMo,
-	"gpt_neox_reward_model": func(b *builder) { buildDecoder(b, decoders["gpt_neox"]) },
+	"gpt_neox_reward_model": func(b *builder) { buildDecoder(b, decoders()["gpt_neox"]) },
 }
 
 // familyOf is the function that builds a model_type's network, nil for one that is not
@@ -56,7 +56,7 @@ func familyOf(name string) func(*builder) {
 	if f := families[name]; f != nil {
 		return f
 	}
-	if d, ok := decoders[cmp.Or(alike[name], name)]; ok {
+	if d, ok := decoders()[cmp.Or(alike[name], name)]; ok {
 		return func(b *builder) { buildDecoder(b, d) }
 	}
 	if s, ok := sights[name]; ok {
@@ -96,7 +96,7 @@ func unmeasured(name string) bool {
 
 // knownFamilies are the model_types, sorted.
 func knownFamilies() []string {
-	names := slices.AppendSeq(slices.Collect(maps.Keys(families)), maps.Keys(decoders))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(families)), maps.Keys(decoders()))
 	names = slices.AppendSeq(names, maps.Keys(sights))
 	slices.Sort(names)
 	return names

@@ -125,7 +125,7 @@ func buildGemma3(b *builder) {
 	}
 	m.vision = im
 	b.c = t
-	row := decoders["gemma3_text"]
+	row := decoders()["gemma3_text"]
 	row.model = "model.language_model."
 	buildDecoder(b, row)
 	b.c = c
