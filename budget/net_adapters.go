@@ -90,13 +90,7 @@ func (m *machine) adapted(q *parameter, a *adapter) *value {
 	y := m.tensor(q.val.n, e)
 	lb, rb := left.bytes(), right.bytes()
 	m.record([]*value{y}, []*value{left, right}, []*storage{left.st, right.st}, func(m *machine, g []*storage) []*storage {
-		var r []*storage
-		for _, n := range []int64{lb, rb} { // a product, and that scaled
-			plain := m.alloc(n, Temporary)
-			r = append(r, m.alloc(n, Temporary))
-			m.release(plain)
-		}
-		return r
+		return []*storage{amid(m, lb, Temporary, lb), amid(m, rb, Temporary, rb)} // a product, and that scaled
 	})
 	m.drop(left, right)
 	return y

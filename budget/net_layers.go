@@ -205,9 +205,7 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 		e = 4
 	}
 	a := m.alloc(part*e, Temporary)
-	half := m.alloc(part/2*x.e, Temporary)
-	rot := m.alloc(part*x.e, Temporary)
-	m.release(half)
+	rot := amid(m, part*x.e, Temporary, part/2*x.e)
 	b := m.alloc(part*e, Temporary)
 	m.release(rot)
 	sum := m.alloc(part*e, Temporary)
@@ -226,27 +224,15 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 	whole, want := x.n*e, x.bytes()
 	m.record([]*value{y}, []*value{x}, tables, func(m *machine, g []*storage) []*storage {
 		sin := m.alloc(part*e, Temporary)
-		neg := m.alloc(part/2*e, Temporary)
-		s := m.alloc(part*e, Temporary)
-		m.release(neg)
-		s2 := m.alloc(part*e, Temporary)
-		m.release(s2)
+		s := amid(m, part*e, Temporary, part/2*e) // beside what is negated
+		m.pulse(part*e, Temporary)
 		m.release(sin)
-		cos := m.alloc(part*e, Temporary)
-		m.release(cos)
-		if whole != part*e { // slices of a partial rotation: padded to the whole and added
-			t := m.alloc(whole, Temporary)
-			m.release(s)
-			s3 := m.alloc(whole, Temporary)
-			m.release(s3)
-			s = t
+		m.pulse(part*e, Temporary) // the cosines'
+		if whole != part*e {       // slices of a partial rotation: padded to the whole and added
+			s = m.fit(s, whole, Temporary)
+			m.pulse(whole, Temporary)
 		}
-		if want != whole {
-			t := m.alloc(want, Temporary)
-			m.release(s)
-			s = t
-		}
-		return []*storage{s}
+		return []*storage{m.fit(s, want, Temporary)}
 	})
 	return y
 }

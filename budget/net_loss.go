@@ -330,9 +330,7 @@ func (m *machine) pickedAndSummed(x *value, labels *storage) *value {
 	b := x.bytes()
 	loss := m.tensor(1, 4)
 	m.record([]*value{loss}, []*value{x}, []*storage{labels}, func(m *machine, g []*storage) []*storage {
-		picked := m.alloc(b, Logits)
-		defer m.release(picked)
-		return []*storage{m.alloc(b, Logits)} // with what is spread of the sum
+		return []*storage{amid(m, b, Logits, b)} // what is picked, and with it what is spread of the sum
 	})
 	return loss
 }
@@ -384,12 +382,7 @@ func (r *run) lossOfParts(x *value, batch batchOf) *value {
 	m.release(shifted)
 	loss := m.tensor(1, 4)
 	m.record([]*value{loss}, []*value{x}, []*storage{s.st, batch.labels}, func(m *machine, g []*storage) []*storage {
-		at := m.alloc(b, Logits) // minus one where the label is
-		e := m.alloc(b, Logits)
-		sum := m.alloc(b, Logits)
-		m.release(at)
-		m.release(e)
-		return []*storage{sum}
+		return []*storage{amid(m, b, Logits, b, b)} // minus one where the label is, and exponentials
 	})
 	m.drop(s, x)
 	return loss

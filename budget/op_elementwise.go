@@ -33,10 +33,7 @@ func (m *machine) unpacked(n int64) *storage {
 	if !m.opts.profile.torchao || m.compiled || m.opts.Precision != "int4" {
 		return m.alloc(n*m.width, Temporary)
 	}
-	steps := m.alloc(8*n+2*n*m.width+parts(n*m.width, 64), Temporary)
-	st := m.alloc(n*m.width, Temporary)
-	m.release(steps)
-	return st
+	return amid(m, n*m.width, Temporary, 8*n+2*n*m.width+parts(n*m.width, 64))
 }
 
 // mixedInt8 is what bitsandbytes' product in 8 bits takes beside its result (MatMul8bitLt in its
@@ -217,6 +214,16 @@ func (m *machine) fit(s *storage, want int64, c Category) *storage {
 // scale is x times or plus a constant: nothing is saved.
 func (m *machine) scale(x *value) *value { return m.unary(x, false, false) }
 
+// amid is a result that is made while some others of its category are there.
+func amid(m *machine, bytes int64, c Category, others ...int64) *storage {
+	var beside []*storage
+	for _, n := range others {
+		beside = append(beside, m.alloc(n, c))
+	}
+	defer m.releaseAll(beside)
+	return m.alloc(bytes, c)
+}
+
 // shift is x plus a constant: the gradient passes as it is.
 func (m *machine) shift(x *value) *value {
 	y := m.tensor(x.n, x.e)
@@ -255,12 +262,7 @@ func (m *machine) power(x *value) *value {
 	y := m.tensor(in.n, in.e)
 	b := in.bytes()
 	m.record([]*value{y}, []*value{in}, []*storage{in.st}, func(m *machine, g []*storage) []*storage {
-		p := m.alloc(b, Temporary) // x^(k-1)
-		k := m.alloc(b, Temporary) // k * x^(k-1)
-		r := m.alloc(b, Temporary)
-		m.release(p)
-		m.release(k)
-		return []*storage{r}
+		return []*storage{amid(m, b, Temporary, b, b)} // x^(k-1), and k times that
 	})
 	m.drop(in)
 	return y

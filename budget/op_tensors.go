@@ -77,10 +77,7 @@ func (m *machine) softmax(x *value, wide bool) *value {
 	y := m.tensor(in.n, in.e)
 	b := in.bytes()
 	m.record([]*value{y}, []*value{in}, []*storage{y.st}, func(m *machine, g []*storage) []*storage {
-		t := m.alloc(b, Temporary) // grad * output
-		r := m.alloc(b, Temporary)
-		m.release(t)
-		return []*storage{r}
+		return []*storage{amid(m, b, Temporary, b)} // grad * output
 	})
 	m.drop(in)
 	return y
