@@ -13,18 +13,8 @@ var openRLHF = format{
 	always: []Flag{{"framework", "openrlhf"}, {"precision", "bf16"}, {"optimizer", "adamw-fused"}, {"checkpointing", "none"},
 		{"attention", "flash"}},
 	settle: openRLHFTrainers,
-	rows: []row{
-		{"pretrain", word(modelFlag)}, {"micro_train_batch_size", number("batch")}, {"train_batch_size", number("")},
-		{"max_len", number("seq")}, {"prompt_max_len", number("")}, {"generate_max_len", number("")},
-		{"zero_stage", atLeastNone("zero")}, {"bf16", anyValue}, {"param_dtype", unpacked(choice("precision", dtypes))},
-		{"gradient_checkpointing", when(Flag{"checkpointing", "full"})}, {"adam_offload", when(Flag{"offload", "optimizer"})},
-		{"lora_rank", atLeastNone("lora")}, {"target_modules", moduleList}, {"lora_dropout", share("lora-dropout")},
-		{"load_in_4bit", when(Flag{"precision", "int4"})}, {"attn_implementation", attention}, {"flash_attn", anyValue},
-		{"packing_samples", anyValue}, {"ref_offload", anyValue}, {"ds_tensor_parallel_size", number("tp")},
-		{"ring_attn_size", number("cp")}, {"chosen_key", anyValue}, {"rejected_key", anyValue}, {"actor_num_gpus_per_node",
-			number("")}, {"actor_num_nodes", number("")}, {"use_liger_kernel", liger}, {"overlap_comm", when(Flag{"overlap-comm",
-			"true"})}, {"num_gpus", number("gpus")}, {"nproc_per_node", number("gpus")},
-	},
+	rows: rowsOf("OpenRLHF-arguments",
+		unpacked(choice("precision", dtypes))),
 }
 
 // openRLHFTrainers: PPO's actor sees prompts and answers; pairs have a reference beside; DeepSpeed keeps float32 copies.
@@ -54,33 +44,7 @@ var verl = format{
 	always: []Flag{{"framework", "verl"}, {"precision", "bf16-mixed"}, {"fsdp", "full"}, {"fsdp-version", "1"},
 		{"attention", "flash"}},
 	settle: verlActor,
-	rows: append(append([]row{
-		{"data.max_prompt_length", number("")}, {"data.max_response_length", number("")}, {"data.train_batch_size", number("")},
-		{"data.max_length", number("seq")}, {"data.micro_batch_size_per_gpu", number("batch")},
-		{"data.micro_batch_size", number("batch")}, {"trainer.n_gpus_per_node", number("")}, {"trainer.nnodes", number("")},
-		{"nproc_per_node", number("gpus")}, {"model.partial_pretrain", word(modelFlag)}, {"ulysses_sequence_parallel_size",
-			number("cp")}, {"model.fsdp_config.offload_params", when(Flag{"offload", "params"})},
-	}, verlModel("model.")...), append(verlModel("actor_rollout_ref.model."), []row{
-		{"actor_rollout_ref.model.path", word(modelFlag)},
-		{"actor_rollout_ref.actor.strategy", found([]string{`^fsdp$`}, []string{`^fsdp2$`, "fsdp-version", "2"})},
-		{"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", number("batch")},
-		{"actor_rollout_ref.actor.ppo_mini_batch_size", number("")}, {"actor_rollout_ref.actor.use_dynamic_bsz", anyValue},
-		{"actor_rollout_ref.actor.ppo_max_token_len_per_gpu", number("")},
-		{"actor_rollout_ref.actor.ulysses_sequence_parallel_size", number("cp")},
-		{"actor_rollout_ref.actor.fsdp_config.param_offload", none},
-		{"actor_rollout_ref.actor.fsdp_config.optimizer_offload", none},
-		{"actor_rollout_ref.actor.use_kl_loss", anyValue}, {"actor_rollout_ref.ref.fsdp_config.param_offload", anyValue},
-		{"actor_rollout_ref.rollout.gpu_memory_utilization", none}, {"actor_rollout_ref.rollout.free_cache_engine", anyValue},
-	}...)...),
-}
-
-func verlModel(at string) []row {
-	return []row{
-		{at + "enable_gradient_checkpointing", when(Flag{"checkpointing", "full"})},
-		{at + "enable_activation_offload", when(Flag{"activation-offload", "true"})},
-		{at + "lora_rank", atLeastNone("lora")}, {at + "target_modules", moduleList}, {at + "use_liger", liger},
-		{at + "use_remove_padding", anyValue},
-	}
+	rows:   rowsOf("verl-arguments", found([]string{`^fsdp$`}, []string{`^fsdp2$`, "fsdp-version", "2"})),
 }
 
 // verlActor: with batches by tokens, one row holds as many as fit; else a row is a prompt and its answer.
@@ -105,18 +69,10 @@ var foundry = format{
 		"global_train_batch_size"},
 	always: []Flag{{"framework", "transformers"}, {"optimizer", "adamw-loop"}, {"precision", "bf16-mixed"}},
 	settle: foundryRanks,
-	rows: []row{
-		{"max_seq_len", number("seq")}, {"model.pretrained_model_name_or_path", word(modelFlag)}, {"model.name", word("")},
-		{"model.use_flash_attention_2", when(Flag{"attention", "flash"})}, {"device_train_microbatch_size", number("batch")},
-		{"global_train_batch_size", number("")}, {"precision", choice("precision", map[string]string{"amp_bf16": "bf16-mixed",
-			"amp_fp16": "fp16-mixed", "fp32": "fp32"})}, {"optimizer.name", found([]string{`lion`, "optimizer", "lion"},
-			[]string{`adamw`})},
-		{"fsdp_config.sharding_strategy", shardings}, {"fsdp_config.activation_checkpointing", when(Flag{"checkpointing",
-			"full"})}, {"fsdp_config.activation_cpu_offload", when(Flag{"activation-offload", "true"})},
-		{"fsdp_config.mixed_precision", found([]string{`^default$`, "reduce-dtype", "fp32"}, []string{`^pure$`})},
-		{"model.peft_config.r", number("lora")}, {"model.peft_config.target_modules", moduleList},
-		{"model.peft_config.lora_dropout", share("lora-dropout")}, {"num_gpus", number("gpus")}, {"gpus", number("gpus")},
-	},
+	rows: rowsOf("llm-foundry-configuration",
+		choice("precision", map[string]string{"amp_bf16": "bf16-mixed", "amp_fp16": "fp16-mixed", "fp32": "fp32"}),
+		found([]string{`lion`, "optimizer", "lion"}, []string{`adamw`}),
+		found([]string{`^default$`, "reduce-dtype", "fp32"}, []string{`^pure$`})),
 }
 
 // foundryRanks: Composer's FSDP is the first, and a mosaicml name gives the shape of no published model.
@@ -132,7 +88,7 @@ func foundryRanks(f *fields, r *Recipe) {
 // titanNamed is torchtitan since its settings are Python: a module and the name of a function, and arguments that change it.
 var titanNamed = format{
 	name: "torchtitan arguments", all: []string{"module", "config"}, always: titanAlways, settle: titanDefaults,
-	rows: append([]row{{"module", anyValue}, {"config", titanConfig}}, titanRows...),
+	rows: append(rowsOf("torchtitan-arguments"), titanRows...),
 }
 
 // titanConfig names a model and its size.

@@ -6,8 +6,8 @@
 //
 // Nothing in a file is executed, and no other file is opened. Files are read in two steps:
 // a reader for each syntax makes a list of fields with their values (syntax_), a row of the
-// registry of formats tells whose file it is and what its fields mean (format_). To add a
-// format, write a row, and a file of it into testdata.
+// registry of formats tells whose file it is (format_), and rows.txt what its fields mean. To
+// add a format, write a row in both, and a file of it into testdata.
 package recipe
 
 import (

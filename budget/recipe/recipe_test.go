@@ -446,3 +446,25 @@ func FuzzYAML(f *testing.F)      { fuzz(f, ".yaml") }
 func FuzzTOML(f *testing.F)      { fuzz(f, ".toml") }
 func FuzzJSON(f *testing.F)      { fuzz(f, ".json") }
 func FuzzArguments(f *testing.F) { fuzz(f, ".sh") }
+
+// TestRows: every row's meaning is known, and each section belongs to a format.
+func TestRows(t *testing.T) {
+	for _, x := range formats {
+		if len(x.rows) == 0 {
+			t.Errorf("%s has no rows", x.name)
+		}
+		for _, r := range x.rows {
+			if r.field == "" || r.means == nil {
+				t.Errorf("%s: %q means nothing", x.name, r.field)
+			}
+		}
+	}
+	if n := strings.Count(rowsText, " = "); n < 400 {
+		t.Errorf("%d rows", n)
+	}
+	for name := range meanings {
+		if !strings.Contains(rowsText, " "+name+"\n") {
+			t.Errorf("no row means %s", name)
+		}
+	}
+}
