@@ -333,3 +333,16 @@ func TestHeadsOfMadeModels(t *testing.T) {
 		}
 	}
 }
+
+// TestMixersWithoutNorm: their channels are divided all the same.
+func TestMixersWithoutNorm(t *testing.T) {
+	c := smallConfig(t, "falcon_h1")
+	whole, err := Compute(c, Setting{Sequence: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := Compute(c, Setting{Sequence: 32, TP: 2})
+	if err != nil || part.WeightsBytes <= whole.WeightsBytes/2 || part.WeightsBytes >= whole.WeightsBytes*7/10 {
+		t.Errorf("%+v of %d, %v", part, whole.WeightsBytes, err)
+	}
+}

@@ -284,10 +284,12 @@ func (c *cutter) mixer(x *mamba) {
 				q.Shape[0], c.done[q] = channels, true
 			}
 		}
-		n := *x.norm // over the rank's own channels
-		n.size = x.inner
-		x.norm = &n
-		c.cut(n.weight, 0, "channels")
+		if x.norm != nil {
+			n := *x.norm // over the rank's own channels
+			n.size = x.inner
+			x.norm = &n
+			c.cut(n.weight, 0, "channels")
+		}
 	} else {
 		c.column(x.in)
 	}
