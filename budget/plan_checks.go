@@ -155,6 +155,8 @@ func (p *plan) stages() error {
 		return fmt.Errorf("--pp %d: pipeline stages of encoder-decoder models are not supported", p.PP)
 	case p.model.task == taskContrast:
 		return fmt.Errorf("--pp %d: pipeline stages of models with two encoders are not supported", p.PP)
+	case p.model.deberta != nil:
+		return fmt.Errorf("--pp %d: pipeline stages of models whose layers share a table of distances are not supported", p.PP)
 	case p.StagesPerRank > int64(n) || int64(n) < p.PP*p.StagesPerRank || int64(n) < p.PP:
 		return fmt.Errorf("--pp %d: the model's %d layers cannot be divided into as many stages", p.PP*max(p.StagesPerRank, 1), n)
 	}

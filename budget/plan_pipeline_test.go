@@ -68,3 +68,10 @@ func TestTwins(t *testing.T) {
 		}
 	}
 }
+
+// TestStagesOfDistances: what all layers look distances up in is on no rank of its own.
+func TestStagesOfDistances(t *testing.T) {
+	if _, err := Compute(smallConfig(t, "deberta-v2"), Setting{Sequence: 32, PP: 2}); err == nil || !strings.Contains(err.Error(), "table of distances") {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package modelfile
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,8 +113,9 @@ const maxPattern = 300
 // linear ones aren't known here.
 func (z *Packing) compressed(f *Config) {
 	z.head = true // unless it is among those that stay
-	for _, g := range f.Map("config_groups") {
-		group, _ := g.(map[string]any)
+	groups := f.Map("config_groups")
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		group, _ := groups[name].(map[string]any)
 		x := &Config{fields: group}
 		of := &Config{fields: x.Map("weights")}
 		bits := of.IntOr("num_bits", 16)
