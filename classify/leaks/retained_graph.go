@@ -29,7 +29,7 @@ func (l *growth) split(growing []placed) (graph, lists []placed) {
 	}
 	k := l.keptBefore(before, step, weights)
 	switch {
-	case l.t.Older() == 0 && k.ofWeights(weights), l.untrained() && l.besideModules(before, step):
+	case l.t.Older() == 0 && k.ofWeights(weights), l.besideModules(before, step):
 		return nil, growing
 	case l.trains && k.trained():
 	case k.varied() && k.made[0] && l.singleForward(step):
@@ -46,6 +46,9 @@ func (l *growth) split(growing []placed) (graph, lists []placed) {
 // besideModules reports whether a step runs modules, and keeps nothing that they made: the graph of a pass that no backward pass
 // has freed holds what its modules save.
 func (l *growth) besideModules(kept []placed, step int) bool {
+	if !l.untrained() { // else it freed what they saved
+		return false
+	}
 	within := map[snapshot.StackID]bool{0: true} // nobody knows
 	inside := func(id timeline.AllocationID) bool {
 		stack := l.t.Stack(id)

@@ -219,6 +219,8 @@ func markOthers(a *look, p rules.Pass, size int64) {
 
 // markSizes marks what else has a size that most of its blocks have as logits: of a second model, kept beyond their pass, or for
 // another loss.
+//
+//worth:off
 func markSizes(a *look) {
 	const large = 1 << 20
 	marked, all := map[int64]int{}, map[int64]int{}
