@@ -430,7 +430,7 @@ const headName = "lm_head"
 
 // queriesAndValues are what families call the layers that "qv" means.
 var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "query_proj", "value_proj", "q", "v", "q_lin", "v_lin",
-	"c_attn", "query_key_value", "qkv_proj", "Wqkv"}
+	"c_attn", "query_key_value", "qkv_proj", "Wqkv", "to_q", "to_v"}
 
 // keysValuesAndDown are those that (IA)3 scales unless it is told others (peft/utils/constants.py).
 var keysValuesAndDown = []string{"k_proj", "v_proj", "down_proj", "key", "value", "k", "v", "wo", "output.dense", "c_attn",
@@ -446,6 +446,8 @@ func (p *plan) targets() []string {
 	switch {
 	case p.LoRATargets == "all" && p.Adapter == "ia3":
 		return keysValuesAndDown
+	case p.LoRATargets == "all" && p.model.unet != nil:
+		return unetTargets
 	case p.LoRATargets == "all":
 		return nil
 	case p.LoRATargets == "qv":

@@ -32,7 +32,11 @@ func ReadConfig(r io.Reader) (*Config, error) {
 // newConfig wraps the fields of a config.json.
 func newConfig(fields map[string]any) (*Config, error) {
 	t, _ := fields["model_type"].(string)
-	if class, _ := fields["_class_name"].(string); t == "" && (class != "" || fields["_diffusers_version"] != nil) {
+	class, _ := fields["_class_name"].(string)
+	if class == unetClass {
+		return denoiserConfig(fields)
+	}
+	if t == "" && (class != "" || fields["_diffusers_version"] != nil) {
 		return nil, fmt.Errorf("diffusion isn't counted: %q is of diffusers, and no size given with --params stands for it",
 			short(class))
 	}

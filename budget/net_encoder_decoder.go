@@ -260,3 +260,8 @@ type convolutions struct {
 	w1, b1, w2, b2  *parameter
 	frames, bins, h int64
 }
+
+// decodesAlone says whether a decoder could look at an encoder that isn't there.
+func (m *model) decodesAlone() bool {
+	return m.encoder == nil && m.unet == nil && len(m.blocks) > 0 && m.blocks[0].cross != nil
+}

@@ -43,6 +43,7 @@ var families = map[string]func(*builder){
 		b.c = b.c.With("tie_word_embeddings", true)
 		buildT5(b)
 	},
+	unetClass:               buildUNet,
 	"deepseek_v2":           buildDeepSeek,
 	"deepseek_v3":           buildDeepSeek,
 	"qwen":                  buildQwen1,

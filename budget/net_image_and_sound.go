@@ -38,16 +38,18 @@ func (m *machine) convolution(x *value, w, bias *parameter, out, columns int64) 
 	m.pulse(m.cublas, Workspace)
 	saved := []*storage{in.st, k.st}
 	xb, wb, wc, e := in.bytes(), k.bytes(), m.weightGrad(k), k.e
-	needX := in.needsGrad()
+	needX, needW := in.needsGrad(), k.needsGrad()
 	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
 		r := make([]*storage, len(ins))
 		cols := m.alloc(columns*e, Temporary)
 		if needX {
 			r[0] = m.alloc(xb, Temporary)
 		}
-		r[1] = m.alloc(wb, wc)
-		if bias != nil {
-			r[2] = m.alloc(bias.val.n*e, m.weightGrad(k))
+		if needW {
+			r[1] = m.alloc(wb, wc)
+		}
+		if b.needsGrad() {
+			r[2] = m.alloc(bias.val.n*e, wc)
 		}
 		m.release(cols)
 		return r

@@ -83,6 +83,7 @@ type model struct {
 	patch                *patching
 	conv                 *convolutions
 	waves                *waves
+	unet                 *unet
 	quant                *quantization // nil: every weight has the setting's type
 }
 

@@ -106,6 +106,7 @@ func (r *run) load() {
 	for range p.References {
 		r.frozen = append(r.frozen, keptGathered(r))
 	}
+	loadBeside(r)
 	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide+p.rotaryCaches(), Weights)
 	if e := p.model.embed; p.stableEmbedding() && e != nil {
 		m.alloc(e.val.bytes(), Weights)

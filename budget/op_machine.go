@@ -415,7 +415,7 @@ func (m *machine) sum(old, s *storage, view bool) (*storage, bool) {
 		m.release(s)
 		return old, false
 	}
-	t := m.alloc(old.bytes, old.cat)
+	t := m.alloc(min(old.bytes, s.bytes), old.cat) // either may be a part of something larger
 	m.release(old)
 	m.release(s)
 	return t, false

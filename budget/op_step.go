@@ -237,6 +237,10 @@ func (r *run) batch() batchOf {
 	case mod.encoder != nil:
 		td := p.Batch * p.decoderTokens()
 		b = batchOf{ids: in(8 * t), labels: in(8 * td), decoder: in(8 * td), tokens: td}
+	case mod.unet != nil: // latents, noise and their sum, and the text
+		size := latents(p)
+		n := p.Batch * size.pixels() * mod.unet.channels * p.width
+		b = batchOf{ids: in(p.Batch * textTokens * mod.unet.text * p.width), pixels: in(n), labels: in(2 * n), tokens: p.Batch}
 	case mod.task == taskContrast:
 		b = batchOf{ids: in(8 * t), pixels: in(p.Batch * mod.vision.patch.pixels * p.wide), tokens: p.Batch}
 	case mod.waves != nil:
@@ -268,6 +272,8 @@ func (p *plan) decoderTokens() int64 {
 func (r *run) network(b batchOf) *value {
 	p, mod, m := r.p, r.mod, r.m
 	switch {
+	case mod.unet != nil:
+		return denoise(r, b)
 	case mod.task == taskContrast:
 		im := r.body(mod.vision, b, mod.vision.patches, nil, 0)
 		first := r.pooled(mod.vision, im)

@@ -83,10 +83,12 @@ func (m *machine) softmax(x *value, wide bool) *value {
 	return y
 }
 
-// layerNorm is native_layer_norm; under autocast in float32.
-func (m *machine) layerNorm(x *value, n *norm) *value {
+// layerNorm is native_layer_norm.
+func (m *machine) layerNorm(x *value, n *norm) *value { return normalised(m, x, n, x.n/n.size) }
+
+// normalised has a mean and a variance for each of some rows; under autocast in float32.
+func normalised(m *machine, x *value, n *norm, rows int64) *value {
 	in := m.wideUnderAutocast(x)
-	rows := in.n / n.size
 	stat := m.alloc(8*rows, Temporary)
 	y := m.tensor(in.n, in.e)
 	b, size, e := in.bytes(), n.size, m.wide

@@ -65,7 +65,8 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if mod.patch != nil {
 		p.Sequence = mod.patches
 	}
-	for _, f := range []func() error{p.stages, p.overflow, p.packedShards, p.tensorParallel, p.addAdapters} {
+	for _, f := range []func() error{func() error { return diffuses(p) },
+		p.stages, p.overflow, p.packedShards, p.tensorParallel, p.addAdapters} {
 		if err := f(); err != nil {
 			return nil, err
 		}
@@ -119,7 +120,7 @@ func (p *plan) setWidths() {
 		p.wide = 4
 	}
 	p.kept = p.wide
-	p.mixed = p.mixed || p.autocastsNarrow()
+	p.mixed = p.mixed || p.autocastsNarrow() || scriptOfAdapters(p)
 	if p.FSDP != "" && p.mixed && p.dp > 1 && !p.Inference {
 		p.wide = 2                                // shards are float32, what is gathered of them is 16 bits wide: nothing to cast
 		p.mixed = p.Trainer && p.FSDPVersion == 1 // Accelerate leaves autocast out with FSDP2

@@ -80,7 +80,7 @@ func bound(s string) float64 {
 
 // typed says of fields whether a plan's command line has them, where that isn't whether they are as at the start.
 var typed = map[string]func(*Setting) bool{
-	"precision": always, "batch": always, "seq": always,
+	"precision": always, "batch": always, "seq": func(s *Setting) bool { return s.Resolution == 0 },
 	"gpus": func(s *Setting) bool { return s.GPUs > 1 },
 	"dora": never, "drop-outputs": never, "decoder-seq": never, "context": never,
 	"adapter":        func(s *Setting) bool { return s.adapts() && s.Adapter != "lora" },

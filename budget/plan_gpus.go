@@ -89,7 +89,8 @@ func (b *Budget) finish(p *plan) {
 func (b *Budget) explain(p *plan) {
 	b.told(p.model.config.assumed)
 	b.Notes = append(b.Notes, p.notes...)
-	if l := p.model.blocks; p.model.encoder == nil && len(l) > 0 && l[0].cross != nil {
+	explainDiffusion(p, b)
+	if p.model.decodesAlone() {
 		b.note("a decoder without its encoder: the weights of its attention to one are counted, but a step leaves them out")
 	}
 	if p.EP > 1 && p.expertTP < p.TP && p.whole.ByRole[RoleExpert] > 0 {

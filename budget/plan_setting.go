@@ -72,7 +72,7 @@ func (p Phase) String() string { return phaseNames[p] }
 // Setting is how a model is trained or served. The zero value of a field is its default; Defaults fills in what has none.
 // What each is, and what it may be, is in fields.txt, by the name of its flag.
 type Setting struct {
-	Batch, Sequence, DecoderSeq, Accumulate                     int64
+	Batch, Sequence, DecoderSeq, Accumulate, Resolution         int64
 	Precision, Optimizer, Checkpointing, Attention, Loss        string
 	GradientDtype                                               string
 	Padding, KeepGradients, UseCache, DropOutputs, Trainer      bool
@@ -83,6 +83,7 @@ type Setting struct {
 	Float8Recipe                                                string // torchao's names for its scales
 	Framework                                                   string // empty: as the other fields suggest
 
+	CachedLatents                                 bool
 	Copies, References                            int64
 	ExpertLoad                                    float64 // 0: 1
 	Freeze                                        int64
@@ -187,6 +188,9 @@ func (c *Config) complete(s Setting) (_ Setting, err error) {
 		s.Sequence = min(n, 1024)
 	}
 	d := s.Defaults()
+	if m.unet != nil {
+		d.Resolution = cmp.Or(d.Resolution, m.unet.side*perLatent)
+	}
 	if m.encoder == nil {
 		return d, nil
 	}

@@ -153,7 +153,8 @@ func Fits(c *Config, s Setting, devices []gpus.GPU) ([]Fit, error) {
 
 // sequenceFree: images and sound have one length.
 func (b *Budget) sequenceFree() bool {
-	return !slices.Contains([]string{"vit", "deit", "dinov2", "dinov2_with_registers", "clip", "whisper", "wav2vec2", "hubert"},
+	return !slices.Contains([]string{"vit", "deit", "dinov2", "dinov2_with_registers", "clip", "whisper", "wav2vec2", "hubert",
+		unetClass},
 		b.Model.Type)
 }
 
@@ -396,6 +397,9 @@ var rungs = []rung{
 	{"sharding over the GPUs (FSDP)", "--fsdp full", "communication",
 		func(s *Setting) bool { return s.FSDP == "" && s.Zero < 3 && s.GPUs > s.TP*s.PP },
 		func(s *Setting) { s.FSDP, s.Zero = "full", 0 }},
+	{"pictures and texts encoded beforehand, no encoders on the GPU", "--cached-latents", "a pass over the data set first",
+		func(s *Setting) bool { return s.Resolution > 0 && s.adapts() && !s.CachedLatents },
+		func(s *Setting) { s.CachedLatents = true }},
 	{"gradient checkpointing", "--checkpointing full", "about a third more compute",
 		func(s *Setting) bool { return s.Checkpointing != "full" }, nil},
 	{"half the micro-batch, twice the accumulation", "--batch N/2 --accumulate 2",

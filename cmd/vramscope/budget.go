@@ -91,7 +91,7 @@ otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as 
 // modelFlags are the flags that name a model.
 func modelFlags(cmd *cobra.Command, f *budgetFlags) {
 	fl := cmd.Flags()
-	fl.StringVar(&f.config, "config", "", "a Transformers `config.json`")
+	fl.StringVar(&f.config, "config", "", "a Transformers `config.json`, or a folder or UNet of Stable Diffusion XL")
 	fl.StringVar(&f.model, "model", "", "a checkpoint: `FILE`.safetensors, its index, or .pt (headers only; a config.json "+
 		"beside it is used)")
 	fl.StringVar(&f.params, "params", "", "a number of parameters like 8B, for a Llama-like decoder")

@@ -136,12 +136,26 @@ func ConfigFrom(r io.Reader) (*budget.Config, error) {
 	return c, err
 }
 
+// config reads a model's configuration, or that of a pipeline's parts: of its index, or of the folder that has one.
 func (f files) config(path string) (*budget.Config, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, budget.PipelineIndex)
+		if _, err := os.Stat(path); err != nil {
+			path = filepath.Join(filepath.Dir(path), "config.json")
+		}
+	}
 	text, err := f.text(path)
 	if err != nil {
 		return nil, err
 	}
 	defer text.Close()
+	if folder, ok := strings.CutSuffix(path, budget.PipelineIndex); ok {
+		c, err := budget.ReadPipeline(text, func(part string) (io.ReadCloser, error) { return f.text(folder + part + "/config.json") })
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", store.Show(path), err)
+		}
+		return c, nil
+	}
 	return configOf(store.Show(path), text)
 }
 

@@ -47,8 +47,12 @@ func BudgetSetting(d *budget.Document) string {
 		return fmt.Sprintf("serving in %v: %v x %v tokens, context %v, %v cache%s", s["precision"], s["batch"], s["sequence"],
 			s["context"], s["cache"], suffix(" in ", s["kv"])) + gpusText(s)
 	}
-	line := fmt.Sprintf("training in %v: %v x %v tokens, %v, %v attention, checkpointing %v, loss %v", s["precision"], s["batch"],
-		s["sequence"], s["optimizer"], s["attention"], s["checkpointing"], s["loss"])
+	each := fmt.Sprintf("%v tokens", s["sequence"])
+	if n, _ := s["resolution"].(int64); n > 0 {
+		each = fmt.Sprintf("%dx%d pixels", n, n)
+	}
+	line := fmt.Sprintf("training in %v: %v x %s, %v, %v attention, checkpointing %v, loss %v", s["precision"], s["batch"], each,
+		s["optimizer"], s["attention"], s["checkpointing"], s["loss"])
 	rank, _ := s["lora"].(int64)
 	load, _ := s["expert_load"].(float64)
 	frozen, _ := s["freeze"].(int64)
