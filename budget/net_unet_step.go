@@ -74,8 +74,8 @@ func explainDiffusion(p *plan, b *Budget) {
 	}
 	switch x := u.beside; {
 	case encodesHere(p):
-		b.note("each step encodes its pictures (%s parameters, float32) and texts (%s, as wide as the UNet): --cached-latents leaves "+
-			"both encoders out", units.Count(int(x.pixels.counts().Total)), units.Count(int(x.textWeights())))
+		b.note("each step encodes its pictures (%s parameters, float32) and texts (%s, as wide as the UNet): --cached-latents "+
+			"leaves both encoders out", units.Count(int(x.pixels.counts().Total)), units.Count(int(x.textWeights())))
 		if x.assumed {
 			b.note("the encoders are taken as Stable Diffusion XL's: a pipeline's folder tells its own")
 		}

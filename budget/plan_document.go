@@ -53,6 +53,8 @@ type DocSolved struct {
 	What  string `json:"for"`
 	GPU   string `json:"gpu"`
 	Value int64  `json:"value"`
+	// WithMargin leaves as much spare as published measurements were off by; 0 where none does, or nobody asks.
+	WithMargin int64 `json:"value_with_margin"`
 }
 
 // DocVocabulary compares with another vocabulary.

@@ -16,6 +16,7 @@ type Plan struct {
 	TotalDevice int64   `json:"total_device_bytes"`
 	Host        int64   `json:"host_bytes"` // for each GPU
 	Batch       int64   `json:"batch"`
+	Sequence    int64   `json:"sequence"`
 	Recompute   float64 `json:"recompute_share"`                    // of the forward and backward without it
 	Traffic     int64   `json:"communicated_bytes_per_micro_batch"` // by one GPU
 	Cost        float64 `json:"relative_cost"`                      // time per token against the best plan, estimated
@@ -42,21 +43,24 @@ type way struct {
 	shown int                 // plans of it, where there are others
 	tp    bool                // frameworks divide layers so
 	other bool                // shown though a way before it is as fast
+	// seldom isn't searched for long sequences: the way before it is as good there.
+	seldom bool
 }
 
 // ways are from all parameters in full to adapters on packed weights: plans of a later one
 // stand behind those of an earlier one.
 var ways = []way{
-	{"full training", func(s *Setting) bool { return s.Precision != "bf16" || s.MasterWeights }, 3, true, false},
-	{"full training in 16 bits", func(s *Setting) bool { return s.Precision == "bf16" && !s.MasterWeights }, 2, true, false},
+	{"full training", func(s *Setting) bool { return s.Precision != "bf16" || s.MasterWeights }, 3, true, false, false},
+	{"full training in 16 bits", func(s *Setting) bool { return s.Precision == "bf16" && !s.MasterWeights }, 2, true, false,
+		false},
 	{"8-bit optimizer state", func(s *Setting) bool {
 		s.Optimizer, s.Loss = "adamw-8bit", "chunked"
 		return s.whole()
-	}, 2, false, false},
+	}, 2, false, false, false},
 	{"8-bit state, steps in backward", func(s *Setting) bool {
 		s.Optimizer, s.Loss, s.OptimizerInBackward = "adamw-8bit", "chunked", true
 		return s.whole() && s.GPUs == 1 && s.Accumulate <= 1
-	}, 2, false, false},
+	}, 2, false, false, false},
 	{"state in host memory", func(s *Setting) bool {
 		none := s.Offload == "none" || s.Offload == ""
 		s.Loss, s.Offload = "chunked", "params"
@@ -64,15 +68,15 @@ var ways = []way{
 			s.Optimizer, s.Offload, s.OptimizerInBackward = "adamw-8bit", "optimizer", s.Accumulate <= 1
 		}
 		return s.whole() && none
-	}, 2, false, false},
-	{"adapters", func(s *Setting) bool { s.adapt(); return s.Precision == "bf16" }, 2, false, true},
-	{"adapters on 4-bit weights", func(s *Setting) bool { s.adapt(); return s.pack() }, 2, false, true},
+	}, 2, false, false, false},
+	{"adapters", func(s *Setting) bool { s.adapt(); return s.Precision == "bf16" }, 2, false, true, false},
+	{"adapters on 4-bit weights", func(s *Setting) bool { s.adapt(); return s.pack() }, 2, false, true, false},
 	{"adapters on 4-bit weights, fused loss", func(s *Setting) bool {
 		s.adapt()
 		free := s.Loss == "default" || s.Loss == ""
 		s.Loss = "fused"
 		return s.pack() && free
-	}, 2, false, false},
+	}, 2, false, false, true},
 }
 
 // whole says whether all parameters of 16 bits are trained.
@@ -113,12 +117,7 @@ func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, 
 		return nil, nil, err
 	}
 	s.reserve = b.looseness()
-	switch { // what is trained beside frozen weights leaves them in 16 bits; Megatron-LM has copies in 32
-	case len(precisions) > 1 && s.adapts():
-		precisions = []string{"bf16"}
-	case len(precisions) > 1 && s.profile().ownParallelism:
-		precisions, s.MasterWeights, s.GradientDtype = []string{"bf16"}, true, "fp32"
-	}
+	precisions = planned(&s, precisions)
 	v := search{c: c, g: g}
 	var more []Plan
 	for i, w := range ways {
@@ -135,6 +134,18 @@ func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, 
 		best[i].Cost /= best[0].Cost
 	}
 	return best, v.least, nil
+}
+
+// planned are the precisions that a search goes through.
+func planned(s *Setting, precisions []string) []string {
+	switch { // what is trained beside frozen weights leaves them in 16 bits; Megatron-LM has copies in 32
+	case len(precisions) > 1 && s.adapts():
+		return []string{"bf16"}
+	case len(precisions) > 1 && s.profile().ownParallelism:
+		s.MasterWeights, s.GradientDtype = true, "fp32"
+		return []string{"bf16"}
+	}
+	return precisions
 }
 
 // worth are those of a way's plans that take less than twice the time of its best, and less
@@ -193,7 +204,7 @@ func shardings(s Setting) (all []Setting) {
 		return []Setting{s}
 	}
 	contexts := []int64{max(s.CP, 1)}
-	for n := int64(2); s.CP <= 1 && s.Sequence >= longPlan && n <= min(nodeGPUs, gpus) && s.profile().contexts; n *= 2 {
+	for n := int64(2); s.CP <= 1 && s.Sequence >= longPlan && n <= min(nodeGPUs, gpus) && s.dividesSequences(); n *= 2 {
 		contexts = append(contexts, n)
 	}
 	for _, n := range contexts {
@@ -211,6 +222,9 @@ func shardings(s Setting) (all []Setting) {
 	}
 	return all
 }
+
+// dividesSequences says whether the framework does, where one is named.
+func (s Setting) dividesSequences() bool { return s.Framework == "" || s.profile().contexts }
 
 // plan is a setting with the largest micro-batch that fits.
 func (v *search) plan(s Setting) (p Plan, ok bool) {
@@ -266,7 +280,7 @@ func (p *Plan) weigh(b *Budget) {
 	}
 	gather := far / link
 	p.Cost = (max(compute, gather) + min(compute, gather)/8 + near/nearLink) / here
-	p.Batch, p.TotalDevice, p.Host = s.Batch, b.TotalDevice(), b.Host
+	p.Batch, p.Sequence, p.TotalDevice, p.Host = s.Batch, s.Sequence, b.TotalDevice(), b.Host
 	p.Flags, p.Framework = s.flags(), p.Setting.framework()
 }
 

@@ -158,6 +158,10 @@ func (b *Budget) sequenceFree() bool {
 		b.Model.Type)
 }
 
+func (b *Budget) oneLength() error {
+	return fmt.Errorf("--solve seq: the inputs of %s have one length", b.Model.Type)
+}
+
 // looseness is reserved over allocated, for settings much like this one; 0 where nothing
 // was served.
 func (b *Budget) looseness() float64 {
@@ -218,7 +222,7 @@ func Solve(c *Config, s Setting, what string, g gpus.GPU) (int64, Setting, error
 		return 0, s, err
 	}
 	if what == "seq" && !v.b.sequenceFree() {
-		return 0, s, fmt.Errorf("--solve seq: the inputs of %s have one length", v.b.Model.Type)
+		return 0, s, v.b.oneLength()
 	}
 	n, misfit := v.estimate()
 	if v.limit > 0 {

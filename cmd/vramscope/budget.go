@@ -70,7 +70,8 @@ otherwise: sharding, loss, optimizer. Notes name them; --checkpointing stays as 
 	fl.BoolVar(&f.redact, "redact", false, redactHelp)
 	maxMemoryFlag(cmd, new(string))
 	fl.StringArrayVar(&f.devices, "gpu", nil, "a device's `NAME` or size: \"H100 80GB\", 24GiB, all (repeatable)")
-	fl.StringVar(&f.solve, "solve", "", "find the largest batch or seq, or the fewest gpus, that fits --gpu")
+	fl.StringVar(&f.solve, "solve", "",
+		"find the largest batch or seq, or the fewest gpus, that fits --gpu; with --plan, the longest seq")
 	fl.Int64Var(&f.vocabulary, "vocab", 0, "what another vocabulary of `N` words would change")
 	fl.BoolVar(&f.noLadder, "no-ladder", false, "leave the list of measures out")
 	fl.BoolVar(&f.check, "check", false,
@@ -310,17 +311,9 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	if len(plans) > 0 {
 		f.s = plans[0].Setting // the rest is about the best
 	}
-	var solved *budget.DocSolved
-	if f.solve != "" {
-		if len(f.devices) == 0 {
-			return nil, fmt.Errorf("--solve %s needs a --gpu to fit", f.solve)
-		}
-		n, s, err := budget.Solve(c, f.s, f.solve, gs[0])
-		if err != nil {
-			return nil, err
-		}
-		solved = &budget.DocSolved{What: f.solve, GPU: gs[0].Name, Value: n}
-		f.s = s // so that the rest is about it
+	solved, err := f.solved(c, gs[0], plans)
+	if err != nil {
+		return nil, err
 	}
 	b, err := budget.Compute(c, f.s)
 	if err != nil {
@@ -358,6 +351,29 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	return doc, f.otherVocabulary(c, b, doc)
 }
 
+// solved answers --solve, nil without it, and leaves the setting that it found: of a plan the first one's.
+func (f *budgetFlags) solved(c *budget.Config, g gpus.GPU, plans []budget.Plan) (*budget.DocSolved, error) {
+	switch {
+	case f.solve == "":
+		return nil, nil
+	case len(f.devices) == 0:
+		return nil, fmt.Errorf("--solve %s needs a --gpu to fit", f.solve)
+	}
+	d := &budget.DocSolved{What: f.solve, GPU: g.Name}
+	if f.plan {
+		if len(plans) > 0 {
+			d.Value, d.WithMargin = plans[0].Sequence, plans[0].Sequence
+		}
+		return d, nil
+	}
+	n, s, err := budget.Solve(c, f.s, f.solve, g)
+	d.Value, f.s = n, s // so that the rest is about it
+	if err == nil && n > 0 && f.solve != "gpus" && !s.Inference {
+		d.WithMargin, err = budget.Spared(c, s, f.solve, g)
+	}
+	return d, err
+}
+
 // plans answer --plan, nil without it.
 func (f *budgetFlags) plans(c *budget.Config, gs []gpus.GPU) (best []budget.Plan, least *budget.Plan, err error) {
 	switch {
@@ -368,12 +384,16 @@ func (f *budgetFlags) plans(c *budget.Config, gs []gpus.GPU) (best []budget.Plan
 	case f.s.Inference:
 		return nil, nil, fmt.Errorf("--plan is of a training; for serving, --solve batch says how many requests fit: with "+
 			"--precision bf16, int8 or int4, --tp %d and --context N", max(f.s.GPUs, f.s.TP, 1))
-	case f.solve != "":
-		return nil, nil, fmt.Errorf("--plan searches the batch, too: leave --solve out")
+	case f.solve != "" && f.solve != "seq":
+		return nil, nil, fmt.Errorf("--plan searches the batch, too: leave --solve out, or let it find the longest seq")
 	}
 	precisions := []string{"bf16-mixed", "bf16"}
 	if f.precisionGiven {
 		precisions = []string{f.s.Precision}
+	}
+	if f.solve == "seq" {
+		best, err := budget.Longest(c, f.s, gs[0], precisions)
+		return best, nil, err
 	}
 	return budget.Plans(c, f.s, gs[0], precisions)
 }

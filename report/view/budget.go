@@ -100,7 +100,14 @@ func BudgetSolved(s *budget.DocSolved) string {
 	if s.Value == 0 {
 		return fmt.Sprintf("No %s fits %s; the setting below is the one given.", s.What, s.GPU)
 	}
-	return fmt.Sprintf("Solved for %s: %s fits %s; everything below is for that.", s.What, count(s.Value), s.GPU)
+	margin := ""
+	switch {
+	case s.WithMargin == s.Value:
+		margin = ", with as much spare as measurements are off by"
+	case s.WithMargin > 0:
+		margin = fmt.Sprintf(" (%s with as much spare as measurements are off by)", count(s.WithMargin))
+	}
+	return fmt.Sprintf("Solved for %s: %s fits %s%s; everything below is for that.", s.What, count(s.Value), s.GPU, margin)
 }
 
 // BudgetVerdict is the first thing to read.
@@ -239,6 +246,11 @@ func (s *sheet) plans(d *budget.Document) {
 	}
 	t := Table{Columns: slices.Concat([]Column{textColumn("plan", 24)}, numbers("GPU memory", "host memory", "micro-batch",
 		"time", "recomputed", "sent"))}
+	long := slices.ContainsFunc(d.Plans, func(p budget.Plan) bool { return p.Sequence != d.Plans[0].Sequence }) ||
+		d.Solved != nil
+	if long {
+		t.Columns = slices.Insert(t.Columns, 1, numbers("sequence")...)
+	}
 	t.Columns = append(t.Columns, Column{Name: "command line", Paper: true})
 	for i := range d.Plans {
 		p := &d.Plans[i]
@@ -248,9 +260,13 @@ func (s *sheet) plans(d *budget.Document) {
 			takes := "as " + name + " takes it: "
 			line, notes = cell(line, "; "+takes, Code(p.Framework)), append(notes, Fact{takes, p.Framework})
 		}
-		t.add(fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), orNone(p.Host > 0, "about "+units.Size(p.Host)),
+		cells := []any{fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), orNone(p.Host > 0, "about "+units.Size(p.Host)),
 			count(p.Batch), fmt.Sprintf("x%.2f", p.Cost), orNone(p.Recompute > 0, fmt.Sprintf("%.0f %%", 100*p.Recompute)),
-			orNone(p.Traffic > 0, units.Size(p.Traffic)), line).Notes = notes
+			orNone(p.Traffic > 0, units.Size(p.Traffic)), line}
+		if long {
+			cells = slices.Insert(cells, 1, any(count(p.Sequence)))
+		}
+		t.add(cells...).Notes = notes
 	}
 	notes := []string{"The rest is about plan 1. What trains most in full comes first, within that the fastest. Times are for " +
 		"a token beside plan 1's, estimated for an H100 and good for the order alone; what is sent is so by each GPU " +
