@@ -1,5 +1,7 @@
 package budget
 
+import "cmp"
+
 // attention is one attention module. Sizes are in elements: heads a, key and
 // value heads k, head width d (dv for values where it differs).
 type attention struct {
@@ -74,6 +76,7 @@ type shape struct {
 	keys    int64
 	mask    *storage // a shared additive mask, nil without one
 	masked  bool     // the kernel gets an explicit mask
+	biasOf  int64    // sequences that it is of, 0: all
 	bias    *value   // a position bias added to the scores; deberta's table of distances
 	others  *storage // all ranks' keys and values, where these stay for backward
 }
@@ -326,7 +329,7 @@ func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage,
 		added = m.replace(added, m.cast(added, w))
 		if bias = m.keep(added.st); row > s.keys || m.opts.Padding && a.bidirectional { // the sum with each sequence's own mask
 			m.release(bias)
-			bias = m.alloc(s.batch*a.heads*s.queries*row*w, Temporary)
+			bias = m.alloc(cmp.Or(s.biasOf, s.batch)*a.heads*s.queries*row*w, Temporary)
 		}
 	case s.mask != nil && (m.compiled || a.alibi && m.width == m.wide && row == s.keys): // one mask for all layers
 		bias = m.keep(s.mask)

@@ -17,8 +17,10 @@ type block struct {
 	scaled          bool    // each part's result is multiplied by a constant before it is added
 	wideSums        bool    // what parts are added to is float32 (residual_in_fp32)
 	drop            float64 // dropout on each part's result
-	params          []*parameter
-	adapters        []*parameter // hung on its layers
+	// own is in the place of all parts.
+	own      func(m *machine, x *value, c context) *value
+	params   []*parameter
+	adapters []*parameter // hung on its layers
 }
 
 // mixer is a sequence layer that is not attention.
@@ -54,6 +56,9 @@ func (b *block) linears() []*linear {
 
 // forward runs the block; it owns neither x nor the result's other names.
 func (b *block) forward(m *machine, x *value, c context) *value {
+	if b.own != nil {
+		return b.own(m, x, c)
+	}
 	if b.parallel {
 		return b.sideBySide(m, x, c)
 	}

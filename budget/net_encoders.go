@@ -1,6 +1,10 @@
 package budget
 
-import "github.com/vramscope/vramscope/budget/modelfile"
+import (
+	"cmp"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
 
 // Encoders: BERT and its kin, and the vision encoders.
 
@@ -15,6 +19,7 @@ type bertNames struct {
 	act                   string
 	pooler                string
 	embedSize             string // field of the embeddings' width, empty: the stream's
+	widen                 string // projection from that, where there always is one
 	crosses               bool   // has a decoder with attention to an encoder
 }
 
@@ -52,16 +57,26 @@ func (b *builder) bertLayer(n bertNames, h, a, inner int64) *block {
 }
 
 func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
+	h, a := bertFront(b, n, positions, types)
+	if b.err == nil {
+		b.layers(n.layer, b.c.Int("num_hidden_layers"), func(int64) {
+			b.m.blocks = append(b.m.blocks, b.bertLayer(n, h, a, b.c.Int("intermediate_size")))
+		})
+	}
+	return h
+}
+
+// bertFront are the embeddings, of a width of their own where the family has one.
+func bertFront(b *builder, n bertNames, positions, types int64) (h, a int64) {
 	c, m := b.c, b.m
-	h = c.Int("hidden_size")
-	a := c.Int("num_attention_heads")
+	h, a = c.Int("hidden_size"), c.Int("num_attention_heads")
 	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
 		"max_position_embeddings") {
-		return h
+		return h, a
 	}
 	if h%a != 0 {
 		b.fail("%s: a hidden size of %d cannot be divided into %d heads", c.Type, h, a)
-		return h
+		return h, a
 	}
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
 	e := h
@@ -75,13 +90,10 @@ func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
 	}
 	m.embedNorm = b.norm(n.embedNorm, layerNormKind, e, true)
 	m.embedDrop = b.drop(n.hiddenDrop)
-	if e != h {
-		m.widen = b.linear("embeddings_project", RoleEmbedding, e, h, true)
+	if e != h || n.widen != "" {
+		m.widen = b.linear(cmp.Or(n.widen, "embeddings_project"), RoleEmbedding, e, h, true)
 	}
-	b.layers(n.layer, c.Int("num_hidden_layers"), func(int64) {
-		m.blocks = append(m.blocks, b.bertLayer(n, h, a, c.Int("intermediate_size")))
-	})
-	return h
+	return h, a
 }
 
 // transform is the dense, activation and norm in front of a masked head.

@@ -10,6 +10,10 @@ import (
 // decoders are rows of a table instead (decoders.txt).
 var families = map[string]func(*builder){
 	"bert":        buildBERT,
+	"albert":      buildALBERT,
+	"convnext":    buildConvNext,
+	"convnextv2":  buildConvNext,
+	"swin":        buildSwin,
 	"roberta":     buildRoBERTa,
 	"xlm-roberta": buildRoBERTa,
 	"camembert":   buildRoBERTa,
@@ -68,9 +72,9 @@ func familyOf(name string) func(*builder) {
 
 // uncounted are families that people ask for, and why there is no budget for them.
 var uncounted = map[string]string{
-	"albert": sharedLayers, "zamba": sharedLayers, "zamba2": sharedLayers,
+	"zamba": sharedLayers, "zamba2": sharedLayers,
 	"gemma3n": ownEmbeddings, "gemma4": ownEmbeddings,
-	"swin": severalWidths, "swinv2": severalWidths, "convnext": severalWidths, "convnextv2": severalWidths,
+	"swinv2":      severalWidths,
 	"kimi_linear": "what its delta attention keeps isn't known",
 }
 

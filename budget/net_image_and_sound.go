@@ -1,12 +1,14 @@
 package budget
 
+import "cmp"
+
 // image turns pixels into positions: a convolution over patches, perhaps a
 // token in front, and learned positions.
 func (r *run) image(mod *model, b batchOf) *value {
 	m, pt := r.m, mod.patch
-	n := mod.patches - pt.before
+	n, width := mod.patches-pt.before, cmp.Or(pt.width, mod.hidden)
 	pixels := &value{st: m.keep(b.pixels), n: r.p.Batch * pt.pixels, e: m.wide}
-	x := m.replace(pixels, m.convolution(pixels, pt.weight, pt.bias, r.p.Batch*n*mod.hidden, r.p.Batch*pt.pixels))
+	x := m.replace(pixels, m.convolution(pixels, pt.weight, pt.bias, r.p.Batch*n*width, r.p.Batch*pt.pixels))
 	if pt.class != nil {
 		c := m.again(pt.class.val)
 		both := m.cat(x, c)

@@ -84,6 +84,8 @@ type model struct {
 	conv                 *convolutions
 	waves                *waves
 	unet                 *unet
+	stepped              bool          // its stages have widths of their own
+	order                []int64       // of blocks that the stream goes through more than once, nil: each once
 	quant                *quantization // nil: every weight has the setting's type
 }
 
@@ -256,7 +258,7 @@ func newModel(c *Config) (*model, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	m.layers = len(m.blocks)
+	m.layers = len(m.passes())
 	m.quant = c.quantization()
 	if c.file != nil {
 		m.store(c.file)

@@ -8,6 +8,7 @@ type patching struct {
 	class        *parameter // a token in front, nil without
 	before       int64      // tokens in front, of which the others are made like the first
 	pixels       int64      // numbers in one image
+	width        int64      // of what becomes of a patch, 0: the model's
 }
 
 // buildCLIP is both encoders with their projections, or one of them alone.

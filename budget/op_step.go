@@ -396,7 +396,7 @@ func (s *pass) layers(x *value) *value {
 	if s.r.p.ActivationOffload && m.grad {
 		m.stash = stashTorchtune
 	}
-	for i, b := range s.mod.blocks {
+	for i, b := range s.mod.passes() {
 		if b.attn != nil {
 			if kind := b.attn.window > 0; s.first[kind] == 0 {
 				s.first[kind] = len(m.tape)

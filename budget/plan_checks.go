@@ -65,7 +65,7 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if mod.patch != nil {
 		p.Sequence = mod.patches
 	}
-	for _, f := range []func() error{func() error { return diffuses(p) },
+	for _, f := range []func() error{func() error { return diffuses(p) }, func() error { return stepwise(p) },
 		p.stages, p.overflow, p.packedShards, p.tensorParallel, p.addAdapters} {
 		if err := f(); err != nil {
 			return nil, err
