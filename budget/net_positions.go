@@ -45,6 +45,8 @@ func (p *plan) withinPositions() error {
 	}
 	e := p.model.encoder
 	switch context := p.Context + p.NewTokens; {
+	case p.Engine != "" && context > n:
+		return refuse("--context", context)
 	case p.Sequence > n:
 		return refuse("--seq", p.Sequence)
 	case e != nil && e.conv == nil && p.decoderTokens() > n:

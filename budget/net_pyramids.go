@@ -11,7 +11,8 @@ import (
 // pyramid reads what both have: channels of each stage, layers in each, and the sides of the first.
 func pyramid(b *builder, widths, depths []int64, patch int64) (side int64, ok bool) {
 	c := b.c
-	if len(widths) == 0 || len(widths) > 16 || len(depths) != len(widths) || c.Need("image_size", "num_channels") != nil || patch < 1 {
+	if len(widths) == 0 || len(widths) > 16 || len(depths) != len(widths) || patch < 1 ||
+		c.Need("image_size", "num_channels") != nil {
 		b.fail("%s: stages of %v channels and %v layers", c.Type, widths, depths)
 		return 0, false
 	}
@@ -160,7 +161,8 @@ type swin struct {
 func buildSwin(b *builder) {
 	c, m := b.c, b.m
 	depths, heads := numbers(c.List("depths")), numbers(c.List("num_heads"))
-	if w := c.Int("window_size"); len(depths) > 16 || len(heads) != len(depths) || w < 1 || w > 1<<10 || c.Float("mlp_ratio") <= 0 {
+	if w := c.Int("window_size"); len(depths) > 16 || len(heads) != len(depths) || w < 1 || w > 1<<10 ||
+		c.Float("mlp_ratio") <= 0 {
 		b.fail("%s: stages of %v layers and %v heads, windows of %d", c.Type, depths, heads, w)
 		return
 	}
@@ -229,8 +231,8 @@ func (x *swin) build(b *builder, heads int64) {
 	w := 2*c.Int("window_size") - 1
 	x.table = b.param("attention.relative_position_bias.relative_position_bias_table", RolePosition, w*w, heads)
 	inner := int64(c.Float("mlp_ratio") * float64(h))
-	x.b = &block{attn: at, attnIn: b.norm("layernorm_before", layerNormKind, h, true), mlpIn: b.norm("layernorm_after", layerNormKind,
-		h, true), drop: c.Float("hidden_dropout_prob"), own: x.forward}
+	x.b = &block{attn: at, attnIn: b.norm("layernorm_before", layerNormKind, h, true),
+		mlpIn: b.norm("layernorm_after", layerNormKind, h, true), drop: c.Float("hidden_dropout_prob"), own: x.forward}
 	x.b.ff = &mlp{act: b.activation("hidden_act"), up: b.linear("mlp.fc1", RoleMLP, h, inner, true),
 		down: b.linear("mlp.fc2", RoleMLP, inner, h, true)}
 }

@@ -81,7 +81,8 @@ func explainDiffusion(p *plan, b *Budget) {
 			b.note("the encoders are taken as Stable Diffusion XL's: a pipeline's folder tells its own")
 		}
 	case !p.CachedLatents:
-		b.note("pictures and texts are taken as encoded beforehand, as train_text_to_image_sdxl.py does it: no encoders on the GPU")
+		b.note("pictures and texts are taken as encoded beforehand, as train_text_to_image_sdxl.py does it: no encoders on the " +
+			"GPU")
 	}
 	if p.adapts() && p.LoRATargets == "all" {
 		b.note("adapters hang on %s, as diffusers' scripts have it", strings.Join(unetTargets, ", "))

@@ -12,6 +12,9 @@ var version = pattern.Of(`^v?[0-9]{1,3}\.[0-9]{1,3}`)
 
 // check refuses settings that cannot be.
 func (s Setting) check() error {
+	if s.Tokens < 0 || s.Tokens > mostPrompts { // before the length of prompts that comes of it
+		return fmt.Errorf("--batch-tokens %d: at least 1, at most %d", s.Tokens, mostPrompts)
+	}
 	one := s
 	one.Framework = s.profile().name(s.Framework)
 	if _, n := s.everyNth(); n {
@@ -212,7 +215,7 @@ func (c *Config) network() (*model, error) {
 // giveBack keeps a network for the next budget unless it was divided, given
 // adapters, or is a framework's own.
 func (p *plan) giveBack(c *Config) {
-	as := p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && !p.Float8 && !p.MXFP8
+	as := p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && !p.FreezeVision && !p.Float8 && !p.MXFP8
 	if as && p.model.config == c {
 		c.spare.Store(p.model)
 	}

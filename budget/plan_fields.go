@@ -30,8 +30,9 @@ func (f *Field) value(s *Setting) reflect.Value { return reflect.ValueOf(s).Elem
 
 // More than any run has, of tokens and the like and of ranks.
 const (
-	anyCount  = 1 << 40
-	mostRanks = 1 << 20
+	anyCount    = 1 << 40
+	mostRanks   = 1 << 20
+	mostPrompts = 1 << 24 // tokens that an engine takes at once
 )
 
 //go:embed fields.txt

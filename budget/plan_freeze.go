@@ -21,6 +21,7 @@ func (s Setting) freezable(mod *model) error {
 
 // freeze leaves the first blocks of a model, and what is before them, as they are.
 func (s Setting) freeze(mod *model) error {
+	freezeVision(s, mod)
 	if err := s.freezable(mod); err != nil || s.Freeze == 0 {
 		return err
 	}
@@ -35,6 +36,15 @@ func (s Setting) freeze(mod *model) error {
 		q.joined = s.FSDP != "" && s.FSDPVersion == 1 && mixed && !q.trainable && !inBlocks[q]
 	}
 	return nil
+}
+
+// freezeVision leaves encoders of images as they are, with what brings their results to the language model.
+func freezeVision(s Setting, mod *model) {
+	for _, q := range mod.params {
+		if q.Role == RoleVision && s.FreezeVision && mod.vision != nil {
+			q.trainable = false
+		}
+	}
 }
 
 // trains says whether any of some weights is trained.

@@ -83,7 +83,7 @@ type Setting struct {
 	Float8Recipe                                                string // torchao's names for its scales
 	Framework                                                   string // empty: as the other fields suggest
 
-	CachedLatents                                 bool
+	CachedLatents, FreezeVision                   bool
 	Copies, References                            int64
 	ExpertLoad                                    float64 // 0: 1
 	Freeze                                        int64

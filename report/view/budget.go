@@ -260,8 +260,9 @@ func (s *sheet) plans(d *budget.Document) {
 			takes := "as " + name + " takes it: "
 			line, notes = cell(line, "; "+takes, Code(p.Framework)), append(notes, Fact{takes, p.Framework})
 		}
-		cells := []any{fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice), orNone(p.Host > 0, "about "+units.Size(p.Host)),
-			count(p.Batch), fmt.Sprintf("x%.2f", p.Cost), orNone(p.Recompute > 0, fmt.Sprintf("%.0f %%", 100*p.Recompute)),
+		cells := []any{fmt.Sprintf("%d: %s", i+1, p.Way), units.Size(p.TotalDevice),
+			orNone(p.Host > 0, "about "+units.Size(p.Host)), count(p.Batch),
+			fmt.Sprintf("x%.2f", p.Cost), orNone(p.Recompute > 0, fmt.Sprintf("%.0f %%", 100*p.Recompute)),
 			orNone(p.Traffic > 0, units.Size(p.Traffic)), line}
 		if long {
 			cells = slices.Insert(cells, 1, any(count(p.Sequence)))
