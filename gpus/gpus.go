@@ -76,6 +76,25 @@ func Usual() GPU {
 	return table[slices.IndexFunc(table, func(g GPU) bool { return g.Name == usual })]
 }
 
+// Named are the devices of some names, of which "all" stands for the table; without a name, a few sizes that people have.
+func Named(names []string) (found []GPU, err error) {
+	if len(names) == 0 {
+		names = []string{"RTX 4090 24GB", "A100 40GB", "H100 80GB", "H200 141GB"}
+	}
+	for _, n := range names {
+		if n == "all" {
+			found = append(found, table...)
+			continue
+		}
+		g, err := Find(n)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, g)
+	}
+	return found, nil
+}
+
 // LargeWorkspaces reports whether PyTorch gives cuBLAS the workspaces of compute capability 9.0 and newer.
 func (g *GPU) LargeWorkspaces() bool { return g.Major >= 9 }
 

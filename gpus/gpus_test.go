@@ -60,3 +60,14 @@ func TestWorkspaces(t *testing.T) {
 		}
 	}
 }
+
+func TestNamed(t *testing.T) {
+	for _, c := range []struct {
+		names []string
+		want  int // devices, -1: an error
+	}{{nil, 4}, {[]string{"all"}, len(All())}, {[]string{"a100-40", "H200"}, 2}, {[]string{"T4", "nothing"}, -1}} {
+		if got, err := Named(c.names); (err != nil) != (c.want < 0) || err == nil && len(got) != c.want {
+			t.Errorf("%q: %d devices, %v; want %d", c.names, len(got), err, c.want)
+		}
+	}
+}

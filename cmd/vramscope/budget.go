@@ -274,32 +274,11 @@ func (f *budgetFlags) setting(cmd *cobra.Command) error {
 	return nil
 }
 
-// devicesOf reads --gpu; without it, a few sizes that people have.
-func (f *budgetFlags) devicesOf() ([]gpus.GPU, error) {
-	names := f.devices
-	if len(names) == 0 {
-		names = []string{"RTX 4090 24GB", "A100 40GB", "H100 80GB", "H200 141GB"}
-	}
-	var gs []gpus.GPU
-	for _, n := range names {
-		if n == "all" {
-			gs = append(gs, gpus.All()...)
-			continue
-		}
-		g, err := gpus.Find(n)
-		if err != nil {
-			return nil, fmt.Errorf("--gpu: %w", err)
-		}
-		gs = append(gs, g)
-	}
-	return gs, nil
-}
-
 // answer works the document out.
 func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
-	gs, err := f.devicesOf()
+	gs, err := gpus.Named(f.devices)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--gpu: %w", err)
 	}
 	if len(f.devices) > 0 && f.devices[0] != "all" {
 		f.s.GPU = f.devices[0]

@@ -150,7 +150,9 @@ func (f files) config(path string) (*budget.Config, error) {
 	}
 	defer text.Close()
 	if folder, ok := strings.CutSuffix(path, budget.PipelineIndex); ok {
-		c, err := budget.ReadPipeline(text, func(part string) (io.ReadCloser, error) { return f.text(folder + part + "/config.json") })
+		c, err := budget.ReadPipeline(text, func(part string) (io.ReadCloser, error) {
+			return f.text(folder + part + "/config.json")
+		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", store.Show(path), err)
 		}
