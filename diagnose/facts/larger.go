@@ -17,12 +17,7 @@ func (p *Pass) Larger(o *timeline.OOM) (times float64, inputs, before int64) {
 	if k < steps {
 		return 0, 0, 0
 	}
-	of := make([]int64, len(p.Classes.Steps)) // requested bytes of inputs
-	for id := range p.Each(classify.Inputs) {
-		if step := p.Classes.Step[id]; step >= 0 && p.T.Born[id] != timeline.Never {
-			of[step] += p.T.Requested(id)
-		}
-	}
+	of := inputsOf.Of(p)
 	most, peak := int64(0), int64(0)
 	for i := range k {
 		most, peak = max(most, of[i]), max(peak, p.Classes.Steps[i].PeakAllocated)
@@ -35,6 +30,17 @@ func (p *Pass) Larger(o *timeline.OOM) (times float64, inputs, before int64) {
 	}
 	return 0, 0, 0
 }
+
+// inputsOf are the requested bytes of each step's inputs.
+var inputsOf = inner(func(p *Pass) []int64 {
+	of := make([]int64, len(p.Classes.Steps))
+	for id := range p.Each(classify.Inputs) {
+		if step := p.Classes.Step[id]; step >= 0 && p.T.Born[id] != timeline.Never {
+			of[step] += p.T.Requested(id)
+		}
+	}
+	return of
+})
 
 // Factor is a factor with a place after its point, where that isn't 0.
 func Factor(times float64) string {
