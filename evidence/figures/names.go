@@ -126,7 +126,7 @@ func NameOf(name []byte) Named {
 	}
 	n.Sure = has(name, "vram") || has(name, "mem", "reserved", "cached") && has(name, "alloc", "peak", "max", "gpu", "cuda",
 		"used",
-		"active")
+		"active") || n.Factor > 0 && (has(name, "mem") && has(name, "reserved") || has(name, "alloc") && has(name, "gpu", "cuda"))
 	if n.What = whatOf(name); !n.What.Held() || n.What == Active {
 		return n
 	}

@@ -288,7 +288,7 @@ func (r *run) parameter(name, value string) {
 	}
 	switch key {
 	case "per_device_train_batch_size", "micro_batch_size", "train_micro_batch_size_per_gpu", "batch_size", "train_batch_size",
-		"micro_batch_size_per_gpu", "local_batch_size", "bs":
+		"micro_batch_size_per_gpu", "local_batch_size", "bs", "bsz", "batchsize":
 		number(&r.p.BatchSize)
 	case "max_seq_length", "max_seq_len", "seq_len", "sequence_length", "cutoff_len", "sequence_len":
 		number(&r.p.SequenceLength)
@@ -297,7 +297,7 @@ func (r *run) parameter(name, value string) {
 			r.accum = v
 		}
 	case "model_name_or_path", "_name_or_path", "model_name", "base_model", "model",
-		"pretrained_model_name_or_path", "model_path":
+		"pretrained_model_name_or_path", "model_path", "arch", "architecture", "backbone":
 		text(&r.p.Model, !strings.ContainsAny(value, "{}\n"), value)
 	case "optim", "optimizer", "optimizer_type", "optimizer_name":
 		text(&r.p.Optimizer, !strings.ContainsAny(value, "{}\n"), value)

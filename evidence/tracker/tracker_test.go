@@ -150,14 +150,15 @@ func TestMeanings(t *testing.T) {
 	for name, want := range map[string]figures.What{"perf/max_memory_allocated_gb": figures.Allocated, "memory/max_reserved(GiB)": figures.Reserved,
 		"perf/max_memory_reserved_gb": figures.Reserved, "perf/cpu_memory_used_gb": figures.OfHost, "gpu_mem_mb": figures.Used, "gpu_0_memory_total_MB": figures.OfDevice,
 		"vram_limit_gb": figures.OfDevice, "gpu_free_memory": figures.Free, "system/max_memory_of_device_gb": figures.OfDevice, "host_ram_used_mem_gb": figures.OfHost,
-		"torch/total_memory_allocated_gb": figures.Allocated, "memory/max_active(GiB)": figures.Active} {
+		"torch/total_memory_allocated_gb": figures.Allocated, "memory/max_active(GiB)": figures.Active,
+		"gpu/max_allocated_gb": figures.Allocated, "memory/reserved_MB": figures.Reserved} {
 		if m, got := meaningOf(name); got.What != want || m != memory {
 			t.Errorf("%s: %d, want %d", name, got.What, want)
 		}
 	}
 	for name, want := range map[string]meaning{"train/loss": loss, "loss": loss, "train_loss": loss, "eval/loss": nothing, "val_loss": nothing,
 		"train_steps_per_second": perSecond, "eval_steps_per_second": nothing,
-		"perf/step_time": seconds, "timing_s/step": seconds, "memory_percent": nothing, "learning_rate": nothing, "system.memory": nothing, "total_params": nothing} {
+		"perf/step_time": seconds, "timing_s/step": seconds, "memory_percent": nothing, "learning_rate": nothing, "num_alloc_retries": nothing, "gpu/allocations": nothing, "system.memory": nothing, "total_params": nothing} {
 		if got, _ := meaningOf(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)
 		}
