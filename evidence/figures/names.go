@@ -124,15 +124,23 @@ func NameOf(name []byte) Named {
 	if !memory {
 		return n
 	}
-	n.Sure = has(name, "vram") || has(name, "mem", "reserved", "cached") && has(name, "alloc", "peak", "max", "gpu", "cuda",
-		"used",
-		"active") || n.Factor > 0 && (has(name, "mem") && has(name, "reserved") || has(name, "alloc") && has(name, "gpu", "cuda"))
+	n.Sure = isSure(name, n.Factor)
 	if n.What = whatOf(name); !n.What.Held() || n.What == Active {
 		return n
 	}
 	n.Plain = has(name, "alloc", "reserved", "peak", "usage", "used") ||
 		has(name, "gpu memory") && has(name, " while ", " after ", " before ", " during ", "baseline")
 	return n
+}
+
+// isSure reports whether a name is by itself of a GPU's memory.
+func isSure(name []byte, factor float64) bool {
+	mem := has(name, "mem")
+	if has(name, "vram") || (mem || has(name, "reserved", "cached")) && has(name, "alloc", "peak", "max", "gpu", "cuda", "used",
+		"active") {
+		return true
+	}
+	return factor > 0 && (mem && has(name, "reserved") || has(name, "alloc") && has(name, "gpu", "cuda"))
 }
 
 // whatOf is what a name says that is of some memory.
