@@ -205,6 +205,44 @@ func TestWorkspaceOfAboutTheScoresSize(t *testing.T) {
 	}
 }
 
+// TestScoresLookedAt looks at each sequence's own scores after a pass, without
+// stacks: the many small results are not the pass's end.
+func TestScoresLookedAt(t *testing.T) {
+	p := newProgram(t, false)
+	for i := range 21 {
+		p.build(p.weight(i % 3))
+	}
+	p.loop(8, func(k int) {
+		length := int64(16 - k)
+		batch := p.alloc(Inputs, 8<<10*length)
+		hidden := p.alloc(Temporary, mib*length)
+		for range 8 {
+			wide := p.alloc(Temporary, 3*mib*length)
+			p.free(p.alloc(Temporary, 4*mib*length))
+			next := p.alloc(Temporary, mib*length)
+			p.free(hidden, wide)
+			hidden = next
+		}
+		scores := p.alloc(Logits, 48*mib*length)
+		p.free(hidden)
+		wide := p.alloc(Logits, 96*mib*length)
+		logs := p.alloc(Logits, 96*mib*length)
+		p.free(wide)
+		for range 8 {
+			best := p.alloc(Temporary, 160)
+			own := p.alloc(Temporary, 160)
+			p.free(best, own, p.alloc(Temporary, 4))
+		}
+		p.free(scores, logs, batch)
+	})
+	c := New(p.timeline(), Options{})
+	for id, a := range p.allocs {
+		if a.category == Logits && c.Category[id] != Logits {
+			t.Errorf("%d MiB of scores in step %d: said %v, %d %% sure", a.bytes>>20, a.step, c.Category[id], c.Confidence[id])
+		}
+	}
+}
+
 // TestPairsThatGoBitByBit keeps pairs of one size beyond a backward pass, and the
 // next one frees them while it works: a graph's, no keys and values.
 func TestPairsThatGoBitByBit(t *testing.T) {
@@ -229,6 +267,36 @@ func TestPairsThatGoBitByBit(t *testing.T) {
 	for id, a := range p.allocs {
 		if c.Category[id] == KVCache && a.step < 5 { // of the last step nothing is known
 			t.Fatalf("%d MiB of step %d are keys and values, %d %% sure", a.bytes>>20, a.step, c.Confidence[id])
+		}
+	}
+}
+
+// TestCompiledToTrain runs compiled code forward whose output is kept: autograd is
+// part of it, so it saves for a backward pass, however much the compiler tried out
+// before.
+func TestCompiledToTrain(t *testing.T) {
+	const code, clone = "site-packages/torch/_inductor/output_code.py:500 __call__", "site-packages/torch/_inductor/runtime/triton_heuristics.py:800 prepare_arg"
+	const autograd = "site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py:2004 forward"
+	for _, test := range []struct {
+		stack []string
+		want  Category
+	}{
+		{[]string{code, autograd, callFrame, "train.py:12 main"}, Activations},
+		{[]string{code, callFrame, "train.py:12 main"}, Temporary},
+	} {
+		p := newProgram(t, true)
+		var kept []int
+		for range 200 {
+			p.free(p.alloc(Temporary, 5*mib, append([]string{clone}, test.stack...)...))
+		}
+		for range 24 {
+			kept = append(kept, p.alloc(test.want, 5*mib, test.stack...))
+		}
+		c := New(p.timeline(), Options{})
+		for _, id := range kept {
+			if c.Category[id] != test.want {
+				t.Fatalf("%v: said %v, %d %% sure, want %v", test.stack, c.Category[id], c.Confidence[id], test.want)
+			}
 		}
 	}
 }

@@ -174,13 +174,32 @@ func layersOfOne(a *Program, starts []int, l *Layers) bool {
 		if len(allocs) > few && !unlike {
 			return false
 		}
-		if k == n/2 && len(RecurringRuns(allocs, sizes)) > 2 {
+		if k == n/2 && (len(RecurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, l.groups))) {
 			return false
 		}
 		keeping, ones = keeping+AsInt(kept*2 >= peak && kept > 0), ones+AsInt(blocks == 1)
 	}
 	l.checkpointed = unlike && ones*5 >= (n-1)*4
 	return unlike || keeping*5 >= (n-1)*4
+}
+
+// comesBack reports whether a run of values is there so many times, over a third of all.
+//
+//worth:off false
+func comesBack(values []int64, times int) bool {
+	type seen struct{ first, times int }
+	runs := timeline.NewRuns(values, runLength)
+	tally := make([]seen, runs.Len())
+	for k, run := range runs.At {
+		s := &tally[run]
+		if s.times == 0 {
+			s.first = k
+		}
+		if s.times++; s.times >= times && (k-s.first)*3 >= len(values) {
+			return true
+		}
+	}
+	return false
 }
 
 // Layers is what is known of a model's layers without stacks.

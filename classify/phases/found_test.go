@@ -266,6 +266,9 @@ var cases = []struct {
 			"forward/rhythm 92",
 		"setup/neighbors 4, forward/rhythm 24, backward/weights-again 35, optimizer/named-ranges 4, forward/rhythm 92"},
 
+	{"root-gradients", "a layer's number goes with all else when a request fails", true, failing(30),
+		"setup/neighbors 3, forward/rhythm 148",
+		""},
 	{"root-gradients", "a pass that fails late had freed more than it made", true, failing(3),
 		"setup/neighbors 3, forward/rhythm 24, backward/root-gradients 42, forward/rhythm 1",
 		"setup/neighbors 3, forward/rhythm 67"},

@@ -102,7 +102,7 @@ func (a rootGradients) failed() int {
 // keep leaves the backward passes among what was found; none where all retain their graph: weights-again looks at such
 // programs as a whole.
 func (a rootGradients) keep(found []root) []root {
-	roots := a.weighty(proportioned(a.gradual(a.keepRoots(found))))
+	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.keepRoots(found)))))
 	if !slices.ContainsFunc(roots, func(r root) bool { return !r.retained }) {
 		return nil
 	}
@@ -258,6 +258,24 @@ func (a *facts) surroundings(event int) (sizes [2]int64) {
 		}
 	}
 	return sizes
+}
+
+// cutShort drops one that the last failed request cut short, unless it had freed what was there before it rather than made
+// more: a number that a layer keeps for backward goes with all else when the error unwinds.
+//
+//worth:off roots
+func (a rootGradients) cutShort(roots []root) []root {
+	if len(a.OOMs) == 0 {
+		return roots
+	}
+	failed := a.OOMs[len(a.OOMs)-1]
+	return slices.DeleteFunc(roots, func(r root) bool {
+		made := int64(0)
+		for i := range a.allocs(r.first, failed) {
+			made += int64(AsInt(a.Freed(a.Timeline.Of[i]) > failed))
+		}
+		return r.first <= failed && failed <= r.end && r.released*4 < made
+	})
 }
 
 // gradual keeps those during which the freeing goes on between allocations: an output that holds a graph until the next one

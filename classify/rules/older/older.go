@@ -60,15 +60,18 @@ each are weights with Adam's state.`,
 var OlderFreed = &rules.Rule{
 	ID: "older-freed",
 	Doc: `Older than the recording, and judged by what frees it: a backward pass frees what was saved for it, an
-optimizer's step or zero_grad gradients; else it is a guess.`,
+optimizer's step or zero_grad gradients, or state if the step made its like; else it is a guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
 	Needs:  []rules.Need{Gradients},
 	Proven: 55,
 	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		gradients := Gradients.Of(a).GradientSize
+		gradients, replaced := Gradients.Of(a).GradientSize, replacedInStep(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			n := a.Timeline.Requested(id)
+			if replaced[id] {
+				return rules.As(meaning.OptimizerState, rules.Likely)
+			}
 			switch a.PhaseAt(a.Freed(id)) {
 			case meaning.Backward:
 				return rules.As(meaning.Activations, rules.Likely)
