@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -136,7 +137,7 @@ func unetUp(b *builder, u *unet, widths, heads, depth []int64, layers, wide int6
 var unetFields = map[string]string{"act_fn": "silu", "addition_embed_type": "text_time", "resnet_time_scale_shift": "default",
 	"attention_type": "default", "mid_block_type": "UNetMidBlock2DCrossAttn", "class_embed_type": "", "encoder_hid_dim_type": "",
 	"time_cond_proj_dim": "", "dual_cross_attention": "", "only_cross_attention": "", "time_embedding_act_fn": "",
-	"cross_attention_norm": ""}
+	"cross_attention_norm": "", "reverse_transformer_layers_per_block": "", "num_class_embeds": ""}
 
 // unetUnknown names a field that says something else than SDXL's files do, "" without one.
 func unetUnknown(c *modelfile.Config, widths []int64) string {
@@ -149,8 +150,20 @@ func unetUnknown(c *modelfile.Config, widths []int64) string {
 		return "up_block_types"
 	case !c.Bool("use_linear_projection"):
 		return "use_linear_projection false"
-	case c.IntOr("layers_per_block", 2) > 64 || c.Int("cross_attention_dim") <= 0:
+	case !within(c.Get("layers_per_block"), 64) || c.Int("cross_attention_dim") <= 0:
 		return "layers_per_block or cross_attention_dim"
+	case !within(c.Get("sample_size"), 1<<14):
+		return "sample_size"
+	case c.IsNull("mid_block_type"):
+		return "mid_block_type null"
+	case c.IntOr("conv_in_kernel", 3) != 3 || c.IntOr("conv_out_kernel", 3) != 3:
+		return "conv_in_kernel or conv_out_kernel"
+	}
+	for _, field := range []string{"transformer_layers_per_block", "attention_head_dim", "num_attention_heads"} {
+		if l := c.List(field); l == nil && !within(c.Get(field), 1<<10) ||
+			slices.ContainsFunc(l, func(v any) bool { return !within(v, 1<<10) || v == nil }) {
+			return field
+		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(unetFields)) {
 		if v := c.Get(field); v != nil && v != false && v != unetFields[field] {
@@ -158,6 +171,12 @@ func unetUnknown(c *modelfile.Config, widths []int64) string {
 		}
 	}
 	return ""
+}
+
+// within says whether a field is left out, or a whole number of at least one and at most so much.
+func within(v any, most int64) bool {
+	n := modelfile.AsInt(v)
+	return v == nil || n >= 1 && n <= most && fmt.Sprint(v) == fmt.Sprint(n)
 }
 
 // only says whether a list has n elements, each of which is one of two words.

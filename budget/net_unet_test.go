@@ -120,7 +120,10 @@ func TestDenoiserRefused(t *testing.T) {
 		}
 	}
 	for field, v := range map[string]any{"use_linear_projection": false, "class_embed_type": "timestep", "attention_type": "gated",
-		"down_block_types": []any{"AttnDownBlock2D", downSight, downSight}, "block_out_channels": []any{320.0, 0.0, 1280.0}} {
+		"down_block_types": []any{"AttnDownBlock2D", downSight, downSight}, "block_out_channels": []any{320.0, 0.0, 1280.0},
+		"layers_per_block": []any{2.0, 2.0, 2.0}, "transformer_layers_per_block": []any{1.0, []any{2.0, 2.0}, 4.0}, "sample_size": 0.0,
+		"mid_block_type": nil, "conv_in_kernel": 5.0, "num_class_embeds": 1000.0,
+		"reverse_transformer_layers_per_block": []any{4.0, 2.0, 1.0}} {
 		fields := sdxlUNet()
 		fields[field] = v
 		if _, err := newConfig(fields); err == nil || !strings.Contains(err.Error(), "diffusion isn't counted: "+field) {

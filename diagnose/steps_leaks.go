@@ -64,9 +64,6 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 				x.Defect, x.Suspected = false, true
 			}
 		}
-		e.stored(l, &x)
-		fix := checks.LeakAdvice(l, &x)
-		x.Fix, x.FixCode = fix.Text, cmp.Or(x.FixCode, fix.Code)
 		if dev.CapacityBytes != nil {
 			if step, ok := l.StepAtCapacity(*dev.CapacityBytes); ok {
 				x.FullAtStep = &step
@@ -74,7 +71,14 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		}
 		out = append(out, x)
 	}
-	return e.awaited(out)
+	e.awaited(out)
+	for i := range out {
+		l, x := &c.Leaks()[i], &out[i]
+		e.stored(l, x)
+		fix := checks.LeakAdvice(l, x)
+		x.Fix, x.FixCode = fix.Text, cmp.Or(x.FixCode, fix.Code)
+	}
+	return out
 }
 
 // kindByHolders is a list's kind where variables show what memory alone doesn't: the graphs behind the tensors, or that none
@@ -88,7 +92,7 @@ func kindByHolders(l *classify.Leak, holders []report.Holder) string {
 	switch {
 	case l.Kind == classify.GrowingList && len(holders) > 0 && holders[0].GraphBytes > holders[0].Bytes:
 		return classify.RetainedGraph
-	case l.Kind == classify.RetainedGraph && graphs == 0 && 2*own > l.TotalBytes:
+	case l.Kind == classify.RetainedGraph && graphs == 0 && 2*own > l.TotalBytes && !holders[0].Cycle:
 		return classify.GrowingList
 	}
 	return l.Kind
@@ -102,17 +106,23 @@ func (e *examination) trainsAfter(l *classify.Leak) bool {
 	})
 }
 
-// awaited marks what else the variable of graphs keeps that a backward pass waits for.
-func (e *examination) awaited(all []report.Leak) []report.Leak {
+// awaited marks graphs that a backward pass waits for, and what else their variable keeps.
+func (e *examination) awaited(all []report.Leak) {
 	for i := range all {
-		if !all[i].Awaited || len(all[i].Holders) == 0 {
+		l, x := &e.Classes.Leaks()[i], &all[i]
+		if l.Kind != classify.RetainedGraph {
 			continue
 		}
+		p, ok := e.storing(l, x)
+		if !ok || !p.Awaited() {
+			continue
+		}
+		showPlace(x, &p)
 		for k := range all {
-			if x := &all[k]; x.Kind == all[i].Kind && len(x.Holders) > 0 && x.Holders[0].Path == all[i].Holders[0].Path {
-				x.Defect, x.Awaited, e.Classes.Leaks()[k].Defect = false, true, false
+			y := &all[k]
+			if k == i || y.Kind == x.Kind && len(y.Holders) > 0 && len(x.Holders) > 0 && y.Holders[0].Path == x.Holders[0].Path {
+				y.Defect, y.Awaited, e.Classes.Leaks()[k].Defect = false, true, false
 			}
 		}
 	}
-	return all
 }

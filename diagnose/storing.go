@@ -25,29 +25,36 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 	case l.Kind == classify.StaleOutputs:
 		e.dropped(l, x)
 		return
-	case !l.Defect || len(l.Path) == 0 || l.Again > 0:
+	}
+	p, ok := e.storing(l, x)
+	if !ok {
 		return
+	}
+	showPlace(x, &p)
+	kept := e.kept(l)
+	x.Part = l.Kind == classify.GrowingList && (len(x.Holders) > 0 && x.Holders[0].IsPart() || p.IsPart())
+	kept.Part = x.Part
+	edit, why := p.Fix(kept)
+	e.change(x, []source.Edit{edit}, why, fmt.Sprintf("%s:%d", path.Base(p.File.Name), p.Line))
+}
+
+// showPlace notes the statement that keeps a leak.
+func showPlace(x *report.Leak, p *source.Place) {
+	code := p.Code[:min(len(p.Code), maxShown)]
+	x.StoredFile, x.StoredLine, x.StoredCode = &p.File.Name, &p.Line, &code
+}
+
+// storing is the statement that keeps what a defect holds, false where none is sure.
+func (e *examination) storing(l *classify.Leak, x *report.Leak) (p source.Place, ok bool) {
+	if e.options.Code == nil || !l.Defect || len(l.Path) == 0 || l.Again > 0 {
+		return p, false
 	}
 	s := source.Search{Open: e.code, Path: calls(l), Loop: l.Loop, Graph: l.Kind == classify.RetainedGraph, OfGrads: l.OfBackward,
 		OfObject: l.Category == classify.OptimizerState}
 	if len(x.Holders) > 0 && !x.Holders[0].Cycle {
 		s.Held(x.Holders[0].Path)
 	}
-	p, ok := s.Find()
-	if !ok {
-		return
-	}
-	code := p.Code[:min(len(p.Code), maxShown)]
-	x.StoredFile, x.StoredLine, x.StoredCode = &p.File.Name, &p.Line, &code
-	if s.Graph && p.Awaited() {
-		l.Defect, x.Defect, x.Awaited = false, false, true
-		return
-	}
-	kept := e.kept(l)
-	x.Part = l.Kind == classify.GrowingList && (len(x.Holders) > 0 && x.Holders[0].IsPart() || p.IsPart())
-	kept.Part = x.Part
-	edit, why := p.Fix(kept)
-	e.change(x, []source.Edit{edit}, why, fmt.Sprintf("%s:%d", path.Base(p.File.Name), p.Line))
+	return s.Find()
 }
 
 // freed frees gradients that are zeroed in place, in the file that runs the optimizer.

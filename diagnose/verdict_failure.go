@@ -90,6 +90,9 @@ func (f *failure) larger() string {
 	if f.LargerTimes == nil || !design(f.first) || f.stateToCome() > 0 {
 		return ""
 	}
+	if f.LargerPass {
+		return ", in a pass " + facts.Factor(*f.LargerTimes) + " times as large as that of the step before"
+	}
 	return ", on inputs " + facts.Factor(*f.LargerTimes) + " times as large as any before"
 }
 

@@ -506,9 +506,10 @@ type OOM struct {
 	// MissingBytes is by how much what was in use and still needed exceeds what
 	// PyTorch could have; nil: not known, 0: memory was there, in pieces or refused.
 	MissingBytes *int64 `json:"missing_bytes"`
-	// LargerTimes is how many times as large as in all steps before the batch is on which it failed; nil: it isn't, or
-	// no steps tell.
+	// LargerTimes is how many times as large the batch is on which it failed as in all steps before, by its inputs, or
+	// where those aren't known, as in the last one, by what its pass makes (LargerPass); nil: it isn't, or no steps tell.
 	LargerTimes *float64 `json:"larger_times"`
+	LargerPass  bool     `json:"-"`
 	PinnedBy    []Pin    `json:"pinned_by"`
 	Site        *Site    `json:"site"` // who asked
 	// LeakedBytes is what of the temporary memory defects kept then.

@@ -21,7 +21,7 @@ func (p Place) Awaited() bool {
 }
 
 // backwardOf reports whether a statement that follows another in its function, outside of its loop, runs a backward pass of a
-// variable.
+// variable, which nothing makes anew before.
 func (f *File) backwardOf(name string, after int) bool {
 	loop, function := f.loop(after), f.function(after)
 	if loop < 0 {
@@ -32,12 +32,25 @@ func (f *File) backwardOf(name string, after int) bool {
 			continue
 		}
 		toks := f.stmts[j].tokens
-		is := func(text string) bool {
-			return slices.ContainsFunc(toks, func(t token) bool { return t.kind == 'n' && t.text == text })
+		own := -1 // where the variable is named by itself
+		for i, t := range toks {
+			if t.kind == 'n' && t.text == name && (i == 0 || toks[i-1].text != ".") {
+				own = i
+			}
 		}
-		if is("backward") && is(name) {
+		a := assigned(toks)
+		switch {
+		case own < 0:
+		case slices.ContainsFunc(toks, func(t token) bool { return t.kind == 'n' && t.text == "backward" }):
 			return true
+		case f.stmts[j].head == "for" || a.operator == "=" && a.sets(name) && !madeOf(a.value, name):
+			return false // it is another one from here on
 		}
 	}
 	return false
+}
+
+// madeOf reports whether a value is made of a variable.
+func madeOf(value []token, name string) bool {
+	return slices.ContainsFunc(value, func(t token) bool { return t.kind == 'n' && t.text == name })
 }

@@ -290,6 +290,12 @@ func (c *Config) Words(name string) []string {
 // Has says whether the file itself sets a field.
 func (c *Config) Has(name string) bool { return c.fields[name] != nil }
 
+// IsNull reports whether a field is there and says nothing.
+func (c *Config) IsNull(name string) bool {
+	v, there := c.fields[name]
+	return there && v == nil
+}
+
 // With is a copy with one field changed.
 func (c *Config) With(name string, v any) *Config {
 	d := *c

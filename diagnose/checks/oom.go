@@ -311,6 +311,7 @@ func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
 // outlier says that the step of a failure has a larger batch than all steps before it: that one doesn't fit, others do.
 func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
 	times, inputs, before := p.Larger(o)
+	what := "this step's are " + facts.Factor(times) + " times as large as any before"
 	switch {
 	case times == 0:
 		return
@@ -320,8 +321,9 @@ func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
 	default:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("what this pass makes is %.1f times as large as in the step before, and "+
 			"it needs more than any step did", times))
+		what = "what this pass makes is " + facts.Factor(times) + " times as large as in the step before"
 	}
-	d.Fix = advice.Text("longer_inputs", "first", facts.LowerFirst(*d.Fix), "times", facts.Factor(times))
+	d.Fix = advice.Text("longer_inputs", "first", facts.LowerFirst(*d.Fix), "what", what)
 }
 
 // HeldByAttempt is what a request that fails finds held of what the attempt of the first one that failed had made, nothing

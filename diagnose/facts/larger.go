@@ -9,8 +9,8 @@ import (
 )
 
 // Larger is how many times as large as any before the batch is on which a request failed: by its inputs, of which before is
-// the most that an earlier step had, else (before 0) by what it asks for against the step before, where it also needs far more
-// than any step had in use. 0: it isn't, or no two steps went well before.
+// the most that an earlier step had; where none is known, by what its pass makes against the step before (before 0), if it also
+// needs far more than any step had in use. 0: it isn't, or no two steps went well before.
 func (p *Pass) Larger(o *timeline.OOM) (times float64, inputs, before int64) {
 	const steps, larger, far = 2, 1.5, 1.25
 	k := int(p.StepAt(o.Event))
@@ -22,8 +22,10 @@ func (p *Pass) Larger(o *timeline.OOM) (times float64, inputs, before int64) {
 	for i := range k {
 		most, peak = max(most, of[i]), max(peak, p.Classes.Steps[i].PeakAllocated)
 	}
-	if most > 0 && float64(of[k]) >= larger*float64(most) {
+	if known := most > 0 && of[k] > 0; known && float64(of[k]) >= larger*float64(most) {
 		return float64(of[k]) / float64(most), of[k], most
+	} else if known {
+		return 0, 0, 0
 	}
 	if rest := ToCome.Of(p)[o.Event]; rest.Times >= larger && float64(o.Active+rest.Bytes) > far*float64(peak) {
 		return rest.Times, 0, 0

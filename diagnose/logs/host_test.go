@@ -39,7 +39,11 @@ func TestKilled(t *testing.T) {
 		{steps + "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.\nMemory on the node (IP: 10.0.0.4) " +
 			"where the task (name=f, pid=4, memory used=31.25GB) was running was 238.10GB / 250.00GB (0.952)\n",
 			"Ray killed a process that held 31.25 GiB of CPU memory", report.Critical},
-		{steps + "[rank2]: exitcode: -9\n", "Rank 2 was killed by signal 9", report.Warning},
+		{steps + "Root Cause (first observed failure):\n[0]:\n  time      : 2026-01-02_03:04:05\n  host      : node\n  rank      : 2 " +
+			"(local_rank: 2)\n  exitcode  : -9 (pid: 412)\n  traceback : Signal 9 (SIGKILL) received by PID 412\n",
+			"Rank 2 was killed by signal 9", report.Warning},
+		{steps + "[rank2]: RuntimeError: DataLoader worker (pid 4122) is killed by signal: Killed.\n",
+			"A process was killed by signal 9", report.Warning},
 		{steps + "MemoryError\n", "the operating system refused a request for CPU memory", report.Critical},
 		{steps + "OSError: [WinError 1455] The paging file is too small\n", "Windows' paging file is too small", report.Critical},
 		{steps + "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.\nExited with exit code 137.\n",

@@ -34,7 +34,7 @@ func Size(text []byte) (int64, []byte) {
 	if unit == 0 && n > 0 {
 		unit = Prefix(rest[0])
 	}
-	if v *= unit; unit == 0 || v > MaxMemory || v < 0 {
+	if v *= unit; unit == 0 || !(v >= 0 && v <= MaxMemory) { // nor what is no number
 		// 5607.61 GiB asked for at once is real; 2^60 is not.
 		return Unknown, text
 	}
@@ -68,9 +68,10 @@ func Integer(b []byte) (v int64, rest []byte, ok bool) {
 
 // Decimal reads 12, 12.5 and NumPy's "298. GiB".
 func Decimal(b []byte) (v float64, rest []byte, ok bool) {
+	const most, places = 1e300, 300
 	number := func(from, to int) int {
 		for _, c := range b[from:to] {
-			v = v*10 + float64(c-'0')
+			v = min(v*10+float64(c-'0'), most)
 		}
 		return to
 	}
@@ -82,6 +83,9 @@ func Decimal(b []byte) (v float64, rest []byte, ok bool) {
 	case IsDigit(c):
 		point := end + 1
 		end = number(point, digits(b, point))
+		if end-point > places {
+			return 0, b, false
+		}
 		v /= math.Pow10(end - point)
 	case c == ' ' || c|0x20 >= 'a' && c|0x20 <= 'z':
 		end++

@@ -239,7 +239,7 @@ func isGPUData(keys map[string]bool, body []byte) bool {
 // topKeys lists the keys of the outermost object as far as head shows them.
 func topKeys(head []byte) map[string]bool {
 	keys := map[string]bool{}
-	d := json.NewDecoder(bytes.NewReader(head))
+	d := json.NewDecoder(bytes.NewReader(noNumber().ReplaceAll(head, []byte("${1}null"))))
 	_, _ = d.Token()
 	for d.More() {
 		key, err := d.Token()
@@ -255,6 +255,9 @@ func topKeys(head []byte) map[string]bool {
 	}
 	return keys
 }
+
+// noNumber is what Python writes into JSON for figures that are none.
+var noNumber = pattern.Of(`([:\[,]\s*)-?(?:NaN|Infinity)\b`)
 
 // jsonLines tells a log of one object per line.
 func jsonLines(body []byte, keys map[string]bool) bool {

@@ -28,7 +28,7 @@ func (p *Parser) endLine(number int, line []byte, has features) bool {
 	}
 	p.cutHostLine = 0
 	if !f.Listed {
-		f.Host.Rank = p.rank(number, line)
+		f.Host.Rank = evidence.Known(p.records.of(number)) // who writes of it is another
 		p.ended(&f, line[:max(0, bytes.Index(line, []byte(evidence.ByPyTorch)))])
 	}
 	return found

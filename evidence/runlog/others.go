@@ -196,5 +196,9 @@ func (p *Parser) asyncFigures(number int, line []byte, _ features) bool {
 		m.AllowedBytes = figures.Find(text, ":%")
 		return true
 	}
-	return readMessage(m, text) || bytes.Contains(text, []byte("PyTorchlimit("))
+	return goesOn().Match(text) && (readMessage(m, text) || bytes.Contains(text, []byte("PyTorchlimit(")))
 }
+
+// goesOn tells the lines of such a message from others that are printed between them.
+var goesOn = pattern.Of(`(?:Currentlyallocated|Requested|Devicelimit|Free\(accordingtoCUDA\)):|PyTorchlimit\(|` +
+	`Trytoallocate\d+tokens|Available\w*tokens:`)

@@ -74,6 +74,7 @@ func TestUserFrame(t *testing.T) {
 		{"pytest", "/a/test_x.py:12: in test_x\n    model(x)\n/a/model.py:44: in forward\n    return y\n", "/a/model.py", 44},
 		{"a cell", "Cell In[5], line 3\n----> 3 loss = model(x)\n", "Cell In[5]", 3},
 		{"a cell of a CSV", "x,\"Traceback (most recent call last):\n  File \"\"/a/train.py\"\", line 5, in f\n    x()", "/a/train.py", 5},
+		{"rich, a relative path", "│ src/train.py:12 in main  │\n│ ❱ 12   loss.backward()   │", "src/train.py", 12},
 		{"rich", "│ /a/train.py:12 in step  │\n│ ❱ 12   loss.backward()   │", "/a/train.py", 12},
 	}
 	for _, test := range tests {

@@ -25,7 +25,7 @@ var (
 	moment = pattern.Of(`\b([BbAaD])(efore|fter|uring) ([^,:]{1,73})[,:](.*)`)
 	// readings are in GB of 1024³ bytes, as all of them divide.
 	readings = pattern.Of(`(allocated|reserved|used|total)(?:_GB'| ?\(GB\)): ?([\d.]+)|used/total \(GB\): ([\d.]+)/([\d.]+)|` +
-		`^ ?([\d.]+) GB ?/ ?([\d.]+) GB`)
+		`^ ?([\d.]+) ?GB ?/ ?([\d.]+) ?GB`)
 )
 
 // Phase reads such a line.

@@ -359,7 +359,7 @@ var frames = []func() *regexp.Regexp{
 	// "Cell In[5], line 3" and "Input In [5], in <cell line: 3>()"
 	pattern.Of(`^((?:Cell In|Input In )[^\]]{0,40}\]).*?line[ :]*(\d+)`),
 	// rich, and pytest
-	pattern.Of(`^((?:[/~<.]|.:\\|[^ ()'"]*?\.py:).*?):([1-9]\d{0,7}) in `),
+	pattern.Of(`^((?:[/~<.]|.:\\).*?|[^ ()'"]*?\.py):([1-9]\d{0,7}) in `),
 	pattern.Of(`^((?:[/~<.]|.:\\|[^ ()'"]*?\.py:).*?\.py|[^ ()'"]*?\.py):([1-9]\d{0,7}):`),
 	// "/home/me/train.py in step(x)" and "<ipython-input-3-ab> in <module>", whose line number follows at an arrow
 	pattern.Of(`^((?:[/~<.]|.:\\).*?(?:\.py|>|\.ipynb.*?))() in `),
