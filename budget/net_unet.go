@@ -141,28 +141,29 @@ var unetFields = map[string]string{"act_fn": "silu", "addition_embed_type": "tex
 
 // unetUnknown names a field that says something else than SDXL's files do, "" without one.
 func unetUnknown(c *modelfile.Config, widths []int64) string {
-	switch {
-	case len(widths) < 2 || len(widths) > 8 || slices.Min(widths) <= 0:
+	n := len(widths)
+	if n < 2 || n > 8 || slices.Min(widths) <= 0 {
 		return "block_out_channels"
-	case !only(c.List("down_block_types"), len(widths), downSight, "DownBlock2D"):
-		return "down_block_types"
-	case !only(c.List("up_block_types"), len(widths), upSight, "UpBlock2D"):
-		return "up_block_types"
-	case !c.Bool("use_linear_projection"):
-		return "use_linear_projection false"
-	case !within(c.Get("layers_per_block"), 64) || c.Int("cross_attention_dim") <= 0:
-		return "layers_per_block or cross_attention_dim"
-	case !within(c.Get("sample_size"), 1<<14):
-		return "sample_size"
-	case c.IsNull("mid_block_type"):
-		return "mid_block_type null"
-	case c.IntOr("conv_in_kernel", 3) != 3 || c.IntOr("conv_out_kernel", 3) != 3:
-		return "conv_in_kernel or conv_out_kernel"
 	}
-	for _, field := range []string{"transformer_layers_per_block", "attention_head_dim", "num_attention_heads"} {
-		if l := c.List(field); l == nil && !within(c.Get(field), 1<<10) ||
-			slices.ContainsFunc(l, func(v any) bool { return !within(v, 1<<10) || v == nil }) {
-			return field
+	for _, x := range []struct {
+		field string
+		known bool
+	}{
+		{"down_block_types", only(c.List("down_block_types"), n, downSight, "DownBlock2D")},
+		{"up_block_types", only(c.List("up_block_types"), n, upSight, "UpBlock2D")},
+		{"use_linear_projection false", c.Bool("use_linear_projection")},
+		{"layers_per_block", within(c.Get("layers_per_block"), 64)},
+		{"cross_attention_dim", c.Int("cross_attention_dim") > 0},
+		{"sample_size", within(c.Get("sample_size"), 1<<14)},
+		{"mid_block_type null", !c.IsNull("mid_block_type")},
+		{"conv_in_kernel", c.IntOr("conv_in_kernel", 3) == 3},
+		{"conv_out_kernel", c.IntOr("conv_out_kernel", 3) == 3},
+		{"transformer_layers_per_block", eachWithin(c, "transformer_layers_per_block")},
+		{"attention_head_dim", eachWithin(c, "attention_head_dim")},
+		{"num_attention_heads", eachWithin(c, "num_attention_heads")},
+	} {
+		if !x.known {
+			return x.field
 		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(unetFields)) {
@@ -171,6 +172,14 @@ func unetUnknown(c *modelfile.Config, widths []int64) string {
 		}
 	}
 	return ""
+}
+
+// eachWithin says whether a field is one small whole number, or a list of some.
+func eachWithin(c *modelfile.Config, field string) bool {
+	const most = 1 << 10
+	l := c.List(field)
+	return l == nil && within(c.Get(field), most) || l != nil &&
+		!slices.ContainsFunc(l, func(v any) bool { return v == nil || !within(v, most) })
 }
 
 // within says whether a field is left out, or a whole number of at least one and at most so much.

@@ -54,11 +54,7 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		}
 		if l.Defect {
 			x.Holders = e.leakHolders(l)
-			x.Kind = kindByHolders(l, x.Holders)
-			if l.Defect = x.Kind == l.Kind || !l.Untrained || x.Kind != classify.GrowingList || !e.trainsAfter(l); !l.Defect {
-				x.Defect = false // a rollout's results, say, which are trained on
-			}
-			l.Kind = x.Kind
+			e.knowByHolders(l, &x)
 			if fills(&x, evidence.Or(dev.CapacityBytes, 0)) {
 				l.Defect, l.Suspected = false, true
 				x.Defect, x.Suspected = false, true
@@ -96,6 +92,16 @@ func kindByHolders(l *classify.Leak, holders []report.Holder) string {
 		return classify.GrowingList
 	}
 	return l.Kind
+}
+
+// knowByHolders takes a leak for what variables show of it; lists of passes that are trained on later, as a rollout's results
+// are, are no defect.
+func (e *examination) knowByHolders(l *classify.Leak, x *report.Leak) {
+	x.Kind = kindByHolders(l, x.Holders)
+	if x.Kind != l.Kind && l.Untrained && x.Kind == classify.GrowingList && e.trainsAfter(l) {
+		l.Defect, x.Defect = false, false
+	}
+	l.Kind = x.Kind
 }
 
 // trainsAfter reports whether a backward pass follows all that a leak keeps.

@@ -28,29 +28,30 @@ func (f *File) backwardOf(name string, after int) bool {
 		return false
 	}
 	for j := after + 1; j < len(f.stmts); j++ {
-		if f.inside(j, loop) || f.function(j) != function {
+		if f.inside(j, loop) || f.function(j) != function || !byItself(f.stmts[j].tokens, name) {
 			continue
 		}
-		toks := f.stmts[j].tokens
-		own := -1 // where the variable is named by itself
-		for i, t := range toks {
-			if t.kind == 'n' && t.text == name && (i == 0 || toks[i-1].text != ".") {
-				own = i
-			}
-		}
-		a := assigned(toks)
-		switch {
-		case own < 0:
-		case slices.ContainsFunc(toks, func(t token) bool { return t.kind == 'n' && t.text == "backward" }):
+		if has(f.stmts[j].tokens, "backward") {
 			return true
-		case f.stmts[j].head == "for" || a.operator == "=" && a.sets(name) && !madeOf(a.value, name):
+		}
+		a := assigned(f.stmts[j].tokens)
+		if f.stmts[j].head == "for" || a.operator == "=" && a.sets(name) && !has(a.value, name) {
 			return false // it is another one from here on
 		}
 	}
 	return false
 }
 
-// madeOf reports whether a value is made of a variable.
-func madeOf(value []token, name string) bool {
-	return slices.ContainsFunc(value, func(t token) bool { return t.kind == 'n' && t.text == name })
+// byItself reports whether a variable is named, and not as a part of something else.
+func byItself(toks []token, name string) bool {
+	for i, t := range toks {
+		if t.kind == 'n' && t.text == name && (i == 0 || toks[i-1].text != ".") {
+			return true
+		}
+	}
+	return false
+}
+
+func has(toks []token, name string) bool {
+	return slices.ContainsFunc(toks, func(t token) bool { return t.kind == 'n' && t.text == name })
 }
