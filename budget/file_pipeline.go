@@ -67,7 +67,7 @@ func readPart(part string, open func(folder string) (io.ReadCloser, error)) (map
 // denoiserConfig is a UNet's, of which only Stable Diffusion XL's parts are known.
 func denoiserConfig(fields map[string]any) (*Config, error) {
 	c := modelfile.New(unetClass, fields)
-	if why := unetUnknown(c, numbers(c.List("block_out_channels"))); why != "" {
+	if why := unetUnknown(c, c.Ints("block_out_channels")); why != "" {
 		return nil, fmt.Errorf("diffusion isn't counted: %s of this %s is none of Stable Diffusion XL's", short(why), unetClass)
 	}
 	return new(Config).of(c), nil

@@ -74,7 +74,7 @@ func newCompanions(b *builder, c *modelfile.Config) *companions {
 // newAutoencoder is AutoencoderKL (diffusers/models/autoencoders/vae.py), of which a training runs the encoder.
 func newAutoencoder(b *builder, x *companions) {
 	c := b.c
-	widths := numbers(c.List("block_out_channels"))
+	widths := c.Ints("block_out_channels")
 	if len(widths) < 2 || len(widths) > 8 || slices.Min(widths) <= 0 || c.Int("layers_per_block") > 64 {
 		b.fail("diffusion isn't counted: an autoencoder with block_out_channels %v", widths)
 		return

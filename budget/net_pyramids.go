@@ -52,7 +52,7 @@ type convNext struct {
 
 func buildConvNext(b *builder) {
 	c, m := b.c, b.m
-	widths, depths := numbers(c.List("hidden_sizes")), numbers(c.List("depths"))
+	widths, depths := c.Ints("hidden_sizes"), c.Ints("depths")
 	side, ok := pyramid(b, widths, depths, c.Int("patch_size"))
 	if !ok {
 		return
@@ -160,7 +160,7 @@ type swin struct {
 
 func buildSwin(b *builder) {
 	c, m := b.c, b.m
-	depths, heads := numbers(c.List("depths")), numbers(c.List("num_heads"))
+	depths, heads := c.Ints("depths"), c.Ints("num_heads")
 	if w := c.Int("window_size"); len(depths) > 16 || len(heads) != len(depths) || w < 1 || w > 1<<10 ||
 		c.Float("mlp_ratio") <= 0 {
 		b.fail("%s: stages of %v layers and %v heads, windows of %d", c.Type, depths, heads, w)

@@ -61,7 +61,7 @@ type transformer struct {
 // buildUNet makes the network of a config.json of diffusers.
 func buildUNet(b *builder) {
 	c, m := b.c, b.m
-	widths := numbers(c.List("block_out_channels"))
+	widths := c.Ints("block_out_channels")
 	n := int64(len(widths))
 	u := &unet{groups: c.IntOr("norm_num_groups", 32), channels: c.IntOr("in_channels", 4), text: c.Int("cross_attention_dim"),
 		vector: c.Int("projection_class_embeddings_input_dim"), side: c.IntOr("sample_size", 128)}
@@ -193,27 +193,16 @@ func only(l []any, n int, a, b string) bool {
 	return len(l) == n && !slices.ContainsFunc(l, func(v any) bool { return v != a && v != b })
 }
 
-func numbers(l []any) (ns []int64) {
-	for _, v := range l {
-		ns = append(ns, modelfile.AsInt(v))
-	}
-	return ns
-}
-
 // perStage is a number for each stage, of a list or one for all; nil without a field.
 func perStage(c *modelfile.Config, field string, n int64) []int64 {
-	if l := numbers(c.List(field)); int64(len(l)) >= n {
+	if l := c.Ints(field); int64(len(l)) >= n {
 		return l
 	}
 	one := c.IntOr(field, 1)
 	if c.Get(field) == nil && field == "num_attention_heads" {
 		return nil
 	}
-	all := make([]int64, n)
-	for i := range all {
-		all[i] = one
-	}
-	return all
+	return slices.Repeat([]int64{one}, int(n))
 }
 
 func newConv(b *builder, name string, in, out, side int64) *conv {

@@ -37,9 +37,7 @@ func Longest(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan
 		}
 		t := slices.MaxFunc(tried, func(a, b stretch) int { return cmp.Compare(a.length, b.length) })
 		if p, ok := t.plan(c, g); ok && (len(best) == 0 || p.Sequence > best[len(best)-1].Sequence) {
-			if p.way, p.Way = i, w.name; p.Setting.adapts() && w.tp {
-				p.Way = "adapters"
-			}
+			p.way, p.Way = i, w.called(&p.Setting)
 			best = append(best, p)
 		}
 	}
@@ -61,13 +59,13 @@ func stretches(c *Config, s Setting, way int, precision string, g gpus.GPU) (all
 	near := longPlan / 2 * max(s.GPUs, 1)
 	s.Sequence = max(2*near, longPlan)
 	var most int64
-	ways, w := shardings(s), ways[way]
+	ways, w := shardings(s), &ways[way]
 	for _, t := range ways {
 		most = max(most, t.TP*t.CP)
 	}
 	for _, t := range ways {
 		t.Precision, t.Loss = precision, longLoss(t)
-		if t.TP*t.CP < most || !w.take(&t) || !t.has() || t.TP > 1 && (!w.tp || t.adapts()) && t.profile().Name != "nemo" {
+		if t.TP*t.CP < most || !w.goes(&t) {
 			continue
 		}
 		one, err := Compute(c, t.withSequence(near))
@@ -142,16 +140,13 @@ func Spared(c *Config, s Setting, what string, g gpus.GPU) (int64, error) {
 		return 0, err
 	}
 	n, unit := s.Batch, int64(1)
-	with := func(n int64) Setting { t := s; t.Batch = n; return t }
+	with := Setting.withBatch
 	if what == "seq" {
-		n, unit, with = s.Sequence, max(64/max(s.CP, 1)*s.CP, s.CP, 1), s.withSequence
+		n, unit, with = s.Sequence, s.sequenceUnit(), Setting.withSequence
 	}
 	if b.surely(g) <= g.Capacity {
 		return n, nil
 	}
 	s.reserve, s.fullest = b.looseness(), b.fullest
-	if what == "seq" {
-		with = s.withSequence
-	}
-	return largest(unit, max(n/unit*unit, unit), n, g.Capacity, func(k int64) int64 { return surely(c, with(k), g) }), nil
+	return largest(unit, max(n/unit*unit, unit), n, g.Capacity, func(k int64) int64 { return surely(c, with(s, k), g) }), nil
 }

@@ -47,6 +47,19 @@ type way struct {
 	seldom bool
 }
 
+// goes makes a setting one of the way; false where it isn't this setting's, or its framework can't.
+func (w *way) goes(s *Setting) bool {
+	return w.take(s) && s.has() && (s.TP <= 1 || w.tp && !s.adapts() || s.profile().dividesAdapters)
+}
+
+// called is the way's name, of which adapters on whole weights have another.
+func (w *way) called(s *Setting) string {
+	if s.adapts() && w.tp {
+		return "adapters"
+	}
+	return w.name
+}
+
 // ways are from all parameters in full to adapters on packed weights: plans of a later one
 // stand behind those of an earlier one.
 var ways = []way{
@@ -171,21 +184,18 @@ type search struct {
 // plans are those of a way that fit, the fastest first.
 func (v *search) plans(s Setting, of int, precisions []string) []Plan {
 	var plans []Plan
-	w := ways[of]
+	w := &ways[of]
 	for _, precision := range precisions {
 		for _, t := range shardings(s) {
 			t.Precision = precision
-			if !w.take(&t) || !t.has() || t.TP > 1 && (!w.tp || t.adapts()) && !t.profile().dividesAdapters {
+			if !w.goes(&t) {
 				continue
 			}
 			for _, how := range []string{"none", "op", "full"} {
 				if how == "op" && !s.profile().perOperation {
 					continue
 				}
-				t.Checkpointing, v.way = how, w.name
-				if t.adapts() && w.tp {
-					v.way = "adapters"
-				}
+				t.Checkpointing, v.way = how, w.called(&t)
 				if p, ok := v.plan(t); ok {
 					p.way, p.Way = of, v.way
 					plans = append(plans, p)

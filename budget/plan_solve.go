@@ -201,10 +201,10 @@ func Solve(c *Config, s Setting, what string, g gpus.GPU) (int64, Setting, error
 	first := s
 	switch what {
 	case "batch":
-		v.rough, v.limit, v.with = true, limitBatch, func(s Setting, n int64) Setting { s.Batch = n; return s }
+		v.rough, v.limit, v.with = true, limitBatch, Setting.withBatch
 		v.search = func() int64 { return largest(1, 1, limitBatch, g.Capacity, v.need) }
 	case "seq":
-		v.unit, v.limit, v.with = max(64/s.CP*s.CP, s.CP), limitSequence, Setting.withSequence
+		v.unit, v.limit, v.with = s.sequenceUnit(), limitSequence, Setting.withSequence
 		v.search = func() int64 { return c.longest(v.unit, v.unit, g.Capacity, v.need) }
 	case "gpus":
 		if s.Inference {
@@ -324,6 +324,11 @@ func (v *solving) settled(n, misfit int64) int64 {
 
 // neighbours is how many sizes beside an estimated one are tried.
 const neighbours = 32
+
+func (s Setting) withBatch(n int64) Setting { s.Batch = n; return s }
+
+// sequenceUnit is the step in which sequences are tried, which context parallelism divides.
+func (s *Setting) sequenceUnit() int64 { return max(64/max(s.CP, 1)*s.CP, s.CP, 1) }
 
 // withSequence is the setting with sequences of n tokens, and as many more in
 // the cache as before.

@@ -271,6 +271,14 @@ func (c *Config) List(name string) []any {
 	return l
 }
 
+// Ints are a list of whole numbers, with 0 for what is none.
+func (c *Config) Ints(name string) (ns []int64) {
+	for _, v := range c.List(name) {
+		ns = append(ns, AsInt(v))
+	}
+	return ns
+}
+
 // Words are a list of strings, which older files spell in one, with bars between.
 func (c *Config) Words(name string) []string {
 	var out []string
