@@ -9,6 +9,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/source"
 )
 
 // stepsOf are the iterations that were recognised.
@@ -67,10 +68,14 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		}
 		out = append(out, x)
 	}
-	e.awaited(out)
+	places := make([]*source.Place, len(out)) // the statements that keep them, nil where none is sure
+	for i := range out {
+		places[i] = e.storing(&c.Leaks()[i], &out[i])
+	}
+	e.awaited(out, places)
 	for i := range out {
 		l, x := &c.Leaks()[i], &out[i]
-		e.stored(l, x)
+		e.stored(l, x, places[i])
 		fix := checks.LeakAdvice(l, x)
 		x.Fix, x.FixCode = fix.Text, cmp.Or(x.FixCode, fix.Code)
 	}
@@ -113,17 +118,13 @@ func (e *examination) trainsAfter(l *classify.Leak) bool {
 }
 
 // awaited marks graphs that a backward pass waits for, and what else their variable keeps.
-func (e *examination) awaited(all []report.Leak) {
+func (e *examination) awaited(all []report.Leak, places []*source.Place) {
 	for i := range all {
-		l, x := &e.Classes.Leaks()[i], &all[i]
-		if l.Kind != classify.RetainedGraph {
+		x := &all[i]
+		if x.Kind != classify.RetainedGraph || x.Awaited || places[i] == nil || !places[i].Awaited() {
 			continue
 		}
-		p, ok := e.storing(l, x)
-		if !ok || !p.Awaited() {
-			continue
-		}
-		showPlace(x, &p)
+		showPlace(x, places[i])
 		for k := range all {
 			y := &all[k]
 			if k == i || y.Kind == x.Kind && len(y.Holders) > 0 && len(x.Holders) > 0 && y.Holders[0].Path == x.Holders[0].Path {

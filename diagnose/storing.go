@@ -14,8 +14,8 @@ import (
 // maxShown bounds a line of code that a report quotes, in bytes.
 const maxShown = 160
 
-// stored finds the statement that keeps what a leak holds, and what to write there instead.
-func (e *examination) stored(l *classify.Leak, x *report.Leak) {
+// stored names the statement that keeps what a leak holds, and what to write there instead.
+func (e *examination) stored(l *classify.Leak, x *report.Leak, p *source.Place) {
 	switch {
 	case e.options.Code == nil:
 		return
@@ -25,12 +25,10 @@ func (e *examination) stored(l *classify.Leak, x *report.Leak) {
 	case l.Kind == classify.StaleOutputs:
 		e.dropped(l, x)
 		return
-	}
-	p, ok := e.storing(l, x)
-	if !ok {
+	case p == nil || x.Awaited:
 		return
 	}
-	showPlace(x, &p)
+	showPlace(x, p)
 	kept := e.kept(l)
 	x.Part = l.Kind == classify.GrowingList && (len(x.Holders) > 0 && x.Holders[0].IsPart() || p.IsPart())
 	kept.Part = x.Part
@@ -44,17 +42,22 @@ func showPlace(x *report.Leak, p *source.Place) {
 	x.StoredFile, x.StoredLine, x.StoredCode = &p.File.Name, &p.Line, &code
 }
 
-// storing is the statement that keeps what a defect holds, false where none is sure.
-func (e *examination) storing(l *classify.Leak, x *report.Leak) (p source.Place, ok bool) {
-	if e.options.Code == nil || !l.Defect || len(l.Path) == 0 || l.Again > 0 {
-		return p, false
+// storing is the statement that keeps what a defect holds, nil where none is sure; gradients that are zeroed and a step's outputs
+// have none.
+func (e *examination) storing(l *classify.Leak, x *report.Leak) *source.Place {
+	if e.options.Code == nil || !l.Defect || len(l.Path) == 0 || l.Again > 0 || l.Kind == classify.GradientsKept ||
+		l.Kind == classify.StaleOutputs {
+		return nil
 	}
 	s := source.Search{Open: e.code, Path: calls(l), Loop: l.Loop, Graph: l.Kind == classify.RetainedGraph, OfGrads: l.OfBackward,
 		OfObject: l.Category == classify.OptimizerState}
 	if len(x.Holders) > 0 && !x.Holders[0].Cycle {
 		s.Held(x.Holders[0].Path)
 	}
-	return s.Find()
+	if p, ok := s.Find(); ok {
+		return &p
+	}
+	return nil
 }
 
 // freed frees gradients that are zeroed in place, in the file that runs the optimizer.
