@@ -3,8 +3,6 @@ package monitor
 import (
 	"bytes"
 	"slices"
-
-	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // xmlState is where in the XML of `nvidia-smi -q -x` the parser is. The
@@ -36,14 +34,19 @@ func (x *xmlState) line(all *gathered, line []byte) bool {
 		return false
 	}
 	x.foreign = 0
-	for _, m := range tags().FindAllSubmatch(line, -1) {
-		x.tag(all, m[1], bytes.TrimSpace(m[2]))
+	for _, rest, more := bytes.Cut(line, []byte("<")); more; {
+		var tag, text []byte
+		if tag, text, more = bytes.Cut(rest, []byte(">")); !more {
+			break
+		}
+		text, rest, more = bytes.Cut(text, []byte("<"))
+		// An element begins or ends here, unless it is a declaration or one without a content.
+		if len(tag) > 0 && tag[0] != '?' && tag[0] != '!' && tag[len(tag)-1] != '/' {
+			x.tag(all, tag, bytes.TrimSpace(text))
+		}
 	}
 	return true
 }
-
-// tags are elements that begin or end, not those without a content, and the text behind each.
-var tags = pattern.Of(`<([^?!>][^>]*[^/>]|[^?!/>])>([^<]*)`)
 
 // owns tells a line that begins with a tag, and the last one of a text of several
 // lines. A bracket further back is a progress bar's or a traceback's.

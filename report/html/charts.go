@@ -79,8 +79,10 @@ func plain(tooltip, trigger, left string, more ...charts.GlobalOpts) []charts.Gl
 // besideAxis is where a legend begins above a chart.
 const besideAxis = "54"
 
-// upward is an axis of values from 0 on.
-var upward = charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+// upward is an axis of values from 0 on. It is made anew for each chart: the library writes into what it is given.
+func upward() charts.GlobalOpts {
+	return charts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, AxisLabel: &opts.AxisLabel{Formatter: "fn:axis"}})
+}
 
 // series is a line, area or bar of a single colour.
 func series(name, kind string, data any, color string, more ...charts.SeriesOpts) charts.SingleSeries {
@@ -119,7 +121,7 @@ func areaChart(d *report.Device) option {
 	line.SetGlobalOptions(plain("area", "axis", besideAxis,
 		charts.WithXAxisOpts(opts.XAxis{Type: "value", Min: 0, Max: max(1, d.Events-1), AxisLabel: &opts.AxisLabel{
 			Formatter: "fn:event", HideOverlap: opts.Bool(true), ShowMaxLabel: opts.Bool(false)}}),
-		upward,
+		upward(),
 		charts.WithDataZoomOpts(opts.DataZoom{Type: "inside", FilterMode: "none"}, opts.DataZoom{Type: "slider",
 			FilterMode: "none"}),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "58", Bottom: "66"}))...)
@@ -248,7 +250,7 @@ func growthChart(d *report.Device, rows []grownRow) option {
 	bar := charts.NewBar()
 	bar.SetGlobalOptions(plain("bars", "axis", "",
 		charts.WithXAxisOpts(opts.XAxis{Type: "category", Name: "step", NameLocation: "middle", NameGap: 28}),
-		upward,
+		upward(),
 		charts.WithGridOpts(opts.Grid{Left: "70", Right: "24", Top: "14", Bottom: "46"}))...)
 	bar.SetXAxis(names)
 	for _, row := range rows {
