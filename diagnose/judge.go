@@ -73,6 +73,9 @@ func (e *examination) judgeFailure(dev *report.Device, o *report.OOM, found []de
 		s.ToCome = x.Missed(classify.OptimizerState.String())
 	}
 	o.Causes, o.InUse = e.weigh(&s, o.Event, found)
+	if c := &o.Causes[0]; c.Cause == report.Temporaries {
+		c.FixID = new(checks.ForTemporaries(e.Pass, r))
+	}
 }
 
 // weigh judges a moment by what defects held then and what the rest is for, and gives what was in use by category.

@@ -27,7 +27,8 @@ var oomTrueShortage = Check{
 		"0.3.\n\nThe change is the one that makes most room by replay, or `torch.no_grad()` where graphs are kept " +
 		"that no backward pass uses.",
 	Saves: "what the change would have saved of the peak, by replay of the recorded requests.",
-	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
+	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked,
+		ownAtPeak, facts.Collected},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			if f.Verdict == report.UnknownVerdict {
@@ -202,7 +203,7 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 		evaluating(p, d, &p.Dev.Leaks[i], &p.Classes.Leaks()[i])
 		return
 	}
-	remedy(p, d, f.recorded, f.lacked)
+	f.remedy(p, d)
 	outlier(p, d, f.recorded)
 	if bytes := f.graphs(p); facts.Share(bytes, f.AllocatedBytes) >= 30 && LeakFirst(f.OOM) == "" {
 		d.Fix = advice.Text("maybe_no_grad", "bytes", units.Size(bytes), "first", facts.LowerFirst(*d.Fix))
@@ -230,8 +231,13 @@ func (f *failure) nothingWould(p *facts.Pass, d *Draft) bool {
 		id, d.At = "loaded_file", c.At
 		d.falls(f.AllocatedBytes+f.RequestedBytes, f.AllocatedBytes-c.Bytes, "figures")
 	case c.Cause == report.HeldCause && 2*c.Most > c.Bytes:
-		id, held = report.HeldCause, *c.Holder
-		d.falls(f.AllocatedBytes+f.RequestedBytes, f.AllocatedBytes+f.RequestedBytes-c.Most, "figures")
+		before := f.AllocatedBytes + f.RequestedBytes
+		after := before - c.Most
+		if id, held = Shown(p, f.recorded), *c.Holder; id != "" {
+			after -= f.RequestedBytes // it isn't made then, either
+		}
+		id = cmp.Or(id, report.HeldCause)
+		d.falls(before, after, "figures")
 	default:
 		return false
 	}
@@ -323,7 +329,9 @@ func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
 			"it needs more than any step did", times))
 		what = "what this pass makes is " + facts.Factor(times) + " times as large as in the step before"
 	}
-	d.Fix = advice.Text("longer_inputs", "first", facts.LowerFirst(*d.Fix), "what", what)
+	if d.FixID == nil || !strings.HasPrefix(*d.FixID, "doing.") { // which is about what grows with them
+		d.Fix = advice.Text("longer_inputs", "first", facts.LowerFirst(*d.Fix), "what", what)
+	}
 }
 
 // HeldByAttempt is what a request that fails finds held of what the attempt of the first one that failed had made, nothing

@@ -33,15 +33,26 @@ var remedies = []struct {
 
 // remedy looks for what would have made the room that was missing: by replay
 // where that can be, else by what the memory is for.
-func remedy(p *facts.Pass, d *Draft, o *timeline.OOM, s facts.Shortage) {
+func (f *failure) remedy(p *facts.Pass, d *Draft) {
+	o, s := f.recorded, f.lacked
 	const beyond = 4 // gradients against weights: those of two widths and of two passes are less
 	name, bytes := facts.Largest(&p.Dev.AtPeak)
 	if w := p.Dev.AtPeak.Categories[classify.Weights.String()]; name == classify.Gradients.String() && w > 0 && bytes > beyond*w {
 		d.change("memory.gradients.beyond", "times", fmt.Sprint(bytes/w))
 	} else {
-		d.change("memory." + name)
+		d.change("memory."+name, "at", "")
 	}
 	list := tryRemedies(p, o, s)
+	if name == classify.Temporary.String() && 2*(bytes-p.LeakedAtPeak(classify.Temporary)) > o.Active &&
+		len(ownAtPeak.Of(p)) == 0 {
+		at := ""
+		if f.Site != nil && f.Site.Function != "" {
+			d.At, at = facts.UserPlace(f.Site), " at "+facts.UserLine(f.Site)
+		}
+		d.change(ForTemporaries(p, o), "at", at)
+		d.Others = list // none of which makes such memory less
+		return
+	}
 	if len(list) == 0 {
 		return
 	}
@@ -52,7 +63,7 @@ func remedy(p *facts.Pass, d *Draft, o *timeline.OOM, s facts.Shortage) {
 	}
 	if fits := best.Fits; fits != nil && !*fits {
 		d.Fix = advice.Text("not_enough", "first", best.Text, "missing", units.Size(*best.PeakAfter-s.Usable), "besides",
-			facts.LowerFirst(advice.Find("memory."+name).Text))
+			facts.LowerFirst(advice.Find("memory."+name, "at", "").Text))
 	}
 	var tried []string
 	for i := range list {

@@ -17,11 +17,11 @@ var ownTemporaries = Check{
 		"of the peak and 64 MiB. Where it has the sizes of weights and their state, they are copies that are about to " +
 		"be saved. The check needs stacks.",
 	Saves: "from the recorded curve without what these lines make.",
-	Needs: []facts.Need{facts.Collected, facts.Phases}, Run: findOwnTemporaries,
+	Needs: []facts.Need{ownAtPeak, facts.Collected, facts.Phases}, Run: findOwnTemporaries,
 }
 
-func findOwnTemporaries(p *facts.Pass) []Draft {
-	var ids []timeline.AllocationID
+// ownAtPeak are the temporaries of the program's own lines at the peak, nothing where they are few.
+var ownAtPeak = facts.Named("own temporaries", func(p *facts.Pass) (ids []timeline.AllocationID) {
 	var bytes int64
 	for id := range p.Each(classify.Temporary) {
 		if p.T.AliveAt(id, p.T.Peaks.Allocated.Event) && isOwn(p, id) {
@@ -32,6 +32,18 @@ func findOwnTemporaries(p *facts.Pass) []Draft {
 	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 15 || bytes < 64<<20 || facts.Collected.Of(p).FillPeak() ||
 		slices.ContainsFunc(p.Classes.Leaks(), func(l classify.Leak) bool { return l.Defect && p.Mostly(ids, l.Allocations) }) {
 		return nil
+	}
+	return ids
+})
+
+func findOwnTemporaries(p *facts.Pass) []Draft {
+	ids := ownAtPeak.Of(p)
+	if len(ids) == 0 {
+		return nil
+	}
+	var bytes int64
+	for _, id := range ids {
+		bytes += p.T.Allocated[id]
 	}
 	made := p.ByStack(ids)
 	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.85}, Without: "without them,"}

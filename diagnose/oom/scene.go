@@ -26,14 +26,8 @@ func (f *Failure) changeShown() string {
 	if s.Server != "" {
 		return *advice.Text("server." + s.Server)
 	}
-	if parts := partOf[s.Doing]; parts == 0 || f.asksFor(parts) {
-		id := "doing." + string(s.Doing)
-		if s.Doing == evidence.Logits && s.NoGrad {
-			id += ".no_grad"
-		}
-		if change := *advice.Text(id); change != "" {
-			return change
-		}
+	if change := *advice.Text(Shown(&s, f.Requested, f.Capacity)); change != "" {
+		return change
 	}
 	id := ""
 	switch {
@@ -49,7 +43,20 @@ func (f *Failure) changeShown() string {
 	return *advice.Text(id)
 }
 
-// asksFor reports whether the request is at least one in so many parts of the GPU.
-func (f *Failure) asksFor(parts int64) bool {
-	return f.Capacity > 0 && f.Requested >= f.Capacity/parts
+// Shown is the advice about what a request's frames do, where it asks for so much of the GPU that this is what fills it;
+// "" where they show nothing.
+func Shown(s *evidence.Scene, requested, capacity int64) (id string) {
+	parts := partOf[s.Doing]
+	switch {
+	case s.Doing == "" || parts > 0 && !asksFor(requested, capacity, parts):
+		return ""
+	case s.Doing == evidence.Logits && s.NoGrad:
+		return "doing.logits.no_grad"
+	}
+	return "doing." + string(s.Doing)
+}
+
+// asksFor reports whether a request is at least one in so many parts of the GPU.
+func asksFor(requested, capacity, parts int64) bool {
+	return capacity > 0 && requested >= capacity/parts
 }

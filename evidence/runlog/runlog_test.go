@@ -70,6 +70,7 @@ func TestUserFrame(t *testing.T) {
 		{"another exception's", "Traceback (most recent call last):\n  File \"/a/fetch.py\", line 5, in f\n    x()\nurllib.error.HTTPError: HTTP Error 503\nretrying", "", 0},
 		{"a head without its message", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\nRuntimeError:", "/a/train.py", 5},
 		{"a logger's first line", "ERROR:root:Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()", "/a/train.py", 5},
+		{"our own hook", "Traceback (most recent call last):\n  File \"/a/train.py\", line 5, in f\n    x()\n  File \"/o/vramscope-1/.hook/path/vramscope_hook/simulated_values.py\", line 308, in made\n    y()", "/a/train.py", 5},
 		{"a new trace", "  File \"/a/old.py\", line 5, in f\nTraceback (most recent call last):\n  File \"/b/site-packages/x.py\", line 9, in g", "", 0},
 		{"pytest", "/a/test_x.py:12: in test_x\n    model(x)\n/a/model.py:44: in forward\n    return y\n", "/a/model.py", 44},
 		{"a cell", "Cell In[5], line 3\n----> 3 loss = model(x)\n", "Cell In[5]", 3},
