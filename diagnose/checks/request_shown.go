@@ -27,4 +27,6 @@ func Shown(p *facts.Pass, o *timeline.OOM) (id string) {
 }
 
 // ForTemporaries is the advice against memory that lives within single operations.
-func ForTemporaries(p *facts.Pass, o *timeline.OOM) (id string) { return cmp.Or(Shown(p, o), "memory.temporary") }
+func ForTemporaries(p *facts.Pass, o *timeline.OOM) (id string) {
+	return cmp.Or(Shown(p, o), "memory.temporary")
+}
