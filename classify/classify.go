@@ -10,7 +10,7 @@
 //
 // It goes in three passes, each linear in the events: phases, runs and steps of the
 // program (package phases); facts that several rules ask, worked out when they do
-// (rules.Fact); and the claims of rules, each a file with its papers below package rules.
+// (rules.Fact); and the claims of rules, each with its papers below package rules.
 // registry.go lists them in the order in which those of one signal are asked, and join.go
 // is the one place where claims meet: the surest decides, one that contradicts it takes
 // from its confidence, one that agrees adds to it. Rules of siblings look last at what

@@ -161,7 +161,7 @@ func askSiblings(a *rules.Facts, without []string) {
 		if !r.Siblings || slices.Contains(without, r.ID) || !r.Speaks(a) {
 			continue
 		}
-		claims := r.Begin(a)
+		claims := r.Look(a)
 		if claims == nil {
 			continue
 		}

@@ -57,7 +57,7 @@ func runWatched(f *rules.Facts, r *rules.Rule, asked func(rules.Need)) {
 	if !r.Speaks(f) {
 		return
 	}
-	claim := r.Begin(f.Watched(asked))
+	claim := r.Look(f.Watched(asked))
 	for i := range f.Category {
 		id := timeline.AllocationID(i)
 		birth := 1 << f.Phase[id]

@@ -83,7 +83,7 @@ func number(text string) float64 {
 func TestRulesHavePapers(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rules() {
-		if r.ID == "" || r.Signal == meaning.NoSignal || r.Born == 0 || r.Begin == nil || len(r.Doc) < 30 || seen[r.ID] {
+		if r.ID == "" || r.Signal == meaning.NoSignal || r.Born == 0 || (r.Begin == nil) == (r.Claim == nil) || len(r.Doc) < 30 || seen[r.ID] {
 			t.Errorf("%+v", r)
 		}
 		seen[r.ID] = true

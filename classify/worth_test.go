@@ -75,7 +75,8 @@ type aCase struct {
 // singles are all cases by themselves.
 func singles() (out []aCase) {
 	for _, r := range Rules() {
-		begin := runtime.FuncForPC(reflect.ValueOf(r.Begin).Pointer()).Name() // PATH/rules/SUBJECT.init.func1
+		begin := runtime.FuncForPC(max(reflect.ValueOf(r.Begin).Pointer(), reflect.ValueOf(r.Claim).Pointer())).Name()
+		// PATH/rules/SUBJECT.init.func1
 		subject, _, _ := strings.Cut(begin[strings.LastIndexByte(begin, '/')+1:], ".")
 		out = append(out, aCase{Name: r.ID, Kind: "rule", rules: []string{r.ID}, round: cmp.Or(r.Round, earlier), subject: subject})
 	}

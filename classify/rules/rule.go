@@ -31,9 +31,21 @@ type Rule struct {
 	// last, of what nothing surer is known.
 	Siblings bool
 
-	// Begin looks at a recording, and gives what claims; nil where nothing in it is the
-	// rule's business.
-	Begin func(f *Facts) func(id timeline.AllocationID) Claim
+	// Begin looks at a recording, and gives what claims; nil where nothing in it is the rule's business. A rule that has nothing to
+	// look up before has a Claim instead.
+	Begin func(f *Facts) Says
+	Claim func(f *Facts, id timeline.AllocationID) Claim
+}
+
+// Says is what claims of allocations.
+type Says = func(id timeline.AllocationID) Claim
+
+// Look is what a rule claims by of a recording; nil where nothing in it is its business.
+func (r *Rule) Look(f *Facts) Says {
+	if r.Begin != nil {
+		return r.Begin(f)
+	}
+	return func(id timeline.AllocationID) Claim { return r.Claim(f, id) }
 }
 
 // Reason is the first sentence of a rule's documentation.
@@ -112,7 +124,7 @@ type Asked struct {
 	Next         int // place in its list of the first rule of another signal
 	// Group are the marks of which one must be there for any rule of the signal, of its first one; 0: none must.
 	Group frames.Marks
-	Claim func(id timeline.AllocationID) Claim
+	Claim Says
 }
 
 // Panel are the rules to ask, by the birth of an allocation: a phase, or older.
@@ -120,7 +132,7 @@ type Panel [meaning.NumPhases + 1][]Asked
 
 // Claims are what rules of a registry claim by, in its order; nil for those that have
 // nothing to look at in a recording.
-type Claims []func(timeline.AllocationID) Claim
+type Claims []Says
 
 // Begin has those rules of a registry look at a recording that need labels, or the others,
 // once what they all need is worked out.
@@ -138,20 +150,39 @@ func (c Claims) Begin(f *Facts, registry []*Rule, labels bool) {
 		}
 	}
 	f.Ask(needs...)
-	together.Each(len(turn), func(k int) { c[turn[k]] = registry[turn[k]].Begin(f) })
+	together.Each(len(turn), func(k int) { c[turn[k]] = registry[turn[k]].Look(f) })
 }
 
 // Among claims the same of all allocations of a set; nil where there are none.
-func Among(ids map[timeline.AllocationID]bool, c Claim) func(timeline.AllocationID) Claim {
+func Among(ids map[timeline.AllocationID]bool, c Claim) Says {
 	if len(ids) == 0 {
 		return nil
 	}
-	return func(id timeline.AllocationID) Claim {
-		if !ids[id] {
-			return Claim{}
-		}
+	return func(id timeline.AllocationID) Claim { return When(ids[id], c) }
+}
+
+// Marked claims the same of all allocations that are marked; nil where none is.
+func Marked(marks []bool, c Claim) Says {
+	if !slices.Contains(marks, true) {
+		return nil
+	}
+	return func(id timeline.AllocationID) Claim { return When(marks[id], c) }
+}
+
+// Each claims what was found for single allocations; nil where that is none.
+func Each(claims map[timeline.AllocationID]Claim) Says {
+	if len(claims) == 0 {
+		return nil
+	}
+	return func(id timeline.AllocationID) Claim { return claims[id] }
+}
+
+// When is a claim under a condition.
+func When(is bool, c Claim) Claim {
+	if is {
 		return c
 	}
+	return Claim{}
 }
 
 // Seat arranges the rules that claim something by the births of which they speak.

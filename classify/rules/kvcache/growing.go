@@ -27,17 +27,8 @@ size is there: a key-value cache that grows by concatenation.`,
 	Signal: meaning.BySize,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{Growth},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		growing := Growth.Of(a).Growing
-		if growing == nil {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if !growing[id] {
-				return rules.Claim{}
-			}
-			return rules.As(meaning.KVCache, rules.Strong)
-		}
+	Begin: func(a *rules.Facts) rules.Says {
+		return rules.Marked(Growth.Of(a).Growing, rules.As(meaning.KVCache, rules.Strong))
 	},
 }
 

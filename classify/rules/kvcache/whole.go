@@ -22,17 +22,8 @@ leaves by a function of the program's own that says so (cache, kv, past, slots).
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{Kept},
 	Proven: 85,
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		kept := Kept.Of(a)
-		if !slices.Contains(kept, true) {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			if !kept[id] {
-				return rules.Claim{}
-			}
-			return rules.As(meaning.KVCache, rules.Plausible)
-		}
+	Begin: func(a *rules.Facts) rules.Says {
+		return rules.Marked(Kept.Of(a), rules.As(meaning.KVCache, rules.Plausible))
 	},
 }
 

@@ -69,7 +69,7 @@ size that are larger than all before and of which nothing is left: logits of a l
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.Training, Marked},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		chunks := Marked.Of(a).Chunks
 		if len(chunks) == 0 {
 			return nil

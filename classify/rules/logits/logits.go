@@ -319,7 +319,7 @@ far larger than all else that generation makes.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{Marked},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		m := Marked.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			d := m.Logits[id]

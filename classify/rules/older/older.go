@@ -25,7 +25,7 @@ says, and by the phase in which it goes.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
 	Needs:  []rules.Need{logits.Heads, rules.Retention},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		heads, graphs := logits.Heads.Of(a), olderGraphs(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			if a.Timeline.Stack(id) == 0 {
@@ -44,7 +44,7 @@ each are weights with Adam's state.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
 	Needs:  []rules.Need{Gradients, Settled},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		lasting, settled := judgeLasting(a), Settled.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			if !settled.Lasts(a, id) {
@@ -65,7 +65,7 @@ optimizer's step or zero_grad gradients, or state if the step made its like; els
 	Born:   rules.Older,
 	Needs:  []rules.Need{Gradients},
 	Proven: 55,
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		gradients, replaced := Gradients.Of(a).GradientSize, replacedInStep(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			n := a.Timeline.Requested(id)

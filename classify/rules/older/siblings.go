@@ -20,7 +20,7 @@ or, where it has none, those of its size, of which three steps or more must have
 // askLaterSiblings counts, for blocks older than the trace of which only their lives
 // tell, the later ones of their stack and of their size. A size that returns as
 // gradients is told by that.
-func askLaterSiblings(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+func askLaterSiblings(a *rules.Facts) rules.Says {
 	const large = 4096
 	byStack, bySize := make([]*tallies, len(a.Stacks)), map[int64]*tallies{}
 	var maybe [256]bool // sizes that are asked for: of most allocations none is
@@ -102,10 +102,7 @@ func (t *tallies) claim(lasts bool, steps int) rules.Claim {
 	default:
 		most = false
 	}
-	if !most {
-		return rules.Claim{}
-	}
-	return rules.As(best, rules.Plausible+1)
+	return rules.When(most, rules.As(best, rules.Plausible+1))
 }
 
 // Tally counts allocations by category.

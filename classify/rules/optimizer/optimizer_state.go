@@ -15,7 +15,7 @@ it was made outside of every step that the recording names.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Optimizer),
 	Needs:  []rules.Need{remade},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		remade := remade.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			b := a.Born(id)

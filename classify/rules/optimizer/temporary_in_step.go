@@ -14,7 +14,7 @@ the step's own work may be the program's copy of a gradient, by guess.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Optimizer),
 	Needs:  []rules.Need{rules.Sizes, remade},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		remade, made := remade.Of(a), a.Last // where nothing is made any more
 		for made > 0 && a.Events.Action[made-1] != snapshot.Alloc {
 			made--

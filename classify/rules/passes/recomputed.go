@@ -18,7 +18,7 @@ show the layer's forward below the engine; without them, runs of sizes come back
 	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{Recomputation},
 	Proven: 50,
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		again := Recomputation.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			b, f := a.Born(id), a.Freed(id)

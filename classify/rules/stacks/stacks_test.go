@@ -177,7 +177,7 @@ func TestLabel(t *testing.T) {
 	if !ByLabel.Speaks(f) {
 		t.Error("doesn't speak of labels")
 	}
-	claim := ByLabel.Begin(f)
+	claim := ByLabel.Look(f)
 	for id, want := range []rules.Claim{rules.As(meaning.Logits, 100), none, none} {
 		if got := claim(timeline.AllocationID(id)); got != want {
 			t.Errorf("block %d: %v, want %v", id, got, want)

@@ -19,7 +19,7 @@ right after: the 16-bit copy that autocast makes of the weight. For recordings w
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.Sizes, rules.Saved},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		copies := findCopies(a)
 		if !slices.Contains(copies, true) {
 			return nil

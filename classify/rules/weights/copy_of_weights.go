@@ -18,7 +18,7 @@ nothing trains, where it may be directions in which an optimizer without gradien
 	Signal: meaning.ByLife,
 	Born:   rules.AnyBirth,
 	Needs:  []rules.Need{rules.Sizes, kvcache.Kept},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		twins := findTwins(a)
 		if len(twins) == 0 {
 			return nil

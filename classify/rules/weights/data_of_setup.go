@@ -17,7 +17,7 @@ that have neither gradients nor state of their size.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{untrainedOfSetup},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		data := untrainedOfSetup.Of(a).data
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {

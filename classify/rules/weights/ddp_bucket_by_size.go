@@ -17,7 +17,7 @@ recording without stacks: one of DDP's buckets.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
 	Needs:  []rules.Need{rules.NoStacks, rules.Training, older.Gradients},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		return rules.Among(findBuckets(a), rules.KindOf(meaning.Communication, meaning.GradientBucket, rules.Plausible+5))
 	},
 }

@@ -17,7 +17,7 @@ as large as a flat buffer of weights is an optimizer's copy of them.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Sizes, older.Gradients, untrainedOfSetup},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		guessed := findGuessed(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {

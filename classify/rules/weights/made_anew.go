@@ -21,13 +21,7 @@ Where no module shows what setup makes, what is made before the first pass and s
 	Born:   rules.AnyTime &^ rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Retention, leftByPasses},
 	Round:  4,
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		claims := findSets(a)
-		if len(claims) == 0 {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim { return claims[id] }
-	},
+	Begin:  func(a *rules.Facts) rules.Says { return rules.Each(findSets(a)) },
 }
 
 // sets finds whole sets of weights and moments that a program makes anew.

@@ -16,7 +16,7 @@ as the state that an optimizer makes for it, or by a function whose name says th
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Stacks, rules.Sizes, untrainedOfSetup},
 	Proven: 85,
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+	Begin: func(a *rules.Facts) rules.Says {
 		sizes, data, modules := rules.Sizes.Of(a), untrainedOfSetup.Of(a).data, sizesOfModules(a)
 		untrained := len(sizes.StateSize) == 0
 		return func(id timeline.AllocationID) rules.Claim {

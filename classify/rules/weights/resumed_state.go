@@ -4,7 +4,6 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/classify/rules/optimizer"
-	"github.com/vramscope/vramscope/timeline"
 )
 
 var ResumedState = &rules.Rule{
@@ -15,11 +14,5 @@ stacks.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{optimizer.Beside},
-	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
-		beside := optimizer.Beside.Of(a)
-		if len(beside) == 0 {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim { return beside[id] }
-	},
+	Begin:  func(a *rules.Facts) rules.Says { return rules.Each(optimizer.Beside.Of(a)) },
 }

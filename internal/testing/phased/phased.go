@@ -130,7 +130,7 @@ func Ask(r *rules.Rule, a *phases.Program, event int) rules.Claim {
 		r.Birth|r.Death != 0 && a.Birth(id).Marks&r.Birth == 0 && a.Death(id).Marks&r.Death == 0 {
 		return rules.Claim{}
 	}
-	claim := r.Begin(f)
+	claim := r.Look(f)
 	if claim == nil {
 		return rules.Claim{}
 	}

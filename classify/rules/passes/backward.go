@@ -1,0 +1,150 @@
+package passes
+
+import (
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var ClearedInBackward = &rules.Rule{
+	ID: "cleared-in-backward",
+	Doc: `Made in a backward pass and freed by a zero_grad within it, as an optimizer does that steps inside the
+backward pass: a gradient.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Backward),
+	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
+		f := a.Freed(id)
+		cleared := f < a.Last && a.IsFused(f) && a.Covered[f] == meaning.HintOf(meaning.ZeroGrad) && f < a.Runs[a.Run(a.Born(id))].End
+		return rules.When(cleared, rules.As(meaning.Gradients, rules.Strong))
+	},
+}
+
+var TemporaryInBackward = &rules.Rule{
+	ID: "temporary-in-backward",
+	Doc: `Made and freed within one backward pass, or freed by the next event but one. Less sure, without stacks, where
+forward keeps so little that the host may keep the rest: what is brought back lives as long.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Backward),
+	Needs:  []rules.Need{Recomputation},
+	Begin: func(a *rules.Facts) rules.Says {
+		sure := uint8(byLifeAlone)
+		if Recomputation.Of(a).Elsewhere {
+			sure = rules.Plausible
+		}
+		return func(id timeline.AllocationID) rules.Claim {
+			b, f := a.Born(id), a.Freed(id)
+			return rules.When(f-b <= 2 || f < a.Runs[a.Run(b)].End, rules.As(meaning.Temporary, sure))
+		}
+	},
+}
+
+var UnfinishedBackward = &rules.Rule{
+	ID: "backward-at-end",
+	Doc: `Made in the backward pass in which the recording ends, and still there: an activation where checkpointing
+makes it again, a gradient where it is as large as a weight, else a temporary, by guess.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Backward),
+	Needs:  []rules.Need{rules.Sizes},
+	Begin: func(a *rules.Facts) rules.Says {
+		sizes := rules.Sizes.Of(a)
+		return func(id timeline.AllocationID) rules.Claim {
+			switch {
+			case a.Freed(id) < a.Last || a.Runs[a.Run(a.Born(id))].End < a.Last:
+				return rules.Claim{}
+			case rebuilt(a.Birth(id).Marks):
+				return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Likely)
+			case sizes.WeightSize[a.Timeline.Requested(id)] > 0:
+				return rules.As(meaning.Gradients, rules.Plausible)
+			}
+			return rules.As(meaning.Temporary, rules.Guess)
+		}
+	},
+}
+
+// rebuilt reports whether checkpointing runs a module again there, and no pass through its graph.
+func rebuilt(birth frames.Marks) bool {
+	return birth&frames.Rebuild != 0 && birth&(frames.InModule|frames.Nested) == frames.InModule
+}
+
+var GradientOfGradient = &rules.Rule{
+	ID: "saved-for-second-backward",
+	Doc: `Made in a backward pass and freed in a later one, or of no weight's size in a pass that leaves the whole graph: what
+the gradient of a gradient needs (create_graph). There are no more gradients of a size than weights; of a weight's size, after a
+pass that frees its graph, it is more likely a gradient.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Backward),
+	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Retention},
+	Begin: func(a *rules.Facts) rules.Says {
+		sizes, doubled, kept := rules.Sizes.Of(a), doubledGraphs(a), map[int]bool{}
+		for r, retained := range rules.Retention.Of(a).Retained {
+			if pass := int(a.NextBackward[r]); retained && a.Runs[r].Phase == meaning.Forward {
+				kept[pass] = true
+			}
+		}
+		return func(id timeline.AllocationID) rules.Claim {
+			f, n := a.Freed(id), a.Timeline.Requested(id)
+			switch {
+			case a.Birth(id).Marks&frames.UserInner != 0: // a hook's
+			case f < a.Last && a.Phases[f] == meaning.Backward && !a.IsFused(f):
+				if sizes.WeightSize[n] > 0 && a.Timeline.Older() == 0 && !kept[a.Run(a.Born(id))] {
+					// the engine holds what grad() gave until its next pass
+					return rules.As(meaning.Gradients, rules.Plausible)
+				}
+				return rules.As(meaning.Activations, rules.Likely)
+			case n > phases.Scalar && sizes.WeightSize[n] == 0 && doubled[a.Run(a.Born(id))]:
+				return rules.As(meaning.Activations, rules.Likely)
+			}
+			return rules.Claim{}
+		}
+	},
+}
+
+// doubledGraphs are the backward passes that leave the whole graph and several blocks of no weight's size, in recordings that
+// show all weights: what a leaf alone gets as a gradient is one block.
+//
+//worth:off nil
+func doubledGraphs(a *rules.Facts) map[int]bool {
+	const several = 4
+	sizes, others, doubled := rules.Sizes.Of(a), map[int]int{}, map[int]bool{}
+	for i := range a.Category {
+		id := timeline.AllocationID(i)
+		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Backward && a.Born(id) >= 0 && n > phases.Scalar &&
+			sizes.WeightSize[n] == 0 && rules.OutlivesPass(a, id) {
+			others[a.Run(a.Born(id))]++
+		}
+	}
+	for r, whole := range rules.Retention.Of(a).Whole {
+		if pass := int(a.NextBackward[r]); whole && a.Timeline.Older() == 0 && others[pass] >= several {
+			doubled[pass] = true
+		}
+	}
+	return doubled
+}
+
+var GradientByLife = &rules.Rule{
+	ID: "gradient",
+	Doc: `Made in a backward pass and there after it: the gradient of a weight. Less sure where a weight of its size would have
+another precision, and without stacks where no weight has its size. With stacks, what a hook makes of no weight's size is
+temporary.`,
+	Signal: meaning.ByLife,
+	Born:   rules.BornIn(meaning.Backward),
+	Needs:  []rules.Need{rules.Sizes},
+	Begin: func(a *rules.Facts) rules.Says {
+		sizes := rules.Sizes.Of(a)
+		return func(id timeline.AllocationID) rules.Claim {
+			n := a.Timeline.Requested(id)
+			user := a.Birth(id).Marks&frames.UserInner != 0 // the program's own code, in a hook
+			switch {
+			case a.Timeline.Older() > 0 || sizes.WeightSize[n] > 0: // not all weights are known, or one has its size
+				return rules.As(meaning.Gradients, rules.Strong)
+			case n <= phases.Scalar || sizes.WeightSize[n/2] > 0 || sizes.WeightHalf[n]: // or in another precision
+				return rules.As(meaning.Gradients, rules.Likely)
+			case a.Recorded.Allocs && user:
+				return rules.As(meaning.Temporary, rules.Likely)
+			}
+			return rules.As(meaning.Gradients, rules.Guess) // or what a graph of gradients saves, or forward's
+		}
+	},
+}
