@@ -69,7 +69,8 @@ func (r *Reader) Line(number, steps int, line []byte) (f Found) {
 	}
 	if IsKilled(line) {
 		r.add(end{Ending: evidence.Ending{How: evidence.Killed, Text: Quoted(line, maxText), Line: number}, steps: steps})
-		return Found{How: evidence.Killed, Host: evidence.HostFailure{Line: number, By: evidence.BySignal}, Alone: line[0] == '['}
+		return Found{How: evidence.Killed, Host: evidence.HostFailure{Line: number, By: evidence.BySignal},
+			Alone: bytes.ContainsAny(line, "0123456789")}
 	}
 	return Found{}
 }

@@ -110,8 +110,8 @@ func (p *Parser) goingOn(number int, line []byte) (in features) {
 // passed is how a test's line tells that what its name speaks of didn't happen to anybody.
 var passed = pattern.Of(`(^|\s)(PASSED|SKIPPED|XFAIL|XPASS)(\s|$)|\.\.\. (ok|skipped\b.*|expected failure)\s*$`)
 
-// told is a row of a document's table about messages: the words stand alone in backticks.
-var told = pattern.Of("^\\s*\\|\\s*(?:[^|]*\\|)?\\s*`[^`|0-9]*`\\s*\\|.*\\|\\s*$")
+// told is a row of a document's table about messages: the words stand in backticks, and without figures.
+var told = pattern.Of("^\\s*\\|\\s*(?:[^|]*\\|)?\\s*`[^`|0-9]*`[^|`]*\\|.*\\|\\s*$")
 
 func (p *Parser) testLine(_ int, line []byte, _ features) bool {
 	return passed().Match(line) || told().Match(line)

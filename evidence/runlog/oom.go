@@ -2,7 +2,9 @@ package runlog
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/figures"
@@ -224,7 +226,8 @@ func (o *oomState) complete() bool {
 	return len(o.text) >= oomBytes || lastWords().Match(o.text)
 }
 
-var lastWords = pattern.Of(`unallocated|totalbyPyTorch|cached\)|(?:private|shared)pool\.`)
+// lastWords are those of the messages, and a size that a program's own words follow.
+var lastWords = pattern.Of(`unallocated|totalbyPyTorch|cached\)|(?:private|shared)pool\.|riedtoallocate[\d.]+.iB(?:\.\.|[a-z,;])`)
 
 // wrapped takes a line after the first; false when it is not part of the
 // message, which then ends.
@@ -296,7 +299,9 @@ func (o *oomState) finish(p *Parser) {
 		return
 	}
 	o.open = false
-	readMessage(&o.message, o.text)
+	if readMessage(&o.message, o.text); o.message.RequestedBytes == nil {
+		readMessage(&o.message, withoutSlips(o.text))
+	}
 	p.keepOOM(&o.message)
 }
 
@@ -344,7 +349,24 @@ var messageFigures = []struct {
 		[]string{"%isreservedbyPyTorchbutunallocated", "%cached)"}},
 }
 
+// slips are letters that programs which read pictures take for figures, and the other way round.
+var slips = []struct {
+	in func() *regexp.Regexp
+	of *strings.Replacer
+}{{pattern.Of(`[\dOoIl][\dOoIl.]*(?:[KMGT]iB|bytes)|GPU[OoIl];`), strings.NewReplacer("O", "0", "o", "0", "I", "1", "l", "1")},
+	{pattern.Of(`[a-z][01][a-z]`), strings.NewReplacer("0", "o", "1", "l")}}
+
+// withoutSlips is a message as it stood in the picture.
+func withoutSlips(text []byte) []byte {
+	for _, s := range slips {
+		text = s.in().ReplaceAllFunc(text, func(part []byte) []byte { return []byte(s.of.Replace(string(part))) })
+	}
+	return text
+}
+
 var (
+	// cutWords is a size that a message begins with whose first words are cut off.
+	cutWords = pattern.Of(`^[.…]*([a-z]+)([\d.]+[KMGT]iB)`)
 	// "node:200:300 [3] include/alloc.h:103 NCCL WARN" is of that GPU
 	gpuOf     = pattern.Of(`(?:GPU:?|ondevice|\((?:NPU|MLU|XPU|MUSA|HPU))(\d{1,4})|\[(\d{1,3})\][^\[]*NCCLWARN`)
 	backendIn = pattern.Of(`\((NPU|MLU|XPU|MUSA|HPU)`)
@@ -359,6 +381,9 @@ var (
 //	…allocate2.90GiB.GPU0hasatotalcapacityof178.35GiBofwhich1.47GiBisfree.
 //	…allocate3.91GiB(GPU0;79.33GiBtotalcapacity;27.16GiBalreadyallocated;…
 func readMessage(m *evidence.OOMMessage, text []byte) (found bool) {
+	if cut := cutWords().FindSubmatch(text); cut != nil && bytes.HasSuffix([]byte("riedtoallocate"), cut[1]) {
+		m.RequestedBytes, found = figures.Find(cut[2], "%"), true
+	}
 	for i := range messageFigures {
 		f := &messageFigures[i]
 		if v := figures.Find(text, f.forms...); v != nil {

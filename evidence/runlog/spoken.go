@@ -61,6 +61,12 @@ func denied(before []byte) bool {
 	return denies || modal && !have
 }
 
+// opens and closes are the ends of a quotation within a sentence, which speaks of the words.
+var (
+	opens  = pattern.Of("\\pL [\"'`“][^\"'`”]*$")
+	closes = pattern.Of("^[^\"'`“]{0,200}[\"'`”] \\pL")
+)
+
 // recovers are words by which the program goes on after a failure.
 var recovers = pattern.Of(`retrying|trying again|try again with|skipping|recover|falling back|switching to|reducing|halving`)
 
@@ -104,7 +110,8 @@ func speaks(lower []byte) bool {
 	}
 	for _, at := range spoken().FindAllSubmatchIndex(lower, -1) {
 		from, to := max(at[2], at[4]), max(at[3], at[5])
-		if !denied(lower[:from]) && !afterSpoken().Match(lower[to:]) {
+		if !denied(lower[:from]) && !afterSpoken().Match(lower[to:]) &&
+			!(opens().Match(lower[:from]) && closes().Match(lower[to:])) {
 			return true
 		}
 	}

@@ -159,8 +159,8 @@ func (t *traceback) source(line []byte) {
 // what it is, and that it isn't memory: "ValueError: bad".
 func IsOtherError(line []byte) bool {
 	// what NCCL lacked follows
-	return raises(line) && !bytes.Contains(line, []byte("emory")) && !bytes.Contains(line, []byte("NCCL error in")) &&
-		!bytes.HasPrefix(line, []byte("nccl"))
+	return raises(line) && !bytes.Contains(line, []byte("emory")) && !bytes.Contains(line, []byte("xhausted")) &&
+		!bytes.Contains(line, []byte("NCCL error in")) && !bytes.HasPrefix(line, []byte("nccl"))
 }
 
 // exceptions are what their names end in.
