@@ -14,7 +14,6 @@ import (
 func (p *Parser) Finish() *Report {
 	p.query.flush(&p.gathered)
 	p.xml.flush(&p.gathered)
-	p.loose.finish(&p.gathered)
 	m := merger{gpus: map[int]*unit{}, byBus: map[string]int{}, byUUID: map[string]int{}}
 	for _, u := range p.units {
 		if u.listing != nil {

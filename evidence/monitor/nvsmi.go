@@ -73,7 +73,6 @@ type Parser struct {
 	query   queryState
 	xml     xmlState
 	oneRow  rowsState
-	loose   looseState
 }
 
 // gathered is what the forms of one stream have shown.
@@ -100,7 +99,6 @@ func (p *Parser) Line(_ int, line []byte) bool {
 	if p.goesOn(line) || p.startLine(line) {
 		return true
 	}
-	p.loose.row(&p.gathered, line)
 	if p.table.form == Nvitop {
 		p.table.rest()
 	}

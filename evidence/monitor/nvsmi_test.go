@@ -88,12 +88,8 @@ func TestBareCounts(t *testing.T) {
 	for row, want := range map[string][]role{
 		uuid + ", 40000, 81559":                     {gpuUUID, usedMemory, totalMemory},
 		uuid + ", 81559, 40000":                     nil, // or a process and its memory
-		uuid + ", 1234, 1000":                       {gpuUUID, pid, processMemory},
-		uuid + ", 1234567, 41235":                   {gpuUUID, pid, processMemory},
+		uuid + ", 1234567, 41235":                   nil,
 		uuid + ", 40001, 41919":                     nil, // in use and free, perhaps
-		uuid + ", 1234567, python, 41235":           {gpuUUID, pid, processName, processMemory},
-		"1234567, " + uuid + ", 41235":              {pid, gpuUUID, processMemory},
-		time + ", 1234567, python, 41235":           {timestamp, pid, processName, processMemory},
 		"1234567, /opt/bin/python, 41235 MiB":       {pid, processName, processMemory},
 		"12345, 1000 MiB":                           {pid, processMemory},
 		"0, 81920 MiB":                              {gpuIndex, totalMemory},
@@ -102,7 +98,7 @@ func TestBareCounts(t *testing.T) {
 		time + ", 90, 40000":                        nil,
 		time + ", NVIDIA H100 80GB HBM3, 40000, 35": nil,
 	} {
-		columns, ok := guess(splitCells(nil, []byte(row), ','))
+		columns, ok := bareColumns(splitCells(nil, []byte(row), ','))
 		var got []role
 		for _, c := range columns {
 			if ok {
@@ -115,17 +111,17 @@ func TestBareCounts(t *testing.T) {
 	}
 }
 
-// TestGuesses: each guess is needed by its row.
-func TestGuesses(t *testing.T) {
-	all := Guesses
-	defer func() { Guesses = all }()
+// TestBareShapes: each shape is needed by its row.
+func TestBareShapes(t *testing.T) {
+	all := bareShapes
+	defer func() { bareShapes = all }()
 	for i := range all {
-		cells := splitCells(nil, []byte(all[i].Row), ',')
-		Guesses = all
-		with, ok := guess(cells)
-		Guesses = slices.Delete(slices.Clone(all), i, i+1)
-		if without, okWithout := guess(cells); ok != (all[i].roles != nil || all[i].find != nil) || ok == okWithout && slices.Equal(with, without) {
-			t.Errorf("%q is read without its guess: %v", all[i].Row, without)
+		cells := splitCells(nil, []byte(all[i].row), ',')
+		bareShapes = all
+		with, ok := bareColumns(cells)
+		bareShapes = slices.Delete(slices.Clone(all), i, i+1)
+		if without, okWithout := bareColumns(cells); ok != (all[i].roles != nil || all[i].find != nil) || ok == okWithout && slices.Equal(with, without) {
+			t.Errorf("%q is read without its shape: %v", all[i].row, without)
 		}
 	}
 }
@@ -164,55 +160,6 @@ func TestForms(t *testing.T) {
 	}
 	if r := parse("2024/05/01 12:00:00.123, 40000, 90\n"); r.Unnamed != 1 || len(r.GPUs) != 0 {
 		t.Errorf("%+v", r)
-	}
-}
-
-// TestLoose takes rows without any head for readings of one GPU only where they can
-// be nothing else.
-func TestLoose(t *testing.T) {
-	rows := func(n int, format string, of ...int) string {
-		var b strings.Builder
-		for i := range n {
-			b.WriteString(strings.ReplaceAll(format, "%d", fmt.Sprint(of[i%len(of)]+i)) + "\n")
-		}
-		return b.String()
-	}
-	const figures = "| N/A   42C    P0            298W /  400W |   %dMiB /  81920MiB |     98%      Default |"
-	const head = "|   0  NVIDIA A100-SXM4-80GB          On  |   00000000:07:00.0 Off |                    0 |\n"
-	const process = "|    0   N/A  N/A   1204411      C   python   900MiB |\n"
-	for name, x := range map[string]struct {
-		text             string
-		samples, unnamed int
-	}{
-		"a column in MiB":                 {rows(20, "%d MiB", 12000), 20, 0},
-		"a column of two GPUs":            {rows(20, "%d MiB", 12000, 400), 0, 1},
-		"a column of eight GPUs":          {rows(80, "%d MiB", 12000, 400, 70000, 3, 4, 5, 60000, 7), 0, 1},
-		"a column of all memory":          {strings.Repeat("81920 MiB\n", 20), 0, 1},
-		"a column of what is always held": {strings.Repeat("13500 MiB\n", 20), 20, 0},
-		"a list of GPUs":                  {"12000 MiB\n400 MiB\n", 0, 1},
-		"numbers":                         {rows(20, "%d", 12000), 0, 1},
-		"pairs of numbers":                {rows(20, "%d, 81920", 12000), 0, 1},
-		"numbers in a text":               {"Losses\n" + rows(20, "%d", 12000), 0, 0},
-		"memory in a text":                {rows(20, "%d MiB", 12000) + "that was all\n", 0, 0},
-		"rows of the table":               {rows(20, figures, 12000), 20, 0},
-		"of two GPUs":                     {rows(20, figures, 12000, 400), 0, 1},
-		"below dates":                     {rows(20, "Wed May  1 12:00:01 2024\n"+figures, 12000), 20, 0},
-		"below a date and a text":         {"Wed May  1 12:00:01 2024\nall is well\n" + rows(20, figures, 12000), 0, 0},
-		"one":                             {rows(1, figures, 12000), 1, 0},
-		"with the GPU's name":             {head + rows(1, figures, 12000) + process, 1, 0},
-		"the table of a trainer":          {rows(20, "| 3 | 20MiB / 80MiB | 5% |", 1) + "| x |\n", 0, 0},
-	} {
-		r := parse(x.text)
-		samples := 0
-		for _, g := range r.GPUs {
-			samples += g.Samples
-		}
-		if samples != x.samples || r.Unnamed != x.unnamed || x.samples > 0 && (len(r.GPUs) != 1 || *r.GPUs[0].PeakUsedBytes < 12000<<20) {
-			t.Errorf("%s: %d unnamed, %+v", name, r.Unnamed, r.GPUs)
-		}
-		if name == "with the GPU's name" && (r.GPUs[0].Processes[0].PID != 1204411 || *r.GPUs[0].Name != "NVIDIA A100-SXM4-80GB") {
-			t.Errorf("%+v", r.GPUs[0])
-		}
 	}
 }
 

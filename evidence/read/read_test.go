@@ -23,7 +23,7 @@ func TestErrors(t *testing.T) {
 		{"a table of numbers", "x,y\n1,2\n3,4\n", ErrNothingKnown},
 		{"results with a memory column", "model,batch,memory(MiB),time(s)\nbert,8,1000,2.0\n", ErrNothingKnown},
 		{"rows that don't say what they are", "2024/05/01 12:00:00.123, 40000, 90\n", ErrUnnamed},
-		{"a column of numbers", strings.Repeat("12000\n12001\n", 9), ErrUnnamed},
+		{"a column of numbers", strings.Repeat("12000\n12001\n", 9), ErrNothingKnown},
 		{"binary", "\x80\x04\x95\x01\x02\x03\x04\x05\x06\x0e\x0f\x10", ErrNothingKnown},
 		{"a model's configuration", `{"architectures": ["LlamaForCausalLM"], "hidden_size": 4096}`, ErrOtherJSON},
 		{"labels", `{"schema": "vramscope.labels/1", "device": 0, "labels": []}`, ErrOtherJSON},

@@ -3,19 +3,21 @@ package runlog
 import (
 	"bytes"
 	"math"
+	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/guess"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
-// Guess gathers lines that begin with a number which counts, alone or behind a word of the
+// rowGuess gathers lines that begin with a number which counts, alone or behind a word of the
 // program's own: they are steps where nothing in the log is surer.
 //
 //	0 8.578 504759296
 //	[3] 2.31 0.5
 //	episode 2 reward 3.5 memory 740 MiB
 //	request 1 (8, 16) 2839 MiB
-type Guess struct {
+type rowGuess struct {
 	last    guessed
 	counted bool // the last row is
 	score   int
@@ -28,18 +30,18 @@ type Guess struct {
 // and one with memory two: a single repetition is one of chance.
 const enough = 2
 
-func (g *Guess) sure() bool { return g.score >= enough && 4*g.breaks <= g.score }
+func (g *rowGuess) sure() bool { return g.score >= enough && 4*g.breaks <= g.score }
 
 // fits reports whether the rows may be the steps of a log of so many lines: those without a
 // figure of memory only where they are most of it.
-func (g *Guess) fits(lines int) bool {
-	return g.sure() && (g.last.held || len(g.last.word) == 0 || 2*g.steps.count >= lines)
+func (g *rowGuess) fits(lines int) bool {
+	return guess.Rows.Made(g.sure()) && (g.last.held || len(g.last.word) == 0 || 2*g.steps.count >= lines)
 }
 
 // notCounters are words before numbers that name one of several things rather than count.
-var notCounters = setOf("gpu cuda device devices rank local_rank node worker card process pid layer line page version port " +
+const notCounters = " gpu cuda device devices rank local_rank node worker card process pid layer line page version port " +
 	"python torch seed day the found loaded loading using took total with ran after before exit code error warning at on in " +
-	"of for")
+	"of for "
 
 // guessed is a line as a row.
 type guessed struct {
@@ -75,7 +77,7 @@ func (r *guessed) follows(before *guessed) bool {
 }
 
 // see takes a line that has a figure.
-func (g *Guess) see(number int, line []byte, f *facts, list []pair) {
+func (g *rowGuess) see(number int, line []byte, f *facts, list []pair) {
 	r, ok := rowOf(number, line, f, list)
 	if !ok {
 		return
@@ -100,7 +102,7 @@ func (g *Guess) see(number int, line []byte, f *facts, list []pair) {
 }
 
 // begin takes a row that no other came before. A series that is sure stays beside others.
-func (g *Guess) begin(r *guessed, same bool) {
+func (g *rowGuess) begin(r *guessed, same bool) {
 	if g.sure() && !same {
 		return
 	}
@@ -108,18 +110,18 @@ func (g *Guess) begin(r *guessed, same bool) {
 		g.breaks++
 	}
 	if g.score > 0 && !g.sure() {
-		*g = Guess{}
+		*g = rowGuess{}
 	}
 	g.keep(r, false)
 }
 
-func (g *Guess) keep(r *guessed, counted bool) {
+func (g *rowGuess) keep(r *guessed, counted bool) {
 	word := append(g.last.word[:0], r.word...)
 	g.last, g.counted = *r, counted
 	g.last.word = word
 }
 
-func (g *Guess) add(line int, f *facts) {
+func (g *rowGuess) add(line int, f *facts) {
 	s := evidence.Step{Line: line, Number: f.step, Epoch: -1, Loss: math.NaN(), Seconds: f.secondsPerStep,
 		AllocatedBytes: f.allocated, ReservedBytes: f.reserved}
 	if f.hasLoss {
@@ -141,7 +143,7 @@ func counter(before []byte) (word []byte, ok bool) {
 			return nil, false
 		}
 	}
-	return text, len(text) < 24 && !notCounters[string(bytes.ToLower(text))]
+	return text, len(text) < 24 && !strings.Contains(notCounters, " "+strings.ToLower(string(text))+" ")
 }
 
 // memoryOf leaves a row the memory that it tells for sure, and reports whether that is any:

@@ -2,10 +2,10 @@ package runlog
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/ending"
+	"github.com/vramscope/vramscope/evidence/guess"
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
@@ -25,40 +25,22 @@ var notSpoken = pattern.Of(`^ *(?:--|//)|this is not a failure|to avoid fragment
 // afterSpoken is what follows such phrases where nothing failed: counters, names of settings and of fields, prose.
 var afterSpoken = pattern.Of("^[a-z]*`?(?:s: |: 0|_|-|=|[\"'] in |[\"']:| killer| score|: none|: false| errors are )")
 
-// denials are words of which none may stand shortly before such a phrase: by them
-// nothing failed, or not yet. Those of modals do so unless "have" stands beside them.
+// denials are words of which none may stand shortly before such a phrase, in its clause: by them nothing failed, or not yet.
+// Those of modals do so unless "have" stands behind them; a cause is that by which something failed all the same: "could not
+// go on after OOM". A point or colon within a word is of a name: torch.cuda.
 var (
-	denials = setOf("not no never without avoid avoids avoiding prevent prevents preventing against if about means what " +
-		"risk case solve solves solved fix fixes fixed fixing reduce reduces handle handles handling detect detects")
-	modals = setOf("may might can could would will")
-	// causes are those by which it failed all the same: "could not go on after OOM".
-	causes = setOf("after from because due")
-	// clauseEnds are where a clause ends; a point or colon within a word is of a name: torch.cuda.
-	clauseEnds = pattern.Of(`[,;!?()\[\]{}"|>]|[.:] `)
+	denials = pattern.Of("(?:^|[ `])(?:\\S*n't|not|no|never|without|avoids?|avoiding|prevent(?:s|ing)?|against|if|about|means|what|risk|" +
+		"case|solved?|solves|fix(?:es|ed|ing)?|reduces?|handles?|handling|detects?|(may|might|can|could|would|will))" + clause)
+	causes = pattern.Of("(?:^|[ `])(?:after|from|because|due)" + clause)
 )
 
-func setOf(list string) map[string]bool {
-	set := map[string]bool{}
-	for _, w := range strings.Fields(list) {
-		set[w] = true
-	}
-	return set
-}
+// clause is up to five words of one.
+const clause = "(?: +[^ ,;!?()\\[\\]{}\"|>]*[^ ,;!?()\\[\\]{}\"|>.:]){0,5}[ `]*$"
 
 // denied looks at the words before a phrase, back to where its clause begins.
 func denied(before []byte) bool {
-	const near = 6
-	clauses := clauseEnds().Split(strings.ReplaceAll(string(before), "`", " "), -1)
-	list := strings.Fields(clauses[len(clauses)-1])
-	denies, modal, have := false, false, false
-	for _, w := range list[max(0, len(list)-near):] {
-		if causes[w] {
-			return false
-		}
-		denies = denies || denials[w] || strings.HasSuffix(w, "n't")
-		modal, have = modal || modals[w], have || w == "have"
-	}
-	return denies || modal && !have
+	m := denials().FindSubmatchIndex(before)
+	return guess.Denied.Made(m != nil && !causes().Match(before) && (m[2] < 0 || !bytes.Contains(before[m[2]:], []byte(" have "))))
 }
 
 // opens and closes are the ends of a quotation within a sentence, which speaks of the words.

@@ -27,7 +27,7 @@ type stepState struct {
 	seed      maphash.Seed
 	stamp     int  // where in the last line its time stood
 	unstamped bool // this line is known to have none
-	guess     Guess
+	guess     rowGuess
 	lines     int // of the log, so far
 	templates templates
 	columns   bool // the head of a table with GPU_mem has come

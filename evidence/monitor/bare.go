@@ -6,36 +6,34 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/evidence/guess"
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
-// Guess is what a row of `--format=csv,noheader` is by the letters of its cells, where nothing names them.
-type Guess struct {
+// bareShape is what a row of `--format=csv,noheader` is by the letters of its cells, where nothing names them.
+type bareShape struct {
 	with  string // letters of which one is among them
 	shape func() *regexp.Regexp
 	// roles are of the cells in the shape's groups, in order; without any, and without find, the row is somebody else's.
 	roles []role
 	// find gives roles by the figures themselves; false where they may be something else.
 	find func(columns []column, cells [][]byte, shape string) bool
-	Row  string // one that needs it
+	row  string // one that needs it
 }
 
 var processRow = []role{pid, processName, processMemory}
 
-// Guesses are in order; the first that a row fits counts. Memory is taken where it is printed in MiB, or where the
+// bareShapes are in order; the first that a row fits counts. Memory is taken where it is printed in MiB, or where the
 // figures can be nothing else: two neighbours of which the larger is a card's capacity. The letters: u a UUID, b a bus
 // id, n a card's name, t nvidia-smi's own time, d another; M MiB, w W, % percent; p a number that may be a process's,
 // # another; x anything else.
-var Guesses = []Guess{
+var bareShapes = []bareShape{
 	{"", pattern.Of(`^([#p])(x)(M)$`), processRow, nil, "12345, python, 5000 MiB"},
 	{onlyOfGPUs, pattern.Of(`^[^M#p]*([#p])(x)[^M#p]*(M)[^M#p]*$`), processRow, nil, "12345, python, 5000 MiB, GPU-6a1b"},
 	{"", pattern.Of(`^[^M#p]*[#p]x[^M#p]*M[^M#p]*$`), nil, nil, "12, lessons, 300 MiB, read"},
 	{"", pattern.Of(`^[^Mn#p]*(p)[^Mn#p]*(M)[^Mn#p]*$`), []role{pid, processMemory}, nil, "12345, 1000 MiB"},
 	{"", pattern.Of(`M`), nil, findSizes, "2024/05/01 12:00:00.123, 0, 40000 MiB, 81920 MiB"},
 	{onlyOfGPUs, pattern.Of(`[#p].*[#p]`), nil, findCounts, "2024/05/01 12:00:00.123, 0, 40000, 81920"},
-	{onlyOfGPUs, pattern.Of(`^[^#pn]*(p)(x)(p)$`), processRow, nil, "GPU-1111, 1234567, python, 41235"},
-	{onlyOfGPUs, pattern.Of(`^[^#pn]*u(p)(p)$`), []role{pid, processMemory}, notAll, "GPU-1111, 1234567, 41235"},
-	{onlyOfGPUs, pattern.Of(`^[^#pn]*(p)u(p)$`), []role{pid, processMemory}, nil, "1234567, GPU-1111, 41235"},
 }
 
 // onlyOfGPUs are letters of what only nvidia-smi prints.
@@ -60,8 +58,8 @@ func letterOf(cell []byte, r role) byte {
 	return 'x'
 }
 
-// guess tells what each value of a row without header is.
-func guess(cells [][]byte) ([]column, bool) {
+// bareColumns tells what each value of a row without header is.
+func bareColumns(cells [][]byte) ([]column, bool) {
 	if len(cells) < 2 || len(cells) > 64 || len(cells[0]) > 64 {
 		return nil, false
 	}
@@ -70,8 +68,8 @@ func guess(cells [][]byte) ([]column, bool) {
 		columns[i] = column{bareRole(cell), mib}
 		shape[i] = letterOf(cell, columns[i].role)
 	}
-	for i := range Guesses {
-		g := &Guesses[i]
+	for i := range bareShapes {
+		g := &bareShapes[i]
 		groups := g.shape().FindSubmatchIndex(shape)
 		if groups == nil || g.with != "" && !bytes.ContainsAny(shape, g.with) ||
 			g.find != nil && !g.find(columns, cells, string(shape)) {
@@ -92,8 +90,8 @@ func (s *csvState) bareRow(all *gathered, line []byte) bool {
 		!isSlashTime(line) && !has(" MiB") && !has("GPU-") && !has("NVIDIA ") || !bareStart(line) {
 		return false
 	}
-	columns, ok := guess(splitCells(nil, line, ','))
-	if !ok {
+	columns, ok := bareColumns(splitCells(nil, line, ','))
+	if !guess.Headless.Made(ok) {
 		if isSlashTime(line) || bytes.HasPrefix(line, []byte("GPU-")) {
 			all.unnamed++
 		}
@@ -139,13 +137,6 @@ func isPID(cell []byte) bool {
 func isCapacity(mebibytes float64) bool {
 	return slices.ContainsFunc([]float64{2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 18, 20, 22, 23, 24, 32, 36, 40, 48, 64, 72, 80, 96,
 		128, 141, 144, 192, 256, 288}, func(gb float64) bool { return mebibytes <= gb*1024 && mebibytes >= gb*1024*0.9 })
-}
-
-// notAll refuses two figures that together may be all of a card's memory.
-func notAll(_ []column, cells [][]byte, _ string) bool {
-	used, _, _ := amount(cells[len(cells)-2])
-	free, _, _ := amount(cells[len(cells)-1])
-	return !isCapacity(used + free)
 }
 
 var bareRoles = []struct {
