@@ -96,7 +96,6 @@ const letters = "FGHIJKLMNOPQRSTUVW"
 var starts = [...]start{
 	{rowFirsts, func(p *Parser, line []byte) bool { return p.oneRow.line(&p.gathered, line) }},
 	{"|+", func(p *Parser, line []byte) bool { return p.table.line(&p.gathered, line) }},
-	{"", nvitopStart},
 	{"#", func(p *Parser, line []byte) bool { return p.monitor.header(line) }},
 	{"=", func(p *Parser, line []byte) bool { return p.query.header(&p.gathered, line) }},
 	{letters, func(p *Parser, line []byte) bool { return p.dateLine(line) }},
@@ -129,11 +128,6 @@ func (p *Parser) startLine(line []byte) bool {
 		}
 	}
 	return false
-}
-
-// nvitopStart is for lines that begin with what isn't ASCII, as nvitop's rules do.
-func nvitopStart(p *Parser, line []byte) bool {
-	return firstByte(line) >= 0xe2 && p.table.nvitopLine(&p.gathered, line)
 }
 
 // prefixedTable reads a table behind a log's time or rank.

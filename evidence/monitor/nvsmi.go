@@ -99,9 +99,6 @@ func (p *Parser) Line(_ int, line []byte) bool {
 	if p.goesOn(line) || p.startLine(line) {
 		return true
 	}
-	if p.table.form == Nvitop {
-		p.table.rest()
-	}
 	return false
 }
 

@@ -22,7 +22,7 @@ type rowForm struct {
 }
 
 // rowForms are lines of gpustat (gpustat/core.py, print_to; with fans, power and codecs or without), rocm-smi,
-// amd-smi, npu-smi, tegrastats and dcgm-exporter. A group is called after what it holds: card and chip are npu-smi's numbers of
+// amd-smi, npu-smi, nvitop (its table of `nvitop -1`), tegrastats and dcgm-exporter. A group is called after what it holds: card and chip are npu-smi's numbers of
 // what programs know by another, part is how AMD's card is divided, list names gpustat's processes.
 var rowForms = []rowForm{
 	{Gpustat, false, "[", " MB", mib, pattern.Of(`^ *\[(?P<gpu>\d+)\] *(?P<name>[^|]*?) *\|[^|]*C(?:[^|]*, *(?P<busy>\d+) %|,)` +
@@ -51,6 +51,12 @@ var rowForms = []rowForm{
 		`.*\s(?P<used>\d+) */ (?P<total>[1-9]\d*) *(?:0 */ 0 *)?\|$`)},
 	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
 		`(?P<size>\d+) *\|$`)},
+	{Nvitop, false, "\xe2", "NVITOP", mib, pattern.Of(`(?P<head>NVITOP)`)},
+	{Nvitop, true, "\xe2", "│", mib, pattern.Of(`^│ +(?P<own>(?P<gpu>\d+) +(?P<name>[^│]*?)(?: +(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|` +
+		`Enabled))? *│ *(?P<bus>[^ │]*:[^ │]*) )`)},
+	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│ +(?P<gpu>\d+) +(?P<pid>\d+) +\S+ +\S+ +(?P<size>\S+iB) +.*? ` +
+		`(?:\d+:\d+(?::\d+)?|[\d.]+ days) +(?P<process>[^│]*?) *│`)},
+	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│[^│]*│ *(?P<used>[\d.]+\wiB) */ *(?P<total>[\d.]+\wiB) *│ *(?P<busy>\S+)`)},
 	// of Jetson, whose GPU has the machine's memory
 	{Tegrastats, false, "0123456789R", "RAM ", mib, pattern.Of(`(?:^|\d )RAM (?P<used>\d+)/(?P<total>\d+)MB \(lfb .*` +
 		`GR3D_FREQ (?P<busy>\d+)%`)},
@@ -67,7 +73,7 @@ type carried struct {
 	gpu, card  int
 	last       int   // with a reading
 	total      int64 // 0 or negative: nothing
-	name       string
+	name, bus  string
 	head       bool
 	clock      evidence.Stamp
 	chips      map[[2]int]int // by card and chip, the number that programs know
@@ -147,6 +153,9 @@ func (c *carried) remember(all *gathered, f *found) {
 	if name := f.text("name"); name != nil {
 		c.name = string(name)
 	}
+	if bus := f.text("bus"); bus != nil {
+		c.bus = busID(string(bus))
+	}
 	if part := f.text("part"); part != nil {
 		all.partition = string(part)
 	}
@@ -190,7 +199,7 @@ func (c *carried) reading(all *gathered, f *found) bool {
 	if c.name != "" {
 		u.name = c.name
 	}
-	u.ids[2] = busID(string(f.text("bus")))
+	u.ids[2] = c.bus
 	for _, word := range bytes.Fields(f.text("list")) {
 		u.gpustatProcess(s.At, word)
 	}

@@ -21,8 +21,7 @@ type tableState struct {
 	gpu       *unit
 	listed    []tableReading // the GPUs of this table
 	clock     evidence.Stamp
-	form      Form // Table or Nvitop
-	between   int  // columns of nvitop's list between memory and command
+	form      Form // Table or HLSMI
 	alone     bool // the table's rows of GPUs were left out
 	ruled     bool // the rule below the list's head has come
 	processes int  // rows of the list
@@ -76,7 +75,7 @@ func (t *tableState) line(all *gathered, line []byte) bool {
 		t.rest() // a bar that docker compose puts before every line, or a progress bar's
 		return false
 	}
-	return t.keeps(cells, cells[0] != '+' && t.row(all, cells), 0)
+	return t.keeps(cells, cells[0] != '+' && t.row(all, cells))
 }
 
 // versionAfter is a version behind its name in the head of a table, "" where there is none.
@@ -95,10 +94,9 @@ func version(text []byte) string {
 	return string(text[:n])
 }
 
-// keeps reports whether a line is the table's: a row that was understood, or one as
-// wide as all of them but for a few letters.
-func (t *tableState) keeps(line []byte, understood bool, slack int64) bool {
-	if !understood && units.Abs(int64(width(line)-t.width)) > slack {
+// keeps reports whether a line is the table's: a row that was understood, or one as wide as all of them.
+func (t *tableState) keeps(line []byte, understood bool) bool {
+	if !understood && width(line) != t.width {
 		t.rest()
 		return false
 	}
