@@ -19,7 +19,6 @@ import (
 	"github.com/vramscope/vramscope/evidence/figures"
 	"github.com/vramscope/vramscope/evidence/traceback"
 	"github.com/vramscope/vramscope/internal/cut"
-	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Reader follows what one log says of how its process ended. The zero value is ready.
@@ -67,11 +66,6 @@ func (r *Reader) Line(number, steps int, line []byte) (f Found) {
 			return f
 		}
 	}
-	if IsKilled(line) {
-		r.add(end{Ending: evidence.Ending{How: evidence.Killed, Text: Quoted(line, maxText), Line: number}, steps: steps})
-		return Found{How: evidence.Killed, Host: evidence.HostFailure{Line: number, By: evidence.BySignal},
-			Alone: bytes.ContainsAny(line, "0123456789")}
-	}
 	return Found{}
 }
 
@@ -103,16 +97,19 @@ func (m *Mark) found(number int, line []byte) (f Found, e end) {
 	if e.How == evidence.HostMemory {
 		host.HeldBytes = evidence.Or(figures.Find(figures.Compact(line[at:], maxLine), "anon-rss:%", "memoryused=%", "VmRSS%"), 0)
 	}
-	return Found{How: e.How, Host: host, Alone: m.alone(&e), Listed: e.listed}, e
+	return Found{How: e.How, Host: host, Alone: m.alone(&e, line), Listed: e.listed}, e
 }
 
 // alone reports whether a line with the mark tells by itself that it is of a program's end.
-func (m *Mark) alone(e *end) bool {
-	return e.How != evidence.EndedWell && m.By != "" && (!e.coded || e.How == evidence.Killed)
+func (m *Mark) alone(e *end, line []byte) bool {
+	return (m.Words != killedWords || bytes.ContainsAny(line, "0123456789")) && e.How != evidence.EndedWell && m.By != "" && (!e.coded || e.How == evidence.Killed)
 }
 
 // exitWords are of the mark whose form has a code.
 const exitWords = "xit|*** ["
+
+// killedWords are what shells print of a program that signal 9 ended, in their users' languages (glibc, strsignal).
+const killedWords = "Killed|killed|Getötet|Processus arrêté|Terminado (killed)|Ucciso|Убито|已杀死|強制終了"
 
 // containerWords are of the mark of containers in a list, which ended with a code or run still.
 const containerWords = "Exited (|Up "
@@ -241,47 +238,6 @@ func (r *Reader) ended(steps int) (found end) {
 		}
 	}
 	return found
-}
-
-// killedWords are what shells print of such a program, in their users' languages
-// (glibc, strsignal), and zsh's.
-var killedWords = []string{"Killed", "killed", "Getötet", "Processus arrêté", "Terminado (killed)", "Ucciso", "Убито", "已杀死",
-	"強制終了"}
-
-// MayBeKilled tells lines that begin as one does of which IsKilled may be true, though it
-// has no mark's words: a word of killedWords alone, or a shell's job.
-func MayBeKilled(line []byte) bool {
-	c := line[0]
-	return len(line) < 32 && (c >= 0x80 || bytes.IndexByte([]byte("KGPTU"), c) >= 0) ||
-		c == '[' && len(line) > 3 && line[2] == ']' && line[3] != '['
-}
-
-// IsKilled tells what a shell prints of a program that signal 9 ended: "Killed",
-// "run.sh: line 3: 12345 Killed                  python train.py",
-// "[1]    31241 killed     python train.py", "[1]+  Killed                  python train.py".
-func IsKilled(line []byte) bool {
-	line = line[:min(len(line), 200)]
-	return slices.ContainsFunc(killedWords, func(word string) bool {
-		at := bytes.Index(line, []byte(word))
-		return at >= 0 && isKilled(word, bytes.TrimSpace(line[:at]), line[at+len(word):])
-	})
-}
-
-// isKilled tells the word between what stands before and after it in such a line.
-func isKilled(word string, before, after []byte) bool {
-	alone := len(bytes.TrimSpace(after)) == 0
-	if len(before) == 0 {
-		return word != "killed" && alone
-	}
-	if !alone && !bytes.HasPrefix(after, []byte("  ")) {
-		return false
-	}
-	if !alone && before[0] == '[' && len(bytes.Trim(before, "[]+- 0123456789")) == 0 {
-		return true // a shell's job
-	}
-	rest := bytes.TrimRight(bytes.TrimRight(before, "0123456789"), " ")
-	return units.IsDigit(before[len(before)-1]) && bytes.HasSuffix(rest, []byte(":")) &&
-		(!alone || bytes.Contains(rest, []byte("line ")))
 }
 
 // Quoted is a line as a report shows it: without what isn't text, and short.

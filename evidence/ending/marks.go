@@ -51,6 +51,15 @@ func indexOf(line []byte, words string) int {
 	return -1
 }
 
+// killedForm is such a word alone, or of a shell's job: "[1]    31241 killed     python train.py",
+// "[1]+  Killed                  python train.py", "run.sh: line 3: 12345 Killed".
+var killedForm = func() func() *regexp.Regexp {
+	words := regexp.QuoteMeta(killedWords)
+	words = "(?:" + strings.ReplaceAll(words, `\|`, "|") + ")"
+	return pattern.Of(`^\s*` + strings.ReplaceAll(words, "|killed", "") + `\s*$|^\[[-+\[\] \d]*` + words + `  +\S|` +
+		`^.{0,160}: *\d+ +` + words + `  +\S|^.{0,160}line .{0,160}: *\d+ +` + words + `\s*$`)
+}()
+
 // Marks are all of them; the first that a line has, and is like, counts. Those of the
 // host's memory come first, then signals, codes, and what else ends a program.
 var Marks = []Mark{
@@ -149,6 +158,7 @@ var Marks = []Mark{
 			`(?:return|exit)?[ _]?(?:code|status)[ "]*[:=]? *(-?\d+)\b|exitcode *[:=] *(-?\d+)\b|` +
 			`\*\*\* \[.*\] (?:Error (\d+)|Killed)$`), "",
 		"exited with code 137"},
+	{killedWords, evidence.Killed, evidence.BySignal, 0, killedForm, "", "run.sh: line 3: 12345 Killed   python train.py"},
 	{"CANCELLED AT", evidence.Stopped, evidence.BySlurm, 0, pattern.Of(`\*\*\* (?:JOB|STEP) \S+ .*CANCELLED AT .*\*\*\*`), "",
 		"slurmstepd: error: *** JOB 88121 ON gpu07 CANCELLED AT 2025-03-02T04:00:31 DUE TO TIME LIMIT ***"},
 	{"TERM_RUNLIMIT|alltime|step aborted|hutdown signal|SIGTERM|SIGINT|ignal 15|ignal: 15|death signal|Terminated|^C|" +

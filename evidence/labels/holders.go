@@ -1,8 +1,8 @@
 package labels
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"slices"
 )
@@ -20,7 +20,7 @@ const (
 type Holder struct {
 	Path        string // main.trainer.losses
 	Device      int
-	Allocations int64    // as a label's
+	Allocations int64    `json:"-"` // as a label's
 	Tensors     []uint64 // addresses of what it refers to
 	Graph       []uint64 // of what the autograd graphs behind those saved, and nothing else holds
 	Shown       []int64  // bytes that tensors show of each of those addresses; none where they show all
@@ -68,71 +68,40 @@ func (h *holders) read(d *json.Decoder) error {
 	return nil
 }
 
-// one reads the i-th holder, address by address.
+// written is a holder as the file has it.
+type written struct {
+	Holder
+	Event *int64
+}
+
+// one reads the i-th holder.
 func (h *holders) one(d *json.Decoder, i int) error {
-	x := Holder{Device: -1, Allocations: -1}
-	addresses := func(into *[]uint64) func() error {
-		return func() error {
-			return list(d, "addresses", maxAddresses, func(int) error {
-				if h.addresses++; h.addresses > maxAddresses {
-					return problemf("more than %d addresses", maxAddresses)
-				}
-				var a uint64
-				err := d.Decode(&a)
-				*into = append(*into, a)
-				return err
-			})
-		}
+	x, text := written{Holder: Holder{Device: -1}}, json.RawMessage{}
+	if err := d.Decode(&text); err != nil {
+		return err
 	}
-	t, err := d.Token()
-	if err == nil && t != json.Delim('{') {
-		err = errors.New("a holder is no object")
+	if h.addresses += bytes.Count(text, []byte{','}); h.addresses > maxAddresses { // before they take memory
+		return problemf("more than %d addresses", maxAddresses)
 	}
-	if err == nil {
-		err = fields(d, map[string]func() error{
-			"path":    func() error { return d.Decode(&x.Path) },
-			"device":  func() error { return d.Decode(&x.Device) },
-			"event":   func() error { return optional(d, &x.Allocations) },
-			"tensors": addresses(&x.Tensors),
-			"graph":   addresses(&x.Graph),
-			"shown": func() error {
-				return list(d, "shown", maxAddresses, func(int) error {
-					var bytes int64
-					err := d.Decode(&bytes)
-					x.Shown = append(x.Shown, bytes)
-					return err
-				})
-			},
-			"cycle":    func() error { return d.Decode(&x.Cycle) },
-			"bound":    func() error { return d.Decode(&x.Bound) },
-			"elements": func() error { return d.Decode(&x.Elements) },
-		})
+	if err := json.Unmarshal(text, &x); err != nil {
+		return err
+	}
+	x.Allocations = -1
+	if x.Event != nil {
+		x.Allocations = *x.Event
 	}
 	switch {
-	case err != nil:
-		return err
 	case len(x.Path) > maxName:
 		return problemf("the path of holder %d has %d bytes, at most %d are read", i, len(x.Path), maxName)
 	case x.Allocations < -1:
 		return problemf("holder %d has event %d, a number of allocations", i, x.Allocations)
 	case len(x.Shown) > 0 && len(x.Shown) != len(x.Tensors):
 		return problemf("holder %d shows bytes of %d tensors, and has %d", i, len(x.Shown), len(x.Tensors))
-	case slices.ContainsFunc(x.Shown, func(bytes int64) bool { return bytes < 0 }):
+	case slices.ContainsFunc(x.Shown, func(shown int64) bool { return shown < 0 }):
 		return problemf("holder %d shows a negative number of bytes", i)
-	}
-	if x.Bound < 0 || x.Elements < 0 || x.Elements > x.Bound {
+	case x.Bound < 0 || x.Elements < 0 || x.Elements > x.Bound:
 		return problemf("holder %d has %d elements, and at most %d", i, x.Elements, x.Bound)
 	}
-	h.found = append(h.found, x)
+	h.found = append(h.found, x.Holder)
 	return nil
-}
-
-// optional decodes a number that may be null.
-func optional(d *json.Decoder, n *int64) error {
-	var v *int64
-	err := d.Decode(&v)
-	if v != nil {
-		*n = *v
-	}
-	return err
 }

@@ -10,9 +10,6 @@ import (
 
 // endLine takes a line whole that tells of the host's memory: its figures are no GPU's.
 func (p *Parser) endLine(number int, line []byte, has features) bool {
-	if has&(hasEnd|inHost) == 0 && !ending.IsKilled(line) {
-		return false
-	}
 	if has&inHost != 0 {
 		p.cutHost = append(append(p.cutHost, ' '), line...)
 		line = p.cutHost

@@ -40,7 +40,6 @@ const (
 	inSummary
 	inHost
 	inColumns
-	mayBeKilled
 	isCounted
 
 	allWords = inRecord - 1
@@ -81,7 +80,6 @@ var words = []feature{
 	{"CUDA o", hasCut}, {"HIP o", hasCut}, {"XPU o", hasCut},
 	{"Root Cause (", hasRecord}, {"(local_rank:", hasRecord},
 	{"_bytes.all.", hasStats}, {"num_ooms", hasStats},
-	{" Killed", hasEnd}, {" killed  ", hasEnd},
 	{"-side assert", hasOther}, {"illegal memory acc", hasOther}, {"Assertion `", hasOther},
 	{"%|", hasBar | hasMetric}, {"| ", hasTable}, {"|=", hasTable}, {"|-", hasTable},
 }

@@ -3,7 +3,6 @@ package runlog
 import (
 	"bytes"
 
-	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/evidence/serving"
 	"github.com/vramscope/vramscope/internal/pattern"
 )
@@ -39,7 +38,7 @@ var messages = []Form{
 		hasRecord | inRecord, func(p *Parser, n int, line []byte, _ features) bool { return p.records.line(p, n, line) }},
 	{"an inference server", "python -m sglang.launch_server --model x\n" + exampleOOM, hasServer,
 		(*Parser).serverLine},
-	{"an end", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasEnd | mayBeKilled | inHost,
+	{"an end", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasEnd | inHost,
 		(*Parser).endLine},
 	{"an out-of-memory message", exampleOOM, hasOOM | hasAlloc,
 		func(p *Parser, n int, line []byte, _ features) bool { return p.oom.start(p, n, line) }},
@@ -91,9 +90,6 @@ func (p *Parser) offer(forms []Form, number int, line []byte, has features) bool
 func (p *Parser) goingOn(number int, line []byte) (in features) {
 	if p.records.open && (line[0] == '-' || line[0] == '=') {
 		in |= inRecord
-	}
-	if ending.MayBeKilled(line) {
-		in |= mayBeKilled
 	}
 	if p.cutHostLine > 0 && number-p.cutHostLine < cutHostLines {
 		in |= inHost

@@ -256,18 +256,10 @@ func (o *oomState) continues(line []byte) bool {
 			!bytes.Contains(line, outOfMemory)
 	}
 	// Only the beginning has come: it must go on as the message does.
-	want := []byte("outofmemory.Triedtoallocate")
-	have := o.text
-	for i := 0; i < len(want); i++ {
-		if i >= len(have) {
-			n := min(len(want)-i, len(text))
-			return bytes.Equal(text[:n], want[i:i+n])
-		}
-		if have[i]|0x20 != want[i]|0x20 {
-			return false
-		}
-	}
-	return false
+	const want = "outofmemory.triedtoallocate"
+	all := bytes.ToLower(slices.Concat(o.text, text))
+	n := min(len(want), len(all))
+	return len(o.text) < len(want) && string(all[:n]) == want[:n]
 }
 
 // dropPrefix removes what a logger repeats before every line: the prefix of

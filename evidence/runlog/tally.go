@@ -2,7 +2,7 @@ package runlog
 
 import (
 	"math"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -169,63 +169,21 @@ func (n *numberSet) add(epoch, step int64) bool {
 	return true
 }
 
-// median is exact up to medianExact values and within 0.1 % beyond.
+// median is exact up to medianKept values, and that of every second, fourth or further one beyond.
 type median struct {
-	n      int
-	exact  []float64
-	counts map[int32]int // by bucket, once there are too many
+	n    int
+	kept evidence.Thinned[float64]
 }
 
-const (
-	medianExact = 1 << 15
-	// medianBits is what a bucket drops of a number's 52 bits of fraction: ten
-	// bits are left, so that its ends are 0.1 % apart.
-	medianBits = 42
-)
+const medianKept = 1 << 15
 
 func (m *median) add(v float64) {
 	m.n++
-	if m.counts == nil {
-		if m.exact = append(m.exact, v); len(m.exact) < medianExact {
-			return
-		}
-		m.counts = map[int32]int{}
-		for _, w := range m.exact {
-			m.counts[bucket(w)]++
-		}
-		m.exact = nil
-		return
-	}
-	m.counts[bucket(v)]++
-}
-
-// bucket is a positive number's exponent and the first bits of its fraction.
-func bucket(v float64) int32 { return int32(math.Float64bits(v) >> medianBits) }
-
-// middle is the number in the middle of a bucket.
-func middle(bucket int32) float64 {
-	return math.Float64frombits(uint64(bucket)<<medianBits | 1<<(medianBits-1))
+	m.kept.Add(v, medianKept/2)
 }
 
 func (m *median) value() float64 {
-	if m.counts == nil {
-		sorted := append([]float64(nil), m.exact...)
-		sort.Float64s(sorted)
-		if n := len(sorted); n%2 == 0 {
-			return (sorted[n/2-1] + sorted[n/2]) / 2
-		}
-		return sorted[len(sorted)/2]
-	}
-	keys := make([]int32, 0, len(m.counts))
-	for k := range m.counts {
-		keys = append(keys, k)
-	}
-	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
-	below := 0
-	for _, k := range keys {
-		if below += m.counts[k]; 2*below >= m.n {
-			return middle(k)
-		}
-	}
-	return -1
+	sorted := slices.Sorted(slices.Values(m.kept.List))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }

@@ -98,12 +98,8 @@ func isResults(name string, head []byte) bool {
 		bytes.Contains(head, []byte(`"train_`))
 }
 
-func readResults(r *run, in io.Reader) error { return r.document(in, false) }
-
-func readSummary(r *run, in io.Reader) error { return r.document(in, false) }
-
-// document takes a flat JSON object: figures, and parameters where there may be such.
-func (r *run) document(in io.Reader, parameters bool) error {
+// readSummary takes a flat JSON object: figures and texts.
+func readSummary(r *run, in io.Reader) error {
 	d := json.NewDecoder(limit.Reader(limit.Summary, in))
 	var all map[string]any
 	if err := d.Decode(&all); err != nil {
@@ -119,9 +115,6 @@ func (r *run) document(in io.Reader, parameters bool) error {
 		switch v := all[name].(type) {
 		case float64:
 			r.scalar(number, name, v)
-			if parameters {
-				r.parameter(name, strconv.FormatFloat(v, 'g', -1, 64))
-			}
 		case string:
 			r.parameter(name, v)
 		}

@@ -33,7 +33,7 @@ var Forms = []*Form{
 	{"run_record", "vramscope run", "`run.json` of `vramscope run`: where the program ran",
 		func(_ string, head []byte) bool { return sniff.IsRunRecord(head) }, readLaunched},
 	{"trainer_state", "Trainer", "`trainer_state.json` of Transformers' Trainer", isTrainerState, readTrainerState},
-	{"trainer_results", "Trainer", "`all_results.json` and its kin", isResults, readResults},
+	{"trainer_results", "Trainer", "`all_results.json` and its kin", isResults, readSummary},
 	{"tensorboard_events", "TensorBoard", "TensorBoard's event files", isEvents, readEvents},
 	{"wandb_run", "W&B", "W&B's `run-ID.wandb`, offline runs too, with its readings of GPUs", isWandb, readWandb},
 	{"wandb_summary", "W&B", "W&B's `wandb-summary.json`", named("wandb-summary.json", '{'), readSummary},
