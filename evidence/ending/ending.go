@@ -102,7 +102,8 @@ func (m *Mark) found(number int, line []byte) (f Found, e end) {
 
 // alone reports whether a line with the mark tells by itself that it is of a program's end.
 func (m *Mark) alone(e *end, line []byte) bool {
-	return (m.Words != killedWords || bytes.ContainsAny(line, "0123456789")) && e.How != evidence.EndedWell && m.By != "" && (!e.coded || e.How == evidence.Killed)
+	return (m.Words != killedWords || bytes.ContainsAny(line, "0123456789")) &&
+		e.How != evidence.EndedWell && m.By != "" && (!e.coded || e.How == evidence.Killed)
 }
 
 // exitWords are of the mark whose form has a code.

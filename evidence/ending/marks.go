@@ -170,9 +170,10 @@ var Marks = []Mark{
 		pattern.Of(`(?:^|\d +|: |! )[Ss]egmentation fault\b.*|.*\(core dumped\).*|^(?:free|malloc|realloc)\(\): .*|` +
 			`^double free or corruption.*|^Fatal Python error: .*|` +
 			`^Bus error.*`), "", "run.sh: line 9: 4511 Segmentation fault      (core dumped) python fit.py"},
-	{"CUDA error: ", evidence.Failed, "CUDA", 0, pattern.Of(`CUDA error: (?:an illegal|device-side|unspecified|misaligned|invalid|` +
-		`unknown|the launch|uncorrectable|no kernel).*`), "", "[ERROR] trainer - CUDA error: an illegal memory access was " +
-		"encountered"},
+	{"CUDA error: ", evidence.Failed, "CUDA", 0, pattern.Of(`CUDA error: (?:an illegal|device-side|unspecified|misaligned|` +
+		`invalid|unknown|the launch|uncorrectable|no kernel).*`), "",
+		"[ERROR] trainer - CUDA error: an illegal memory access was " +
+			"encountered"},
 	{"ollective operation timeout|DistBackendError", evidence.Failed, "NCCL", 0, pattern.Of(`(?:Watchdog caught c|C)ollective ` +
 		`operation timeout.*|terminate called after throwing an instance of 'c10::DistBackendError'`), "", "[Rank 2] Watchdog " +
 		"caught collective operation timeout: WorkNCCL(SeqNum=18, OpType=ALLREDUCE) ran for 600011 milliseconds"},

@@ -193,26 +193,31 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 			known++
 		}
 	}
+	return h.judge(seen[:], known, aboutGPUs)
+}
+
+// judge tells by a head's columns whether it is of GPUs.
+func (h header) judge(seen []int, known int, aboutGPUs bool) (header, bool) {
 	count := func(roles ...role) (n int) {
 		for _, r := range roles {
 			n += seen[r]
 		}
 		return n
 	}
-	if seen[accounting] > 0 {
+	switch {
+	case seen[accounting] > 0:
 		h.skip = count(pid, gpuUUID, gpuBus, gpuName, timestamp) > 0
 		return h, h.skip
-	}
-	if seen[pid] > 0 {
+	case seen[pid] > 0:
 		return appsHeader(h, count(processMemory, usedMemory, processName) > 0)
 	}
-	h.fixRepeats(seen[:])
+	h.fixRepeats(seen)
 	when, which := count(timestamp, dateOnly, elapsed), count(gpuIndex, gpuUUID, gpuBus, gpuSerial, gpuName)
 	figures := count(usedMemory, totalMemory, freeMemory, utilization, power)
 	// A script's result table may have a memory column, too; what makes a
 	// GPU log is that most columns are about the GPU.
 	enough := figures > 0 && when+which > 0 || seen[usedMemory] > 0 && figures > 1
-	return h, enough && (aboutGPUs || figures > 1 && when > 0) && 2*known >= len(cells) && (delimiter != ' ' || figures > 1)
+	return h, enough && (aboutGPUs || figures > 1 && when > 0) && 2*known >= len(h.columns) && (h.delimiter != ' ' || figures > 1)
 }
 
 func isAboutGPUs(cell []byte, r role) bool {

@@ -22,8 +22,8 @@ type rowForm struct {
 }
 
 // rowForms are lines of gpustat (gpustat/core.py, print_to; with fans, power and codecs or without), rocm-smi,
-// amd-smi, npu-smi, nvitop (its table of `nvitop -1`), tegrastats and dcgm-exporter. A group is called after what it holds: card and chip are npu-smi's numbers of
-// what programs know by another, part is how AMD's card is divided, list names gpustat's processes.
+// amd-smi, npu-smi, nvitop (`nvitop -1`), tegrastats and dcgm-exporter. A group is called after what it holds: card and chip
+// are npu-smi's numbers of what programs know by another, part is how AMD's card is divided, list names gpustat's processes.
 var rowForms = []rowForm{
 	{Gpustat, false, "[", " MB", mib, pattern.Of(`^ *\[(?P<gpu>\d+)\] *(?P<name>[^|]*?) *\|[^|]*C(?:[^|]*, *(?P<busy>\d+) %|,)` +
 		`[^|]*\|(?P<used>[^|/]*)/(?P<total>[^|]*) MB *(?:\|(?P<list>.*))?$`)},
@@ -52,8 +52,8 @@ var rowForms = []rowForm{
 	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
 		`(?P<size>\d+) *\|$`)},
 	{Nvitop, false, "\xe2", "NVITOP", mib, pattern.Of(`(?P<head>NVITOP)`)},
-	{Nvitop, true, "\xe2", "│", mib, pattern.Of(`^│ +(?P<own>(?P<gpu>\d+) +(?P<name>[^│]*?)(?: +(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|` +
-		`Enabled))? *│ *(?P<bus>[^ │]*:[^ │]*) )`)},
+	{Nvitop, true, "\xe2", "│", mib, pattern.Of(`^│ +(?P<own>(?P<gpu>\d+) +(?P<name>[^│]*?)(?: +(?:On|Off|N/A|WDDM|TCC|` +
+		`MCDM|Disabled|Enabled))? *│ *(?P<bus>[^ │]*:[^ │]*) )`)},
 	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│ +(?P<gpu>\d+) +(?P<pid>\d+) +\S+ +\S+ +(?P<size>\S+iB) +.*? ` +
 		`(?:\d+:\d+(?::\d+)?|[\d.]+ days) +(?P<process>[^│]*?) *│`)},
 	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│[^│]*│ *(?P<used>[\d.]+\wiB) */ *(?P<total>[\d.]+\wiB) *│ *(?P<busy>\S+)`)},

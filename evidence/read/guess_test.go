@@ -54,7 +54,7 @@ func TestGuesses(t *testing.T) {
 		}
 		score += fmt.Sprintf("%-10s %5d %11d %14d\n", g.Name, len(g.Cases), with, without)
 	}
-	const file = "testdata/guesses.txt"
+	const file = "../guess/testdata/score.txt"
 	if update := flag.Lookup("update"); update != nil && update.Value.String() == "true" {
 		if err := os.WriteFile(file, []byte(score), 0o644); err != nil {
 			t.Fatal(err)

@@ -40,20 +40,9 @@ const peekBytes = sniff.HeadBytes
 // evidence will carry. Kinds come with the main one first. When the stream
 // breaks off, what was read up to there comes with the error.
 func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidence.Evidence, err error) {
-	b := bufio.NewReaderSize(r, peekBytes)
-	head, err := b.Peek(peekBytes)
-	if err != nil && err != io.EOF {
-		if len(head) == 0 {
-			return nil, nil, fmt.Errorf("%s: offset 0: %w", name, err)
-		}
-		head = bytes.Clone(head)
-		b = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), broken{err}), peekBytes)
-	}
-	var in io.Reader = b
-	if order, is := detectUTF16(head); is {
-		b = bufio.NewReaderSize(fromUTF16(b, order), peekBytes)
-		head, _ = b.Peek(peekBytes)
-		in = b
+	in, head, err := begin(r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: offset 0: %w", name, err)
 	}
 	if form := tracker.Recognise(name, head); form != nil {
 		kinds, ev, err := readTracked(in, form, name, source)
@@ -79,6 +68,24 @@ func Evidence(r io.Reader, name string, source int) (kinds []string, ev *evidenc
 		return readText(in, name, source, notebookLines)
 	}
 	return readText(in, name, source, textLines)
+}
+
+// begin is a stream as UTF-8, and its beginning, which may be where it breaks off.
+func begin(r io.Reader) (in io.Reader, head []byte, err error) {
+	b := bufio.NewReaderSize(r, peekBytes)
+	head, err = b.Peek(peekBytes)
+	if err != nil && err != io.EOF {
+		if len(head) == 0 {
+			return nil, nil, err
+		}
+		head = bytes.Clone(head)
+		b = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(head), broken{err}), peekBytes)
+	}
+	if order, is := detectUTF16(head); is {
+		b = bufio.NewReaderSize(fromUTF16(b, order), peekBytes)
+		head, _ = b.Peek(peekBytes)
+	}
+	return b, head, nil
 }
 
 // readRecord reads a launcher's, a logger's or a container's record of a failure, which is JSON, too, and so is

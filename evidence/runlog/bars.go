@@ -71,19 +71,10 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 	}
 	step := evidence.Step{Line: number, Number: int64(list[0].value), Epoch: -1, Loss: math.NaN(), Seconds: -1,
 		AllocatedBytes: unknown, ReservedBytes: unknown}
-	rate, loss := false, false
 	for i := range list {
-		q := &list[i]
-		switch {
-		case q.unit == perItem && !rate && q.value > 0:
-			rate, step.Seconds = true, q.value
-		case q.unit == perSecond && !rate && q.value > 0:
-			rate, step.Seconds = true, 1/q.value
-		case q.loss && !q.eval && !loss:
-			loss, step.Loss = true, q.value
-		}
+		showsBeside(&step, &list[i])
 	}
-	if !loss && !(rate || step.Number == 0) || !loss && !trainingName(name) {
+	if math.IsNaN(step.Loss) && (step.Seconds < 0 && step.Number > 0 || !trainingName(name)) {
 		return
 	}
 	if named := s.words.scan(nil, name); len(named) > 0 && named[0].epoch {
@@ -96,6 +87,18 @@ func (s *stepState) readBar(p *Parser, number int, name, body []byte) {
 	if s.progress.step(name, barEnd(body[position:]), step, s.epoch) {
 		p.told++
 		p.survival.step(p, step.Number, nil, true, step.Number == barEnd(body[position:]))
+	}
+}
+
+// showsBeside takes the time of a pass, and the loss, that a bar shows.
+func showsBeside(step *evidence.Step, q *pair) {
+	switch {
+	case q.unit == perItem && step.Seconds < 0 && q.value > 0:
+		step.Seconds = q.value
+	case q.unit == perSecond && step.Seconds < 0 && q.value > 0:
+		step.Seconds = 1 / q.value
+	case q.loss && !q.eval && math.IsNaN(step.Loss):
+		step.Loss = q.value
 	}
 }
 

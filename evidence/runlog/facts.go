@@ -2,8 +2,9 @@ package runlog
 
 import (
 	"bytes"
-	"github.com/vramscope/vramscope/evidence/figures"
 	"math"
+
+	"github.com/vramscope/vramscope/evidence/figures"
 )
 
 // facts is what the numbers of one line mean.
@@ -103,7 +104,7 @@ func (f *facts) readHeld(p *pair, rest []pair, line []byte, inMB *int, binary bo
 const maxStepPosition = 240
 
 func (f *facts) readLead(p *pair) {
-	if !p.whole || p.unit != noUnit || p.of || p.value > 1<<40 {
+	if !p.counts() || p.of {
 		return
 	}
 	switch {
@@ -112,24 +113,31 @@ func (f *facts) readLead(p *pair) {
 	}
 }
 
+// counts tells a number that may be a step's.
+func (p *pair) counts() bool { return p.whole && p.unit == noUnit && p.value <= 1<<40 }
+
 // readStep finds the number of the step, and of the epoch.
 func (f *facts) readStep(p *pair, i int, list []pair) bool {
-	if !p.whole || p.unit != noUnit || p.value > 1<<40 || p.after == '.' {
-		return false
-	}
 	switch {
-	case p.epoch, p.train && (p.bracket && p.of || i+1 < len(list) && list[i+1].isCount()):
+	case !p.counts() || p.after == '.':
+		return false
+	case p.isEpoch(list[i+1:]):
 		if f.epoch < 0 {
 			f.epoch = int64(p.value)
 		}
-	case p.step && (p.strong || f.step < 0):
-		f.step = int64(p.value)
-	case p.isCount() && f.step < 0 && f.epoch >= 0 && i > 0 && (list[i-1].epoch || list[i-1].train):
-		f.step = int64(p.value) // "Epoch: [0][ 10/5005]": the second bracket
-	default:
-		return false
+		return true
 	}
-	return true
+	behind := p.isCount() && f.epoch >= 0 && i > 0 && (list[i-1].epoch || list[i-1].train) // "Epoch: [0][ 10/5005]"
+	is := p.step && p.strong || (p.step || behind) && f.step < 0
+	if is {
+		f.step = int64(p.value)
+	}
+	return is
+}
+
+// isEpoch tells the number of one, also "Train: [3/100][ 10/5005]".
+func (p *pair) isEpoch(rest []pair) bool {
+	return p.epoch || p.train && (p.bracket && p.of || len(rest) > 0 && rest[0].isCount())
 }
 
 // isCount tells the [ 10/5005] behind an epoch.
@@ -154,31 +162,35 @@ func (f *facts) readLoss(p *pair) bool {
 	return true
 }
 
+// first keeps a figure that no other came before, where it isn't out of all bounds.
+func first(to *float64, v, bound float64) bool {
+	is := *to < 0 && v > 0 && v < bound
+	if is {
+		*to = v
+	}
+	return is
+}
+
 // readTime finds the time of one step; cumulative times are kept apart.
 func (f *facts) readTime(p *pair) bool {
-	if p.tokens && f.tokensPerSecond < 0 && p.value > 0 {
-		f.tokensPerSecond = p.value
+	const longest, fastest = 1e6, 1e15 // seconds of a step, tokens of a second
+	if p.tokens && first(&f.tokensPerSecond, p.value, fastest) ||
+		p.unit == perItem && !p.eval && first(&f.secondsPerStep, p.value, longest) {
 		return true
 	}
-	if p.unit == perItem && f.secondsPerStep < 0 && p.value > 0 && p.value < 1e6 && !p.eval {
-		f.secondsPerStep = p.value
-		return true
-	}
-	if !p.time && !p.meaning.total {
-		return false
-	}
-	scale := 1.0
+	v := p.value
 	switch {
+	case !p.time && !p.meaning.total:
+		return false
 	case p.unit == milliseconds, p.unit == noUnit && p.milli:
-		scale = 1e-3
+		v *= 1e-3
 	case p.unit != noUnit && p.unit != seconds:
 		return false
 	}
-	v := p.value * scale
 	if p.meaning.total {
 		f.cumulativeSeconds = v
-	} else if f.secondsPerStep < 0 && v > 0 && v < 1e6 {
-		f.secondsPerStep = v
+	} else {
+		first(&f.secondsPerStep, v, longest)
 	}
 	return true
 }
@@ -202,7 +214,7 @@ func (p *pair) unless(sure bool, line []byte) []byte {
 // without any it stays unread (0), unless it can only be bytes.
 func (p *pair) sizeOf(rest []pair, inMB bool, line []byte) (bytes float64, sure bool) {
 	if p.unit != noUnit {
-		binary := p.Binary || p.inPowersOfTwo(line)
+		binary := p.Binary || p.printed(line) > 0
 		return p.unit.factor(binary), binary || p.unit < kb
 	}
 	if !inMB && p.Factor == 0 && len(rest) > 0 && rest[0].memory() && rest[0].unit.isSize() {
@@ -222,13 +234,35 @@ func (p *pair) bytesEach(inMB bool, line []byte) float64 {
 		return 1e9
 	case p.whole && p.value >= 1<<24:
 		return 1
-	case p.whole && p.word == "memory" && bytes.Contains(line, []byte("data_time")):
-		return 1 << 20 // OpenMMLab prints MiB without saying so
-	case p.whole && p.word == "mem" && bytes.Contains(line, []byte("max mem: ")) && bytes.Contains(line, []byte("eta: ")):
-		return 1 << 20 // torchvision's and DETR's MetricLogger likewise
-	case !p.whole && p.value < 1<<12 && (p.word == "peak_memory_alloc" || p.word == "peak_memory_reserved") &&
-		bytes.Contains(line, []byte("tokens_per_second_per_gpu")):
-		return 1 << 30 // torchtune/training/memory.py divides by 1024³
+	}
+	return p.printed(line)
+}
+
+// printers are programs that leave the unit of a memory figure out, or whose MB and GB are MiB and GiB: known by the word
+// before the figure and by what else is in its line.
+var printers = []struct {
+	word, beside, too string
+	unit              float64 // of figures without one; 0: they have one
+	most              int     // digits of their fraction
+}{
+	{"memory", "data_time", "", 1 << 20, 0},   // OpenMMLab
+	{"mem", "max mem: ", "eta: ", 1 << 20, 0}, // torchvision's and DETR's MetricLogger
+	{"mem", "\tloss_scale ", "", 0, 9},        // Swin's main.py, and what was made of it
+	{"load", "GB cache", "", 0, 9},            // axolotl/utils/bench.py, as the next two
+	{"training", "GB cache", "", 0, 9}, {"init", "GB cache", "", 0, 9},
+	{"allocated", "Allocated: ", "", 0, 1},                              // round(torch.cuda.memory_allocated(0)/1024**3,1), 'GB'
+	{"peak_memory_alloc", "tokens_per_second_per_gpu", "", 1 << 30, 99}, // torchtune/training/memory.py, as the next
+	{"peak_memory_reserved", "tokens_per_second_per_gpu", "", 1 << 30, 99},
+}
+
+// printed is the unit by the program that printed a line, 0 where that isn't known, or says it.
+func (p *pair) printed(line []byte) float64 {
+	for i := range printers {
+		r := &printers[i]
+		if r.word == p.word && (r.unit > 0) == (p.unit == noUnit) && p.decimals <= r.most && (r.most > 0 || p.whole) &&
+			bytes.Contains(line, []byte(r.beside)) && bytes.Contains(line, []byte(r.too)) {
+			return max(r.unit, 1)
+		}
 	}
 	return 0
 }
@@ -238,20 +272,6 @@ func (p *pair) bytesEach(inMB bool, line []byte) float64 {
 func (p *pair) inGB(line []byte) bool {
 	return p.unit == noUnit && p.decimals >= 3 && p.value > 0 && p.value < 1<<9 && p.Plain && len(line) <= maxProse &&
 		bytes.Contains(line, []byte("eserved memory")) && bytes.Contains(line, []byte("llocated memory"))
-}
-
-// inPowersOfTwo tells by the rest of the line whose MB and GB are MiB and GiB.
-func (p *pair) inPowersOfTwo(line []byte) bool {
-	switch p.word {
-	case "mem":
-		return bytes.Contains(line, []byte("\tloss_scale ")) // Swin's main.py, and what was made of it
-	case "allocated":
-		// print('Allocated:', round(torch.cuda.memory_allocated(0)/1024**3,1), 'GB')
-		return p.decimals <= 1 && bytes.HasPrefix(line, []byte("Allocated: "))
-	case "load", "training", "init":
-		return bytes.Contains(line, []byte("GB cache")) // axolotl/utils/bench.py
-	}
-	return false
 }
 
 func (f *facts) keepMemory(value float64, m *meaning, printed []byte) {

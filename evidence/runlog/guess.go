@@ -56,7 +56,7 @@ type guessed struct {
 // rowOf reads a line that begins with a number which may count; false for any other.
 func rowOf(number int, line []byte, f *facts, list []pair) (r guessed, ok bool) {
 	head := &list[0]
-	if !head.whole || head.unit != noUnit || head.value > 1<<40 || len(line) > 200 || len(list) > 16 {
+	if !head.counts() || len(line) > 200 || len(list) > 16 {
 		return r, false
 	}
 	word, plain := counter(line[:head.position])

@@ -60,18 +60,15 @@ func (s *progress) of(name string, total int64, trains bool) *bar {
 	return &s.bars[least]
 }
 
+var withoutNumbers = strings.NewReplacer("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", "", "9", "",
+	"/", "")
+
 // step takes what a bar shows, the number 0 as well, which begins a loop anew.
 // The epoch is that of the last line that names one. It reports whether the training's
 // bar moved.
 func (s *progress) step(name []byte, total int64, step evidence.Step, epoch int64) bool {
-	key := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r == '/' {
-			return -1
-		}
-		return r
-	}, string(name))
 	named := trainingName(name) && len(name) > 0
-	b := s.of(key, total, named)
+	b := s.of(withoutNumbers.Replace(string(name)), total, named)
 	if step.Number == 0 {
 		b.again = b.again || b.number == b.total
 		b.number, b.total = 0, total
@@ -82,11 +79,7 @@ func (s *progress) step(name []byte, total int64, step evidence.Step, epoch int6
 	b.trains = b.trains || !math.IsNaN(step.Loss) || named && (step.Epoch >= 0 || !isEpochs(name))
 	moves := step.Number != b.number
 	if moves {
-		if other := &s.bars[s.last]; other != b {
-			b.resumed = b.resumed || b.number > 0 && b.number < step.Number
-			s.last = indexOf(s.bars, b)
-		}
-		b.number, b.moved = step.Number, true
+		s.move(b, step.Number)
 	}
 	b.ended = b.ended || step.Number == total && !s.results
 	if step.Epoch < 0 {
@@ -96,13 +89,14 @@ func (s *progress) step(name []byte, total int64, step evidence.Step, epoch int6
 	return moves && s.training() == b
 }
 
-func indexOf(bars []bar, b *bar) int {
-	for i := range bars {
-		if &bars[i] == b {
-			return i
+// move takes a bar's new number.
+func (s *progress) move(b *bar, number int64) {
+	if &s.bars[s.last] != b {
+		b.resumed = b.resumed || b.number > 0 && b.number < number
+		for s.last = 0; &s.bars[s.last] != b; s.last++ {
 		}
 	}
-	return 0
+	b.number, b.moved = number, true
 }
 
 func isEpochs(name []byte) bool {

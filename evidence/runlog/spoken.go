@@ -29,8 +29,9 @@ var afterSpoken = pattern.Of("^[a-z]*`?(?:s: |: 0|_|-|=|[\"'] in |[\"']:| killer
 // Those of modals do so unless "have" stands behind them; a cause is that by which something failed all the same: "could not
 // go on after OOM". A point or colon within a word is of a name: torch.cuda.
 var (
-	denials = pattern.Of("(?:^|[ `])(?:\\S*n't|not|no|never|without|avoids?|avoiding|prevent(?:s|ing)?|against|if|about|means|what|risk|" +
-		"case|solved?|solves|fix(?:es|ed|ing)?|reduces?|handles?|handling|detects?|(may|might|can|could|would|will))" + clause)
+	denials = pattern.Of("(?:^|[ `])(?:\\S*n't|not|no|never|without|avoids?|avoiding|prevent(?:s|ing)?|against|if|about|" +
+		"means|what|risk|case|solved?|solves|fix(?:es|ed|ing)?|reduces?|handles?|handling|detects?|" +
+		"(may|might|can|could|would|will))" + clause)
 	causes = pattern.Of("(?:^|[ `])(?:after|from|because|due)" + clause)
 )
 
@@ -40,7 +41,8 @@ const clause = "(?: +[^ ,;!?()\\[\\]{}\"|>]*[^ ,;!?()\\[\\]{}\"|>.:]){0,5}[ `]*$
 // denied looks at the words before a phrase, back to where its clause begins.
 func denied(before []byte) bool {
 	m := denials().FindSubmatchIndex(before)
-	return guess.Denied.Made(m != nil && !causes().Match(before) && (m[2] < 0 || !bytes.Contains(before[m[2]:], []byte(" have "))))
+	modal := m != nil && m[2] >= 0
+	return guess.Denied.Made(m != nil && !causes().Match(before) && !(modal && bytes.Contains(before[m[2]:], []byte(" have "))))
 }
 
 // opens and closes are the ends of a quotation within a sentence, which speaks of the words.

@@ -146,15 +146,18 @@ func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
 	case f.epoch >= 0 && f.step < 0 && !f.hasMetric():
 		s.epoch = f.epoch
 		return false
-	case f.hasMemory() && !gpustatLine(line) && s.memoryLine(line):
-		p.report.Known++
-	case f.hasLoss && f.epoch >= 0 || knownLine(line):
+	case s.tells(line, f):
 		p.report.Known++
 	default:
 		return false
 	}
 	s.keepMemory(f)
 	return true
+}
+
+// tells reports whether a line that is of no step tells of memory, or of a loss.
+func (s *stepState) tells(line []byte, f *facts) bool {
+	return f.hasMemory() && !gpustatLine(line) && s.memoryLine(line) || f.hasLoss && f.epoch >= 0 || knownLine(line)
 }
 
 // gpustatLine tells gpustat's line of a GPU, whose number in brackets is no step:

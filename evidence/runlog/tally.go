@@ -52,17 +52,24 @@ func (t *tally) add(s evidence.Step, elapsed float64) bool {
 	if s.Seconds > 0 {
 		t.reported.add(s.Seconds)
 	}
-	if n := s.Number - t.previous.Number; t.previous.Number >= 0 && n > 0 {
-		if elapsed > 0 && t.elapsed > 0 && elapsed > t.elapsed {
-			t.cumulative.add((elapsed - t.elapsed) / float64(n))
-		}
-		if d := s.At - t.previous.At; s.At != 0 && t.previous.At != 0 && d > 0 && d < int64(24*time.Hour) {
-			t.stamped.add(float64(d) / 1e9 / float64(n))
-		}
-	}
+	t.since(s, elapsed)
 	t.previous, t.elapsed = s, elapsed
 	t.curve.Add(s, curvePoints)
 	return true
+}
+
+// since times a step by what came before.
+func (t *tally) since(s evidence.Step, elapsed float64) {
+	n := s.Number - t.previous.Number
+	if t.previous.Number < 0 || n <= 0 {
+		return
+	}
+	if elapsed > t.elapsed && t.elapsed > 0 {
+		t.cumulative.add((elapsed - t.elapsed) / float64(n))
+	}
+	if d := s.At - t.previous.At; s.At != 0 && t.previous.At != 0 && d > 0 && d < int64(24*time.Hour) {
+		t.stamped.add(float64(d) / 1e9 / float64(n))
+	}
 }
 
 // row is a stretch of a log in which the numbers of steps rise: of several jobs in

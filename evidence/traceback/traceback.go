@@ -74,22 +74,7 @@ func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 	if t.quiet++; t.quiet > traceQuiet {
 		*t = Traces{}
 	}
-	file, number, ok := "", 0, false
-	if mayBeFrame {
-		file, number, ok = frame(line)
-	}
-	if ok {
-		t.Open, t.quiet = true, 0
-		w := t.writer(line)
-		w.age = 0
-		slashed := bytes.ReplaceAll(line, []byte(`\`), []byte("/"))
-		w.below(slashed)
-		w.code, w.codeIsNext, w.inUsers = "", true, isUser(file)
-		if w.pending = ""; number == 0 {
-			w.pending = file
-		} else if w.inUsers {
-			w.see(file, number, functionOf(line))
-		}
+	if mayBeFrame && t.frame(line) {
 		return true
 	}
 	if !t.Open {
@@ -118,6 +103,25 @@ func (t *Traces) Line(line []byte, mayBeFrame bool) (isFrame bool) {
 		}
 	}
 	return false
+}
+
+// frame takes a frame's line.
+func (t *Traces) frame(line []byte) bool {
+	file, number, ok := frame(line)
+	if !ok {
+		return false
+	}
+	t.Open, t.quiet = true, 0
+	w := t.writer(line)
+	w.age = 0
+	w.below(bytes.ReplaceAll(line, []byte(`\`), []byte("/")))
+	w.code, w.codeIsNext, w.inUsers = "", true, isUser(file)
+	if w.pending = ""; number == 0 {
+		w.pending = file
+	} else if w.inUsers {
+		w.see(file, number, functionOf(line))
+	}
+	return true
 }
 
 // begins takes the head of a trace.

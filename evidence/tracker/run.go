@@ -268,6 +268,57 @@ func (r *run) sequence() {
 	}
 }
 
+// settings are what a setting's last name says it is, names with blanks between them.
+var settings = byName(map[string]func(r *run, key, value string){
+	"per_device_train_batch_size micro_batch_size train_micro_batch_size_per_gpu batch_size train_batch_size " +
+		"micro_batch_size_per_gpu local_batch_size bs bsz batchsize": func(r *run, _, v string) { count(&r.p.BatchSize, v) },
+	"max_seq_length max_seq_len seq_len sequence_length cutoff_len sequence_len": func(r *run, _, v string) {
+		count(&r.p.SequenceLength, v)
+	},
+	"world_size num_gpus n_gpus n_gpu num_devices gpu_count": func(r *run, _, v string) { count(&r.p.GPUs, v) },
+	"gradient_accumulation_steps accumulate_grad_batches grad_accum_steps": func(r *run, _, v string) {
+		if n, err := strconv.ParseInt(v, 10, 32); err == nil && n > 0 {
+			r.accum = n
+		}
+	},
+	"model_name_or_path _name_or_path model_name base_model model pretrained_model_name_or_path model_path arch architecture " +
+		"backbone": func(r *run, _, v string) { text(&r.p.Model, v) },
+	"optim optimizer optimizer_type optimizer_name": func(r *run, _, v string) { text(&r.p.Optimizer, v) },
+	"bf16 fp16": func(r *run, key, v string) {
+		if strings.EqualFold(v, "true") {
+			text(&r.p.Precision, key+"-mixed")
+		}
+	},
+	"mixed_precision precision torch_dtype dtype": func(r *run, _, v string) {
+		if v != "no" && v != "auto" {
+			text(&r.p.Precision, strings.TrimPrefix(v, "torch."))
+		}
+	},
+})
+
+func byName[T any](lists map[string]T) map[string]T {
+	each := map[string]T{}
+	for list, v := range lists {
+		for _, name := range strings.Fields(list) {
+			each[name] = v
+		}
+	}
+	return each
+}
+
+// count takes a number, and text a text that is no structure, where none came before.
+func count(to **int64, value string) {
+	if v, err := strconv.ParseFloat(value, 64); err == nil && v >= 1 && v < 1<<40 && *to == nil {
+		*to = new(int64(v))
+	}
+}
+
+func text(to **string, value string) {
+	if !strings.ContainsAny(value, "{}\n") && *to == nil {
+		*to = &value
+	}
+}
+
 // parameter takes a setting by its name, however deep it lay.
 func (r *run) parameter(name, value string) {
 	value = strings.Trim(strings.TrimSpace(value), `"'`)
@@ -276,40 +327,11 @@ func (r *run) parameter(name, value string) {
 	}
 	lower := strings.ToLower(name)
 	key := lower[strings.LastIndexAny(lower, "./")+1:]
-	number := func(to **int64) {
-		if v, err := strconv.ParseFloat(value, 64); err == nil && v >= 1 && v < 1<<40 && *to == nil {
-			*to = new(int64(v))
-		}
+	if take := settings[key]; take != nil {
+		take(r, key, value)
+		return
 	}
-	text := func(to **string, known bool, said string) {
-		if known && *to == nil {
-			*to = &said
-		}
-	}
-	switch key {
-	case "per_device_train_batch_size", "micro_batch_size", "train_micro_batch_size_per_gpu", "batch_size", "train_batch_size",
-		"micro_batch_size_per_gpu", "local_batch_size", "bs", "bsz", "batchsize":
-		number(&r.p.BatchSize)
-	case "max_seq_length", "max_seq_len", "seq_len", "sequence_length", "cutoff_len", "sequence_len":
-		number(&r.p.SequenceLength)
-	case "gradient_accumulation_steps", "accumulate_grad_batches", "grad_accum_steps":
-		if v, err := strconv.ParseInt(value, 10, 32); err == nil && v > 0 {
-			r.accum = v
-		}
-	case "model_name_or_path", "_name_or_path", "model_name", "base_model", "model",
-		"pretrained_model_name_or_path", "model_path", "arch", "architecture", "backbone":
-		text(&r.p.Model, !strings.ContainsAny(value, "{}\n"), value)
-	case "optim", "optimizer", "optimizer_type", "optimizer_name":
-		text(&r.p.Optimizer, !strings.ContainsAny(value, "{}\n"), value)
-	case "bf16", "fp16":
-		text(&r.p.Precision, strings.EqualFold(value, "true"), key+"-mixed")
-	case "mixed_precision", "precision", "torch_dtype", "dtype":
-		text(&r.p.Precision, value != "no" && value != "auto", strings.TrimPrefix(value, "torch."))
-	case "world_size", "num_gpus", "n_gpus", "n_gpu", "num_devices", "gpu_count":
-		number(&r.p.GPUs)
-	default:
-		r.ofModel(lower[:len(lower)-len(key)], key, value)
-	}
+	r.ofModel(lower[:len(lower)-len(key)], key, value)
 }
 
 // ofModel keeps what may be a model's own.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -40,41 +41,38 @@ const (
 func readWandb(r *run, in io.Reader) error {
 	block := make([]byte, wandbBlock)
 	var record []byte
-	var offset int64
-	for first := true; ; first = false {
+	skip, long := wandbHead, false
+	for offset := int64(0); ; skip = 0 {
 		n, err := io.ReadFull(in, block)
 		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return fmt.Errorf("offset %d: %w", offset, err)
 		}
-		rest := block[:n]
-		if first {
-			rest = rest[min(wandbHead, n):]
-		}
-		for len(rest) >= recordHead {
-			size, kind := int(binary.LittleEndian.Uint16(rest[4:])), rest[6]
-			if kind == 0 || recordHead+size > len(rest) {
-				break // the end of the block is filled up, or the file is cut
-			}
-			piece := rest[recordHead : recordHead+size]
-			rest = rest[recordHead+size:]
+		for kind, piece := range pieces(block[min(skip, n):n]) {
 			if kind == wholePiece || kind == firstPiece {
-				record = record[:0]
+				record, long = record[:0], false
 			}
-			if len(record)+len(piece) > maxRecord { // console output, tables
-				record = record[:0]
-				continue
+			if long = long || len(record)+len(piece) > maxRecord; !long { // console output, tables
+				record = append(record, piece...)
 			}
-			record = append(record, piece...)
-			if kind == wholePiece || kind == lastPiece {
-				if fields(record, r.wandbRecord) != nil {
-					return fmt.Errorf("offset %d: a record that is no message", offset)
-				}
-				record = record[:0]
+			if !long && (kind == wholePiece || kind == lastPiece) && fields(record, r.wandbRecord) != nil {
+				return fmt.Errorf("offset %d: a record that is no message", offset)
 			}
 		}
-		offset += int64(n)
-		if n < wandbBlock {
+		if offset += int64(n); n < wandbBlock {
 			return nil
+		}
+	}
+}
+
+// pieces are those of a block, whose end is filled up, or cut.
+func pieces(rest []byte) iter.Seq2[byte, []byte] {
+	return func(take func(kind byte, piece []byte) bool) {
+		for len(rest) >= recordHead && rest[6] != 0 {
+			size := recordHead + int(binary.LittleEndian.Uint16(rest[4:]))
+			if size > len(rest) || !take(rest[6], rest[recordHead:size]) {
+				return
+			}
+			rest = rest[size:]
 		}
 	}
 }
