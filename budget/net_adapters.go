@@ -89,8 +89,8 @@ func (m *machine) adapted(q *parameter, a *adapter) *value {
 	left, right := m.cast(a.b.weight.val, e), m.cast(a.a.weight.val, e)
 	y := m.tensor(q.val.n, e)
 	lb, rb := left.bytes(), right.bytes()
-	m.record([]*value{y}, []*value{left, right}, []*storage{left.st, right.st}, func(m *machine, g []*storage) []*storage {
-		return []*storage{amid(m, lb, Temporary, lb), amid(m, rb, Temporary, rb)} // a product, and that scaled
+	m.record([]*value{y}, []*value{left, right}, []*storage{left.st, right.st}, func(g []*storage) []*storage {
+		return []*storage{m.amid(lb, Temporary, lb), m.amid(rb, Temporary, rb)} // a product, and that scaled
 	})
 	m.drop(left, right)
 	return y
@@ -132,14 +132,14 @@ func (m *machine) weighted(x, y *value, l *linear) *value {
 	sum := m.alloc(l.in*l.out*e, Temporary)
 	m.releaseAll([]*storage{scaled, sum})
 	scale := m.tensor(l.out, e)
-	m.record([]*value{scale}, []*value{a.magnitude.val}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{scale}, []*value{a.magnitude.val}, nil, func(g []*storage) []*storage {
 		return []*storage{m.alloc(l.out*e, Gradients)}
 	})
 	q := m.linear(x, a.a)
 	q = m.replace(q, m.linear(q, a.b))
 	base := m.again(y)
 	if m.opts.LoRADropout > 0 {
-		bare := linear{in: l.in, out: l.out, weight: &parameter{Tensor: l.weight.Tensor, val: weight}}
+		bare := linear{layer: layer{in: l.in, out: l.out, weight: &parameter{Tensor: l.weight.Tensor, val: weight}}}
 		base = m.replace(base, m.linear(x, &bare))
 	}
 	base = m.replace(base, m.mul(base, scale))
@@ -159,7 +159,7 @@ func (m *machine) embedAdapted(x *value, a *adapter, t int64, ids *storage) *val
 	table, r := a.a.weight.val, a.a.out
 	rows, bytes := table.n/r, table.bytes()
 	p := m.tensor(t*r, table.e)
-	m.record([]*value{p}, []*value{table}, []*storage{ids}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{p}, []*value{table}, []*storage{ids}, func(g []*storage) []*storage {
 		turned := m.alloc(bytes, Temporary)
 		if t > 3072 { // the sorted kernel
 			m.pulse(4*r*(t/10+min(t, rows)), Temporary)
@@ -171,26 +171,6 @@ func (m *machine) embedAdapted(x *value, a *adapter, t int64, ids *storage) *val
 	q = m.replace(q, m.scale(q))
 	y := m.replace(q, m.add(x, q))
 	return m.replace(y, m.cast(y, x.e))
-}
-
-// addBias is y + bias in the wider of the two types.
-func (m *machine) addBias(y, b *value) *value {
-	z := m.tensor(y.n, max(y.e, b.e))
-	rows, yb, ze := y.n/b.n, y.bytes(), z.e
-	needB := b.needsGrad()
-	m.record([]*value{z}, []*value{y, b}, nil, func(m *machine, g []*storage) []*storage {
-		r := []*storage{m.keep(g[0]), nil}
-		if yb != g[0].bytes {
-			m.release(r[0])
-			r[0] = m.alloc(yb, Temporary)
-		}
-		if needB {
-			m.pulse(staging(rows, b.n, ze), Temporary)
-			r[1] = m.alloc(b.bytes(), Gradients)
-		}
-		return r
-	})
-	return z
 }
 
 // addAdapters freezes the model, but for modules that are trained in full, and hangs
@@ -383,8 +363,8 @@ func (p *plan) pair(q *parameter, in, out int64, b *block) *adapter {
 }
 
 func (p *plan) pairOf(q *parameter, rank, in, out int64, b *block) *adapter {
-	return &adapter{a: &linear{in: in, out: rank, weight: p.beside(q, b, rank, in)},
-		b: &linear{in: rank, out: out, weight: p.beside(q, b, out, rank)}, wide: p.wideAdapters()}
+	return &adapter{a: &linear{layer: layer{in: in, out: rank, weight: p.beside(q, b, rank, in)}},
+		b: &linear{layer: layer{in: rank, out: out, weight: p.beside(q, b, out, rank)}}, wide: p.wideAdapters()}
 }
 
 // beside makes a trained parameter of an adapter.
@@ -476,4 +456,10 @@ func names(list string) []string {
 		}
 	}
 	return ts
+}
+
+// applyWhole is a layer whose inputs are divided over the ranks, with the sum over them.
+func (m *machine) applyWhole(x *value, l *linear) *value {
+	y := m.apply(x, l)
+	return m.replace(y, m.scatterTokens(y))
 }

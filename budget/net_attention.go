@@ -172,9 +172,6 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 // kNormLate: q and k are projected before either is normalised.
 func (a *attention) kNormLate() bool { return a.qNorm != nil && a.qNorm.size == a.d }
 
-// replace is x = f(x): the old value goes when the new one is there.
-func (m *machine) replace(old, v *value) *value { m.drop(old); return v }
-
 // repeat copies key or value heads for every query head; a single head is
 // only spread over them, without a copy.
 func (m *machine) repeat(x *value, times int64, single bool) *value {
@@ -190,7 +187,7 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 		y = m.tensor(x.n*times, x.e)
 		y.byHead = true
 	}
-	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
 		if g[0].bytes != full {
 			return []*storage{m.keep(g[0])}
 		}
@@ -238,7 +235,7 @@ func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
 	keys := s.batch * s.keys * a.heads
 	saved := []*storage{cq.st, ck.st, cv.st, y.st, lse, bias, s.others}
 	scores := s.batch * a.heads * s.queries * s.keys * w
-	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, ins, saved, func(g []*storage) []*storage {
 		r := []*storage{m.alloc(qb, Temporary), m.alloc(kb, Temporary), m.alloc(vb, Temporary)}
 		if len(ins) > 3 {
 			r = append(r, m.fit(m.alloc(scores, Temporary), added.bytes(), Temporary))
@@ -352,7 +349,7 @@ func (a *attention) spread(m *machine, k, v *value, times int64) (*value, *value
 func pickHead(m *machine, x, whole *value) *value {
 	y := m.tensor(x.n, x.e)
 	b := whole.bytes()
-	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
 		m.pulse(b, Temporary)
 		return []*storage{m.keep(g[0])}
 	})

@@ -162,7 +162,7 @@ func (c *debertaConv) forward(m *machine, in, out *value, width int64) *value {
 	tokens := x.n / width
 	padding := m.alloc(tokens, Temporary)
 	y := m.again(x)
-	m.record([]*value{y}, []*value{x}, []*storage{padding}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, []*storage{padding}, func(g []*storage) []*storage {
 		return []*storage{m.alloc(g[0].bytes, Temporary)}
 	})
 	m.release(padding)

@@ -174,7 +174,7 @@ func (a *attention) toCache(m *machine, k, v *value) (*value, *value) {
 	wide := k.e // the cache takes the keys' type; rotated keys are float32 under autocast
 	put := func(x *value) *value {
 		y := m.tensor(x.n, max(x.e, wide))
-		m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+		m.record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
 			return []*storage{m.fit(m.keep(g[0]), x.n*x.e, Temporary)}
 		})
 		m.become(y.st, KVCache) // the cache's, though backward needs it too
@@ -194,13 +194,4 @@ func (m *machine) tables(seq, dim int64) []*storage {
 		c = Temporary
 	}
 	return []*storage{m.alloc(seq*dim*m.wide, c), m.alloc(seq*dim*m.wide, c)}
-}
-
-// onTape ties a storage's life to the oldest node of the tape.
-func (m *machine) onTape(s *storage) {
-	if m.grad && len(m.tape) > 0 {
-		m.tape[0].saved = append(m.tape[0].saved, s)
-		return
-	}
-	m.release(s)
 }

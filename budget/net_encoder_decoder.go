@@ -101,7 +101,7 @@ func t5Head(b *builder, kind headKind, h int64) {
 		return
 	}
 	m.task = taskSeq2Seq
-	l := &linear{in: h, out: m.vocab, weight: m.embed}
+	l := &linear{layer: layer{in: h, out: m.vocab, weight: m.embed}}
 	m.scaleHead = true
 	if c.Own("tie_word_embeddings") == false {
 		l.weight, m.scaleHead = b.param("lm_head.weight", RoleHead, m.vocab, h), false

@@ -39,7 +39,7 @@ func (b *builder) experts(name string, router string, count, topK, h, inner int6
 		b.fail("%s: %d of %d experts per token", b.c.Type, topK, count)
 		return x
 	}
-	x.router = &linear{in: h, out: count, weight: b.param(router+".weight", RoleRouter, count, h)}
+	x.router = &linear{layer: layer{in: h, out: count, weight: b.param(router+".weight", RoleRouter, count, h)}}
 	x.gateUp = b.param(name+".gate_up_proj", RoleExpert, count, 2*inner, h)
 	x.down = b.param(name+".down_proj", RoleExpert, count, h, inner)
 	return x
@@ -224,7 +224,7 @@ func (x *experts) scores(m *machine, in *value) *value {
 	if wide {
 		f, w = m.replace(f, m.cast(f, 4)), m.replace(w, m.cast(w, 4))
 	}
-	l := m.linear(f, &linear{in: x.router.in, out: x.router.out, weight: &parameter{val: w}})
+	l := m.linear(f, &linear{layer: layer{in: x.router.in, out: x.router.out, weight: &parameter{val: w}}})
 	m.drop(f, w)
 	return l
 }
@@ -244,14 +244,6 @@ func (x *experts) route(m *machine, in *value, t int64) *value {
 	return w
 }
 
-// gather is x[index], which keeps the index and whatever else it is given; the
-// gradient is scattered back into zeros.
-func (m *machine) gather(x *value, n int64, keeps ...*storage) *value {
-	y := m.tensor(n, x.e)
-	m.unaryNode(y, x, Temporary, keeps...)
-	return y
-}
-
 // grouped is grouped_mm: not an autocast operation, so float32 weights stay
 // float32 and nothing is cast.
 func grouped(m *machine, x, w *value, rows, out int64, offsets *storage) *value {
@@ -267,7 +259,7 @@ func grouped(m *machine, x, w *value, rows, out int64, offsets *storage) *value 
 	if needW {
 		saved = append(saved, in.st)
 	}
-	m.record([]*value{y}, []*value{in, w}, saved, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{in, w}, saved, func(g []*storage) []*storage {
 		r := []*storage{m.alloc(xb, Temporary), nil}
 		if needW {
 			r[1] = m.alloc(wb, c)
@@ -282,7 +274,7 @@ func grouped(m *machine, x, w *value, rows, out int64, offsets *storage) *value 
 func pickBias(m *machine, x *value, p *parameter, index *storage) *value {
 	b := m.tensor(x.n, p.val.e)
 	bytes := p.val.bytes()
-	m.record([]*value{b}, []*value{p.val}, []*storage{index}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{b}, []*value{p.val}, []*storage{index}, func(g []*storage) []*storage {
 		return []*storage{m.alloc(bytes, Gradients)}
 	})
 	y := m.replace(b, m.addInPlace(x, b))

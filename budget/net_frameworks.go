@@ -275,13 +275,6 @@ func (r *run) lossInChunks(logits *value, batch batchOf) *value {
 	return loss
 }
 
-// slice is a view of most of x, whose gradient is as wide as x.
-func (m *machine) slice(x *value) *value {
-	y := m.again(x)
-	m.unaryNode(y, x, gradCategory(x))
-	return y
-}
-
 // shareDropout drops parts of x once for all adapters of a layer's queries, keys and values, which are one layer of litgpt's
 // (LoRAQKVLinear), and gives what ends that.
 func (m *machine) shareDropout(x *value, ls ...*linear) func() {

@@ -115,7 +115,7 @@ func llama4Experts(b *builder, i int64) feedForward {
 	}
 	h, n, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
 	x := &experts{count: e, topK: e, h: h, inner: n, act: actSilu}
-	x.router = &linear{in: h, out: e, weight: b.param("feed_forward.router.weight", RoleRouter, e, h)}
+	x.router = &linear{layer: layer{in: h, out: e, weight: b.param("feed_forward.router.weight", RoleRouter, e, h)}}
 	x.gateUp = b.param("feed_forward.experts.gate_up_proj", RoleExpert, e, h, 2*n)
 	x.down = b.param("feed_forward.experts.down_proj", RoleExpert, e, n, h)
 	b.sharedExpert(x, "feed_forward.shared_expert.", n, false)

@@ -41,7 +41,7 @@ func (m *machine) convolution(x *value, w, bias *parameter, out, columns int64) 
 	saved := []*storage{in.st, k.st}
 	xb, wb, wc, e := in.bytes(), k.bytes(), m.weightGrad(k), k.e
 	needX, needW := in.needsGrad(), k.needsGrad()
-	m.record([]*value{y}, ins, saved, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, ins, saved, func(g []*storage) []*storage {
 		r := make([]*storage, len(ins))
 		cols := m.alloc(columns*e, Temporary)
 		if needX {

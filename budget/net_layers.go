@@ -2,13 +2,10 @@ package budget
 
 // linear is a weight [out, in] and perhaps a bias.
 type linear struct {
-	in, out int64
-	weight  *parameter
-	bias    *parameter
+	layer
 	adapter *adapter // LoRA, nil without
 	// separate adds the bias in an operation of its own, in the wider type.
 	separate bool
-	late     bool // of a feed-forward, the last part of its block
 }
 
 // normKind says in which types a normalisation works and what it keeps.
@@ -64,16 +61,21 @@ func (n *norm) forward(m *machine, x *value) *value {
 	case layerNormNarrowKind:
 		in, mixed := m.cast(x, m.narrow(x.e)), m.mixed
 		m.mixed = false
-		y := m.layerNorm(in, n)
+		y := n.layer(m, in)
 		m.mixed = mixed
 		return m.replace(in, y)
 	case layerNormWideKind:
 		y := m.cast(x, 4)
-		y = m.replace(y, m.layerNorm(y, n))
+		y = m.replace(y, n.layer(m, y))
 		return m.replace(y, m.cast(y, x.e))
 	default:
-		return m.layerNorm(x, n)
+		return n.layer(m, x)
 	}
+}
+
+// layer is native_layer_norm.
+func (n *norm) layer(m *machine, x *value) *value {
+	return m.normalised(x, n.size, x.n/n.size, n.weight, n.bias)
 }
 
 // oneKernel is a norm that one kernel works out, written for it or compiled: it keeps its
@@ -99,7 +101,7 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 	if in.remade {
 		kept = nil
 	}
-	m.record([]*value{y}, ins, []*storage{kept, stat}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, ins, []*storage{kept, stat}, func(g []*storage) []*storage {
 		r := make([]*storage, len(ins))
 		switch {
 		case !in.needsGrad():
@@ -122,12 +124,6 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 
 // liger says whether Liger's kernels run, which write gradients over what they are made of.
 func (m *machine) liger() bool { return m.opts.Liger && !m.opts.Inference && !m.compiled }
-
-// inverse is rsqrt(mean of squares + eps): one number per row, kept.
-func (m *machine) inverse(x *value, rows int64) *value {
-	v := m.meanSquare(x, rows)
-	return m.replace(v, m.unary(v, false, true))
-}
 
 func (n *norm) rms(m *machine, x *value) *value {
 	f := m.cast(x, 4)
@@ -175,13 +171,6 @@ func (n *norm) cohere(m *machine, x *value) *value {
 	return m.replace(z, m.cast(z, x.e))
 }
 
-// centre is x - x.mean(-1): the mean's gradient is one more full tensor.
-func (m *machine) centre(x *value, rows int64) *value {
-	y := m.tensor(x.n, x.e)
-	m.unaryNode(y, x, Temporary)
-	return y
-}
-
 // forward rotates x by position. Only cos and sin are kept, once per model.
 // Partial rotation joins the rotated and the plain part in a new tensor laid
 // out by head.
@@ -193,7 +182,7 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 	}
 	if m.liger() && r.kind == ropeFull {
 		y := m.again(x)
-		m.record([]*value{y}, []*value{x}, nil, alias)
+		m.record([]*value{y}, []*value{x}, nil, m.alias)
 		return y
 	}
 	part := x.n
@@ -205,7 +194,7 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 		e = 4
 	}
 	a := m.alloc(part*e, Temporary)
-	rot := amid(m, part*x.e, Temporary, part/2*x.e)
+	rot := m.amid(part*x.e, Temporary, part/2*x.e)
 	b := m.alloc(part*e, Temporary)
 	m.release(rot)
 	sum := m.alloc(part*e, Temporary)
@@ -222,9 +211,9 @@ func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 		m.release(sum)
 	}
 	whole, want := x.n*e, x.bytes()
-	m.record([]*value{y}, []*value{x}, tables, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, tables, func(g []*storage) []*storage {
 		sin := m.alloc(part*e, Temporary)
-		s := amid(m, part*e, Temporary, part/2*e) // beside what is negated
+		s := m.amid(part*e, Temporary, part/2*e) // beside what is negated
 		m.pulse(part*e, Temporary)
 		m.release(sin)
 		m.pulse(part*e, Temporary) // the cosines'
@@ -333,7 +322,7 @@ func (m *machine) activate(x *value, a activation) *value {
 func (m *machine) fusedActivation(x *value) *value {
 	y := m.tensor(x.n, x.e)
 	y.remade = true
-	m.record([]*value{y}, []*value{x}, []*storage{x.st}, alias)
+	m.record([]*value{y}, []*value{x}, []*storage{x.st}, m.alias)
 	return y
 }
 
@@ -357,7 +346,7 @@ func bloomGelu(m *machine, x *value) *value {
 	b := x.bytes()
 	m.pulse(4*b, Temporary)
 	y := m.tensor(x.n, x.e)
-	m.record([]*value{y}, []*value{x}, []*storage{x.st}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, []*storage{x.st}, func(g []*storage) []*storage {
 		m.pulse(5*b, Temporary)
 		return []*storage{m.alloc(b, Temporary)}
 	})
@@ -388,7 +377,7 @@ func (m *machine) fusedProduct(a, b *value) *value {
 		ab = 4 * a.n
 	}
 	as, bs := a.st, b.st
-	m.record([]*value{y}, []*value{a, b}, []*storage{as, bs}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{a, b}, []*storage{as, bs}, func(g []*storage) []*storage {
 		if m.liger() {
 			return []*storage{m.keep(as), m.keep(bs)}
 		}

@@ -78,7 +78,7 @@ func (r *run) inTiles(h *value) *value {
 	m.pulse(tile+m.cublas, Logits)
 	m.release(stats)
 	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{in, w}, []*storage{in.st, w.st}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{loss}, []*value{in, w}, []*storage{in.st, w.st}, func(g []*storage) []*storage {
 		made := make([]*storage, 2)
 		for i, v := range []*value{in, w} {
 			if v.needsGrad() {
@@ -177,7 +177,7 @@ func (r *run) fusedLoss(h *value) *value {
 	}
 	m.pulse(chunk*v*(w.e+4), Logits)
 	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{in, w}, made, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{loss}, []*value{in, w}, made, func(g []*storage) []*storage {
 		return []*storage{m.keep(made[0]), m.keep(made[1])}
 	})
 	for _, g := range append(made, head) {
@@ -342,8 +342,8 @@ func lossCopy(r *run, logits *value) (x *value) {
 func (m *machine) pickedAndSummed(x *value, labels *storage) *value {
 	b := x.bytes()
 	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{x}, []*storage{labels}, func(m *machine, g []*storage) []*storage {
-		return []*storage{amid(m, b, Logits, b)} // what is picked, and with it what is spread of the sum
+	m.record([]*value{loss}, []*value{x}, []*storage{labels}, func(g []*storage) []*storage {
+		return []*storage{m.amid(b, Logits, b)} // what is picked, and with it what is spread of the sum
 	})
 	return loss
 }
@@ -356,7 +356,7 @@ func (r *run) lossInOne(x *value, batch batchOf) *value {
 	loss := m.tensor(1, 4)
 	b, handedOut := x.bytes(), r.p.compiledWhole() && !r.mod.lossApart()
 	wide := handedOut && r.p.Trainer && r.p.mixed // in float32, so that these are nobody else's
-	m.record([]*value{loss}, []*value{x}, []*storage{x.st, stat, batch.labels}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{loss}, []*value{x}, []*storage{x.st, stat, batch.labels}, func(g []*storage) []*storage {
 		if handedOut { // logits are a result of the model, too, whose gradient is zeros
 			if wide {
 				defer m.release(m.handIn(4*x.n, Logits))
@@ -394,22 +394,9 @@ func (r *run) lossOfParts(x *value, batch batchOf) *value {
 	m.logit(s)
 	m.release(shifted)
 	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{x}, []*storage{s.st, batch.labels}, func(m *machine, g []*storage) []*storage {
-		return []*storage{amid(m, b, Logits, b, b)} // minus one where the label is, and exponentials
+	m.record([]*value{loss}, []*value{x}, []*storage{s.st, batch.labels}, func(g []*storage) []*storage {
+		return []*storage{m.amid(b, Logits, b, b)} // minus one where the label is, and exponentials
 	})
 	m.drop(s, x)
 	return loss
-}
-
-// mean is one number of all; its gradient is spread over all again.
-func (m *machine) mean(x *value) *value {
-	y := m.tensor(1, x.e)
-	m.unaryNode(y, x, gradCategory(x))
-	return y
-}
-
-func (m *machine) logit(v *value) {
-	if v.st.cat == Temporary || v.st.cat == Activations {
-		m.become(v.st, Logits)
-	}
 }

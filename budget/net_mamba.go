@@ -77,7 +77,7 @@ func (x *mamba) forward(m *machine, in *value, s shape) *value {
 	y := m.tensor(t*x.inner, m.narrow(p.e))
 	buf := m.alloc(kept, Temporary)
 	back := p.bytes()
-	m.record([]*value{y}, append([]*value{p}, extra...), []*storage{buf, p.st}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, append([]*value{p}, extra...), []*storage{buf, p.st}, func(g []*storage) []*storage {
 		r := []*storage{m.alloc(back, Temporary)}
 		for _, v := range extra {
 			r = append(r, m.alloc(v.bytes(), Temporary))

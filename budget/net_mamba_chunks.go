@@ -126,13 +126,6 @@ func (x *mamba) times(m *machine, a, b *value, n int64) *value {
 // aliasOf is a copy whose gradient is its own.
 func aliasOf(m *machine, x *value) *value {
 	y := m.tensor(x.n, x.e)
-	m.record([]*value{y}, []*value{x}, nil, alias)
-	return y
-}
-
-// resized is a padded copy, which a pad of nothing is, too.
-func (m *machine) resized(x *value, n int64) *value {
-	y := m.tensor(n, x.e)
-	m.unaryNode(y, x, Temporary)
+	m.record([]*value{y}, []*value{x}, nil, m.alias)
 	return y
 }

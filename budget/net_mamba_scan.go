@@ -57,7 +57,7 @@ func outer(m *machine, a, b *value, n int64) *value {
 	y := m.tensor(n, 4)
 	na, nb := a.needsGrad(), b.needsGrad()
 	ab, bb := a.bytes(), b.bytes()
-	m.record([]*value{y}, []*value{a, b}, []*storage{a.st, b.st}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{a, b}, []*storage{a.st, b.st}, func(g []*storage) []*storage {
 		r := make([]*storage, 2)
 		if na {
 			r[0] = m.alloc(4*n, Temporary)
@@ -101,7 +101,7 @@ func walk(m *machine, a, u, c *value, tokens, batch, state, di int64) *value {
 		y := m.tensor(per*di, m.width)
 		m.pulse(m.cublas, Workspace)
 		lb, cb := low.bytes(), c.bytes()
-		m.record([]*value{y}, []*value{low, c}, []*storage{low.st, c.st}, func(m *machine, g []*storage) []*storage {
+		m.record([]*value{y}, []*value{low, c}, []*storage{low.st, c.st}, func(g []*storage) []*storage {
 			r := []*storage{m.alloc(lb, Temporary), m.alloc(cb, Temporary)}
 			m.pulse(m.cublas, Workspace)
 			return r
@@ -129,7 +129,7 @@ func (x *mamba) convolve(m *machine, v *value, tokens, batch int64) *value {
 	m.pulse(in.bytes(), Temporary)
 	y := m.tensor((tokens+batch*(kernel-1))*channels, k.e)
 	xb, wb, c := in.bytes(), k.bytes(), m.weightGrad(k)
-	m.record([]*value{y}, ins, []*storage{in.st, k.st}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, ins, []*storage{in.st, k.st}, func(g []*storage) []*storage {
 		r := []*storage{m.alloc(xb, Temporary), m.alloc(wb, c)}
 		if bias != nil {
 			r = append(r, m.alloc(wb/kernel, c))

@@ -152,7 +152,7 @@ func (b *builder) param(name string, role Role, shape ...int64) *parameter {
 }
 
 func (b *builder) linear(name string, role Role, in, out int64, bias bool) *linear {
-	l := &linear{in: in, out: out, weight: b.param(name+".weight", role, out, in)}
+	l := &linear{layer: layer{in: in, out: out, weight: b.param(name+".weight", role, out, in)}}
 	if bias {
 		l.bias = b.param(name+".bias", role, out)
 	}
@@ -161,7 +161,7 @@ func (b *builder) linear(name string, role Role, in, out int64, bias bool) *line
 
 // conv1D is gpt2's linear layer, whose weight is stored transposed.
 func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
-	return &linear{in: in, out: out, weight: b.param(name+".weight", role, in, out), bias: b.param(name+".bias", role, out)}
+	return &linear{layer: layer{in: in, out: out, weight: b.param(name+".weight", role, in, out), bias: b.param(name+".bias", role, out)}}
 }
 
 // weightAsItIs are the families whose norm multiplies in float32 by the weight
@@ -188,7 +188,7 @@ func (b *builder) classifier(t task, name string, in, n int64, bias bool) {
 func (b *builder) wordHead(t task, name string, in int64) {
 	m := b.m
 	m.task, m.tied = t, b.c.Tied()
-	m.head = &linear{in: in, out: m.vocab, weight: m.embed}
+	m.head = &linear{layer: layer{in: in, out: m.vocab, weight: m.embed}}
 	if !m.tied {
 		m.head.weight = b.param(name+".weight", RoleHead, m.vocab, in)
 	}

@@ -134,7 +134,7 @@ func (x *convNext) response(m *machine, h *value, batch int64) *value {
 	in := m.wideUnderAutocast(h)
 	norms := m.tensor(batch*4*x.width, in.e)
 	b := in.bytes()
-	m.record([]*value{norms}, []*value{in}, []*storage{in.st, norms.st}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{norms}, []*value{in}, []*storage{in.st, norms.st}, func(g []*storage) []*storage {
 		t := m.alloc(b, Temporary)
 		r := m.alloc(b, Temporary)
 		m.release(t)
@@ -273,7 +273,7 @@ func (x *swin) within(m *machine, v *value, batch int64) *value {
 	if x.shift > 0 { // each window has a mask of its own
 		all := m.tensor(windows*x.b.attn.heads*tokens*tokens, s.bias.e)
 		small := s.bias.bytes()
-		m.record([]*value{all}, []*value{s.bias}, nil, func(m *machine, g []*storage) []*storage {
+		m.record([]*value{all}, []*value{s.bias}, nil, func(g []*storage) []*storage {
 			return []*storage{m.alloc(small, Temporary)}
 		})
 		s.bias, s.biasOf = m.replace(s.bias, all), windows

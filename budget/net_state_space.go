@@ -217,7 +217,7 @@ func (b *builder) nemotronExperts(h int64) *experts {
 	}
 	ms := c.Int("moe_shared_expert_intermediate_size") * max(c.Int("n_shared_experts"), 1)
 	b.under("mixer.", func() {
-		x.router = &linear{in: h, out: x.count, weight: b.param("gate.weight", RoleRouter, x.count, h)}
+		x.router = &linear{layer: layer{in: h, out: x.count, weight: b.param("gate.weight", RoleRouter, x.count, h)}}
 		b.buffer("gate.e_score_correction_bias", RoleRouter, x.count).listed = true
 		x.gateUp = b.param("experts.up_proj", RoleExpert, x.count, x.inner, h)
 		x.down = b.param("experts.down_proj", RoleExpert, x.count, h, x.inner)

@@ -270,14 +270,14 @@ func (d *denoiser) convolve(x *value, c *conv) *value {
 
 // normed is a group norm.
 func (d *denoiser) normed(x *value, n *norm) *value {
-	return normalised(d.r.m, x, n, d.size.batch*d.u.groups)
+	return d.r.m.normalised(x, n.size, d.size.batch*d.u.groups, n.weight, n.bias)
 }
 
 // turned is a copy with channels last. Its gradient lies as that does, and the norm before makes it contiguous.
 func turned(m *machine, x *value) *value {
 	y := m.tensor(x.n, x.e)
 	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
 		m.over = m.alloc(b, Temporary)
 		return []*storage{m.keep(g[0])}
 	})

@@ -164,7 +164,7 @@ func (r *run) sounded(mod *model, b batchOf) (*value, []*value) {
 			if !c.grouped {
 				m.pulse(x.bytes(), Temporary)
 			}
-			x = m.replace(x, m.layerNorm(x, c.norm))
+			x = m.replace(x, c.norm.layer(m, x))
 		}
 		x = m.replace(x, m.activate(x, w.act))
 	}

@@ -4,7 +4,7 @@ import "slices"
 
 // checkpoint runs f without a graph and keeps its input and arguments;
 // backward runs f again.
-func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) *value {
+func (m *Machine) checkpoint(x *value, f func(*value) *value, args ...*storage) *value {
 	in := m.again(x)
 	start := &node{grads: make([]gradient, 1)}
 	if in.needsGrad() {
@@ -21,7 +21,7 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 		tail = nil
 	}
 	end, slot := y.from, y.slot
-	if m.opts.Compile { // what backward doesn't need isn't kept, though the policy says so
+	if m.pass.Compiles { // what backward doesn't need isn't kept, though the policy says so
 		keeps = slices.DeleteFunc(keeps, func(o output) bool {
 			if o.at >= until {
 				m.release(o.st)
@@ -33,12 +33,12 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 	y.from, y.leaf = nil, nil
 	mixed := m.mixed
 	keep := *x
-	if m.opts.Checkpointing == "offload" && m.phase == Forward {
+	if m.pass.InputsLeave && m.phase == Forward {
 		m.stash = stashUnsloth
 		defer func() { m.stash = 0 }()
 	}
 	saved := append(append(slices.Clip(args), x.st), gathered...)
-	m.record([]*value{y}, []*value{x}, saved, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, saved, func(g []*storage) []*storage {
 		entry := &node{grads: make([]gradient, 1)}
 		var early []arriving
 		if len(tail) > 0 && end == tail[len(tail)-1] {
@@ -52,7 +52,7 @@ func (m *machine) checkpoint(x *value, f func(*value) *value, args ...*storage) 
 		m.mixed = mixed
 		again := &value{st: m.keep(keep.st), n: keep.n, e: keep.e, byHead: keep.byHead}
 		catch := &caught{}
-		entry.run = func(m *machine, g []*storage) []*storage {
+		entry.run = func(g []*storage) []*storage {
 			catch.st = m.keep(g[0])
 			return nil
 		}
@@ -87,7 +87,7 @@ type arriving struct {
 
 // trail keeps the nodes after the last one that saved something: PyTorch runs a function again when
 // backward first asks for a saved tensor (torch/utils/checkpoint.py, unpack_hook), and theirs comes before that.
-func (m *machine) trail(nd *node, ins []*value, saved []*storage) {
+func (m *Machine) trail(nd *node, ins []*value, saved []*storage) {
 	p := &m.replay
 	p.nodes++
 	nd.place = p.nodes
@@ -106,7 +106,7 @@ func (m *machine) trail(nd *node, ins []*value, saved []*storage) {
 }
 
 // runTail is backward of these nodes. What they give to those before them waits for the second run.
-func (m *machine) runTail(tail []*node) (early []arriving) {
+func (m *Machine) runTail(tail []*node) (early []arriving) {
 	var out []edge
 	for _, nd := range slices.Backward(tail) {
 		out = append(out, nd.in...)
@@ -141,7 +141,7 @@ type output struct {
 
 // kept makes a result of n elements that torchtitan's policy keeps, as PyTorch's examples
 // have it, too: of attention, and of every second product.
-func (m *machine) kept(n, e int64, product bool) *value {
+func (m *Machine) kept(n, e int64, product bool) *value {
 	p := &m.replay
 	if !p.op || !p.discard && p.until == 0 {
 		return m.tensor(n, e)
@@ -171,8 +171,8 @@ func (m *machine) kept(n, e int64, product bool) *value {
 }
 
 // entry makes x the start of a graph whose gradient nobody keeps.
-func (m *machine) entry(x *value) {
-	x.from = &node{grads: make([]gradient, 1), run: func(*machine, []*storage) []*storage { return nil }}
+func (m *Machine) entry(x *value) {
+	x.from = &node{grads: make([]gradient, 1), run: func([]*storage) []*storage { return nil }}
 	x.slot, x.leaf = 0, nil
 	m.tape = append(m.tape, x.from)
 }

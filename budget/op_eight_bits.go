@@ -5,8 +5,8 @@ package budget
 // with one for each 32 elements. A layer keeps what it kept in 16 bits; copies in 8 bits are
 // made for each product and go with it.
 type eightBits struct {
-	m        *machine
-	l        *linear
+	m        *Machine
+	l        *layer
 	in, w    int64 // elements of the input and of the weight
 	e        int64 // bytes of an element
 	gathered bool  // the weight comes in 8 bits already
@@ -18,25 +18,16 @@ type eightBits struct {
 	saved    *storage // the weight in 8 bits, from forward to backward
 }
 
-// wideGradient is torchao's recipe that makes gradients of weights in 16 bits, of inputs that
-// are kept in 16 bits.
-const wideGradient = "rowwise_with_gw_hp"
-
 // inEightBits makes the copies that a product takes: the head stays in 16 bits, as do adapters and what isn't trained.
-func (m *machine) inEightBits(in, w *value, l *linear) *eightBits {
-	o := m.opts
-	x := &eightBits{m: m, l: l, in: in.n, w: w.n, e: in.e, compiled: m.compiled && !o.MXFP8, scaled: o.MXFP8,
-		gathered: o.gathersEight(l.weight), wide: o.Float8Recipe == wideGradient}
+func (m *Machine) inEightBits(in, w *value, l *layer) *eightBits {
+	o := &m.pass
+	x := &eightBits{m: m, l: l, in: in.n, w: w.n, e: in.e, compiled: m.compiled && !o.Blocks8, scaled: o.Blocks8,
+		gathered: l.weight.eight && o.Gathers8, wide: o.Gradient2}
 	x.forward = append(x.forward, x.cast(x.in))
 	if !x.gathered {
 		x.forward = append(x.forward, x.cast(x.w))
 	}
 	return x
-}
-
-// gathersEight says whether FSDP gathers a weight in 8 bits (enable_fsdp_float8_all_gather).
-func (p *plan) gathersEight(q *parameter) bool {
-	return q.eight && p.Float8AllGather && p.sharded() && p.FSDP != "" && !p.flatUnits()
 }
 
 // cast is a copy of n elements. In eager mode its steps stand beside it, as
@@ -52,7 +43,7 @@ func (x *eightBits) cast(n int64) *storage {
 	return x.m.eagerCast(n, x.e)
 }
 
-func (m *machine) eagerCast(n, e int64) *storage {
+func (m *Machine) eagerCast(n, e int64) *storage {
 	m.pulse(n*e, Temporary)
 	var wide *storage
 	if e != 4 {

@@ -5,7 +5,7 @@ package budget
 // returned is an alias: the same gradient goes on.
 
 // narrow is the width of an autocast operation's result.
-func (m *machine) narrow(e int64) int64 {
+func (m *Machine) narrow(e int64) int64 {
 	if m.mixed && e == 4 {
 		return 2
 	}
@@ -13,7 +13,7 @@ func (m *machine) narrow(e int64) int64 {
 }
 
 // cast is x.to(width): nothing when the width is that already.
-func (m *machine) cast(x *value, e int64) *value {
+func (m *Machine) cast(x *value, e int64) *value {
 	if x.e == e {
 		return m.again(x)
 	}
@@ -23,36 +23,11 @@ func (m *machine) cast(x *value, e int64) *value {
 	return y
 }
 
-// unpacked is a packed weight of n elements as a product takes it. bitsandbytes has a kernel for
-// that; torchao's NF4Tensor, which torchtune has, takes each half of the elements as indices of 64
-// bits, looks them up and scales them (nf4_tensor.py, get_original_weight).
-func (m *machine) unpacked(n int64) *storage {
-	if m.opts.fabric() && m.opts.Precision != "fp16" { // Lightning packs float16, which is unpacked and cast
-		defer m.release(m.alloc(n*m.width, Temporary))
-	}
-	if !m.opts.profile.torchao || m.compiled || m.opts.Precision != "int4" {
-		return m.alloc(n*m.width, Temporary)
-	}
-	return amid(m, n*m.width, Temporary, 8*n+2*n*m.width+parts(n*m.width, 64))
-}
-
-// mixedInt8 is what bitsandbytes' product in 8 bits takes beside its result (MatMul8bitLt in its
-// autograd/_functions.py, backends/cuda/ops.py): its input in float16 and in 8 bits, where outliers
-// are looked for, and a result in 32 bits and in float16.
-func (m *machine) mixedInt8(t, in, out int64) []*storage {
-	half := m.alloc(2*t*in, Temporary)
-	quantised := m.alloc(t*in, Temporary)
-	m.pulse(3*t*in, Temporary)
-	m.release(half)
-	beside := []*storage{quantised, m.alloc(4*t*out, Temporary)}
-	return append(beside, m.alloc(2*t*out, Temporary))
-}
-
 // weight is a parameter as an autocast operation sees it: a 16-bit copy, kept
 // for the whole autocast block when the parameter is trained.
-func (m *machine) weight(p *parameter) *value {
+func (m *Machine) weight(p *parameter) *value {
 	v := p.val
-	if p.packed && m.opts.inMixedInt8() {
+	if p.packed && m.pass.Mixed8 {
 		return &value{st: m.alloc(0, Temporary), n: v.n, e: m.width}
 	}
 	if p.packed { // unpacked for this product alone
@@ -65,7 +40,7 @@ func (m *machine) weight(p *parameter) *value {
 		return m.again(c)
 	}
 	c := &value{st: m.alloc(2*v.n, AutocastCopies), n: v.n, e: 2}
-	m.record([]*value{c}, []*value{v}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{c}, []*value{v}, nil, func(g []*storage) []*storage {
 		return []*storage{m.alloc(4*v.n, Gradients)}
 	})
 	if p.trainable {
@@ -75,7 +50,7 @@ func (m *machine) weight(p *parameter) *value {
 }
 
 // enterAutocast and leaveAutocast bracket the block; leaving empties the cache.
-func (m *machine) leaveAutocast() {
+func (m *Machine) leaveAutocast() {
 	for p, c := range m.casts {
 		m.drop(c)
 		delete(m.casts, p)
@@ -84,7 +59,7 @@ func (m *machine) leaveAutocast() {
 }
 
 // weightGrad is the category of a weight's gradient as the product makes it.
-func (m *machine) weightGrad(w *value) Category {
+func (m *Machine) weightGrad(w *value) Category {
 	if w.e == m.wide {
 		return Gradients
 	}
@@ -92,11 +67,11 @@ func (m *machine) weightGrad(w *value) Category {
 }
 
 // embedding looks t rows of h up; idBytes is what the ids cost when they are saved.
-func (m *machine) embedding(p *parameter, t, h int64, ids *storage) *value {
+func (m *Machine) embedding(p *parameter, t, h int64, ids *storage) *value {
 	y := m.tensor(t*h, p.val.e)
 	bytes, n := p.val.bytes(), p.val.n/h
 	compiled, wide := m.compiled, 4*p.val.n
-	m.record([]*value{y}, []*value{p.val}, []*storage{ids}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{p.val}, []*storage{ids}, func(g []*storage) []*storage {
 		if compiled {
 			return []*storage{m.tableGradient(bytes, wide)}
 		}
@@ -109,7 +84,7 @@ func (m *machine) embedding(p *parameter, t, h int64, ids *storage) *value {
 }
 
 // tableGradient is what compiled code makes for the embeddings: it adds up in float32.
-func (m *machine) tableGradient(bytes, wide int64) *storage {
+func (m *Machine) tableGradient(bytes, wide int64) *storage {
 	var sum *storage
 	if wide > bytes {
 		sum = m.alloc(wide, Temporary)
@@ -125,11 +100,11 @@ func (m *machine) tableGradient(bytes, wide int64) *storage {
 }
 
 // add is a + b; the sum has the wider type.
-func (m *machine) add(a, b *value) *value {
+func (m *Machine) add(a, b *value) *value {
 	y := m.tensor(max(a.n, b.n), max(a.e, b.e))
 	ab, bb := a.bytes(), b.bytes()
 	na, nb := a.needsGrad(), b.needsGrad()
-	m.record([]*value{y}, []*value{a, b}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{a, b}, nil, func(g []*storage) []*storage {
 		r := make([]*storage, 2)
 		for i, want := range []int64{ab, bb} {
 			if i == 0 && !na || i == 1 && !nb {
@@ -147,16 +122,16 @@ func (m *machine) add(a, b *value) *value {
 }
 
 // addInPlace is a += b for two of one shape: the gradient goes to both as it is.
-func (m *machine) addInPlace(a, b *value) *value {
+func (m *Machine) addInPlace(a, b *value) *value {
 	y := m.again(a)
-	m.record([]*value{y}, []*value{a, b}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{a, b}, nil, func(g []*storage) []*storage {
 		return []*storage{m.keep(g[0]), m.keep(g[0])}
 	})
 	return y
 }
 
 // mul is a * b, saving each factor that the other's gradient needs.
-func (m *machine) mul(a, b *value) *value {
+func (m *Machine) mul(a, b *value) *value {
 	y := m.tensor(max(a.n, b.n), max(a.e, b.e))
 	y.byHead = a.byHead
 	na, nb := a.needsGrad(), b.needsGrad()
@@ -174,7 +149,7 @@ func (m *machine) mul(a, b *value) *value {
 		rows = a.n / b.n
 	}
 	bn, ye, leaf := b.n, y.e, b.leaf != nil
-	m.record([]*value{y}, []*value{a, b}, saved, func(m *machine, g []*storage) []*storage { // MulBackward
+	m.record([]*value{y}, []*value{a, b}, saved, func(g []*storage) []*storage { // MulBackward
 		r := make([]*storage, 2)
 		if na {
 			r[0] = m.alloc(full, Temporary)
@@ -202,7 +177,7 @@ func (m *machine) mul(a, b *value) *value {
 }
 
 // fit casts or sums a gradient to the bytes its input has.
-func (m *machine) fit(s *storage, want int64, c Category) *storage {
+func (m *Machine) fit(s *storage, want int64, c Category) *storage {
 	if s.bytes == want {
 		return s
 	}
@@ -212,10 +187,10 @@ func (m *machine) fit(s *storage, want int64, c Category) *storage {
 }
 
 // scale is x times or plus a constant: nothing is saved.
-func (m *machine) scale(x *value) *value { return m.unary(x, false, false) }
+func (m *Machine) scale(x *value) *value { return m.unary(x, false, false) }
 
 // amid is a result that is made while some others of its category are there.
-func amid(m *machine, bytes int64, c Category, others ...int64) *storage {
+func (m *Machine) amid(bytes int64, c Category, others ...int64) *storage {
 	var beside []*storage
 	for _, n := range others {
 		beside = append(beside, m.alloc(n, c))
@@ -225,16 +200,16 @@ func amid(m *machine, bytes int64, c Category, others ...int64) *storage {
 }
 
 // shift is x plus a constant: the gradient passes as it is.
-func (m *machine) shift(x *value) *value {
+func (m *Machine) shift(x *value) *value {
 	y := m.tensor(x.n, x.e)
-	m.record([]*value{y}, []*value{x}, nil, alias)
+	m.record([]*value{y}, []*value{x}, nil, m.alias)
 	return y
 }
 
-func alias(m *machine, g []*storage) []*storage { return []*storage{m.keep(g[0])} }
+func (m *Machine) alias(g []*storage) []*storage { return []*storage{m.keep(g[0])} }
 
 // unary is an elementwise function that saves its input, its output or neither.
-func (m *machine) unary(x *value, input, output bool) *value {
+func (m *Machine) unary(x *value, input, output bool) *value {
 	y := m.tensor(x.n, x.e)
 	y.byHead = x.byHead
 	var saved []*storage
@@ -257,18 +232,18 @@ func gradCategory(x *value) Category {
 }
 
 // power is pow(x, k) for k > 1; under autocast in float32.
-func (m *machine) power(x *value) *value {
+func (m *Machine) power(x *value) *value {
 	in := m.wideUnderAutocast(x)
 	y := m.tensor(in.n, in.e)
 	b := in.bytes()
-	m.record([]*value{y}, []*value{in}, []*storage{in.st}, func(m *machine, g []*storage) []*storage {
-		return []*storage{amid(m, b, Temporary, b, b)} // x^(k-1), and k times that
+	m.record([]*value{y}, []*value{in}, []*storage{in.st}, func(g []*storage) []*storage {
+		return []*storage{m.amid(b, Temporary, b, b)} // x^(k-1), and k times that
 	})
 	m.drop(in)
 	return y
 }
 
-func (m *machine) wideUnderAutocast(x *value) *value {
+func (m *Machine) wideUnderAutocast(x *value) *value {
 	if m.mixed {
 		return m.cast(x, 4)
 	}
@@ -276,8 +251,8 @@ func (m *machine) wideUnderAutocast(x *value) *value {
 }
 
 // dropout keeps one byte per element; with p = 0 it is the identity.
-func (m *machine) dropout(x *value, p float64) *value {
-	if p <= 0 || m.opts.Inference {
+func (m *Machine) dropout(x *value, p float64) *value {
+	if p <= 0 || m.pass.Inference {
 		return m.again(x)
 	}
 	mask := m.alloc(x.n, Temporary)
@@ -285,4 +260,57 @@ func (m *machine) dropout(x *value, p float64) *value {
 	m.unaryNode(y, x, Temporary, mask)
 	m.release(mask)
 	return y
+}
+
+// mean is one number of all; its gradient is spread over all again.
+func (m *Machine) mean(x *value) *value {
+	y := m.tensor(1, x.e)
+	m.unaryNode(y, x, gradCategory(x))
+	return y
+}
+
+func (m *Machine) logit(v *value) {
+	if v.st.cat == Temporary || v.st.cat == Activations {
+		m.become(v.st, Logits)
+	}
+}
+
+// slice is a view of most of x, whose gradient is as wide as x.
+func (m *Machine) slice(x *value) *value {
+	y := m.again(x)
+	m.unaryNode(y, x, gradCategory(x))
+	return y
+}
+
+// inverse is rsqrt(mean of squares + eps): one number per row, kept.
+func (m *Machine) inverse(x *value, rows int64) *value {
+	v := m.meanSquare(x, rows)
+	return m.replace(v, m.unary(v, false, true))
+}
+
+// centre is x - x.mean(-1): the mean's gradient is one more full tensor.
+func (m *Machine) centre(x *value, rows int64) *value {
+	y := m.tensor(x.n, x.e)
+	m.unaryNode(y, x, Temporary)
+	return y
+}
+
+// addBias is y + bias in the wider of the two types.
+func (m *Machine) addBias(y, b *value) *value {
+	z := m.tensor(y.n, max(y.e, b.e))
+	rows, yb, ze := y.n/b.n, y.bytes(), z.e
+	needB := b.needsGrad()
+	m.record([]*value{z}, []*value{y, b}, nil, func(g []*storage) []*storage {
+		r := []*storage{m.keep(g[0]), nil}
+		if yb != g[0].bytes {
+			m.release(r[0])
+			r[0] = m.alloc(yb, Temporary)
+		}
+		if needB {
+			m.pulse(staging(rows, b.n, ze), Temporary)
+			r[1] = m.alloc(b.bytes(), Gradients)
+		}
+		return r
+	})
+	return z
 }

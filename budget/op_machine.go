@@ -6,12 +6,12 @@ import (
 	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
-// machine runs a model's operations on byte counts instead of numbers. It
+// Machine runs a model's operations on byte counts instead of numbers. It
 // keeps the books that PyTorch's autograd keeps: which storages are alive,
 // which a node saved for backward, when each is let go, and what the live
 // bytes are made of at the peak of each phase. Nothing is computed, so a step
 // of a 70-billion-parameter model takes well under a millisecond.
-type machine struct {
+type Machine struct {
 	live    int64
 	made    int64 // storages so far
 	cats    Categories
@@ -28,28 +28,22 @@ type machine struct {
 	cublas  int64                   // workspace of a plain matrix product
 	cublas1 int64                   // workspace of one with a bias epilogue
 	slabs   *slabs
-	opts    *plan
+	pass    Pass
 	// transposed marks the next record's second input: its gradient arrives
 	// through a transposition.
 	transposed bool
 	replay     replay
-	cached     []*storage              // keys and values that a cache holds
-	selective  bool                    // attention alone is checkpointed
-	loose      bool                    // products do not keep their weight's copy
-	stream     uint8                   // that requests are made on
-	stash      int                     // how many saved tensors may be on their way to host memory, 0: none go there
-	leaving    []*storage              // those that are
-	host, most int64                   // bytes of those that are there, now and at most
-	over       *storage                // goes with the next node
-	hoard      []*storage              // inputs of packed products, which outlive the step
-	shared     *value                  // what dropout has left of the input of more than one adapter, nil without
-	compiled   bool                    // torch.compile fuses what is between products
-	bucket     *storage                // that ZeRO 1 and 2 reduce gradients in
-	filled     int64                   // elements in it
-	waiting    map[*parameter]*storage // whole gradients that their group's reduction waits for
-	summed     map[*parameter]*storage // and sums of them over micro-batches that nobody has reduced yet
-	late       []*storage              // what a compiled head's gradient waits with for that of the embeddings
-	log        *[]request              // of every storage made and let go, nil: nobody asks
+	selective  bool       // attention alone is checkpointed
+	loose      bool       // products do not keep their weight's copy
+	stream     uint8      // that requests are made on
+	stash      int        // how many saved tensors may be on their way to host memory, 0: none go there
+	leaving    []*storage // those that are
+	host, most int64      // bytes of those that are there, now and at most
+	over       *storage   // goes with the next node
+	hoard      []*storage // inputs of packed products, which outlive the step
+	compiled   bool       // torch.compile fuses what is between products
+	late       []*storage // what a compiled head's gradient waits with for that of the embeddings
+	log        *[]request // of every storage made and let go, nil: nobody asks
 }
 
 // instant is the largest moment of a phase and what was alive in it.
@@ -104,7 +98,7 @@ type parameter struct {
 }
 
 // expert says whether expert parallelism divides the weight.
-func (p *parameter) expert() bool { return p.Role == RoleExpert }
+func (p *parameter) expert() bool { return p.Role == modelfile.RoleExpert }
 
 // node is one backward function.
 type node struct {
@@ -112,7 +106,7 @@ type node struct {
 	away  []int64 // bytes of what was saved in host memory
 	in    []edge
 	grads []gradient // one for each result; st is nil where none came
-	run   func(m *machine, g []*storage) []*storage
+	run   func(g []*storage) []*storage
 	// compiled says that the operation was, and its backward is.
 	compiled bool
 	place    int // among the nodes of a checkpointed function, from 1 on
@@ -139,8 +133,11 @@ type pending struct {
 	view       bool
 }
 
-func newMachine() *machine {
-	return &machine{
+// New is a machine for numbers of width bytes, with parameters of wide bytes.
+func New(width, wide int64) Machine {
+	return Machine{
+		width: width,
+		wide:  wide,
 		casts: map[*parameter]*value{},
 		accum: map[*parameter]*pending{},
 		held:  map[*parameter]*storage{},
@@ -170,7 +167,7 @@ type replay struct {
 }
 
 // alloc makes a storage with one reference.
-func (m *machine) alloc(bytes int64, c Category) *storage {
+func (m *Machine) alloc(bytes int64, c Category) *storage {
 	if m.replay.dead {
 		return m.slabs.storages.put(storage{refs: 1, cat: c})
 	}
@@ -180,7 +177,7 @@ func (m *machine) alloc(bytes int64, c Category) *storage {
 	m.mark()
 	if m.log != nil {
 		on := m.stream
-		if m.compiled && m.opts.CUDAGraphs {
+		if m.compiled && m.pass.CUDAGraphs {
 			on = graphPool
 		}
 		*m.log = append(*m.log, request{id: m.made, bytes: bytes, stream: on})
@@ -189,26 +186,26 @@ func (m *machine) alloc(bytes int64, c Category) *storage {
 }
 
 // compile says whether what follows is compiled, and what was so before.
-func (m *machine) compile(on bool) (before bool) {
+func (m *Machine) compile(on bool) (before bool) {
 	before, m.compiled = m.compiled, on
 	return before
 }
 
 // mark compares the moment with the phase's peak.
-func (m *machine) mark() {
+func (m *Machine) mark() {
 	if p := &m.peaks[m.phase]; m.live > p.bytes {
 		p.bytes, p.cats, p.made = m.live, m.cats, m.made
 	}
 }
 
-func (m *machine) keep(s *storage) *storage {
+func (m *Machine) keep(s *storage) *storage {
 	if s != nil {
 		s.refs++
 	}
 	return s
 }
 
-func (m *machine) release(s *storage) {
+func (m *Machine) release(s *storage) {
 	if s == nil {
 		return
 	}
@@ -221,7 +218,7 @@ func (m *machine) release(s *storage) {
 	}
 }
 
-func (m *machine) releaseAll(all []*storage) {
+func (m *Machine) releaseAll(all []*storage) {
 	for _, s := range all {
 		m.release(s)
 	}
@@ -229,7 +226,7 @@ func (m *machine) releaseAll(all []*storage) {
 
 // become moves a storage to another category, for its whole life: also in the
 // peaks at which it was alive already.
-func (m *machine) become(s *storage, c Category) {
+func (m *Machine) become(s *storage, c Category) {
 	m.cats[s.cat] -= s.bytes
 	m.cats[c] += s.bytes
 	for i := range m.peaks[:m.phase+1] {
@@ -242,7 +239,7 @@ func (m *machine) become(s *storage, c Category) {
 }
 
 // pulse is memory that is taken and given back at once.
-func (m *machine) pulse(bytes int64, c Category) {
+func (m *Machine) pulse(bytes int64, c Category) {
 	if bytes > 0 {
 		m.release(m.alloc(bytes, c))
 	}
@@ -250,8 +247,8 @@ func (m *machine) pulse(bytes int64, c Category) {
 
 // handIn is what code outside makes for a compiled function to take. A CUDA graph works on a
 // copy of it in its own pool.
-func (m *machine) handIn(bytes int64, c Category) *storage {
-	if !m.opts.CUDAGraphs {
+func (m *Machine) handIn(bytes int64, c Category) *storage {
+	if !m.pass.CUDAGraphs {
 		return m.alloc(bytes, c)
 	}
 	before := m.compile(false)
@@ -265,7 +262,7 @@ func (m *machine) handIn(bytes int64, c Category) *storage {
 }
 
 // tensor makes a value of n elements of e bytes.
-func (m *machine) tensor(n, e int64) *value {
+func (m *Machine) tensor(n, e int64) *value {
 	m.replay.tensors++
 	if m.replay.until > 0 && m.replay.tensors >= m.replay.until {
 		m.replay.dead = true
@@ -274,7 +271,7 @@ func (m *machine) tensor(n, e int64) *value {
 }
 
 // drop is a Python name going out of scope.
-func (m *machine) drop(vs ...*value) {
+func (m *Machine) drop(vs ...*value) {
 	for _, v := range vs {
 		if v != nil {
 			m.release(v.st)
@@ -292,7 +289,7 @@ func (v *value) needsGrad() bool {
 func (p *parameter) hasGradient() bool { return p != nil && (p.trainable || p.joined) }
 
 // again is a second Python name for the same tensor.
-func (m *machine) again(v *value) *value { m.keep(v.st); return m.slabs.values.put(*v) }
+func (m *Machine) again(v *value) *value { m.keep(v.st); return m.slabs.values.put(*v) }
 
 func (v *value) edge() edge {
 	if v.from == nil && v.leaf.hasGradient() {
@@ -304,7 +301,7 @@ func (v *value) edge() edge {
 // record puts a node on the tape: outputs outs, inputs ins, saved storages,
 // and the function that turns output gradients into input gradients. A nil
 // in the result means that no gradient flows there.
-func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func(m *machine, g []*storage) []*storage) {
+func (m *Machine) record(outs []*value, ins []*value, saved []*storage, run func(g []*storage) []*storage) {
 	turned := m.transposed
 	m.transposed = false
 	if !m.grad || !slices.ContainsFunc(ins, (*value).needsGrad) {
@@ -333,7 +330,7 @@ func (m *machine) record(outs []*value, ins []*value, saved []*storage, run func
 }
 
 // used is where the gradient of an input goes; a parameter's waits for all its uses.
-func (v *value) used(m *machine, view bool) edge {
+func (v *value) used(m *Machine, view bool) edge {
 	e := v.edge()
 	e.view = view
 	if e.leaf != nil {
@@ -346,7 +343,7 @@ func (v *value) used(m *machine, view bool) edge {
 }
 
 // save keeps storages for a node's backward, or sends them to host memory until then.
-func (nd *node) save(m *machine, saved []*storage) {
+func (nd *node) save(m *Machine, saved []*storage) {
 	nd.saved = saved[:0] // what is nil is left out
 	for _, s := range saved {
 		if s == nil {
@@ -368,16 +365,16 @@ func (nd *node) save(m *machine, saved []*storage) {
 }
 
 // unaryNode records an operation whose gradient is one new tensor of its input's size.
-func (m *machine) unaryNode(y, x *value, c Category, saved ...*storage) {
+func (m *Machine) unaryNode(y, x *value, c Category, saved ...*storage) {
 	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, saved, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, []*value{x}, saved, func(g []*storage) []*storage {
 		return []*storage{m.alloc(b, c)}
 	})
 }
 
 // note remembers the last result that was still needed: an operation that
 // saves only what goes into it need not run again itself.
-func (m *machine) note(outs []*value, saved []*storage) {
+func (m *Machine) note(outs []*value, saved []*storage) {
 	for _, s := range saved {
 		if s == nil {
 			continue
@@ -392,7 +389,7 @@ func (m *machine) note(outs []*value, saved []*storage) {
 }
 
 // send delivers a gradient along an edge and owns its reference.
-func (m *machine) send(e edge, s *storage) {
+func (m *Machine) send(e edge, s *storage) {
 	switch {
 	case s == nil:
 	case e.leaf != nil:
@@ -410,7 +407,7 @@ func (m *machine) send(e edge, s *storage) {
 }
 
 // sum adds two gradients: in place where the first is nobody else's.
-func (m *machine) sum(old, s *storage, view bool) (*storage, bool) {
+func (m *Machine) sum(old, s *storage, view bool) (*storage, bool) {
 	if old.refs == 1 && !view {
 		m.release(s)
 		return old, false
@@ -423,7 +420,7 @@ func (m *machine) sum(old, s *storage, view bool) (*storage, bool) {
 
 // toLeaf collects a parameter's gradient; it becomes .grad when every use of
 // the parameter has reported.
-func (m *machine) toLeaf(p *parameter, s *storage, view bool) {
+func (m *Machine) toLeaf(p *parameter, s *storage, view bool) {
 	a := m.accum[p]
 	if a.st == nil {
 		a.st, a.view = s, view
@@ -434,7 +431,7 @@ func (m *machine) toLeaf(p *parameter, s *storage, view bool) {
 		return
 	}
 	delete(m.accum, p)
-	if m.opts.reduceGradient(m, p, a) {
+	if m.pass.Reduce != nil && m.pass.Reduce(p, a.st) {
 		return
 	}
 	if m.held[p] != nil {
@@ -452,7 +449,7 @@ func (m *machine) toLeaf(p *parameter, s *storage, view bool) {
 
 // backward empties the tape down to a mark, newest node first, as the engine
 // does: nodes run in the reverse order of their making.
-func (m *machine) backward(from int) {
+func (m *Machine) backward(from int) {
 	for len(m.tape) > from {
 		nd := m.tape[len(m.tape)-1]
 		m.tape = m.tape[:len(m.tape)-1]
@@ -460,7 +457,7 @@ func (m *machine) backward(from int) {
 	}
 }
 
-func (m *machine) step(nd *node) {
+func (m *Machine) step(nd *node) {
 	gs := make([]*storage, len(nd.grads))
 	some := false
 	for i, g := range nd.grads {
@@ -478,7 +475,7 @@ func (m *machine) step(nd *node) {
 			back[i] = m.alloc(n, Activations)
 			m.host -= n
 		}
-		outs = nd.run(m, gs)
+		outs = nd.run(gs)
 		m.releaseAll(back)
 		m.compile(before)
 	}
@@ -507,7 +504,7 @@ const (
 )
 
 // offload begins a storage's copy, and owns its reference.
-func (m *machine) offload(s *storage) {
+func (m *Machine) offload(s *storage) {
 	m.leaving = append(m.leaving, s)
 	if len(m.leaving) > m.stash {
 		m.release(m.leaving[0])
@@ -516,7 +513,30 @@ func (m *machine) offload(s *storage) {
 }
 
 // arrived waits for all copies.
-func (m *machine) arrived() {
+func (m *Machine) arrived() {
 	m.releaseAll(m.leaving)
 	m.leaving, m.stash = nil, 0
+}
+
+// seed gives the loss its gradient.
+func (m *Machine) seed(v *value) {
+	if v.from != nil {
+		v.from.grads[v.slot] = gradient{m.alloc(v.bytes(), Temporary), false}
+	}
+	m.drop(v)
+}
+
+// parts is how many pieces of a size n is cut into.
+func parts(n, size int64) int64 { return 1 + (n-1)/size }
+
+// replace is x = f(x): the old value goes when the new one is there.
+func (m *Machine) replace(old, v *value) *value { m.drop(old); return v }
+
+// onTape ties a storage's life to the oldest node of the tape.
+func (m *Machine) onTape(s *storage) {
+	if m.grad && len(m.tape) > 0 {
+		m.tape[0].saved = append(m.tape[0].saved, s)
+		return
+	}
+	m.release(s)
 }

@@ -1,10 +1,18 @@
 package budget
 
+// layer is a weight [out, in] and perhaps a bias.
+type layer struct {
+	in, out int64 // features
+	weight  *parameter
+	bias    *parameter // nil without
+	late    bool       // of a feed-forward, the last part of its block
+}
+
 // product is one call of a linear layer.
 type product struct {
 	*productKind
-	m        *machine
-	l        *linear
+	m        *Machine
+	l        *layer
 	in, w, b *value
 	rows     int64
 	eight    *eightBits
@@ -20,7 +28,7 @@ type product struct {
 // productKind is how a product is worked out: what stands beside its result, and stays for
 // backward. A kind that has no backward of its own makes gradients in the weight's type.
 type productKind struct {
-	is       func(m *machine, q *parameter) bool
+	is       func(m *Machine, q *parameter) bool
 	beside   func(p *product) []*storage
 	keeps    func(p *product)
 	weight   func(p *product) *storage // as the input's gradient takes it; nil: it is saved
@@ -30,7 +38,7 @@ type productKind struct {
 // products are all kinds; the first one that it is counts.
 var products = []productKind{
 	{ // torchao's, in 8 bits
-		is: func(m *machine, q *parameter) bool { return q.eight },
+		is: func(m *Machine, q *parameter) bool { return q.eight },
 		beside: func(p *product) []*storage {
 			p.eight = p.m.inEightBits(p.in, p.w, p.l)
 			return nil
@@ -46,11 +54,11 @@ var products = []productKind{
 		},
 	},
 	{ // bitsandbytes' in 8 bits, which keeps its input on the graph
-		is:     func(m *machine, q *parameter) bool { return q.packed && m.opts.inMixedInt8() },
+		is:     func(m *Machine, q *parameter) bool { return q.packed && m.pass.Mixed8 },
 		beside: func(p *product) []*storage { return p.m.mixedInt8(p.rows, p.l.in, p.l.out) },
 		keeps: func(p *product) {
-			again, graph := p.m.replay.until > 0, !p.m.replay.discard || !p.m.opts.profile.reentrant
-			if p.in.needsGrad() && (!again && graph || p.m.opts.keepsPackedInputs()) {
+			again, graph := p.m.replay.until > 0, !p.m.replay.discard || !p.m.pass.NoGraph
+			if p.in.needsGrad() && (!again && graph || p.m.pass.Hoards) {
 				p.hoard()
 				p.m.become(p.in.st, Activations)
 			}
@@ -58,21 +66,21 @@ var products = []productKind{
 		weight: (*product).unpacked,
 	},
 	{ // of weights that are unpacked for it
-		is: func(m *machine, q *parameter) bool { return q.packed },
+		is: func(m *Machine, q *parameter) bool { return q.packed },
 		keeps: func(p *product) {
-			if p.in.needsGrad() && p.m.opts.keepsPackedInputs() {
+			if p.in.needsGrad() && p.m.pass.Hoards {
 				p.hoard()
 			}
 		},
 		weight: (*product).unpacked,
 	},
-	{is: func(*machine, *parameter) bool { return true }, keeps: (*product).keepWeight},
+	{is: func(*Machine, *parameter) bool { return true }, keeps: (*product).keepWeight},
 }
 
-// linear is F.linear: x of some rows times [out, in], with or without a bias.
+// product is F.linear: x of some rows times [out, in], with or without a bias.
 // With a bias the product is one addmm with a fused epilogue.
 // What is saved, and what is made in backward, depends on what needs gradients.
-func (m *machine) linear(x *value, l *linear) *value {
+func (m *Machine) product(x *value, l *layer) *value {
 	p := &product{m: m, l: l, in: m.cast(x, m.narrow(x.e)), w: m.weight(l.weight), rows: x.n / l.in}
 	for i := range products {
 		if p.productKind = &products[i]; p.is(m, l.weight) {
@@ -132,9 +140,9 @@ func (p *product) hoard() { p.m.hoard = append(p.m.hoard, p.m.keep(p.in.st)) }
 func (p *product) unpacked() *storage { return p.m.unpacked(p.w.n) }
 
 func (p *product) record(y *value) {
-	m, o := p.m, p.m.opts
+	m := p.m
 	p.ins = []*value{p.in, p.w}
-	p.late = p.w.needsGrad() && m.compiled && !m.mixed && o.compiledWhole() && o.model.tied && p.l.weight == o.model.embed
+	p.late = p.w.needsGrad() && m.compiled && !m.mixed && p.l.weight == m.pass.Tied
 	if p.late {
 		p.ins[1] = &value{}
 	}
@@ -143,7 +151,7 @@ func (p *product) record(y *value) {
 	}
 	m.transposed = p.w.leaf != nil
 	needX, needW, needB := p.in.needsGrad(), p.w.needsGrad(), p.b.needsGrad()
-	m.record([]*value{y}, p.ins, p.saved[:], func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, p.ins, p.saved[:], func(g []*storage) []*storage {
 		r := make([]*storage, len(p.ins))
 		switch {
 		case p.backward != nil:
@@ -200,4 +208,29 @@ func (p *product) weightGradient(g *storage, need bool) *storage {
 		p.node.saved = p.node.saved[1:]
 	}
 	return dw
+}
+
+// unpacked is a packed weight of n elements as a product takes it. bitsandbytes has a kernel for
+// that; torchao's NF4Tensor, which torchtune has, takes each half of the elements as indices of 64
+// bits, looks them up and scales them (nf4_tensor.py, get_original_weight).
+func (m *Machine) unpacked(n int64) *storage {
+	if m.pass.TwoCopies { // Lightning packs float16, which is unpacked and cast
+		defer m.release(m.alloc(n*m.width, Temporary))
+	}
+	if !m.pass.LooksUp || m.compiled {
+		return m.alloc(n*m.width, Temporary)
+	}
+	return m.amid(n*m.width, Temporary, 8*n+2*n*m.width+parts(n*m.width, 64))
+}
+
+// mixedInt8 is what bitsandbytes' product in 8 bits takes beside its result (MatMul8bitLt in its
+// autograd/_functions.py, backends/cuda/ops.py): its input in float16 and in 8 bits, where outliers
+// are looked for, and a result in 32 bits and in float16.
+func (m *Machine) mixedInt8(t, in, out int64) []*storage {
+	half := m.alloc(2*t*in, Temporary)
+	quantised := m.alloc(t*in, Temporary)
+	m.pulse(3*t*in, Temporary)
+	m.release(half)
+	beside := []*storage{quantised, m.alloc(4*t*out, Temporary)}
+	return append(beside, m.alloc(2*t*out, Temporary))
 }

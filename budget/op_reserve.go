@@ -1,10 +1,6 @@
 package budget
 
-import (
-	"math"
-
-	"github.com/vramscope/vramscope/replay/allocator"
-)
+import "github.com/vramscope/vramscope/replay/allocator"
 
 // request is a storage that is made, or let go where bytes is negative.
 type request struct {
@@ -29,36 +25,39 @@ const (
 // finds the holes that the first optimizer step has filled.
 const stepsServed = 3
 
+// reserve says how steps are served.
+type reserve struct {
+	expandable bool    // segments
+	state      []int64 // bytes of each tensor that the optimizer keeps
+	temp       []int64 // and of what its step takes
+	early      bool    // its state is there before the first step
+	behind     bool    // the GPU is, and what other streams use is free when it is through with it
+	ahead      int     // how many units that are gathered the host may be
+}
+
 // reserved is what the caching allocator takes from the device for a training: it serves
 // the requests of some steps one after another, with the optimizer's between them.
-func (p *plan) reserved(load, step []request) int64 {
+func (o reserve) reserved(load, step []request) int64 {
 	set := allocator.Defaults()
-	set.Expandable = p.Allocator == "expandable"
+	set.Expandable = o.expandable
 	pairs := make([]allocator.Pair, numStreams)
 	for i := range pairs {
 		pairs[i].Stream = uint32(i)
 	}
-	v := &server{a: allocator.New(set, pairs, allocator.GPU{}, true)}
-	if v.behind = p.flatUnits() && p.HostAhead; p.FreeGathers {
-		v.ahead = math.MaxInt
-	} else {
-		v.ahead = unitsAhead
-	}
+	v := &server{reserve: o, a: allocator.New(set, pairs, allocator.GPU{}, true)}
 	v.serve(load)
-	state, temp := p.optimizerTensors()
-	early := optimizers[p.Optimizer].early
 	for i := range stepsServed {
-		if i == 0 && early {
-			v.keep(state)
+		if i == 0 && o.early {
+			v.keep(o.state)
 		}
 		v.settle(len(v.waiting)) // what is read of a step waits for the GPU
 		before := v.a.PeakReserved
-		v.early = i == 0
+		v.first = i == 0
 		born := v.serve(step)
-		if i == 0 && !early {
-			v.keep(state)
+		if i == 0 && !o.early {
+			v.keep(o.state)
 		}
-		v.drop(v.keep(temp))
+		v.drop(v.keep(o.temp))
 		for _, id := range born {
 			v.free(id)
 		}
@@ -71,12 +70,11 @@ func (p *plan) reserved(load, step []request) int64 {
 
 // server is an allocator with what it has given out.
 type server struct {
+	reserve
 	a     *allocator.Allocator
 	held  []allocator.BlockID // by storage, the block after its own; 0 where it has none
-	early bool                // CUDA graphs aren't captured yet
+	first bool                // CUDA graphs aren't captured yet
 
-	behind  bool   // the GPU is, and what other streams use is free when it is through with it
-	ahead   int    // how many units the host may be
 	made    []made // by storage
 	waiting []int64
 	units   []int // of these, where units end
@@ -115,7 +113,7 @@ func (v *server) serve(rs []request) (born []int64) {
 				v.settle(v.units[0])
 			}
 			on := r.stream
-			if v.early && r.handed {
+			if v.first && r.handed {
 				on = mainStream
 			}
 			v.held[r.id] = 1 + v.a.Malloc(v.a.Request(r.bytes, uint16(on)))
@@ -159,29 +157,4 @@ func (v *server) drop(ids []allocator.BlockID) {
 	for _, b := range ids {
 		v.a.Free(b)
 	}
-}
-
-// optimizerTensors are the sizes of what the optimizer keeps, and of what a step takes.
-func (p *plan) optimizerTensors() (state, temp []int64) {
-	if p.Offload != "none" || p.Optimizer == "none" {
-		return nil, nil
-	}
-	ws, _ := p.workspaces()
-	row := optimizers[p.Optimizer]
-	ts := p.unevenTensors(p.optTensors(p.everything()))
-	for _, t := range ts {
-		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, ws, p.MasterWeights, p.wideGradients())
-		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))
-		for range n {
-			state = append(state, s/n)
-		}
-		if row.big == 0 && row.tempOf == nil {
-			temp = append(temp, p.share(x, 1, t.expert))
-		}
-	}
-	if row.big > 0 || row.tempOf != nil {
-		_, x := p.optimizer()
-		temp = append(temp, x)
-	}
-	return state, temp
 }

@@ -64,7 +64,7 @@ type slabs struct {
 var usedSlabs = sync.Pool{New: func() any { return new(slabs) }}
 
 // done gives a machine's memory to the next one. Nothing that it made may be looked at after.
-func (m *machine) done() {
+func (m *Machine) done() {
 	s := m.slabs
 	m.slabs = nil
 	s.storages.again()

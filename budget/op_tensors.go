@@ -1,7 +1,7 @@
 package budget
 
 // matmul is a batched product of two activations.
-func (m *machine) matmul(a, b *value, n int64) *value {
+func (m *Machine) matmul(a, b *value, n int64) *value {
 	x, y := m.cast(a, m.narrow(a.e)), m.cast(b, m.narrow(b.e))
 	z := m.tensor(n, x.e)
 	m.pulse(m.cublas, Workspace)
@@ -14,7 +14,7 @@ func (m *machine) matmul(a, b *value, n int64) *value {
 		saved[1] = x.st
 	}
 	xb, yb := x.bytes(), y.bytes()
-	m.record([]*value{z}, []*value{x, y}, saved, func(m *machine, g []*storage) []*storage { // BmmBackward
+	m.record([]*value{z}, []*value{x, y}, saved, func(g []*storage) []*storage { // BmmBackward
 		r := make([]*storage, 2)
 		if nb {
 			r[1] = m.alloc(yb, Temporary)
@@ -31,11 +31,11 @@ func (m *machine) matmul(a, b *value, n int64) *value {
 }
 
 // copyOf is contiguous() or a reshape that has to move data.
-func (m *machine) copyOf(x *value) *value { return m.unary(x, false, false) }
+func (m *Machine) copyOf(x *value) *value { return m.unary(x, false, false) }
 
 // split makes k views of one projection; their gradients are put together
 // again in one buffer.
-func (m *machine) split(x *value, parts ...int64) []*value {
+func (m *Machine) split(x *value, parts ...int64) []*value {
 	vs := make([]*value, len(parts))
 	for i, n := range parts {
 		v := m.again(x)
@@ -43,21 +43,21 @@ func (m *machine) split(x *value, parts ...int64) []*value {
 		vs[i] = v
 	}
 	b := x.bytes()
-	m.record(vs, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+	m.record(vs, []*value{x}, nil, func(g []*storage) []*storage {
 		return []*storage{m.alloc(b, Temporary)}
 	})
 	return vs
 }
 
 // cat joins values; the gradients are views of the whole.
-func (m *machine) cat(vs ...*value) *value {
+func (m *Machine) cat(vs ...*value) *value {
 	var n, e int64
 	for _, v := range vs {
 		n += v.n
 		e = max(e, v.e)
 	}
 	y := m.tensor(n, e)
-	m.record([]*value{y}, vs, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, vs, nil, func(g []*storage) []*storage {
 		r := make([]*storage, len(vs))
 		for i := range vs {
 			r[i] = m.keep(g[0])
@@ -68,7 +68,7 @@ func (m *machine) cat(vs ...*value) *value {
 }
 
 // softmax saves its output; wide makes it in float32.
-func (m *machine) softmax(x *value, wide bool) *value {
+func (m *Machine) softmax(x *value, wide bool) *value {
 	in := m.wideUnderAutocast(x)
 	if wide && in.e != 4 {
 		c := m.replace(in, m.cast(in, 4))
@@ -76,31 +76,27 @@ func (m *machine) softmax(x *value, wide bool) *value {
 	}
 	y := m.tensor(in.n, in.e)
 	b := in.bytes()
-	m.record([]*value{y}, []*value{in}, []*storage{y.st}, func(m *machine, g []*storage) []*storage {
-		return []*storage{amid(m, b, Temporary, b)} // grad * output
+	m.record([]*value{y}, []*value{in}, []*storage{y.st}, func(g []*storage) []*storage {
+		return []*storage{m.amid(b, Temporary, b)} // grad * output
 	})
 	m.drop(in)
 	return y
 }
 
-// layerNorm is native_layer_norm.
-func (m *machine) layerNorm(x *value, n *norm) *value { return normalised(m, x, n, x.n/n.size) }
-
 // normalised has a mean and a variance for each of some rows; under autocast in float32.
-func normalised(m *machine, x *value, n *norm, rows int64) *value {
+func (m *Machine) normalised(x *value, size, rows int64, weights ...*parameter) *value {
 	in := m.wideUnderAutocast(x)
 	stat := m.alloc(8*rows, Temporary)
 	y := m.tensor(in.n, in.e)
-	b, size, e := in.bytes(), n.size, m.wide
+	b, e := in.bytes(), m.wide
 	ins := []*value{in}
-	if n.weight != nil {
-		ins = append(ins, n.weight.val)
-	}
-	if n.bias != nil {
-		ins = append(ins, n.bias.val)
+	for _, w := range weights {
+		if w != nil {
+			ins = append(ins, w.val)
+		}
 	}
 	needX := in.needsGrad()
-	m.record([]*value{y}, ins, []*storage{in.st, stat}, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{y}, ins, []*storage{in.st, stat}, func(g []*storage) []*storage {
 		r := make([]*storage, len(ins))
 		if needX {
 			r[0] = m.alloc(b, Temporary)
@@ -118,10 +114,25 @@ func normalised(m *machine, x *value, n *norm, rows int64) *value {
 }
 
 // meanSquare is x.pow(2).mean(-1): the input is saved, one number per row comes out.
-func (m *machine) meanSquare(x *value, rows int64) *value {
+func (m *Machine) meanSquare(x *value, rows int64) *value {
 	p := m.power(x)
 	y := m.tensor(rows, p.e)
 	m.unaryNode(y, p, Temporary)
 	m.drop(p)
+	return y
+}
+
+// gather is x[index], which keeps the index and whatever else it is given; the
+// gradient is scattered back into zeros.
+func (m *Machine) gather(x *value, n int64, keeps ...*storage) *value {
+	y := m.tensor(n, x.e)
+	m.unaryNode(y, x, Temporary, keeps...)
+	return y
+}
+
+// resized is a padded copy, which a pad of nothing is, too.
+func (m *Machine) resized(x *value, n int64) *value {
+	y := m.tensor(n, x.e)
+	m.unaryNode(y, x, Temporary)
 	return y
 }

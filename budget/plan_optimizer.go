@@ -2,6 +2,7 @@ package budget
 
 import (
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -245,4 +246,40 @@ func optimizerBytes(name string, ps []optTensor, ws int64, master, wideGradients
 // GlobalOptimManager); loops of one's own with Accelerate don't.
 func (p *plan) overridesEmbeddings() bool {
 	return p.Trainer && !p.unsaid && p.profile.accelerates
+}
+
+// reserved is what the caching allocator takes from the device for these requests, in bytes.
+func (p *plan) reserved(load, step []request) int64 {
+	o := reserve{expandable: p.Allocator == "expandable", early: optimizers[p.Optimizer].early,
+		behind: p.flatUnits() && p.HostAhead, ahead: unitsAhead}
+	if p.FreeGathers {
+		o.ahead = math.MaxInt
+	}
+	o.state, o.temp = p.optimizerTensors()
+	return o.reserved(load, step)
+}
+
+// optimizerTensors are the sizes of what the optimizer keeps, and of what a step takes.
+func (p *plan) optimizerTensors() (state, temp []int64) {
+	if p.Offload != "none" || p.Optimizer == "none" {
+		return nil, nil
+	}
+	ws, _ := p.workspaces()
+	row := optimizers[p.Optimizer]
+	ts := p.unevenTensors(p.optTensors(p.everything()))
+	for _, t := range ts {
+		s, x := optimizerBytes(p.Optimizer, []optTensor{t}, ws, p.MasterWeights, p.wideGradients())
+		s, n := p.share(s, 1, t.expert), int64(max(row.state, 1))
+		for range n {
+			state = append(state, s/n)
+		}
+		if row.big == 0 && row.tempOf == nil {
+			temp = append(temp, p.share(x, 1, t.expert))
+		}
+	}
+	if row.big > 0 || row.tempOf != nil {
+		_, x := p.optimizer()
+		temp = append(temp, x)
+	}
+	return state, temp
 }

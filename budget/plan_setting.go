@@ -3,71 +3,7 @@ package budget
 import (
 	"cmp"
 	"strings"
-
-	"github.com/vramscope/vramscope/internal/words"
 )
-
-// Categories are bytes by what they are for.
-type Categories [words.NumCategories]int64
-
-// Category says what memory is for, as in a recording.
-type Category = words.Category
-
-// Categories of memory. Of a model's own, none is unknown.
-const (
-	Weights        = words.Weights
-	Gradients      = words.Gradients
-	OptimizerState = words.OptimizerState
-	Activations    = words.Activations
-	Logits         = words.Logits
-	KVCache        = words.KVCache
-	Inputs         = words.Inputs
-	AutocastCopies = words.AutocastCopies
-	Communication  = words.Communication
-	Workspace      = words.Workspace
-	Temporary      = words.Temporary
-)
-
-// Sum is the bytes of all categories.
-func (c Categories) Sum() int64 {
-	var n int64
-	for _, b := range c {
-		n += b
-	}
-	return n
-}
-
-// Map is the categories that are not empty, by name.
-func (c Categories) Map() map[string]int64 {
-	m := map[string]int64{}
-	for i, b := range c {
-		if b != 0 {
-			m[Category(i).String()] = b
-		}
-	}
-	return m
-}
-
-// Phase is a part of a step or of serving.
-type Phase int
-
-// Phases, in the order in which they come.
-const (
-	Load Phase = iota
-	Forward
-	Loss
-	Backward
-	FirstOptimizer
-	Optimizer
-	Prefill
-	Decode
-	numPhases
-)
-
-var phaseNames = [numPhases]string{"load", "forward", "loss", "backward", "first_optimizer_step", "optimizer", "prefill",
-	"decode"}
-
-func (p Phase) String() string { return phaseNames[p] }
 
 // Setting is how a model is trained or served. The zero value of a field is its default; Defaults fills in what has none.
 // What each is, and what it may be, is in fields.txt, by the name of its flag.

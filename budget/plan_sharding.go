@@ -136,7 +136,7 @@ func (p *plan) gatheredAlone(q *parameter) int64 {
 		return 0
 	case packed:
 		return n - p.besideShards(q)
-	case p.gathersEight(q):
+	case q.eight && p.gathersEight():
 		return q.Elements()
 	case q.val != nil:
 		return p.padded(q) * min(q.val.e, max(p.width, p.wide))
@@ -204,7 +204,7 @@ func (r *run) allGather(g *group) *storage {
 	}
 	var eight []*storage
 	for _, q := range g.params { // this rank's part in 8 bits
-		if p.gathersEight(q) {
+		if q.eight && p.gathersEight() {
 			st := m.eagerCast(parts(q.Elements(), p.shards(false)), p.kept)
 			own = max(own-st.bytes, 0)
 			eight = append(eight, st)
@@ -388,7 +388,7 @@ func (r *run) beforeBackward(y *value, g *group) {
 
 // hook runs f in backward, as soon as the gradient of a second name for x is there.
 func hook(m *machine, name, x *value, f func()) {
-	m.record([]*value{name}, []*value{x}, nil, func(m *machine, g []*storage) []*storage {
+	m.record([]*value{name}, []*value{x}, nil, func(g []*storage) []*storage {
 		f()
 		return []*storage{m.keep(g[0])}
 	})
@@ -480,29 +480,27 @@ func addsInPlace(p *plan, m *machine, q *parameter) bool {
 // reduceGradient hands a finished gradient to the ranks: with FSDP and ZeRO 3 it waits for
 // its group, with ZeRO 2 each keeps its part only. Gradients that go to host memory, or
 // whose optimizer step comes at once, stay nowhere.
-func (p *plan) reduceGradient(m *machine, q *parameter, a *pending) bool {
+func (p *plan) reduceGradient(m *machine, q *parameter, st *storage) bool {
 	switch {
-	case p == nil:
-		return false
 	case addsInPlace(p, m, q):
-		m.release(a.st)
+		m.release(st)
 		return true
 	case m.waiting != nil:
-		await(m, q, a.st)
+		await(m, q, st)
 		return true
 	case p.wideGradients(): // added to what is there
 	case p.gathersLate():
 		m.openBucket()
 		return false
 	case p.dp > 1 && p.Zero >= 2:
-		reduceAlone(p, m, q, a.st.bytes)
+		reduceAlone(p, m, q, st.bytes)
 	case !p.gradientsGo():
 		return false
 	}
 	if p.OptimizerInBackward {
 		m.pulse(p.optimizerTemp([]*parameter{q}), Temporary)
 	}
-	m.release(a.st)
+	m.release(st)
 	return true
 }
 
@@ -582,3 +580,12 @@ func recomputed(m *machine, q, k, v *value, f func() *value) *value {
 	m.drop(join)
 	return y
 }
+
+// gathersEight says whether FSDP gathers a weight in 8 bits (enable_fsdp_float8_all_gather).
+func (p *plan) gathersEight() bool {
+	return p.Float8AllGather && p.sharded() && p.FSDP != "" && !p.flatUnits()
+}
+
+// wideGradient is torchao's recipe that makes gradients of weights in 16 bits, of inputs that
+// are kept in 16 bits.
+const wideGradient = "rowwise_with_gw_hp"

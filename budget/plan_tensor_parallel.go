@@ -304,3 +304,14 @@ func (c *cutter) mixer(x *mamba) {
 	}
 	c.row(x.out)
 }
+
+// symmetric is the workspace of asynchronous tensor parallelism, one for the group, as large as
+// the largest product asks for: a product whose results are summed over the ranks sends two of a
+// rank's pieces by turns, one whose input is gathered has its own piece there
+// (torch/distributed/_symmetric_memory, _pipelined_produce_and_all2all). It is mapped in pages of 2 MiB.
+func (p *plan) symmetric() int64 {
+	if !p.AsyncTP || p.TP == 1 || !p.SequenceParallel || !p.Compile || p.Inference {
+		return 0
+	}
+	return parts(2*p.Batch*parts(p.Sequence, p.TP)*p.model.hidden*p.width, 2*mib) * 2 * mib
+}

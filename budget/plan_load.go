@@ -4,11 +4,11 @@ import "github.com/vramscope/vramscope/budget/modelfile"
 
 // newRun loads the weights.
 func newRun(p *plan) *run {
-	m := newMachine()
+	m := &machine{Machine: New(p.width, p.wide), opts: p}
 	if p.logging {
 		m.log = &[]request{}
 	}
-	m.opts, m.width, m.wide = p, p.width, p.wide
+	m.pass = p.pass(m)
 	m.cublas, m.cublas1 = p.workspaces()
 	r := &run{m: m, p: p, mod: p.model, last: true}
 	m.phase = Load
@@ -28,6 +28,23 @@ func newRun(p *plan) *run {
 	}
 	r.end(Load)
 	return r
+}
+
+// pass is what the setting comes down to for one pass.
+func (p *plan) pass(m *machine) Pass {
+	v := Pass{Batch: p.Batch, KeepsPart: p.megatron(), Inference: p.Inference, Compiles: p.Compile,
+		CUDAGraphs: p.CUDAGraphs, InputsLeave: p.Checkpointing == "offload", NoGraph: p.profile.reentrant,
+		Mixed8: p.inMixedInt8(), Hoards: p.keepsPackedInputs(), TwoCopies: p.fabric() && p.Precision != "fp16",
+		LooksUp: p.profile.torchao && p.Precision == "int4", Blocks8: p.MXFP8, Gathers8: p.gathersEight(),
+		Gradient2: p.Float8Recipe == wideGradient,
+		Reduce:    func(q *parameter, s *storage) bool { return p.reduceGradient(m, q, s) }}
+	if p.SequenceParallel {
+		v.TokenRanks = p.TP
+	}
+	if p.compiledWhole() && p.model.tied {
+		v.Tied = p.model.embed
+	}
+	return v
 }
 
 // received makes what a pipeline rank has for micro-batches beside those that are simulated:
@@ -168,9 +185,6 @@ func (p *plan) packedBytes(q *parameter) (n int64, packed bool) {
 	}
 	return 0, false
 }
-
-// parts is how many pieces of a size n is cut into.
-func parts(n, size int64) int64 { return 1 + (n-1)/size }
 
 // ownPart is what a rank keeps of n bytes that are a parameter's.
 func (p *plan) ownPart(n int64, expert bool) int64 {

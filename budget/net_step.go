@@ -306,19 +306,11 @@ func (r *run) pooled(mod *model, x *value) *value {
 	m := r.m
 	y := m.tensor(r.p.Batch*mod.hidden, x.e)
 	if m.compiled { // what it is picked from makes its own gradient of one position's
-		m.record([]*value{y}, []*value{x}, nil, alias)
+		m.record([]*value{y}, []*value{x}, nil, m.alias)
 		return y
 	}
 	m.unaryNode(y, x, Temporary)
 	return y
-}
-
-// seed gives the loss its gradient.
-func (m *machine) seed(v *value) {
-	if v.from != nil {
-		v.from.grads[v.slot] = gradient{m.alloc(v.bytes(), Temporary), false}
-	}
-	m.drop(v)
 }
 
 // pass is one through a stack of layers.

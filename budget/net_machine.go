@@ -1,0 +1,37 @@
+package budget
+
+import "github.com/vramscope/vramscope/internal/words"
+
+// Category says what memory is for, as in a recording.
+type Category = words.Category
+
+// Categories of memory. Of a model's own, none is unknown.
+const (
+	Weights        = words.Weights
+	Gradients      = words.Gradients
+	OptimizerState = words.OptimizerState
+	Activations    = words.Activations
+	Logits         = words.Logits
+	KVCache        = words.KVCache
+	Inputs         = words.Inputs
+	AutocastCopies = words.AutocastCopies
+	Communication  = words.Communication
+	Workspace      = words.Workspace
+	Temporary      = words.Temporary
+)
+
+// machine is what networks run on: the operations, and what their layers ask of a setting.
+type machine struct {
+	Machine
+	opts *plan
+
+	cached  []*storage              // keys and values that a cache holds
+	shared  *value                  // what dropout has left of the input of more than one adapter, nil without
+	bucket  *storage                // that ZeRO 1 and 2 reduce gradients in
+	filled  int64                   // elements in it
+	waiting map[*parameter]*storage // whole gradients that their group's reduction waits for
+	summed  map[*parameter]*storage // and sums of them over micro-batches that nobody has reduced yet
+}
+
+// linear is a layer without its adapter.
+func (m *machine) linear(x *value, l *linear) *value { return m.product(x, &l.layer) }
