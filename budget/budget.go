@@ -3,6 +3,8 @@ package budget
 import (
 	"fmt"
 	"slices"
+
+	"github.com/vramscope/vramscope/budget/autograd"
 )
 
 // Budget is the answer: what is alive in each phase.
@@ -112,7 +114,7 @@ func (b *Budget) describe(c *Config, p *plan) {
 	}
 	b.Model.Trainable = n.trainable
 	if p.adapts() {
-		b.Model.Trainable = elements(p.everything(), func(q *parameter) bool { return q.trainable })
+		b.Model.Trainable = elements(p.everything(), func(q *parameter) bool { return q.Trainable })
 	}
 	if p.Inference {
 		b.Model.Trainable = 0
@@ -134,7 +136,7 @@ func (p *plan) everything() []*parameter {
 
 // betweenSteps is how wide a parameter, its gradient and its state are between steps.
 func (p *plan) betweenSteps(q *parameter) int64 {
-	if q.adapter {
+	if q.Adapter {
 		return p.adapterWidth()
 	}
 	return p.kept
@@ -155,7 +157,7 @@ func (p *plan) gradients() int64 {
 
 // gradientWidth is how wide a parameter's gradient is between steps.
 func (p *plan) gradientWidth(q *parameter) int64 {
-	if p.wideGradients() && !q.adapter {
+	if p.wideGradients() && !q.Adapter {
 		return 4
 	}
 	return p.betweenSteps(q)
@@ -170,8 +172,8 @@ func (p *plan) wideGradients() bool {
 func (p *plan) gradientParts() (dense, experts int64) {
 	for _, q := range p.everything() {
 		switch n := p.padded(q) * p.gradientWidth(q); {
-		case !q.hasGradient():
-		case q.expert():
+		case !q.HasGradient():
+		case q.Expert():
 			experts += n
 		default:
 			dense += n
@@ -227,8 +229,8 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 	if early {
 		coldRest[OptimizerState] = state
 	}
-	add := func(ph Phase, peak instant, end int64, extra Categories) {
-		c := peak.cats
+	add := func(ph Phase, peak autograd.Instant, end int64, extra Categories) {
+		c := peak.Cats
 		for i := range c {
 			c[i] += extra[i]
 		}
@@ -236,14 +238,14 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 	}
 	load := r.ends[Load]
 	extra := rest.Sum()
-	add(Load, load, load.bytes, Categories{})
-	if steady[Loss].bytes == 0 { // a pipeline's stage that hands its result on
+	add(Load, load, load.Bytes, Categories{})
+	if steady[Loss].Bytes == 0 { // a pipeline's stage that hands its result on
 		steady[Loss] = r.ends[Forward]
 	}
 	for _, ph := range []Phase{Forward, Loss, Backward} {
-		add(ph, steady[ph], r.ends[ph].bytes+extra, rest)
+		add(ph, steady[ph], r.ends[ph].Bytes+extra, rest)
 	}
-	step := load.cats
+	step := load.Cats
 	step[Gradients] = held
 	step[OptimizerState] = state
 	step[Communication] += bucket
@@ -253,14 +255,14 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 	if !p.KeepGradients {
 		after -= held
 	}
-	whole := instant{bytes: step.Sum(), cats: step}
+	whole := autograd.Instant{Bytes: step.Sum(), Cats: step}
 	add(FirstOptimizer, whole, after, Categories{})
 	add(Optimizer, whole, after, Categories{})
 	b.FirstStep = step.Sum()
 	for _, ph := range []Phase{Forward, Loss, Backward} {
-		b.FirstStep = max(b.FirstStep, cold[ph].bytes+coldRest.Sum())
+		b.FirstStep = max(b.FirstStep, cold[ph].Bytes+coldRest.Sum())
 	}
-	b.WeightsBytes = load.cats[Weights]
+	b.WeightsBytes = load.Cats[Weights]
 	b.Host = r.host + hostBytes(p)
 	b.peak()
 }
@@ -270,8 +272,8 @@ func (p *plan) requests(kept bool, prepare func(*run)) (load, step []request) {
 	p.logging = true
 	r := p.simulate(kept, prepare)
 	p.logging = false
-	r.m.done()
-	return (*r.m.log)[:r.loaded], (*r.m.log)[r.loaded:]
+	r.m.Done()
+	return (*r.m.Log)[:r.loaded], (*r.m.Log)[r.loaded:]
 }
 
 // simulate runs a step, with gradients already there when kept.
@@ -286,29 +288,29 @@ func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 		r.sumsBefore()
 	case kept:
 		for _, q := range append(slices.Clone(p.model.params), p.adapters...) {
-			if q.trainable {
-				r.m.held[q] = r.m.alloc(p.share(p.keptBytes(q), 2, q.expert()), Gradients)
+			if q.Trainable {
+				r.m.Held[q] = r.m.Alloc(p.share(p.keptBytes(q), 2, q.Expert()), Gradients)
 			}
 		}
 	}
 	if kept && p.gathersLate() {
 		r.m.openBucket()
 	}
-	r.m.peaks[Forward] = instant{}
+	r.m.Peaks[Forward] = autograd.Instant{}
 	if prepare != nil {
 		prepare(r)
 	}
-	if r.m.log != nil {
-		r.loaded = len(*r.m.log)
+	if r.m.Log != nil {
+		r.loaded = len(*r.m.Log)
 	}
 	if p.keepsPackedInputs() && before == 0 {
 		r.trainStep()
 		hoarded := r.hoarded()
-		r.m.done()
+		r.m.Done()
 		return p.simulateAfter(kept, hoarded, prepare)
 	}
-	r.before = r.m.alloc(before, Activations)
-	r.old = r.m.alloc(p.lastOutputs(), Logits)
+	r.before = r.m.Alloc(before, Activations)
+	r.old = r.m.Alloc(p.lastOutputs(), Logits)
 	r.trainStep()
 	return r
 }
@@ -371,7 +373,7 @@ func (m *model) atEnd() map[*parameter]bool {
 		end[n.weight], end[n.bias] = true, true
 	}
 	if l := m.projectOut; l != nil {
-		end[l.weight] = true
+		end[l.Weight] = true
 	}
 	return end
 }

@@ -6,16 +6,11 @@
 //	fmt.Println(b.PeakBytes, b.PeakPhase, b.Phases)
 //
 // Nothing is guessed from a model's name. A configuration becomes a network of
-// parameters and operations; a small machine runs the step's operations on byte
-// counts and keeps the books that PyTorch's autograd keeps. What is read, of config.json
-// and of checkpoints, is in the package modelfile. Files are ordered by prefix, each of
-// which uses those before it:
+// parameters and operations; the machine of the package autograd runs the step's operations
+// on byte counts. What is read, of config.json and of checkpoints, is in the package
+// modelfile. Files are ordered by prefix, each of which uses those before it:
 //
-//   - op_: the machine (op_machine.go): storages, their references and categories,
-//     the tape of backward functions; the operations that allocate, save and free
-//     what PyTorch's do; the step that runs a network on it; what the caching allocator
-//     reserves for its requests (op_reserve.go).
-//   - net_: model families and the layers that they are made of.
+//   - net_: model families, the layers that they are made of, and the step that runs a network on a machine.
 //   - plan_: a setting (fields.txt has what it is made of), its checks, what it divides over ranks, optimizers, GPUs,
 //     serving, pipelines, and the questions that need many budgets (plan_solve.go,
 //     plan_search.go).

@@ -22,60 +22,60 @@ type adapter struct {
 // apply is a linear layer with whatever adapter stands on it, or x where there is no layer.
 func (m *machine) apply(x *value, l *linear) *value {
 	if l == nil {
-		return m.again(x)
+		return m.Again(x)
 	}
 	a := l.adapter
 	switch {
 	case a == nil:
 		return m.plain(x, l)
 	case a.vector != nil && a.scalesIn:
-		in := m.cast(x, a.vector.val.e)
-		in = m.replace(in, m.rescaled(in, a.vector, x.e))
-		return m.replace(in, m.plain(in, l))
+		in := m.Cast(x, a.vector.Val.Width)
+		in = m.Replace(in, m.rescaled(in, a.vector, x.Width))
+		return m.Replace(in, m.plain(in, l))
 	case a.vector != nil:
 		y := m.plain(x, l)
-		return m.replace(y, m.rescaled(y, a.vector, y.e))
+		return m.Replace(y, m.rescaled(y, a.vector, y.Width))
 	}
 	y := m.plain(x, l)
-	wide := m.again(x)
+	wide := m.Again(x)
 	if a.wide {
-		wide = m.replace(wide, m.cast(wide, 4))
+		wide = m.Replace(wide, m.Cast(wide, 4))
 	}
-	in := m.replace(wide, m.dropped(wide))
+	in := m.Replace(wide, m.dropped(wide))
 	var q *value
 	if a.magnitude != nil {
 		q = m.weighted(in, y, l)
 	} else {
 		q = m.lowRank(in, a)
-		if l.weight.packed { // PEFT's layers for bitsandbytes add it in the layer's type
-			q = m.replace(q, m.cast(q, y.e))
+		if l.Weight.Packed { // PEFT's layers for bitsandbytes add it in the layer's type
+			q = m.Replace(q, m.Cast(q, y.Width))
 		}
 	}
-	s := m.add(y, q)
-	m.drop(in, q, y)
-	return m.replace(s, m.cast(s, y.e))
+	s := m.Add(y, q)
+	m.Drop(in, q, y)
+	return m.Replace(s, m.Cast(s, y.Width))
 }
 
 // plain is a linear layer without its adapter.
 func (m *machine) plain(x *value, l *linear) *value {
-	if !l.separate || l.bias == nil {
+	if !l.separate || l.Bias == nil {
 		y := m.linear(x, l)
-		if l.weight.packed { // bitsandbytes gives its input's type back
-			y = m.replace(y, m.cast(y, x.e))
+		if l.Weight.Packed { // bitsandbytes gives its input's type back
+			y = m.Replace(y, m.Cast(y, x.Width))
 		}
 		return y
 	}
 	bare := *l
-	bare.bias = nil
+	bare.Bias = nil
 	y := m.linear(x, &bare)
-	return m.replace(y, m.addBias(y, l.bias.val))
+	return m.Replace(y, m.AddBias(y, l.Bias.Val))
 }
 
 // lowRank is both matrices of LoRA, one after the other, and their scale.
 func (m *machine) lowRank(x *value, a *adapter) *value {
 	p := m.linear(x, a.a)
-	q := m.replace(p, m.linear(p, a.b))
-	return m.replace(q, m.scale(q))
+	q := m.Replace(p, m.linear(p, a.b))
+	return m.Replace(q, m.Scale(q))
 }
 
 // adapted is a weight of many experts with what its adapter adds to all of it, as PEFT has it for bare
@@ -83,94 +83,94 @@ func (m *machine) lowRank(x *value, a *adapter) *value {
 // product added by one baddbmm.
 func (m *machine) adapted(q *parameter, a *adapter) *value {
 	if a == nil {
-		return m.again(q.val)
+		return m.Again(q.Val)
 	}
-	e := q.val.e
-	left, right := m.cast(a.b.weight.val, e), m.cast(a.a.weight.val, e)
-	y := m.tensor(q.val.n, e)
-	lb, rb := left.bytes(), right.bytes()
-	m.record([]*value{y}, []*value{left, right}, []*storage{left.st, right.st}, func(g []*storage) []*storage {
-		return []*storage{m.amid(lb, Temporary, lb), m.amid(rb, Temporary, rb)} // a product, and that scaled
+	e := q.Val.Width
+	left, right := m.Cast(a.b.Weight.Val, e), m.Cast(a.a.Weight.Val, e)
+	y := m.Tensor(q.Val.N, e)
+	lb, rb := left.Bytes(), right.Bytes()
+	m.Record([]*value{y}, []*value{left, right}, []*storage{left.Mem, right.Mem}, func(g []*storage) []*storage {
+		return []*storage{m.Amid(lb, Temporary, lb), m.Amid(rb, Temporary, rb)} // a product, and that scaled
 	})
-	m.drop(left, right)
+	m.Drop(left, right)
 	return y
 }
 
 // rescaled is x times a vector, and then of width e.
 func (m *machine) rescaled(x *value, v *parameter, e int64) *value {
-	y := m.mul(x, v.val)
-	return m.replace(y, m.cast(y, e))
+	y := m.Mul(x, v.Val)
+	return m.Replace(y, m.Cast(y, e))
 }
 
 // weighted is DoRA as PEFT has it (tuners/lora/dora.py): the norm of every row of the
 // weight with its update, worked out from a product of the adapters with an identity,
 // scales both results. With dropout the layer's product is made again, of what is left.
 func (m *machine) weighted(x, y *value, l *linear) *value {
-	a, e := l.adapter, x.e
-	narrow := m.narrow(4)
+	a, e := l.adapter, x.Width
+	narrow := m.Narrow(4)
 	if !a.wide {
 		narrow = e
 	}
-	identity := m.alloc(l.in*l.in*a.a.weight.val.e, Temporary)
+	identity := m.Alloc(l.In*l.In*a.a.Weight.Val.Width, Temporary)
 	names := []*storage{identity}
-	if narrow != a.a.weight.val.e { // its copy is what the graph holds
-		names[0] = m.alloc(l.in*l.in*narrow, Temporary)
+	if narrow != a.a.Weight.Val.Width { // its copy is what the graph holds
+		names[0] = m.Alloc(l.In*l.In*narrow, Temporary)
 	}
-	names = append(names, m.alloc(l.in*a.a.out*narrow, Temporary), m.alloc(l.in*l.out*narrow, Temporary)) // update
+	names = append(names, m.Alloc(l.In*a.a.Out*narrow, Temporary), m.Alloc(l.In*l.Out*narrow, Temporary)) // update
 	if names[0] != identity {
-		m.release(identity)
+		m.Release(identity)
 	}
 	if narrow != e {
-		names = append(names, m.alloc(l.in*l.out*e, Temporary))
+		names = append(names, m.Alloc(l.In*l.Out*e, Temporary))
 	}
-	weight := l.weight.val
-	if e != weight.e || l.weight.packed {
-		weight = &value{st: m.alloc(l.in*l.out*e, Temporary), n: l.in * l.out, e: e} // in the adapters' type
-		names = append(names, weight.st)
+	weight := l.Weight.Val
+	if e != weight.Width || l.Weight.Packed {
+		weight = &value{Mem: m.Alloc(l.In*l.Out*e, Temporary), N: l.In * l.Out, Width: e} // in the adapters' type
+		names = append(names, weight.Mem)
 	}
-	scaled := m.alloc(l.in*l.out*e, Temporary)
-	sum := m.alloc(l.in*l.out*e, Temporary)
-	m.releaseAll([]*storage{scaled, sum})
-	scale := m.tensor(l.out, e)
-	m.record([]*value{scale}, []*value{a.magnitude.val}, nil, func(g []*storage) []*storage {
-		return []*storage{m.alloc(l.out*e, Gradients)}
+	scaled := m.Alloc(l.In*l.Out*e, Temporary)
+	sum := m.Alloc(l.In*l.Out*e, Temporary)
+	m.ReleaseAll([]*storage{scaled, sum})
+	scale := m.Tensor(l.Out, e)
+	m.Record([]*value{scale}, []*value{a.magnitude.Val}, nil, func(g []*storage) []*storage {
+		return []*storage{m.Alloc(l.Out*e, Gradients)}
 	})
 	q := m.linear(x, a.a)
-	q = m.replace(q, m.linear(q, a.b))
-	base := m.again(y)
+	q = m.Replace(q, m.linear(q, a.b))
+	base := m.Again(y)
 	if m.opts.LoRADropout > 0 {
-		bare := linear{layer: layer{in: l.in, out: l.out, weight: &parameter{Tensor: l.weight.Tensor, val: weight}}}
-		base = m.replace(base, m.linear(x, &bare))
+		bare := linear{layer: layer{In: l.In, Out: l.Out, Weight: &parameter{Tensor: l.Weight.Tensor, Val: weight}}}
+		base = m.Replace(base, m.linear(x, &bare))
 	}
-	base = m.replace(base, m.mul(base, scale))
-	q = m.replace(q, m.mul(q, scale))
-	q = m.replace(q, m.scale(q))
-	q = m.replace(q, m.add(base, q))
-	m.drop(base, scale)
-	m.releaseAll(names)
+	base = m.Replace(base, m.Mul(base, scale))
+	q = m.Replace(q, m.Mul(q, scale))
+	q = m.Replace(q, m.Scale(q))
+	q = m.Replace(q, m.Add(base, q))
+	m.Drop(base, scale)
+	m.ReleaseAll(names)
 	return q
 }
 
 // embedAdapted adds what an adapter on the table of embeddings makes of the same tokens.
 func (m *machine) embedAdapted(x *value, a *adapter, t int64, ids *storage) *value {
 	if a == nil {
-		return m.again(x)
+		return m.Again(x)
 	}
-	table, r := a.a.weight.val, a.a.out
-	rows, bytes := table.n/r, table.bytes()
-	p := m.tensor(t*r, table.e)
-	m.record([]*value{p}, []*value{table}, []*storage{ids}, func(g []*storage) []*storage {
-		turned := m.alloc(bytes, Temporary)
+	table, r := a.a.Weight.Val, a.a.Out
+	rows, bytes := table.N/r, table.Bytes()
+	p := m.Tensor(t*r, table.Width)
+	m.Record([]*value{p}, []*value{table}, []*storage{ids}, func(g []*storage) []*storage {
+		turned := m.Alloc(bytes, Temporary)
 		if t > 3072 { // the sorted kernel
-			m.pulse(4*r*(t/10+min(t, rows)), Temporary)
+			m.Pulse(4*r*(t/10+min(t, rows)), Temporary)
 		}
-		defer m.release(turned) // a gradient that lies otherwise than its parameter is copied
-		return []*storage{m.alloc(bytes, Gradients)}
+		defer m.Release(turned) // a gradient that lies otherwise than its parameter is copied
+		return []*storage{m.Alloc(bytes, Gradients)}
 	})
-	q := m.replace(p, m.linear(p, a.b))
-	q = m.replace(q, m.scale(q))
-	y := m.replace(q, m.add(x, q))
-	return m.replace(y, m.cast(y, x.e))
+	q := m.Replace(p, m.linear(p, a.b))
+	q = m.Replace(q, m.Scale(q))
+	y := m.Replace(q, m.Add(x, q))
+	return m.Replace(y, m.Cast(y, x.Width))
 }
 
 // addAdapters freezes the model, but for modules that are trained in full, and hangs
@@ -182,7 +182,7 @@ func (p *plan) addAdapters() error {
 	}
 	mod := p.model
 	for _, q := range mod.params {
-		q.trainable = false
+		q.Trainable = false
 	}
 	if err := p.trainModules(); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (t *targets) hangOnBlock(p *plan, b *block) error {
 		ls = append(ls, x.sharedGate)
 	}
 	for _, l := range ls {
-		if t.named(modulePath(l.weight)) || t.wanted == nil {
+		if t.named(modulePath(l.Weight)) || t.wanted == nil {
 			p.hang(l, b)
 		}
 	}
@@ -267,7 +267,7 @@ func (t *targets) hangOnBlock(p *plan, b *block) error {
 		}
 	}
 	for _, q := range b.params { // autograd goes through the whole flat tensor
-		q.joined = len(b.adapters) > 0 && p.OneUnit && p.flatUnits()
+		q.Joined = len(b.adapters) > 0 && p.OneUnit && p.flatUnits()
 	}
 	return nil
 }
@@ -283,7 +283,7 @@ func (t *targets) hangOnExperts(p *plan, x *experts, b *block) error {
 	for i, w := range []struct {
 		q *parameter
 		a **adapter
-	}{{x.router.weight, &x.routerLoRA}, {x.gateUp, &x.upLoRA}, {x.down, &x.downLoRA}} {
+	}{{x.router.Weight, &x.routerLoRA}, {x.gateUp, &x.upLoRA}, {x.down, &x.downLoRA}} {
 		path, n, k := modulePath(w.q), int64(0), int64(1)
 		in, out := w.q.Shape[len(w.q.Shape)-1], w.q.Shape[len(w.q.Shape)-2]
 		if i > 0 {
@@ -341,21 +341,21 @@ func lastName(path string) string { return path[strings.LastIndexByte(path, '.')
 // hang puts an adapter on a layer of a block, or of none.
 func (p *plan) hang(l *linear, b *block) {
 	if p.Adapter != "ia3" {
-		l.adapter = p.pair(l.weight, l.in, l.out, b)
+		l.adapter = p.pair(l.Weight, l.In, l.Out, b)
 		return
 	}
-	in := l.weight.Role == RoleMLP || l.weight.Role == RoleExpert
-	size := l.out
+	in := l.Weight.Role == RoleMLP || l.Weight.Role == RoleExpert
+	size := l.Out
 	if in {
-		size = l.in
+		size = l.In
 	}
-	l.adapter = &adapter{vector: p.beside(l.weight, b, size), scalesIn: in}
+	l.adapter = &adapter{vector: p.beside(l.Weight, b, size), scalesIn: in}
 }
 
 // pair makes LoRA's two matrices for a layer, the first of which LoRA-FA freezes.
 func (p *plan) pair(q *parameter, in, out int64, b *block) *adapter {
 	a := p.pairOf(q, p.LoRA, in, out, b)
-	a.a.weight.trainable = p.Adapter != "lora-fa"
+	a.a.Weight.Trainable = p.Adapter != "lora-fa"
 	if p.Adapter == "dora" {
 		a.magnitude = p.beside(q, b, out)
 	}
@@ -363,14 +363,14 @@ func (p *plan) pair(q *parameter, in, out int64, b *block) *adapter {
 }
 
 func (p *plan) pairOf(q *parameter, rank, in, out int64, b *block) *adapter {
-	return &adapter{a: &linear{layer: layer{in: in, out: rank, weight: p.beside(q, b, rank, in)}},
-		b: &linear{layer: layer{in: rank, out: out, weight: p.beside(q, b, out, rank)}}, wide: p.wideAdapters()}
+	return &adapter{a: &linear{layer: layer{In: in, Out: rank, Weight: p.beside(q, b, rank, in)}},
+		b: &linear{layer: layer{In: rank, Out: out, Weight: p.beside(q, b, out, rank)}}, wide: p.wideAdapters()}
 }
 
 // beside makes a trained parameter of an adapter.
 func (p *plan) beside(of *parameter, b *block, shape ...int64) *parameter {
-	q := &parameter{Tensor: modelfile.Tensor{Name: of.Name, Shape: shape, Role: of.Role}, trainable: true, adapter: true,
-		outside: b == nil}
+	q := &parameter{Tensor: modelfile.Tensor{Name: of.Name, Shape: shape, Role: of.Role}, Trainable: true, Adapter: true,
+		Outside: b == nil}
 	p.adapters = append(p.adapters, q)
 	if b != nil {
 		b.adapters = append(b.adapters, q)
@@ -385,17 +385,17 @@ func (p *plan) trainModules() error {
 	mod := p.model
 	for _, t := range names(p.SaveModules) {
 		if t == headName && mod.head != nil && mod.tied {
-			own := *mod.head.weight
-			own.Role, own.trainable = RoleHead, true
-			mod.head.weight, mod.tied = &own, false
+			own := *mod.head.Weight
+			own.Role, own.Trainable = RoleHead, true
+			mod.head.Weight, mod.tied = &own, false
 			mod.params = append(mod.params, &own)
 			continue
 		}
 		some := false
 		for _, q := range mod.params {
-			if isHead := mod.head != nil && q == mod.head.weight; strings.Contains("."+modulePath(q)+".", "."+t+".") ||
+			if isHead := mod.head != nil && q == mod.head.Weight; strings.Contains("."+modulePath(q)+".", "."+t+".") ||
 				isHead && t == headName {
-				q.trainable, q.copied, some = true, true, true
+				q.Trainable, q.Copied, some = true, true, true
 			}
 		}
 		if !some {
@@ -461,5 +461,5 @@ func names(list string) []string {
 // applyWhole is a layer whose inputs are divided over the ranks, with the sum over them.
 func (m *machine) applyWhole(x *value, l *linear) *value {
 	y := m.apply(x, l)
-	return m.replace(y, m.scatterTokens(y))
+	return m.Replace(y, m.ScatterTokens(y))
 }

@@ -89,11 +89,11 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	}
 	q, k, v, gate := a.project(m, x, memory)
 	if a.byScale {
-		q = m.replace(q, m.scale(q))
+		q = m.Replace(q, m.Scale(q))
 	}
 	if a.byHead && s.batch > 0 && s.queries > 1 && a.heads > 1 {
-		q, k, v = m.replace(q, m.copyOf(q)), m.replace(k, m.copyOf(k)), m.replace(v, m.copyOf(v))
-		q.byHead, k.byHead, v.byHead = true, true, true
+		q, k, v = m.Replace(q, m.CopyOf(q)), m.Replace(k, m.CopyOf(k)), m.Replace(v, m.CopyOf(v))
+		q.ByHead, k.ByHead, v.ByHead = true, true, true
 	}
 	if a.rope.kind != ropeNone {
 		q, k = a.rope.both(m, q, k, s.queries)
@@ -101,10 +101,10 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.latent == nil && !a.uncached {
 		k, v = a.toCache(m, k, v)
 	}
-	if m.grad && m.opts.profile.spreadsHeads {
+	if m.Grad && m.opts.profile.spreadsHeads {
 		k, v = a.spread(m, k, v, a.heads/a.kv)
 	}
-	s.others = gatherKeys(m, k.bytes()+v.bytes())
+	s.others = gatherKeys(m, k.Bytes()+v.Bytes())
 	var y *value
 	if a.writesScores(m.opts) {
 		y = recomputed(m, q, k, v, func() *value { return a.eager(m, q, k, v, s) })
@@ -112,20 +112,20 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 		y = a.fusedKernel(m, q, k, v, s)
 	}
 	if gate != nil {
-		g := m.unary(gate, false, true)
-		y = m.replace(y, m.mul(y, g))
-		m.drop(g, gate)
+		g := m.Unary(gate, false, true)
+		y = m.Replace(y, m.Mul(y, g))
+		m.Drop(g, gate)
 	}
-	z := m.replace(y, m.applyWhole(y, a.o))
-	z = m.replace(z, m.dropout(z, a.outDrop))
-	m.drop(q, k, v)
+	z := m.Replace(y, m.applyWhole(y, a.o))
+	z = m.Replace(z, m.Dropout(z, a.outDrop))
+	m.Drop(q, k, v)
 	return z
 }
 
 // project makes queries, keys and values, and what gates the output where a family has
 // that.
 func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value) {
-	tq := x.n / a.q.in
+	tq := x.N / a.q.In
 	hq := tq * a.heads * a.d
 	switch {
 	case a.latent != nil:
@@ -133,38 +133,38 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 	case a.fused:
 		p := m.apply(x, a.q)
 		hk := tq * a.kv * a.d
-		vs := m.split(p, hq, hk, hk)
+		vs := m.Split(p, hq, hk, hk)
 		q, k, v = vs[0], vs[1], vs[2]
 		if a.pick {
-			k, v = m.replace(k, pickHead(m, k, p)), m.replace(v, pickHead(m, v, p))
+			k, v = m.Replace(k, pickHead(m, k, p)), m.Replace(v, pickHead(m, v, p))
 		}
 		if a.broadcast {
 			k, v = a.spread(m, k, v, a.heads/a.kv)
 		}
-		m.drop(p)
+		m.Drop(p)
 	default:
 		defer m.shareDropout(x, a.q, a.k, a.v)()
 		q = m.apply(x, a.q)
 		if a.gated { // half of the projection gates the output
-			vs := m.split(q, hq, hq)
-			m.drop(q)
+			vs := m.Split(q, hq, hq)
+			m.Drop(q)
 			q, gate = vs[0], vs[1]
 		}
 		if a.qNorm != nil && !a.kNormLate() {
-			q = m.replace(q, a.qNorm.forward(m, q))
+			q = m.Replace(q, a.qNorm.forward(m, q))
 		}
 		k = m.apply(memory, a.k)
 		v = m.apply(memory, a.v)
-		if m.opts.profile.joinedQKV && m.grad && a.heads == a.kv { // all three are views of one product
-			m.release(v.st)
-			v.st = m.alloc(q.bytes()+k.bytes()+v.bytes(), Temporary)
+		if m.opts.profile.joinedQKV && m.Grad && a.heads == a.kv { // all three are views of one product
+			m.Release(v.Mem)
+			v.Mem = m.Alloc(q.Bytes()+k.Bytes()+v.Bytes(), Temporary)
 		}
 	}
 	if a.qNorm != nil && a.kNormLate() {
-		q = m.replace(q, a.qNorm.forward(m, q))
+		q = m.Replace(q, a.qNorm.forward(m, q))
 	}
 	if a.kNorm != nil {
-		k = m.replace(k, a.kNorm.forward(m, k))
+		k = m.Replace(k, a.kNorm.forward(m, k))
 	}
 	return q, k, v, gate
 }
@@ -176,22 +176,22 @@ func (a *attention) kNormLate() bool { return a.qNorm != nil && a.qNorm.size == 
 // only spread over them, without a copy.
 func (m *machine) repeat(x *value, times int64, single bool) *value {
 	if times <= 1 {
-		return m.again(x)
+		return m.Again(x)
 	}
-	b, full := x.bytes(), x.n*times*x.e
+	b, full := x.Bytes(), x.N*times*x.Width
 	var y *value
 	if single {
-		y = m.again(x)
-		y.n, y.from, y.leaf = x.n*times, nil, nil
+		y = m.Again(x)
+		y.N, y.From, y.Leaf = x.N*times, nil, nil
 	} else {
-		y = m.tensor(x.n*times, x.e)
-		y.byHead = true
+		y = m.Tensor(x.N*times, x.Width)
+		y.ByHead = true
 	}
-	m.record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
-		if g[0].bytes != full {
-			return []*storage{m.keep(g[0])}
+	m.Record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
+		if g[0].Bytes != full {
+			return []*storage{m.Keep(g[0])}
 		}
-		return []*storage{m.alloc(b, Temporary)} // summed over the copies
+		return []*storage{m.Alloc(b, Temporary)} // summed over the copies
 	})
 	return y
 }
@@ -204,53 +204,53 @@ func (a *attention) kernelMasked(m *machine, s shape) bool {
 // fusedKernel is scaled_dot_product_attention: flash in half types without a
 // mask, the memory-efficient kernel otherwise.
 func (a *attention) fusedKernel(m *machine, q, k, v *value, s shape) *value {
-	masked, w := a.kernelMasked(m, s), m.width
+	masked, w := a.kernelMasked(m, s), m.Width
 	rep := a.heads / a.kv
-	if a.broadcast || a.pick || k.n == q.n {
+	if a.broadcast || a.pick || k.N == q.N {
 		rep = 1 // already spread, or spread by the kernel
 	}
-	kk, vv := m.again(k), m.again(v)
+	kk, vv := m.Again(k), m.Again(v)
 	if masked || a.d > 256 {
 		kk, vv = a.spread(m, kk, vv, rep)
 		rep = 1
 	}
-	cq, ck, cv := m.cast(q, w), m.cast(kk, w), m.cast(vv, w)
-	m.drop(kk, vv)
+	cq, ck, cv := m.Cast(q, w), m.Cast(kk, w), m.Cast(vv, w)
+	m.Drop(kk, vv)
 	flash := w == 2 && !masked
 	ins := []*value{cq, ck, cv}
 	bias, added := a.kernelBias(m, s, masked)
-	if added.needsGrad() {
+	if added.NeedsGrad() {
 		ins = append(ins, added)
 	}
 	t := s.batch * s.queries
-	y := m.kept(t*a.heads*a.dv, w, false)
-	y.byHead = q.byHead && flash // the other kernel writes token by token
+	y := m.Kept(t*a.heads*a.dv, w, false)
+	y.ByHead = q.ByHead && flash // the other kernel writes token by token
 	if m.opts.CP > 1 && !m.opts.megatron() && !m.opts.Inference {
-		y.byHead = true // PyTorch's ring attention merges what it gets from each rank (_attention.py)
+		y.ByHead = true // PyTorch's ring attention merges what it gets from each rank (_attention.py)
 	}
-	stat := m.kept(a.heads*t, 4, false)
-	lse := stat.st
-	qb, kb, vb := cq.bytes(), ck.bytes(), cv.bytes()
+	stat := m.Kept(a.heads*t, 4, false)
+	lse := stat.Mem
+	qb, kb, vb := cq.Bytes(), ck.Bytes(), cv.Bytes()
 	wide := t * a.heads * a.d
 	keys := s.batch * s.keys * a.heads
-	saved := []*storage{cq.st, ck.st, cv.st, y.st, lse, bias, s.others}
+	saved := []*storage{cq.Mem, ck.Mem, cv.Mem, y.Mem, lse, bias, s.others}
 	scores := s.batch * a.heads * s.queries * s.keys * w
-	m.record([]*value{y}, ins, saved, func(g []*storage) []*storage {
-		r := []*storage{m.alloc(qb, Temporary), m.alloc(kb, Temporary), m.alloc(vb, Temporary)}
+	m.Record([]*value{y}, ins, saved, func(g []*storage) []*storage {
+		r := []*storage{m.Alloc(qb, Temporary), m.Alloc(kb, Temporary), m.Alloc(vb, Temporary)}
 		if len(ins) > 3 {
-			r = append(r, m.fit(m.alloc(scores, Temporary), added.bytes(), Temporary))
+			r = append(r, m.Fit(m.Alloc(scores, Temporary), added.Bytes(), Temporary))
 		}
-		tmp := []*storage{m.alloc(4*a.heads*t, Temporary), m.alloc(4*wide, Temporary)}
+		tmp := []*storage{m.Alloc(4*a.heads*t, Temporary), m.Alloc(4*wide, Temporary)}
 		if rep > 1 {
-			tmp = append(tmp, m.alloc(keys*a.d*w, Temporary), m.alloc(keys*a.dv*w, Temporary))
+			tmp = append(tmp, m.Alloc(keys*a.d*w, Temporary), m.Alloc(keys*a.dv*w, Temporary))
 		}
-		m.releaseAll(append(tmp, m.ringSums(qb, kb+vb)...))
+		m.ReleaseAll(append(tmp, m.ringSums(qb, kb+vb)...))
 		return r
 	})
-	m.releaseAll([]*storage{lse, bias, s.others})
-	m.drop(cq, ck, cv, added)
-	if y.byHead {
-		y = m.replace(y, m.copyOf(y))
+	m.ReleaseAll([]*storage{lse, bias, s.others})
+	m.Drop(cq, ck, cv, added)
+	if y.ByHead {
+		y = m.Replace(y, m.CopyOf(y))
 	}
 	return y
 }
@@ -269,16 +269,16 @@ func gatherKeys(m *machine, mine int64) *storage {
 	switch o := m.opts; {
 	case o.CP < 2:
 		return nil
-	case !keepsKeys(o) || !m.grad:
-		m.pulse(o.othersKeys(mine), Communication)
+	case !keepsKeys(o) || !m.Grad:
+		m.Pulse(o.othersKeys(mine), Communication)
 		return nil
-	case m.replay.until > 0: // they are there
+	case m.Replay.Until > 0: // they are there
 		return nil
 	}
-	s := m.alloc(m.opts.CP*mine, Activations)
-	m.pulse(mine, Communication)
-	if m.replay.discard {
-		m.replay.gathered = append(m.replay.gathered, s)
+	s := m.Alloc(m.opts.CP*mine, Activations)
+	m.Pulse(mine, Communication)
+	if m.Replay.Discard {
+		m.Replay.Gathered = append(m.Replay.Gathered, s)
 		return nil
 	}
 	return s
@@ -300,36 +300,36 @@ func (m *machine) ringSums(queries, keys int64) []*storage {
 	if keepsKeys(m.opts) {
 		others = keys
 	}
-	return []*storage{m.alloc(others, Communication), m.alloc(2*queries+7*keys, Communication)}
+	return []*storage{m.Alloc(others, Communication), m.Alloc(2*queries+7*keys, Communication)}
 }
 
 // kernelBias is what the kernel adds to the scores, a mask or a bias, and the position
 // bias that it was made of, whose gradient the kernel makes, too.
 func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage, added *value) {
-	w := m.width
+	w := m.Width
 	row := (s.keys + 7) / 8 * 8 // to which the kernel has rows of a mask padded
 	padded := func(heads int64) *storage {
 		n := s.batch * heads * s.queries * w
 		if row > s.keys {
-			before := m.alloc(n*s.keys, Temporary)
-			defer m.release(before)
+			before := m.Alloc(n*s.keys, Temporary)
+			defer m.Release(before)
 		}
-		return m.alloc(n*row, Temporary)
+		return m.Alloc(n*row, Temporary)
 	}
 	switch {
 	case a.t5 && s.bias != nil: // a contiguous copy of the position bias, for all sequences
-		if s.bias.byHead {
-			added = m.copyOf(s.bias)
+		if s.bias.ByHead {
+			added = m.CopyOf(s.bias)
 		} else {
-			added = m.again(s.bias)
+			added = m.Again(s.bias)
 		}
-		added = m.replace(added, m.cast(added, w))
-		if bias = m.keep(added.st); row > s.keys || m.opts.Padding && a.bidirectional { // the sum with each sequence's own mask
-			m.release(bias)
-			bias = m.alloc(cmp.Or(s.biasOf, s.batch)*a.heads*s.queries*row*w, Temporary)
+		added = m.Replace(added, m.Cast(added, w))
+		if bias = m.Keep(added.Mem); row > s.keys || m.opts.Padding && a.bidirectional { // the sum with each sequence's own mask
+			m.Release(bias)
+			bias = m.Alloc(cmp.Or(s.biasOf, s.batch)*a.heads*s.queries*row*w, Temporary)
 		}
-	case s.mask != nil && (m.compiled || a.alibi && m.width == m.wide && row == s.keys): // one mask for all layers
-		bias = m.keep(s.mask)
+	case s.mask != nil && (m.Compiled || a.alibi && m.Width == m.Wide && row == s.keys): // one mask for all layers
+		bias = m.Keep(s.mask)
 	case a.alibi:
 		bias = padded(a.heads)
 	case masked:
@@ -341,17 +341,17 @@ func (a *attention) kernelBias(m *machine, s shape, masked bool) (bias *storage,
 // spread has keys and values as many times as query heads need them, in the place of the ones that are given.
 func (a *attention) spread(m *machine, k, v *value, times int64) (*value, *value) {
 	one := a.kv == 1 && !a.broadcast
-	return m.replace(k, m.repeat(k, times, one)), m.replace(v, m.repeat(v, times, one))
+	return m.Replace(k, m.repeat(k, times, one)), m.Replace(v, m.repeat(v, times, one))
 }
 
 // pickHead copies one head out of a fused projection; its gradient is the
 // whole projection's.
 func pickHead(m *machine, x, whole *value) *value {
-	y := m.tensor(x.n, x.e)
-	b := whole.bytes()
-	m.record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
-		m.pulse(b, Temporary)
-		return []*storage{m.keep(g[0])}
+	y := m.Tensor(x.N, x.Width)
+	b := whole.Bytes()
+	m.Record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
+		m.Pulse(b, Temporary)
+		return []*storage{m.Keep(g[0])}
 	})
 	return y
 }
@@ -370,39 +370,39 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 			names = append(names, old)
 			return v
 		}
-		return m.replace(old, v)
+		return m.Replace(old, v)
 	}
 	w := a.scored(m, q, kk, n, s)
 	if a.alibi && a.narrowSoftmax { // falcon: in float32, the bias per head added first
-		w = next(w, m.cast(w, 4))
-		w = next(w, m.shift(w))
+		w = next(w, m.Cast(w, 4))
+		w = next(w, m.Shift(w))
 	}
 	if s.bias != nil {
-		w = m.replace(w, m.add(w, s.bias))
+		w = m.Replace(w, m.Add(w, s.bias))
 	}
 	if s.mask != nil {
-		mask := &value{st: s.mask, n: s.batch * s.queries * s.keys, e: m.wide}
-		w = next(w, m.add(w, mask))
+		mask := &value{Mem: s.mask, N: s.batch * s.queries * s.keys, Width: m.Wide}
+		w = next(w, m.Add(w, mask))
 	}
 	if a.sinks != nil { // one more column, and the maximum taken off
-		w = m.replace(w, m.copyOf(w))
-		w = m.replace(w, m.shift(w))
+		w = m.Replace(w, m.CopyOf(w))
+		w = m.Replace(w, m.Shift(w))
 	}
 	if a.narrowSoftmax {
-		w = next(w, m.cast(w, m.wide))
+		w = next(w, m.Cast(w, m.Wide))
 	}
-	p := m.softmax(w, !a.plainSoftmax && !a.narrowSoftmax)
-	p = m.replace(p, m.cast(p, a.weightWidth(q, v, p)))
+	p := m.Softmax(w, !a.plainSoftmax && !a.narrowSoftmax)
+	p = m.Replace(p, m.Cast(p, a.weightWidth(q, v, p)))
 	p = next(w, p)
-	p = m.replace(p, m.dropout(p, a.dropout))
-	cp := m.cast(p, m.narrow(p.e))
-	cv := m.cast(vv, m.narrow(vv.e))
+	p = m.Replace(p, m.Dropout(p, a.dropout))
+	cp := m.Cast(p, m.Narrow(p.Width))
+	cv := m.Cast(vv, m.Narrow(vv.Width))
 	cv2 := m.physical(cv, s.batch)
-	y := m.matmul(cp, cv2, s.batch*s.queries*a.heads*a.dv)
-	m.drop(cp, cv, cv2)
-	z := m.copyOf(y)
-	m.drop(y, p, kk, vv)
-	m.drop(names...)
+	y := m.Matmul(cp, cv2, s.batch*s.queries*a.heads*a.dv)
+	m.Drop(cp, cv, cv2)
+	z := m.CopyOf(y)
+	m.Drop(y, p, kk, vv)
+	m.Drop(names...)
 	return z
 }
 
@@ -410,23 +410,23 @@ func (a *attention) eager(m *machine, q, k, v *value, s shape) *value {
 func (a *attention) weightWidth(q, v, softmax *value) int64 {
 	switch {
 	case a.plainSoftmax && !a.downcast: // stays in the softmax's own type
-		return softmax.e
+		return softmax.Width
 	case a.plainSoftmax || a.wideScores || a.narrowSoftmax:
-		return v.e
+		return v.Width
 	}
-	return q.e
+	return q.Width
 }
 
 // scored are the scores of queries and keys, scaled and capped.
 func (a *attention) scored(m *machine, q, k *value, n int64, s shape) *value {
-	fq, fk := m.again(q), m.again(k)
+	fq, fk := m.Again(q), m.Again(k)
 	if a.wideScores {
-		fq, fk = m.replace(fq, m.cast(q, 4)), m.replace(fk, m.cast(k, 4))
+		fq, fk = m.Replace(fq, m.Cast(q, 4)), m.Replace(fk, m.Cast(k, 4))
 	}
 	w := scores(m, fq, fk, n, s)
-	m.drop(fq, fk)
+	m.Drop(fq, fk)
 	if !a.narrowSoftmax && !a.addmm {
-		w = m.replace(w, m.scale(w))
+		w = m.Replace(w, m.Scale(w))
 	}
 	if a.softcap {
 		w = softcapped(m, w)
@@ -437,19 +437,19 @@ func (a *attention) scored(m *machine, q, k *value, n int64, s shape) *value {
 // scores is q times k transposed; both are copied into the layout of a
 // batched product.
 func scores(m *machine, q, k *value, n int64, s shape) *value {
-	e := m.narrow(max(q.e, k.e))
-	cq, ck := m.cast(q, e), m.cast(k, e)
+	e := m.Narrow(max(q.Width, k.Width))
+	cq, ck := m.Cast(q, e), m.Cast(k, e)
 	pq, pk := m.physical(cq, s.batch), m.physical(ck, s.batch)
-	w := m.matmul(pq, pk, n)
-	m.drop(cq, ck, pq, pk)
+	w := m.Matmul(pq, pk, n)
+	m.Drop(cq, ck, pq, pk)
 	return w
 }
 
 // physical is the copy that folding batch and heads into one dimension takes;
 // with one sequence it is a view, as it is for a tensor already laid out by head.
 func (m *machine) physical(x *value, batch int64) *value {
-	if batch == 1 || x.byHead {
-		return m.again(x)
+	if batch == 1 || x.ByHead {
+		return m.Again(x)
 	}
-	return m.copyOf(x)
+	return m.CopyOf(x)
 }

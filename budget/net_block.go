@@ -62,18 +62,18 @@ func (b *block) forward(m *machine, x *value, c context) *value {
 	if b.parallel {
 		return b.sideBySide(m, x, c)
 	}
-	h := m.again(x)
-	h.sum = h.sum && m.opts.compiledWhole() // else it is given to what is compiled
+	h := m.Again(x)
+	h.Sum = h.Sum && m.opts.compiledWhole() // else it is given to what is compiled
 	if b.attn != nil || b.mixer != nil {
-		h = m.replace(h, b.part(m, h, b.attnIn, b.attnOut, func(v *value) *value { return b.along(m, v, c.self) }))
+		h = m.Replace(h, b.part(m, h, b.attnIn, b.attnOut, func(v *value) *value { return b.along(m, v, c.self) }))
 	}
 	if b.cross != nil && c.memory != nil { // a decoder alone leaves out what looks at an encoder
-		h = m.replace(h, b.part(m, h, b.crossIn, b.crossIn, func(v *value) *value {
+		h = m.Replace(h, b.part(m, h, b.crossIn, b.crossIn, func(v *value) *value {
 			return b.cross.forward(m, v, c.memory, c.cross)
 		}))
 	}
 	if b.ff != nil {
-		h = m.replace(h, b.part(m, h, b.mlpIn, b.mlpOut, func(v *value) *value { return b.ff.forward(m, v) }))
+		h = m.Replace(h, b.part(m, h, b.mlpIn, b.mlpOut, func(v *value) *value { return b.ff.forward(m, v) }))
 	}
 	return h
 }
@@ -85,47 +85,47 @@ func (b *block) along(m *machine, v *value, s shape) *value {
 	}
 	y := b.mixer.forward(m, v, s)
 	if m.opts.Inference && m.opts.Cache == "dynamic" {
-		m.alloc(b.mixer.state(s.batch, m.width), KVCache)
+		m.Alloc(b.mixer.state(s.batch, m.Width), KVCache)
 	}
 	if b.attn != nil {
 		z := b.attn.forward(m, v, v, s)
-		y = m.replace(y, m.add(y, z))
-		m.drop(z)
+		y = m.Replace(y, m.Add(y, z))
+		m.Drop(z)
 	}
 	return y
 }
 
 // part is x + f(norm(x)), with the norm where the family has it.
 func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value) *value {
-	h := m.again(x)
+	h := m.Again(x)
 	if b.wideSums {
-		h = m.replace(h, m.cast(x, m.wide))
-		x = m.cast(x, 4)
-		defer m.drop(x)
+		h = m.Replace(h, m.Cast(x, m.Wide))
+		x = m.Cast(x, 4)
+		defer m.Drop(x)
 	}
 	if in != nil && !b.postNorm {
-		h = m.replace(h, in.forward(m, h))
+		h = m.Replace(h, in.forward(m, h))
 	}
-	whole := m.gatherTokens(h)
+	whole := m.GatherTokens(h)
 	y := f(whole)
-	if y.n == whole.n {
-		y = m.replace(y, m.scatterTokens(y))
+	if y.N == whole.N {
+		y = m.Replace(y, m.ScatterTokens(y))
 	}
-	m.drop(whole, h)
+	m.Drop(whole, h)
 	if out != nil && !b.postNorm && out != in {
-		y = m.replace(y, out.forward(m, y))
+		y = m.Replace(y, out.forward(m, y))
 	}
-	y = m.replace(y, m.dropout(y, b.drop))
+	y = m.Replace(y, m.Dropout(y, b.drop))
 	if b.scaled {
-		y = m.replace(y, m.scale(y))
+		y = m.Replace(y, m.Scale(y))
 	}
-	s := m.replace(y, m.toStream(x, y))
+	s := m.Replace(y, m.toStream(x, y))
 	if b.postNorm {
 		n := out
 		if n == nil {
 			n = in
 		}
-		s = m.replace(s, n.forward(m, s))
+		s = m.Replace(s, n.forward(m, s))
 	}
 	return s
 }
@@ -133,36 +133,36 @@ func (b *block) part(m *machine, x *value, in, out *norm, f func(*value) *value)
 // toStream adds a part's result. Where that is narrower than a stream that the compiler has
 // not added up itself, the narrow one is kept for backward, in which the sum is made again.
 func (m *machine) toStream(x, y *value) *value {
-	s := m.add(x, y)
-	if !m.compiled {
+	s := m.Add(x, y)
+	if !m.Compiled {
 		return s
 	}
-	if s.sum = true; s.from != nil && y.e < x.e && !x.sum && !m.replay.discard {
-		s.remade = true
-		m.become(y.st, Activations)
-		s.from.saved = append(s.from.saved, m.keep(y.st))
+	if s.Sum = true; s.From != nil && y.Width < x.Width && !x.Sum && !m.Replay.Discard {
+		s.Remade = true
+		m.Become(y.Mem, Activations)
+		s.From.Saved = append(s.From.Saved, m.Keep(y.Mem))
 	}
 	return s
 }
 
 func (b *block) sideBySide(m *machine, x *value, c context) *value {
 	h := b.attnIn.forward(m, x)
-	h = m.replace(h, m.gatherTokens(h))
+	h = m.Replace(h, m.GatherTokens(h))
 	a := b.attn.forward(m, h, h, c.self)
-	a = m.replace(a, m.dropout(a, b.drop))
-	g := m.again(h)
+	a = m.Replace(a, m.Dropout(a, b.drop))
+	g := m.Again(h)
 	if b.mlpIn != nil {
-		g = m.replace(g, b.mlpIn.forward(m, x))
-		g = m.replace(g, m.gatherTokens(g))
+		g = m.Replace(g, b.mlpIn.forward(m, x))
+		g = m.Replace(g, m.GatherTokens(g))
 	}
-	m.drop(h)
-	f := m.replace(g, b.ff.forward(m, g))
-	f = m.replace(f, m.dropout(f, b.drop))
-	s := m.add(f, a)
-	m.drop(f, a)
-	if s.n > x.n {
-		s = m.replace(s, m.scatterTokens(s))
+	m.Drop(h)
+	f := m.Replace(g, b.ff.forward(m, g))
+	f = m.Replace(f, m.Dropout(f, b.drop))
+	s := m.Add(f, a)
+	m.Drop(f, a)
+	if s.N > x.N {
+		s = m.Replace(s, m.ScatterTokens(s))
 	}
-	y := m.replace(s, m.add(s, x))
+	y := m.Replace(s, m.Add(s, x))
 	return y
 }

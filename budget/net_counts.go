@@ -22,13 +22,13 @@ func Count(c *Config) (_ Counts, err error) {
 func (m *model) counts() Counts {
 	n := Counts{ByRole: map[Role]int64{}}
 	for _, p := range m.params {
-		if p.Buffer && !p.listed { // what the optimizer never sees is no parameter
+		if p.Buffer && !p.Listed { // what the optimizer never sees is no parameter
 			continue
 		}
 		e := p.Elements()
 		n.Total += e
 		n.ByRole[p.Role] += e
-		if p.trainable {
+		if p.Trainable {
 			n.trainable += e
 		}
 	}

@@ -151,32 +151,32 @@ func (b *builder) debertaHead(kind headKind, h int64) {
 
 // table is what layers look distances up in.
 func (d *debertaStack) table(m *machine) *value {
-	return d.norm.forward(m, d.distances.val)
+	return d.norm.forward(m, d.distances.Val)
 }
 
 // forward adds the convolution of the layers' input to the first one's result.
 func (c *debertaConv) forward(m *machine, in, out *value, width int64) *value {
-	x := m.copyOf(in)
-	x = m.replace(x, m.convolution(x, c.weight, c.bias, x.n, 0))
-	x = m.replace(x, m.copyOf(x))
-	tokens := x.n / width
-	padding := m.alloc(tokens, Temporary)
-	y := m.again(x)
-	m.record([]*value{y}, []*value{x}, []*storage{padding}, func(g []*storage) []*storage {
-		return []*storage{m.alloc(g[0].bytes, Temporary)}
+	x := m.CopyOf(in)
+	x = m.Replace(x, m.convolution(x, c.weight, c.bias, x.N, 0))
+	x = m.Replace(x, m.CopyOf(x))
+	tokens := x.N / width
+	padding := m.Alloc(tokens, Temporary)
+	y := m.Again(x)
+	m.Record([]*value{y}, []*value{x}, []*storage{padding}, func(g []*storage) []*storage {
+		return []*storage{m.Alloc(g[0].Bytes, Temporary)}
 	})
-	m.release(padding)
-	x = m.replace(x, y)
-	x = m.replace(x, m.dropout(x, c.drop))
-	x = m.replace(x, m.activate(x, c.act))
-	x = m.replace(x, m.add(out, x))
-	x = m.replace(x, c.norm.forward(m, x))
-	return m.replace(x, perToken(m, x, tokens))
+	m.Release(padding)
+	x = m.Replace(x, y)
+	x = m.Replace(x, m.Dropout(x, c.drop))
+	x = m.Replace(x, m.activate(x, c.act))
+	x = m.Replace(x, m.Add(out, x))
+	x = m.Replace(x, c.norm.forward(m, x))
+	return m.Replace(x, perToken(m, x, tokens))
 }
 
 // perToken multiplies the stream by one number for each token.
 func perToken(m *machine, x *value, tokens int64) *value {
-	mask := m.tensor(tokens, x.e)
-	y := m.replace(mask, m.mul(x, mask))
+	mask := m.Tensor(tokens, x.Width)
+	y := m.Replace(mask, m.Mul(x, mask))
 	return y
 }

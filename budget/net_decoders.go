@@ -361,7 +361,7 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 		m.scaleHead = d.scaledEmbed != oneScale[c.Type]
 		b.wordHead(taskCausal, d.head, m.wordWidth)
 		if b.flag(d.headBias) {
-			m.head.bias = b.param(d.head+".bias", RoleHead, m.vocab)
+			m.head.Bias = b.param(d.head+".bias", RoleHead, m.vocab)
 		}
 		if kind == headDouble {
 			if c.Type != "gpt2" {

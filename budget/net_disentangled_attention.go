@@ -15,13 +15,13 @@ type disentangled struct {
 func (a *attention) disentangle(m *machine, x *value, s shape) *value {
 	byHead := func(l *linear) *value {
 		y := m.apply(x, l)
-		return m.replace(y, m.copyOf(y))
+		return m.Replace(y, m.CopyOf(y))
 	}
 	q, k, v := byHead(a.q), byHead(a.k), byHead(a.v)
 	y := recomputed(m, q, k, v, func() *value { return a.byDistance(m, q, k, v, s) })
-	m.drop(q, k, v)
-	z := m.replace(y, m.apply(y, a.o))
-	return m.replace(z, m.dropout(z, a.outDrop))
+	m.Drop(q, k, v)
+	z := m.Replace(y, m.apply(y, a.o))
+	return m.Replace(z, m.Dropout(z, a.outDrop))
 }
 
 // byDistance are the scores, their softmax and what it makes of the values;
@@ -29,25 +29,25 @@ func (a *attention) disentangle(m *machine, x *value, s shape) *value {
 func (a *attention) byDistance(m *machine, q, k, v *value, s shape) *value {
 	r := a.relative
 	pairs := s.batch * s.queries * s.keys
-	scaled := m.scale(k)
-	w := m.replace(scaled, m.matmul(q, scaled, pairs*a.heads))
+	scaled := m.Scale(k)
+	w := m.Replace(scaled, m.Matmul(q, scaled, pairs*a.heads))
 	var bias, table *value
 	if r.span > 0 {
-		table = m.dropout(s.bias, r.drop)
+		table = m.Dropout(s.bias, r.drop)
 		if bias = a.distances(m, q, k, table, s); bias != nil {
-			w = m.replace(w, m.add(w, bias))
+			w = m.Replace(w, m.Add(w, bias))
 		}
 	}
-	sees := m.alloc(pairs, Temporary)
-	hidden := m.alloc(pairs, Temporary)
-	w = m.replace(w, m.gather(w, w.n, hidden)) // masked_fill keeps its mask as a gather its index
-	m.release(hidden)
-	p := m.softmax(w, false)
-	p = m.replace(p, m.dropout(p, a.dropout))
-	y := m.matmul(p, v, s.batch*s.queries*a.heads*a.d)
-	y = m.replace(y, m.copyOf(y))
-	m.release(sees)
-	m.drop(w, p, bias, table)
+	sees := m.Alloc(pairs, Temporary)
+	hidden := m.Alloc(pairs, Temporary)
+	w = m.Replace(w, m.Gather(w, w.N, hidden)) // masked_fill keeps its mask as a gather its index
+	m.Release(hidden)
+	p := m.Softmax(w, false)
+	p = m.Replace(p, m.Dropout(p, a.dropout))
+	y := m.Matmul(p, v, s.batch*s.queries*a.heads*a.d)
+	y = m.Replace(y, m.CopyOf(y))
+	m.Release(sees)
+	m.Drop(w, p, bias, table)
 	return y
 }
 
@@ -61,11 +61,11 @@ func (a *attention) distances(m *machine, q, k, table *value, s shape) *value {
 			return nil
 		}
 		y := m.apply(table, l)
-		y = m.replace(y, m.copyOf(y))
+		y = m.Replace(y, m.CopyOf(y))
 		if s.batch == 1 {
-			return m.replace(y, m.copyOf(y))
+			return m.Replace(y, m.CopyOf(y))
 		}
-		return m.replace(y, m.repeat(y, s.batch, false))
+		return m.Replace(y, m.repeat(y, s.batch, false))
 	}
 	var pk, pq *value
 	if r.key == a.k { // shared: the other way round
@@ -81,22 +81,22 @@ func (a *attention) distances(m *machine, q, k, table *value, s shape) *value {
 	// score adds what the pairs pick of the scores by distance; their index is
 	// worked out in as many steps.
 	score := func(by, of *value, steps int) {
-		all := m.matmul(by, of, rows*2*r.span)
-		index := m.alloc(8*s.queries*s.keys, Temporary)
+		all := m.Matmul(by, of, rows*2*r.span)
+		index := m.Alloc(8*s.queries*s.keys, Temporary)
 		for range steps {
-			next := m.alloc(index.bytes, Temporary)
-			m.release(index)
+			next := m.Alloc(index.Bytes, Temporary)
+			m.Release(index)
 			index = next
 		}
-		picked := m.gather(all, rows*s.keys, index, all.st) // torch.gather keeps what it picks from
-		m.drop(all)
-		part := m.scale(picked)
+		picked := m.Gather(all, rows*s.keys, index, all.Mem) // torch.gather keeps what it picks from
+		m.Drop(all)
+		part := m.Scale(picked)
 		if sum == nil {
-			sum = m.shift(part)
+			sum = m.Shift(part)
 		} else {
-			sum = m.replace(sum, m.addInPlace(sum, part))
+			sum = m.Replace(sum, m.AddInPlace(sum, part))
 		}
-		m.drop(part)
+		m.Drop(part)
 		names, indices = append(names, picked), append(indices, index)
 	}
 	if r.c2p {
@@ -105,9 +105,9 @@ func (a *attention) distances(m *machine, q, k, table *value, s shape) *value {
 	if r.p2c {
 		score(k, pq, 2)
 	}
-	m.drop(names...)
-	m.drop(pk, pq)
-	m.releaseAll(indices)
+	m.Drop(names...)
+	m.Drop(pk, pq)
+	m.ReleaseAll(indices)
 	return sum
 }
 
@@ -118,9 +118,9 @@ func seenPairs(r *run, seq int64, wide bool) []*storage {
 	if r.p.Padding {
 		e = 8
 	}
-	ms := []*storage{r.m.alloc(r.p.Batch*seq*seq*e, Temporary)}
+	ms := []*storage{r.m.Alloc(r.p.Batch*seq*seq*e, Temporary)}
 	if wide {
-		ms = append(ms, r.m.alloc(8*seq*seq, Temporary))
+		ms = append(ms, r.m.Alloc(8*seq*seq, Temporary))
 	}
 	return ms
 }

@@ -18,12 +18,12 @@ func (r *run) arriving() *value {
 	if r.p.buffersAhead() { // it lies in the buffer
 		here = 0
 	}
-	x := m.tensor(here, e)
-	x.n = n
+	x := m.Tensor(here, e)
+	x.N = n
 	if r.p.collectsOutputs() && !r.mod.sends {
-		r.outputs = append(r.outputs, m.keep(x.st))
+		r.outputs = append(r.outputs, m.Keep(x.Mem))
 	}
-	m.entry(x)
+	m.Entry(x)
 	return x
 }
 
@@ -41,47 +41,47 @@ func (r *run) embedded(mod *model, b batchOf, seq int64) (*value, []*value) {
 		return r.image(mod, b), nil
 	}
 	width := mod.embed.Shape[1]
-	x := r.unit(mod.embed, nil, func(*value) *value { return m.embedding(mod.embed, t, width, b.ids) })
-	x = m.replace(x, m.embedAdapted(x, mod.embedAdapter, t, b.ids))
-	x = m.replace(x, m.scatterTokens(x))
+	x := r.unit(mod.embed, nil, func(*value) *value { return m.Embedding(mod.embed, t, width, b.ids) })
+	x = m.Replace(x, m.embedAdapted(x, mod.embedAdapter, t, b.ids))
+	x = m.Replace(x, m.ScatterTokens(x))
 	if mod.scaled {
-		x = m.replace(x, m.scale(x))
+		x = m.Replace(x, m.Scale(x))
 	}
-	names := []*value{m.again(x)}
+	names := []*value{m.Again(x)}
 	if mod.projectIn != nil {
-		x, width = m.replace(x, m.apply(x, mod.projectIn)), mod.hidden
+		x, width = m.Replace(x, m.apply(x, mod.projectIn)), mod.hidden
 	}
 	x, names = placed(r, mod, x, names, seq, width)
-	x = m.replace(x, mod.embedNorm.forward(m, x))
+	x = m.Replace(x, mod.embedNorm.forward(m, x))
 	if mod.deberta != nil {
-		x = m.replace(x, perToken(m, x, t))
+		x = m.Replace(x, perToken(m, x, t))
 	}
-	x = m.replace(x, m.dropout(x, mod.embedDrop))
+	x = m.Replace(x, m.Dropout(x, mod.embedDrop))
 	if mod.bidirectional() { // embeddings are a module of their own, whose names go when it returns
-		m.drop(names...)
+		m.Drop(names...)
 		names = nil
 	}
-	return m.replace(x, m.apply(x, mod.widen)), names
+	return m.Replace(x, m.apply(x, mod.widen)), names
 }
 
 // placed adds what segments and learned positions have in their tables.
 func placed(r *run, mod *model, x *value, names []*value, seq, width int64) (*value, []*value) {
 	m := r.m
 	plus := func(p *parameter, rows int64, index *storage) {
-		e := m.embedding(p, rows, width, index)
+		e := m.Embedding(p, rows, width, index)
 		names = append(names, e)
-		x = m.replace(x, m.add(x, e))
+		x = m.Replace(x, m.Add(x, e))
 	}
 	if mod.types != nil {
 		plus(mod.types, r.p.Batch*seq, nil)
 	}
 	switch {
 	case mod.position != nil:
-		ps := m.alloc(8*seq, Temporary)
+		ps := m.Alloc(8*seq, Temporary)
 		plus(mod.position, seq, ps)
-		m.release(ps)
+		m.Release(ps)
 	case mod.deberta != nil: // zeros in the place of positions
-		names = append(names, m.tensor(r.p.Batch*seq*width, m.wide))
+		names = append(names, m.Tensor(r.p.Batch*seq*width, m.Wide))
 	}
 	return x, names
 }
@@ -104,10 +104,10 @@ func (s *pass) masksOf(seq int64) []*storage {
 		return nil
 	case at.alibi:
 		c.self.masked = p.Padding || at.masked
-		c.self.mask = m.alloc(pairs*at.heads*m.wide, Temporary)
+		c.self.mask = m.Alloc(pairs*at.heads*m.Wide, Temporary)
 		return []*storage{c.self.mask}
-	case m.compiled && !at.bidirectional: // made whether or not it says more than "causal", and shared by all layers
-		c.self.masked, c.self.mask = true, m.alloc(pairs*m.width, Temporary)
+	case m.Compiled && !at.bidirectional: // made whether or not it says more than "causal", and shared by all layers
+		c.self.masked, c.self.mask = true, m.Alloc(pairs*m.Width, Temporary)
 		return []*storage{c.self.mask}
 	case p.Padding || at.masked:
 		c.self.masked = true
@@ -123,7 +123,7 @@ func (s *pass) scoreMasks(kinds, pairs int64) []*storage {
 	if s.mod.bidirectional() && !s.r.p.Padding {
 		return nil
 	}
-	ms := s.masksFor(kinds, pairs*s.m.wide)
+	ms := s.masksFor(kinds, pairs*s.m.Wide)
 	s.c.self.mask = ms[0]
 	return ms
 }
@@ -131,7 +131,7 @@ func (s *pass) scoreMasks(kinds, pairs int64) []*storage {
 // masksFor makes one of so many bytes for each kind of layer.
 func (s *pass) masksFor(kinds, bytes int64) (ms []*storage) {
 	for range kinds {
-		ms = append(ms, s.m.alloc(bytes, Temporary))
+		ms = append(ms, s.m.Alloc(bytes, Temporary))
 	}
 	return ms
 }
@@ -165,21 +165,21 @@ func (mod *model) bidirectional() bool { a := mod.first(); return a != nil && a.
 // they stay as they are.
 func (a *attention) toCache(m *machine, k, v *value) (*value, *value) {
 	if m.opts.Inference && m.opts.Cache != "none" {
-		e := k.e
+		e := k.Width
 		return m.store(k, e), m.store(v, e)
 	}
-	if !m.opts.UseCache || !m.grad || m.replay.discard || m.replay.until > 0 {
+	if !m.opts.UseCache || !m.Grad || m.Replay.Discard || m.Replay.Until > 0 {
 		return k, v
 	}
-	wide := k.e // the cache takes the keys' type; rotated keys are float32 under autocast
+	wide := k.Width // the cache takes the keys' type; rotated keys are float32 under autocast
 	put := func(x *value) *value {
-		y := m.tensor(x.n, max(x.e, wide))
-		m.record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
-			return []*storage{m.fit(m.keep(g[0]), x.n*x.e, Temporary)}
+		y := m.Tensor(x.N, max(x.Width, wide))
+		m.Record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
+			return []*storage{m.Fit(m.Keep(g[0]), x.N*x.Width, Temporary)}
 		})
-		m.become(y.st, KVCache) // the cache's, though backward needs it too
-		m.cached = append(m.cached, m.keep(y.st))
-		return m.replace(x, y)
+		m.Become(y.Mem, KVCache) // the cache's, though backward needs it too
+		m.cached = append(m.cached, m.Keep(y.Mem))
+		return m.Replace(x, y)
 	}
 	return put(k), put(v)
 }
@@ -190,8 +190,8 @@ func (m *machine) tables(seq, dim int64) []*storage {
 		return nil
 	}
 	c := Activations
-	if !m.grad {
+	if !m.Grad {
 		c = Temporary
 	}
-	return []*storage{m.alloc(seq*dim*m.wide, c), m.alloc(seq*dim*m.wide, c)}
+	return []*storage{m.Alloc(seq*dim*m.Wide, c), m.Alloc(seq*dim*m.Wide, c)}
 }

@@ -101,10 +101,10 @@ func t5Head(b *builder, kind headKind, h int64) {
 		return
 	}
 	m.task = taskSeq2Seq
-	l := &linear{layer: layer{in: h, out: m.vocab, weight: m.embed}}
+	l := &linear{layer: layer{In: h, Out: m.vocab, Weight: m.embed}}
 	m.scaleHead = true
 	if c.Own("tie_word_embeddings") == false {
-		l.weight, m.scaleHead = b.param("lm_head.weight", RoleHead, m.vocab, h), false
+		l.Weight, m.scaleHead = b.param("lm_head.weight", RoleHead, m.vocab, h), false
 	} else {
 		m.tied = true
 	}
@@ -234,7 +234,7 @@ func buildWhisper(b *builder) {
 	enc.conv.w2, enc.conv.b2 = b.param("encoder.conv2.weight", RoleEmbedding, h, h, 3), b.param("encoder.conv2.bias",
 		RoleEmbedding, h)
 	enc.position = b.param("encoder.embed_positions.weight", RolePosition, enc.patches, h)
-	enc.position.trainable = false
+	enc.position.Trainable = false
 	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), false, false,
 		false, drop, c.Float("attention_dropout"), act)
 	enc.final = b.norm("encoder.layer_norm", layerNormKind, h, true)

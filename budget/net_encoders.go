@@ -106,7 +106,7 @@ func (b *builder) transform(dense, norm string, h int64, act activation) {
 func (b *builder) maskedHead(name string, bias *parameter) {
 	m := b.m
 	b.wordHead(taskMasked, name, m.embed.Shape[1])
-	m.head.bias = bias
+	m.head.Bias = bias
 	if b.c.Bool("is_decoder") {
 		m.task, m.directLoss = taskCausal, false
 	}
@@ -259,7 +259,7 @@ func buildDistilBERT(b *builder) {
 	case headMasked, headDefault, headLM:
 		b.transform("vocab_transform", "vocab_layer_norm", h, b.activation(n.act))
 		b.maskedHead("vocab_projector", nil)
-		b.m.head.bias = b.param("vocab_projector.bias", RoleHead, b.m.vocab)
+		b.m.head.Bias = b.param("vocab_projector.bias", RoleHead, b.m.vocab)
 	case headSequence:
 		b.pooler(kind, "pre_classifier", h, actRelu)
 		b.classifier(taskClassify, "classifier", h, c.Labels(), true)
@@ -325,7 +325,7 @@ func buildModernBERT(b *builder) {
 	case headMasked, headDefault, headLM:
 		b.maskedHead("decoder", nil)
 		if c.Bool("decoder_bias") {
-			m.head.bias = b.param("decoder.bias", RoleHead, m.vocab)
+			m.head.Bias = b.param("decoder.bias", RoleHead, m.vocab)
 		}
 	default:
 		b.simpleHead(kind, h)

@@ -39,7 +39,7 @@ func (b *builder) experts(name string, router string, count, topK, h, inner int6
 		b.fail("%s: %d of %d experts per token", b.c.Type, topK, count)
 		return x
 	}
-	x.router = &linear{layer: layer{in: h, out: count, weight: b.param(router+".weight", RoleRouter, count, h)}}
+	x.router = &linear{layer: layer{In: h, Out: count, Weight: b.param(router+".weight", RoleRouter, count, h)}}
 	x.gateUp = b.param(name+".gate_up_proj", RoleExpert, count, 2*inner, h)
 	x.down = b.param(name+".down_proj", RoleExpert, count, h, inner)
 	return x
@@ -90,7 +90,7 @@ func ernieExperts(b *builder, i int64) feedForward {
 	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
 		c.Int("moe_intermediate_size"))
 	x.wideRouter = true
-	b.param("mlp.gate.moe_statics.e_score_correction_bias", RoleRouter, 1, x.count).trainable = false
+	b.param("mlp.gate.moe_statics.e_score_correction_bias", RoleRouter, 1, x.count).Trainable = false
 	if n := c.Int("moe_num_shared_experts"); n > 0 {
 		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), c.Bool("use_bias"))
 	}
@@ -150,7 +150,7 @@ func ossExperts(b *builder, _ int64) feedForward {
 }
 
 func (x *experts) forward(m *machine, in *value) *value {
-	t := in.n / x.h
+	t := in.N / x.h
 	s := (t*x.topK + max(x.sharing, 1) - 1) / max(x.sharing, 1)
 	var shared *value
 	if x.shared != nil && x.sharedGate != nil {
@@ -160,86 +160,86 @@ func (x *experts) forward(m *machine, in *value) *value {
 	here := s        // tokens of this rank's experts
 	if x.local > 1 { // tokens on their way to the ranks that have their experts, and back
 		here = int64(float64(s) * max(x.load, 1))
-		m.pulse(2*(s+here)*x.h*m.width, Communication)
+		m.Pulse(2*(s+here)*x.h*m.Width, Communication)
 	}
-	ids := []*storage{m.alloc(8*here, Temporary), m.alloc(8*s, Temporary)} // order and its inverse
-	g := m.gather(in, here*x.h, ids[0])
+	ids := []*storage{m.Alloc(8*here, Temporary), m.Alloc(8*s, Temporary)} // order and its inverse
+	g := m.Gather(in, here*x.h, ids[0])
 	up := m.adapted(x.gateUp, x.upLoRA)
 	y := grouped(m, g, up, here, 2*x.inner, ids[0])
-	m.drop(g)
+	m.Drop(g)
 	if x.upBias != nil {
-		y = m.replace(y, pickBias(m, y, x.upBias, ids[0]))
+		y = m.Replace(y, pickBias(m, y, x.upBias, ids[0]))
 	}
-	p := m.split(y, y.n/2, y.n/2)
-	m.drop(y)
+	p := m.Split(y, y.N/2, y.N/2)
+	m.Drop(y)
 	var z *value
 	if x.oss {
 		z = ossGate(m, p[0], p[1])
 	} else {
 		a := m.activate(p[0], x.act)
-		z = m.replace(a, m.mul(a, p[1]))
+		z = m.Replace(a, m.Mul(a, p[1]))
 	}
-	m.drop(p...)
+	m.Drop(p...)
 	down := m.adapted(x.down, x.downLoRA)
-	defer m.drop(up, down) // cached until the layer is through
+	defer m.Drop(up, down) // cached until the layer is through
 	o := grouped(m, z, down, here, x.h, ids[0])
-	m.drop(z)
+	m.Drop(z)
 	if x.downBias != nil {
-		o = m.replace(o, pickBias(m, o, x.downBias, ids[0]))
+		o = m.Replace(o, pickBias(m, o, x.downBias, ids[0]))
 	}
 	if here != s { // each token back to where it came from
-		o = m.replace(o, m.gather(o, s*x.h, ids[1]))
+		o = m.Replace(o, m.Gather(o, s*x.h, ids[1]))
 	}
-	w := m.mul(o, weights)
-	back := m.replace(w, m.gather(w, s*x.h, ids[1]))
-	out := m.tensor(t*x.h, back.e)
-	m.unaryNode(out, back, Temporary)
-	m.drop(back, o, weights)
-	m.release(ids[0])
-	m.release(ids[1])
-	out = m.replace(out, m.cast(out, in.e))
+	w := m.Mul(o, weights)
+	back := m.Replace(w, m.Gather(w, s*x.h, ids[1]))
+	out := m.Tensor(t*x.h, back.Width)
+	m.UnaryNode(out, back, Temporary)
+	m.Drop(back, o, weights)
+	m.Release(ids[0])
+	m.Release(ids[1])
+	out = m.Replace(out, m.Cast(out, in.Width))
 	switch {
 	case x.sharedGate != nil:
 		g := m.apply(in, x.sharedGate)
-		sg := m.unary(g, false, true)
-		ws := m.mul(shared, sg)
-		m.drop(g, sg, shared)
-		out = m.replace(out, m.add(out, ws))
-		m.drop(ws)
+		sg := m.Unary(g, false, true)
+		ws := m.Mul(shared, sg)
+		m.Drop(g, sg, shared)
+		out = m.Replace(out, m.Add(out, ws))
+		m.Drop(ws)
 	case x.shared != nil:
 		shared = x.shared.forward(m, in)
-		out = m.replace(out, m.add(out, shared))
-		m.drop(shared)
+		out = m.Replace(out, m.Add(out, shared))
+		m.Drop(shared)
 	}
 	return out
 }
 
 // scores are the router's, in float32 where the family computes them so.
 func (x *experts) scores(m *machine, in *value) *value {
-	wide := x.wideRouter && !m.mixed && in.e != 4
+	wide := x.wideRouter && !m.Mixed && in.Width != 4
 	if !wide && x.routerLoRA == nil {
 		return m.apply(in, x.router)
 	}
-	f, w := m.again(in), m.adapted(x.router.weight, x.routerLoRA)
+	f, w := m.Again(in), m.adapted(x.router.Weight, x.routerLoRA)
 	if wide {
-		f, w = m.replace(f, m.cast(f, 4)), m.replace(w, m.cast(w, 4))
+		f, w = m.Replace(f, m.Cast(f, 4)), m.Replace(w, m.Cast(w, 4))
 	}
-	l := m.linear(f, &linear{layer: layer{in: x.router.in, out: x.router.out, weight: &parameter{val: w}}})
-	m.drop(f, w)
+	l := m.linear(f, &linear{layer: layer{In: x.router.In, Out: x.router.Out, Weight: &parameter{Val: w}}})
+	m.Drop(f, w)
 	return l
 }
 
 // route gives each token its experts' weights; the softmax over all is kept.
 func (x *experts) route(m *machine, in *value, t int64) *value {
 	l := x.scores(m, in)
-	p := m.replace(l, m.softmax(l, true))
-	w := m.tensor(t*x.topK, p.e)
-	idx := m.alloc(8*t*x.topK, Temporary)
-	m.unaryNode(w, p, Temporary, idx)
-	m.release(idx)
-	m.drop(p)
-	if w.e != in.e && !m.mixed {
-		w = m.replace(w, m.cast(w, in.e))
+	p := m.Replace(l, m.Softmax(l, true))
+	w := m.Tensor(t*x.topK, p.Width)
+	idx := m.Alloc(8*t*x.topK, Temporary)
+	m.UnaryNode(w, p, Temporary, idx)
+	m.Release(idx)
+	m.Drop(p)
+	if w.Width != in.Width && !m.Mixed {
+		w = m.Replace(w, m.Cast(w, in.Width))
 	}
 	return w
 }
@@ -247,50 +247,50 @@ func (x *experts) route(m *machine, in *value, t int64) *value {
 // grouped is grouped_mm: not an autocast operation, so float32 weights stay
 // float32 and nothing is cast.
 func grouped(m *machine, x, w *value, rows, out int64, offsets *storage) *value {
-	e := max(x.e, w.e)
-	in := m.cast(x, e)
-	y := m.tensor(rows*out, e)
-	xb, wb := in.bytes(), w.bytes()
-	needW, c := w.needsGrad(), Gradients
-	if w.leaf == nil {
+	e := max(x.Width, w.Width)
+	in := m.Cast(x, e)
+	y := m.Tensor(rows*out, e)
+	xb, wb := in.Bytes(), w.Bytes()
+	needW, c := w.NeedsGrad(), Gradients
+	if w.Leaf == nil {
 		c = Temporary
 	}
-	saved := []*storage{w.st}
+	saved := []*storage{w.Mem}
 	if needW {
-		saved = append(saved, in.st)
+		saved = append(saved, in.Mem)
 	}
-	m.record([]*value{y}, []*value{in, w}, saved, func(g []*storage) []*storage {
-		r := []*storage{m.alloc(xb, Temporary), nil}
+	m.Record([]*value{y}, []*value{in, w}, saved, func(g []*storage) []*storage {
+		r := []*storage{m.Alloc(xb, Temporary), nil}
 		if needW {
-			r[1] = m.alloc(wb, c)
+			r[1] = m.Alloc(wb, c)
 		}
 		return r
 	})
-	m.drop(in)
+	m.Drop(in)
 	return y
 }
 
 // pickBias adds each row its expert's bias in place.
 func pickBias(m *machine, x *value, p *parameter, index *storage) *value {
-	b := m.tensor(x.n, p.val.e)
-	bytes := p.val.bytes()
-	m.record([]*value{b}, []*value{p.val}, []*storage{index}, func(g []*storage) []*storage {
-		return []*storage{m.alloc(bytes, Gradients)}
+	b := m.Tensor(x.N, p.Val.Width)
+	bytes := p.Val.Bytes()
+	m.Record([]*value{b}, []*value{p.Val}, []*storage{index}, func(g []*storage) []*storage {
+		return []*storage{m.Alloc(bytes, Gradients)}
 	})
-	y := m.replace(b, m.addInPlace(x, b))
+	y := m.Replace(b, m.AddInPlace(x, b))
 	return y
 }
 
 // ossGate is (up + 1) * gate * sigmoid(a * gate) with both halves clamped.
 func ossGate(m *machine, gate, up *value) *value {
-	g := m.unary(gate, true, false)
-	u := m.unary(up, true, false)
-	s := m.scale(g)
-	sg := m.replace(s, m.unary(s, false, true))
-	glu := m.mul(g, sg)
-	m.drop(g, sg)
-	one := m.replace(u, m.shift(u))
-	y := m.mul(one, glu)
-	m.drop(one, glu)
+	g := m.Unary(gate, true, false)
+	u := m.Unary(up, true, false)
+	s := m.Scale(g)
+	sg := m.Replace(s, m.Unary(s, false, true))
+	glu := m.Mul(g, sg)
+	m.Drop(g, sg)
+	one := m.Replace(u, m.Shift(u))
+	y := m.Mul(one, glu)
+	m.Drop(one, glu)
 	return y
 }

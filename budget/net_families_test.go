@@ -120,14 +120,14 @@ func nothingStays(t *testing.T, c *Config, s Setting) {
 		t.Fatal(err)
 	}
 	r := newRun(p)
-	before := r.m.live
+	before := r.m.Live
 	r.trainStep()
-	left := r.m.live - before - r.m.cats[Gradients]
+	left := r.m.Live - before - r.m.Cats[Gradients]
 	if left != 0 {
-		t.Errorf("%+v: %d bytes stay behind: %v", s, left, r.m.cats.Map())
+		t.Errorf("%+v: %d bytes stay behind: %v", s, left, r.m.Cats.Map())
 	}
-	if len(r.m.tape) != 0 || len(r.m.casts) != 0 {
-		t.Errorf("%d nodes and %d weight copies stay behind", len(r.m.tape), len(r.m.casts))
+	if len(r.m.Tape) != 0 || len(r.m.Casts) != 0 {
+		t.Errorf("%d nodes and %d weight copies stay behind", len(r.m.Tape), len(r.m.Casts))
 	}
 }
 

@@ -252,26 +252,26 @@ func (p *plan) lastOutputs() int64 {
 
 // forgetOutputs lets those go when new ones are there.
 func (r *run) forgetOutputs() {
-	r.m.release(r.old)
+	r.m.Release(r.old)
 	r.old = nil
 }
 
 // lossInChunks is litgpt's (utils.py, chunked_cross_entropy) of float32 logits without the last position: each 128 tokens have a
 // loss of their own, so that a chunk's gradient takes the place of what it saved, and all are joined in the end.
 func (r *run) lossInChunks(logits *value, batch batchOf) *value {
-	m, x := r.m, r.m.again(logits)
-	m.phase = Loss
+	m, x := r.m, r.m.Again(logits)
+	m.Phase = Loss
 	if r.p.Batch > 1 {
-		x = m.replace(x, m.scale(x))
-		m.logit(x)
+		x = m.Replace(x, m.Scale(x))
+		m.Logit(x)
 	} else {
-		x = m.replace(x, m.slice(x))
+		x = m.Replace(x, m.Slice(x))
 	}
-	s := m.alloc(x.bytes(), Logits)
-	loss := m.tensor(1, 4)
-	m.unaryNode(loss, x, Logits, s, batch.labels)
-	m.release(s)
-	m.drop(x)
+	s := m.Alloc(x.Bytes(), Logits)
+	loss := m.Tensor(1, 4)
+	m.UnaryNode(loss, x, Logits, s, batch.labels)
+	m.Release(s)
+	m.Drop(x)
 	return loss
 }
 
@@ -282,9 +282,9 @@ func (m *machine) shareDropout(x *value, ls ...*linear) func() {
 	if !adapted || !m.opts.fabric() || m.opts.LoRADropout <= 0 {
 		return func() {}
 	}
-	m.shared = m.dropout(x, m.opts.LoRADropout)
+	m.shared = m.Dropout(x, m.opts.LoRADropout)
 	return func() {
-		m.drop(m.shared)
+		m.Drop(m.shared)
 		m.shared = nil
 	}
 }
@@ -292,9 +292,9 @@ func (m *machine) shareDropout(x *value, ls ...*linear) func() {
 // dropped is an adapter's input after dropout.
 func (m *machine) dropped(x *value) *value {
 	if m.shared != nil {
-		return m.again(m.shared)
+		return m.Again(m.shared)
 	}
-	return m.dropout(x, m.opts.LoRADropout)
+	return m.Dropout(x, m.opts.LoRADropout)
 }
 
 // stableEmbedding says whether the embeddings are there twice, with a gradient: litgpt since 0.5.0 (finetune/lora.py) puts

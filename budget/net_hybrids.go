@@ -115,7 +115,7 @@ func llama4Experts(b *builder, i int64) feedForward {
 	}
 	h, n, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
 	x := &experts{count: e, topK: e, h: h, inner: n, act: actSilu}
-	x.router = &linear{layer: layer{in: h, out: e, weight: b.param("feed_forward.router.weight", RoleRouter, e, h)}}
+	x.router = &linear{layer: layer{In: h, Out: e, Weight: b.param("feed_forward.router.weight", RoleRouter, e, h)}}
 	x.gateUp = b.param("feed_forward.experts.gate_up_proj", RoleExpert, e, h, 2*n)
 	x.down = b.param("feed_forward.experts.down_proj", RoleExpert, e, n, h)
 	b.sharedExpert(x, "feed_forward.shared_expert.", n, false)
@@ -142,14 +142,14 @@ func (x *shortConv) state(batch, width int64) int64 { return batch * x.h * x.ker
 
 func (x *shortConv) forward(m *machine, in *value, _ shape) *value {
 	p := m.apply(in, x.in)
-	n := in.n
-	parts := m.split(p, n, n, n)
-	m.drop(p)
-	y := m.mul(parts[0], parts[2])
-	y = m.replace(y, m.convolution(y, x.conv, x.convBias, n, 0))
-	y = m.replace(y, m.mul(parts[1], y))
-	m.drop(parts...)
-	return m.replace(y, m.apply(y, x.out))
+	n := in.N
+	parts := m.Split(p, n, n, n)
+	m.Drop(p)
+	y := m.Mul(parts[0], parts[2])
+	y = m.Replace(y, m.convolution(y, x.conv, x.convBias, n, 0))
+	y = m.Replace(y, m.Mul(parts[1], y))
+	m.Drop(parts...)
+	return m.Replace(y, m.apply(y, x.out))
 }
 
 func lfmMixer(b *builder, i, h int64) mixer {

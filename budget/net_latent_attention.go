@@ -16,32 +16,32 @@ func (a *attention) latentHeads(m *machine, x *value, t int64) (q, k, v *value) 
 		c := m.apply(x, l.qa)
 		n := l.qaNorm.forward(m, c)
 		q = m.apply(n, l.qb)
-		m.drop(c, n)
+		m.Drop(c, n)
 	} else {
 		q = m.apply(x, a.q)
 	}
-	qs := m.split(q, t*a.heads*l.nope, t*a.heads*l.rope)
-	m.drop(q)
+	qs := m.Split(q, t*a.heads*l.nope, t*a.heads*l.rope)
+	m.Drop(q)
 	c := m.apply(x, l.kva)
-	cs := m.split(c, t*l.rank, t*l.rope)
-	m.drop(c)
+	cs := m.Split(c, t*l.rank, t*l.rope)
+	m.Drop(c)
 	n := l.kvaNorm.forward(m, cs[0])
 	rot := rotary{kind: ropeFull, dim: l.rope, of: l.rope}
 	qr, kr := rot.forward(m, qs[1]), rot.forward(m, cs[1])
-	m.drop(qs[1], cs[0], cs[1])
+	m.Drop(qs[1], cs[0], cs[1])
 	n, kr = a.toCache(m, n, kr)
-	q = m.cat(qs[0], qr)
-	m.drop(qs[0], qr)
+	q = m.Cat(qs[0], qr)
+	m.Drop(qs[0], qr)
 	kv := m.apply(n, l.kvb)
-	vs := m.split(kv, t*a.heads*l.nope, t*a.heads*a.dv)
-	m.drop(kv, n)
-	k = m.cat(vs[0], kr)
-	if want := t * a.heads * a.d; k.n != want { // the rotated key is copied to every head
-		m.release(k.st)
-		k.n = want
-		k.st = m.alloc(k.bytes(), Temporary)
+	vs := m.Split(kv, t*a.heads*l.nope, t*a.heads*a.dv)
+	m.Drop(kv, n)
+	k = m.Cat(vs[0], kr)
+	if want := t * a.heads * a.d; k.N != want { // the rotated key is copied to every head
+		m.Release(k.Mem)
+		k.N = want
+		k.Mem = m.Alloc(k.Bytes(), Temporary)
 	}
-	m.drop(vs[0], kr)
+	m.Drop(vs[0], kr)
 	return q, k, vs[1]
 }
 

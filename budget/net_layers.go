@@ -33,20 +33,20 @@ type norm struct {
 // inSteps says whether the framework's norm keeps a float32 result: litgpt's is written so, and torchtune's asks for a kernel
 // of float32 numbers and a 16-bit weight that isn't there.
 func (n *norm) inSteps(m *machine, x *value) bool {
-	return m.opts.profile.wideNorms || m.opts.profile.narrowNorms && x.e == 2 && n.weight.val.e == 2
+	return m.opts.profile.wideNorms || m.opts.profile.narrowNorms && x.Width == 2 && n.weight.Val.Width == 2
 }
 
 // forward is the norm of x, or x where a family has none there.
 func (n *norm) forward(m *machine, x *value) *value {
 	if n == nil {
-		return m.again(x)
+		return m.Again(x)
 	}
-	if m.compiled || (m.opts.profile.fusedNorms || m.liger()) && n.kind == rmsNormKind {
+	if m.Compiled || (m.opts.profile.fusedNorms || m.liger()) && n.kind == rmsNormKind {
 		return n.oneKernel(m, x)
 	}
 	switch n.kind {
 	case layerScaleKind:
-		return m.mul(x, n.weight.val)
+		return m.Mul(x, n.weight.Val)
 	case rmsNormKind:
 		if n.inSteps(m, x) {
 			return n.rmsWide(m, x)
@@ -59,15 +59,15 @@ func (n *norm) forward(m *machine, x *value) *value {
 	case cohereNormKind:
 		return n.cohere(m, x)
 	case layerNormNarrowKind:
-		in, mixed := m.cast(x, m.narrow(x.e)), m.mixed
-		m.mixed = false
+		in, mixed := m.Cast(x, m.Narrow(x.Width)), m.Mixed
+		m.Mixed = false
 		y := n.layer(m, in)
-		m.mixed = mixed
-		return m.replace(in, y)
+		m.Mixed = mixed
+		return m.Replace(in, y)
 	case layerNormWideKind:
-		y := m.cast(x, 4)
-		y = m.replace(y, n.layer(m, y))
-		return m.replace(y, m.cast(y, x.e))
+		y := m.Cast(x, 4)
+		y = m.Replace(y, n.layer(m, y))
+		return m.Replace(y, m.Cast(y, x.Width))
 	default:
 		return n.layer(m, x)
 	}
@@ -75,177 +75,177 @@ func (n *norm) forward(m *machine, x *value) *value {
 
 // layer is native_layer_norm.
 func (n *norm) layer(m *machine, x *value) *value {
-	return m.normalised(x, n.size, x.n/n.size, n.weight, n.bias)
+	return m.Normalised(x, n.size, x.N/n.size, n.weight, n.bias)
 }
 
 // oneKernel is a norm that one kernel works out, written for it or compiled: it keeps its
 // input, which the stream has anyway, and a statistic for each row.
 func (n *norm) oneKernel(m *machine, x *value) *value {
-	in := m.again(x)
-	rows := in.n / n.size
-	stat := m.alloc(4*rows, Temporary)
-	e := in.e
-	if m.compiled { // the cast for what comes next is part of it
-		e = m.narrow(e)
+	in := m.Again(x)
+	rows := in.N / n.size
+	stat := m.Alloc(4*rows, Temporary)
+	e := in.Width
+	if m.Compiled { // the cast for what comes next is part of it
+		e = m.Narrow(e)
 	}
-	y := m.tensor(in.n, e)
-	y.fused = m.compiled
-	b, size := in.bytes(), n.size
+	y := m.Tensor(in.N, e)
+	y.Fused = m.Compiled
+	b, size := in.Bytes(), n.size
 	ins := []*value{in}
 	for _, q := range []*parameter{n.weight, n.bias} {
 		if q != nil {
-			ins = append(ins, q.val)
+			ins = append(ins, q.Val)
 		}
 	}
-	kept := in.st
-	if in.remade {
+	kept := in.Mem
+	if in.Remade {
 		kept = nil
 	}
-	m.record([]*value{y}, ins, []*storage{kept, stat}, func(g []*storage) []*storage {
+	m.Record([]*value{y}, ins, []*storage{kept, stat}, func(g []*storage) []*storage {
 		r := make([]*storage, len(ins))
 		switch {
-		case !in.needsGrad():
+		case !in.NeedsGrad():
 		case m.liger(): // in the place of the output's
-			r[0] = m.keep(g[0])
+			r[0] = m.Keep(g[0])
 		default:
-			r[0] = m.alloc(b, Temporary)
+			r[0] = m.Alloc(b, Temporary)
 		}
 		for i := 1; i < len(ins); i++ {
-			if ins[i].needsGrad() {
-				r[i] = m.alloc(size*m.wide, Gradients)
+			if ins[i].NeedsGrad() {
+				r[i] = m.Alloc(size*m.Wide, Gradients)
 			}
 		}
 		return r
 	})
-	m.release(stat)
-	m.drop(in)
+	m.Release(stat)
+	m.Drop(in)
 	return y
 }
 
 // liger says whether Liger's kernels run, which write gradients over what they are made of.
-func (m *machine) liger() bool { return m.opts.Liger && !m.opts.Inference && !m.compiled }
+func (m *machine) liger() bool { return m.opts.Liger && !m.opts.Inference && !m.Compiled }
 
 func (n *norm) rms(m *machine, x *value) *value {
-	f := m.cast(x, 4)
-	r := m.inverse(f, x.n/n.size)
-	y := m.mul(f, r)
-	m.drop(f, r)
-	c := m.cast(y, x.e)
-	z := m.mul(c, n.weight.val)
-	m.drop(c, y)
+	f := m.Cast(x, 4)
+	r := m.Inverse(f, x.N/n.size)
+	y := m.Mul(f, r)
+	m.Drop(f, r)
+	c := m.Cast(y, x.Width)
+	z := m.Mul(c, n.weight.Val)
+	m.Drop(c, y)
 	return z
 }
 
 func (n *norm) rmsWide(m *machine, x *value) *value {
-	f := m.cast(x, 4)
-	r := m.inverse(f, x.n/n.size)
-	y := m.mul(f, r)
-	w := m.cast(n.weight.val, 4)
+	f := m.Cast(x, 4)
+	r := m.Inverse(f, x.N/n.size)
+	y := m.Mul(f, r)
+	w := m.Cast(n.weight.Val, 4)
 	if n.plusOne {
-		w = m.replace(w, m.shift(w))
+		w = m.Replace(w, m.Shift(w))
 	}
-	z := m.mul(y, w)
-	m.drop(y, w, r, f)
-	return m.replace(z, m.cast(z, x.e))
+	z := m.Mul(y, w)
+	m.Drop(y, w, r, f)
+	return m.Replace(z, m.Cast(z, x.Width))
 }
 
 func (n *norm) rmsT5(m *machine, x *value) *value {
-	f := m.cast(x, 4)
-	r := m.replace(f, m.inverse(f, x.n/n.size))
-	y := m.mul(x, r)
-	c := m.cast(y, n.weight.val.e)
-	m.drop(y, r)
-	return m.replace(c, m.mul(c, n.weight.val))
+	f := m.Cast(x, 4)
+	r := m.Replace(f, m.Inverse(f, x.N/n.size))
+	y := m.Mul(x, r)
+	c := m.Cast(y, n.weight.Val.Width)
+	m.Drop(y, r)
+	return m.Replace(c, m.Mul(c, n.weight.Val))
 }
 
 func (n *norm) cohere(m *machine, x *value) *value {
-	f := m.cast(x, 4)
-	c := m.centre(f, x.n/n.size)
-	r := m.replace(c, m.inverse(c, x.n/n.size))
-	c = m.centre(f, x.n/n.size)
-	y := m.mul(c, r)
-	m.drop(c, r, f)
-	w := m.cast(n.weight.val, 4)
-	z := m.mul(y, w)
-	m.drop(y, w)
-	return m.replace(z, m.cast(z, x.e))
+	f := m.Cast(x, 4)
+	c := m.Centre(f, x.N/n.size)
+	r := m.Replace(c, m.Inverse(c, x.N/n.size))
+	c = m.Centre(f, x.N/n.size)
+	y := m.Mul(c, r)
+	m.Drop(c, r, f)
+	w := m.Cast(n.weight.Val, 4)
+	z := m.Mul(y, w)
+	m.Drop(y, w)
+	return m.Replace(z, m.Cast(z, x.Width))
 }
 
 // forward rotates x by position. Only cos and sin are kept, once per model.
 // Partial rotation joins the rotated and the plain part in a new tensor laid
 // out by head.
 func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
-	if m.compiled {
-		y := m.tensor(x.n, m.narrow(x.e))
-		m.unaryNode(y, x, Temporary, tables...)
+	if m.Compiled {
+		y := m.Tensor(x.N, m.Narrow(x.Width))
+		m.UnaryNode(y, x, Temporary, tables...)
 		return y
 	}
 	if m.liger() && r.kind == ropeFull {
-		y := m.again(x)
-		m.record([]*value{y}, []*value{x}, nil, m.alias)
+		y := m.Again(x)
+		m.Record([]*value{y}, []*value{x}, nil, m.Alias)
 		return y
 	}
-	part := x.n
+	part := x.N
 	if r.kind == ropePartial {
-		part = x.n * r.dim / r.of
+		part = x.N * r.dim / r.of
 	}
-	e := max(x.e, m.wide)
+	e := max(x.Width, m.Wide)
 	if r.kind == ropeWide {
 		e = 4
 	}
-	a := m.alloc(part*e, Temporary)
-	rot := m.amid(part*x.e, Temporary, part/2*x.e)
-	b := m.alloc(part*e, Temporary)
-	m.release(rot)
-	sum := m.alloc(part*e, Temporary)
-	m.release(a)
-	m.release(b)
-	y := &value{st: sum, n: x.n, e: e}
+	a := m.Alloc(part*e, Temporary)
+	rot := m.Amid(part*x.Width, Temporary, part/2*x.Width)
+	b := m.Alloc(part*e, Temporary)
+	m.Release(rot)
+	sum := m.Alloc(part*e, Temporary)
+	m.Release(a)
+	m.Release(b)
+	y := &value{Mem: sum, N: x.N, Width: e}
 	if r.kind == ropePartial {
-		y.st = m.alloc(x.n*e, Temporary)
-		y.byHead = true
-		m.release(sum)
+		y.Mem = m.Alloc(x.N*e, Temporary)
+		y.ByHead = true
+		m.Release(sum)
 	}
-	if r.kind == ropeWide && x.e != 4 {
-		y.st, y.e = m.alloc(x.n*x.e, Temporary), x.e
-		m.release(sum)
+	if r.kind == ropeWide && x.Width != 4 {
+		y.Mem, y.Width = m.Alloc(x.N*x.Width, Temporary), x.Width
+		m.Release(sum)
 	}
-	whole, want := x.n*e, x.bytes()
-	m.record([]*value{y}, []*value{x}, tables, func(g []*storage) []*storage {
-		sin := m.alloc(part*e, Temporary)
-		s := m.amid(part*e, Temporary, part/2*e) // beside what is negated
-		m.pulse(part*e, Temporary)
-		m.release(sin)
-		m.pulse(part*e, Temporary) // the cosines'
+	whole, want := x.N*e, x.Bytes()
+	m.Record([]*value{y}, []*value{x}, tables, func(g []*storage) []*storage {
+		sin := m.Alloc(part*e, Temporary)
+		s := m.Amid(part*e, Temporary, part/2*e) // beside what is negated
+		m.Pulse(part*e, Temporary)
+		m.Release(sin)
+		m.Pulse(part*e, Temporary) // the cosines'
 		if whole != part*e {       // slices of a partial rotation: padded to the whole and added
-			s = m.fit(s, whole, Temporary)
-			m.pulse(whole, Temporary)
+			s = m.Fit(s, whole, Temporary)
+			m.Pulse(whole, Temporary)
 		}
-		return []*storage{m.fit(s, want, Temporary)}
+		return []*storage{m.Fit(s, want, Temporary)}
 	})
 	return y
 }
 
 // both rotates queries and keys, each of which is replaced.
 func (r rotary) both(m *machine, q, k *value, positions int64) (rq, rk *value) {
-	if m.opts.profile.complexRotary && r.kind == ropeFull && !m.compiled { // pairs as complex numbers
-		fq, fk := m.cast(q, 4), m.cast(k, 4)
-		turned := m.scale(fq)
-		rq = m.replace(turned, m.cast(turned, q.e))
-		turned = m.scale(fk)
-		rk = m.replace(turned, m.cast(turned, k.e))
-		m.drop(fq, fk, q, k)
+	if m.opts.profile.complexRotary && r.kind == ropeFull && !m.Compiled { // pairs as complex numbers
+		fq, fk := m.Cast(q, 4), m.Cast(k, 4)
+		turned := m.Scale(fq)
+		rq = m.Replace(turned, m.Cast(turned, q.Width))
+		turned = m.Scale(fk)
+		rk = m.Replace(turned, m.Cast(turned, k.Width))
+		m.Drop(fq, fk, q, k)
 		return rq, rk
 	}
 	tables := r.tables(m, positions)
 	rq = r.forward(m, q, tables...)
 	if r.spread > 1 {
-		m.releaseAll(tables)
+		m.ReleaseAll(tables)
 		tables = r.tables(m, positions)
 	}
 	rk = r.forward(m, k, tables...)
-	m.releaseAll(tables)
-	m.drop(q, k)
+	m.ReleaseAll(tables)
+	m.Drop(q, k)
 	return rq, rk
 }
 
@@ -272,14 +272,14 @@ func (r rotary) tables(m *machine, positions int64) []*storage {
 	if r.spread == 0 {
 		return nil
 	}
-	e := m.wide
+	e := m.Wide
 	switch {
 	case r.spread > 1: // gptj: as q and k
-		e = m.width
+		e = m.Width
 	case r.kind == ropeWide:
 		e = 4
 	}
-	return []*storage{m.alloc(positions*r.dim*e, Temporary), m.alloc(positions*r.dim*e, Temporary)}
+	return []*storage{m.Alloc(positions*r.dim*e, Temporary), m.Alloc(positions*r.dim*e, Temporary)}
 }
 
 // activation is an MLP's nonlinearity.
@@ -299,56 +299,56 @@ const (
 func (m *machine) activate(x *value, a activation) *value {
 	switch {
 	case a == actRelu, a == actTanh:
-		return m.unary(x, false, true)
-	case m.compiled: // one kernel, which keeps its input
+		return m.Unary(x, false, true)
+	case m.Compiled: // one kernel, which keeps its input
 		return m.fusedActivation(x)
 	case a == actQuickGelu:
-		t := m.scale(x)
-		t = m.replace(t, m.unary(t, false, true))
-		return m.replace(t, m.mul(x, t))
+		t := m.Scale(x)
+		t = m.Replace(t, m.Unary(t, false, true))
+		return m.Replace(t, m.Mul(x, t))
 	case a == actReluSquared:
-		r := m.unary(x, false, true)
-		return m.replace(r, m.power(r))
+		r := m.Unary(x, false, true)
+		return m.Replace(r, m.Power(r))
 	case a == actGeluNew:
 		return geluNew(m, x)
 	case a == actBloomGelu:
 		return bloomGelu(m, x)
 	default:
-		return m.unary(x, true, false)
+		return m.Unary(x, true, false)
 	}
 }
 
 // fusedActivation keeps its input, and makes its gradient in the place of the result's.
 func (m *machine) fusedActivation(x *value) *value {
-	y := m.tensor(x.n, x.e)
-	y.remade = true
-	m.record([]*value{y}, []*value{x}, []*storage{x.st}, m.alias)
+	y := m.Tensor(x.N, x.Width)
+	y.Remade = true
+	m.Record([]*value{y}, []*value{x}, []*storage{x.Mem}, m.Alias)
 	return y
 }
 
 // geluNew is 0.5 x (1 + tanh(c (x + 0.044715 x^3))) as Python evaluates it.
 func geluNew(m *machine, x *value) *value {
-	half := m.scale(x)
-	t := m.power(x)
-	t = m.replace(t, m.scale(t))
-	t = m.replace(t, m.add(x, t))
-	t = m.replace(t, m.scale(t))
-	t = m.replace(t, m.unary(t, false, true))
-	t = m.replace(t, m.shift(t))
-	y := m.mul(half, t)
-	m.drop(half, t)
+	half := m.Scale(x)
+	t := m.Power(x)
+	t = m.Replace(t, m.Scale(t))
+	t = m.Replace(t, m.Add(x, t))
+	t = m.Replace(t, m.Scale(t))
+	t = m.Replace(t, m.Unary(t, false, true))
+	t = m.Replace(t, m.Shift(t))
+	y := m.Mul(half, t)
+	m.Drop(half, t)
 	return y
 }
 
 // bloomGelu keeps its input alone; what it is worked out of stands beside it for a
 // while, four parts forward and five backward.
 func bloomGelu(m *machine, x *value) *value {
-	b := x.bytes()
-	m.pulse(4*b, Temporary)
-	y := m.tensor(x.n, x.e)
-	m.record([]*value{y}, []*value{x}, []*storage{x.st}, func(g []*storage) []*storage {
-		m.pulse(5*b, Temporary)
-		return []*storage{m.alloc(b, Temporary)}
+	b := x.Bytes()
+	m.Pulse(4*b, Temporary)
+	y := m.Tensor(x.N, x.Width)
+	m.Record([]*value{y}, []*value{x}, []*storage{x.Mem}, func(g []*storage) []*storage {
+		m.Pulse(5*b, Temporary)
+		return []*storage{m.Alloc(b, Temporary)}
 	})
 	return y
 }
@@ -370,18 +370,18 @@ type mlp struct {
 
 // fusedProduct is act(a) * b in one kernel: it keeps both, and makes both gradients at once, Liger's in their places.
 func (m *machine) fusedProduct(a, b *value) *value {
-	y := m.tensor(a.n, a.e)
-	y.fused = true
-	ab, bb := a.bytes(), b.bytes()
+	y := m.Tensor(a.N, a.Width)
+	y.Fused = true
+	ab, bb := a.Bytes(), b.Bytes()
 	if m.opts.Float8Recipe == "rowwise" { // two reductions read the gradient, in float32
-		ab = 4 * a.n
+		ab = 4 * a.N
 	}
-	as, bs := a.st, b.st
-	m.record([]*value{y}, []*value{a, b}, []*storage{as, bs}, func(g []*storage) []*storage {
+	as, bs := a.Mem, b.Mem
+	m.Record([]*value{y}, []*value{a, b}, []*storage{as, bs}, func(g []*storage) []*storage {
 		if m.liger() {
-			return []*storage{m.keep(as), m.keep(bs)}
+			return []*storage{m.Keep(as), m.Keep(bs)}
 		}
-		return []*storage{m.alloc(ab, Temporary), m.alloc(bb, Temporary)}
+		return []*storage{m.Alloc(ab, Temporary), m.Alloc(bb, Temporary)}
 	})
 	return y
 }
@@ -398,27 +398,27 @@ func (f *mlp) forward(m *machine, x *value) *value {
 	switch {
 	case f.fused:
 		gu := m.apply(x, f.up)
-		p := m.split(gu, gu.n/2, gu.n/2)
+		p := m.Split(gu, gu.N/2, gu.N/2)
 		a := m.activate(p[0], f.act)
-		y = m.mul(p[1], a)
-		m.drop(a, p[0], p[1], gu)
+		y = m.Mul(p[1], a)
+		m.Drop(a, p[0], p[1], gu)
 	case f.gate != nil:
 		a := m.apply(x, f.gate)
-		if m.compiled || m.liger() {
+		if m.Compiled || m.liger() {
 			u := m.apply(x, f.up)
 			y = m.fusedProduct(a, u)
-			m.drop(a, u)
+			m.Drop(a, u)
 			break
 		}
-		a = m.replace(a, m.activate(a, f.act))
+		a = m.Replace(a, m.activate(a, f.act))
 		u := m.apply(x, f.up)
-		y = m.mul(a, u)
-		m.drop(a, u)
+		y = m.Mul(a, u)
+		m.Drop(a, u)
 	default:
 		y = m.apply(x, f.up)
-		y = m.replace(y, m.activate(y, f.act))
+		y = m.Replace(y, m.activate(y, f.act))
 	}
-	y = m.replace(y, m.dropout(y, f.inner))
-	z := m.replace(y, m.applyWhole(y, f.down))
-	return m.replace(z, m.dropout(z, f.drop))
+	y = m.Replace(y, m.Dropout(y, f.inner))
+	z := m.Replace(y, m.applyWhole(y, f.down))
+	return m.Replace(z, m.Dropout(z, f.drop))
 }

@@ -19,14 +19,14 @@ const alikePieces = 64
 func (r *run) chunked(h *value, batch batchOf) *value {
 	m := r.m
 	var sizes []int64
-	t := h.n / r.mod.wordWidth
+	t := h.N / r.mod.wordWidth
 	if r.p.profile.outputsInPieces {
 		return r.outputsInPieces(h, batch, outputPieces)
 	}
 	if r.p.profile.outputsInTiles {
 		return r.inTiles(h)
 	}
-	m.phase = Loss
+	m.Phase = Loss
 	for left := t; left > 0; left -= chunkTokens {
 		if len(sizes) == alikePieces {
 			sizes = append(sizes, left*r.mod.wordWidth)
@@ -34,28 +34,28 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 		}
 		sizes = append(sizes, min(left, chunkTokens)*r.mod.wordWidth)
 	}
-	pieces := m.split(h, sizes...)
+	pieces := m.Split(h, sizes...)
 	var total *value
 	for i, x := range pieces {
 		var l *value
 		if i < alikePieces {
-			l = m.checkpoint(x, func(in *value) *value {
-				m.loose = m.replay.until > 0 && m.mixed
+			l = m.Checkpoint(x, func(in *value) *value {
+				m.Loose = m.Replay.Until > 0 && m.Mixed
 				y := r.logits(in)
-				m.loose = false
+				m.Loose = false
 				return r.lossOf(y, batch, true)
 			})
 		} else { // they leave what those before them leave, and their gradient
-			l = m.tensor(1, 4)
-			m.unaryNode(l, x, Temporary)
+			l = m.Tensor(1, 4)
+			m.UnaryNode(l, x, Temporary)
 		}
 		if total == nil {
 			total = l
 			continue
 		}
-		total = m.replace(l, m.replace(total, m.add(total, l)))
+		total = m.Replace(l, m.Replace(total, m.Add(total, l)))
 	}
-	m.drop(pieces...)
+	m.Drop(pieces...)
 	return total
 }
 
@@ -69,33 +69,33 @@ const (
 // backward, which sums the gradients of the stream and of the head up in float32.
 func (r *run) inTiles(h *value) *value {
 	m, mod := r.m, r.mod
-	m.phase = Loss
-	in := m.copyOf(h)
-	w := mod.head.weight.val
-	t := in.n / mod.wordWidth
-	tile := min(t, tileTokens) * tileWords * m.narrow(w.e)
-	stats := m.alloc(8*4*t, Temporary)
-	m.pulse(tile+m.cublas, Logits)
-	m.release(stats)
-	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{in, w}, []*storage{in.st, w.st}, func(g []*storage) []*storage {
+	m.Phase = Loss
+	in := m.CopyOf(h)
+	w := mod.head.Weight.Val
+	t := in.N / mod.wordWidth
+	tile := min(t, tileTokens) * tileWords * m.Narrow(w.Width)
+	stats := m.Alloc(8*4*t, Temporary)
+	m.Pulse(tile+m.Cublas, Logits)
+	m.Release(stats)
+	loss := m.Tensor(1, 4)
+	m.Record([]*value{loss}, []*value{in, w}, []*storage{in.Mem, w.Mem}, func(g []*storage) []*storage {
 		made := make([]*storage, 2)
 		for i, v := range []*value{in, w} {
-			if v.needsGrad() {
-				made[i] = m.alloc(4*v.n, Temporary)
+			if v.NeedsGrad() {
+				made[i] = m.Alloc(4*v.N, Temporary)
 			}
 		}
-		logits := m.alloc(tile, Logits)
-		m.pulse(m.cublas, Workspace)
+		logits := m.Alloc(tile, Logits)
+		m.Pulse(m.Cublas, Workspace)
 		for i, v := range []*value{in, w} {
 			if made[i] != nil {
-				made[i] = m.fit(made[i], v.bytes(), Gradients)
+				made[i] = m.Fit(made[i], v.Bytes(), Gradients)
 			}
 		}
-		m.release(logits)
+		m.Release(logits)
 		return made
 	})
-	m.drop(in)
+	m.Drop(in)
 	return loss
 }
 
@@ -110,44 +110,44 @@ const (
 // the logits piece by piece, all of which stay, and each has a loss of its own.
 func (r *run) outputsInPieces(h *value, batch batchOf, n int64) *value {
 	m, w := r.m, r.mod.wordWidth
-	n = max(min(n, h.n/w), 1)
+	n = max(min(n, h.N/w), 1)
 	sizes := make([]int64, n)
 	for i := range sizes {
-		sizes[i] = (h.n/w*int64(i+1)/n - h.n/w*int64(i)/n) * w
+		sizes[i] = (h.N/w*int64(i+1)/n - h.N/w*int64(i)/n) * w
 	}
-	m.phase = Forward
-	pieces := m.split(h, sizes...)
+	m.Phase = Forward
+	pieces := m.Split(h, sizes...)
 	logits := make([]*value, n)
 	for i, x := range pieces {
 		logits[i] = r.logits(x)
 	}
-	m.drop(pieces...)
+	m.Drop(pieces...)
 	r.rootDone(logits[n-1]) // backward comes to the last one first
 	wide := make([]*value, n)
 	for i, y := range logits {
-		wide[i] = r.returned(m.again(y))
+		wide[i] = r.returned(m.Again(y))
 	}
-	m.drop(logits...)
+	m.Drop(logits...)
 	logits = wide
 	r.forgetOutputs()
 	if r.shards != nil {
-		m.release(r.shards.flat)
+		m.Release(r.shards.flat)
 		r.shards.flat = nil
 	}
-	m.phase = Loss
+	m.Phase = Loss
 	var total *value
 	for _, y := range logits {
 		l := r.lossOf(y, batch, false)
 		if total != nil {
-			l = m.replace(l, m.replace(total, m.add(total, l)))
+			l = m.Replace(l, m.Replace(total, m.Add(total, l)))
 		}
 		total = l
 	}
 	for _, y := range logits {
 		if r.p.DropOutputs {
-			m.drop(y)
+			m.Drop(y)
 		} else {
-			m.cached = append(m.cached, y.st)
+			m.cached = append(m.cached, y.Mem)
 		}
 	}
 	return total
@@ -157,33 +157,33 @@ func (r *run) outputsInPieces(h *value, batch batchOf, n int64) *value {
 // the head are made in the forward, from logits of a few tokens at a time.
 func (r *run) fusedLoss(h *value) *value {
 	m, mod := r.m, r.mod
-	m.phase = Loss
-	t := h.n / mod.wordWidth
+	m.Phase = Loss
+	t := h.N / mod.wordWidth
 	v := max(mod.vocab, 1)
 	per := (v + mod.wordWidth - 1) / mod.wordWidth
 	chunk := int64(1)
 	for chunk < (t+per-1)/per {
 		chunk *= 2
 	}
-	in := m.cast(h, m.narrow(h.e))
+	in := m.Cast(h, m.Narrow(h.Width))
 	var head *storage
 	if r.p.Offload == "params" && !r.p.sharded() {
-		head = m.alloc(r.p.headBytes(), Communication)
+		head = m.Alloc(r.p.headBytes(), Communication)
 	}
-	w := m.weight(mod.head.weight)
-	made := []*storage{m.alloc(in.bytes(), Temporary), nil}
-	if w.needsGrad() { // a frozen head gets none
-		made[1] = m.alloc(w.bytes(), Temporary)
+	w := m.Weight(mod.head.Weight)
+	made := []*storage{m.Alloc(in.Bytes(), Temporary), nil}
+	if w.NeedsGrad() { // a frozen head gets none
+		made[1] = m.Alloc(w.Bytes(), Temporary)
 	}
-	m.pulse(chunk*v*(w.e+4), Logits)
-	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{in, w}, made, func(g []*storage) []*storage {
-		return []*storage{m.keep(made[0]), m.keep(made[1])}
+	m.Pulse(chunk*v*(w.Width+4), Logits)
+	loss := m.Tensor(1, 4)
+	m.Record([]*value{loss}, []*value{in, w}, made, func(g []*storage) []*storage {
+		return []*storage{m.Keep(made[0]), m.Keep(made[1])}
 	})
 	for _, g := range append(made, head) {
-		m.release(g)
+		m.Release(g)
 	}
-	m.drop(in, w)
+	m.Drop(in, w)
 	return loss
 }
 
@@ -192,8 +192,8 @@ func (r *run) logits(h *value) *value {
 	if r.mod.head == nil {
 		return r.projected(h)
 	}
-	return r.unit(r.mod.head.weight, h, func(h *value) *value {
-		return r.fetched(r.p.headBytes(), r.mod.head.weight, func() *value { return r.projected(h) })
+	return r.unit(r.mod.head.Weight, h, func(h *value) *value {
+		return r.fetched(r.p.headBytes(), r.mod.head.Weight, func() *value { return r.projected(h) })
 	})
 }
 
@@ -201,38 +201,38 @@ func (r *run) logits(h *value) *value {
 // of the others beside it.
 func (r *run) summary(mod *model, x *value) *value {
 	first := r.pooled(mod, x)
-	if mod.head == nil || mod.head.in != 2*mod.hidden {
+	if mod.head == nil || mod.head.In != 2*mod.hidden {
 		return first
 	}
 	mean := r.pooled(mod, x)
-	y := r.m.cat(first, mean)
-	r.m.drop(first, mean)
+	y := r.m.Cat(first, mean)
+	r.m.Drop(first, mean)
 	return y
 }
 
 func (r *run) projected(h *value) *value {
 	m, mod := r.m, r.mod
-	x := m.gatherTokens(h)
+	x := m.GatherTokens(h)
 	if mod.task == taskClassify && (mod.patch != nil || mod.directLoss || len(mod.headParts) > 0) {
-		x = m.replace(x, r.summary(mod, x))
+		x = m.Replace(x, r.summary(mod, x))
 	}
 	for _, part := range mod.headParts {
-		x = m.replace(x, part.forward(m, x))
+		x = m.Replace(x, part.forward(m, x))
 	}
 	if mod.head == nil {
 		return x
 	}
 	if r.p.Inference && r.p.LastLogit && mod.task == taskCausal {
-		x = m.replace(x, r.pooled(mod, x))
+		x = m.Replace(x, r.pooled(mod, x))
 	}
 	if mod.wideLogits { // the stream may be wider than the head
-		x = m.replace(x, m.cast(x, m.wide))
+		x = m.Replace(x, m.Cast(x, m.Wide))
 	}
 	y := m.apply(x, mod.head)
-	m.become(y.st, Logits)
-	m.drop(x)
+	m.Become(y.Mem, Logits)
+	m.Drop(x)
 	if r.p.wholeLogits() && mod.languageModel() {
-		y = m.replace(y, m.allWords(y, y.n/mod.head.out*mod.vocab))
+		y = m.Replace(y, m.allWords(y, y.N/mod.head.Out*mod.vocab))
 	}
 	return finished(m, mod, y)
 }
@@ -243,26 +243,26 @@ func finished(m *machine, mod *model, y *value) *value {
 		y = softcapped(m, y)
 	}
 	if mod.wideLogits {
-		y = m.replace(y, m.cast(y, 4))
+		y = m.Replace(y, m.Cast(y, 4))
 	}
-	m.become(y.st, Logits)
+	m.Become(y.Mem, Logits)
 	if mod.plusBias {
-		row := m.tensor(mod.vocab, m.wide)
-		y = m.replace(row, m.replace(y, m.add(y, row)))
-		m.become(y.st, Logits)
+		row := m.Tensor(mod.vocab, m.Wide)
+		y = m.Replace(row, m.Replace(y, m.Add(y, row)))
+		m.Become(y.Mem, Logits)
 	}
 	if mod.scaleHead {
-		y = m.replace(y, m.scale(y))
-		m.become(y.st, Logits)
+		y = m.Replace(y, m.Scale(y))
+		m.Become(y.Mem, Logits)
 	}
 	return y
 }
 
 // softcapped is a bound times the hyperbolic tangent of x over it, which takes the place of x.
 func softcapped(m *machine, x *value) *value {
-	x = m.replace(x, m.scale(x))
-	x = m.replace(x, m.unary(x, false, true))
-	return m.replace(x, m.scale(x))
+	x = m.Replace(x, m.Scale(x))
+	x = m.Replace(x, m.Unary(x, false, true))
+	return m.Replace(x, m.Scale(x))
 }
 
 // wholeLogits says whether each tensor-parallel rank has the logits of all words: Transformers'
@@ -272,11 +272,11 @@ func (p *plan) wholeLogits() bool { return p.TP > 1 && p.profile.wholeLogits }
 // allWords are n logits, of which each rank has some: they arrive rank by rank, and are put
 // together for each token.
 func (m *machine) allWords(x *value, n int64) *value {
-	flat := m.alloc(n*x.e, Logits)
-	y := m.tensor(n, x.e)
-	m.release(flat)
-	m.unaryNode(y, x, Logits)
-	m.logit(y)
+	flat := m.Alloc(n*x.Width, Logits)
+	y := m.Tensor(n, x.Width)
+	m.Release(flat)
+	m.UnaryNode(y, x, Logits)
+	m.Logit(y)
 	return y
 }
 
@@ -285,37 +285,37 @@ func (m *machine) allWords(x *value, n int64) *value {
 // Whose implementation it is decides which copies there are.
 func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	m := r.m
-	if m.phase != Backward {
-		m.phase = Loss
+	if m.Phase != Backward {
+		m.Phase = Loss
 	}
-	x := m.again(logits)
+	x := m.Again(logits)
 	if unnamed { // nobody else holds the logits
-		m.drop(logits)
+		m.Drop(logits)
 	}
 	if r.p.compiledLoss() && r.mod.languageModel() && r.p.TP == 1 {
 		return r.lossInOne(x, batch)
 	}
-	x = m.replace(x, lossCopy(r, x))
+	x = m.Replace(x, lossCopy(r, x))
 	if r.p.Loss == "logits-only" || r.mod.task == taskBackbone {
-		return m.replace(x, m.mean(x))
+		return m.Replace(x, m.Mean(x))
 	}
 	if r.p.TP > 1 && !r.p.wholeLogits() && r.mod.languageModel() {
 		return r.lossOfParts(x, batch)
 	}
-	s := m.unary(x, false, true) // log_softmax
-	m.logit(s)
+	s := m.Unary(x, false, true) // log_softmax
+	m.Logit(s)
 	if r.p.Loss == "smoothed" { // all of its negative is summed up, too
-		n := m.scale(s)
-		m.logit(n)
-		m.drop(x)
-		return m.replace(n, m.replace(s, m.pickedAndSummed(n, batch.labels)))
+		n := m.Scale(s)
+		m.Logit(n)
+		m.Drop(x)
+		return m.Replace(n, m.Replace(s, m.pickedAndSummed(n, batch.labels)))
 	}
-	m.drop(x)
-	w := m.replace(s, m.wideUnderAutocast(s)) // nll_loss is a float32 operation
-	m.logit(w)
-	loss := m.tensor(1, 4)
-	m.unaryNode(loss, w, Logits, w.st, batch.labels)
-	m.drop(w)
+	m.Drop(x)
+	w := m.Replace(s, m.WideUnderAutocast(s)) // nll_loss is a float32 operation
+	m.Logit(w)
+	loss := m.Tensor(1, 4)
+	m.UnaryNode(loss, w, Logits, w.Mem, batch.labels)
+	m.Drop(w)
 	return loss
 }
 
@@ -324,26 +324,26 @@ func lossCopy(r *run, logits *value) (x *value) {
 	m, mod := r.m, r.mod
 	switch s := r.p.Loss; {
 	case s == "shifted" || s == "smoothed" && mod.task == taskCausal:
-		x = m.scale(logits)
+		x = m.Scale(logits)
 		if s == "shifted" {
-			m.cached = append(m.cached, m.keep(x.st)) // the loop's own name for it
+			m.cached = append(m.cached, m.Keep(x.Mem)) // the loop's own name for it
 		}
 	case slices.Contains([]string{"cross-entropy", "logits-only", "smoothed"}, s), mod.directLoss, mod.patch != nil,
 		mod.task == taskBackbone:
-		return m.again(logits)
+		return m.Again(logits)
 	default:
-		x = m.cast(logits, 4)
+		x = m.Cast(logits, 4)
 	}
-	m.logit(x)
+	m.Logit(x)
 	return x
 }
 
 // pickedAndSummed is the elements that labels pick, and the sum of all, as one loss.
 func (m *machine) pickedAndSummed(x *value, labels *storage) *value {
-	b := x.bytes()
-	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{x}, []*storage{labels}, func(g []*storage) []*storage {
-		return []*storage{m.amid(b, Logits, b)} // what is picked, and with it what is spread of the sum
+	b := x.Bytes()
+	loss := m.Tensor(1, 4)
+	m.Record([]*value{loss}, []*value{x}, []*storage{labels}, func(g []*storage) []*storage {
+		return []*storage{m.Amid(b, Logits, b)} // what is picked, and with it what is spread of the sum
 	})
 	return loss
 }
@@ -352,22 +352,22 @@ func (m *machine) pickedAndSummed(x *value, labels *storage) *value {
 // writes their gradient.
 func (r *run) lossInOne(x *value, batch batchOf) *value {
 	m := r.m
-	stat := m.alloc(8*x.n/max(r.mod.vocab, 1), Temporary)
-	loss := m.tensor(1, 4)
-	b, handedOut := x.bytes(), r.p.compiledWhole() && !r.mod.lossApart()
+	stat := m.Alloc(8*x.N/max(r.mod.vocab, 1), Temporary)
+	loss := m.Tensor(1, 4)
+	b, handedOut := x.Bytes(), r.p.compiledWhole() && !r.mod.lossApart()
 	wide := handedOut && r.p.Trainer && r.p.mixed // in float32, so that these are nobody else's
-	m.record([]*value{loss}, []*value{x}, []*storage{x.st, stat, batch.labels}, func(g []*storage) []*storage {
+	m.Record([]*value{loss}, []*value{x}, []*storage{x.Mem, stat, batch.labels}, func(g []*storage) []*storage {
 		if handedOut { // logits are a result of the model, too, whose gradient is zeros
 			if wide {
-				defer m.release(m.handIn(4*x.n, Logits))
-				return []*storage{m.keep(x.st)} // in their place
+				defer m.Release(m.HandIn(4*x.N, Logits))
+				return []*storage{m.Keep(x.Mem)} // in their place
 			}
-			defer m.release(m.handIn(b, Logits))
+			defer m.Release(m.HandIn(b, Logits))
 		}
-		return []*storage{m.alloc(b, Logits)}
+		return []*storage{m.Alloc(b, Logits)}
 	})
-	m.release(stat)
-	m.drop(x)
+	m.Release(stat)
+	m.Drop(x)
 	return loss
 }
 
@@ -380,23 +380,23 @@ func (mod *model) lossApart() bool { return mod.config.Type == "gpt2" && mod.tas
 // the place of the logits (tensor_parallel/cross_entropy.py).
 func (r *run) lossOfParts(x *value, batch batchOf) *value {
 	m := r.m
-	b := x.bytes()
+	b := x.Bytes()
 	if r.p.megatron() {
-		s := m.replace(x, m.shift(x))
-		loss := m.tensor(1, 4)
-		m.unaryNode(loss, s, Logits, s.st, batch.labels)
-		m.drop(s)
+		s := m.Replace(x, m.Shift(x))
+		loss := m.Tensor(1, 4)
+		m.UnaryNode(loss, s, Logits, s.Mem, batch.labels)
+		m.Drop(s)
 		return loss
 	}
-	shifted := m.alloc(b, Logits)
-	m.pulse(b, Logits) // exponentials
-	s := m.tensor(x.n, x.e)
-	m.logit(s)
-	m.release(shifted)
-	loss := m.tensor(1, 4)
-	m.record([]*value{loss}, []*value{x}, []*storage{s.st, batch.labels}, func(g []*storage) []*storage {
-		return []*storage{m.amid(b, Logits, b, b)} // minus one where the label is, and exponentials
+	shifted := m.Alloc(b, Logits)
+	m.Pulse(b, Logits) // exponentials
+	s := m.Tensor(x.N, x.Width)
+	m.Logit(s)
+	m.Release(shifted)
+	loss := m.Tensor(1, 4)
+	m.Record([]*value{loss}, []*value{x}, []*storage{s.Mem, batch.labels}, func(g []*storage) []*storage {
+		return []*storage{m.Amid(b, Logits, b, b)} // minus one where the label is, and exponentials
 	})
-	m.drop(s, x)
+	m.Drop(s, x)
 	return loss
 }

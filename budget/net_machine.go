@@ -1,6 +1,9 @@
 package budget
 
-import "github.com/vramscope/vramscope/internal/words"
+import (
+	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/internal/words"
+)
 
 // Category says what memory is for, as in a recording.
 type Category = words.Category
@@ -20,9 +23,34 @@ const (
 	Temporary      = words.Temporary
 )
 
+// What a step is counted in.
+type (
+	value      = autograd.Value
+	storage    = autograd.Storage
+	parameter  = autograd.Parameter
+	node       = autograd.Node
+	layer      = autograd.Layer
+	request    = autograd.Request
+	Categories = autograd.Categories // bytes by what they are for
+	Phase      = autograd.Phase      // a part of a step or of serving
+)
+
+// Phases, in the order in which they come.
+const (
+	Load           = autograd.Load
+	Forward        = autograd.Forward
+	Loss           = autograd.Loss
+	Backward       = autograd.Backward
+	FirstOptimizer = autograd.FirstOptimizer
+	Optimizer      = autograd.Optimizer
+	Prefill        = autograd.Prefill
+	Decode         = autograd.Decode
+	numPhases      = autograd.NumPhases
+)
+
 // machine is what networks run on: the operations, and what their layers ask of a setting.
 type machine struct {
-	Machine
+	autograd.Machine
 	opts *plan
 
 	cached  []*storage              // keys and values that a cache holds
@@ -34,4 +62,4 @@ type machine struct {
 }
 
 // linear is a layer without its adapter.
-func (m *machine) linear(x *value, l *linear) *value { return m.product(x, &l.layer) }
+func (m *machine) linear(x *value, l *linear) *value { return m.Product(x, &l.layer) }

@@ -57,7 +57,7 @@ func (x *mamba) forward(m *machine, in *value, s shape) *value {
 	case !m.opts.mixerKernels() && s.queries > 1:
 		return x.chunked(m, in, s)
 	}
-	t := in.n / x.h
+	t := in.N / x.h
 	p := m.apply(in, x.in)
 	kept := t * (2*x.inner + 4*x.groups)
 	if x.delta {
@@ -69,29 +69,29 @@ func (x *mamba) forward(m *machine, in *value, s shape) *value {
 			continue
 		}
 		src := in
-		if l.in != x.h {
-			src = &value{st: p.st, n: t * l.in, e: p.e}
+		if l.In != x.h {
+			src = &value{Mem: p.Mem, N: t * l.In, Width: p.Width}
 		}
 		extra = append(extra, m.apply(src, l))
 	}
-	y := m.tensor(t*x.inner, m.narrow(p.e))
-	buf := m.alloc(kept, Temporary)
-	back := p.bytes()
-	m.record([]*value{y}, append([]*value{p}, extra...), []*storage{buf, p.st}, func(g []*storage) []*storage {
-		r := []*storage{m.alloc(back, Temporary)}
+	y := m.Tensor(t*x.inner, m.Narrow(p.Width))
+	buf := m.Alloc(kept, Temporary)
+	back := p.Bytes()
+	m.Record([]*value{y}, append([]*value{p}, extra...), []*storage{buf, p.Mem}, func(g []*storage) []*storage {
+		r := []*storage{m.Alloc(back, Temporary)}
 		for _, v := range extra {
-			r = append(r, m.alloc(v.bytes(), Temporary))
+			r = append(r, m.Alloc(v.Bytes(), Temporary))
 		}
 		for _, w := range []*parameter{x.conv, x.convBias, x.a, x.skip, x.dtBias} {
-			if w != nil && w.trainable && m.held[w] == nil {
-				m.held[w] = m.alloc(w.val.bytes(), Gradients)
+			if w != nil && w.Trainable && m.Held[w] == nil {
+				m.Held[w] = m.Alloc(w.Val.Bytes(), Gradients)
 			}
 		}
 		return r
 	})
-	m.release(buf)
-	m.drop(extra...)
-	m.drop(p)
-	y = m.replace(y, x.norm.forward(m, y))
-	return m.replace(y, m.apply(y, x.out))
+	m.Release(buf)
+	m.Drop(extra...)
+	m.Drop(p)
+	y = m.Replace(y, x.norm.forward(m, y))
+	return m.Replace(y, m.apply(y, x.out))
 }

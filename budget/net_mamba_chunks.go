@@ -3,129 +3,129 @@ package budget
 // chunked is mamba-2's mixer as PyTorch runs it where no kernel is installed: scores of a chunk's tokens with each other, as
 // in attention, the states between chunks, and both in float32 with keys and queries for every head.
 func (x *mamba) chunked(m *machine, in *value, s shape) *value {
-	t := in.n / x.h
+	t := in.N / x.h
 	di, bc := x.inner, x.groups*x.state_
 	padding := m.opts.Padding
-	src := m.again(in)
+	src := m.Again(in)
 	if padding {
-		src = m.replace(src, m.scale(src))
+		src = m.Replace(src, m.Scale(src))
 	}
-	p := m.replace(src, m.apply(src, x.in))
-	parts := m.split(p, t*di, t*(di+2*bc), t*x.heads)
+	p := m.Replace(src, m.apply(src, x.in))
+	parts := m.Split(p, t*di, t*(di+2*bc), t*x.heads)
 	gate := parts[0]
-	wide := m.cast(parts[1], x.conv.val.e)
-	conv := m.replace(wide, x.convolve(m, wide, t, s.batch))
-	conv = m.replace(conv, m.unary(conv, true, false))
+	wide := m.Cast(parts[1], x.conv.Val.Width)
+	conv := m.Replace(wide, x.convolve(m, wide, t, s.batch))
+	conv = m.Replace(conv, m.Unary(conv, true, false))
 	if padding {
-		conv = m.replace(conv, m.scale(conv))
+		conv = m.Replace(conv, m.Scale(conv))
 	}
-	hbc := m.split(conv, t*di, t*bc, t*bc)
+	hbc := m.Split(conv, t*di, t*bc, t*bc)
 	y := x.scan(m, hbc, parts[2], s)
-	g := m.cast(gate, 4)
-	g = m.replace(g, m.unary(g, true, false))
-	gated := m.mul(y, g)
-	m.drop(y, g)
-	n := m.replace(gated, x.norm.forward(m, gated))
-	w := m.cast(n, in.e)
+	g := m.Cast(gate, 4)
+	g = m.Replace(g, m.Unary(g, true, false))
+	gated := m.Mul(y, g)
+	m.Drop(y, g)
+	n := m.Replace(gated, x.norm.forward(m, gated))
+	w := m.Cast(n, in.Width)
 	z := m.apply(w, x.out)
-	m.drop(w, n, conv, p)
-	m.drop(hbc...)
-	m.drop(parts...)
+	m.Drop(w, n, conv, p)
+	m.Drop(hbc...)
+	m.Drop(parts...)
 	return z
 }
 
 // scan is mamba2_chunk_scan (modeling_mamba2.py), name by name.
 func (x *mamba) scan(m *machine, hbc []*value, dt *value, s shape) *value {
-	t, chunks := hbc[0].n/x.inner, (s.queries+x.chunk-1)/x.chunk
+	t, chunks := hbc[0].N/x.inner, (s.queries+x.chunk-1)/x.chunk
 	padded := s.batch * chunks * x.chunk
 	heads, inner, keys := padded*x.heads, padded*x.inner, padded*x.heads*x.state_
-	step := m.add(dt, x.dtBias.val)
-	step = m.replace(step, m.cast(step, dt.e))
-	step = m.replace(step, m.wideUnderAutocast(step))
-	step = m.replace(step, m.unary(step, true, false)) // softplus
-	step = m.replace(step, m.unary(step, true, false)) // clamp
-	h := m.cast(hbc[0], 4)
+	step := m.Add(dt, x.dtBias.Val)
+	step = m.Replace(step, m.Cast(step, dt.Width))
+	step = m.Replace(step, m.WideUnderAutocast(step))
+	step = m.Replace(step, m.Unary(step, true, false)) // softplus
+	step = m.Replace(step, m.Unary(step, true, false)) // clamp
+	h := m.Cast(hbc[0], 4)
 	b, c := x.spread(m, hbc[1]), x.spread(m, hbc[2])
-	ahead := m.resized(h, inner)
-	skip := m.replace(ahead, m.mul(ahead, x.skip.val))
-	f := m.cast(step, 4)
-	h = m.replace(h, m.mul(h, f))
-	rate := m.cast(x.a.val, 4)
-	rate = m.replace(rate, m.unary(rate, false, true))
-	a := m.replace(f, m.mul(f, rate))
-	m.drop(rate)
+	ahead := m.Resized(h, inner)
+	skip := m.Replace(ahead, m.Mul(ahead, x.skip.Val))
+	f := m.Cast(step, 4)
+	h = m.Replace(h, m.Mul(h, f))
+	rate := m.Cast(x.a.Val, 4)
+	rate = m.Replace(rate, m.Unary(rate, false, true))
+	a := m.Replace(f, m.Mul(f, rate))
+	m.Drop(rate)
 	old := []*value{h, a, b, c}
-	h, a, b, c = m.resized(h, inner), m.resized(a, heads), m.resized(b, keys), m.resized(c, keys)
-	m.drop(old...)
-	sum := m.scale(a)
+	h, a, b, c = m.Resized(h, inner), m.Resized(a, heads), m.Resized(b, keys), m.Resized(c, keys)
+	m.Drop(old...)
+	sum := m.Scale(a)
 	decay := x.decays(m, a, heads*x.chunk)
 	scores := x.product(m, c, b, heads*x.chunk)
-	weights := m.mul(scores, decay)
+	weights := m.Mul(scores, decay)
 	inside := x.times(m, weights, h, inner)
-	left := m.scale(sum)
-	left = m.replace(left, m.unary(left, false, true))
-	faded := m.mul(b, left)
+	left := m.Scale(sum)
+	left = m.Replace(left, m.Unary(left, false, true))
+	faded := m.Mul(b, left)
 	state := s.batch * chunks * x.inner * x.state_
-	first := m.tensor(s.batch*x.inner*x.state_, 4)
+	first := m.Tensor(s.batch*x.inner*x.state_, 4)
 	states := x.product(m, h, faded, state)
-	states = m.replace(states, m.cat(first, states))
-	next := m.resized(states, states.n)
-	m.drop(states)
-	carried := m.unary(next, true, false)
-	between := m.replace(next, carried)
-	out := m.unary(sum, false, true)
-	from := m.again(between)
-	from.n = state
+	states = m.Replace(states, m.Cat(first, states))
+	next := m.Resized(states, states.N)
+	m.Drop(states)
+	carried := m.Unary(next, true, false)
+	between := m.Replace(next, carried)
+	out := m.Unary(sum, false, true)
+	from := m.Again(between)
+	from.N = state
 	past := x.product(m, c, from, inner)
-	m.drop(from)
-	off := m.mul(past, out)
-	y := m.add(inside, off)
-	y = m.replace(y, aliasOf(m, y))
-	y = m.replace(y, m.add(y, skip))
+	m.Drop(from)
+	off := m.Mul(past, out)
+	y := m.Add(inside, off)
+	y = m.Replace(y, aliasOf(m, y))
+	y = m.Replace(y, m.Add(y, skip))
 	if padded > t {
 		whole := y
-		y = m.again(whole)
-		y.n, y.from, y.leaf = t*x.inner, nil, nil
-		m.unaryNode(y, whole, Temporary)
-		m.drop(whole)
+		y = m.Again(whole)
+		y.N, y.From, y.Leaf = t*x.inner, nil, nil
+		m.UnaryNode(y, whole, Temporary)
+		m.Drop(whole)
 	}
-	m.drop(h, step, a, b, c, skip, sum, decay, scores, weights, inside, left, faded, first, between, out, past, off)
+	m.Drop(h, step, a, b, c, skip, sum, decay, scores, weights, inside, left, faded, first, between, out, past, off)
 	return y
 }
 
 // spread is keys or queries in float32, for every head.
 func (x *mamba) spread(m *machine, v *value) *value {
-	w := m.cast(v, 4)
-	return m.replace(w, m.repeat(w, x.heads/x.groups, false))
+	w := m.Cast(v, 4)
+	return m.Replace(w, m.repeat(w, x.heads/x.groups, false))
 }
 
 // decays is exp(segment_sum(a)) of n elements: a mask that isn't kept, sums of those before, and another mask.
 func (x *mamba) decays(m *machine, a *value, n int64) *value {
-	masked := m.tensor(n, 4)
-	m.unaryNode(masked, a, Temporary)
-	sums := m.scale(masked)
-	sums = m.replace(sums, m.scale(sums))
-	m.drop(masked)
-	return m.replace(sums, m.unary(sums, false, true))
+	masked := m.Tensor(n, 4)
+	m.UnaryNode(masked, a, Temporary)
+	sums := m.Scale(masked)
+	sums = m.Replace(sums, m.Scale(sums))
+	m.Drop(masked)
+	return m.Replace(sums, m.Unary(sums, false, true))
 }
 
 // product is an einsum of two whose elements lie in another order than the product takes them: both are copied.
 func (x *mamba) product(m *machine, a, b *value, n int64) *value {
 	ca, cb := aliasOf(m, a), aliasOf(m, b)
-	y := m.matmul(ca, cb, n)
-	m.drop(ca, cb)
+	y := m.Matmul(ca, cb, n)
+	m.Drop(ca, cb)
 	return y
 }
 
 // times is one whose first factor is in order already.
 func (x *mamba) times(m *machine, a, b *value, n int64) *value {
 	cb := aliasOf(m, b)
-	return m.replace(cb, m.matmul(a, cb, n))
+	return m.Replace(cb, m.Matmul(a, cb, n))
 }
 
 // aliasOf is a copy whose gradient is its own.
 func aliasOf(m *machine, x *value) *value {
-	y := m.tensor(x.n, x.e)
-	m.record([]*value{y}, []*value{x}, nil, m.alias)
+	y := m.Tensor(x.N, x.Width)
+	m.Record([]*value{y}, []*value{x}, nil, m.Alias)
 	return y
 }

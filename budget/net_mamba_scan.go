@@ -7,69 +7,69 @@ const scanSteps = 512
 // sequential is mamba's mixer as Python walks it where no kernel is
 // installed: everything of every token's state is kept for backward.
 func (x *mamba) sequential(m *machine, in *value, s shape) *value {
-	t := in.n / x.h
+	t := in.N / x.h
 	n, di := x.state_, x.inner
 	p := m.apply(in, x.in)
-	log := m.cast(x.a.val, 4)
-	e := m.replace(log, m.unary(log, false, true))
-	a := m.replace(e, m.scale(e))
-	d := m.cast(x.skip.val, 4)
-	parts := m.split(p, t*di, t*di)
+	log := m.Cast(x.a.Val, 4)
+	e := m.Replace(log, m.Unary(log, false, true))
+	a := m.Replace(e, m.Scale(e))
+	d := m.Cast(x.skip.Val, 4)
+	parts := m.Split(p, t*di, t*di)
 	conv := x.convolve(m, parts[0], t, s.batch)
-	h := m.replace(conv, m.unary(conv, true, false))
+	h := m.Replace(conv, m.Unary(conv, true, false))
 	xp := m.apply(h, x.x)
-	ps := m.split(xp, t*x.rank, t*n, t*n)
-	m.drop(xp)
+	ps := m.Split(xp, t*x.rank, t*n, t*n)
+	m.Drop(xp)
 	plain := *x.dt
-	plain.bias = nil
+	plain.Bias = nil
 	dt := m.linear(ps[0], &plain)
-	dt = m.replace(dt, m.addBias(dt, x.dt.bias.val))
-	if dt.e > in.e && !m.mixed {
-		dt = m.replace(dt, m.cast(dt, in.e))
+	dt = m.Replace(dt, m.AddBias(dt, x.dt.Bias.Val))
+	if dt.Width > in.Width && !m.Mixed {
+		dt = m.Replace(dt, m.Cast(dt, in.Width))
 	}
-	wide := m.wideUnderAutocast(dt)
-	dt = m.replace(dt, m.unary(wide, true, false)) // softplus
-	m.drop(wide)
+	wide := m.WideUnderAutocast(dt)
+	dt = m.Replace(dt, m.Unary(wide, true, false)) // softplus
+	m.Drop(wide)
 	full := t * di * n
 	raw := outer(m, a, dt, full)
-	da := m.replace(raw, m.unary(raw, false, true))
-	b := m.cast(ps[1], 4)
+	da := m.Replace(raw, m.Unary(raw, false, true))
+	b := m.Cast(ps[1], 4)
 	db := outer(m, dt, b, full)
-	hf := m.cast(h, 4)
+	hf := m.Cast(h, 4)
 	u := outer(m, db, hf, full)
 	y := walk(m, da, u, ps[2], t, s.batch, di*n, di)
-	hd := m.mul(h, d)
-	sum := m.add(y, hd)
-	m.drop(hd, y)
-	g := m.unary(parts[1], true, false)
-	out := m.mul(sum, g)
-	m.drop(u, da, db, b, hf, raw, g, sum)
-	w := m.cast(out, in.e)
+	hd := m.Mul(h, d)
+	sum := m.Add(y, hd)
+	m.Drop(hd, y)
+	g := m.Unary(parts[1], true, false)
+	out := m.Mul(sum, g)
+	m.Drop(u, da, db, b, hf, raw, g, sum)
+	w := m.Cast(out, in.Width)
 	z := m.apply(w, x.out)
-	m.drop(w, out, h, dt, a, d, p)
-	m.drop(parts...)
-	m.drop(ps...)
+	m.Drop(w, out, h, dt, a, d, p)
+	m.Drop(parts...)
+	m.Drop(ps...)
 	return z
 }
 
 // outer is a product of two factors that are both spread over n elements, in float32.
 func outer(m *machine, a, b *value, n int64) *value {
-	y := m.tensor(n, 4)
-	na, nb := a.needsGrad(), b.needsGrad()
-	ab, bb := a.bytes(), b.bytes()
-	m.record([]*value{y}, []*value{a, b}, []*storage{a.st, b.st}, func(g []*storage) []*storage {
+	y := m.Tensor(n, 4)
+	na, nb := a.NeedsGrad(), b.NeedsGrad()
+	ab, bb := a.Bytes(), b.Bytes()
+	m.Record([]*value{y}, []*value{a, b}, []*storage{a.Mem, b.Mem}, func(g []*storage) []*storage {
 		r := make([]*storage, 2)
 		if na {
-			r[0] = m.alloc(4*n, Temporary)
+			r[0] = m.Alloc(4*n, Temporary)
 		}
 		if nb {
-			r[1] = m.alloc(4*n, Temporary)
+			r[1] = m.Alloc(4*n, Temporary)
 		}
 		if na {
-			r[0] = m.fit(r[0], ab, Temporary)
+			r[0] = m.Fit(r[0], ab, Temporary)
 		}
 		if nb {
-			r[1] = m.fit(r[1], bb, Temporary)
+			r[1] = m.Fit(r[1], bb, Temporary)
 		}
 		return r
 	})
@@ -78,9 +78,9 @@ func outer(m *machine, a, b *value, n int64) *value {
 
 // pick is one step's part of a whole; its gradient is the whole's, zero elsewhere.
 func pick(m *machine, x *value, n int64) *value {
-	y := m.again(x)
-	y.n, y.from, y.leaf = n, nil, nil
-	m.unaryNode(y, x, Temporary)
+	y := m.Again(x)
+	y.N, y.From, y.Leaf = n, nil, nil
+	m.UnaryNode(y, x, Temporary)
 	return y
 }
 
@@ -88,56 +88,56 @@ func pick(m *machine, x *value, n int64) *value {
 func walk(m *machine, a, u, c *value, tokens, batch, state, di int64) *value {
 	seq := tokens / max(batch, 1)
 	steps := min(max(seq, 1), scanSteps)
-	st := m.tensor(batch*state, m.narrow(4))
+	st := m.Tensor(batch*state, m.Narrow(4))
 	var ys []*value
 	for i := range steps {
 		per := (seq*(i+1)/steps - seq*i/steps) * batch
 		ai, ui := pick(m, a, per*state), pick(m, u, per*state)
-		prod := m.mul(ai, st)
-		next := m.add(prod, ui)
-		m.drop(prod, ai, ui, st)
+		prod := m.Mul(ai, st)
+		next := m.Add(prod, ui)
+		m.Drop(prod, ai, ui, st)
 		st = next
-		low := m.cast(st, m.width)
-		y := m.tensor(per*di, m.width)
-		m.pulse(m.cublas, Workspace)
-		lb, cb := low.bytes(), c.bytes()
-		m.record([]*value{y}, []*value{low, c}, []*storage{low.st, c.st}, func(g []*storage) []*storage {
-			r := []*storage{m.alloc(lb, Temporary), m.alloc(cb, Temporary)}
-			m.pulse(m.cublas, Workspace)
+		low := m.Cast(st, m.Width)
+		y := m.Tensor(per*di, m.Width)
+		m.Pulse(m.Cublas, Workspace)
+		lb, cb := low.Bytes(), c.Bytes()
+		m.Record([]*value{y}, []*value{low, c}, []*storage{low.Mem, c.Mem}, func(g []*storage) []*storage {
+			r := []*storage{m.Alloc(lb, Temporary), m.Alloc(cb, Temporary)}
+			m.Pulse(m.Cublas, Workspace)
 			return r
 		})
-		m.drop(low)
+		m.Drop(low)
 		ys = append(ys, y)
 	}
-	m.drop(st)
-	all := m.cat(ys...)
-	m.drop(ys...)
+	m.Drop(st)
+	all := m.Cat(ys...)
+	m.Drop(ys...)
 	return all
 }
 
 // convolve is the causal convolution over each channel: its output has the
 // kernel's overhang.
 func (x *mamba) convolve(m *machine, v *value, tokens, batch int64) *value {
-	channels, kernel, bias := v.n/tokens, x.kernel, x.convBias
-	in, k := m.cast(v, m.narrow(v.e)), m.weight(x.conv)
+	channels, kernel, bias := v.N/tokens, x.kernel, x.convBias
+	in, k := m.Cast(v, m.Narrow(v.Width)), m.Weight(x.conv)
 	ins := []*value{in, k}
 	var b *value
 	if bias != nil {
-		b = m.weight(bias)
+		b = m.Weight(bias)
 		ins = append(ins, b)
 	}
-	m.pulse(in.bytes(), Temporary)
-	y := m.tensor((tokens+batch*(kernel-1))*channels, k.e)
-	xb, wb, c := in.bytes(), k.bytes(), m.weightGrad(k)
-	m.record([]*value{y}, ins, []*storage{in.st, k.st}, func(g []*storage) []*storage {
-		r := []*storage{m.alloc(xb, Temporary), m.alloc(wb, c)}
+	m.Pulse(in.Bytes(), Temporary)
+	y := m.Tensor((tokens+batch*(kernel-1))*channels, k.Width)
+	xb, wb, c := in.Bytes(), k.Bytes(), m.WeightGrad(k)
+	m.Record([]*value{y}, ins, []*storage{in.Mem, k.Mem}, func(g []*storage) []*storage {
+		r := []*storage{m.Alloc(xb, Temporary), m.Alloc(wb, c)}
 		if bias != nil {
-			r = append(r, m.alloc(wb/kernel, c))
+			r = append(r, m.Alloc(wb/kernel, c))
 		}
-		m.pulse(xb, Temporary)
+		m.Pulse(xb, Temporary)
 		return r
 	})
-	m.drop(in, k, b)
-	y.n = tokens * channels
+	m.Drop(in, k, b)
+	y.N = tokens * channels
 	return y
 }

@@ -146,22 +146,23 @@ func (b *builder) param(name string, role Role, shape ...int64) *parameter {
 	if n > 1<<50 && b.err == nil {
 		b.err = fmt.Errorf("%s: %s%s would have %.3g elements", b.c.Type, b.prefix, name, n)
 	}
-	p := &parameter{Tensor: modelfile.Tensor{Name: b.prefix + name, Shape: shape, Role: role}, trainable: true}
+	p := &parameter{Tensor: modelfile.Tensor{Name: b.prefix + name, Shape: shape, Role: role}, Trainable: true}
 	b.m.params = append(b.m.params, p)
 	return p
 }
 
 func (b *builder) linear(name string, role Role, in, out int64, bias bool) *linear {
-	l := &linear{layer: layer{in: in, out: out, weight: b.param(name+".weight", role, out, in)}}
+	l := &linear{layer: layer{In: in, Out: out, Weight: b.param(name+".weight", role, out, in)}}
 	if bias {
-		l.bias = b.param(name+".bias", role, out)
+		l.Bias = b.param(name+".bias", role, out)
 	}
 	return l
 }
 
 // conv1D is gpt2's linear layer, whose weight is stored transposed.
 func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
-	return &linear{layer: layer{in: in, out: out, weight: b.param(name+".weight", role, in, out), bias: b.param(name+".bias", role, out)}}
+	return &linear{layer: layer{In: in, Out: out, Weight: b.param(name+".weight", role, in, out),
+		Bias: b.param(name+".bias", role, out)}}
 }
 
 // weightAsItIs are the families whose norm multiplies in float32 by the weight
@@ -188,9 +189,9 @@ func (b *builder) classifier(t task, name string, in, n int64, bias bool) {
 func (b *builder) wordHead(t task, name string, in int64) {
 	m := b.m
 	m.task, m.tied = t, b.c.Tied()
-	m.head = &linear{layer: layer{in: in, out: m.vocab, weight: m.embed}}
+	m.head = &linear{layer: layer{In: in, Out: m.vocab, Weight: m.embed}}
 	if !m.tied {
-		m.head.weight = b.param(name+".weight", RoleHead, m.vocab, in)
+		m.head.Weight = b.param(name+".weight", RoleHead, m.vocab, in)
 	}
 }
 

@@ -3,6 +3,8 @@ package budget
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/vramscope/vramscope/budget/autograd"
 )
 
 // Encoders of images whose stages halve the sides and widen the channels: ConvNeXt and Swin. A block has a forward of its own,
@@ -108,43 +110,43 @@ func (x *convNext) build(b *builder) {
 
 func (x *convNext) forward(m *machine, in *value, c context) *value {
 	n := c.self.batch * x.pixels * x.width
-	y := m.again(in)
+	y := m.Again(in)
 	if x.between != nil {
-		y = m.replace(y, x.between.forward(m, y))
-		y = m.replace(y, m.convolution(y, x.halving, x.halvingBias, n, 0))
+		y = m.Replace(y, x.between.forward(m, y))
+		y = m.Replace(y, m.convolution(y, x.halving, x.halvingBias, n, 0))
 	}
 	h := m.convolution(y, x.deep, x.deepB, n, 0)
-	h = m.replace(h, x.norm.forward(m, h))
-	h = m.replace(h, m.apply(h, x.ff.up))
-	h = m.replace(h, m.activate(h, x.ff.act))
+	h = m.Replace(h, x.norm.forward(m, h))
+	h = m.Replace(h, m.apply(h, x.ff.up))
+	h = m.Replace(h, m.activate(h, x.ff.act))
 	if x.global != nil {
-		h = m.replace(h, x.response(m, h, c.self.batch))
+		h = m.Replace(h, x.response(m, h, c.self.batch))
 	}
-	h = m.replace(h, m.apply(h, x.ff.down))
+	h = m.Replace(h, m.apply(h, x.ff.down))
 	if x.scale != nil {
-		h = m.replace(h, x.scale.forward(m, h))
+		h = m.Replace(h, x.scale.forward(m, h))
 	}
-	z := m.add(y, h)
-	m.drop(y, h)
+	z := m.Add(y, h)
+	m.Drop(y, h)
 	return z
 }
 
 // response is ConvNeXt V2's global response normalization: each channel times its share of a picture's norms.
 func (x *convNext) response(m *machine, h *value, batch int64) *value {
-	in := m.wideUnderAutocast(h)
-	norms := m.tensor(batch*4*x.width, in.e)
-	b := in.bytes()
-	m.record([]*value{norms}, []*value{in}, []*storage{in.st, norms.st}, func(g []*storage) []*storage {
-		t := m.alloc(b, Temporary)
-		r := m.alloc(b, Temporary)
-		m.release(t)
+	in := m.WideUnderAutocast(h)
+	norms := m.Tensor(batch*4*x.width, in.Width)
+	b := in.Bytes()
+	m.Record([]*value{norms}, []*value{in}, []*storage{in.Mem, norms.Mem}, func(g []*storage) []*storage {
+		t := m.Alloc(b, Temporary)
+		r := m.Alloc(b, Temporary)
+		m.Release(t)
 		return []*storage{r}
 	})
-	y := m.mul(h, norms)
-	m.drop(in, norms)
-	y = m.replace(y, m.mul(y, x.global.val))
-	y = m.replace(y, m.addBias(y, x.globalShift.val))
-	return m.replace(y, m.add(y, h))
+	y := m.Mul(h, norms)
+	m.Drop(in, norms)
+	y = m.Replace(y, m.Mul(y, x.global.Val))
+	y = m.Replace(y, m.AddBias(y, x.globalShift.Val))
+	return m.Replace(y, m.Add(y, h))
 }
 
 // swin is a layer with attention within windows, every second one's windows shifted by half.
@@ -238,27 +240,27 @@ func (x *swin) build(b *builder, heads int64) {
 }
 
 func (x *swin) forward(m *machine, in *value, c context) *value {
-	y := m.again(in)
+	y := m.Again(in)
 	if x.merge != nil {
-		y = m.replace(y, m.copyOf(y)) // four pixels' channels beside each other
-		y = m.replace(y, x.merge.forward(m, y))
-		y = m.replace(y, m.apply(y, x.merged))
+		y = m.Replace(y, m.CopyOf(y)) // four pixels' channels beside each other
+		y = m.Replace(y, x.merge.forward(m, y))
+		y = m.Replace(y, m.apply(y, x.merged))
 	}
-	y = m.replace(y, x.b.part(m, y, x.b.attnIn, nil, func(v *value) *value { return x.within(m, v, c.self.batch) }))
-	return m.replace(y, x.b.part(m, y, x.b.mlpIn, nil, func(v *value) *value { return x.b.ff.forward(m, v) }))
+	y = m.Replace(y, x.b.part(m, y, x.b.attnIn, nil, func(v *value) *value { return x.within(m, v, c.self.batch) }))
+	return m.Replace(y, x.b.part(m, y, x.b.mlpIn, nil, func(v *value) *value { return x.b.ff.forward(m, v) }))
 }
 
 // within is attention within windows: pixels are padded, shifted and put together by window, and back again.
 func (x *swin) within(m *machine, v *value, batch int64) *value {
-	across := parts(x.side, x.window)
+	across := autograd.Parts(x.side, x.window)
 	windows, tokens := batch*across*across, x.window*x.window
 	n := windows * tokens * x.width
 	moved := func(v *value, times int) *value {
-		v = m.again(v)
+		v = m.Again(v)
 		for range times {
-			y := m.tensor(n, v.e)
-			m.unaryNode(y, v, Temporary)
-			v = m.replace(v, y)
+			y := m.Tensor(n, v.Width)
+			m.UnaryNode(y, v, Temporary)
+			v = m.Replace(v, y)
 		}
 		return v
 	}
@@ -267,35 +269,35 @@ func (x *swin) within(m *machine, v *value, batch int64) *value {
 		times = 2
 	}
 	h := moved(v, times)
-	y := m.replace(h, m.shift(h)) // by window, whose gradient lies as it does
+	y := m.Replace(h, m.Shift(h)) // by window, whose gradient lies as it does
 	s := shape{batch: windows, queries: tokens, keys: tokens, biasOf: 1}
 	s.bias = x.biases(m, tokens)
 	if x.shift > 0 { // each window has a mask of its own
-		all := m.tensor(windows*x.b.attn.heads*tokens*tokens, s.bias.e)
-		small := s.bias.bytes()
-		m.record([]*value{all}, []*value{s.bias}, nil, func(g []*storage) []*storage {
-			return []*storage{m.alloc(small, Temporary)}
+		all := m.Tensor(windows*x.b.attn.heads*tokens*tokens, s.bias.Width)
+		small := s.bias.Bytes()
+		m.Record([]*value{all}, []*value{s.bias}, nil, func(g []*storage) []*storage {
+			return []*storage{m.Alloc(small, Temporary)}
 		})
-		s.bias, s.biasOf = m.replace(s.bias, all), windows
+		s.bias, s.biasOf = m.Replace(s.bias, all), windows
 	}
-	y = m.replace(y, x.b.attn.forward(m, y, y, s))
-	m.drop(s.bias)
-	y = m.replace(y, moved(y, times))
+	y = m.Replace(y, x.b.attn.forward(m, y, y, s))
+	m.Drop(s.bias)
+	y = m.Replace(y, moved(y, times))
 	if x.drop > 0 && !m.opts.Inference {
-		y = m.replace(y, m.scale(y))
-		y = m.replace(y, m.scale(y))
+		y = m.Replace(y, m.Scale(y))
+		y = m.Replace(y, m.Scale(y))
 	}
-	y.n = v.n
+	y.N = v.N
 	return y
 }
 
 // biases are a window's, looked up in the table of differences.
 func (x *swin) biases(m *machine, tokens int64) *value {
 	heads := x.b.attn.heads
-	ids := m.alloc(8*tokens*tokens, Temporary)
-	y := m.embedding(x.table, tokens*tokens, heads, ids)
-	m.release(ids)
-	return m.replace(y, m.copyOf(y))
+	ids := m.Alloc(8*tokens*tokens, Temporary)
+	y := m.Embedding(x.table, tokens*tokens, heads, ids)
+	m.Release(ids)
+	return m.Replace(y, m.CopyOf(y))
 }
 
 // stepwise refuses what a model whose stages have widths of their own can't be divided into.

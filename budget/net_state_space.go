@@ -217,8 +217,8 @@ func (b *builder) nemotronExperts(h int64) *experts {
 	}
 	ms := c.Int("moe_shared_expert_intermediate_size") * max(c.Int("n_shared_experts"), 1)
 	b.under("mixer.", func() {
-		x.router = &linear{layer: layer{in: h, out: x.count, weight: b.param("gate.weight", RoleRouter, x.count, h)}}
-		b.buffer("gate.e_score_correction_bias", RoleRouter, x.count).listed = true
+		x.router = &linear{layer: layer{In: h, Out: x.count, Weight: b.param("gate.weight", RoleRouter, x.count, h)}}
+		b.buffer("gate.e_score_correction_bias", RoleRouter, x.count).Listed = true
 		x.gateUp = b.param("experts.up_proj", RoleExpert, x.count, x.inner, h)
 		x.down = b.param("experts.down_proj", RoleExpert, x.count, h, x.inner)
 		x.shared = &mlp{act: actReluSquared, up: b.linear("shared_experts.up_proj", RoleShared, h, ms, false),
@@ -230,7 +230,7 @@ func (b *builder) nemotronExperts(h int64) *experts {
 // buffer is a weight of the checkpoint that no gradient reaches.
 func (b *builder) buffer(name string, role Role, shape ...int64) *parameter {
 	p := b.param(name, role, shape...)
-	p.trainable, p.Buffer = false, true
+	p.Trainable, p.Buffer = false, true
 	return p
 }
 

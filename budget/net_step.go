@@ -1,11 +1,13 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/autograd"
+
 // run holds one simulated run of a model.
 type run struct {
 	m       *machine
 	p       *plan
 	mod     *model
-	ends    [numPhases]instant
+	ends    [numPhases]autograd.Instant
 	shards  *sharding  // nil where parameters lie whole
 	last    bool       // the next backward is a step's last one
 	parts   []*run     // a pipeline rank's pieces, which have its machine
@@ -18,14 +20,14 @@ type run struct {
 }
 
 // end notes what is alive at the end of a phase.
-func (r *run) end(p Phase) { r.ends[p] = instant{bytes: r.m.live, cats: r.m.cats} }
+func (r *run) end(p Phase) { r.ends[p] = autograd.Instant{Bytes: r.m.Live, Cats: r.m.Cats} }
 
 // forward is a micro-batch that went forward, until its backward.
 type forward struct {
 	batch        batchOf
 	logits, loss *value
 	tape         []*node
-	accum        map[*parameter]*pending
+	accum        map[*parameter]*autograd.Pending
 }
 
 // trainStep is one forward and backward of a micro-batch, or a pipeline rank's step.
@@ -40,12 +42,12 @@ func (r *run) trainStep() {
 // forward runs the model and the loss.
 func (r *run) forward() *forward {
 	m, p := r.m, r.p
-	m.tape, m.accum = nil, map[*parameter]*pending{}
-	m.grad = true
-	m.phase = Forward
+	m.Tape, m.Accum = nil, map[*parameter]*autograd.Pending{}
+	m.Grad = true
+	m.Phase = Forward
 	f := &forward{batch: r.batch()}
-	m.mixed = p.mixed
-	defer m.compile(m.compile(p.compiledWhole()))
+	m.Mixed = p.mixed
+	defer m.Compile(m.Compile(p.compiledWhole()))
 	if r.shards != nil {
 		r.shards.last = nil
 	}
@@ -58,18 +60,18 @@ func (r *run) forward() *forward {
 	} else if f.loss = r.lossInPieces(h, f.batch); f.loss == nil {
 		h = f.lossOfAll(r, h)
 	}
-	m.drop(h) // the model's own name for it, until it returns
+	m.Drop(h) // the model's own name for it, until it returns
 	references(r, f.batch)
-	m.leaveAutocast()
+	m.LeaveAutocast()
 	if !r.mod.sends {
 		f.handOut(r)
 	}
-	m.release(r.before)
+	m.Release(r.before)
 	r.before = nil
 	r.end(Loss)
-	m.arrived()
-	f.tape, f.accum = m.tape, m.accum
-	m.tape, m.accum = nil, nil
+	m.Arrived()
+	f.tape, f.accum = m.Tape, m.Accum
+	m.Tape, m.Accum = nil, nil
 	return f
 }
 
@@ -78,12 +80,12 @@ func (f *forward) sent(r *run, h *value) {
 	m := r.m
 	r.rootDone(h)
 	r.end(Forward)
-	f.loss = m.again(h)
+	f.loss = m.Again(h)
 	if r.p.buffersAhead() || r.p.waitsLast() {
-		f.logits = m.again(h)
+		f.logits = m.Again(h)
 	} else { // only its place in the graph stays
-		m.drop(f.loss)
-		f.loss.st = m.alloc(0, Temporary)
+		m.Drop(f.loss)
+		f.loss.Mem = m.Alloc(0, Temporary)
 	}
 }
 
@@ -100,7 +102,7 @@ func (r *run) lossInPieces(h *value, batch batchOf) (loss *value) {
 		}
 		loss = r.chunked(h, batch)
 	case p.fabric() && p.LoRA > 0 && p.Loss == "cross-entropy":
-		loss = r.outputsInPieces(h, batch, parts(p.Sequence, litgptPiece))
+		loss = r.outputsInPieces(h, batch, autograd.Parts(p.Sequence, litgptPiece))
 	case p.Loss == "fused":
 		r.rootDone(h)
 		loss = r.fusedLoss(h)
@@ -113,18 +115,18 @@ func (r *run) lossInPieces(h *value, batch batchOf) (loss *value) {
 func (f *forward) lossOfAll(r *run, h *value) *value {
 	m, p := r.m, r.p
 	logits := r.logits(h)
-	if p.profile.castsLogits && logits.e < 4 { // modules/transformer.py, unembed: the model's own cast
-		logits = m.replace(logits, m.cast(logits, 4))
-		m.logit(logits)
+	if p.profile.castsLogits && logits.Width < 4 { // modules/transformer.py, unembed: the model's own cast
+		logits = m.Replace(logits, m.Cast(logits, 4))
+		m.Logit(logits)
 	}
 	r.rootDone(logits)
 	r.end(Forward)
 	pieces := p.fabric() && r.mod.languageModel()
 	if p.Loss == "smoothed" { // by the Trainer, once the model has returned
-		m.leaveAutocast()
+		m.LeaveAutocast()
 	}
 	if p.Loss == "smoothed" || pieces {
-		m.drop(h)
+		m.Drop(h)
 		h, logits = nil, r.returned(logits)
 	}
 	if pieces {
@@ -145,7 +147,7 @@ func (f *forward) handOut(r *run) {
 	}
 	switch {
 	case r.p.collectsOutputs() && f.logits != nil: // the schedule does it
-		r.outputs = append(r.outputs, r.m.keep(f.logits.st))
+		r.outputs = append(r.outputs, r.m.Keep(f.logits.Mem))
 		r.dropOutputs(&f.logits)
 	case r.p.DropOutputs:
 		r.dropOutputs(&f.logits)
@@ -155,26 +157,26 @@ func (f *forward) handOut(r *run) {
 // returned are the outputs as the program gets them: in float32, where Accelerate converts them, or
 // Lightning's Fabric, which does so in every precision (convert_output).
 func (r *run) returned(logits *value) *value {
-	if !r.p.fabric() && (!r.p.Trainer || !r.p.mixed) || logits.e == 4 {
+	if !r.p.fabric() && (!r.p.Trainer || !r.p.mixed) || logits.Width == 4 {
 		return logits
 	}
-	f := r.m.cast(logits, 4)
-	r.m.logit(f)
-	return r.m.replace(logits, f)
+	f := r.m.Cast(logits, 4)
+	r.m.Logit(f)
+	return r.m.Replace(logits, f)
 }
 
 // backward goes back through what went forward.
 func (r *run) backward(f *forward) {
 	m := r.m
-	m.phase = Backward
-	m.tape, m.accum = f.tape, f.accum
+	m.Phase = Backward
+	m.Tape, m.Accum = f.tape, f.accum
 	m.waiting, m.summed = nil, nil
 	if r.shards != nil {
 		m.waiting, m.summed = r.shards.waiting, r.shards.summed
 	}
 
-	m.seed(f.loss)
-	m.backward(0)
+	m.Seed(f.loss)
+	m.Backward(0)
 	switch {
 	case r.p.PP == 1:
 		r.finishSharding()
@@ -183,22 +185,22 @@ func (r *run) backward(f *forward) {
 	}
 	m.emptyBucket()
 	if !r.p.keepsPackedInputs() { // the graph goes with the loss
-		m.releaseAll(m.hoard)
-		m.hoard = nil
+		m.ReleaseAll(m.Hoard)
+		m.Hoard = nil
 	}
 	r.end(Backward)
 	r.dropOutputs(&f.logits)
 	for _, s := range f.batch.all() {
-		m.release(s)
+		m.Release(s)
 	}
 }
 
 // hoarded is what a step's graph still holds when it is over.
 func (r *run) hoarded() (n int64) {
 	seen := map[*storage]bool{}
-	for _, s := range r.m.hoard {
+	for _, s := range r.m.Hoard {
 		if !seen[s] {
-			n += s.bytes
+			n += s.Bytes
 		}
 		seen[s] = true
 	}
@@ -207,10 +209,10 @@ func (r *run) hoarded() (n int64) {
 
 // dropOutputs lets the logits and the cache of a forward go.
 func (r *run) dropOutputs(logits **value) {
-	r.m.drop(*logits)
+	r.m.Drop(*logits)
 	*logits = nil
 	for _, s := range r.m.cached {
-		r.m.release(s)
+		r.m.Release(s)
 	}
 	r.m.cached = nil
 }
@@ -227,7 +229,7 @@ func (b batchOf) all() []*storage { return []*storage{b.ids, b.decoder, b.pixels
 func (r *run) batch() batchOf {
 	p, mod := r.p, r.mod
 	t := p.Batch * p.Sequence
-	in := func(n int64) *storage { return r.m.alloc(n, Inputs) }
+	in := func(n int64) *storage { return r.m.Alloc(n, Inputs) }
 	var b batchOf
 	switch {
 	case mod.encoder != nil && mod.encoder.conv != nil:
@@ -279,8 +281,8 @@ func (r *run) network(b batchOf) *value {
 		first := r.pooled(mod.vision, im)
 		v := m.linear(first, mod.vision.head)
 		tx := r.body(mod, b, p.Sequence, nil, 0)
-		m.drop(im, first, v)
-		return m.replace(tx, r.pooled(mod, tx))
+		m.Drop(im, first, v)
+		return m.Replace(tx, r.pooled(mod, tx))
 	case mod.encoder != nil:
 		seq := p.Sequence
 		if mod.encoder.conv != nil {
@@ -290,7 +292,7 @@ func (r *run) network(b batchOf) *value {
 		d := b
 		d.ids = b.decoder
 		dec := r.body(mod, d, p.decoderTokens(), enc, seq)
-		m.cached = append(m.cached, enc.st) // outputs carry the encoder's last states
+		m.cached = append(m.cached, enc.Mem) // outputs carry the encoder's last states
 		return dec
 	case mod.patch != nil:
 		return r.body(mod, b, mod.patches, nil, 0)
@@ -304,12 +306,12 @@ func (r *run) network(b batchOf) *value {
 // pooled picks one position of every sequence; its gradient is all of them.
 func (r *run) pooled(mod *model, x *value) *value {
 	m := r.m
-	y := m.tensor(r.p.Batch*mod.hidden, x.e)
-	if m.compiled { // what it is picked from makes its own gradient of one position's
-		m.record([]*value{y}, []*value{x}, nil, m.alias)
+	y := m.Tensor(r.p.Batch*mod.hidden, x.Width)
+	if m.Compiled { // what it is picked from makes its own gradient of one position's
+		m.Record([]*value{y}, []*value{x}, nil, m.Alias)
 		return y
 	}
-	m.unaryNode(y, x, Temporary)
+	m.UnaryNode(y, x, Temporary)
 	return y
 }
 
@@ -333,26 +335,26 @@ func (r *run) body(mod *model, b batchOf, seq int64, memory *value, memorySeq in
 		switch {
 		case bias == nil:
 		case r.p.recomputes():
-			m.onTape(bias.st)
+			m.OnTape(bias.Mem)
 		default:
-			m.drop(bias)
+			m.Drop(bias)
 		}
 	}
-	if m.compiled && r.p.recomputes() { // the last block's result is made again, too
-		x.remade = true
+	if m.Compiled && r.p.recomputes() { // the last block's result is made again, too
+		x.Remade = true
 	}
-	x = m.replace(x, mod.final.forward(m, x))
-	x = m.replace(x, m.apply(x, mod.projectOut))
-	x = m.replace(x, m.dropout(x, mod.finalDrop))
+	x = m.Replace(x, mod.final.forward(m, x))
+	x = m.Replace(x, m.apply(x, mod.projectOut))
+	x = m.Replace(x, m.Dropout(x, mod.finalDrop))
 	s.releaseMasks()
 	if a := mod.first(); a != nil && a.rope.spread > 0 && !r.p.recomputes() {
-		m.releaseAll(s.tables) // layers keep what they made of them
+		m.ReleaseAll(s.tables) // layers keep what they made of them
 	} else {
 		for _, st := range s.tables {
-			m.onTape(st)
+			m.OnTape(st)
 		}
 	}
-	m.drop(s.names...)
+	m.Drop(s.names...)
 	return x
 }
 
@@ -360,12 +362,12 @@ func (r *run) body(mod *model, b batchOf, seq int64, memory *value, memorySeq in
 func enter(r *run, mod *model, b batchOf, seq int64, memory *value, memorySeq int64) (*value, *pass) {
 	m, batch := r.m, r.p.Batch
 	x, names := r.embeddings(mod, b, seq)
-	if m.compiled { // names are of no consequence
-		m.drop(names...)
+	if m.Compiled { // names are of no consequence
+		m.Drop(names...)
 		names = nil
 	}
-	if r.p.adapts() && r.p.recomputes() && m.grad { // enable_input_require_grads
-		m.entry(x)
+	if r.p.adapts() && r.p.recomputes() && m.Grad { // enable_input_require_grads
+		m.Entry(x)
 	}
 	s := &pass{r: r, m: m, mod: mod, names: names, first: map[bool]int{}, c: context{memory: memory,
 		self: shape{batch: batch, queries: seq, keys: seq}, cross: shape{batch: batch, queries: seq, keys: memorySeq}}}
@@ -377,7 +379,7 @@ func enter(r *run, mod *model, b batchOf, seq int64, memory *value, memorySeq in
 	s.masks = s.masksOf(seq)
 	s.addBiases(seq, memorySeq)
 	if mod.bidirectional() && r.mod.encoder == nil { // the model's own name for what its encoder is given
-		s.names = append(s.names, m.again(x))
+		s.names = append(s.names, m.Again(x))
 	}
 	return x, s
 }
@@ -385,24 +387,24 @@ func enter(r *run, mod *model, b batchOf, seq int64, memory *value, memorySeq in
 // layers runs them all.
 func (s *pass) layers(x *value) *value {
 	m, d, start := s.m, s.mod.deberta, x
-	if s.r.p.ActivationOffload && m.grad {
-		m.stash = stashTorchtune
+	if s.r.p.ActivationOffload && m.Grad {
+		m.Stash = autograd.StashTorchtune
 	}
 	for i, b := range s.mod.passes() {
 		if b.attn != nil {
 			if kind := b.attn.window > 0; s.first[kind] == 0 {
-				s.first[kind] = len(m.tape)
+				s.first[kind] = len(m.Tape)
 			}
 		}
-		x = m.replace(x, s.layer(i, b, x))
+		x = m.Replace(x, s.layer(i, b, x))
 		if d != nil {
 			if i == 0 && d.conv != nil {
-				x = m.replace(x, d.conv.forward(m, start, x, s.mod.hidden))
+				x = m.Replace(x, d.conv.forward(m, start, x, s.mod.hidden))
 			}
-			s.names = append(s.names, m.again(x)) // all layers' results have a name until the model returns
+			s.names = append(s.names, m.Again(x)) // all layers' results have a name until the model returns
 		}
 	}
-	m.stash = 0 // the head's stay
+	m.Stash = 0 // the head's stay
 	return x
 }
 
@@ -414,13 +416,13 @@ func (r *run) rootDone(y *value) {
 	}
 	g := r.groupOf(nil)
 	g.before = r.shards.last
-	if head := r.mod.head; head != nil && r.shards.ends[head.weight] != nil {
-		g.before = r.shards.ends[head.weight]
+	if head := r.mod.head; head != nil && r.shards.ends[head.Weight] != nil {
+		g.before = r.shards.ends[head.Weight]
 	}
 	if !g.stays {
 		r.reshard(g)
 	}
-	r.m.release(r.shards.flat)
+	r.m.Release(r.shards.flat)
 	r.shards.flat = nil
 	if !r.p.lossInside() {
 		r.beforeBackward(y, g)
@@ -432,7 +434,7 @@ func (r *run) lossDone(loss *value) {
 	switch {
 	case !r.p.sharded() || !r.p.lossInside():
 	case r.p.ownUnits() && r.p.headStays():
-		r.m.release(r.shards.flat)
+		r.m.Release(r.shards.flat)
 		r.shards.flat = nil
 	default:
 		r.beforeBackward(loss, r.groupOf(nil))
@@ -448,7 +450,7 @@ func (p *plan) lossInside() bool {
 func (s *pass) layer(i int, b *block, x *value) *value {
 	m, r := s.m, s.r
 	run := func(in *value) *value {
-		defer m.compile(m.compile(r.p.Compile))
+		defer m.Compile(m.Compile(r.p.Compile))
 		return r.brought(b, in, func(in *value) *value { return b.forward(m, in, s.c) })
 	}
 	return r.gathered(b, x, func(x *value) *value { return s.checkpointed(i, b, x, run) })
@@ -458,22 +460,22 @@ func (s *pass) checkpointed(i int, b *block, x *value, run func(*value) *value) 
 	m, how := s.m, s.r.p.Checkpointing
 	var args []*storage // what a checkpointed layer is given besides the stream
 	if s.c.memory != nil {
-		args = append(args, s.c.memory.st)
+		args = append(args, s.c.memory.Mem)
 	}
 	n, nth := s.r.p.everyNth()
 	switch {
-	case !m.grad || how == "none" || nth && int64(i+1)%n != 0:
+	case !m.Grad || how == "none" || nth && int64(i+1)%n != 0:
 		return run(x)
 	case how == "selective" && b.attn != nil:
-		m.selective = true
-		defer func() { m.selective = false }()
+		m.Selective = true
+		defer func() { m.Selective = false }()
 		return run(x)
 	}
-	if !x.needsGrad() && trains(b.params) { // its weights are reason enough to run it again
-		m.entry(x)
+	if !x.NeedsGrad() && trains(b.params) { // its weights are reason enough to run it again
+		m.Entry(x)
 	}
-	m.replay.op = how == "op"
-	return m.checkpoint(x, run, args...)
+	m.Replay.Op = how == "op"
+	return m.Checkpoint(x, run, args...)
 }
 
 // addBiases makes the table of relative positions that all layers share (t5, deberta).
@@ -486,14 +488,14 @@ func (s *pass) addBiases(seq, memorySeq int64) {
 	if a == nil || a.bias == nil {
 		return
 	}
-	ids := m.alloc(8*seq*seq, Temporary) // every pair of positions is looked up
-	s.c.self.bias = m.embedding(a.bias, seq*seq, a.heads, ids)
-	m.release(ids)
-	s.c.self.bias.byHead = true // a view of the table's rows, heads first
+	ids := m.Alloc(8*seq*seq, Temporary) // every pair of positions is looked up
+	s.c.self.bias = m.Embedding(a.bias, seq*seq, a.heads, ids)
+	m.Release(ids)
+	s.c.self.bias.ByHead = true // a view of the table's rows, heads first
 	if s.mod.encoder != nil {   // zeros for the attention to the encoder
-		s.c.cross.bias = m.tensor(a.heads*seq*memorySeq, m.wide)
-		if m.grad && s.r.p.recomputes() {
-			m.entry(s.c.cross.bias)
+		s.c.cross.bias = m.Tensor(a.heads*seq*memorySeq, m.Wide)
+		if m.Grad && s.r.p.recomputes() {
+			m.Entry(s.c.cross.bias)
 		}
 	}
 }
@@ -509,12 +511,12 @@ func (s *pass) releaseMasks() {
 	}
 	for i, st := range s.masks {
 		switch at := kinds[i]; {
-		case m.compiled || !s.r.p.recomputes(): // compiled, they are made again, too, where layers are
-			m.release(st)
-		case 0 < at && at < len(m.tape):
-			m.tape[at].saved = append(m.tape[at].saved, st)
+		case m.Compiled || !s.r.p.recomputes(): // compiled, they are made again, too, where layers are
+			m.Release(st)
+		case 0 < at && at < len(m.Tape):
+			m.Tape[at].Saved = append(m.Tape[at].Saved, st)
 		default:
-			m.onTape(st)
+			m.OnTape(st)
 		}
 	}
 }

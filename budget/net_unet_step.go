@@ -98,11 +98,11 @@ func loadBeside(r *run) {
 	}
 	x := p.model.unet.beside
 	for _, q := range x.pixels.params {
-		q.trainable = false
-		q.val = &value{st: m.alloc(4*q.Elements(), Weights), n: q.Elements(), e: 4, leaf: q}
+		q.Trainable = false
+		q.Val = &value{Mem: m.Alloc(4*q.Elements(), Weights), N: q.Elements(), Width: 4, Leaf: q}
 	}
 	for _, t := range x.texts {
-		m.alloc(p.width*t.counts().Total, Weights)
+		m.Alloc(p.width*t.counts().Total, Weights)
 	}
 }
 
@@ -130,43 +130,43 @@ func denoise(r *run, b batchOf) *value {
 		encodePictures(r, u.beside)
 	}
 	d := &denoiser{r: r, u: u, size: latents(r.p)}
-	d.text = &value{st: m.keep(b.ids), n: batch * textTokens * u.text, e: m.width}
+	d.text = &value{Mem: m.Keep(b.ids), N: batch * textTokens * u.text, Width: m.Width}
 	for i := 0; i < len(u.times); i += 2 {
-		in := m.tensor(batch*u.times[i].in, m.width)
-		t := m.replace(in, m.apply(in, u.times[i]))
-		t = m.replace(t, m.activate(t, actSilu))
-		t = m.replace(t, m.apply(t, u.times[i+1]))
+		in := m.Tensor(batch*u.times[i].In, m.Width)
+		t := m.Replace(in, m.apply(in, u.times[i]))
+		t = m.Replace(t, m.activate(t, actSilu))
+		t = m.Replace(t, m.apply(t, u.times[i+1]))
 		if d.time != nil {
-			t = m.replace(t, m.replace(d.time, m.add(d.time, t)))
+			t = m.Replace(t, m.Replace(d.time, m.Add(d.time, t)))
 		}
 		d.time = t
 	}
-	pixels := &value{st: m.keep(b.pixels), n: batch * d.size.pixels() * u.channels, e: m.width}
-	x := m.replace(pixels, d.convolve(pixels, u.in))
+	pixels := &value{Mem: m.Keep(b.pixels), N: batch * d.size.pixels() * u.channels, Width: m.Width}
+	x := m.Replace(pixels, d.convolve(pixels, u.in))
 	x = d.there(x)
 	for _, s := range u.middle {
 		x = d.parts(x, s)
 	}
 	x = d.back(x)
-	x = m.replace(x, d.normed(x, u.last))
-	x = m.replace(x, m.activate(x, actSilu))
-	m.drop(d.time, d.text)
-	return m.replace(x, d.convolve(x, u.out))
+	x = m.Replace(x, d.normed(x, u.last))
+	x = m.Replace(x, m.activate(x, actSilu))
+	m.Drop(d.time, d.text)
+	return m.Replace(x, d.convolve(x, u.out))
 }
 
 // there goes down through the stages, and leaves a way's results for the way back.
 func (d *denoiser) there(x *value) *value {
 	m := d.r.m
-	d.skips = append(d.skips, m.again(x))
+	d.skips = append(d.skips, m.Again(x))
 	for _, s := range d.u.down {
 		for _, p := range s.parts {
 			x = d.part(x, p)
-			d.skips = append(d.skips, m.again(x))
+			d.skips = append(d.skips, m.Again(x))
 		}
 		if s.resize != nil {
 			d.size.side /= 2
-			x = m.replace(x, d.convolve(x, s.resize))
-			d.skips = append(d.skips, m.again(x))
+			x = m.Replace(x, d.convolve(x, s.resize))
+			d.skips = append(d.skips, m.Again(x))
 		}
 	}
 	return x
@@ -180,15 +180,15 @@ func (d *denoiser) back(x *value) *value {
 		for _, p := range s.parts {
 			skip := d.skips[len(d.skips)-1]
 			d.skips, taken = d.skips[:len(d.skips)-1], append(taken, skip)
-			x = m.replace(x, m.cat(x, skip))
+			x = m.Replace(x, m.Cat(x, skip))
 			x = d.part(x, p)
 		}
 		if s.resize != nil {
 			d.size.side *= 2
-			x = m.replace(x, spread(m, x, 4*x.n))
-			x = m.replace(x, d.convolve(x, s.resize))
+			x = m.Replace(x, spread(m, x, 4*x.N))
+			x = m.Replace(x, d.convolve(x, s.resize))
 		}
-		m.drop(taken...)
+		m.Drop(taken...)
 	}
 	return x
 }
@@ -204,9 +204,9 @@ func (d *denoiser) parts(x *value, s stage) *value {
 func (d *denoiser) part(x *value, p part) *value {
 	m := d.r.m
 	here := *d // in backward the sides are others
-	x = m.replace(x, d.repeated(x, nil, d.time, func(in *value) *value { return here.resnet(in, p.conv) }))
+	x = m.Replace(x, d.repeated(x, nil, d.time, func(in *value) *value { return here.resnet(in, p.conv) }))
 	if p.look != nil {
-		x = m.replace(x, d.transform(x, p.look))
+		x = m.Replace(x, d.transform(x, p.look))
 	}
 	return x
 }
@@ -214,35 +214,35 @@ func (d *denoiser) part(x *value, p part) *value {
 // repeated runs f with what else it is given, again in backward with checkpointing.
 func (d *denoiser) repeated(x *value, b *block, given *value, f func(*value) *value) *value {
 	m := d.r.m
-	if !m.grad || !d.r.p.recomputes() {
+	if !m.Grad || !d.r.p.recomputes() {
 		return f(x)
 	}
-	if b != nil && !x.needsGrad() && trains(b.adapters) { // its weights are reason enough to run it again
-		m.entry(x)
+	if b != nil && !x.NeedsGrad() && trains(b.adapters) { // its weights are reason enough to run it again
+		m.Entry(x)
 	}
-	return m.checkpoint(x, f, given.st)
+	return m.Checkpoint(x, f, given.Mem)
 }
 
 func (d *denoiser) resnet(x *value, r *resnet) *value {
 	m := d.r.m
 	h := d.normed(x, r.norm1)
-	h = m.replace(h, m.activate(h, actSilu))
-	h = m.replace(h, d.convolve(h, r.conv1))
+	h = m.Replace(h, m.activate(h, actSilu))
+	h = m.Replace(h, d.convolve(h, r.conv1))
 	if d.time != nil && r.time != nil {
 		t := m.activate(d.time, actSilu)
-		t = m.replace(t, m.apply(t, r.time))
-		h = m.replace(t, m.replace(h, m.add(h, t)))
+		t = m.Replace(t, m.apply(t, r.time))
+		h = m.Replace(t, m.Replace(h, m.Add(h, t)))
 	}
-	h = m.replace(h, d.normed(h, r.norm2))
-	h = m.replace(h, m.activate(h, actSilu))
-	h = m.replace(h, d.convolve(h, r.conv2))
-	in := m.again(x)
+	h = m.Replace(h, d.normed(h, r.norm2))
+	h = m.Replace(h, m.activate(h, actSilu))
+	h = m.Replace(h, d.convolve(h, r.conv2))
+	in := m.Again(x)
 	if r.shortcut != nil {
-		in = m.replace(in, d.convolve(in, r.shortcut))
+		in = m.Replace(in, d.convolve(in, r.shortcut))
 	}
-	sum := m.add(in, h)
-	y := m.scale(sum) // by a factor that is 1
-	m.drop(sum, in, h)
+	sum := m.Add(in, h)
+	y := m.Scale(sum) // by a factor that is 1
+	m.Drop(sum, in, h)
 	return y
 }
 
@@ -250,17 +250,17 @@ func (d *denoiser) resnet(x *value, r *resnet) *value {
 func (d *denoiser) transform(x *value, t *transformer) *value {
 	m := d.r.m
 	h := d.normed(x, t.norm)
-	h = m.replace(h, turned(m, h))
-	h = m.replace(h, m.apply(h, t.in))
+	h = m.Replace(h, turned(m, h))
+	h = m.Replace(h, m.apply(h, t.in))
 	for _, b := range t.blocks {
 		c := context{memory: d.text, self: shape{batch: d.size.batch, queries: d.size.pixels(), keys: d.size.pixels()},
 			cross: shape{batch: d.size.batch, queries: d.size.pixels(), keys: textTokens}}
-		h = m.replace(h, d.repeated(h, b, d.text, func(in *value) *value { return b.forward(m, in, c) }))
+		h = m.Replace(h, d.repeated(h, b, d.text, func(in *value) *value { return b.forward(m, in, c) }))
 	}
-	h = m.replace(h, m.apply(h, t.out))
-	h = m.replace(h, m.shift(h)) // a copy whose gradient passes as it is
-	y := m.add(h, x)
-	m.drop(h)
+	h = m.Replace(h, m.apply(h, t.out))
+	h = m.Replace(h, m.Shift(h)) // a copy whose gradient passes as it is
+	y := m.Add(h, x)
+	m.Drop(h)
 	return y
 }
 
@@ -270,49 +270,49 @@ func (d *denoiser) convolve(x *value, c *conv) *value {
 
 // normed is a group norm.
 func (d *denoiser) normed(x *value, n *norm) *value {
-	return d.r.m.normalised(x, n.size, d.size.batch*d.u.groups, n.weight, n.bias)
+	return d.r.m.Normalised(x, n.size, d.size.batch*d.u.groups, n.weight, n.bias)
 }
 
 // turned is a copy with channels last. Its gradient lies as that does, and the norm before makes it contiguous.
 func turned(m *machine, x *value) *value {
-	y := m.tensor(x.n, x.e)
-	b := x.bytes()
-	m.record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
-		m.over = m.alloc(b, Temporary)
-		return []*storage{m.keep(g[0])}
+	y := m.Tensor(x.N, x.Width)
+	b := x.Bytes()
+	m.Record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
+		m.Over = m.Alloc(b, Temporary)
+		return []*storage{m.Keep(g[0])}
 	})
 	return y
 }
 
 // spread is every element four times, of which the gradient is a sum.
 func spread(m *machine, x *value, n int64) *value {
-	y := m.tensor(n, x.e)
-	m.unaryNode(y, x, Temporary)
+	y := m.Tensor(n, x.Width)
+	m.UnaryNode(y, x, Temporary)
 	return y
 }
 
 // encodePictures runs the autoencoder's first half in float32, as its files ask for.
 func encodePictures(r *run, x *companions) {
-	m, grad, mixed := r.m, r.m.grad, r.m.mixed
-	m.grad, m.mixed = false, false
-	defer func() { m.grad, m.mixed = grad, mixed }()
+	m, grad, mixed := r.m, r.m.Grad, r.m.Mixed
+	m.Grad, m.Mixed = false, false
+	defer func() { m.Grad, m.Mixed = grad, mixed }()
 	d := &denoiser{r: r, u: &unet{groups: x.groups}, size: latents(r.p)}
 	d.size.side *= perLatent
-	in := m.tensor(3*d.size.batch*d.size.pixels(), 4)
+	in := m.Tensor(3*d.size.batch*d.size.pixels(), 4)
 	y := d.convolve(in, x.in)
 	for _, s := range x.encoder {
-		given := m.again(y) // whoever calls a stage has a name for it
+		given := m.Again(y) // whoever calls a stage has a name for it
 		y = d.parts(y, s)
 		if s.resize != nil {
-			y = m.replace(y, m.tensor(y.n/d.size.pixels()*(d.size.side+1)*(d.size.side+1), y.e)) // with zeros at two sides
+			y = m.Replace(y, m.Tensor(y.N/d.size.pixels()*(d.size.side+1)*(d.size.side+1), y.Width)) // with zeros at two sides
 			d.size.side /= 2
-			y = m.replace(y, d.convolve(y, s.resize))
+			y = m.Replace(y, d.convolve(y, s.resize))
 		}
-		m.drop(given)
+		m.Drop(given)
 	}
-	y = m.replace(y, d.normed(y, x.last))
-	y = m.replace(y, m.activate(y, actSilu))
-	y = m.replace(y, d.convolve(y, x.out))
-	y = m.replace(y, d.convolve(y, x.quant))
-	m.drop(y, in)
+	y = m.Replace(y, d.normed(y, x.last))
+	y = m.Replace(y, m.activate(y, actSilu))
+	y = m.Replace(y, d.convolve(y, x.out))
+	y = m.Replace(y, d.convolve(y, x.quant))
+	m.Drop(y, in)
 }

@@ -153,39 +153,39 @@ func (b *builder) waveLayer(h, a int64, stable bool) *block {
 func (r *run) sounded(mod *model, b batchOf) (*value, []*value) {
 	m, w := r.m, mod.waves
 	n := r.p.Sequence
-	x := &value{st: m.keep(b.pixels), n: r.p.Batch * n, e: m.wide}
+	x := &value{Mem: m.Keep(b.pixels), N: r.p.Batch * n, Width: m.Wide}
 	for i, c := range w.convs {
 		n = (n-c.kernel)/c.stride + 1
 		if c.norm != nil && !c.grouped && i > 0 { // channels come last, which a convolution copies
-			m.pulse(x.n*m.narrow(x.e), Temporary)
+			m.Pulse(x.N*m.Narrow(x.Width), Temporary)
 		}
-		x = m.replace(x, m.convolution(x, c.weight, c.bias, r.p.Batch*n*c.channels, 0))
+		x = m.Replace(x, m.convolution(x, c.weight, c.bias, r.p.Batch*n*c.channels, 0))
 		if c.norm != nil {
 			if !c.grouped {
-				m.pulse(x.bytes(), Temporary)
+				m.Pulse(x.Bytes(), Temporary)
 			}
-			x = m.replace(x, c.norm.layer(m, x))
+			x = m.Replace(x, c.norm.layer(m, x))
 		}
-		x = m.replace(x, m.activate(x, w.act))
+		x = m.Replace(x, m.activate(x, w.act))
 	}
 	if w.norm != nil {
-		m.pulse(x.bytes(), Temporary)
-		x = m.replace(x, w.norm.forward(m, x))
+		m.Pulse(x.Bytes(), Temporary)
+		x = m.Replace(x, w.norm.forward(m, x))
 	}
-	x = m.replace(x, m.apply(x, w.project))
-	x = m.replace(x, m.dropout(x, w.drop))
+	x = m.Replace(x, m.apply(x, w.project))
+	x = m.Replace(x, m.Dropout(x, w.drop))
 	p := m.positionsOf(x, w)
-	y := m.replace(x, m.add(x, p))
-	y = m.replace(y, mod.embedNorm.forward(m, y))
-	return m.replace(y, m.dropout(y, mod.embedDrop)), []*value{p}
+	y := m.Replace(x, m.Add(x, p))
+	y = m.Replace(y, mod.embedNorm.forward(m, y))
+	return m.Replace(y, m.Dropout(y, mod.embedDrop)), []*value{p}
 }
 
 // positionsOf is the convolution over the stream, with the weight that lengths and direction make.
 func (m *machine) positionsOf(x *value, w *waves) *value {
-	weight := m.mul(w.ways.val, w.lengths.val)
-	k := &parameter{Tensor: w.ways.Tensor, trainable: w.ways.trainable, val: weight}
-	m.pulse(x.bytes(), Temporary)
-	y := m.convolution(x, k, w.bias, x.n, 0)
-	m.drop(weight)
-	return m.replace(y, m.activate(y, w.act))
+	weight := m.Mul(w.ways.Val, w.lengths.Val)
+	k := &parameter{Tensor: w.ways.Tensor, Trainable: w.ways.Trainable, Val: weight}
+	m.Pulse(x.Bytes(), Temporary)
+	y := m.convolution(x, k, w.bias, x.N, 0)
+	m.Drop(weight)
+	return m.Replace(y, m.activate(y, w.act))
 }

@@ -97,11 +97,11 @@ func (p *plan) inEightBits() {
 	}
 	for _, b := range p.model.blocks {
 		for _, l := range b.linears() {
-			l.weight.eight = l.weight.trainable
+			l.Weight.Eight = l.Weight.Trainable
 		}
 		if b.ff != nil {
 			for _, l := range b.ff.linears() {
-				l.late = true
+				l.Late = true
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func (p *plan) overflow() error {
 	for _, b := range p.model.blocks {
 		w := float64(p.model.hidden) * 64
 		for _, l := range b.linears() {
-			w += 16 * float64(l.in+l.out)
+			w += 16 * float64(l.In+l.Out)
 		}
 		if a := b.attn; a != nil {
 			w += float64(a.heads) * (seq*40 + float64(a.d)*64)

@@ -1,6 +1,10 @@
 package budget
 
-import "cmp"
+import (
+	"cmp"
+
+	"github.com/vramscope/vramscope/budget/autograd"
+)
 
 // What DeepSpeed has beside the model (deepspeed/runtime/zero): a bucket that gradients are
 // reduced in, and under ZeRO 3 as many gathered parameters as may live at once.
@@ -99,11 +103,11 @@ func (m *machine) openBucket() {
 	if m.opts.OverlapComm {
 		copies = 2
 	}
-	m.bucket = m.alloc(copies*m.opts.bucketElements()*m.opts.width, Communication)
+	m.bucket = m.Alloc(copies*m.opts.bucketElements()*m.opts.width, Communication)
 }
 
 func (m *machine) reduceBucket() {
-	m.pulse(m.filled*m.opts.width, Communication)
+	m.Pulse(m.filled*m.opts.width, Communication)
 	m.filled = 0
 }
 
@@ -113,14 +117,14 @@ func (m *machine) emptyBucket() {
 	if m.bucket != nil {
 		if m.opts.gathersLate() {
 			for _, q := range m.opts.everything() {
-				if s := m.held[q]; s != nil {
-					m.release(s)
-					m.held[q] = m.alloc(parts(s.bytes, m.opts.shards(q.expert())), Gradients)
+				if s := m.Held[q]; s != nil {
+					m.Release(s)
+					m.Held[q] = m.Alloc(autograd.Parts(s.Bytes, m.opts.shards(q.Expert())), Gradients)
 				}
 			}
 		}
 		m.reduceBucket()
-		m.release(m.bucket)
+		m.Release(m.bucket)
 		m.bucket = nil
 	}
 }

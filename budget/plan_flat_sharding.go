@@ -1,6 +1,9 @@
 package budget
 
-import "github.com/vramscope/vramscope/internal/units"
+import (
+	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/internal/units"
+)
 
 // FSDP as it was first (torch/distributed/fsdp/_runtime_utils.py): a unit's parameters are
 // views of one flat tensor, which an all-gather fills; autograd joins their gradients to one
@@ -19,10 +22,10 @@ func (r *run) flatten() {
 	unit := func(qs []*parameter) {
 		var whole []*storage
 		for _, q := range qs {
-			whole = append(whole, m.alloc(q.Elements()*p.kept, Weights))
+			whole = append(whole, m.Alloc(q.Elements()*p.kept, Weights))
 		}
-		m.pulse(elements(qs, nil)*p.kept, Weights)
-		m.releaseAll(whole)
+		m.Pulse(elements(qs, nil)*p.kept, Weights)
+		m.ReleaseAll(whole)
 	}
 	for _, b := range r.mod.blocks {
 		unit(b.params)
@@ -47,12 +50,12 @@ func (p *plan) reducedWidth() int64 {
 // reducedPart is what this rank gets of n reduced elements, in the type of its shards.
 func (r *run) reducedPart(n, e int64, experts bool) *storage {
 	m, p := r.m, r.p
-	part := m.alloc(parts(n*e, p.shards(experts)), Gradients)
+	part := m.Alloc(autograd.Parts(n*e, p.shards(experts)), Gradients)
 	if e == p.kept || p.FSDP == "" {
 		return part
 	}
-	kept := m.alloc(parts(n*p.kept, p.shards(experts)), Gradients)
-	m.release(part)
+	kept := m.Alloc(autograd.Parts(n*p.kept, p.shards(experts)), Gradients)
+	m.Release(part)
 	return kept
 }
 
@@ -64,39 +67,39 @@ func (r *run) reduceFlat(g *group, e int64) {
 		r.reshard(g)
 		return
 	}
-	n := elements(g.params, (*parameter).hasGradient)
-	m.stream = gatherStream // where the views of the flat tensor were made
-	joined := m.alloc(n*p.width, Gradients)
-	m.stream = mainStream
+	n := elements(g.params, (*parameter).HasGradient)
+	m.Stream = autograd.GatherStream // where the views of the flat tensor were made
+	joined := m.Alloc(n*p.width, Gradients)
+	m.Stream = autograd.MainStream
 	for _, q := range mine {
-		m.release(s.waiting[q])
+		m.Release(s.waiting[q])
 		delete(s.waiting, q)
 	}
 	if sum := s.summed[mine[0]]; sum != nil { // added to it
-		m.release(joined)
+		m.Release(joined)
 		joined = sum
 		delete(s.summed, mine[0])
 	}
 	r.reshard(g)
-	m.stream = reduceStream
+	m.Stream = autograd.ReduceStream
 	var wide *storage
 	if e != p.width {
-		wide = m.alloc(n*e, Communication)
+		wide = m.Alloc(n*e, Communication)
 	}
-	part := r.reducedPart(n, e, mine[0].expert())
-	m.release(wide)
-	m.release(joined)
+	part := r.reducedPart(n, e, mine[0].Expert())
+	m.Release(wide)
+	m.Release(joined)
 	switch {
 	case p.Offload == "params": // its copy in host memory is there at once, but only the last callback lets it go
 		s.offloaded = append(s.offloaded, part)
-	case m.held[mine[0]] != nil || p.gradientsGo():
-		m.release(part)
+	case m.Held[mine[0]] != nil || p.gradientsGo():
+		m.Release(part)
 	default:
-		m.held[mine[0]] = part
+		m.Held[mine[0]] = part
 	}
-	m.stream = mainStream
+	m.Stream = autograd.MainStream
 	if p.OptimizerInBackward {
-		m.pulse(p.share(p.optimizerTemp(mine), 1, false), Temporary)
+		m.Pulse(p.share(p.optimizerTemp(mine), 1, false), Temporary)
 	}
 }
 

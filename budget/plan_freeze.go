@@ -3,6 +3,8 @@ package budget
 import (
 	"fmt"
 	"slices"
+
+	"github.com/vramscope/vramscope/budget/autograd"
 )
 
 // freezable refuses what cannot be frozen, with the reason.
@@ -29,11 +31,11 @@ func (s Setting) freeze(mod *model) error {
 	before, mixed := true, false
 	for _, q := range mod.params {
 		before = before && !inBlocks[q]
-		q.trainable = q.trainable && !before && !still[q]
-		mixed = mixed || q.trainable && !inBlocks[q]
+		q.Trainable = q.Trainable && !before && !still[q]
+		mixed = mixed || q.Trainable && !inBlocks[q]
 	}
 	for _, q := range mod.params { // what is outside of the blocks is one unit
-		q.joined = s.FSDP != "" && s.FSDPVersion == 1 && mixed && !q.trainable && !inBlocks[q]
+		q.Joined = s.FSDP != "" && s.FSDPVersion == 1 && mixed && !q.Trainable && !inBlocks[q]
 	}
 	return nil
 }
@@ -42,20 +44,20 @@ func (s Setting) freeze(mod *model) error {
 func freezeVision(s Setting, mod *model) {
 	for _, q := range mod.params {
 		if q.Role == RoleVision && s.FreezeVision && mod.vision != nil {
-			q.trainable = false
+			q.Trainable = false
 		}
 	}
 }
 
 // trains says whether any of some weights is trained.
 func trains(qs []*parameter) bool {
-	return slices.ContainsFunc(qs, func(q *parameter) bool { return q.trainable })
+	return slices.ContainsFunc(qs, func(q *parameter) bool { return q.Trainable })
 }
 
 // unevenTensors adds to the optimizer's tensors what the fullest rank has more than its even
 // share: of a flat tensor some ranks have frozen parameters, and others those that are trained.
 func (p *plan) unevenTensors(ts []optTensor) []optTensor {
-	if !slices.ContainsFunc(p.trained().params, func(q *parameter) bool { return q.joined }) {
+	if !slices.ContainsFunc(p.trained().params, func(q *parameter) bool { return q.Joined }) {
 		return ts
 	}
 	k := p.shards(false)
@@ -63,11 +65,11 @@ func (p *plan) unevenTensors(ts []optTensor) []optTensor {
 	var all int64
 	unit := func(qs []*parameter) {
 		var at int64
-		part := max(parts(elements(qs, nil), k), 1)
+		part := max(autograd.Parts(elements(qs, nil), k), 1)
 		for _, q := range qs {
 			for end := at + q.Elements(); at < end; {
 				rank, next := at/part, min(end, (at/part+1)*part)
-				if q.trainable {
+				if q.Trainable {
 					mine[rank], all = mine[rank]+next-at, all+next-at
 				}
 				at = next

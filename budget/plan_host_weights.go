@@ -13,7 +13,7 @@ func hostBytes(p *plan) (n int64) {
 	n, _ = here.optimizer()
 	if p.Offload == "params" {
 		for _, q := range p.everything() {
-			if q.adapter {
+			if q.Adapter {
 				n += here.ownPart(q.Elements()*p.adapterWidth(), false)
 			} else {
 				n += here.stored(q)
@@ -35,14 +35,14 @@ func (r *run) fetched(bytes int64, product *parameter, f func() *value) *value {
 		return f()
 	}
 	m := r.m
-	s := m.alloc(bytes, Communication)
+	s := m.Alloc(bytes, Communication)
 	y := f()
-	m.release(s)
-	if product != nil && !m.replay.discard {
-		if product.trainable {
+	m.Release(s)
+	if product != nil && !m.Replay.Discard {
+		if product.Trainable {
 			bytes *= 2
 		}
-		hookResult(m, y, func() { m.pulse(bytes, Communication) })
+		hookResult(m, y, func() { m.Pulse(bytes, Communication) })
 	}
 	return y
 }
@@ -58,10 +58,10 @@ func (p *plan) headBytes() int64 {
 	if mod.head == nil {
 		return 0
 	}
-	n := p.bytesOf(mod.head.weight, mod.head.bias)
+	n := p.bytesOf(mod.head.Weight, mod.head.Bias)
 	for _, part := range mod.headParts {
 		if part.lin != nil {
-			n += p.bytesOf(part.lin.weight, part.lin.bias)
+			n += p.bytesOf(part.lin.Weight, part.lin.Bias)
 		}
 	}
 	return n

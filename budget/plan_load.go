@@ -1,17 +1,20 @@
 package budget
 
-import "github.com/vramscope/vramscope/budget/modelfile"
+import (
+	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
 
 // newRun loads the weights.
 func newRun(p *plan) *run {
-	m := &machine{Machine: New(p.width, p.wide), opts: p}
+	m := &machine{Machine: autograd.New(p.width, p.wide), opts: p}
 	if p.logging {
-		m.log = &[]request{}
+		m.Log = &[]request{}
 	}
-	m.pass = p.pass(m)
-	m.cublas, m.cublas1 = p.workspaces()
+	m.Pass = p.pass(m)
+	m.Cublas, m.Cublas1 = p.workspaces()
 	r := &run{m: m, p: p, mod: p.model, last: true}
-	m.phase = Load
+	m.Phase = Load
 	if p.chunked != nil {
 		for _, c := range p.chunked {
 			x := &run{m: m, p: c, mod: c.model}
@@ -23,16 +26,16 @@ func newRun(p *plan) *run {
 		r.load()
 	}
 	if p.persistentWorkspace() {
-		m.alloc(m.cublas, Workspace)
-		m.cublas, m.cublas1 = 0, 0
+		m.Alloc(m.Cublas, Workspace)
+		m.Cublas, m.Cublas1 = 0, 0
 	}
 	r.end(Load)
 	return r
 }
 
 // pass is what the setting comes down to for one pass.
-func (p *plan) pass(m *machine) Pass {
-	v := Pass{Batch: p.Batch, KeepsPart: p.megatron(), Inference: p.Inference, Compiles: p.Compile,
+func (p *plan) pass(m *machine) autograd.Pass {
+	v := autograd.Pass{Batch: p.Batch, KeepsPart: p.megatron(), Inference: p.Inference, Compiles: p.Compile,
 		CUDAGraphs: p.CUDAGraphs, InputsLeave: p.Checkpointing == "offload", NoGraph: p.profile.reentrant,
 		Mixed8: p.inMixedInt8(), Hoards: p.keepsPackedInputs(), TwoCopies: p.fabric() && p.Precision != "fp16",
 		LooksUp: p.profile.torchao && p.Precision == "int4", Blocks8: p.MXFP8, Gathers8: p.gathersEight(),
@@ -56,10 +59,10 @@ func (r *run) received() {
 		n := p.microBatches()
 		if p.buffersAhead() {
 			if c.mod.received {
-				r.m.alloc(n*c.boundary(), Communication)
+				r.m.Alloc(n*c.boundary(), Communication)
 			}
 			if c.mod.sends { // gradients, one of which the simulated step makes itself
-				r.m.alloc((n-1)*c.boundary(), Communication)
+				r.m.Alloc((n-1)*c.boundary(), Communication)
 			}
 		}
 		for _, v := range p.moved {
@@ -69,10 +72,10 @@ func (r *run) received() {
 		}
 		if !c.mod.sends && p.collectsOutputs() {
 			for range n { // as many storages as there are micro-batches
-				r.m.alloc(c.collected(), Logits)
+				r.m.Alloc(c.collected(), Logits)
 			}
 		}
-		r.m.alloc(max(n, 0)*int64(c.keptBoundaries())*c.boundary(), Communication)
+		r.m.Alloc(max(n, 0)*int64(c.keptBoundaries())*c.boundary(), Communication)
 	}
 }
 
@@ -93,7 +96,7 @@ func (r *run) collected() int64 {
 	if !r.mod.languageModel() || p.Loss == "chunked" || p.Loss == "fused" {
 		return 0
 	}
-	return p.Batch * p.Sequence * r.mod.head.out * p.width
+	return p.Batch * p.Sequence * r.mod.head.Out * p.width
 }
 
 // load puts the weights on the device.
@@ -103,13 +106,13 @@ func (r *run) load() {
 	for _, q := range p.model.params {
 		n := q.Elements()
 		stored := p.stored(q)
-		q.val = &value{st: m.alloc(stored, Weights), n: n, e: p.wide, leaf: q}
-		q.packed = p.quantised(q) || p.packing().packs(q) && p.packing().Direct == ""
-		if q.copied {
-			m.alloc(stored, Weights)
+		q.Val = &value{Mem: m.Alloc(stored, Weights), N: n, Width: p.wide, Leaf: q}
+		q.Packed = p.quantised(q) || p.packing().packs(q) && p.packing().Direct == ""
+		if q.Copied {
+			m.Alloc(stored, Weights)
 		}
 		for range p.Copies + p.References {
-			m.alloc(stored, Weights)
+			m.Alloc(stored, Weights)
 		}
 	}
 	for _, q := range p.adapters {
@@ -118,16 +121,16 @@ func (r *run) load() {
 		if p.FSDP != "" || q.Elements() > staysWhole {
 			own = p.ownPart(own, false)
 		}
-		q.val = &value{st: m.alloc(own, Weights), n: q.Elements(), e: e, leaf: q}
+		q.Val = &value{Mem: m.Alloc(own, Weights), N: q.Elements(), Width: e, Leaf: q}
 	}
 	for range p.References {
 		r.frozen = append(r.frozen, keptGathered(r))
 	}
 	loadBeside(r)
-	m.alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide+p.rotaryCaches(), Weights)
+	m.Alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide+p.rotaryCaches(), Weights)
 	if e := p.model.embed; p.stableEmbedding() && e != nil {
-		m.alloc(e.val.bytes(), Weights)
-		m.alloc(e.val.bytes(), Gradients)
+		m.Alloc(e.Val.Bytes(), Weights)
+		m.Alloc(e.Val.Bytes(), Gradients)
 	}
 }
 
@@ -149,7 +152,7 @@ func (p *plan) wideAdapters() bool { return p.mixed || p.LoRADtype == "fp32" || 
 // keptBytes is a parameter, or its gradient, between steps.
 func (p *plan) keptBytes(q *parameter) int64 {
 	if p.kept == p.wide && !p.sharded() {
-		return q.val.bytes()
+		return q.Val.Bytes()
 	}
 	return p.padded(q) * p.betweenSteps(q)
 }
@@ -157,7 +160,7 @@ func (p *plan) keptBytes(q *parameter) int64 {
 // quantised says whether a weight is kept in 8 or 4 bits: the linear layers
 // in the blocks are, embeddings, head and norms are not.
 func (p *plan) quantised(q *parameter) bool {
-	return (p.Precision == "int8" || p.Precision == "int4") && len(q.Shape) > 1 && !q.copied &&
+	return (p.Precision == "int8" || p.Precision == "int4") && len(q.Shape) > 1 && !q.Copied &&
 		q.Role != RoleEmbedding && q.Role != RoleHead && q.Role != RolePosition && q.Role != RoleRouter
 }
 
@@ -172,7 +175,7 @@ func (p *plan) stored(q *parameter) int64 {
 		return 0
 	}
 	beside := p.besideShards(q)
-	return p.ownPart(b-beside, q.expert()) + beside
+	return p.ownPart(b-beside, q.Expert()) + beside
 }
 
 // packedBytes are those of a weight that is packed, as its file says or the setting.
@@ -191,7 +194,7 @@ func (p *plan) ownPart(n int64, expert bool) int64 {
 	if !p.sharded() {
 		return n
 	}
-	return parts(n, p.shards(expert))
+	return autograd.Parts(n, p.shards(expert))
 }
 
 // besideShards are the scales of a packed weight that is sharded. bitsandbytes has them in a
@@ -206,5 +209,5 @@ func (p *plan) besideShards(q *parameter) int64 {
 	if !packed || !four || !p.sharded() || p.profile.torchao {
 		return 0
 	}
-	return n - parts(q.Elements(), 2)
+	return n - autograd.Parts(q.Elements(), 2)
 }

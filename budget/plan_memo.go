@@ -3,11 +3,13 @@ package budget
 import (
 	"slices"
 	"sync"
+
+	"github.com/vramscope/vramscope/budget/autograd"
 )
 
 // simulated is what a simulated step leaves behind.
 type simulated struct {
-	peaks, ends [numPhases]instant
+	peaks, ends [numPhases]autograd.Instant
 	host        int64 // bytes of saved tensors in host memory, at most
 }
 
@@ -63,8 +65,8 @@ const memoSize = 64
 func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
 	work := func() simulated {
 		r := p.simulate(kept, prepare)
-		defer r.m.done()
-		return simulated{r.m.peaks, r.ends, r.m.most}
+		defer r.m.Done()
+		return simulated{r.m.Peaks, r.ends, r.m.Most}
 	}
 	m := p.model.config.memo
 	if m == nil || prepare != nil {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/vramscope/vramscope/budget/autograd"
 )
 
 // optimizerRow is what an optimizer keeps and takes. state and temp are
@@ -136,7 +138,7 @@ func adafactorLoop(ps []optTensor, wp, ws int64) int64 {
 		if p.rows == 0 {
 			peak = max(peak, before+2*wp*p.n)
 		} else {
-			peak = max(peak, before+staging(p.rows, p.cols, wp), before+wp*p.n+ws)
+			peak = max(peak, before+autograd.Staging(p.rows, p.cols, wp), before+wp*p.n+ws)
 		}
 		before = wp * p.n
 	}
@@ -174,10 +176,10 @@ func muonTemp(ps []optTensor, wp, ws int64) int64 {
 func (p *plan) optTensors(qs []*parameter) []optTensor {
 	var ps []optTensor
 	for _, q := range qs {
-		if !q.trainable {
+		if !q.Trainable {
 			continue
 		}
-		t := optTensor{n: p.padded(q), width: p.betweenSteps(q), expert: q.expert(),
+		t := optTensor{n: p.padded(q), width: p.betweenSteps(q), expert: q.Expert(),
 			unpacked: p.overridesEmbeddings() && (q.Role == RoleEmbedding || q.Role == RolePosition)}
 		if k := len(q.Shape); k > 1 && !(q.Shape[k-1] == 1 && k == 2) {
 			t.cols = q.Shape[k-1]
@@ -250,13 +252,13 @@ func (p *plan) overridesEmbeddings() bool {
 
 // reserved is what the caching allocator takes from the device for these requests, in bytes.
 func (p *plan) reserved(load, step []request) int64 {
-	o := reserve{expandable: p.Allocator == "expandable", early: optimizers[p.Optimizer].early,
-		behind: p.flatUnits() && p.HostAhead, ahead: unitsAhead}
+	o := autograd.Reserve{Expandable: p.Allocator == "expandable", Early: optimizers[p.Optimizer].early,
+		Behind: p.flatUnits() && p.HostAhead, Ahead: unitsAhead}
 	if p.FreeGathers {
-		o.ahead = math.MaxInt
+		o.Ahead = math.MaxInt
 	}
-	o.state, o.temp = p.optimizerTensors()
-	return o.reserved(load, step)
+	o.State, o.Temp = p.optimizerTensors()
+	return o.Reserved(load, step)
 }
 
 // optimizerTensors are the sizes of what the optimizer keeps, and of what a step takes.

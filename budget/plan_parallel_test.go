@@ -73,7 +73,7 @@ func TestDividedModelsAreWhole(t *testing.T) {
 					all, per := p.model.blocks, (int64(len(p.model.blocks))+s.PP-1)/s.PP
 					for i := range s.PP {
 						q := p.stage(all[i*per:min((i+1)*per, int64(len(all)))], i == 0, i == s.PP-1)
-						weights += newRun(q).ends[Load].bytes
+						weights += newRun(q).ends[Load].Bytes
 						held, _ := q.optimizer()
 						state += held
 					}

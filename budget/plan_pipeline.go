@@ -303,10 +303,10 @@ func (r *run) runStages() {
 			continue
 		}
 		if !v.back {
-			before := r.m.cats
+			before := r.m.Cats
 			open[k] = c.forward()
 			if v.micro == 1 {
-				twins.keep(before, r.m.cats)
+				twins.keep(before, r.m.Cats)
 			}
 			continue
 		}
@@ -314,20 +314,20 @@ func (r *run) runStages() {
 		c.backward(open[k])
 		delete(open, k)
 		for range c.keptBoundaries() {
-			kept = append(kept, r.m.alloc(c.boundary(), Communication))
+			kept = append(kept, r.m.Alloc(c.boundary(), Communication))
 		}
 	}
 	for _, c := range r.parts {
 		c.finishSharding()
 	}
-	r.m.releaseAll(kept)
+	r.m.ReleaseAll(kept)
 	r.ends[Forward], r.ends[Loss] = r.parts[0].ends[Forward], r.parts[0].ends[Loss]
 	r.end(Backward)
 	for _, c := range r.parts { // the schedule hands all outputs out, as one
 		if !c.mod.sends && p.collectsOutputs() {
-			r.m.pulse(p.microBatches()*c.collected(), Logits)
+			r.m.Pulse(p.microBatches()*c.collected(), Logits)
 		}
-		r.m.releaseAll(c.outputs)
+		r.m.ReleaseAll(c.outputs)
 	}
 }
 
@@ -369,11 +369,11 @@ func (m *machine) twin(t *twins, back bool) {
 			n++
 		}
 		if bytes > 0 && !back {
-			t.held = append(t.held, m.alloc(bytes, Category(c)))
+			t.held = append(t.held, m.Alloc(bytes, Category(c)))
 		}
 	}
 	if back {
-		m.releaseAll(t.held[len(t.held)-n:])
+		m.ReleaseAll(t.held[len(t.held)-n:])
 		t.held = t.held[:len(t.held)-n]
 	}
 }

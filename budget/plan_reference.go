@@ -11,11 +11,11 @@ func keptGathered(r *run) frozen {
 		return f
 	}
 	if r.p.staysGathered(true) {
-		f[nil] = r.m.alloc(r.groupOf(nil).gathered, Communication)
+		f[nil] = r.m.Alloc(r.groupOf(nil).gathered, Communication)
 	}
 	for _, b := range r.mod.blocks {
 		if g := r.groupOf(b); staysFor(r, g, b) {
-			f[b] = r.m.alloc(g.gathered, Communication)
+			f[b] = r.m.Alloc(g.gathered, Communication)
 		}
 	}
 	r.shards, r.m.waiting, r.m.summed = nil, nil, nil
@@ -30,10 +30,10 @@ func references(r *run, batch batchOf) {
 	}
 	shards, waiting, summed := r.shards, m.waiting, m.summed
 	for _, kept := range r.frozen {
-		m.grad, m.phase, r.shards = false, Loss, nil
+		m.Grad, m.Phase, r.shards = false, Loss, nil
 		if r.p.sharded() {
 			for b, s := range kept {
-				r.groupOf(b).whole = []*storage{m.keep(s)}
+				r.groupOf(b).whole = []*storage{m.Keep(s)}
 			}
 			r.unshard(r.groupOf(nil), false)
 		}
@@ -42,18 +42,18 @@ func references(r *run, batch batchOf) {
 			r.rootDone(h)
 		} else {
 			y := r.logits(h)
-			m.logit(y)
+			m.Logit(y)
 			r.rootDone(y)
-			m.drop(m.replace(y, r.lossOf(y, batch, false)))
+			m.Drop(m.Replace(y, r.lossOf(y, batch, false)))
 		}
-		m.drop(h)
+		m.Drop(h)
 		if r.shards != nil {
-			m.release(r.shards.flat)
+			m.Release(r.shards.flat)
 			r.reshard(r.groupOf(nil))
 			for _, g := range r.shards.ends {
 				r.reshard(g)
 			}
 		}
-		m.grad, r.shards, m.waiting, m.summed = true, shards, waiting, summed
+		m.Grad, r.shards, m.waiting, m.summed = true, shards, waiting, summed
 	}
 }

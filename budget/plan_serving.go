@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -91,18 +92,18 @@ func (m *machine) store(x *value, wide int64) *value {
 	if m.opts.Cache == "static" {
 		return x
 	}
-	e := max(x.e, wide)
-	n := x.n * e
+	e := max(x.Width, wide)
+	n := x.N * e
 	if m.opts.KV != "" {
-		n = m.opts.kvBytes(x.n, m.opts.headWidth())
+		n = m.opts.kvBytes(x.N, m.opts.headWidth())
 	}
-	st := m.alloc(n, KVCache)
+	st := m.Alloc(n, KVCache)
 	m.cached = append(m.cached, st)
 	if m.opts.KV != "" { // attention reads it back in the compute type
 		return x
 	}
-	y := &value{st: m.keep(st), n: x.n, e: e}
-	m.drop(x)
+	y := &value{Mem: m.Keep(st), N: x.N, Width: e}
+	m.Drop(x)
 	return y
 }
 
@@ -194,7 +195,7 @@ func (p *plan) serve(b *Budget) {
 	r := newRun(p)
 	m := r.m
 	load := r.ends[Load]
-	b.WeightsBytes = load.cats[Weights]
+	b.WeightsBytes = load.Cats[Weights]
 	total := (p.Context + p.NewTokens + p.CP - 1) / p.CP // context-parallel ranks share the cache, too
 	static, _, _ := p.cacheBytes(total, false)
 	seqs := p.Batch
@@ -205,20 +206,20 @@ func (p *plan) serve(b *Budget) {
 		b.oneRequest = static
 	}
 	if p.Cache == "static" {
-		m.alloc(static, KVCache)
+		m.Alloc(static, KVCache)
 	}
 	if p.sharded() {
 		r.unshard(r.groupOf(nil), false)
 	}
-	m.phase = Prefill
+	m.Phase = Prefill
 	batch := r.batch()
-	m.release(batch.labels)
+	m.Release(batch.labels)
 	batch.labels = nil
-	m.mixed = p.mixed
+	m.Mixed = p.mixed
 	h := r.network(batch)
-	logits := m.replace(h, r.logits(h))
+	logits := m.Replace(h, r.logits(h))
 	if p.Engine != "" && p.model.head != nil { // each request's in float32, and what the sampler makes of them
-		m.pulse(seqs*p.model.head.out*samplerBytes, Logits)
+		m.Pulse(seqs*p.model.head.Out*samplerBytes, Logits)
 	}
 	p.Batch = seqs
 	if p.sharded() {
@@ -226,14 +227,14 @@ func (p *plan) serve(b *Budget) {
 		r.finishSharding()
 	}
 	r.end(Prefill)
-	pre := m.peaks[Prefill]
+	pre := m.Peaks[Prefill]
 	b.Phases = append(b.Phases, loading(p, b, load),
-		PhaseBytes{Phase: Prefill, Peak: pre.bytes, End: r.ends[Prefill].bytes, Categories: pre.cats})
-	outputs := logits.bytes()
+		PhaseBytes{Phase: Prefill, Peak: pre.Bytes, End: r.ends[Prefill].Bytes, Categories: pre.Cats})
+	outputs := logits.Bytes()
 	for _, s := range m.cached {
-		outputs += s.bytes
+		outputs += s.Bytes
 	}
-	m.drop(logits)
+	m.Drop(logits)
 	if p.Cache != "none" && !once {
 		p.decode(b, load, total)
 	}
@@ -246,15 +247,15 @@ func (p *plan) serve(b *Budget) {
 }
 
 // loading is the phase that ends with all weights on the GPU.
-func loading(p *plan, b *Budget, load instant) PhaseBytes {
+func loading(p *plan, b *Budget, load autograd.Instant) PhaseBytes {
 	whole := p.unpackedWhileLoading()
-	cats := load.cats
+	cats := load.Cats
 	cats[Temporary] += whole
 	if whole > 0 {
 		b.note("bitsandbytes packs each matrix on the GPU while it loads, and has it there in 16 bits twice: a checkpoint that " +
 			"is packed already doesn't need them")
 	}
-	return PhaseBytes{Phase: Load, Peak: load.bytes + whole, End: load.bytes, Categories: cats}
+	return PhaseBytes{Phase: Load, Peak: load.Bytes + whole, End: load.Bytes, Categories: cats}
 }
 
 // samplerBytes are those of a word of one request: the logits in float32 twice, sorted with their places.
@@ -275,12 +276,12 @@ func (p *plan) unpackedWhileLoading() (bytes int64) {
 
 // decode is one token on a full context: a dynamic cache copies a layer's
 // keys (then its values) to append to them.
-func (p *plan) decode(b *Budget, load instant, total int64) {
+func (p *plan) decode(b *Budget, load autograd.Instant, total int64) {
 	cache, _, keys := p.cacheBytes(total, false)
 	if p.Engine != "" {
 		cache = b.oneRequest
 	}
-	c := load.cats
+	c := load.Cats
 	c[KVCache] = cache
 	ws, _ := p.workspaces()
 	if p.Cache == "dynamic" && keys > ws {
@@ -301,7 +302,7 @@ func (p *plan) decode(b *Budget, load instant, total int64) {
 		}
 	}
 	if p.model.head != nil {
-		c[Logits] += p.Batch * p.model.head.out * p.width
+		c[Logits] += p.Batch * p.model.head.Out * p.width
 	}
 	c[Temporary] += 8 * p.Batch * p.model.hidden * p.width
 	end := c

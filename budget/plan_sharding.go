@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/vramscope/vramscope/budget/autograd"
 )
 
 // What sharding over data-parallel ranks does to a step: ZeRO and FSDP keep a
@@ -32,12 +34,12 @@ func (p *plan) shards(experts bool) int64 {
 // of its rows as the first one has (_fsdp_param.py), so that 8 experts over 16 ranks take
 // twice as much. torchtitan divides these by columns then, as is taken of expert parallelism.
 func (p *plan) padded(q *parameter) int64 {
-	n := p.shards(q.expert())
+	n := p.shards(q.Expert())
 	if p.FSDP == "" || p.dp == 1 || p.flatUnits() || p.packing().packs(q) || len(q.Shape) == 0 || q.Shape[0] == 0 ||
-		q.expert() && (p.profile.expertsApart || p.EP > 1) {
+		q.Expert() && (p.profile.expertsApart || p.EP > 1) {
 		return q.Elements()
 	}
-	return q.Elements() / q.Shape[0] * parts(q.Shape[0], n) * n
+	return q.Elements() / q.Shape[0] * autograd.Parts(q.Shape[0], n) * n
 }
 
 // group is a set of parameters that are gathered and whose gradients are reduced
@@ -104,7 +106,7 @@ func (r *run) groupOf(b *block) *group {
 			}
 		}
 		for _, q := range r.p.adapters {
-			if q.outside && !r.p.ownUnits() {
+			if q.Outside && !r.p.ownUnits() {
 				s.root.params = append(s.root.params, q)
 			}
 		}
@@ -124,7 +126,7 @@ func (p *plan) gatheredBytes(qs []*parameter) (n int64) {
 // gatheredOne is one of them, with the original where a copy of it is trained: its unit gathers both.
 func (p *plan) gatheredOne(q *parameter) int64 {
 	n := p.gatheredAlone(q)
-	if q.copied && n > 0 {
+	if q.Copied && n > 0 {
 		n += p.padded(q) * min(p.kept, p.width)
 	}
 	return n
@@ -132,14 +134,14 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 
 func (p *plan) gatheredAlone(q *parameter) int64 {
 	switch n, packed := p.packedBytes(q); {
-	case q.expert() && p.expertsWhole(), p.deepspeed() && p.Zero == 3: // counted as a whole
+	case q.Expert() && p.expertsWhole(), p.deepspeed() && p.Zero == 3: // counted as a whole
 		return 0
 	case packed:
 		return n - p.besideShards(q)
-	case q.eight && p.gathersEight():
+	case q.Eight && p.gathersEight():
 		return q.Elements()
-	case q.val != nil:
-		return p.padded(q) * min(q.val.e, max(p.width, p.wide))
+	case q.Val != nil:
+		return p.padded(q) * min(q.Val.Width, max(p.width, p.wide))
 	}
 	return p.padded(q) * p.width
 }
@@ -150,7 +152,7 @@ func (r *run) unshard(g *group, backward bool) {
 	if g.whole == nil && g.gathered > 0 {
 		r.gatherAhead(g)
 		if !backward {
-			m.release(s.flat)
+			m.Release(s.flat)
 			s.flat = nil
 		}
 		if r.p.Zero == 3 || r.p.flatUnits() { // parameters are parts of the flat buffer
@@ -158,11 +160,11 @@ func (r *run) unshard(g *group, backward bool) {
 		} else {
 			for _, q := range g.params {
 				if n := r.p.gatheredOne(q); n > 0 {
-					g.whole = append(g.whole, m.alloc(n, Communication))
+					g.whole = append(g.whole, m.Alloc(n, Communication))
 				}
 			}
 			if backward {
-				m.release(g.flat)
+				m.Release(g.flat)
 			} else {
 				s.flat = g.flat
 			}
@@ -194,37 +196,37 @@ func (r *run) gatherAhead(g *group) {
 // allGather begins one: this rank's part is made narrow, then all parts arrive.
 func (r *run) allGather(g *group) *storage {
 	m, p := r.m, r.p
-	own := parts(g.gathered, p.shards(false))
+	own := autograd.Parts(g.gathered, p.shards(false))
 	if p.kept == p.width { // it is sent as it lies
 		own = 0
 	}
-	m.stream = gatherStream
+	m.Stream = autograd.GatherStream
 	if p.flatUnits() {
-		m.stream = narrowStream
+		m.Stream = autograd.NarrowStream
 	}
 	var eight []*storage
 	for _, q := range g.params { // this rank's part in 8 bits
-		if q.eight && p.gathersEight() {
-			st := m.eagerCast(parts(q.Elements(), p.shards(false)), p.kept)
-			own = max(own-st.bytes, 0)
+		if q.Eight && p.gathersEight() {
+			st := m.EagerCast(autograd.Parts(q.Elements(), p.shards(false)), p.kept)
+			own = max(own-st.Bytes, 0)
 			eight = append(eight, st)
 		}
 	}
-	part := m.alloc(own, Communication)
-	defer m.releaseAll(eight)
-	m.stream = gatherStream
-	flat := m.alloc(g.gathered, Communication)
-	if m.log != nil {
-		(*m.log)[len(*m.log)-1].unit = p.flatUnits()
+	part := m.Alloc(own, Communication)
+	defer m.ReleaseAll(eight)
+	m.Stream = autograd.GatherStream
+	flat := m.Alloc(g.gathered, Communication)
+	if m.Log != nil {
+		(*m.Log)[len(*m.Log)-1].Unit = p.flatUnits()
 	}
-	m.release(part)
-	m.stream = mainStream
+	m.Release(part)
+	m.Stream = autograd.MainStream
 	return flat
 }
 
 // reshard lets the gathered parameters go.
 func (r *run) reshard(g *group) {
-	r.m.releaseAll(g.whole)
+	r.m.ReleaseAll(g.whole)
 	g.whole = nil
 }
 
@@ -246,32 +248,32 @@ func (r *run) reduce(g *group) {
 		return
 	}
 	s.addUp(m, mine)
-	m.release(s.reduce)
+	m.Release(s.reduce)
 	if s.reduce = nil; !p.deepspeed() {
 		var n int64
 		for _, q := range mine {
 			n += p.padded(q) * e
 		}
-		s.reduce = m.alloc(n, Communication)
+		s.reduce = m.Alloc(n, Communication)
 	}
 	for _, q := range mine {
-		m.release(s.waiting[q])
-		m.release(s.summed[q])
+		m.Release(s.waiting[q])
+		m.Release(s.summed[q])
 		delete(s.waiting, q)
 		delete(s.summed, q)
 	}
-	m.stream = reduceStream
+	m.Stream = autograd.ReduceStream
 	for _, q := range mine {
-		part := r.reducedPart(p.padded(q), e, q.expert())
-		if m.held[q] != nil || p.gradientsGo() || p.deepspeed() {
-			m.release(part)
+		part := r.reducedPart(p.padded(q), e, q.Expert())
+		if m.Held[q] != nil || p.gradientsGo() || p.deepspeed() {
+			m.Release(part)
 		} else {
-			m.held[q] = part
+			m.Held[q] = part
 		}
 	}
-	m.stream = mainStream
+	m.Stream = autograd.MainStream
 	if p.OptimizerInBackward {
-		m.pulse(p.share(p.optimizerTemp(mine), 1, false), Temporary)
+		m.Pulse(p.share(p.optimizerTemp(mine), 1, false), Temporary)
 	}
 }
 
@@ -289,7 +291,7 @@ func (s *sharding) ready(g *group) (qs []*parameter) {
 func (s *sharding) addUp(m *machine, qs []*parameter) {
 	for _, q := range qs {
 		if s.summed[q] != nil && s.waiting[q] != nil {
-			m.release(s.waiting[q])
+			m.Release(s.waiting[q])
 			delete(s.waiting, q)
 		}
 	}
@@ -304,9 +306,9 @@ func (r *run) sumUp(g *group, e int64) {
 			continue
 		}
 		if s.summed[q] == nil {
-			s.summed[q] = m.alloc(q.Elements()*e, Gradients)
+			s.summed[q] = m.Alloc(q.Elements()*e, Gradients)
 		}
-		m.release(s.waiting[q])
+		m.Release(s.waiting[q])
 		delete(s.waiting, q)
 	}
 }
@@ -328,21 +330,21 @@ func (r *run) sumsBefore() {
 		var n int64
 		for _, q := range g.params {
 			switch {
-			case !q.hasGradient():
+			case !q.HasGradient():
 			case r.p.flatUnits():
 				first = cmp.Or(first, q)
 				n += q.Elements()
 			default:
-				r.shards.summed[q] = r.m.alloc(q.Elements()*r.p.reducedWidth(), Gradients)
+				r.shards.summed[q] = r.m.Alloc(q.Elements()*r.p.reducedWidth(), Gradients)
 			}
 		}
 		if first != nil {
-			r.shards.summed[first] = r.m.alloc(n*r.p.width, Gradients)
+			r.shards.summed[first] = r.m.Alloc(n*r.p.width, Gradients)
 		}
 	}
 	for _, q := range r.mod.params {
-		if r.p.ownUnit(q) && q.hasGradient() {
-			r.shards.summed[q] = r.m.alloc(q.Elements()*r.p.reducedWidth(), Gradients)
+		if r.p.ownUnit(q) && q.HasGradient() {
+			r.shards.summed[q] = r.m.Alloc(q.Elements()*r.p.reducedWidth(), Gradients)
 		}
 	}
 }
@@ -363,7 +365,7 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 	if r.shards.last != g {
 		g.before, r.shards.last = r.shards.last, g
 	}
-	in := m.again(x)
+	in := m.Again(x)
 	hook(m, in, x, func() {
 		if g.small {
 			r.gatherBefore(g)
@@ -372,8 +374,8 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 	})
 	r.unshard(g, false)
 	y := f(in)
-	m.drop(in)
-	if !g.stays || !m.grad {
+	m.Drop(in)
+	if !g.stays || !m.Grad {
 		r.reshard(g)
 	}
 	r.beforeBackward(y, g)
@@ -382,21 +384,21 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 
 // beforeBackward gathers a group as soon as the gradient of its result is there.
 func (r *run) beforeBackward(y *value, g *group) {
-	g.idle = r.m.grad && y.from == nil
+	g.idle = r.m.Grad && y.From == nil
 	hookResult(r.m, y, func() { r.unshard(g, true) })
 }
 
 // hook runs f in backward, as soon as the gradient of a second name for x is there.
 func hook(m *machine, name, x *value, f func()) {
-	m.record([]*value{name}, []*value{x}, nil, func(g []*storage) []*storage {
+	m.Record([]*value{name}, []*value{x}, nil, func(g []*storage) []*storage {
 		f()
-		return []*storage{m.keep(g[0])}
+		return []*storage{m.Keep(g[0])}
 	})
 }
 
 // hookResult runs f as soon as the gradient of y is there, if one comes.
 func hookResult(m *machine, y *value, f func()) {
-	if m.grad && y.from != nil {
+	if m.Grad && y.From != nil {
 		in := *y
 		hook(m, y, &in, f)
 	}
@@ -411,7 +413,7 @@ func (r *run) finishSharding() {
 	for _, b := range r.mod.blocks {
 		if g := s.blocks[b]; g != nil {
 			r.reduce(g)
-			r.m.release(g.flat) // gathered ahead of a backward that didn't come
+			r.m.Release(g.flat) // gathered ahead of a backward that didn't come
 			g.flat = nil
 		}
 	}
@@ -423,9 +425,9 @@ func (r *run) finishSharding() {
 	if s.root != nil {
 		r.reduce(s.root)
 	}
-	r.m.release(s.reduce)
-	r.m.release(s.flat)
-	r.m.releaseAll(s.offloaded)
+	r.m.Release(s.reduce)
+	r.m.Release(s.flat)
+	r.m.ReleaseAll(s.offloaded)
 	s.reduce, s.flat, s.offloaded = nil, nil, nil
 }
 
@@ -436,10 +438,10 @@ func (r *run) brought(b *block, x *value, f func(*value) *value) *value {
 	}
 	m := r.m
 	g := r.p.groupBytes(b)
-	s := m.alloc(3*g, Communication)
+	s := m.Alloc(3*g, Communication)
 	y := f(x)
-	m.release(s)
-	hookResult(m, y, func() { m.pulse(4*g, Communication) }) // brought again, beside the gradients
+	m.Release(s)
+	hookResult(m, y, func() { m.Pulse(4*g, Communication) }) // brought again, beside the gradients
 	return y
 }
 
@@ -447,7 +449,7 @@ func (r *run) brought(b *block, x *value, f func(*value) *value) *value {
 func (p *plan) groupBytes(b *block) int64 {
 	var qs []*parameter
 	for _, l := range b.linears() {
-		qs = append(qs, l.weight, l.bias)
+		qs = append(qs, l.Weight, l.Bias)
 	}
 	if x, ok := b.ff.(*experts); ok && !p.expertsWhole() {
 		qs = append(qs, x.gateUp, x.down)
@@ -483,7 +485,7 @@ func addsInPlace(p *plan, m *machine, q *parameter) bool {
 func (p *plan) reduceGradient(m *machine, q *parameter, st *storage) bool {
 	switch {
 	case addsInPlace(p, m, q):
-		m.release(st)
+		m.Release(st)
 		return true
 	case m.waiting != nil:
 		await(m, q, st)
@@ -493,37 +495,37 @@ func (p *plan) reduceGradient(m *machine, q *parameter, st *storage) bool {
 		m.openBucket()
 		return false
 	case p.dp > 1 && p.Zero >= 2:
-		reduceAlone(p, m, q, st.bytes)
+		reduceAlone(p, m, q, st.Bytes)
 	case !p.gradientsGo():
 		return false
 	}
 	if p.OptimizerInBackward {
-		m.pulse(p.optimizerTemp([]*parameter{q}), Temporary)
+		m.Pulse(p.optimizerTemp([]*parameter{q}), Temporary)
 	}
-	m.release(st)
+	m.Release(st)
 	return true
 }
 
 // await keeps a gradient until its group's are reduced.
 func await(m *machine, q *parameter, st *storage) {
-	if st.refs > 1 || st.cat != Gradients && m.waiting[q] == nil {
-		m.become(st, Gradients)
+	if st.Refs > 1 || st.Cat != Gradients && m.waiting[q] == nil {
+		m.Become(st, Gradients)
 	}
-	m.release(m.waiting[q])
+	m.Release(m.waiting[q])
 	m.waiting[q] = st
 }
 
 // reduceAlone is a gradient's reduction under ZeRO 2.
 func reduceAlone(p *plan, m *machine, q *parameter, bytes int64) {
-	n := p.shards(q.expert())
-	if m.held[q] == nil && !p.gradientsGo() {
-		m.held[q] = m.alloc(parts(p.keptBytes(q), n), Gradients)
+	n := p.shards(q.Expert())
+	if m.Held[q] == nil && !p.gradientsGo() {
+		m.Held[q] = m.Alloc(autograd.Parts(p.keptBytes(q), n), Gradients)
 	}
 	switch {
 	case p.deepspeed():
 		m.intoBucket(q.Elements())
 	case n > 1:
-		m.pulse(bytes, Communication)
+		m.Pulse(bytes, Communication)
 	}
 }
 
@@ -558,26 +560,26 @@ func (p *plan) share(n int64, from int, experts bool) int64 {
 // recomputed checkpoints the middle of attention where that is asked for: scores are made
 // again in backward, from q, k and v.
 func recomputed(m *machine, q, k, v *value, f func() *value) *value {
-	if !m.selective || !m.grad {
+	if !m.Selective || !m.Grad {
 		return f()
 	}
-	join := m.cat(q, k, v)
-	m.release(join.st)
-	join.st = m.alloc(0, Temporary)
-	y := m.checkpoint(join, func(in *value) *value {
+	join := m.Cat(q, k, v)
+	m.Release(join.Mem)
+	join.Mem = m.Alloc(0, Temporary)
+	y := m.Checkpoint(join, func(in *value) *value {
 		old := [3]value{*q, *k, *v}
 		for _, x := range []*value{q, k, v} {
-			x.from, x.slot, x.leaf = in.from, in.slot, in.leaf
+			x.From, x.Slot, x.Leaf = in.From, in.Slot, in.Leaf
 		}
 		z := f()
 		*q, *k, *v = old[0], old[1], old[2]
 		return z
 	})
 	for _, x := range []*value{q, k, v} {
-		m.keep(x.st)
-		m.onTape(x.st)
+		m.Keep(x.Mem)
+		m.OnTape(x.Mem)
 	}
-	m.drop(join)
+	m.Drop(join)
 	return y
 }
 

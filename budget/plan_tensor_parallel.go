@@ -1,6 +1,10 @@
 package budget
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/budget/autograd"
+)
 
 // expertRanks is how experts lie on the GPUs of a stage: each on one of the
 // expert-parallel ranks, cut there over as many of the tensor-parallel ranks
@@ -54,9 +58,9 @@ func (p *plan) tensorParallel() error {
 	}
 	c.pad(mod.embed)
 	if h := mod.head; h != nil && mod.task != taskContrast {
-		h.out = (h.out + p.TP - 1) / p.TP
-		c.pad(h.weight)
-		c.pad(h.bias)
+		h.Out = (h.Out + p.TP - 1) / p.TP
+		c.pad(h.Weight)
+		c.pad(h.Bias)
 	}
 	c.pad(mod.rest())
 	p.undivided(c)
@@ -85,7 +89,7 @@ func (p *plan) undivided(c *cutter) {
 // divides says whether a vision encoder's heads and inner sizes can be.
 func (m *model) divides(t int64) bool {
 	for _, b := range m.blocks {
-		if f, ok := b.ff.(*mlp); !ok || f.up.out%t != 0 || b.attn == nil || b.attn.heads%t != 0 {
+		if f, ok := b.ff.(*mlp); !ok || f.up.Out%t != 0 || b.attn == nil || b.attn.heads%t != 0 {
 			return false
 		}
 	}
@@ -128,11 +132,11 @@ func (c *cutter) pad(q *parameter) {
 // resize gives a layer another number of outputs, where they are not simply
 // divided.
 func (c *cutter) resize(l *linear, out int64) {
-	l.out = out
-	l.weight.Shape = []int64{out, l.in}
-	c.done[l.weight] = true
-	if l.bias != nil {
-		l.bias.Shape = []int64{out}
+	l.Out = out
+	l.Weight.Shape = []int64{out, l.In}
+	c.done[l.Weight] = true
+	if l.Bias != nil {
+		l.Bias.Shape = []int64{out}
 	}
 }
 
@@ -142,16 +146,16 @@ func (c *cutter) column(ls ...*linear) {
 		if l == nil || c.t == 1 {
 			continue
 		}
-		if l.out%c.t != 0 {
-			c.fail("--tp %d does not divide %s's %d outputs", c.t, l.weight.Name, l.out)
+		if l.Out%c.t != 0 {
+			c.fail("--tp %d does not divide %s's %d outputs", c.t, l.Weight.Name, l.Out)
 		}
 		dim := 0
 		if l.turned() {
 			dim = 1
 		}
-		l.out /= c.t
-		c.cut(l.weight, dim, "outputs")
-		c.cut(l.bias, 0, "outputs")
+		l.Out /= c.t
+		c.cut(l.Weight, dim, "outputs")
+		c.cut(l.Bias, 0, "outputs")
 	}
 }
 
@@ -159,21 +163,21 @@ func (c *cutter) row(l *linear) {
 	if l == nil || c.t == 1 {
 		return
 	}
-	if l.in%c.t != 0 {
-		c.fail("--tp %d does not divide %s's %d inputs", c.t, l.weight.Name, l.in)
+	if l.In%c.t != 0 {
+		c.fail("--tp %d does not divide %s's %d inputs", c.t, l.Weight.Name, l.In)
 	}
 	dim := 1
 	if l.turned() {
 		dim = 0
 	}
-	l.in /= c.t
-	c.cut(l.weight, dim, "inputs")
+	l.In /= c.t
+	c.cut(l.Weight, dim, "inputs")
 }
 
 // turned says whether a weight is stored transposed (gpt2).
 func (l *linear) turned() bool {
-	s := l.weight.Shape
-	return len(s) == 2 && s[0] == l.in && s[1] == l.out && l.in != l.out
+	s := l.Weight.Shape
+	return len(s) == 2 && s[0] == l.In && s[1] == l.Out && l.In != l.Out
 }
 
 func (c *cutter) block(b *block) error {
@@ -238,9 +242,9 @@ func (c *cutter) attention(a *attention) {
 		if l.qa == nil {
 			c.column(a.q)
 		} else {
-			c.done[l.qa.weight] = true
+			c.done[l.qa.Weight] = true
 		}
-		c.done[l.kva.weight] = true
+		c.done[l.kva.Weight] = true
 		a.heads, a.kv = a.heads/t, a.kv/t
 		return
 	}
@@ -249,8 +253,8 @@ func (c *cutter) attention(a *attention) {
 		c.resize(a.q, a.heads*a.d/t+2*a.d)
 	case few:
 		c.column(a.q)
-		c.resize(a.k, a.k.out/a.kv)
-		c.resize(a.v, a.v.out/a.kv)
+		c.resize(a.k, a.k.Out/a.kv)
+		c.resize(a.v, a.v.Out/a.kv)
 	case a.fused:
 		c.column(a.q)
 	default:
@@ -313,5 +317,5 @@ func (p *plan) symmetric() int64 {
 	if !p.AsyncTP || p.TP == 1 || !p.SequenceParallel || !p.Compile || p.Inference {
 		return 0
 	}
-	return parts(2*p.Batch*parts(p.Sequence, p.TP)*p.model.hidden*p.width, 2*mib) * 2 * mib
+	return autograd.Parts(2*p.Batch*autograd.Parts(p.Sequence, p.TP)*p.model.hidden*p.width, 2*mib) * 2 * mib
 }

@@ -32,7 +32,7 @@ func (p *plan) headStays() bool {
 const wordsOfLlama2 = 100_000
 
 func (p *plan) ownUnit(q *parameter) bool {
-	return p.ownUnits() && (q == p.model.embed || p.model.head != nil && q == p.model.head.weight)
+	return p.ownUnits() && (q == p.model.embed || p.model.head != nil && q == p.model.head.Weight)
 }
 
 // unit runs f with one weight outside of the blocks gathered, where it is a unit of its own.
@@ -54,13 +54,13 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 	}
 	in := x
 	if x != nil {
-		in = r.m.again(x)
+		in = r.m.Again(x)
 		hook(r.m, in, x, func() { r.reduce(g) })
 	}
 	g.calls++
 	r.unshard(g, false)
 	y := f(in)
-	r.m.drop(in)
+	r.m.Drop(in)
 	if !g.stays {
 		r.reshard(g)
 	}

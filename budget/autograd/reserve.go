@@ -1,22 +1,22 @@
-package budget
+package autograd
 
 import "github.com/vramscope/vramscope/replay/allocator"
 
-// request is a storage that is made, or let go where bytes is negative.
-type request struct {
+// Request is a storage that is made, or let go where bytes is negative.
+type Request struct {
 	id, bytes int64
 	stream    uint8
-	unit      bool // an all-gather of FSDP1
+	Unit      bool // an all-gather of FSDP1
 	handed    bool // to compiled code, whose first run takes it as it is
 }
 
 // streams are those that a step may take memory on: the one that computes, and those that
 // gather parameters and reduce gradients beside it.
 const (
-	mainStream uint8 = iota
-	gatherStream
-	reduceStream
-	narrowStream // FSDP1's for this rank's part of what is gathered
+	MainStream uint8 = iota
+	GatherStream
+	ReduceStream
+	NarrowStream // FSDP1's for this rank's part of what is gathered
 	graphPool    // where what compiled code makes lies under CUDA graphs: a pool of their own
 	numStreams
 )
@@ -25,39 +25,39 @@ const (
 // finds the holes that the first optimizer step has filled.
 const stepsServed = 3
 
-// reserve says how steps are served.
-type reserve struct {
-	expandable bool    // segments
-	state      []int64 // bytes of each tensor that the optimizer keeps
-	temp       []int64 // and of what its step takes
-	early      bool    // its state is there before the first step
-	behind     bool    // the GPU is, and what other streams use is free when it is through with it
-	ahead      int     // how many units that are gathered the host may be
+// Reserve says how steps are served.
+type Reserve struct {
+	Expandable bool    // segments
+	State      []int64 // bytes of each tensor that the optimizer keeps
+	Temp       []int64 // and of what its step takes
+	Early      bool    // its state is there before the first step
+	Behind     bool    // the GPU is, and what other streams use is free when it is through with it
+	Ahead      int     // how many units that are gathered the host may be
 }
 
-// reserved is what the caching allocator takes from the device for a training: it serves
+// Reserved is what the caching allocator takes from the device for a training: it serves
 // the requests of some steps one after another, with the optimizer's between them.
-func (o reserve) reserved(load, step []request) int64 {
+func (o Reserve) Reserved(load, step []Request) int64 {
 	set := allocator.Defaults()
-	set.Expandable = o.expandable
+	set.Expandable = o.Expandable
 	pairs := make([]allocator.Pair, numStreams)
 	for i := range pairs {
 		pairs[i].Stream = uint32(i)
 	}
-	v := &server{reserve: o, a: allocator.New(set, pairs, allocator.GPU{}, true)}
+	v := &server{Reserve: o, a: allocator.New(set, pairs, allocator.GPU{}, true)}
 	v.serve(load)
 	for i := range stepsServed {
-		if i == 0 && o.early {
-			v.keep(o.state)
+		if i == 0 && o.Early {
+			v.keep(o.State)
 		}
 		v.settle(len(v.waiting)) // what is read of a step waits for the GPU
 		before := v.a.PeakReserved
 		v.first = i == 0
 		born := v.serve(step)
-		if i == 0 && !o.early {
-			v.keep(o.state)
+		if i == 0 && !o.Early {
+			v.keep(o.State)
 		}
-		v.drop(v.keep(o.temp))
+		v.drop(v.keep(o.Temp))
 		for _, id := range born {
 			v.free(id)
 		}
@@ -70,7 +70,7 @@ func (o reserve) reserved(load, step []request) int64 {
 
 // server is an allocator with what it has given out.
 type server struct {
-	reserve
+	Reserve
 	a     *allocator.Allocator
 	held  []allocator.BlockID // by storage, the block after its own; 0 where it has none
 	first bool                // CUDA graphs aren't captured yet
@@ -102,19 +102,19 @@ func (v *server) settle(n int) {
 }
 
 // serve meets requests, and says which storages they made.
-func (v *server) serve(rs []request) (born []int64) {
+func (v *server) serve(rs []Request) (born []int64) {
 	for _, r := range rs {
 		switch {
 		case r.bytes > 0:
 			for int(r.id) >= len(v.held) {
 				v.held, v.made = append(v.held, 0), append(v.made, made{})
 			}
-			if v.made[r.id] = (made{r.stream, r.unit}); v.behind && r.unit && len(v.units) >= v.ahead {
+			if v.made[r.id] = (made{r.stream, r.Unit}); v.Behind && r.Unit && len(v.units) >= v.Ahead {
 				v.settle(v.units[0])
 			}
 			on := r.stream
 			if v.first && r.handed {
-				on = mainStream
+				on = MainStream
 			}
 			v.held[r.id] = 1 + v.a.Malloc(v.a.Request(r.bytes, uint16(on)))
 			born = append(born, r.id)
@@ -127,7 +127,7 @@ func (v *server) serve(rs []request) (born []int64) {
 
 // free lets a storage go, at once or when the GPU is through with it.
 func (v *server) free(id int64) {
-	if !v.behind || int(id) >= len(v.held) || v.made[id].stream == mainStream || v.held[id] == 0 {
+	if !v.Behind || int(id) >= len(v.held) || v.made[id].stream == MainStream || v.held[id] == 0 {
 		v.give(id)
 		return
 	}
@@ -147,7 +147,7 @@ func (v *server) give(id int64) {
 func (v *server) keep(sizes []int64) (ids []allocator.BlockID) {
 	for _, n := range sizes {
 		if n > 0 {
-			ids = append(ids, v.a.Malloc(v.a.Request(n, uint16(mainStream))))
+			ids = append(ids, v.a.Malloc(v.a.Request(n, uint16(MainStream))))
 		}
 	}
 	return ids

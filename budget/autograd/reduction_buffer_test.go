@@ -1,4 +1,4 @@
-package budget
+package autograd
 
 import "testing"
 
@@ -25,7 +25,7 @@ func TestStaging(t *testing.T) {
 		{2048, 2, 4, 0},
 		{0, 768, 4, 0},
 	} {
-		if got := staging(c.rows, c.columns, c.width); got != c.want {
+		if got := Staging(c.rows, c.columns, c.width); got != c.want {
 			t.Errorf("%d rows of %d columns of %d bytes: %d, want %d", c.rows, c.columns, c.width, got, c.want)
 		}
 	}

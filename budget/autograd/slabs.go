@@ -1,4 +1,4 @@
-package budget
+package autograd
 
 import "sync"
 
@@ -53,9 +53,9 @@ func (s *slab[T]) put(x T) *T {
 }
 
 type slabs struct {
-	storages slab[storage]
-	values   slab[value]
-	nodes    slab[node]
+	storages slab[Storage]
+	values   slab[Value]
+	nodes    slab[Node]
 	grads    slab[gradient]
 	ins      slab[edge]
 }
@@ -63,8 +63,8 @@ type slabs struct {
 // usedSlabs are those of steps that are over: a budget runs dozens of steps.
 var usedSlabs = sync.Pool{New: func() any { return new(slabs) }}
 
-// done gives a machine's memory to the next one. Nothing that it made may be looked at after.
-func (m *Machine) done() {
+// Done gives a machine's memory to the next one. Nothing that it made may be looked at after.
+func (m *Machine) Done() {
 	s := m.slabs
 	m.slabs = nil
 	s.storages.again()

@@ -1,4 +1,4 @@
-package budget
+package autograd
 
 // Pass is what a step's setting comes down to for a machine: the values that decide what its operations allocate and keep.
 type Pass struct {
@@ -21,7 +21,7 @@ type Pass struct {
 	Gathers8  bool // their weights are gathered in 8 bits
 	Gradient2 bool // their weights' gradients are made in 16 bits
 
-	Tied *parameter // the embeddings' weight, where one compiled function has their gradient and the head's; nil without
+	Tied *Parameter // the embeddings' weight, where one compiled function has their gradient and the head's; nil without
 	// Reduce hands a finished gradient to other ranks; it says whether it took the reference. Nil: nobody wants them.
-	Reduce func(q *parameter, s *storage) bool
+	Reduce func(q *Parameter, s *Storage) bool
 }

@@ -1,11 +1,11 @@
-package budget
+package autograd
 
-// staging is the buffer in which PyTorch sums t rows of n columns of e bytes into
+// Staging is the buffer in which PyTorch sums t rows of n columns of e bytes into
 // one row, as for the gradient of a bias, on a device of 132 multiprocessors: where
 // blocks of threads share the rows of a column, each keeps a float32 for it, and a
 // counter says who is last. After setReduceConfig of PyTorch's Reduce.cuh; in
 // agreement with what sums of 20 widths over 16 numbers of rows take.
-func staging(t, n, e int64) int64 {
+func Staging(t, n, e int64) int64 {
 	const (
 		threads        = 512 // of a block, for one column each
 		warp           = 32

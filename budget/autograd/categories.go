@@ -1,4 +1,4 @@
-package budget
+package autograd
 
 import "github.com/vramscope/vramscope/internal/words"
 
@@ -38,10 +38,10 @@ const (
 	Optimizer
 	Prefill
 	Decode
-	numPhases
+	NumPhases
 )
 
-var phaseNames = [numPhases]string{"load", "forward", "loss", "backward", "first_optimizer_step", "optimizer", "prefill",
+var phaseNames = [NumPhases]string{"load", "forward", "loss", "backward", "first_optimizer_step", "optimizer", "prefill",
 	"decode"}
 
 func (p Phase) String() string { return phaseNames[p] }

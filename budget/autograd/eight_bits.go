@@ -1,4 +1,6 @@
-package budget
+package autograd
+
+import "github.com/vramscope/vramscope/internal/words"
 
 // eightBits is how torchao makes a product of operands in 8 bits: Float8Linear
 // (torchao/float8) with a scale for a tensor, MXFP8Linear (torchao/prototype/moe_training)
@@ -6,7 +8,7 @@ package budget
 // made for each product and go with it.
 type eightBits struct {
 	m        *Machine
-	l        *layer
+	l        *Layer
 	in, w    int64 // elements of the input and of the weight
 	e        int64 // bytes of an element
 	gathered bool  // the weight comes in 8 bits already
@@ -14,15 +16,15 @@ type eightBits struct {
 	compiled bool  // casts are fused, and operands needed twice are made once
 	wide     bool  // the weight's gradient is made in 16 bits
 	columns  bool  // the input in 8 bits is kept
-	forward  []*storage
-	saved    *storage // the weight in 8 bits, from forward to backward
+	forward  []*Storage
+	saved    *Storage // the weight in 8 bits, from forward to backward
 }
 
 // inEightBits makes the copies that a product takes: the head stays in 16 bits, as do adapters and what isn't trained.
-func (m *Machine) inEightBits(in, w *value, l *layer) *eightBits {
-	o := &m.pass
-	x := &eightBits{m: m, l: l, in: in.n, w: w.n, e: in.e, compiled: m.compiled && !o.Blocks8, scaled: o.Blocks8,
-		gathered: l.weight.eight && o.Gathers8, wide: o.Gradient2}
+func (m *Machine) inEightBits(in, w *Value, l *Layer) *eightBits {
+	o := &m.Pass
+	x := &eightBits{m: m, l: l, in: in.N, w: w.N, e: in.Width, compiled: m.Compiled && !o.Blocks8, scaled: o.Blocks8,
+		gathered: l.Weight.Eight && o.Gathers8, wide: o.Gradient2}
 	x.forward = append(x.forward, x.cast(x.in))
 	if !x.gathered {
 		x.forward = append(x.forward, x.cast(x.w))
@@ -33,37 +35,38 @@ func (m *Machine) inEightBits(in, w *value, l *layer) *eightBits {
 // cast is a copy of n elements. In eager mode its steps stand beside it, as
 // float8/float8_utils.py and float8_training_tensor.py take them: absolute values, the whole
 // in float32, scaled and clamped. MXFP8 has a kernel.
-func (x *eightBits) cast(n int64) *storage {
+func (x *eightBits) cast(n int64) *Storage {
 	if x.scaled {
-		return x.m.alloc(n+n/32, Temporary)
+		return x.m.Alloc(n+n/32, words.Temporary)
 	}
 	if x.compiled {
-		return x.m.alloc(n, Temporary)
+		return x.m.Alloc(n, words.Temporary)
 	}
-	return x.m.eagerCast(n, x.e)
+	return x.m.EagerCast(n, x.e)
 }
 
-func (m *Machine) eagerCast(n, e int64) *storage {
-	m.pulse(n*e, Temporary)
-	var wide *storage
+// EagerCast is a copy in 8 bits of n elements of e bytes, step by step.
+func (m *Machine) EagerCast(n, e int64) *Storage {
+	m.Pulse(n*e, words.Temporary)
+	var wide *Storage
 	if e != 4 {
-		wide = m.alloc(4*n, Temporary)
+		wide = m.Alloc(4*n, words.Temporary)
 	}
-	scaled := m.alloc(4*n, Temporary)
-	m.release(wide)
-	clamped := m.alloc(4*n, Temporary)
-	y := m.alloc(n, Temporary)
-	m.release(clamped)
-	m.release(scaled)
+	scaled := m.Alloc(4*n, words.Temporary)
+	m.Release(wide)
+	clamped := m.Alloc(4*n, words.Temporary)
+	y := m.Alloc(n, words.Temporary)
+	m.Release(clamped)
+	m.Release(scaled)
 	return y
 }
 
 // column is the input in 8 bits along its other dimension, which backward wants and a compiled
 // forward makes, once for all products of it.
-func (x *eightBits) column(in *storage) *storage {
+func (x *eightBits) column(in *Storage) *Storage {
 	x.columns = true
-	if s := in.column; s != nil && s.refs > 0 {
-		return x.m.keep(s)
+	if s := in.column; s != nil && s.Refs > 0 {
+		return x.m.Keep(s)
 	}
 	in.column = x.cast(x.in)
 	return in.column
@@ -77,34 +80,34 @@ func (x *eightBits) column(in *storage) *storage {
 // copy that backward wants is saved.
 func (x *eightBits) keep() {
 	m := x.m
-	defer m.releaseAll(x.forward)
-	switch r := m.replay; {
-	case !x.compiled || r.discard || r.dead || !m.grad:
+	defer m.ReleaseAll(x.forward)
+	switch r := m.Replay; {
+	case !x.compiled || r.Discard || r.dead || !m.Grad:
 		return
-	case r.until > 0 && !x.gathered:
-		x.saved = m.keep(x.forward[1])
-	case r.until == 0 && x.gathered && x.l.late:
-		x.saved = m.alloc(x.w, Temporary)
+	case r.Until > 0 && !x.gathered:
+		x.saved = m.Keep(x.forward[1])
+	case r.Until == 0 && x.gathered && x.l.Late:
+		x.saved = m.Alloc(x.w, words.Temporary)
 	default:
 		return
 	}
-	m.become(x.saved, Activations)
+	m.Become(x.saved, words.Activations)
 }
 
 // backward makes both gradients: of the input, bytes xb, and of the weight, of wb.
-func (x *eightBits) backward(t, out, xb, wb int64, wc Category, needX, needW bool) (dx, dw *storage) {
+func (x *eightBits) backward(t, out, xb, wb int64, wc words.Category, needX, needW bool) (dx, dw *Storage) {
 	m := x.m
-	var mine []*storage
-	cast := func(n int64) *storage {
+	var mine []*Storage
+	cast := func(n int64) *Storage {
 		s := x.cast(n)
 		mine = append(mine, s)
 		return s
 	}
-	again := func(n int64) *storage { // laid out anew, for a kernel that wants rows there and columns here
+	again := func(n int64) *Storage { // laid out anew, for a kernel that wants rows there and columns here
 		if x.compiled || x.scaled {
 			return nil
 		}
-		return m.alloc(n, Temporary)
+		return m.Alloc(n, words.Temporary)
 	}
 	cast(t * out)
 	w := x.saved
@@ -113,24 +116,24 @@ func (x *eightBits) backward(t, out, xb, wb int64, wc Category, needX, needW boo
 	case !x.gathered:
 		w = x.cast(x.w)
 	case x.compiled:
-		w = m.alloc(x.w, Temporary)
+		w = m.Alloc(x.w, words.Temporary)
 	}
 	if x.compiled && !x.wide {
 		cast(x.in)
 	}
 	if needX {
 		turned := again(x.w)
-		dx = m.alloc(xb, Temporary)
-		m.pulse(m.cublas1, Workspace)
-		m.release(turned)
+		dx = m.Alloc(xb, words.Temporary)
+		m.Pulse(m.Cublas1, words.Workspace)
+		m.Release(turned)
 	}
 	if x.compiled {
-		m.release(w)
+		m.Release(w)
 	} else if w != nil {
 		mine = append(mine, w) // a name of the function's until it returns
 	}
 	if needW {
-		var g, in *storage
+		var g, in *Storage
 		if !x.compiled && !x.wide {
 			cast(t * out)
 			if !x.columns {
@@ -138,11 +141,11 @@ func (x *eightBits) backward(t, out, xb, wb int64, wc Category, needX, needW boo
 			}
 			g, in = again(t*out), again(x.in)
 		}
-		dw = m.alloc(wb, wc)
-		m.pulse(m.cublas1, Workspace)
-		m.release(g)
-		m.release(in)
+		dw = m.Alloc(wb, wc)
+		m.Pulse(m.Cublas1, words.Workspace)
+		m.Release(g)
+		m.Release(in)
 	}
-	m.releaseAll(mine)
+	m.ReleaseAll(mine)
 	return dx, dw
 }

@@ -1,0 +1,140 @@
+package autograd
+
+import "github.com/vramscope/vramscope/internal/words"
+
+// Matmul is a batched product of two activations.
+func (m *Machine) Matmul(a, b *Value, n int64) *Value {
+	x, y := m.Cast(a, m.Narrow(a.Width)), m.Cast(b, m.Narrow(b.Width))
+	z := m.Tensor(n, x.Width)
+	m.Pulse(m.Cublas, words.Workspace)
+	na, nb := x.NeedsGrad(), y.NeedsGrad()
+	saved := []*Storage{nil, nil}
+	if na {
+		saved[0] = y.Mem
+	}
+	if nb {
+		saved[1] = x.Mem
+	}
+	xb, yb := x.Bytes(), y.Bytes()
+	m.Record([]*Value{z}, []*Value{x, y}, saved, func(g []*Storage) []*Storage { // BmmBackward
+		r := make([]*Storage, 2)
+		if nb {
+			r[1] = m.Alloc(yb, words.Temporary)
+			m.Pulse(m.Cublas, words.Workspace)
+		}
+		if na {
+			r[0] = m.Alloc(xb, words.Temporary)
+			m.Pulse(m.Cublas, words.Workspace)
+		}
+		return r
+	})
+	m.Drop(x, y)
+	return z
+}
+
+// CopyOf is contiguous() or a reshape that has to move data.
+func (m *Machine) CopyOf(x *Value) *Value { return m.Unary(x, false, false) }
+
+// Split makes k views of one projection; their gradients are put together
+// again in one buffer.
+func (m *Machine) Split(x *Value, parts ...int64) []*Value {
+	vs := make([]*Value, len(parts))
+	for i, n := range parts {
+		v := m.Again(x)
+		v.N, v.From, v.Leaf = n, nil, nil
+		vs[i] = v
+	}
+	b := x.Bytes()
+	m.Record(vs, []*Value{x}, nil, func(g []*Storage) []*Storage {
+		return []*Storage{m.Alloc(b, words.Temporary)}
+	})
+	return vs
+}
+
+// Cat joins values; the gradients are views of the whole.
+func (m *Machine) Cat(vs ...*Value) *Value {
+	var n, e int64
+	for _, v := range vs {
+		n += v.N
+		e = max(e, v.Width)
+	}
+	y := m.Tensor(n, e)
+	m.Record([]*Value{y}, vs, nil, func(g []*Storage) []*Storage {
+		r := make([]*Storage, len(vs))
+		for i := range vs {
+			r[i] = m.Keep(g[0])
+		}
+		return r
+	})
+	return y
+}
+
+// Softmax saves its output; wide makes it in float32.
+func (m *Machine) Softmax(x *Value, wide bool) *Value {
+	in := m.WideUnderAutocast(x)
+	if wide && in.Width != 4 {
+		c := m.Replace(in, m.Cast(in, 4))
+		in = c
+	}
+	y := m.Tensor(in.N, in.Width)
+	b := in.Bytes()
+	m.Record([]*Value{y}, []*Value{in}, []*Storage{y.Mem}, func(g []*Storage) []*Storage {
+		return []*Storage{m.Amid(b, words.Temporary, b)} // grad * output
+	})
+	m.Drop(in)
+	return y
+}
+
+// Normalised has a mean and a variance for each of some rows; under autocast in float32.
+func (m *Machine) Normalised(x *Value, size, rows int64, weights ...*Parameter) *Value {
+	in := m.WideUnderAutocast(x)
+	stat := m.Alloc(8*rows, words.Temporary)
+	y := m.Tensor(in.N, in.Width)
+	b, e := in.Bytes(), m.Wide
+	ins := []*Value{in}
+	for _, w := range weights {
+		if w != nil {
+			ins = append(ins, w.Val)
+		}
+	}
+	needX := in.NeedsGrad()
+	m.Record([]*Value{y}, ins, []*Storage{in.Mem, stat}, func(g []*Storage) []*Storage {
+		r := make([]*Storage, len(ins))
+		if needX {
+			r[0] = m.Alloc(b, words.Temporary)
+		}
+		for i := 1; i < len(ins); i++ {
+			if ins[i].NeedsGrad() {
+				r[i] = m.Alloc(size*e, words.Gradients)
+			}
+		}
+		return r
+	})
+	m.Release(stat)
+	m.Drop(in)
+	return y
+}
+
+// meanSquare is x.pow(2).mean(-1): the input is saved, one number per row comes out.
+func (m *Machine) meanSquare(x *Value, rows int64) *Value {
+	p := m.Power(x)
+	y := m.Tensor(rows, p.Width)
+	m.UnaryNode(y, p, words.Temporary)
+	m.Drop(p)
+	return y
+}
+
+// Gather is x[index], which keeps the index and whatever else it is given; the
+// gradient is scattered back into zeros.
+func (m *Machine) Gather(x *Value, n int64, keeps ...*Storage) *Value {
+	y := m.Tensor(n, x.Width)
+	m.UnaryNode(y, x, words.Temporary, keeps...)
+	return y
+}
+
+// Resized is a padded copy, which a pad of nothing is, too.
+func (m *Machine) Resized(x *Value, n int64) *Value {
+	y := m.Tensor(n, x.Width)
+	m.UnaryNode(y, x, words.Temporary)
+	return y
+}
