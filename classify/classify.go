@@ -26,6 +26,7 @@ import (
 	"github.com/vramscope/vramscope/classify/names"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/kvcache"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -73,9 +74,11 @@ func Gather(s *snapshot.Snapshot, d *snapshot.Device) *Evidence {
 }
 
 // Follow looks at births and deaths, too: phases and steps, without some of the signals
-// that tell them, and what rules ask for. The timeline may be one that was only begun.
+// that tell them, and what rules ask for that need no labels. The timeline may be one that was only begun.
 func (g *Evidence) Follow(t *timeline.Timeline, without ...string) {
-	g.facts, g.claims = prepare(phases.Follow(t, g.stacks, without...))
+	g.facts = kvcache.Look(phases.Follow(t, g.stacks, without...))
+	g.claims = make(rules.Claims, len(registry))
+	g.claims.Begin(g.facts, registry, false)
 }
 
 // New classifies the allocations of a timeline.

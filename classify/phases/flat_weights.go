@@ -76,8 +76,6 @@ func (a packing) pack(made, parts []timeline.AllocationID, bytes int64, event in
 
 // isModel reports whether what is freed in the order of its birth are the weights of a model: made in a row, too, with next
 // to nothing else, and long before.
-//
-//worth:off false
 func (a packing) isModel(freed []timeline.AllocationID) bool {
 	first, last := freed[0], freed[len(freed)-1]
 	born, there := a.Born(last), 0

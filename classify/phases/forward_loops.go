@@ -105,8 +105,6 @@ func recurring(allocs []int, keys []uint32, n int) []int {
 
 // loops tells a loop from the layers of a single pass: what happens outside all modules, or right below the model, comes back
 // as often.
-//
-//worth:off true
 func loops(a *Program, allocs []int, count int) bool {
 	shallow := uint8(255)
 	tally := make([]int, len(a.Stacks))
@@ -139,8 +137,6 @@ const runLength = 5
 
 // layersOfOne tells the layers of a single pass, as of a training that fails in its first, from iterations: nothing comes
 // back within each, though the model's weights do; or each keeps most of what it took for a backward pass, and makes little.
-//
-//worth:off false
 func layersOfOne(a *Program, starts []int, l *Layers) bool {
 	const most, few = 256, 64 // layers of a model; allocations of a layer
 	n := len(starts)
@@ -184,8 +180,6 @@ func layersOfOne(a *Program, starts []int, l *Layers) bool {
 }
 
 // comesBack reports whether a run of values is there so many times, over a third of all.
-//
-//worth:off false
 func comesBack(values []int64, times int) bool {
 	type seen struct{ first, times int }
 	runs := timeline.NewRuns(values, runLength)
@@ -228,8 +222,6 @@ func (a *Program) LayersOfModel() (l Layers) {
 
 // mostWithin reports whether most of an ascending list lies in groups that begin at some events, the last one as long as the
 // one before.
-//
-//worth:off false
 func mostWithin(events, groups []int) bool {
 	n := len(groups)
 	if n < 2 {

@@ -132,8 +132,6 @@ func (a *Program) Outlives(id timeline.AllocationID) bool {
 
 // isOver reports whether most of the oldest blocks that are there at the last allocation, made in the first half of the
 // program, go after it, as when a function returns whose variables a model was held by.
-//
-//worth:off false
 func isOver(a *Program) bool {
 	const part, some = 4, 8 // one in so many of those that are there; blocks of the smallest model
 	var there []timeline.AllocationID

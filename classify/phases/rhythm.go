@@ -179,8 +179,6 @@ func (a rhythm) start() int {
 
 // asSecond is where, among what is made before the first backward pass, begins what is made in the same sizes before the
 // second, and stays or goes as that does: passes may free nothing of what they make.
-//
-//worth:off len(first)
 func (a rhythm) asSecond(first []int) int {
 	n, same := len(first), 0
 	if len(a.roots) > 1 {
@@ -200,8 +198,6 @@ func (a rhythm) asSecond(first []int) int {
 }
 
 // modelIsOlder reports whether the trace began after the model was made: blocks in numbers were there before and stay.
-//
-//worth:off false
 func (a rhythm) modelIsOlder() bool {
 	const some = 8
 	n := 0
@@ -222,8 +218,6 @@ func (a rhythm) allocsBefore(event, from int) []int {
 
 // castAway reports whether an allocation goes when one of its size, of half or of twice that is there, which stays, or a flat
 // buffer for all: a weight of a module that is brought to another memory format or type, or packed.
-//
-//worth:off false
 func (a *facts) castAway(id timeline.AllocationID) bool {
 	const near = 4 // events
 	f, n := a.Freed(id), a.Timeline.Requested(id)

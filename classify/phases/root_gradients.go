@@ -216,8 +216,6 @@ func (r *releases) bornBefore(event int) int64 {
 
 // unfinished is the backward pass in which a recording ends: its root gradient is still there. Where no request failed, it
 // must do what others do, too.
-//
-//worth:off root{}, false
 func (a rootGradients) unfinished(alive []root, released *releases, found []root) (root, bool) {
 	const most, few, looks = 64, 8, 4 // numbers; releases; of the numbers that are looked at closely
 	failed := len(a.OOMs) > 0 && a.made(a.OOMs[len(a.OOMs)-1], a.Last) == 0
@@ -262,8 +260,6 @@ func (a *facts) surroundings(event int) (sizes [2]int64) {
 
 // cutShort drops one that the last failed request cut short, unless it had freed what was there before it rather than made
 // more: a number that a layer keeps for backward goes with all else when the error unwinds.
-//
-//worth:off roots
 func (a rootGradients) cutShort(roots []root) []root {
 	if len(a.OOMs) == 0 {
 		return roots
@@ -280,8 +276,6 @@ func (a rootGradients) cutShort(roots []root) []root {
 
 // gradual keeps those during which the freeing goes on between allocations: an output that holds a graph until the next one
 // is there frees it at once.
-//
-//worth:off roots
 func (a rootGradients) gradual(roots []root) []root {
 	const few, least = 8, 6 // frees without an allocation in between; allocations of the smallest backward
 	var out []root
@@ -312,8 +306,6 @@ func (a rootGradients) gradual(roots []root) []root {
 
 // proportioned drops those that take many times as long as anything between them: a number that a request makes after its
 // prompt may live through all of its tokens.
-//
-//worth:off roots
 func proportioned(roots []root) []root {
 	const times = 12
 	if len(roots) < 2 {
@@ -328,8 +320,6 @@ func proportioned(roots []root) []root {
 
 // weighty drops all of them where they free next to nothing of what was made before them: masks and positions are worked out
 // around numbers, too, once in every pass.
-//
-//worth:off roots
 func (a rootGradients) weighty(roots []root) []root {
 	const part = 1000
 	var within, all int64 // bytes
@@ -356,8 +346,6 @@ func (a rootGradients) weighty(roots []root) []root {
 // mirrored reports whether what is freed during a run goes in the opposite order of its birth, as saved tensors do and caches
 // don't: what the first half of the frees lets go was born after what the second half does. Of what is older than the trace
 // the order isn't known.
-//
-//worth:off true
 func (a rootGradients) mirrored(r root) bool {
 	const several = 8
 	var births []int

@@ -89,8 +89,6 @@ func (a *Program) Rephase() {
 }
 
 // isRoot tells where autograd makes the gradient that a backward pass starts from.
-//
-//worth:off false
 func (a *Program) isRoot(event int) bool {
 	return a.Events.Action[event] == snapshot.Alloc && a.Stacks[a.Events.StackOf(event)].Marks&frames.Rooted != 0
 }

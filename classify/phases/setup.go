@@ -46,8 +46,6 @@ stacks show no model at all has no loop: all of its work is other. Without stack
 }
 
 // noModel tells programs that from their beginning on neither make nor load weights, run no module and train nothing.
-//
-//worth:off false
 func noModel(f *facts) bool {
 	older := timeline.AllocationID(f.Timeline.Older())
 	if f.All&frames.UserInner == 0 || f.All&(frames.Weight|frames.InModule) != 0 || int(older) == f.Timeline.Len() {
@@ -62,8 +60,6 @@ func noModel(f *facts) bool {
 }
 
 // pastHelpers passes over torch's functions that a program's setup calls itself, outside of any module.
-//
-//worth:off first
 func pastHelpers(f *facts, first int) int {
 	helper := func(i int) bool {
 		return f.hint(i) == meaning.HintOf(meaning.Forward) &&

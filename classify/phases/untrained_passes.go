@@ -74,8 +74,6 @@ func (a untrained) find() (x found) {
 
 // inFlight reports whether backward passes come to what a stretch made later: of the micro-batches in a pipeline, several are
 // on their way at a time.
-//
-//worth:off false
 func (a untrained) inFlight(s stretch) bool {
 	kept, used := 0, 0
 	for i := range a.allocs(s.first, s.end) {
@@ -89,8 +87,6 @@ func (a untrained) inFlight(s stretch) bool {
 
 // asLong is where the last of some iterations ends: after as many allocations as the one before had, for the program may go
 // on with something else.
-//
-//worth:off end
 func (a untrained) asLong(starts []int, end int) int {
 	n := len(starts)
 	made := a.made(starts[n-2], starts[n-1])

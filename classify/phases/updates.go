@@ -84,8 +84,6 @@ func mostAre(numbers []int, from, distance, part int) bool {
 
 // oneOptimizer tells that what comes back every few steps is no other optimizer's turn but, say, an evaluation: each step has
 // its own backward pass, and most leave as many bytes of gradients as the one before.
-//
-//worth:off false
 func oneOptimizer(f *facts, ends []int) bool {
 	grads, passes := make([]int, len(ends)), make([]int, len(ends))
 	left := false

@@ -95,8 +95,6 @@ func madeAgain(a *facts, weights map[int64]bool, from, to int) (seen, left int) 
 }
 
 // trainedSizes are the sizes of what optimizers made in their steps and kept: of the weights that they train.
-//
-//worth:off nil
 func trainedSizes(a *facts, least int64) map[int64]bool {
 	out := map[int64]bool{}
 	for id := a.Timeline.Older(); id < a.Timeline.Len(); id++ {
@@ -110,8 +108,6 @@ func trainedSizes(a *facts, least int64) map[int64]bool {
 }
 
 // ofLayers finds the surroundings of numbers of which several are there at a time.
-//
-//worth:off nil
 func ofLayers(a *facts) map[[2]int64]bool {
 	ends, several := map[[2]int64]int{}, map[[2]int64]bool{}
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {

@@ -1,12 +1,25 @@
 package rules
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
+
+// Allocs are the events from one up to another that allocate, with what they make.
+func (f *Facts) Allocs(from, to int) iter.Seq2[int, timeline.AllocationID] {
+	return func(yield func(int, timeline.AllocationID) bool) {
+		for i := from; i < to; i++ {
+			if f.Events.Action[i] == snapshot.Alloc && !yield(i, f.Timeline.Of[i]) {
+				return
+			}
+		}
+	}
+}
 
 // OutlivesPass reports whether what was born in backward is there after it.
 func OutlivesPass(a *Facts, id timeline.AllocationID) bool {
@@ -16,8 +29,6 @@ func OutlivesPass(a *Facts, id timeline.AllocationID) bool {
 
 // IsCut reports whether a backward pass was cut off, by a failure or where the
 // recording ends: it hasn't come to what was saved first.
-//
-//worth:off false
 func IsCut(a *Facts, pass *phases.Run) bool {
 	return pass.End >= a.Last || a.FailedBetween(pass.First-1, pass.End)
 }
@@ -102,4 +113,35 @@ func Passes(a *Facts) []Pass {
 		first = next
 	}
 	return append(out, Pass{first, a.Last, nil})
+}
+
+// SizeIndex counts allocations by requested bytes, as far as they look like weights, or
+// like what comes of weights: they return as gradients, as moments, and halved as
+// autocast's copies.
+type SizeIndex struct {
+	WeightSize map[int64]int  // what looks like weights
+	WeightHalf map[int64]bool // half of them
+	StateSize  map[int64]bool // what an optimizer makes and keeps
+}
+
+// Sizes are those of weights.
+var Sizes = Named("sizes of weights", findSizes)
+
+func findSizes(a *Facts) *SizeIndex {
+	x := &SizeIndex{map[int64]int{}, map[int64]bool{}, map[int64]bool{}}
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
+		if a.Phase[id] == meaning.Optimizer && a.Outlives(id) {
+			x.StateSize[a.Timeline.Requested(id)] = true
+		}
+		older := a.Born(id) < 0
+		if a.Phase[id] != meaning.Setup && !older {
+			continue
+		}
+		if n := a.Timeline.Requested(id); n > phases.Scalar && (a.Outlives(id) || !older &&
+			a.PhaseAt(a.Freed(id)) != meaning.Setup) {
+			x.WeightSize[n]++
+			x.WeightHalf[n/2] = true
+		}
+	}
+	return x
 }

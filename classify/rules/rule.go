@@ -31,8 +31,8 @@ type Rule struct {
 	// last, of what nothing surer is known.
 	Siblings bool
 
-	// Begin looks at a recording, and gives what claims; nil where nothing in it is the rule's business. A rule that has nothing to
-	// look up before has a Claim instead.
+	// Begin looks at a recording, and gives what claims; nil where nothing in it is the rule's business. A rule that has nothing
+	// to look up before has a Claim instead.
 	Begin func(f *Facts) Says
 	Claim func(f *Facts, id timeline.AllocationID) Claim
 }

@@ -3,7 +3,6 @@ package rules
 import (
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
@@ -14,8 +13,6 @@ import (
 )
 
 // showsReleases reports whether autograd is ever seen letting go of a saved tensor.
-//
-//worth:off false
 func showsReleases(a *Facts) bool {
 	if a.All&frames.Release == 0 {
 		return false
@@ -41,14 +38,11 @@ var Retention = Named("graphs that outlive their backward pass", FindRetained)
 // FindRetained sees which forward runs keep their graph: a good part of what they
 // made is still there after the next backward. What a program merely keeps of
 // them is little beside what that backward frees.
-//
-//worth:off { return &Graphs{Retained: make([]bool, len(a.Runs)), Whole: make([]bool, len(a.Runs))} }
 func FindRetained(a *Facts) *Graphs {
 	released, stayed := make([]int, len(a.Runs)), make([]int, len(a.Runs))
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
 		b := a.Born(id)
-		if a.Phase[i] != meaning.Forward || b < 0 || a.Timeline.Requested(id) <= phases.Scalar {
+		if a.Phase[id] != meaning.Forward || b < 0 || a.Timeline.Requested(id) <= phases.Scalar {
 			continue
 		}
 		p := a.BackwardAfter(a.Run(b))
@@ -99,7 +93,6 @@ func findSaved(f *Facts) *SavedMarks {
 	n := len(f.Category)
 	a := &savedLook{f, Sizes.Of(f), &SavedMarks{InBulk: pages.Make[bool](n), Copies: pages.Make[bool](n)}}
 	if a.Trains {
-		findDropped(a)
 		return a.SavedMarks
 	}
 	kept, all := keptByForward(f)
@@ -146,9 +139,8 @@ func markBulks(a *savedLook) (bulks int) {
 
 // keptByForward counts what forward passes make, and what of it is there at the end.
 func keptByForward(a *Facts) (kept, all int) {
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		if p := a.Phase[i]; p != meaning.Forward && p != meaning.Generate || a.Born(id) < 0 ||
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
+		if p := a.Phase[id]; p != meaning.Forward && p != meaning.Generate || a.Born(id) < 0 ||
 			a.Birth(id).Marks&frames.Workspace != 0 {
 			continue
 		}
@@ -163,17 +155,14 @@ func keptByForward(a *Facts) (kept, all int) {
 // compiledToTrain counts what stays of compiled forward passes that autograd runs:
 // without gradients it would have no part in them. The compiler's own trials, which
 // free what they make, may be many beside them.
-//
-//worth:off 0
 func compiledToTrain(a *Facts) (kept int) {
 	s := a.Timeline.Snapshot
 	wraps := make([]bool, len(s.Frames))
 	for i, f := range s.Frames {
 		wraps[i] = s.String(f.Function) == "forward" && strings.Contains(s.String(f.File), "torch/_functorch/")
 	}
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		if a.Phase[i] == meaning.Forward && a.Born(id) >= 0 && a.Outlives(id) && a.Birth(id).Marks&frames.Inductor != 0 &&
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
+		if a.Phase[id] == meaning.Forward && a.Born(id) >= 0 && a.Outlives(id) && a.Birth(id).Marks&frames.Inductor != 0 &&
 			slices.ContainsFunc(s.Stack(a.Timeline.Stack(id)), func(f snapshot.FrameID) bool { return wraps[f] }) {
 			kept++
 		}
@@ -184,91 +173,6 @@ func compiledToTrain(a *Facts) (kept int) {
 // bulk is how many frees at least without an allocation in between are a graph's.
 const bulk = 16
 
-// findDropped sees, in programs that train, graphs that no backward pass uses:
-// many tensors of several kinds go at once, a good part of what was made
-// meanwhile, or are there when the next of passes without one begins. Results
-// that were merely collected are few, or of few kinds.
-//
-//worth:off
-func findDropped(a *savedLook) {
-	const least = 512                       // bytes
-	made := sync.OnceValue(func() []int32 { // forward allocations before each one
-		made := pages.Make[int32](len(a.Category) + 1)
-		for i := range a.Category {
-			made[i+1] = made[i]
-			if a.Phase[i] == meaning.Forward && a.Timeline.Requested(timeline.AllocationID(i)) > least {
-				made[i+1]++
-			}
-		}
-		return made
-	})
-	var together []timeline.AllocationID
-	for _, steps := range a.Untrained {
-		for _, s := range steps {
-			for i := s.FirstEvent; i <= s.LastEvent; i++ {
-				if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.Alloc && a.Phase[id] == meaning.Forward &&
-					a.Timeline.Requested(id) > least &&
-					a.Freed(id) > s.LastEvent {
-					together = append(together, id)
-				}
-			}
-			markGraph(a, together, made, 20)
-			together = together[:0]
-		}
-	}
-	flush := func() {
-		if len(together) >= bulk && !HaveNames(a.Timeline, together) {
-			markGraph(a, together, made, 4)
-		}
-		together = together[:0]
-	}
-	for i := a.Loop; i < a.Last; i++ {
-		switch a.Events.Action[i] {
-		case snapshot.Alloc, snapshot.OOM:
-			flush()
-		case snapshot.FreeRequested:
-			id := a.Timeline.Of[i]
-			if a.Phases[i] == meaning.Backward || id == timeline.NoAllocation || a.Born(id) < a.Loop ||
-				a.Phase[id] != meaning.Forward ||
-				a.Timeline.Requested(id) <= least {
-				continue
-			}
-			if p := a.BackwardAfter(a.Run(a.Born(id))); (p == nil || i < p.First) && !a.FailedBetween(a.Born(id), i) {
-				together = append(together, id)
-			}
-		}
-	}
-	flush()
-}
-
-// markGraph marks tensors that are a graph's, one in so many of what forward has
-// made meanwhile; made counts that before each allocation.
-func markGraph(a *savedLook, together []timeline.AllocationID, made func() []int32, part int) {
-	const kinds = 4 // stacks, or sizes where there are none
-	type kind struct {
-		stack snapshot.StackID
-		bytes int64
-	}
-	if len(together) < bulk {
-		return
-	}
-	of := map[kind]bool{}
-	for _, id := range together {
-		k := kind{stack: a.Timeline.Stack(id)}
-		if k.stack == 0 {
-			k.bytes = a.Timeline.Requested(id)
-		}
-		of[k] = true
-	}
-	first, last := slices.Min(together), slices.Max(together)
-	if len(of) < kinds || len(together)*part < int(made()[last+1]-made()[first]) || areCasts(a, together) {
-		return
-	}
-	for _, id := range together {
-		a.InBulk[id] = true
-	}
-}
-
 // HaveNames reports whether blocks freed in a row were held by names of the program,
 // not by an autograd graph: by a function's variables until it returned, by a list
 // of equal tensors or by a module. Under checkpointing or no_grad nothing else holds
@@ -276,8 +180,6 @@ func markGraph(a *savedLook, together []timeline.AllocationID, made func() []int
 // call in between; a graph's tensors are made within modules, and nearly all have no
 // name. Without, variables and parameters go in the order in which they came, and a
 // graph from its end, but for what each of its nodes saved.
-//
-//worth:off false
 func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 	s := t.Snapshot
 	direct, bare, inOrder := 0, 0, 0
@@ -322,8 +224,6 @@ func HaveNames(t *timeline.Timeline, ids []timeline.AllocationID) bool {
 // areCasts reports whether what goes together is what autocast lets go of when it
 // is left: nearly all of it half as large as a weight, and no more of a size
 // than there are such weights. Under no_grad, too, weights are cast once a pass.
-//
-//worth:off false
 func areCasts(a *savedLook, together []timeline.AllocationID) bool {
 	of := map[int64]int{}
 	casts := 0

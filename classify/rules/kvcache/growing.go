@@ -14,7 +14,6 @@ import (
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/classify/rules/rows"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -155,7 +154,7 @@ func generates(a *rules.Facts) bool {
 	if a.Trains {
 		return generatesWithin(a, chains)
 	}
-	if len(Whole.Of(a)) == 0 && len(chains) == 0 && (rules.Saved.Of(a).Saves || !hasClass(a)) {
+	if len(Whole.Of(a)) == 0 && len(chains) == 0 {
 		return false
 	}
 	if a.Loop == a.Last && len(chains) > 0 {
@@ -204,22 +203,8 @@ func beginLoop(a *rules.Facts) {
 	}
 }
 
-// hasClass reports whether a forward pass runs through the class of a cache.
-//
-//worth:off false
-func hasClass(a *rules.Facts) bool {
-	for i := 0; i < len(a.Category) && a.All&frames.Cache != 0; i++ {
-		if a.Birth(timeline.AllocationID(i)).Marks&frames.Cache != 0 && a.Phase[i] == meaning.Forward {
-			return true
-		}
-	}
-	return false
-}
-
 // generatesWithin turns into generation what a program that trains does from the pass over
 // a prompt until the cache that has grown since is gone.
-//
-//worth:off false
 func generatesWithin(a *rules.Facts, chains [][]*rows.Row) bool {
 	done := 0
 	for _, chain := range chains {
@@ -252,8 +237,6 @@ func generatesWithin(a *rules.Facts, chains [][]*rows.Row) bool {
 
 // rising is the stretch of passes of which each makes in the place of what the one before made as much more as that did: one
 // token more, without a cache.
-//
-//worth:off 0, 0
 func rising(a *rules.Facts, from, to int) (first, end int) {
 	const several, look = 6, 256
 	kinds := kindsIn(a, from, to)
@@ -289,8 +272,8 @@ func (b blocks) follows(last blocks) bool {
 // kindsIn are the sizes that a stretch makes, in the order in which they come.
 func kindsIn(a *rules.Facts, from, to int) (kinds []blocks) {
 	of := map[int64]int{}
-	for i := from; i < to; i++ {
-		if n := a.Events.Size[i]; a.Events.Action[i] == snapshot.Alloc && n > phases.Scalar {
+	for i := range a.Allocs(from, to) {
+		if n := a.Events.Size[i]; n > phases.Scalar {
 			k, known := of[n]
 			if !known {
 				k, of[n] = len(kinds), len(kinds)

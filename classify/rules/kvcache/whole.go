@@ -99,8 +99,6 @@ type kind struct {
 
 // isPool is true of the last blocks that setup leaves, at once and of a size of their own,
 // with one or two for each layer.
-//
-//worth:off false
 func (f *whole) isPool(r *rows.Row) bool {
 	if f.Phase[r.IDs[0]] != meaning.Setup || !r.Fits || !r.AtOnce() || f.WeightSize[r.Size] > len(r.IDs) || !f.isOwn(r) {
 		return false
@@ -118,8 +116,6 @@ func (f *whole) isPool(r *rows.Row) bool {
 // which the program makes at once or its layers two by two; or, beside a cache that grows,
 // with as many as that has or half as many, which layers keep of an encoder's result or of a
 // prefix that requests share.
-//
-//worth:off false
 func (f *whole) isCache(r *rows.Row) bool {
 	if f.Phase[r.IDs[0]] == meaning.Setup {
 		return false
@@ -132,8 +128,6 @@ func (f *whole) isCache(r *rows.Row) bool {
 }
 
 // isBeside is true of rows of as many blocks as a growing cache has, or half as many.
-//
-//worth:off false
 func (f *whole) isBeside(r *rows.Row) bool {
 	return !f.Growing[r.IDs[0]] && slices.ContainsFunc(f.Chains, func(chain []*rows.Row) bool {
 		n := len(chain[0].IDs)
@@ -142,8 +136,6 @@ func (f *whole) isBeside(r *rows.Row) bool {
 }
 
 // isOwn is true of what no module's operators make, as far as stacks show.
-//
-//worth:off true
 func (f *whole) isOwn(r *rows.Row) bool {
 	not := frames.Weight | frames.Input
 	if r.AtOnce() {
@@ -177,8 +169,6 @@ func (f *whole) lasts(r *rows.Row) bool {
 // findKept finds keys and values that a model keeps in training because its cache is on, in
 // recordings without stacks: two by two for each layer, they outlive the backward pass, and
 // then go at once.
-//
-//worth:off nil
 func findKept(a *rules.Facts) (found []*rows.Row) {
 	if a.Recorded.Allocs {
 		return nil

@@ -5,7 +5,6 @@ import (
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -13,8 +12,6 @@ import (
 // forward, for a part of the tokens at a time: at the end of a pass that is
 // trained on, outside of all layers, requests of one size and its family that
 // are larger than all before, and of which nothing is left for backward.
-//
-//worth:off
 func markChunks(a *look, p rules.Pass) {
 	const (
 		parts = 4 // the logits and one copy, twice
@@ -24,12 +21,9 @@ func markChunks(a *look, p rules.Pass) {
 		return
 	}
 	each := func(from int, f func(event int, id timeline.AllocationID, n int64)) {
-		for i := from; i < p.End; i++ {
-			n := a.Events.Size[i]
-			if a.Events.Action[i] != snapshot.Alloc || n <= phases.Scalar || a.Sharing != nil && a.Sharing[i] {
-				continue
-			}
-			if id := a.Timeline.Of[i]; a.Birth(id).Marks&frames.Workspace == 0 && !a.IsWorkspaceBySize(id) {
+		for i, id := range a.Allocs(from, p.End) {
+			shared := a.Sharing != nil && a.Sharing[i]
+			if n := a.Events.Size[i]; n > phases.Scalar && !shared && !isWorkspace(a, id) {
 				f(i, id, n)
 			}
 		}
@@ -60,6 +54,18 @@ func markChunks(a *look, p rules.Pass) {
 			a.Chunks[id], a.Widest[id] = true, true
 		}
 	})
+}
+
+func isWorkspace(a *look, id timeline.AllocationID) bool {
+	return a.Birth(id).Marks&frames.Workspace != 0 || a.IsWorkspaceBySize(id)
+}
+
+// sameRows reports whether two sizes can be logits of different numbers of tokens,
+// for as many words.
+func sameRows(n, size int64) bool {
+	const manyTokens, far = 1 << 16, 16
+	r := rules.Row(n, size)
+	return n <= far*size && size <= far*n && r >= 2*fewWords && n/r <= manyTokens && size/r <= manyTokens
 }
 
 var LogitsInParts = &rules.Rule{

@@ -38,15 +38,12 @@ type look struct {
 }
 
 // findMarks marks the logits of passes with a loss, then those that the last linear map of
-// the model makes in others, and what joins them.
+// the model makes in others.
 func findMarks(f *rules.Facts) *Marks {
 	m := &Marks{pages.Make[meaning.Detail](len(f.Category)), map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}}
 	a := &look{f, rules.Sizes.Of(f), m, Heads.Of(f), rules.Sharing.Of(f)}
 	findLogits(a)
 	markUntrained(a)
-	for _, steps := range a.Untrained {
-		MarkJoined(a, steps)
-	}
 	markSizes(a)
 	return m
 }
@@ -137,9 +134,9 @@ func family(n, size int64) bool {
 // logits of all tokens where the loss is of some of them, else the same one.
 func markForward(a *look, p rules.Pass, size int64) int64 {
 	at := lossAt(a, p, size)
-	for i := at; i < p.End; i++ {
-		if a.Events.Action[i] == snapshot.Alloc && family(a.Events.Size[i], size) {
-			a.Logits[a.Timeline.Of[i]] = meaning.LogitsCopy
+	for i, id := range a.Allocs(at, p.End) {
+		if family(a.Events.Size[i], size) {
+			a.Logits[id] = meaning.LogitsCopy
 		}
 	}
 	all := markBefore(a, at, p.First, size)
@@ -177,33 +174,20 @@ func markBefore(a *look, at, first int, size int64) int64 {
 	return size
 }
 
-// sameRows reports whether two sizes can be logits of different numbers of tokens,
-// for as many words.
-//
-//worth:off false
-func sameRows(n, size int64) bool {
-	const manyTokens, far = 1 << 16, 16
-	r := rules.Row(n, size)
-	return n <= far*size && size <= far*n && r >= 2*fewWords && n/r <= manyTokens && size/r <= manyTokens
-}
-
 // fewWords is how many words a language model has at least.
 const fewWords = 4000
 
 // markOthers marks what else has the size of a large log-softmax in the same
 // pass, when that is little: the logits of a second model, or of the same one
 // for another loss.
-//
-//worth:off
 func markOthers(a *look, p rules.Pass, size int64) {
 	const few = 16
 	if size < 1<<20 || a.WeightHalf[size] || phases.CublasSize(size) {
 		return
 	}
 	var same []int
-	for i := p.First; i < p.End; i++ {
-		if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] == size &&
-			a.Stacks[a.Events.StackOf(i)].Marks&frames.Workspace == 0 {
+	for i := range a.Allocs(p.First, p.End) {
+		if a.Events.Size[i] == size && a.Stacks[a.Events.StackOf(i)].Marks&frames.Workspace == 0 {
 			if same = append(same, i); len(same) > few {
 				return
 			}
@@ -219,8 +203,6 @@ func markOthers(a *look, p rules.Pass, size int64) {
 
 // markSizes marks what else has a size that most of its blocks have as logits: of a second model, kept beyond their pass, or for
 // another loss.
-//
-//worth:off
 func markSizes(a *look) {
 	const large = 1 << 20
 	marked, all := map[int64]int{}, map[int64]int{}
@@ -260,8 +242,8 @@ func lossAt(a *look, r rules.Pass, size int64) int {
 		}
 	}
 	if at == r.End { // the loss is compiled: any of that size
-		for i := r.First; i < r.End; i++ {
-			if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] == size {
+		for i := range a.Allocs(r.First, r.End) {
+			if a.Events.Size[i] == size {
 				return i
 			}
 		}
@@ -271,8 +253,6 @@ func lossAt(a *look, r rules.Pass, size int64) int {
 
 // markBackward marks the gradients of the logits: those that the loss is of, and
 // those of all tokens.
-//
-//worth:off
 func markBackward(a *look, p *phases.Run, size, all int64) {
 	const crumb, many = 1024, 256 // times less than the logits: one number for each token; how many a loss needs at most
 	misses, crumbs := 0, 0
@@ -281,11 +261,12 @@ func markBackward(a *look, p *phases.Run, size, all int64) {
 	goes := func(i int) bool {
 		return slices.ContainsFunc(made, func(id timeline.AllocationID) bool { return i < a.Freed(id) && a.Freed(id) <= i+soon })
 	}
-	for i, budget := p.First, 24; i < p.End && budget > 0; i++ {
-		if a.Events.Action[i] != snapshot.Alloc || a.Sharing != nil && a.Sharing[i] {
+	budget := 24
+	for i, id := range a.Allocs(p.First, p.End) {
+		if a.Sharing != nil && a.Sharing[i] {
 			continue
 		}
-		n, id := a.Events.Size[i], a.Timeline.Of[i]
+		n := a.Events.Size[i]
 		if n*crumb < size {
 			crumbs++
 		}
@@ -294,6 +275,8 @@ func markBackward(a *look, p *phases.Run, size, all int64) {
 		}
 		e := a.Stacks[a.Events.StackOf(i)]
 		switch {
+		case budget < 0:
+			return
 		case e.Marks&frames.MatMul != 0 && e.Marks&frames.Workspace == 0:
 			return
 		case !a.Recorded.Native && len(made) > 0 && !goes(i) && (n*16 >= size || a.Freed(id) > a.Freed(made[len(made)-1])):

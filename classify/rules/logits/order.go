@@ -14,8 +14,6 @@ import (
 // gradient of nll_loss and that of log_softmax, of one size in some precision
 // and one after the other, and the log-softmax of that size at the end of
 // forward; or logits that are by far the largest thing there.
-//
-//worth:off 0
 func lossSizeByOrder(a *look, p rules.Pass) int64 {
 	tail, rest := tail(a, p)
 	var top int64
@@ -76,8 +74,6 @@ func endsIn(a *look, p rules.Pass, top, rest int64) bool {
 // and token, its logits and their log-softmax, and then in one for each token, and
 // whether backward begins with as many: gather does so, and so does what label
 // smoothing takes the mean of.
-//
-//worth:off false
 func forEachToken(a *look, p rules.Pass, size, least int64) bool {
 	isLogits := func(n int64) bool { return n > least && family(n, size) }
 	numbers := map[int64]bool{} // each the bytes of one number for each token, if that's what they are
@@ -120,8 +116,6 @@ func forEachToken(a *look, p rules.Pass, size, least int64) bool {
 // ownLoss reports whether stacks speak for a classification loss that isn't torch's own, of
 // tensors of a size: where operators have names, by one that such a loss needs, or a
 // function that may hide one; else by the modules, which make nothing large after them.
-//
-//worth:off true
 func ownLoss(a *look, p rules.Pass, size, least int64) bool {
 	const needed, small = frames.Softmax | frames.Loss | frames.PerClass | frames.Inductor | frames.Custom, 1 << 16
 	for i := p.End - 1; i >= p.First; i-- {
@@ -142,12 +136,10 @@ func ownLoss(a *look, p rules.Pass, size, least int64) bool {
 // layered reports whether a pass's modules make what is of a size, or of its family,
 // again and again, and the program nothing of it in between: hidden layers do, and
 // logits come from one of them.
-//
-//worth:off false
 func layered(a *look, p rules.Pass, size int64) bool {
 	made := 0
-	for i := p.First; i < p.End; i++ {
-		if a.Events.Action[i] != snapshot.Alloc || !family(a.Events.Size[i], size) {
+	for i := range a.Allocs(p.First, p.End) {
+		if !family(a.Events.Size[i], size) {
 			continue
 		}
 		switch depth := a.Stacks[a.Events.StackOf(i)].Depth; {
@@ -165,8 +157,6 @@ func layered(a *look, p rules.Pass, size int64) bool {
 // twoScalars reports whether nll_loss ran soon after the last request of a size, or
 // the one before, which may have been copied since: it makes the loss and the weight
 // of all targets, one right after the other.
-//
-//worth:off false
 func twoScalars(a *look, p rules.Pass, size int64) bool {
 	last := p.End
 	for range 2 {

@@ -24,14 +24,14 @@ var OlderByFrames = &rules.Rule{
 says, and by the phase in which it goes.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
-	Needs:  []rules.Need{logits.Heads, rules.Retention},
+	Needs:  []rules.Need{logits.Heads},
 	Begin: func(a *rules.Facts) rules.Says {
-		heads, graphs := logits.Heads.Of(a), olderGraphs(a)
+		heads := logits.Heads.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			if a.Timeline.Stack(id) == 0 {
 				return rules.Claim{}
 			}
-			return olderByStack(a, heads, graphs, id, a.Freed(id))
+			return olderByStack(a, heads, id, a.Freed(id))
 		}
 	},
 }
@@ -93,13 +93,11 @@ optimizer's step or zero_grad gradients, or state if the step made its like; els
 
 // olderByStack judges a block that is older than the trace by what its stack says, and
 // by the event that frees it.
-func olderByStack(a *rules.Facts, heads []bool, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
+func olderByStack(a *rules.Facts, heads []bool, id timeline.AllocationID, f int) rules.Claim {
 	e, stays := a.Birth(id), f >= a.Last
 	switch {
 	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.Timeline.Requested(id) > 64, heads[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Logits, rules.Likely)
-	case e.Hint == meaning.HintOf(meaning.Forward) && stays && graphs[a.Timeline.Stack(id)]:
-		return rules.As(meaning.Activations, rules.Guess)
 	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.Depth == 2 && stays:
 		return rules.As(meaning.Logits, rules.Plausible)
 	case e.Hint != 0:
@@ -133,39 +131,6 @@ func olderOfPhase(a *rules.Facts, made meaning.Phase, n int64, f int) rules.Clai
 	return rules.Claim{}
 }
 
-// olderGraphs are the stacks of graphs that forward passes older than the trace
-// left: what is there comes from many places in layers, which results don't, or
-// is what later passes leave as parts of theirs, or of what an error cut short.
-//
-//worth:off nil
-func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
-	retained := rules.Retention.Of(a).Retained
-	const many = 8
-	forward := func(id timeline.AllocationID) bool {
-		return a.Outlives(id) && a.Birth(id).Hint == meaning.HintOf(meaning.Forward) && a.Timeline.Requested(id) > 64
-	}
-	places, layers := map[snapshot.StackID]bool{}, 0
-	for id := range timeline.AllocationID(a.Timeline.Older()) {
-		if stack := a.Timeline.Stack(id); forward(id) && !places[stack] {
-			places[stack] = true
-			if a.Birth(id).Depth > 1 {
-				layers++
-			}
-		}
-	}
-	if layers >= many || len(places) == 0 {
-		return places
-	}
-	later := map[snapshot.StackID]bool{}
-	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		if stack, b := a.Timeline.Stack(id), a.Born(id); forward(id) && places[stack] && (retained[a.Run(b)] ||
-			a.FailedBetween(b, a.Last)) {
-			later[stack] = true
-		}
-	}
-	return later
-}
-
 // Lasts reports whether a block that is older than the trace is there for good: to
 // its end, or, where that is the program's own, until a backward pass is over
 // that follows an optimizer's step, or after one until nothing is made any more.
@@ -186,8 +151,6 @@ var Settled = rules.Named("when older blocks last", settles)
 
 // settles finds the event from which what is older lasts, and, where an optimizer
 // steps, the last at which anything is made.
-//
-//worth:off { return &Settlement{a.Last, a.Last} }
 func settles(a *rules.Facts) *Settlement {
 	s := &Settlement{a.Last, a.Last}
 	stepped := false
@@ -290,8 +253,6 @@ func (x *lastingSize) claim(k int) rules.Claim {
 
 // returning reports whether a good part of some blocks is of sizes that steps make
 // gradients of.
-//
-//worth:off true
 func returning(gradients map[int64]int, bySize map[int64][]timeline.AllocationID) bool {
 	var bytes, all int64
 	for n, ids := range bySize {
@@ -310,8 +271,7 @@ func gradientsPerStep(a *rules.Facts) *GradientIndex {
 	total, whole := map[int64]int{}, map[int64]int(nil)
 	each := map[int32]map[int64]int{}
 	bytes := map[int32]int64{}
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
 		if a.Phase[id] != meaning.Backward || a.Born(id) < 0 || !rules.OutlivesPass(a, id) ||
 			a.Timeline.Requested(id) <= phases.Scalar {
 			continue
@@ -345,8 +305,6 @@ func gradientsPerStep(a *rules.Facts) *GradientIndex {
 // multiples judges a final state without history by how often every size
 // recurs: three or four times is a model with its Adam state, in the order in
 // which they were made. Anything else could be anything.
-//
-//worth:off
 func multiples(lasting map[timeline.AllocationID]rules.Claim, bySize map[int64][]timeline.AllocationID) {
 	var total int64
 	for n, ids := range bySize {
@@ -387,8 +345,6 @@ func multiples(lasting map[timeline.AllocationID]rules.Claim, bySize map[int64][
 // copiesOf is how often a model is there, three or four times, going by all sizes:
 // nearly all bytes are of sizes of which there are multiples of that, and of no more.
 // Layers alone would leave out embeddings and the last norm. 0: nothing shows it.
-//
-//worth:off 0
 func copiesOf(bySize map[int64][]timeline.AllocationID, total int64) int {
 	for _, times := range [...]int64{4, 3} {
 		var bytes, common int64
@@ -405,4 +361,26 @@ func copiesOf(bySize map[int64][]timeline.AllocationID, total int64) int {
 		}
 	}
 	return 0
+}
+
+// replacedInStep finds what an optimizer's step frees right after it made its like, which stays: state that each step makes anew.
+// Gradients go without one.
+func replacedInStep(a *rules.Facts) map[timeline.AllocationID]bool {
+	const near = 64 // events
+	replaced, taken := map[timeline.AllocationID]bool{}, map[timeline.AllocationID]bool{}
+	for id := range timeline.AllocationID(a.Timeline.Older()) {
+		f, n := a.Freed(id), a.Timeline.Requested(id)
+		if f < 0 || n <= phases.Scalar || a.PhaseAt(f) != meaning.Optimizer || f >= a.Last {
+			continue
+		}
+		end := a.Runs[a.Run(f)].End
+		for i := f - 1; i >= max(0, f-near) && a.Phases[i] == meaning.Optimizer; i-- {
+			next := a.Timeline.Of[i]
+			if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] == n && a.Freed(next) >= end && !taken[next] {
+				replaced[id], taken[next] = true, true
+				break
+			}
+		}
+	}
+	return replaced
 }

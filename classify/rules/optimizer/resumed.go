@@ -37,8 +37,6 @@ func findResumed(f *rules.Facts) map[timeline.AllocationID]rules.Claim {
 }
 
 // markPairs marks moments that come two by two, after as many weights of their sizes.
-//
-//worth:off
 func markPairs(a *setupLook, ids []timeline.AllocationID) {
 	const few = 8         // pairs
 	of := map[int64]int{} // by size
@@ -102,8 +100,6 @@ func sureOf(a *rules.Facts) uint8 {
 
 // findWholeSets finds the state that a program makes in setup, of an optimizer of its own: as many
 // weights of a size as a step leaves gradients, and two moments for each of these, where no step makes any.
-//
-//worth:off nil
 func findWholeSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	const large = 1 << 16 // bytes: biases and norms are as large as each other
 	if !a.Trains {

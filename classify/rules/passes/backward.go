@@ -16,8 +16,8 @@ backward pass: a gradient.`,
 	Born:   rules.BornIn(meaning.Backward),
 	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 		f := a.Freed(id)
-		cleared := f < a.Last && a.IsFused(f) && a.Covered[f] == meaning.HintOf(meaning.ZeroGrad) && f < a.Runs[a.Run(a.Born(id))].End
-		return rules.When(cleared, rules.As(meaning.Gradients, rules.Strong))
+		cleared := f < a.Last && a.IsFused(f) && a.Covered[f] == meaning.HintOf(meaning.ZeroGrad)
+		return rules.When(cleared && f < a.Runs[a.Run(a.Born(id))].End, rules.As(meaning.Gradients, rules.Strong))
 	},
 }
 
@@ -103,14 +103,11 @@ pass that frees its graph, it is more likely a gradient.`,
 
 // doubledGraphs are the backward passes that leave the whole graph and several blocks of no weight's size, in recordings that
 // show all weights: what a leaf alone gets as a gradient is one block.
-//
-//worth:off nil
 func doubledGraphs(a *rules.Facts) map[int]bool {
 	const several = 4
 	sizes, others, doubled := rules.Sizes.Of(a), map[int]int{}, map[int]bool{}
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Backward && a.Born(id) >= 0 && n > phases.Scalar &&
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
+		if n := a.Timeline.Requested(id); a.Phase[id] == meaning.Backward && a.Born(id) >= 0 && n > phases.Scalar &&
 			sizes.WeightSize[n] == 0 && rules.OutlivesPass(a, id) {
 			others[a.Run(a.Born(id))]++
 		}

@@ -68,28 +68,21 @@ result that the program holds.`,
 
 var FreedWithGraph = &rules.Rule{
 	ID: "freed-with-graph",
-	Doc: `Made in a forward pass that no backward pass used, and gone together with many others, as an autograd
+	Doc: `Made in a forward pass of a program without backward passes, and gone together with many others, as an autograd
 graph goes when nobody refers to it any more: saved activations. Less sure where a failure cut the pass short.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Saved, Recomputation},
+	Needs:  []rules.Need{rules.Saved},
 	Begin: func(a *rules.Facts) rules.Says {
-		saved, again := rules.Saved.Of(a), Recomputation.Of(a)
-		if !slices.Contains(saved.InBulk, true) {
+		saved := rules.Saved.Of(a)
+		if !saved.Saves || !slices.Contains(saved.InBulk, true) {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			switch {
-			case !saved.InBulk[id] || again.Through[id] || !rules.BeforeBackward(a, id):
-			case a.Trains:
-				return rules.As(meaning.Activations, rules.Likely)
-			case !saved.Saves:
-			case a.FailedBetween(a.Born(id), a.Freed(id)): // but for what the request that failed was made with
-				return rules.As(meaning.Activations, rules.Plausible)
-			default:
-				return rules.As(meaning.Activations, rules.Likely)
+			if a.FailedBetween(a.Born(id), a.Freed(id)) { // but for what the request that failed was made with
+				return rules.When(saved.InBulk[id], rules.As(meaning.Activations, rules.Plausible))
 			}
-			return rules.Claim{}
+			return rules.When(saved.InBulk[id], rules.As(meaning.Activations, rules.Likely))
 		}
 	},
 }
@@ -157,8 +150,6 @@ validation: a result that the program holds until the next; without stacks, what
 
 // spansStep is true of a number of events that are a good part of the step in which
 // an allocation was made.
-//
-//worth:off false
 func spansStep(a *rules.Facts, id timeline.AllocationID, events int) bool {
 	n := a.Step[id]
 	return n >= 0 && events*3 > a.Steps[n].LastEvent-a.Steps[n].FirstEvent

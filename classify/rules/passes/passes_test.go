@@ -305,24 +305,6 @@ func besides(n int, tell func(p *phased.Program) int) func(p *phased.Program) in
 
 func TestFreedWithGraph(t *testing.T) {
 	likely := rules.As(meaning.Activations, rules.Likely)
-	layers := []int64{21 * kib, 22 * kib, 23 * kib, 24 * kib, 25 * kib, 26 * kib, 27 * kib}
-	checkpointed := func(again bool) func(p *phased.Program) int {
-		return func(p *phased.Program) int {
-			b := dropped(16, 8, false)(p)
-			p.Work(layers...)
-			p.In(backward)
-			if again {
-				var made []int
-				for _, n := range layers {
-					made = append(made, p.Make(n, 1)...)
-				}
-				p.Free(made...)
-			}
-			p.Work(5 * kib)
-			after(p, []meaning.Phase{update})
-			return b
-		}
-	}
 	check(t, FreedWithGraph, []asked{
 		{"16 at once", dropped(16, 8, false), nil, likely},
 		{"15 at once", dropped(15, 8, false), nil, none},
@@ -331,11 +313,6 @@ func TestFreedWithGraph(t *testing.T) {
 		{"a quarter of what forward makes", besides(48, dropped(16, 8, false)), nil, likely},
 		{"less than a quarter", besides(49, dropped(16, 8, false)), nil, none},
 		{"by a failure", dropped(16, 8, false), failed(13), rules.As(meaning.Activations, rules.Plausible)},
-		{"in a program that trains", trained(dropped(16, 4, false)), nil, likely},
-		{"of three sizes in a program that trains", trained(dropped(16, 3, false)), nil, none},
-		{"by a failure in a program that trains", trained(dropped(16, 4, false)), failed(13), none},
-		{"of a pass that isn't made again", checkpointed(false), nil, likely},
-		{"of a pass that is made again", checkpointed(true), nil, none},
 		{"one by one", besides(60, life(forward, 5*kib, 2, forward)), nil, none},
 	})
 }

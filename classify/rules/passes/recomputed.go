@@ -33,7 +33,6 @@ show the layer's forward below the engine; without them, runs of sizes come back
 // MadeAgain tells what checkpointing computes again.
 type MadeAgain struct {
 	Recomputed []bool // by allocation: made again inside backward, as runs of sizes tell
-	Through    []bool // by allocation: of a forward pass that is made again, whose layers let go of all when they are through
 	Elsewhere  bool   // forward keeps little, and nothing shows that it is made again: the host may have it
 }
 
@@ -43,10 +42,8 @@ var Recomputation = rules.Named("what checkpointing computes again", FindRecompu
 // FindRecomputed finds, without stacks, what checkpointing computes again inside
 // backward: runs of sizes that forward went through as well. What such a run still holds
 // at its end was saved.
-//
-//worth:off { return &MadeAgain{Recomputed: pages.Make[bool](len(a.Category)), Through: pages.Make[bool](len(a.Category))} }
 func FindRecomputed(a *rules.Facts) *MadeAgain {
-	x := &MadeAgain{Recomputed: pages.Make[bool](len(a.Category)), Through: pages.Make[bool](len(a.Category))}
+	x := &MadeAgain{Recomputed: pages.Make[bool](len(a.Category))}
 	if a.Recorded.Allocs {
 		return x
 	}
@@ -66,9 +63,6 @@ func FindRecomputed(a *rules.Facts) *MadeAgain {
 		for _, id := range again {
 			x.Recomputed[id] = true
 		}
-		for _, i := range forward {
-			x.Through[a.Timeline.Of[i]] = true
-		}
 	}
 	return x
 }
@@ -76,8 +70,6 @@ func FindRecomputed(a *rules.Facts) *MadeAgain {
 // savedFor counts what a backward pass frees that was there before it: a layer that is
 // computed again has saved little besides what it begins with, however much other
 // passes before it, which nothing was saved of, have freed.
-//
-//worth:off 0
 func savedFor(a *rules.Facts, p *phases.Run) (saved int) {
 	for i := p.First; i < p.End; i++ {
 		if id := a.Timeline.Of[i]; a.Events.Action[i] == snapshot.FreeRequested && id != timeline.NoAllocation &&
@@ -94,8 +86,8 @@ const runLength = 6
 // sizesIn lists the events of a range's allocations, scalars and workspaces left out.
 func sizesIn(a *rules.Facts, first, end int) []int {
 	var out []int
-	for i := first; i < end; i++ {
-		if a.Events.Action[i] == snapshot.Alloc && a.Events.Size[i] > 64 && !phases.CublasSize(a.Events.Size[i]) {
+	for i := range a.Allocs(first, end) {
+		if n := a.Events.Size[i]; n > 64 && !phases.CublasSize(n) {
 			out = append(out, i)
 		}
 	}

@@ -27,8 +27,6 @@ func (r *Row) AtOnce() bool { return int(r.IDs[len(r.IDs)-1]-r.IDs[0]) == len(r.
 // Paired is true of blocks that are made two by two, a key and a value of each layer, with
 // more between the pairs than within them; what an encoder hands to a decoder may be one
 // more before them.
-//
-//worth:off true
 func (r *Row) Paired(p *phases.Program) bool {
 	ids := r.IDs[len(r.IDs)%2:]
 	for i := 2; i < len(ids); i += 2 {
@@ -41,8 +39,6 @@ func (r *Row) Paired(p *phases.Program) bool {
 }
 
 // GoTogether is true of blocks that are freed with nothing made in between.
-//
-//worth:off true
 func (r *Row) GoTogether(p *phases.Program) bool {
 	return !slices.Contains(p.Events.Action[r.MinFreed:r.MaxFreed], snapshot.Alloc)
 }

@@ -42,8 +42,6 @@ buffer; an earlier one, of a distributed optimizer, that of the weights.`,
 }
 
 // lastFlatLine is the line that makes the gradients' buffers: the last of them.
-//
-//worth:off 0
 func lastFlatLine(a *rules.Facts) (last int32) {
 	for i := range a.Category {
 		if id := timeline.AllocationID(i); a.Birth(id).Marks&frames.Flat != 0 {
@@ -154,7 +152,8 @@ no state, which may have come from that file.`,
 			case a.Phase[id] != meaning.Setup || beside[id].Sure > 0:
 				return rules.Claim{}
 			case a.Outlives(id) || a.Run(a.Freed(id)) != a.Run(a.Born(id)):
-				if e.Marks&frames.Stored != 0 && a.Trains && len(sizes.StateSize) == 0 { // or the state of an optimizer that makes none
+				if e.Marks&frames.Stored != 0 && a.Trains && len(sizes.StateSize) == 0 {
+					// or the state of an optimizer that makes none
 					return rules.KindOf(meaning.Weights, meaning.Parameter, rules.Plausible)
 				}
 				return rules.KindOf(meaning.Weights, meaning.Parameter, rules.Strong)

@@ -87,8 +87,6 @@ func isNative(a *rules.Facts, id timeline.AllocationID) bool {
 }
 
 // castsPerPass counts by size what autocast casts in forward, in the pass that casts least of it.
-//
-//worth:off nil
 func castsPerPass(a *rules.Facts) map[int64]int {
 	type cast struct {
 		bytes int64
@@ -96,9 +94,8 @@ func castsPerPass(a *rules.Facts) map[int64]int {
 	}
 	sizes := rules.Sizes.Of(a)
 	all, least := map[cast]int{}, map[int64]int{}
-	for i := range a.Category {
-		id := timeline.AllocationID(i)
-		if n := a.Timeline.Requested(id); a.Phase[i] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 &&
+	for id := range timeline.AllocationID(a.Timeline.Len()) {
+		if n := a.Timeline.Requested(id); a.Phase[id] == meaning.Forward && a.Birth(id).Marks&frames.Cast != 0 &&
 			sizes.WeightHalf[n] {
 			all[cast{n, a.Run(a.Born(id))}]++
 		}

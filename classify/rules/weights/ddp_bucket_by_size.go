@@ -61,8 +61,6 @@ func findBuckets(a *rules.Facts) map[timeline.AllocationID]bool {
 // joinsGradients reports whether allocations may be DDP's buckets (Reducer::initialize_buckets,
 // torch/csrc/distributed/c10d/reducer.cpp): most hold several gradients. Copies of weights have
 // the sizes of single ones.
-//
-//worth:off true
 func joinsGradients(a *rules.Facts, single map[int64]int, ids []timeline.AllocationID) bool {
 	alone := 0
 	for _, id := range ids {

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// directive is the last line of the comment of a function that is a heuristic. With it off,
-// the function returns what follows, nothing where it has no results, or does what stands
-// in braces, which must return. A round of recordings that it was written with may come first.
+// table lists the functions that are heuristics, below the folder that holds them: package and function, with @ and a number where
+// they were written with a round of recordings, and what they do when they are off. They return what stands there, nothing where
+// they have no results, or do what stands in braces, which must return.
 //
-//	//worth:off false
-//	//worth:off { a.Heads = make([]bool, len(a.Stacks)); return }
-//	//worth:off @3 nil
-const directive = "//worth:off"
+//	helper	off
+//	logits.twoScalars	false
+//	logits.Heads@3	{ a.Heads = make([]bool, len(a.Stacks)); return }
+const table = "testdata/switches.tsv"
 
 // heuristic is a function that can be left out.
 type heuristic struct {
@@ -29,54 +29,66 @@ type heuristic struct {
 	does string // in place of its body, in braces
 }
 
-// heuristics are the marked functions below a folder, by their ids.
+// heuristics are the functions of a folder's table, by their ids.
 func heuristics(root string) ([]heuristic, error) {
+	text, err := os.ReadFile(filepath.Join(root, table))
+	if err != nil {
+		return nil, err
+	}
+	does, ids := map[string]string{}, map[string]string{} // by package and function
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n")[1:] {
+		id, off, _ := strings.Cut(line, "\t")
+		name, _, _ := strings.Cut(id, "@")
+		does[name], ids[name] = off, id
+	}
 	var found []heuristic
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
 			return err
 		}
-		in, err := heuristicsOf(name)
+		in, err := heuristicsOf(name, does)
 		found = append(found, in...)
 		return err
 	})
 	slices.SortFunc(found, func(a, b heuristic) int { return strings.Compare(a.id, b.id) })
-	for k := 1; k < len(found); k++ {
-		if found[k].id == found[k-1].id {
-			return nil, fmt.Errorf("%s: %s has the name of a heuristic in %s", found[k].file, found[k].id, found[k-1].file)
+	for k := range found {
+		name := found[k].id
+		if k > 0 && name == found[k-1].id {
+			return nil, fmt.Errorf("%s: %s has the name of a heuristic in %s", found[k].file, name, found[k-1].file)
+		}
+		found[k].id = ids[name]
+		delete(ids, name)
+	}
+	for name := range ids {
+		if err == nil {
+			err = fmt.Errorf("%s: there is no function %s", table, name)
 		}
 	}
 	return found, err
 }
 
-func heuristicsOf(name string) (found []heuristic, err error) {
+func heuristicsOf(name string, off map[string]string) (found []heuristic, err error) {
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, name, nil, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Doc == nil {
+		if !ok {
 			continue
 		}
-		for _, line := range f.Doc.List {
-			returns, ok := strings.CutPrefix(line.Text, directive)
-			if !ok {
-				continue
-			}
-			id, does := file.Name.Name+"."+f.Name.Name, strings.TrimSpace(returns)
-			if strings.HasPrefix(does, "@") {
-				round, rest, _ := strings.Cut(does, " ")
-				id, does = id+round, strings.TrimSpace(rest)
-			}
-			if braced := strings.HasPrefix(does, "{"); !braced && (f.Type.Results != nil) != (does != "") {
-				return nil, fmt.Errorf("%s: %s must name what %s returns when it is off, if anything", name, directive, f.Name.Name)
-			} else if !braced {
-				does = "{ return " + does + " }"
-			}
-			found = append(found, heuristic{id, name, set.Position(f.Body.Lbrace).Offset + 1, does})
+		id := file.Name.Name + "." + f.Name.Name
+		does, ok := off[id]
+		if !ok {
+			continue
 		}
+		if braced := strings.HasPrefix(does, "{"); !braced && (f.Type.Results != nil) != (does != "") {
+			return nil, fmt.Errorf("%s: %s must say what %s returns when it is off, if anything", name, table, f.Name.Name)
+		} else if !braced {
+			does = "{ return " + does + " }"
+		}
+		found = append(found, heuristic{id, name, set.Position(f.Body.Lbrace).Offset + 1, does})
 	}
 	return found, nil
 }

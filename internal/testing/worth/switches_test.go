@@ -15,15 +15,11 @@ func TestSwitches(t *testing.T) {
 package guess
 
 // Likely says so.
-//
-//worth:off false
 func Likely(n int) bool { return n > 3 }
 
 type list struct{ kept []int }
 
 // keep keeps what is likely.
-//
-//worth:off @3 { l.kept = []int{}; return }
 func (l *list) keep(n int) {
 	if Likely(n) {
 		l.kept = append(l.kept, n)
@@ -38,6 +34,7 @@ func plain() {}
 	if err := os.WriteFile(name, []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	lists(t, folder, "guess.Likely\tfalse\nguess.keep@3\t{ l.kept = []int{}; return }\n")
 	found, err := heuristics(folder)
 	if err != nil || len(found) != 2 || found[0].id != "guess.Likely" || found[1].id != "guess.keep@3" {
 		t.Fatalf("%+v, %v", found, err)
@@ -60,16 +57,30 @@ func plain() {}
 	}
 }
 
-// TestBadSwitches: a comment that doesn't say what a function returns is no switch.
+// lists writes the table of switches below a folder.
+func lists(t *testing.T, folder, rows string) {
+	t.Helper()
+	name := filepath.Join(folder, filepath.FromSlash(table))
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte("helper\toff\n"+rows), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBadSwitches: a row that doesn't say what a function returns, or names none, is no switch.
 func TestBadSwitches(t *testing.T) {
-	for name, source := range map[string]string{
-		"nothing to return":  "package p\n\n//worth:off\nfunc f() bool { return true }\n",
-		"something too much": "package p\n\n//worth:off false\nfunc f() {}\n",
-		"no Go":              "package p\n\nfunc {\n",
+	for name, c := range map[string]struct{ source, row string }{
+		"nothing to return":  {"package p\n\nfunc f() bool { return true }\n", "p.f\t\n"},
+		"something too much": {"package p\n\nfunc f() {}\n", "p.f\tfalse\n"},
+		"no Go":              {"package p\n\nfunc {\n", "p.f\t\n"},
+		"no function":        {"package p\n\nfunc g() {}\n", "p.f\t\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
-			if err := os.WriteFile(filepath.Join(folder, "p.go"), []byte(source), 0o644); err != nil {
+			lists(t, folder, c.row)
+			if err := os.WriteFile(filepath.Join(folder, "p.go"), []byte(c.source), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			if found, err := heuristics(folder); err == nil {
@@ -78,11 +89,12 @@ func TestBadSwitches(t *testing.T) {
 		})
 	}
 	twice := t.TempDir()
+	lists(t, twice, "p.f\t\n")
 	for _, of := range []string{"a", "b"} {
 		if err := os.MkdirAll(filepath.Join(twice, of), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(twice, of, "p.go"), []byte("package p\n\n//worth:off\nfunc f() {}\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(twice, of, "p.go"), []byte("package p\n\nfunc f() {}\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,9 +6,54 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
+
+// markFailedCopy marks the logits of a pass that ended in a failed request for a copy of them in fp32, as a loss wants it: the
+// last product of the pass, at least twice as large as all else that the pass made. A first layer may look so, too, and has
+// fewer products before it.
+func markFailedCopy(a *look, p rules.Pass) {
+	if !a.Recorded.Allocs || p.Backward != nil || len(a.OOMs) == 0 {
+		return
+	}
+	failed := a.OOMs[len(a.OOMs)-1]
+	id := a.lastProduct(p.First, failed)
+	if id == timeline.NoAllocation || failed > p.End || !family(2*a.Timeline.Requested(id), a.Events.Size[failed]) {
+		return
+	}
+	const layer = 8 // products
+	products := 0
+	for i, other := range a.Allocs(p.First, failed) {
+		switch {
+		case other == id:
+		case 2*a.Events.Size[i] > a.Timeline.Requested(id):
+			return
+		case a.Birth(other).Marks&(frames.MatMul|frames.Workspace) == frames.MatMul:
+			products++
+		}
+	}
+	if products >= layer {
+		a.Logits[id] = plain
+	}
+}
+
+// lastProduct is the matrix product among the last allocations before a failed request that is still there then.
+func (a *look) lastProduct(first, failed int) timeline.AllocationID {
+	const last = 3
+	for i, n := failed-1, 0; i >= first && n < last; i-- {
+		if a.Events.Action[i] != snapshot.Alloc {
+			continue
+		}
+		n++
+		id := a.Timeline.Of[i]
+		if a.Birth(id).Marks&(frames.MatMul|frames.Workspace) == frames.MatMul && a.Freed(id) > failed {
+			return id
+		}
+	}
+	return timeline.NoAllocation
+}
 
 // TellFailedLoss cuts the backward pass off a forward pass where the second request
 // of the former failed, without stacks. It is too short to be seen by its rhythm, and
@@ -34,10 +79,8 @@ func TellFailedLoss(a *rules.Facts) {
 		cut = append(cut, meaning.PhaseSpan{Phase: meaning.OtherPhase, FirstEvent: over + 1, LastEvent: p.LastEvent})
 	}
 	s.Phases = slices.Replace(s.Phases, k, k+1, cut...)
-	for i := root; i <= over; i++ {
-		if a.Events.Action[i] == snapshot.Alloc {
-			a.Phase[a.Timeline.Of[i]] = meaning.Backward
-		}
+	for _, id := range a.Allocs(root, over+1) {
+		a.Phase[id] = meaning.Backward
 	}
 	if a.Category[of] == meaning.Logits {
 		a.Detail[of] = meaning.LogitsGradient
