@@ -95,7 +95,6 @@ const letters = "FGHIJKLMNOPQRSTUVW"
 // starts are in the order in which a line is offered to them.
 var starts = [...]start{
 	{rowFirsts, func(p *Parser, line []byte) bool { return p.oneRow.line(&p.gathered, line) }},
-	{"|+", func(p *Parser, line []byte) bool { return p.table.line(&p.gathered, line) }},
 	{"#", func(p *Parser, line []byte) bool { return p.monitor.header(line) }},
 	{"=", func(p *Parser, line []byte) bool { return p.query.header(&p.gathered, line) }},
 	{letters, func(p *Parser, line []byte) bool { return p.dateLine(line) }},
@@ -132,8 +131,19 @@ func (p *Parser) startLine(line []byte) bool {
 
 // prefixedTable reads a table behind a log's time or rank.
 func prefixedTable(p *Parser, line []byte) bool {
-	return p.table.prefixed && p.table.line(&p.gathered, line) ||
-		bytes.Contains(line, []byte("NVIDIA-SMI")) && p.table.line(&p.gathered, line)
+	bar := bytes.IndexAny(line, "|+")
+	if bar <= 0 || p.prefixed == 0 && !bytes.Contains(line[bar:], []byte("NVIDIA-SMI")) {
+		return false
+	}
+	cells := line[bar:]
+	if rest := bytes.TrimLeft(cells[1:], " "); len(rest) > 0 && (rest[0] == '|' || rest[0] == '+') {
+		cells = rest // docker compose puts a bar before every line
+	}
+	if !p.oneRow.line(&p.gathered, cells) {
+		return false
+	}
+	p.prefixed = foreignLines
+	return true
 }
 
 func firstByte(line []byte) byte {

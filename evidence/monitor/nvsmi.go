@@ -67,12 +67,12 @@ func (r *Report) tool() string {
 type Parser struct {
 	gathered
 
-	table   tableState
-	csv     csvState
-	monitor monitorState
-	query   queryState
-	xml     xmlState
-	oneRow  rowsState
+	prefixed int // lines of others that may follow until a table behind a log's time or rank is over
+	csv      csvState
+	monitor  monitorState
+	query    queryState
+	xml      xmlState
+	oneRow   rowsState
 }
 
 // gathered is what the forms of one stream have shown.
@@ -99,6 +99,7 @@ func (p *Parser) Line(_ int, line []byte) bool {
 	if p.goesOn(line) || p.startLine(line) {
 		return true
 	}
+	p.prefixed = max(p.prefixed-1, 0)
 	return false
 }
 
@@ -113,7 +114,7 @@ func (p *Parser) goesOn(line []byte) bool {
 // Idle tells that no form has begun that the next line could be part of,
 // whatever it is, unless it starts like one.
 func (p *Parser) Idle() bool {
-	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && !p.table.prefixed
+	return p.monitor.form == 0 && !p.csv.active && !p.xml.inside && !p.query.inside && p.prefixed == 0
 }
 
 // dateLine keeps "Tue Jul 14 08:12:38 2026", which nvidia-smi prints above its

@@ -50,7 +50,11 @@ func TestParts(t *testing.T) {
 			"| 0       0    | 41234         | python       | 3900               |\n", "GPU 0: 4000 of 65536, 0 unlisted, 41234 python 3900"},
 	} {
 		var got []string
-		for _, g := range parse(test.text).GPUs {
+		r := parse(test.text)
+		if len(r.GPUs) > 0 && len(r.Forms()) == 0 {
+			t.Errorf("%s: no row counts", name)
+		}
+		for _, g := range r.GPUs {
 			used, total := int64(-1), int64(-1)
 			if g.PeakUsedBytes != nil {
 				used, total = *g.PeakUsedBytes/mib, *g.TotalBytes/mib

@@ -156,6 +156,16 @@ func (q *queryState) foreign(all *gathered) bool {
 	return false
 }
 
+// version is the one that a text begins with.
+func version(text []byte) string {
+	const longest = 20
+	end := bytes.IndexFunc(text[:min(len(text), longest)], func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
+	if end < 0 {
+		end = min(len(text), longest)
+	}
+	return string(text[:end])
+}
+
 func cutKey(text []byte) (key, value []byte, ok bool) {
 	i := bytes.Index(text, []byte(": "))
 	if i < 0 {

@@ -57,6 +57,26 @@ var rowForms = []rowForm{
 	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│ +(?P<gpu>\d+) +(?P<pid>\d+) +\S+ +\S+ +(?P<size>\S+iB) +.*? ` +
 		`(?:\d+:\d+(?::\d+)?|[\d.]+ days) +(?P<process>[^│]*?) *│`)},
 	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│[^│]*│ *(?P<used>[\d.]+\wiB) */ *(?P<total>[\d.]+\wiB) *│ *(?P<busy>\S+)`)},
+	// nvidia-smi's own table, and hl-smi's: a GPU's two rows, with persistence modes and driver models behind its name;
+	// instances of MIG; processes, which have columns for those since driver 450
+	{Table, false, "|", "-SMI", mib, pattern.Of(`(?P<own>(?P<head>(?P<tool>NVIDIA|HL)-SMI))(?:.*Driver ` +
+		`Version: *(?P<driver>[\d.]{1,20}))?(?:.*CUDA Version: *(?P<cuda>[\d.]{1,20}))?`)},
+	{Table, false, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<head>(?P<gpu>\d+) +(?P<name>[^|]*?)(?: +(?:On|Off|N/A|WDDM|TCC|MCDM|` +
+		`Disabled|Enabled|ERR!))? *\| *(?P<bus>[^\s|:]+:[^\s|:]+:[^\s|:]+\.\S)(?: [^|]*)?\| *[^|\s][^|]*\|))`)},
+	{Table, true, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<gpu>\d+) +(?P<name>[^|]*?)(?: +(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|` +
+		`Enabled|ERR!))? *\| *(?P<bus>[^ |]*:[^ |]*))`)},
+	{Table, false, "|", "iB", mib, pattern.Of(`^\| *(?P<head>(?P<gpu>\d{1,6})) +(?:(?P<gi>\d+|N/A) +\S+ +)?(?P<pid>\d+) +` +
+		`(?:C|G|C\+G|M\+C) +(?P<process>\S[^|]*?) +(?P<size>[^\s|]*iB) *\|$`)},
+	{Table, false, "|", "rocesses:", mib, pattern.Of(`^\| (?P<own>(?P<head>(?P<list>Processes:|Compute processes:)))`)},
+	{Table, true, "|", "rocesses", mib, pattern.Of(`(?P<own>(?P<list>Processes:|Compute processes))`)},
+	{Table, false, "|", "MIG devices:", mib, pattern.Of(`^\| (?P<own>(?P<head>MIG devices:))`)},
+	{Table, true, "|", "No running processes found", mib, pattern.Of(`(?P<own>(?P<none>No running processes found))`)},
+	{Table, true, "|", "iB", mib, pattern.Of(`^\| *(?P<gpu>\d+) +(?P<gi>\d+) +\S+ +\S+ *\|(?P<own>(?P<used>[^|/]*)/(?P<total>[^|]*))\|`)},
+	{Table, true, "|", "/", mib, pattern.Of(`^\|[^|]*\|(?P<used>[^|/]*[iM]B) */(?P<total>[^|]*)\|?(?P<busy>[^|]*)`)},
+	{Table, true, "|", "|", mib, pattern.Of(`^\|[^|]*(?:N/A|W[^|]*/|/[^|]*W)[^|]*\|[^|]*\|(?P<busy>[^|]*)`)}, // no figures
+	{Table, true, "|", "", mib, pattern.Of(`^\| *(?P<gpu>\d+) +(?:(?P<gi>\d+|N/A) +(?:\d+|N/A) +)?(?P<pid>\d+) +(?:[CGM+]+ +)?` +
+		`(?P<process>[^|]*?)(?: +(?P<size>\S*iB|\S*MB|N/A))? *\|$`)},
+	{Table, true, "+", "--", mib, pattern.Of(`^(?P<own>(?P<rule>\+-))`)},
 	// of Jetson, whose GPU has the machine's memory
 	{Tegrastats, false, "0123456789R", "RAM ", mib, pattern.Of(`(?:^|\d )RAM (?P<used>\d+)/(?P<total>\d+)MB \(lfb .*` +
 		`GR3D_FREQ (?P<busy>\d+)%`)},
@@ -78,6 +98,13 @@ type carried struct {
 	clock      evidence.Stamp
 	chips      map[[2]int]int // by card and chip, the number that programs know
 	used, free map[int]int64  // by GPU, until both are told; gpuIn bounds them
+
+	// of nvidia-smi's table
+	tool      Form           // whose it is
+	pending   bool           // a GPU's first row has come
+	listing   bool           // the head of the list of processes
+	processes int            // rows of the list
+	listed    []tableReading // the GPUs of this table
 }
 
 // maxChips is of how many chips the numbers are kept.
@@ -136,6 +163,9 @@ func (f *found) bytes(group string) int64 {
 // take files what a line tells; false where that is no figure.
 func (c *carried) take(all *gathered, f *found) bool {
 	c.remember(all, f)
+	if f.form == Table && !c.table(all, f) {
+		return false
+	}
 	if f.text("own") != nil {
 		return true
 	}
@@ -191,15 +221,17 @@ func (c *carried) reading(all *gathered, f *found) bool {
 	if s.UsedBytes == Unknown && (f.text("busy") == nil || f.text("used") != nil || !c.head) {
 		return f.text("total") != nil && f.text("used") == nil
 	}
-	if c.last >= c.gpu || all.clock.Known() {
+	if c.last >= c.gpu && f.form != Table || all.clock.Known() {
 		c.clock, all.clock = all.clock, evidence.Stamp{} // another reading of all GPUs
 	}
 	c.last, s.At = c.gpu, c.clock
-	u := all.reading(f.form, c.gpu, s, cmp.Or(c.total, Unknown))
+	u := all.reading(c.form(f), c.gpu, s, cmp.Or(c.total, Unknown))
 	if c.name != "" {
-		u.name = c.name
+		u.name = fullName(c.name, u.name)
 	}
-	u.ids[2] = c.bus
+	if u.ids[2] = c.bus; f.form == Table && len(c.listed) < maxUnits {
+		c.pending, c.listed = false, append(c.listed, tableReading{u, s.UsedBytes})
+	}
 	for _, word := range bytes.Fields(f.text("list")) {
 		u.gpustatProcess(s.At, word)
 	}
@@ -213,10 +245,21 @@ func (c *carried) process(all *gathered, f *found, pid int) bool {
 		gpu, ok = c.chips[[2]int{c.card, chip}]
 	}
 	if ok {
-		all.byIndex(f.form, gpu).process(c.clock, pid, f.text("process"), f.bytes("size"))
+		u := all.byIndex(c.form(f), gpu)
+		u.process(c.clock, pid, f.text("process"), f.bytes("size"))
+		if gi, isInstance := atoi(string(f.text("gi"))); isInstance && u.processes[pid] != nil {
+			u.processes[pid].Instance = gi
+		}
+		u.unlisted = 0
+		if f.form == Table {
+			c.alone(all, f)
+		}
 	}
 	return ok
 }
+
+// form is a line's, of a table that several print its printer's.
+func (c *carried) form(f *found) Form { return cmp.Or(c.tool, f.form) }
 
 // metric takes one of dcgm-exporter's, which tells what is in use and what is free one after the other:
 //
