@@ -181,8 +181,7 @@ func (m *machine) repeat(x *value, times int64, single bool) *value {
 	b, full := x.Bytes(), x.N*times*x.Width
 	var y *value
 	if single {
-		y = m.Again(x)
-		y.N, y.From, y.Leaf = x.N*times, nil, nil
+		y = m.View(x, x.N*times)
 	} else {
 		y = m.Tensor(x.N*times, x.Width)
 		y.ByHead = true

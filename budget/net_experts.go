@@ -192,8 +192,7 @@ func (x *experts) forward(m *machine, in *value) *value {
 	}
 	w := m.Mul(o, weights)
 	back := m.Replace(w, m.Gather(w, s*x.h, ids[1]))
-	out := m.Tensor(t*x.h, back.Width)
-	m.UnaryNode(out, back, Temporary)
+	out := m.Gather(back, t*x.h)
 	m.Drop(back, o, weights)
 	m.Release(ids[0])
 	m.Release(ids[1])
@@ -260,11 +259,7 @@ func grouped(m *machine, x, w *value, rows, out int64, offsets *storage) *value 
 		saved = append(saved, in.Mem)
 	}
 	m.Record([]*value{y}, []*value{in, w}, saved, func(g []*storage) []*storage {
-		r := []*storage{m.Alloc(xb, Temporary), nil}
-		if needW {
-			r[1] = m.Alloc(wb, c)
-		}
-		return r
+		return []*storage{m.Alloc(xb, Temporary), m.AllocIf(needW, wb, c)}
 	})
 	m.Drop(in)
 	return y

@@ -268,8 +268,7 @@ func (r *run) lossInChunks(logits *value, batch batchOf) *value {
 		x = m.Replace(x, m.Slice(x))
 	}
 	s := m.Alloc(x.Bytes(), Logits)
-	loss := m.Tensor(1, 4)
-	m.UnaryNode(loss, x, Logits, s, batch.labels)
+	loss := m.Made(x, 1, 4, Logits, s, batch.labels)
 	m.Release(s)
 	m.Drop(x)
 	return loss

@@ -44,12 +44,7 @@ func (m *machine) convolution(x *value, w, bias *parameter, out, columns int64) 
 	m.Record([]*value{y}, ins, saved, func(g []*storage) []*storage {
 		r := make([]*storage, len(ins))
 		cols := m.Alloc(columns*e, Temporary)
-		if needX {
-			r[0] = m.Alloc(xb, Temporary)
-		}
-		if needW {
-			r[1] = m.Alloc(wb, wc)
-		}
+		r[0], r[1] = m.AllocIf(needX, xb, Temporary), m.AllocIf(needW, wb, wc)
 		if b.NeedsGrad() {
 			r[2] = m.Alloc(bias.Val.N*e, wc)
 		}

@@ -111,9 +111,7 @@ func (n *norm) oneKernel(m *machine, x *value) *value {
 			r[0] = m.Alloc(b, Temporary)
 		}
 		for i := 1; i < len(ins); i++ {
-			if ins[i].NeedsGrad() {
-				r[i] = m.Alloc(size*m.Wide, Gradients)
-			}
+			r[i] = m.AllocIf(ins[i].NeedsGrad(), size*m.Wide, Gradients)
 		}
 		return r
 	})
@@ -160,9 +158,9 @@ func (n *norm) rmsT5(m *machine, x *value) *value {
 
 func (n *norm) cohere(m *machine, x *value) *value {
 	f := m.Cast(x, 4)
-	c := m.Centre(f, x.N/n.size)
+	c := m.Gather(f, f.N) // the mean's gradient is one more full tensor
 	r := m.Replace(c, m.Inverse(c, x.N/n.size))
-	c = m.Centre(f, x.N/n.size)
+	c = m.Gather(f, f.N)
 	y := m.Mul(c, r)
 	m.Drop(c, r, f)
 	w := m.Cast(n.weight.Val, 4)
@@ -176,9 +174,7 @@ func (n *norm) cohere(m *machine, x *value) *value {
 // out by head.
 func (r rotary) forward(m *machine, x *value, tables ...*storage) *value {
 	if m.Compiled {
-		y := m.Tensor(x.N, m.Narrow(x.Width))
-		m.UnaryNode(y, x, Temporary, tables...)
-		return y
+		return m.Made(x, x.N, m.Narrow(x.Width), Temporary, tables...)
 	}
 	if m.liger() && r.kind == ropeFull {
 		y := m.Again(x)

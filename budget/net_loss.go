@@ -46,8 +46,7 @@ func (r *run) chunked(h *value, batch batchOf) *value {
 				return r.lossOf(y, batch, true)
 			})
 		} else { // they leave what those before them leave, and their gradient
-			l = m.Tensor(1, 4)
-			m.UnaryNode(l, x, Temporary)
+			l = m.Made(x, 1, 4, Temporary)
 		}
 		if total == nil {
 			total = l
@@ -79,19 +78,10 @@ func (r *run) inTiles(h *value) *value {
 	m.Release(stats)
 	loss := m.Tensor(1, 4)
 	m.Record([]*value{loss}, []*value{in, w}, []*storage{in.Mem, w.Mem}, func(g []*storage) []*storage {
-		made := make([]*storage, 2)
-		for i, v := range []*value{in, w} {
-			if v.NeedsGrad() {
-				made[i] = m.Alloc(4*v.N, Temporary)
-			}
-		}
+		made := []*storage{m.AllocIf(in.NeedsGrad(), 4*in.N, Temporary), m.AllocIf(w.NeedsGrad(), 4*w.N, Temporary)}
 		logits := m.Alloc(tile, Logits)
 		m.Pulse(m.Cublas, Workspace)
-		for i, v := range []*value{in, w} {
-			if made[i] != nil {
-				made[i] = m.Fit(made[i], v.Bytes(), Gradients)
-			}
-		}
+		made = []*storage{m.Fit(made[0], in.Bytes(), Gradients), m.Fit(made[1], w.Bytes(), Gradients)}
 		m.Release(logits)
 		return made
 	})
@@ -166,23 +156,15 @@ func (r *run) fusedLoss(h *value) *value {
 		chunk *= 2
 	}
 	in := m.Cast(h, m.Narrow(h.Width))
-	var head *storage
-	if r.p.Offload == "params" && !r.p.sharded() {
-		head = m.Alloc(r.p.headBytes(), Communication)
-	}
+	head := m.AllocIf(r.p.Offload == "params" && !r.p.sharded(), r.p.headBytes(), Communication)
 	w := m.Weight(mod.head.Weight)
-	made := []*storage{m.Alloc(in.Bytes(), Temporary), nil}
-	if w.NeedsGrad() { // a frozen head gets none
-		made[1] = m.Alloc(w.Bytes(), Temporary)
-	}
+	made := []*storage{m.Alloc(in.Bytes(), Temporary), m.AllocIf(w.NeedsGrad(), w.Bytes(), Temporary)} // a frozen head gets none
 	m.Pulse(chunk*v*(w.Width+4), Logits)
 	loss := m.Tensor(1, 4)
 	m.Record([]*value{loss}, []*value{in, w}, made, func(g []*storage) []*storage {
 		return []*storage{m.Keep(made[0]), m.Keep(made[1])}
 	})
-	for _, g := range append(made, head) {
-		m.Release(g)
-	}
+	m.ReleaseAll(append(made, head))
 	m.Drop(in, w)
 	return loss
 }
@@ -313,8 +295,7 @@ func (r *run) lossOf(logits *value, batch batchOf, unnamed bool) *value {
 	m.Drop(x)
 	w := m.Replace(s, m.WideUnderAutocast(s)) // nll_loss is a float32 operation
 	m.Logit(w)
-	loss := m.Tensor(1, 4)
-	m.UnaryNode(loss, w, Logits, w.Mem, batch.labels)
+	loss := m.Made(w, 1, 4, Logits, w.Mem, batch.labels)
 	m.Drop(w)
 	return loss
 }
@@ -383,8 +364,7 @@ func (r *run) lossOfParts(x *value, batch batchOf) *value {
 	b := x.Bytes()
 	if r.p.megatron() {
 		s := m.Replace(x, m.Shift(x))
-		loss := m.Tensor(1, 4)
-		m.UnaryNode(loss, s, Logits, s.Mem, batch.labels)
+		loss := m.Made(s, 1, 4, Logits, s.Mem, batch.labels)
 		m.Drop(s)
 		return loss
 	}

@@ -46,7 +46,7 @@ func (x *mamba) scan(m *machine, hbc []*value, dt *value, s shape) *value {
 	step = m.Replace(step, m.Unary(step, true, false)) // clamp
 	h := m.Cast(hbc[0], 4)
 	b, c := x.spread(m, hbc[1]), x.spread(m, hbc[2])
-	ahead := m.Resized(h, inner)
+	ahead := m.Gather(h, inner)
 	skip := m.Replace(ahead, m.Mul(ahead, x.skip.Val))
 	f := m.Cast(step, 4)
 	h = m.Replace(h, m.Mul(h, f))
@@ -55,7 +55,7 @@ func (x *mamba) scan(m *machine, hbc []*value, dt *value, s shape) *value {
 	a := m.Replace(f, m.Mul(f, rate))
 	m.Drop(rate)
 	old := []*value{h, a, b, c}
-	h, a, b, c = m.Resized(h, inner), m.Resized(a, heads), m.Resized(b, keys), m.Resized(c, keys)
+	h, a, b, c = m.Gather(h, inner), m.Gather(a, heads), m.Gather(b, keys), m.Gather(c, keys)
 	m.Drop(old...)
 	sum := m.Scale(a)
 	decay := x.decays(m, a, heads*x.chunk)
@@ -69,7 +69,7 @@ func (x *mamba) scan(m *machine, hbc []*value, dt *value, s shape) *value {
 	first := m.Tensor(s.batch*x.inner*x.state_, 4)
 	states := x.product(m, h, faded, state)
 	states = m.Replace(states, m.Cat(first, states))
-	next := m.Resized(states, states.N)
+	next := m.Gather(states, states.N)
 	m.Drop(states)
 	carried := m.Unary(next, true, false)
 	between := m.Replace(next, carried)
@@ -80,12 +80,11 @@ func (x *mamba) scan(m *machine, hbc []*value, dt *value, s shape) *value {
 	m.Drop(from)
 	off := m.Mul(past, out)
 	y := m.Add(inside, off)
-	y = m.Replace(y, aliasOf(m, y))
+	y = m.Replace(y, m.Shift(y))
 	y = m.Replace(y, m.Add(y, skip))
 	if padded > t {
 		whole := y
-		y = m.Again(whole)
-		y.N, y.From, y.Leaf = t*x.inner, nil, nil
+		y = m.View(whole, t*x.inner)
 		m.UnaryNode(y, whole, Temporary)
 		m.Drop(whole)
 	}
@@ -101,8 +100,7 @@ func (x *mamba) spread(m *machine, v *value) *value {
 
 // decays is exp(segment_sum(a)) of n elements: a mask that isn't kept, sums of those before, and another mask.
 func (x *mamba) decays(m *machine, a *value, n int64) *value {
-	masked := m.Tensor(n, 4)
-	m.UnaryNode(masked, a, Temporary)
+	masked := m.Made(a, n, 4, Temporary)
 	sums := m.Scale(masked)
 	sums = m.Replace(sums, m.Scale(sums))
 	m.Drop(masked)
@@ -111,21 +109,12 @@ func (x *mamba) decays(m *machine, a *value, n int64) *value {
 
 // product is an einsum of two whose elements lie in another order than the product takes them: both are copied.
 func (x *mamba) product(m *machine, a, b *value, n int64) *value {
-	ca, cb := aliasOf(m, a), aliasOf(m, b)
-	y := m.Matmul(ca, cb, n)
-	m.Drop(ca, cb)
-	return y
+	ca := m.Shift(a)
+	return m.Replace(ca, x.times(m, ca, b, n))
 }
 
 // times is one whose first factor is in order already.
 func (x *mamba) times(m *machine, a, b *value, n int64) *value {
-	cb := aliasOf(m, b)
+	cb := m.Shift(b)
 	return m.Replace(cb, m.Matmul(a, cb, n))
-}
-
-// aliasOf is a copy whose gradient is its own.
-func aliasOf(m *machine, x *value) *value {
-	y := m.Tensor(x.N, x.Width)
-	m.Record([]*value{y}, []*value{x}, nil, m.Alias)
-	return y
 }

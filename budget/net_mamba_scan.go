@@ -58,28 +58,15 @@ func outer(m *machine, a, b *value, n int64) *value {
 	na, nb := a.NeedsGrad(), b.NeedsGrad()
 	ab, bb := a.Bytes(), b.Bytes()
 	m.Record([]*value{y}, []*value{a, b}, []*storage{a.Mem, b.Mem}, func(g []*storage) []*storage {
-		r := make([]*storage, 2)
-		if na {
-			r[0] = m.Alloc(4*n, Temporary)
-		}
-		if nb {
-			r[1] = m.Alloc(4*n, Temporary)
-		}
-		if na {
-			r[0] = m.Fit(r[0], ab, Temporary)
-		}
-		if nb {
-			r[1] = m.Fit(r[1], bb, Temporary)
-		}
-		return r
+		r := []*storage{m.AllocIf(na, 4*n, Temporary), m.AllocIf(nb, 4*n, Temporary)}
+		return []*storage{m.Fit(r[0], ab, Temporary), m.Fit(r[1], bb, Temporary)}
 	})
 	return y
 }
 
 // pick is one step's part of a whole; its gradient is the whole's, zero elsewhere.
 func pick(m *machine, x *value, n int64) *value {
-	y := m.Again(x)
-	y.N, y.From, y.Leaf = n, nil, nil
+	y := m.View(x, n)
 	m.UnaryNode(y, x, Temporary)
 	return y
 }

@@ -258,9 +258,7 @@ func (x *swin) within(m *machine, v *value, batch int64) *value {
 	moved := func(v *value, times int) *value {
 		v = m.Again(v)
 		for range times {
-			y := m.Tensor(n, v.Width)
-			m.UnaryNode(y, v, Temporary)
-			v = m.Replace(v, y)
+			v = m.Replace(v, m.Gather(v, n))
 		}
 		return v
 	}

@@ -190,9 +190,7 @@ func (r *run) backward(f *forward) {
 	}
 	r.end(Backward)
 	r.dropOutputs(&f.logits)
-	for _, s := range f.batch.all() {
-		m.Release(s)
-	}
+	m.ReleaseAll(f.batch.all())
 }
 
 // hoarded is what a step's graph still holds when it is over.
@@ -211,9 +209,7 @@ func (r *run) hoarded() (n int64) {
 func (r *run) dropOutputs(logits **value) {
 	r.m.Drop(*logits)
 	*logits = nil
-	for _, s := range r.m.cached {
-		r.m.Release(s)
-	}
+	r.m.ReleaseAll(r.m.cached)
 	r.m.cached = nil
 }
 

@@ -185,7 +185,7 @@ func (d *denoiser) back(x *value) *value {
 		}
 		if s.resize != nil {
 			d.size.side *= 2
-			x = m.Replace(x, spread(m, x, 4*x.N))
+			x = m.Replace(x, m.Gather(x, 4*x.N))
 			x = m.Replace(x, d.convolve(x, s.resize))
 		}
 		m.Drop(taken...)
@@ -281,13 +281,6 @@ func turned(m *machine, x *value) *value {
 		m.Over = m.Alloc(b, Temporary)
 		return []*storage{m.Keep(g[0])}
 	})
-	return y
-}
-
-// spread is every element four times, of which the gradient is a sum.
-func spread(m *machine, x *value, n int64) *value {
-	y := m.Tensor(n, x.Width)
-	m.UnaryNode(y, x, Temporary)
 	return y
 }
 

@@ -82,10 +82,7 @@ func (r *run) reduceFlat(g *group, e int64) {
 	}
 	r.reshard(g)
 	m.Stream = autograd.ReduceStream
-	var wide *storage
-	if e != p.width {
-		wide = m.Alloc(n*e, Communication)
-	}
+	wide := m.AllocIf(e != p.width, n*e, Communication)
 	part := r.reducedPart(n, e, mine[0].Expert())
 	m.Release(wide)
 	m.Release(joined)

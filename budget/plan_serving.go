@@ -202,6 +202,7 @@ func (p *plan) serve(b *Budget) {
 	if e, ok := p.engine(); ok {
 		one := *p
 		one.Batch, p.Batch = 1, max(e.tokens/p.Sequence, 1)
+		m.Pass.Batch = p.Batch
 		static, _, _ = one.cacheBytes(total, false)
 		b.oneRequest = static
 	}

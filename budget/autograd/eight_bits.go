@@ -48,10 +48,7 @@ func (x *eightBits) cast(n int64) *Storage {
 // EagerCast is a copy in 8 bits of n elements of e bytes, step by step.
 func (m *Machine) EagerCast(n, e int64) *Storage {
 	m.Pulse(n*e, words.Temporary)
-	var wide *Storage
-	if e != 4 {
-		wide = m.Alloc(4*n, words.Temporary)
-	}
+	wide := m.AllocIf(e != 4, 4*n, words.Temporary)
 	scaled := m.Alloc(4*n, words.Temporary)
 	m.Release(wide)
 	clamped := m.Alloc(4*n, words.Temporary)

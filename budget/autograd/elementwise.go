@@ -87,10 +87,7 @@ func (m *Machine) Embedding(p *Parameter, t, h int64, ids *Storage) *Value {
 
 // tableGradient is what compiled code makes for the embeddings: it adds up in float32.
 func (m *Machine) tableGradient(bytes, wide int64) *Storage {
-	var sum *Storage
-	if wide > bytes {
-		sum = m.Alloc(wide, words.Temporary)
-	}
+	sum := m.AllocIf(wide > bytes, wide, words.Temporary)
 	r := m.Alloc(bytes, words.Gradients)
 	m.Release(sum)
 	if m.late != nil {
@@ -152,17 +149,9 @@ func (m *Machine) Mul(a, b *Value) *Value {
 	}
 	bn, ye, leaf := b.N, y.Width, b.Leaf != nil
 	m.Record([]*Value{y}, []*Value{a, b}, saved, func(g []*Storage) []*Storage { // MulBackward
-		r := make([]*Storage, 2)
-		if na {
-			r[0] = m.Alloc(full, words.Temporary)
-		}
-		if nb {
-			r[1] = m.Alloc(full, words.Temporary)
-		}
+		r := []*Storage{m.AllocIf(na, full, words.Temporary), m.AllocIf(nb, full, words.Temporary)}
 		// Both products stand before either is cast or summed to its factor.
-		if na {
-			r[0] = m.Fit(r[0], ab, words.Temporary)
-		}
+		r[0] = m.Fit(r[0], ab, words.Temporary)
 		if nb {
 			c := words.Temporary
 			if leaf {
@@ -180,7 +169,7 @@ func (m *Machine) Mul(a, b *Value) *Value {
 
 // Fit casts or sums a gradient to the bytes its input has.
 func (m *Machine) Fit(s *Storage, want int64, c words.Category) *Storage {
-	if s.Bytes == want {
+	if s == nil || s.Bytes == want {
 		return s
 	}
 	t := m.Alloc(want, c)
@@ -260,17 +249,13 @@ func (m *Machine) Dropout(x *Value, p float64) *Value {
 		return m.Again(x)
 	}
 	mask := m.Alloc(x.N, words.Temporary)
-	y := m.Tensor(x.N, x.Width)
-	m.UnaryNode(y, x, words.Temporary, mask)
-	m.Release(mask)
-	return y
+	defer m.Release(mask)
+	return m.Gather(x, x.N, mask)
 }
 
 // Mean is one number of all; its gradient is spread over all again.
 func (m *Machine) Mean(x *Value) *Value {
-	y := m.Tensor(1, x.Width)
-	m.UnaryNode(y, x, gradCategory(x))
-	return y
+	return m.Made(x, 1, x.Width, gradCategory(x))
 }
 
 // Logit counts a temporary result among the logits.
@@ -291,13 +276,6 @@ func (m *Machine) Slice(x *Value) *Value {
 func (m *Machine) Inverse(x *Value, rows int64) *Value {
 	v := m.meanSquare(x, rows)
 	return m.Replace(v, m.Unary(v, false, true))
-}
-
-// Centre is x - x.mean(-1): the mean's gradient is one more full tensor.
-func (m *Machine) Centre(x *Value, rows int64) *Value {
-	y := m.Tensor(x.N, x.Width)
-	m.UnaryNode(y, x, words.Temporary)
-	return y
 }
 
 // AddBias is y + bias in the wider of the two types.

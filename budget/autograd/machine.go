@@ -187,6 +187,14 @@ func (m *Machine) Alloc(bytes int64, c words.Category) *Storage {
 	return m.slabs.storages.put(Storage{Bytes: bytes, Refs: 1, Cat: c, born: m.made})
 }
 
+// AllocIf is Alloc of what is needed, nil for what isn't.
+func (m *Machine) AllocIf(needed bool, bytes int64, c words.Category) *Storage {
+	if !needed {
+		return nil
+	}
+	return m.Alloc(bytes, c)
+}
+
 // Compile says whether what follows is compiled, and what was so before.
 func (m *Machine) Compile(on bool) (before bool) {
 	before, m.Compiled = m.Compiled, on
@@ -486,12 +494,8 @@ func (m *Machine) step(nd *Node) {
 		m.ReleaseAll(back)
 		m.Compile(before)
 	}
-	for _, s := range gs {
-		m.Release(s)
-	}
-	for _, s := range nd.Saved {
-		m.Release(s)
-	}
+	m.ReleaseAll(gs)
+	m.ReleaseAll(nd.Saved)
 	nd.Saved, nd.grads = nil, nil
 	for i, s := range outs {
 		m.send(nd.in[i], s)

@@ -30,10 +30,7 @@ func (m *Machine) ScatterTokens(x *Value) *Value {
 		return m.Again(x)
 	}
 	b := x.Bytes()
-	var ordered *Storage
-	if m.Pass.Batch > 1 {
-		ordered = m.Alloc(b, words.Communication)
-	}
+	ordered := m.AllocIf(m.Pass.Batch > 1, b, words.Communication)
 	y := m.Kept(x.N/m.Pass.TokenRanks, x.Width, false)
 	m.Release(ordered)
 	m.Record([]*Value{y}, []*Value{x}, nil, func(g []*Storage) []*Storage {

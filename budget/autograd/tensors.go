@@ -40,9 +40,7 @@ func (m *Machine) CopyOf(x *Value) *Value { return m.Unary(x, false, false) }
 func (m *Machine) Split(x *Value, parts ...int64) []*Value {
 	vs := make([]*Value, len(parts))
 	for i, n := range parts {
-		v := m.Again(x)
-		v.N, v.From, v.Leaf = n, nil, nil
-		vs[i] = v
+		vs[i] = m.View(x, n)
 	}
 	b := x.Bytes()
 	m.Record(vs, []*Value{x}, nil, func(g []*Storage) []*Storage {
@@ -100,13 +98,9 @@ func (m *Machine) Normalised(x *Value, size, rows int64, weights ...*Parameter) 
 	needX := in.NeedsGrad()
 	m.Record([]*Value{y}, ins, []*Storage{in.Mem, stat}, func(g []*Storage) []*Storage {
 		r := make([]*Storage, len(ins))
-		if needX {
-			r[0] = m.Alloc(b, words.Temporary)
-		}
+		r[0] = m.AllocIf(needX, b, words.Temporary)
 		for i := 1; i < len(ins); i++ {
-			if ins[i].NeedsGrad() {
-				r[i] = m.Alloc(size*e, words.Gradients)
-			}
+			r[i] = m.AllocIf(ins[i].NeedsGrad(), size*e, words.Gradients)
 		}
 		return r
 	})
@@ -118,23 +112,25 @@ func (m *Machine) Normalised(x *Value, size, rows int64, weights ...*Parameter) 
 // meanSquare is x.pow(2).mean(-1): the input is saved, one number per row comes out.
 func (m *Machine) meanSquare(x *Value, rows int64) *Value {
 	p := m.Power(x)
-	y := m.Tensor(rows, p.Width)
-	m.UnaryNode(y, p, words.Temporary)
-	m.Drop(p)
-	return y
+	return m.Replace(p, m.Gather(p, rows))
 }
 
-// Gather is x[index], which keeps the index and whatever else it is given; the
-// gradient is scattered back into zeros.
+// Gather is n elements made of x, as x[index] or a padded copy, which a pad of nothing is, too: it keeps the index and whatever
+// else it is given; the gradient is scattered back into zeros.
 func (m *Machine) Gather(x *Value, n int64, keeps ...*Storage) *Value {
-	y := m.Tensor(n, x.Width)
-	m.UnaryNode(y, x, words.Temporary, keeps...)
+	return m.Made(x, n, x.Width, words.Temporary, keeps...)
+}
+
+// Made is a new tensor of n elements of some bytes, made of x; its gradient is one new tensor of x's size.
+func (m *Machine) Made(x *Value, n, width int64, c words.Category, saved ...*Storage) *Value {
+	y := m.Tensor(n, width)
+	m.UnaryNode(y, x, c, saved...)
 	return y
 }
 
-// Resized is a padded copy, which a pad of nothing is, too.
-func (m *Machine) Resized(x *Value, n int64) *Value {
-	y := m.Tensor(n, x.Width)
-	m.UnaryNode(y, x, words.Temporary)
-	return y
+// View is a second name for n elements of x's memory, with no graph yet.
+func (m *Machine) View(x *Value, n int64) *Value {
+	v := m.Again(x)
+	v.N, v.From, v.Leaf = n, nil, nil
+	return v
 }
