@@ -13,10 +13,7 @@ func buildALBERT(b *builder) {
 	n.attnNorm = "attention.LayerNorm"
 	n.ffNorm, n.up, n.down, n.crosses = "full_layer_layer_norm", "ffn", "ffn_output", false
 	c, m := b.c, b.m
-	kind := b.headKind()
-	if kind != headNone && kind != headDefault {
-		b.prefix = n.model
-	}
+	kind := b.headUnder(n.model, headDefault)
 	h, a := bertFront(b, n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))
 	if b.err == nil {
 		albertLayers(b, n, h, a)

@@ -45,28 +45,18 @@ func (a *attention) writesScores(p *plan) bool {
 }
 
 func (a *attention) linears() []*linear {
-	if l := a.latent; l != nil {
-		if l.qa != nil {
-			return []*linear{l.qa, l.qb, l.kva, l.kvb, a.o}
-		}
-		return []*linear{a.q, l.kva, l.kvb, a.o}
+	if a == nil {
+		return nil
 	}
-	if a.fused {
-		return []*linear{a.q, a.o}
+	switch l, r := a.latent, a.relative; {
+	case l != nil:
+		return present(a.q, l.qb, l.kva, l.kvb, a.o)
+	case a.fused:
+		return present(a.q, a.o)
+	case r != nil && r.key != a.k:
+		return present(a.q, a.k, a.v, a.o, r.key, r.query)
 	}
-	if r := a.relative; r != nil && r.key != a.k {
-		ls := []*linear{a.q, a.k, a.v, a.o}
-		for _, l := range []*linear{r.key, r.query} {
-			if l != nil {
-				ls = append(ls, l)
-			}
-		}
-		return ls
-	}
-	if a.v == nil { // gpt2's cross-attention makes keys and values in one
-		return []*linear{a.q, a.k, a.o}
-	}
-	return []*linear{a.q, a.k, a.v, a.o}
+	return present(a.q, a.k, a.v, a.o) // gpt2's cross-attention makes keys and values in one
 }
 
 // shape is what one call of attention sees.
@@ -163,10 +153,7 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 	if a.qNorm != nil && a.kNormLate() {
 		q = m.Replace(q, a.qNorm.forward(m, q))
 	}
-	if a.kNorm != nil {
-		k = m.Replace(k, a.kNorm.forward(m, k))
-	}
-	return q, k, v, gate
+	return q, m.Replace(k, a.kNorm.forward(m, k)), v, gate
 }
 
 // kNormLate: q and k are projected before either is normalised.

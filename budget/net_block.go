@@ -38,16 +38,11 @@ type context struct {
 }
 
 func (b *block) linears() []*linear {
-	var ls []*linear
-	if b.attn != nil {
-		ls = append(ls, b.attn.linears()...)
-	}
+	ls := b.attn.linears()
 	if b.mixer != nil {
 		ls = append(ls, b.mixer.linears()...)
 	}
-	if b.cross != nil {
-		ls = append(ls, b.cross.linears()...)
-	}
+	ls = append(ls, b.cross.linears()...)
 	if b.ff != nil {
 		ls = append(ls, b.ff.linears()...)
 	}

@@ -25,10 +25,7 @@ func buildDeBERTa(b *builder) {
 		"intermediate_size") {
 		return
 	}
-	kind := b.headKind()
-	if kind != headNone && kind != headDefault {
-		b.prefix = "deberta."
-	}
+	kind := b.headUnder("deberta.", headDefault)
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
 	d := b.headDim(h, a)
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true

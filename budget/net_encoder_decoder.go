@@ -220,10 +220,7 @@ func buildWhisper(b *builder) {
 		return
 	}
 	h, drop := c.Int("d_model"), c.Float("dropout")
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = "model."
-	}
+	kind := b.headUnder("model.")
 	m.hidden, m.wordWidth, m.vocab, m.directLoss = h, h, c.Int("vocab_size"), true
 	act := b.activation("activation_function")
 	enc := &model{hidden: h, embedDrop: drop, patches: c.Int("max_source_positions")}

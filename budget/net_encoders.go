@@ -122,10 +122,7 @@ func (b *builder) pooler(kind headKind, name string, h int64, act activation) {
 
 func buildBERT(b *builder) {
 	n := bertLike
-	kind := b.headKind()
-	if kind != headNone && kind != headDefault {
-		b.prefix = n.model
-	}
+	kind := b.headUnder(n.model, headDefault)
 	h := b.bertBody(n, b.c.Int("max_position_embeddings"), b.c.Int("type_vocab_size"))
 	if b.err != nil {
 		return
@@ -171,10 +168,7 @@ func (b *builder) simpleHead(kind headKind, h int64) {
 func buildRoBERTa(b *builder) {
 	n := bertLike
 	n.model = "roberta."
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = n.model
-	}
+	kind := b.headUnder(n.model)
 	h := b.bertBody(n, b.c.Int("max_position_embeddings"), b.c.Int("type_vocab_size"))
 	if b.err != nil {
 		return
@@ -202,10 +196,7 @@ func buildELECTRA(b *builder) {
 	n := bertLike
 	n.model, n.embedSize = "electra.", "embedding_size"
 	c, m := b.c, b.m
-	kind := b.headKind()
-	if kind != headNone && kind != headDefault {
-		b.prefix = n.model
-	}
+	kind := b.headUnder(n.model, headDefault)
 	h := b.bertBody(n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))
 	if b.err != nil {
 		return
@@ -241,10 +232,7 @@ func buildDistilBERT(b *builder) {
 		hiddenDrop: "dropout", scoreDrop: "attention_dropout", act: "activation",
 	}
 	c := b.c
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = n.model
-	}
+	kind := b.headUnder(n.model)
 	inner := c.With("intermediate_size", c.Get("hidden_dim"))
 	b.c = inner
 	h := b.bertBody(n, c.Int("max_position_embeddings"), 0)
@@ -281,10 +269,7 @@ func buildModernBERT(b *builder) {
 	}
 	m.hidden, m.wordWidth, m.vocab = h, h, c.Int("vocab_size")
 	nb, ab, mb := c.Bool("norm_bias"), c.Bool("attention_bias"), c.Bool("mlp_bias")
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = "model."
-	}
+	kind := b.headUnder("model.")
 	b.embedding("embeddings.tok_embeddings", m.vocab, h)
 	m.embedNorm = b.norm("embeddings.norm", layerNormKind, h, nb)
 	m.embedDrop = c.Float("embedding_dropout")
@@ -407,10 +392,7 @@ func buildImages(b *builder, f images) {
 	if b.err != nil {
 		return
 	}
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = c.Type + "."
-	}
+	kind := b.headUnder(c.Type + ".")
 	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)
 	if c.Bool("use_mask_token") {
 		b.param("embeddings.mask_token", RolePosition, 1, h)

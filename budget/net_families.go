@@ -206,3 +206,13 @@ func (b *builder) headKind() headKind {
 		"with --params", short(name))
 	return headNone
 }
+
+// headUnder is the kind of head, in front of which the stack's tensors have a prefix: not where the class is the stack alone,
+// or one of those that are bare.
+func (b *builder) headUnder(prefix string, bare ...headKind) headKind {
+	kind := b.headKind()
+	if kind != headNone && !slices.Contains(bare, kind) {
+		b.prefix = prefix
+	}
+	return kind
+}

@@ -54,10 +54,7 @@ func buildDeepSeek(b *builder) {
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
 	dn, dr, dv, kl := c.Int("qk_nope_head_dim"), c.Int("qk_rope_head_dim"), c.Int("v_head_dim"), c.Int("kv_lora_rank")
 	m.hidden, m.wordWidth, m.vocab, m.ropeDim = h, h, c.Int("vocab_size"), dr
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = "model."
-	}
+	kind := b.headUnder("model.")
 	b.embedding("embed_tokens", m.vocab, h)
 	ab := c.Bool("attention_bias")
 	ql := c.Int("q_lora_rank")

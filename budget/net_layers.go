@@ -1,5 +1,7 @@
 package budget
 
+import "slices"
+
 // linear is a weight [out, in] and perhaps a bias.
 type linear struct {
 	layer
@@ -382,11 +384,11 @@ func (m *machine) fusedProduct(a, b *value) *value {
 	return y
 }
 
-func (f *mlp) linears() []*linear {
-	if f.gate != nil {
-		return []*linear{f.gate, f.up, f.down}
-	}
-	return []*linear{f.up, f.down}
+func (f *mlp) linears() []*linear { return present(f.gate, f.up, f.down) }
+
+// present are those layers that a family has.
+func present(ls ...*linear) []*linear {
+	return slices.DeleteFunc(ls, func(l *linear) bool { return l == nil })
 }
 
 func (f *mlp) forward(m *machine, x *value) *value {

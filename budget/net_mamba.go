@@ -14,15 +14,7 @@ type mamba struct {
 	chunk                  int64 // tokens that mamba-2 works out together
 }
 
-func (x *mamba) linears() []*linear {
-	var ls []*linear
-	for _, l := range []*linear{x.in, x.x, x.z, x.dt, x.out} {
-		if l != nil {
-			ls = append(ls, l)
-		}
-	}
-	return ls
-}
+func (x *mamba) linears() []*linear { return present(x.in, x.x, x.z, x.dt, x.out) }
 
 // mixer is the first layer's that has one, nil without.
 func (m *model) mixer() *mamba {

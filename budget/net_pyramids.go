@@ -59,10 +59,7 @@ func buildConvNext(b *builder) {
 	if !ok {
 		return
 	}
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = c.Type + "."
-	}
+	kind := b.headUnder(c.Type + ".")
 	stagePatches(b, "embeddings.patch_embeddings", widths[0], c.Int("patch_size"))
 	m.embedNorm = b.norm("embeddings.layernorm", layerNormKind, widths[0], true)
 	from := widths[0]
@@ -176,10 +173,7 @@ func buildSwin(b *builder) {
 	if !ok {
 		return
 	}
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = "swin."
-	}
+	kind := b.headUnder("swin.")
 	stagePatches(b, "embeddings.patch_embeddings.projection", widths[0], c.Int("patch_size"))
 	if c.Bool("use_absolute_embeddings") {
 		m.position = b.param("embeddings.position_embeddings", RolePosition, 1, side*side, widths[0])

@@ -51,14 +51,11 @@ func (b *builder) ssmBody(h, layers int64, layer func(i int64) *block) {
 	}
 	m.hidden, m.wordWidth, m.vocab = h, h, v
 	m.wideLogits = c.Type == "mamba" || c.Type == "mamba2" || c.Type == "nemotron_h"
-	kind := b.headKind()
 	prefix := "backbone."
 	if c.Type == "nemotron_h" {
 		prefix = "model."
 	}
-	if kind != headNone {
-		b.prefix = prefix
-	}
+	kind := b.headUnder(prefix)
 	b.embedding("embeddings", v, h)
 	b.layers("layers.", layers, func(i int64) {
 		bl := layer(i)
@@ -246,10 +243,7 @@ func buildQwenNext(b *builder) {
 	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
 	b.heads(h, a, k)
 	m.hidden, m.wordWidth, m.vocab, m.ropeDim = h, h, c.Int("vocab_size"), d/4
-	kind := b.headKind()
-	if kind != headNone {
-		b.prefix = "model."
-	}
+	kind := b.headUnder("model.")
 	every := c.IntOr("full_attention_interval", 4)
 	b.embedding("embed_tokens", m.vocab, h)
 	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {

@@ -11,11 +11,7 @@ import (
 // parallelism and the loss are searched, everything is checkpointed. What trains most in full comes first, and a later way
 // only where its sequences are longer.
 func Longest(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, err error) {
-	full, err := c.complete(s)
-	if err != nil {
-		return nil, err
-	}
-	b, err := Compute(c, full)
+	_, b, err := c.first(s)
 	if err != nil {
 		return nil, err
 	}

@@ -121,11 +121,7 @@ func (s Setting) has() bool {
 // checkpointing and micro-batch are searched, everything else is as the setting says. Where
 // none fits, least is the one that takes the least.
 func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, least *Plan, err error) {
-	full, err := c.complete(s)
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := Compute(c, full)
+	_, b, err := c.first(s)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -102,6 +102,16 @@ func largest(unit, near, limit, room int64, size func(int64) int64) int64 {
 	return lo
 }
 
+// first completes a setting, and works it out.
+func (c *Config) first(s Setting) (Setting, *Budget, error) {
+	s, err := c.complete(s)
+	if err != nil {
+		return s, nil, err
+	}
+	b, err := Compute(c, s)
+	return s, b, err
+}
+
 // Limits of what is searched for.
 const (
 	limitBatch    = 1 << 20
@@ -110,15 +120,11 @@ const (
 
 // Fits works the table over devices out.
 func Fits(c *Config, s Setting, devices []gpus.GPU) ([]Fit, error) {
-	s, err := c.complete(s)
+	s, here, err := c.first(s)
 	if err != nil {
 		return nil, err
 	}
 	v := &solver{c: c, s: s, seen: map[[2]int64]*Budget{}}
-	here, err := Compute(c, s)
-	if err != nil {
-		return nil, err
-	}
 	v.seen[[2]int64{s.Batch, s.Sequence}] = here
 	v.s.reserve, v.s.fullest = here.looseness(), here.fullest
 	var fits []Fit
@@ -443,11 +449,7 @@ var servingRungs = []rung{
 // Ladder applies the measures one after another, keeping those that save,
 // until the setting fits the device (or, without one, to the end).
 func Ladder(c *Config, s Setting, g *gpus.GPU) ([]Measure, error) {
-	s, err := c.complete(s)
-	if err != nil {
-		return nil, err
-	}
-	b, err := Compute(c, s)
+	s, b, err := c.first(s)
 	if err != nil {
 		return nil, err
 	}

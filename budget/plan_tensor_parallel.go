@@ -143,35 +143,29 @@ func (c *cutter) resize(l *linear, out int64) {
 // column divides the outputs of layers, row the inputs of one.
 func (c *cutter) column(ls ...*linear) {
 	for _, l := range ls {
-		if l == nil || c.t == 1 {
-			continue
+		if l != nil && c.t > 1 {
+			c.side(l, &l.Out, 0, "outputs")
+			c.cut(l.Bias, 0, "outputs")
 		}
-		if l.Out%c.t != 0 {
-			c.fail("--tp %d does not divide %s's %d outputs", c.t, l.Weight.Name, l.Out)
-		}
-		dim := 0
-		if l.turned() {
-			dim = 1
-		}
-		l.Out /= c.t
-		c.cut(l.Weight, dim, "outputs")
-		c.cut(l.Bias, 0, "outputs")
 	}
 }
 
 func (c *cutter) row(l *linear) {
-	if l == nil || c.t == 1 {
-		return
+	if l != nil && c.t > 1 {
+		c.side(l, &l.In, 1, "inputs")
 	}
-	if l.In%c.t != 0 {
-		c.fail("--tp %d does not divide %s's %d inputs", c.t, l.Weight.Name, l.In)
+}
+
+// side divides n outputs or inputs, which are a dimension of the weight.
+func (c *cutter) side(l *linear, n *int64, dim int, what string) {
+	if *n%c.t != 0 {
+		c.fail("--tp %d does not divide %s's %d %s", c.t, l.Weight.Name, *n, what)
 	}
-	dim := 1
 	if l.turned() {
-		dim = 0
+		dim = 1 - dim
 	}
-	l.In /= c.t
-	c.cut(l.Weight, dim, "inputs")
+	*n /= c.t
+	c.cut(l.Weight, dim, what)
 }
 
 // turned says whether a weight is stored transposed (gpt2).

@@ -129,18 +129,23 @@ func (m *Machine) AddInPlace(a, b *Value) *Value {
 	return y
 }
 
+// factors are what a product of two saves: each where the other's gradient, of which is said whether it is needed, takes it.
+func factors(a, b *Value) (na, nb bool, saved []*Storage) {
+	saved = []*Storage{nil, nil}
+	if na = a.NeedsGrad(); na {
+		saved[0] = b.Mem
+	}
+	if nb = b.NeedsGrad(); nb {
+		saved[1] = a.Mem
+	}
+	return na, nb, saved
+}
+
 // Mul is a * b, saving each factor that the other's gradient needs.
 func (m *Machine) Mul(a, b *Value) *Value {
 	y := m.Tensor(max(a.N, b.N), max(a.Width, b.Width))
 	y.ByHead = a.ByHead
-	na, nb := a.NeedsGrad(), b.NeedsGrad()
-	saved := []*Storage{nil, nil}
-	if na {
-		saved[0] = b.Mem
-	}
-	if nb {
-		saved[1] = a.Mem
-	}
+	na, nb, saved := factors(a, b)
 	ab, bb, full := a.Bytes(), b.Bytes(), y.Bytes()
 	small := b.N < a.N
 	rows := int64(0)

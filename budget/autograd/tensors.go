@@ -7,14 +7,7 @@ func (m *Machine) Matmul(a, b *Value, n int64) *Value {
 	x, y := m.Cast(a, m.Narrow(a.Width)), m.Cast(b, m.Narrow(b.Width))
 	z := m.Tensor(n, x.Width)
 	m.Pulse(m.Cublas, words.Workspace)
-	na, nb := x.NeedsGrad(), y.NeedsGrad()
-	saved := []*Storage{nil, nil}
-	if na {
-		saved[0] = y.Mem
-	}
-	if nb {
-		saved[1] = x.Mem
-	}
+	na, nb, saved := factors(x, y)
 	xb, yb := x.Bytes(), y.Bytes()
 	m.Record([]*Value{z}, []*Value{x, y}, saved, func(g []*Storage) []*Storage { // BmmBackward
 		r := make([]*Storage, 2)
