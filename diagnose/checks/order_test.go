@@ -111,7 +111,7 @@ func TestPapers(t *testing.T) {
 	}
 	for _, id := range strings.Fields("oom_true_shortage oom_fragmentation oom_other_process oom_memory_fraction growing_list " +
 		"retained_graph gradients_kept missing_no_grad stale_outputs first_step_state fragmentation_creep varying_shapes " +
-		"logits_dominate checkpointing_absent checkpointing_ineffective autocast_copies weights_twice inputs_kept " +
+		"logits_dominate checkpointing_absent checkpointing_ineffective autocast_copies weights_twice weights_upcast inputs_kept " +
 		"kv_cache_in_training empty_cache_in_loop allocator_setting private_pools outside_pytorch shared_memory_spill " +
 		"over_budget rank_imbalance recording_late recording_overflowed recording_stopped recording_without_stacks " +
 		"recording_empty damage") {

@@ -1,0 +1,73 @@
+package checks
+
+import (
+	"fmt"
+
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var weightsUpcast = Check{
+	ID: "weights_upcast", Group: peak, Severity: ByDesign,
+	Doc: "Weights took the places of others of half their size, one after the other, as `float()` does with a model in 16 bits; " +
+		"such take 20 % of the peak and 256 MiB, and no gradients of their sizes were seen. The check needs the recording's " +
+		"beginning.",
+	Saves: "from the recorded curve with half of these weights.",
+	Needs: []facts.Need{facts.Phases}, Run: findWeightsUpcast,
+}
+
+func findWeightsUpcast(p *facts.Pass) []Draft {
+	const near = 8 // events from a weight to the release of what it takes the place of
+	freed := map[uint32]timeline.AllocationID{}
+	for i, event := range p.T.FreeRequested {
+		if p.T.Born[i] != timeline.Never && event < timeline.Before {
+			freed[event] = timeline.AllocationID(i)
+		}
+	}
+	trained := map[int64]bool{}
+	for id := range p.Each(classify.Gradients) {
+		trained[p.T.Requested(id)] = true
+	}
+	var ids []timeline.AllocationID
+	var bytes, twice int64 // of weights that took another's place, and of those that are trained
+	for id := range p.Each(classify.Weights) {
+		if !p.T.AliveAt(id, p.T.Peaks.Allocated.Event) || p.T.Born[id] == timeline.Never {
+			continue
+		}
+		for event := p.T.Born[id] + 1; event <= p.T.Born[id]+near; event++ {
+			old, ok := freed[event]
+			if !ok || p.T.Born[old] >= p.T.Born[id] || 2*p.T.Requested(old) != p.T.Requested(id) {
+				continue
+			}
+			ids = append(ids, id)
+			if bytes += p.T.Allocated[id]; trained[p.T.Requested(id)] {
+				twice += p.T.Allocated[id]
+			}
+			break
+		}
+	}
+	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 20 || bytes < 256<<20 || 2*twice > bytes {
+		return nil
+	}
+	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.7}, Without: "with half of them,"}
+	d.Title = fmt.Sprintf("Weights were cast to twice their size: %s, %s of the peak", units.Bytes(bytes),
+		units.Percent(bytes, p.Dev.AtPeak.AllocatedBytes))
+	line := p.CoveringLine(p.ByStack(ids))
+	d.happens("cast in", line)
+	at := ""
+	if line.File != "" {
+		at = " at " + facts.LineText(line)
+	}
+	d.advise("weights_upcast", "at", at)
+	d.Evidence = append(d.Evidence, fmt.Sprintf("%s, each in the place of one of half its size",
+		units.Plural(len(ids), "tensor")))
+	for _, id := range ids {
+		s := p.LifeOf(id)
+		s.Bytes /= 2
+		d.Spells = append(d.Spells, s)
+	}
+	return []Draft{d}
+}
