@@ -13,10 +13,10 @@ import (
 // maxSites bounds the lines listed for one leak.
 const maxSites = 32
 
-// describe fills in what is kept: allocations, category and sites.
-func (l *loop) describe(leak *Leak, kept []survivor) {
+// describe fills in what is kept: allocations, category and sites. It gives the bytes by the stacks that made them.
+func (l *loop) describe(leak *Leak, kept []survivor) (byStack map[snapshot.StackID]int64) {
 	var byCategory [meaning.NumCategories]int64
-	byStack := map[snapshot.StackID]int64{}
+	byStack = map[snapshot.StackID]int64{}
 	for _, s := range kept {
 		leak.Allocations = append(leak.Allocations, s.id)
 		byCategory[l.c.Category[s.id]] += l.bytes(s.id)
@@ -31,6 +31,7 @@ func (l *loop) describe(leak *Leak, kept []survivor) {
 	if len(leak.Sites) > 0 {
 		leak.Site = leak.Sites[0]
 	}
+	return byStack
 }
 
 // sites are the user's lines on stacks, most bytes first. The first of them is the

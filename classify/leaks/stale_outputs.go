@@ -2,7 +2,6 @@ package leaks
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -14,9 +13,7 @@ const smallShare = 100
 // again. It isn't growth, but it stands on top of the peak.
 func (l *loop) staleOutputs() []Leak {
 	held := make([]int64, l.n)
-	var byCategory [meaning.NumCategories]int64
-	byStack := map[snapshot.StackID]int64{}
-	var ids []timeline.AllocationID
+	var kept []survivor
 	for id, step := range l.all() {
 		next := step + 1
 		if next >= l.n || !l.output(id, step) {
@@ -27,9 +24,7 @@ func (l *loop) staleOutputs() []Leak {
 			continue
 		}
 		held[next] += l.bytes(id)
-		byCategory[l.c.Category[id]] += l.bytes(id)
-		byStack[l.t.Stack(id)] += l.bytes(id)
-		ids = append(ids, id)
+		kept = append(kept, survivor{id, int32(step), int32(next)})
 	}
 	var total, most int64
 	steps, could := 0, 0
@@ -47,16 +42,9 @@ func (l *loop) staleOutputs() []Leak {
 	if steps == 0 || steps*2 < could || most < 1<<20 || most*smallShare < l.peakAllocated() {
 		return nil
 	}
-	leak := Leak{Kind: StaleOutputs, Steps: steps, BytesPerStep: total / int64(steps), TotalBytes: most, Allocations: ids}
-	for c, bytes := range byCategory {
-		if bytes > byCategory[leak.Category] {
-			leak.Category = meaning.Category(c)
-		}
-	}
-	leak.Sites = l.sites(byStack)
-	leak.Site, leak.stack = l.holder(byStack)
-	if leak.File == "" && len(leak.Sites) > 0 {
-		leak.Site = leak.Sites[0]
+	leak := Leak{Kind: StaleOutputs, Steps: steps, BytesPerStep: total / int64(steps), TotalBytes: most}
+	if at, stack := l.holder(l.describe(&leak, kept)); at.File != "" {
+		leak.Site, leak.stack = at, stack
 	}
 	leak.Confidence = confidence(steps+1, float64(steps)/float64(max(1, could)), leak.File != "")
 	return []Leak{leak}

@@ -4,15 +4,12 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/snapshot"
-	"github.com/vramscope/vramscope/timeline"
 )
 
 // varyingShapes finds loops whose steps ask for other sizes each time: nothing
 // leaks, but the allocator's cache fits no step and grows.
 func (l *loop) varyingShapes() []Leak {
-	byStack := map[snapshot.StackID]int64{}
-	var ids []timeline.AllocationID
+	var loaded []survivor
 	var before, now []int64 // requested in the forward of a step and the one before
 	pairs, other, at := 0, 0, 0
 	var change, least, most int64
@@ -44,8 +41,7 @@ func (l *loop) varyingShapes() []Leak {
 			now = append(now, l.t.Requested(id))
 		}
 		if l.c.Category[id] == meaning.Inputs && l.c.Phase[id] != meaning.Setup {
-			byStack[l.t.Stack(id)] += l.bytes(id)
-			ids = append(ids, id)
+			loaded = append(loaded, survivor{id, int32(step), int32(l.n)})
 		}
 	}
 	for ; at < l.n; at++ {
@@ -55,10 +51,8 @@ func (l *loop) varyingShapes() []Leak {
 		return nil
 	}
 	leak := Leak{Kind: VaryingShapes, Steps: other + 1, BytesPerStep: change / int64(other), TotalBytes: most - least,
-		Category: meaning.Inputs, Allocations: ids, Sites: l.sites(byStack)}
-	if len(leak.Sites) > 0 {
-		leak.Site = leak.Sites[0]
-	}
+		Category: meaning.Inputs}
+	l.describe(&leak, loaded)
 	leak.Confidence = confidence(other+1, float64(other)/float64(pairs), leak.File != "")
 	return []Leak{leak}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/evidence/labels"
 	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/timeline"
@@ -28,21 +29,11 @@ type Holder struct {
 // Each belongs to the first variable that holds it; objects that refer to each other come after all variables.
 func HoldersOf(t *timeline.Timeline, said []labels.Holder) []Holder {
 	said = slices.DeleteFunc(slices.Clone(said), func(h labels.Holder) bool { return h.Device != t.Device.Ordinal })
-	slices.SortStableFunc(said, func(a, b labels.Holder) int {
-		switch {
-		case a.Cycle == b.Cycle:
-			return 0
-		case a.Cycle:
-			return 1
-		}
-		return -1
-	})
+	slices.SortStableFunc(said, func(a, b labels.Holder) int { return phases.AsInt(a.Cycle) - phases.AsInt(b.Cycle) })
 	asked := map[uint64][]timeline.AllocationID{}
 	for _, h := range said {
-		for _, list := range [][]uint64{h.Tensors, h.Graph} {
-			for _, address := range list {
-				asked[address] = nil
-			}
+		for _, address := range slices.Concat(h.Tensors, h.Graph) {
+			asked[address] = nil
 		}
 	}
 	p := newPlaces(t, asked)

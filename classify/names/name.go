@@ -2,6 +2,7 @@ package names
 
 import (
 	"encoding/json"
+	"slices"
 	"sort"
 	"strings"
 
@@ -63,17 +64,13 @@ func (p *places) find(address uint64, allocations int64) timeline.AllocationID {
 // LabelsOf finds the allocations that a labels file means.
 func LabelsOf(t *timeline.Timeline, f *labels.File) []meaning.Label {
 	var found []meaning.Label
+	said := slices.DeleteFunc(slices.Clone(f.Labels), func(l labels.Label) bool { return l.Device != t.Device.Ordinal })
 	asked := map[uint64][]timeline.AllocationID{}
-	for _, l := range f.Labels {
-		if l.Device == t.Device.Ordinal {
-			asked[l.Address] = nil
-		}
+	for _, l := range said {
+		asked[l.Address] = nil
 	}
 	p := newPlaces(t, asked)
-	for _, l := range f.Labels {
-		if l.Device != t.Device.Ordinal {
-			continue
-		}
+	for _, l := range said {
 		id := p.find(l.Address, l.Allocations)
 		if id == timeline.NoAllocation {
 			continue
@@ -136,10 +133,7 @@ func readMetadata(c *meaning.Result, n *namer) map[timeline.AllocationID]meaning
 	}
 	texts := map[snapshot.StringID]string{}
 	live := map[uint64]timeline.AllocationID{}
-	annotated := false
-	for _, a := range e.Action {
-		annotated = annotated || a == snapshot.Annotate
-	}
+	annotated := slices.Contains(e.Action, snapshot.Annotate)
 	if annotated {
 		for id := range timeline.AllocationID(t.Older()) {
 			live[t.Address(id)] = id
@@ -147,20 +141,15 @@ func readMetadata(c *meaning.Result, n *namer) map[timeline.AllocationID]meaning
 	}
 	for i, action := range e.Action {
 		id := timeline.NoAllocation
-		switch action {
-		case snapshot.Alloc:
-			id = t.Of[i]
-			if annotated {
+		switch known, ok := live[e.Address[i]]; {
+		case action == snapshot.Alloc:
+			if id = t.Of[i]; annotated {
 				live[e.Address[i]] = id
 			}
-		case snapshot.FreeCompleted:
-			if annotated {
-				delete(live, e.Address[i])
-			}
-		case snapshot.Annotate:
-			if known, ok := live[e.Address[i]]; ok {
-				id = known
-			}
+		case action == snapshot.FreeCompleted && ok:
+			delete(live, e.Address[i])
+		case action == snapshot.Annotate && ok:
+			id = known
 		}
 		m := e.MetadataOf(i)
 		if m == 0 || id == timeline.NoAllocation {

@@ -52,12 +52,6 @@ func WeightSized(a *Facts, id timeline.AllocationID) bool {
 	return n >= matrix && Sizes.Of(a).WeightSize[n] > 0
 }
 
-// HalfOfMatrix is true of what is half as large as a weight that is no bias.
-func HalfOfMatrix(a *Facts, id timeline.AllocationID) bool {
-	n := a.Timeline.Requested(id)
-	return n >= matrix && Sizes.Of(a).WeightHalf[n]
-}
-
 // Row is the largest size that two are multiples of.
 func Row(n, size int64) int64 {
 	for size > 0 {
