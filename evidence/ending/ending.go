@@ -110,7 +110,7 @@ func (m *Mark) alone(e *end, line []byte) bool {
 const exitWords = "xit|*** ["
 
 // killedWords are what shells print of a program that signal 9 ended, in their users' languages (glibc, strsignal).
-const killedWords = "Killed|killed|Getötet|Processus arrêté|Terminado (killed)|Ucciso|Убито|已杀死|強制終了"
+const killedWords = "Killed| killed|Getötet|Processus arrêté|Terminado (killed)|Ucciso|Убито|已杀死|強制終了"
 
 // containerWords are of the mark of containers in a list, which ended with a code or run still.
 const containerWords = "Exited (|Up "

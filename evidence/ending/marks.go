@@ -53,12 +53,11 @@ func indexOf(line []byte, words string) int {
 
 // killedForm is such a word alone, or of a shell's job: "[1]    31241 killed     python train.py",
 // "[1]+  Killed                  python train.py", "run.sh: line 3: 12345 Killed".
-var killedForm = func() func() *regexp.Regexp {
-	words := regexp.QuoteMeta(killedWords)
-	words = "(?:" + strings.ReplaceAll(words, `\|`, "|") + ")"
-	return pattern.Of(`^\s*` + strings.ReplaceAll(words, "|killed", "") + `\s*$|^\[[-+\[\] \d]*` + words + `  +\S|` +
-		`^.{0,160}: *\d+ +` + words + `  +\S|^.{0,160}line .{0,160}: *\d+ +` + words + `\s*$`)
-}()
+var killedForm = pattern.Of(`^\s*(?:Killed|` + killedAbroad + `)\s*$|(?:^\[[-+\[\] \d]*|^.{0,160}: *\d+ +)(?:[Kk]illed|` +
+	killedAbroad + `)  +\S|^.{0,160}line .{0,160}: *\d+ +(?:[Kk]illed|` + killedAbroad + `)\s*$`)
+
+// killedAbroad are such words of other languages than English.
+const killedAbroad = `Getötet|Processus arrêté|Terminado \(killed\)|Ucciso|Убито|已杀死|強制終了`
 
 // Marks are all of them; the first that a line has, and is like, counts. Those of the
 // host's memory come first, then signals, codes, and what else ends a program.
@@ -174,7 +173,7 @@ var Marks = []Mark{
 		`invalid|unknown|the launch|uncorrectable|no kernel).*`), "",
 		"[ERROR] trainer - CUDA error: an illegal memory access was " +
 			"encountered"},
-	{"ollective operation timeout|DistBackendError", evidence.Failed, "NCCL", 0, pattern.Of(`(?:Watchdog caught c|C)ollective ` +
+	{"WorkNCCL(|DistBackendError", evidence.Failed, "NCCL", 0, pattern.Of(`(?:Watchdog caught c|C)ollective ` +
 		`operation timeout.*|terminate called after throwing an instance of 'c10::DistBackendError'`), "", "[Rank 2] Watchdog " +
 		"caught collective operation timeout: WorkNCCL(SeqNum=18, OpType=ALLREDUCE) ran for 600011 milliseconds"},
 	{"memory leak detected", evidence.Failed, "sglang", 0, pattern.Of(`pool.*memory leak detected`), "",
