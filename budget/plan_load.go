@@ -7,11 +7,11 @@ import (
 
 // newRun loads the weights.
 func newRun(p *plan) *run {
-	m := &machine{Machine: autograd.New(p.width, p.wide), opts: p}
+	m := &machine{opts: p}
+	m.Machine = autograd.New(p.width, p.wide, p.pass(m))
 	if p.logging {
 		m.Log = &[]request{}
 	}
-	m.Pass = p.pass(m)
 	m.Cublas, m.Cublas1 = p.workspaces()
 	r := &run{m: m, p: p, mod: p.model, last: true}
 	m.Phase = Load

@@ -15,12 +15,12 @@ func (m *Machine) Checkpoint(x *Value, f func(*Value) *Value, args ...*Storage) 
 		in.From, in.Slot, in.Leaf = start, 0, nil
 	}
 	op := m.Replay.Op
-	m.Replay = Replay{Discard: true, Op: op}
+	m.Replay, m.stopped = Replay{Discard: true, Op: op}, false
 	y := f(in)
 	gathered := m.Replay.Gathered
 	until, keeps, tail := m.Replay.last, m.Replay.outputs, m.Replay.tail
 	defer m.ReleaseAll(gathered)
-	m.Replay = Replay{}
+	m.Replay, m.stopped = Replay{}, false
 	if until == 0 || y.From == start {
 		tail = nil
 	}
@@ -63,10 +63,10 @@ func (m *Machine) Checkpoint(x *Value, f func(*Value) *Value, args ...*Storage) 
 		from := len(m.Tape)
 		m.Tape = append(m.Tape, entry)
 		again.From = entry
-		m.Replay = Replay{Until: until, Op: op, outputs: keeps, early: early}
+		m.Replay, m.stopped = Replay{Until: until, Op: op, outputs: keeps, early: early}, false
 		z := f(again)
 		left := m.Replay.outputs
-		m.Replay = Replay{}
+		m.Replay, m.stopped = Replay{}, false
 		m.Drop(again)
 		m.LeaveAutocast()
 		m.Mixed = was
@@ -164,7 +164,7 @@ func (m *Machine) Kept(n, e int64, product bool) *Value {
 	}
 	p.tensors++
 	if p.tensors >= p.Until {
-		p.dead = true
+		m.stopped = true
 	}
 	if len(p.outputs) == 0 {
 		return m.slabs.values.put(Value{Mem: m.Alloc(n*e, words.Temporary), N: n, Width: e})

@@ -1,7 +1,7 @@
 // Package autograd counts the bytes that a step of training or inference takes. A Machine runs a model's operations on byte
 // counts and keeps the books that PyTorch's autograd keeps; Reserve replays what it has asked for through the caching allocator.
 //
-//	m := autograd.New(2, 2) // bytes of the compute type, and of a parameter
+//	m := autograd.New(2, 2, autograd.Pass{}) // bytes of the compute type, and of a parameter
 //	x := m.Tensor(4*1024*4096, 2)
 //	m.Drop(x)
 //	fmt.Println(m.Peaks[autograd.Load].Bytes)

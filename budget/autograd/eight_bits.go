@@ -79,7 +79,7 @@ func (x *eightBits) keep() {
 	m := x.m
 	defer m.ReleaseAll(x.forward)
 	switch r := m.Replay; {
-	case !x.compiled || r.Discard || r.dead || !m.Grad:
+	case !x.compiled || r.Discard || m.stopped || !m.Grad:
 		return
 	case r.Until > 0 && !x.gathered:
 		x.saved = m.Keep(x.forward[1])

@@ -172,28 +172,8 @@ func (m *Machine) Mul(a, b *Value) *Value {
 	return y
 }
 
-// Fit casts or sums a gradient to the bytes its input has.
-func (m *Machine) Fit(s *Storage, want int64, c words.Category) *Storage {
-	if s == nil || s.Bytes == want {
-		return s
-	}
-	t := m.Alloc(want, c)
-	m.Release(s)
-	return t
-}
-
 // Scale is x times or plus a constant: nothing is saved.
 func (m *Machine) Scale(x *Value) *Value { return m.Unary(x, false, false) }
-
-// Amid is a result that is made while some others of its category are there.
-func (m *Machine) Amid(bytes int64, c words.Category, others ...int64) *Storage {
-	var beside []*Storage
-	for _, n := range others {
-		beside = append(beside, m.Alloc(n, c))
-	}
-	defer m.ReleaseAll(beside)
-	return m.Alloc(bytes, c)
-}
 
 // Shift is x plus a constant: the gradient passes as it is.
 func (m *Machine) Shift(x *Value) *Value {
@@ -261,13 +241,6 @@ func (m *Machine) Dropout(x *Value, p float64) *Value {
 // Mean is one number of all; its gradient is spread over all again.
 func (m *Machine) Mean(x *Value) *Value {
 	return m.Made(x, 1, x.Width, gradCategory(x))
-}
-
-// Logit counts a temporary result among the logits.
-func (m *Machine) Logit(v *Value) {
-	if v.Mem.Cat == words.Temporary || v.Mem.Cat == words.Activations {
-		m.Become(v.Mem, words.Logits)
-	}
 }
 
 // Slice is a view of most of x, whose gradient is as wide as x.

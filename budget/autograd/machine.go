@@ -13,11 +13,7 @@ import (
 // bytes are made of at the peak of each phase. Nothing is computed, so a step
 // of a 70-billion-parameter model takes well under a millisecond.
 type Machine struct {
-	Live    int64      // bytes
-	made    int64      // storages so far
-	Cats    Categories // of the live bytes
-	Phase   Phase
-	Peaks   [NumPhases]Instant
+	Memory
 	Tape    []*Node                 // oldest first
 	Grad    bool                    // a graph is being built
 	Mixed   bool                    // inside autocast
@@ -28,7 +24,6 @@ type Machine struct {
 	Held    map[*Parameter]*Storage // .grad
 	Cublas  int64                   // bytes of the workspace of a plain matrix product
 	Cublas1 int64                   // and of one with a bias epilogue
-	slabs   *slabs
 	Pass    Pass
 	// transposed marks the next record's second input: its gradient arrives
 	// through a transposition.
@@ -36,32 +31,12 @@ type Machine struct {
 	Replay     Replay
 	Selective  bool       // attention alone is checkpointed
 	Loose      bool       // products do not keep their weight's copy
-	Stream     uint8      // that requests are made on
 	Stash      int        // how many saved tensors may be on their way to host memory, 0: none go there
 	leaving    []*Storage // those that are
 	host, Most int64      // bytes of those that are there, now and at most
 	Over       *Storage   // goes with the next node
 	Hoard      []*Storage // inputs of packed products, which outlive the step
-	Compiled   bool       // torch.compile fuses what is between products
 	late       []*Storage // what a compiled head's gradient waits with for that of the embeddings
-	Log        *[]Request // of every storage made and let go, nil: nobody asks
-}
-
-// Instant is the largest moment of a phase and what was alive in it.
-type Instant struct {
-	Bytes int64 // allocated
-	Cats  Categories
-	made  int64 // storages made until then
-}
-
-// Storage is one allocation with its reference count.
-type Storage struct {
-	Bytes int64
-	Refs  int // names, nodes and gradients that hold it
-	Cat   words.Category
-	born  int64 // how many were made before it
-	// column is the same in 8 bits along the other dimension, while that is kept.
-	column *Storage
 }
 
 // Value is a tensor: elements of some width in a storage, and the node that
@@ -136,14 +111,15 @@ type Pending struct {
 }
 
 // New is a machine for numbers of width bytes, with parameters of wide bytes.
-func New(width, wide int64) Machine {
+func New(width, wide int64, pass Pass) Machine {
 	return Machine{
-		Width: width,
-		Wide:  wide,
-		Casts: map[*Parameter]*Value{},
-		Accum: map[*Parameter]*Pending{},
-		Held:  map[*Parameter]*Storage{},
-		slabs: usedSlabs.Get().(*slabs),
+		Memory: Memory{slabs: usedSlabs.Get().(*slabs), graphs: pass.CUDAGraphs},
+		Pass:   pass,
+		Width:  width,
+		Wide:   wide,
+		Casts:  map[*Parameter]*Value{},
+		Accum:  map[*Parameter]*Pending{},
+		Held:   map[*Parameter]*Storage{},
 	}
 }
 
@@ -156,7 +132,6 @@ type Replay struct {
 	tensors int64 // results made so far
 	last    int64 // the result that the second run need not make any more
 	Until   int64 // second run: stop here, 0 when nothing is replayed
-	dead    bool  // stopped
 
 	Op       bool // a policy keeps results of some operations
 	products int  // made so far
@@ -168,128 +143,13 @@ type Replay struct {
 	early []arriving // gradients that these gave to the rest
 }
 
-// Alloc makes a storage with one reference.
-func (m *Machine) Alloc(bytes int64, c words.Category) *Storage {
-	if m.Replay.dead {
-		return m.slabs.storages.put(Storage{Refs: 1, Cat: c})
-	}
-	m.Live += bytes
-	m.Cats[c] += bytes
-	m.made++
-	m.mark()
-	if m.Log != nil {
-		on := m.Stream
-		if m.Compiled && m.Pass.CUDAGraphs {
-			on = graphPool
-		}
-		*m.Log = append(*m.Log, Request{id: m.made, bytes: bytes, stream: on})
-	}
-	return m.slabs.storages.put(Storage{Bytes: bytes, Refs: 1, Cat: c, born: m.made})
-}
-
-// AllocIf is Alloc of what is needed, nil for what isn't.
-func (m *Machine) AllocIf(needed bool, bytes int64, c words.Category) *Storage {
-	if !needed {
-		return nil
-	}
-	return m.Alloc(bytes, c)
-}
-
-// Compile says whether what follows is compiled, and what was so before.
-func (m *Machine) Compile(on bool) (before bool) {
-	before, m.Compiled = m.Compiled, on
-	return before
-}
-
-// mark compares the moment with the phase's peak.
-func (m *Machine) mark() {
-	if p := &m.Peaks[m.Phase]; m.Live > p.Bytes {
-		p.Bytes, p.Cats, p.made = m.Live, m.Cats, m.made
-	}
-}
-
-// Keep is one more reference to a storage, nil included.
-func (m *Machine) Keep(s *Storage) *Storage {
-	if s != nil {
-		s.Refs++
-	}
-	return s
-}
-
-// Release is one reference less; the last one's end gives the bytes back.
-func (m *Machine) Release(s *Storage) {
-	if s == nil {
-		return
-	}
-	if s.Refs--; s.Refs == 0 {
-		m.Live -= s.Bytes
-		m.Cats[s.Cat] -= s.Bytes
-		if m.Log != nil && s.born > 0 {
-			*m.Log = append(*m.Log, Request{id: s.born, bytes: -1, stream: m.Stream})
-		}
-	}
-}
-
-// ReleaseAll releases each.
-func (m *Machine) ReleaseAll(all []*Storage) {
-	for _, s := range all {
-		m.Release(s)
-	}
-}
-
-// Become moves a storage to another category, for its whole life: also in the
-// peaks at which it was alive already.
-func (m *Machine) Become(s *Storage, c words.Category) {
-	m.Cats[s.Cat] -= s.Bytes
-	m.Cats[c] += s.Bytes
-	for i := range m.Peaks[:m.Phase+1] {
-		if p := &m.Peaks[i]; p.Bytes > 0 && p.made >= s.born && s.born > 0 {
-			p.Cats[s.Cat] -= s.Bytes
-			p.Cats[c] += s.Bytes
-		}
-	}
-	s.Cat = c
-}
-
-// Pulse is memory that is taken and given back at once.
-func (m *Machine) Pulse(bytes int64, c words.Category) {
-	if bytes > 0 {
-		m.Release(m.Alloc(bytes, c))
-	}
-}
-
-// HandIn is what code outside makes for a compiled function to take. A CUDA graph works on a
-// copy of it in its own pool.
-func (m *Machine) HandIn(bytes int64, c words.Category) *Storage {
-	if !m.Pass.CUDAGraphs {
-		return m.Alloc(bytes, c)
-	}
-	before := m.Compile(false)
-	m.Pulse(bytes, c)
-	m.Compile(before)
-	s := m.Alloc(bytes, c)
-	if m.Log != nil {
-		(*m.Log)[len(*m.Log)-1].handed = true
-	}
-	return s
-}
-
 // Tensor makes a value of n elements of e bytes.
 func (m *Machine) Tensor(n, e int64) *Value {
 	m.Replay.tensors++
 	if m.Replay.Until > 0 && m.Replay.tensors >= m.Replay.Until {
-		m.Replay.dead = true
+		m.stopped = true
 	}
 	return m.slabs.values.put(Value{Mem: m.Alloc(n*e, words.Temporary), N: n, Width: e})
-}
-
-// Drop is a Python name going out of scope.
-func (m *Machine) Drop(vs ...*Value) {
-	for _, v := range vs {
-		if v != nil {
-			m.Release(v.Mem)
-		}
-	}
 }
 
 // Bytes are those of all elements.
@@ -302,9 +162,6 @@ func (v *Value) NeedsGrad() bool {
 
 // HasGradient says whether backward makes one for the weight.
 func (p *Parameter) HasGradient() bool { return p != nil && (p.Trainable || p.Joined) }
-
-// Again is a second Python name for the same tensor.
-func (m *Machine) Again(v *Value) *Value { m.Keep(v.Mem); return m.slabs.values.put(*v) }
 
 func (v *Value) edge() edge {
 	if v.From == nil && v.Leaf.HasGradient() {
@@ -539,9 +396,6 @@ func (m *Machine) Seed(v *Value) {
 
 // Parts is how many pieces of a size n is cut into.
 func Parts(n, size int64) int64 { return 1 + (n-1)/size }
-
-// Replace is x = f(x): the old value goes when the new one is there.
-func (m *Machine) Replace(old, v *Value) *Value { m.Drop(old); return v }
 
 // OnTape ties a storage's life to the oldest node of the tape.
 func (m *Machine) OnTape(s *Storage) {

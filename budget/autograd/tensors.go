@@ -120,10 +120,3 @@ func (m *Machine) Made(x *Value, n, width int64, c words.Category, saved ...*Sto
 	m.UnaryNode(y, x, c, saved...)
 	return y
 }
-
-// View is a second name for n elements of x's memory, with no graph yet.
-func (m *Machine) View(x *Value, n int64) *Value {
-	v := m.Again(x)
-	v.N, v.From, v.Leaf = n, nil, nil
-	return v
-}
