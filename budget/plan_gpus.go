@@ -43,9 +43,6 @@ func (p *plan) torchBefore(major, minor int) bool {
 	return a < major || a == major && b < minor
 }
 
-// persistentWorkspace: until 2.14 the first product's workspace stays.
-func (p *plan) persistentWorkspace() bool { return p.torchBefore(2, 15) }
-
 // Reserved over allocated: medians of measured runs.
 const (
 	nativeReserve     = 1.066

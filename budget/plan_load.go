@@ -25,7 +25,7 @@ func newRun(p *plan) *run {
 	} else {
 		r.load()
 	}
-	if p.persistentWorkspace() {
+	if p.torchBefore(2, 15) { // until 2.14 the first product's workspace stays
 		m.Alloc(m.Cublas, Workspace)
 		m.Cublas, m.Cublas1 = 0, 0
 	}
