@@ -233,7 +233,10 @@ func (f *failure) nothingWould(p *facts.Pass, d *Draft) bool {
 	case c.Cause == report.HeldCause && 2*c.Most > c.Bytes:
 		before := f.AllocatedBytes + f.RequestedBytes
 		after := before - c.Most
-		if id, held = Shown(p, f.recorded), *c.Holder; id != "" {
+		if held = *c.Holder; localVariable(held) {
+			id = Shown(p, f.recorded)
+		}
+		if id != "" {
 			after -= f.RequestedBytes // it isn't made then, either
 		}
 		id = cmp.Or(id, report.HeldCause)
@@ -243,6 +246,12 @@ func (f *failure) nothingWould(p *facts.Pass, d *Draft) bool {
 	}
 	d.change(id, "at", at, "held", held)
 	return true
+}
+
+// localVariable reports whether a path is that of a function's own variable, and not of something that lies in another.
+func localVariable(path string) bool {
+	_, name, ok := strings.Cut(path, "().")
+	return ok && !strings.ContainsAny(name, ".[")
 }
 
 // graphs is what is saved for a backward pass that nobody saw, 0 where the program trains, or what is there shows that no

@@ -28,5 +28,8 @@ func Shown(p *facts.Pass, o *timeline.OOM) (id string) {
 
 // ForTemporaries is the advice against memory that lives within single operations.
 func ForTemporaries(p *facts.Pass, o *timeline.OOM) (id string) {
+	if len(ownAtPeak.Of(p)) > 0 {
+		return ownTemporaries.ID
+	}
 	return cmp.Or(Shown(p, o), "memory.temporary")
 }
