@@ -80,10 +80,7 @@ func buildDeepSeek(b *builder) {
 		bl.mlpIn = b.norm("post_attention_layernorm", rmsNormKind, h, false)
 		m.blocks = append(m.blocks, bl)
 	})
-	m.final = b.norm("norm", rmsNormKind, h, false)
-	b.prefix = ""
-	row := llamaLike
-	b.decoderHead(&row, kind)
+	llamaEnd(b, "norm", rmsNormKind, h, kind)
 }
 
 func (b *builder) deepSeekFF(i int64) feedForward {
@@ -140,10 +137,7 @@ func buildQwen1(b *builder) {
 			bias), down: b.linear("mlp.c_proj", RoleMLP, inner, h, bias)}
 		m.blocks = append(m.blocks, bl)
 	})
-	m.final = b.norm("ln_f", rmsNormKind, h, false)
-	b.prefix = ""
-	row := llamaLike
-	b.decoderHead(&row, b.headKind())
+	llamaEnd(b, "ln_f", rmsNormKind, h, b.headKind())
 }
 
 // buildMiMo is qwen2 with its own flag for biases, and blocks that predict

@@ -53,12 +53,11 @@ type machine struct {
 	autograd.Machine
 	opts *plan
 
-	cached  []*storage              // keys and values that a cache holds
-	shared  *value                  // what dropout has left of the input of more than one adapter, nil without
-	bucket  *storage                // that ZeRO 1 and 2 reduce gradients in
-	filled  int64                   // elements in it
-	waiting map[*parameter]*storage // whole gradients that their group's reduction waits for
-	summed  map[*parameter]*storage // and sums of them over micro-batches that nobody has reduced yet
+	cached []*storage // keys and values that a cache holds
+	shared *value     // what dropout has left of the input of more than one adapter, nil without
+	bucket *storage   // that ZeRO 1 and 2 reduce gradients in
+	filled int64      // elements in it
+	shards *sharding  // whose groups gradients wait for, nil where parameters lie whole
 }
 
 // linear is a layer without its adapter.

@@ -62,10 +62,7 @@ func (b *builder) ssmBody(h, layers int64, layer func(i int64) *block) {
 		bl.wideSums = c.Bool("residual_in_fp32")
 		m.blocks = append(m.blocks, bl)
 	})
-	m.final = b.norm("norm_f", ssmNorm(c), h, false)
-	b.prefix = ""
-	d := llamaLike
-	b.decoderHead(&d, kind)
+	llamaEnd(b, "norm_f", ssmNorm(c), h, kind)
 }
 
 // ssmNorm is the kind of the blocks' norms and the last.
@@ -274,10 +271,7 @@ func buildQwenNext(b *builder) {
 		bl.mlpIn = b.norm("post_attention_layernorm", rmsWideKind, h, false)
 		m.blocks = append(m.blocks, bl)
 	})
-	m.final = b.norm("norm", rmsWideKind, h, false)
-	b.prefix = ""
-	row := llamaLike
-	b.decoderHead(&row, kind)
+	llamaEnd(b, "norm", rmsWideKind, h, kind)
 }
 
 func (b *builder) deltaNet(h int64) *mamba {

@@ -170,11 +170,7 @@ func (r *run) backward(f *forward) {
 	m := r.m
 	m.Phase = Backward
 	m.Tape, m.Accum = f.tape, f.accum
-	m.waiting, m.summed = nil, nil
-	if r.shards != nil {
-		m.waiting, m.summed = r.shards.waiting, r.shards.summed
-	}
-
+	m.shards = r.shards
 	m.Seed(f.loss)
 	m.Backward(0)
 	switch {

@@ -18,7 +18,7 @@ func keptGathered(r *run) frozen {
 			f[b] = r.m.Alloc(g.gathered, Communication)
 		}
 	}
-	r.shards, r.m.waiting, r.m.summed = nil, nil, nil
+	r.shards, r.m.shards = nil, nil
 	return f
 }
 
@@ -28,7 +28,7 @@ func references(r *run, batch batchOf) {
 	if r.p.PP > 1 {
 		return
 	}
-	shards, waiting, summed := r.shards, m.waiting, m.summed
+	shards := r.shards
 	for _, kept := range r.frozen {
 		m.Grad, m.Phase, r.shards = false, Loss, nil
 		if r.p.sharded() {
@@ -54,6 +54,6 @@ func references(r *run, batch batchOf) {
 				r.reshard(g)
 			}
 		}
-		m.Grad, r.shards, m.waiting, m.summed = true, shards, waiting, summed
+		m.Grad, r.shards, m.shards = true, shards, shards
 	}
 }

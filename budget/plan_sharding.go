@@ -79,7 +79,7 @@ func (r *run) groupOf(b *block) *group {
 	if s == nil {
 		s = &sharding{blocks: map[*block]*group{}, ends: map[*parameter]*group{}, waiting: map[*parameter]*storage{},
 			summed: map[*parameter]*storage{}}
-		r.shards, r.m.waiting, r.m.summed = s, s.waiting, s.summed
+		r.shards, r.m.shards = s, s
 	}
 	if b != nil {
 		if g := s.blocks[b]; g != nil {
@@ -476,7 +476,7 @@ func (p *plan) rootBytes() int64 {
 
 // addsInPlace reports whether a gradient is added to the sum that is there.
 func addsInPlace(p *plan, m *machine, q *parameter) bool {
-	return m.summed[q] != nil && p.reducedWidth() == p.width && !p.flatUnits()
+	return m.shards != nil && m.shards.summed[q] != nil && p.reducedWidth() == p.width && !p.flatUnits()
 }
 
 // reduceGradient hands a finished gradient to the ranks: with FSDP and ZeRO 3 it waits for
@@ -487,8 +487,8 @@ func (p *plan) reduceGradient(m *machine, q *parameter, st *storage) bool {
 	case addsInPlace(p, m, q):
 		m.Release(st)
 		return true
-	case m.waiting != nil:
-		await(m, q, st)
+	case m.shards != nil:
+		m.shards.await(m, q, st)
 		return true
 	case p.wideGradients(): // added to what is there
 	case p.gathersLate():
@@ -507,12 +507,12 @@ func (p *plan) reduceGradient(m *machine, q *parameter, st *storage) bool {
 }
 
 // await keeps a gradient until its group's are reduced.
-func await(m *machine, q *parameter, st *storage) {
-	if st.Refs > 1 || st.Cat != Gradients && m.waiting[q] == nil {
+func (s *sharding) await(m *machine, q *parameter, st *storage) {
+	if st.Refs > 1 || st.Cat != Gradients && s.waiting[q] == nil {
 		m.Become(st, Gradients)
 	}
-	m.Release(m.waiting[q])
-	m.waiting[q] = st
+	m.Release(s.waiting[q])
+	s.waiting[q] = st
 }
 
 // reduceAlone is a gradient's reduction under ZeRO 2.
