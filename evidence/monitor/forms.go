@@ -131,8 +131,11 @@ func (p *Parser) startLine(line []byte) bool {
 
 // prefixedTable reads a table behind a log's time or rank.
 func prefixedTable(p *Parser, line []byte) bool {
+	if p.prefixed == 0 && !bytes.Contains(line, []byte("NVIDIA-SMI")) {
+		return false
+	}
 	bar := bytes.IndexAny(line, "|+")
-	if bar <= 0 || p.prefixed == 0 && !bytes.Contains(line[bar:], []byte("NVIDIA-SMI")) {
+	if bar <= 0 {
 		return false
 	}
 	cells := line[bar:]

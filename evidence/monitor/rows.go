@@ -61,8 +61,8 @@ var rowForms = []rowForm{
 	// instances of MIG; processes, which have columns for those since driver 450
 	{Table, false, "|", "-SMI", mib, pattern.Of(`(?P<own>(?P<head>(?P<tool>NVIDIA|HL)-SMI))(?:.*Driver ` +
 		`Version: *(?P<driver>[\d.]{1,20}))?(?:.*CUDA Version: *(?P<cuda>[\d.]{1,20}))?`)},
-	{Table, false, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<head>(?P<gpu>\d+) +(?P<name>[^|]*?)(?: +(?:On|Off|N/A|WDDM|TCC|MCDM|` +
-		`Disabled|Enabled|ERR!))? *\| *(?P<bus>[^\s|:]+:[^\s|:]+:[^\s|:]+\.\S)(?: [^|]*)?\| *[^|\s][^|]*\|))`)},
+	{Table, false, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<head>(?P<gpu>\d+) +(?P<name>[^|]*?)(?: +(?:On|Off|N/A|WDDM|TCC|` +
+		`MCDM|Disabled|Enabled|ERR!))? *\| *(?P<bus>[^\s|:]+:[^\s|:]+:[^\s|:]+\.\S)(?: [^|]*)?\| *[^|\s][^|]*\|))`)},
 	{Table, true, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<gpu>\d+) +(?P<name>[^|]*?)(?: +(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|` +
 		`Enabled|ERR!))? *\| *(?P<bus>[^ |]*:[^ |]*))`)},
 	{Table, false, "|", "iB", mib, pattern.Of(`^\| *(?P<head>(?P<gpu>\d{1,6})) +(?:(?P<gi>\d+|N/A) +\S+ +)?(?P<pid>\d+) +` +
@@ -71,7 +71,8 @@ var rowForms = []rowForm{
 	{Table, true, "|", "rocesses", mib, pattern.Of(`(?P<own>(?P<list>Processes:|Compute processes))`)},
 	{Table, false, "|", "MIG devices:", mib, pattern.Of(`^\| (?P<own>(?P<head>MIG devices:))`)},
 	{Table, true, "|", "No running processes found", mib, pattern.Of(`(?P<own>(?P<none>No running processes found))`)},
-	{Table, true, "|", "iB", mib, pattern.Of(`^\| *(?P<gpu>\d+) +(?P<gi>\d+) +\S+ +\S+ *\|(?P<own>(?P<used>[^|/]*)/(?P<total>[^|]*))\|`)},
+	{Table, true, "|", "iB", mib, pattern.Of(`^\| *(?P<gpu>\d+) +(?P<gi>\d+) +\S+ +\S+ *\|` +
+		`(?P<own>(?P<used>[^|/]*)/(?P<total>[^|]*))\|`)},
 	{Table, true, "|", "/", mib, pattern.Of(`^\|[^|]*\|(?P<used>[^|/]*[iM]B) */(?P<total>[^|]*)\|?(?P<busy>[^|]*)`)},
 	{Table, true, "|", "|", mib, pattern.Of(`^\|[^|]*(?:N/A|W[^|]*/|/[^|]*W)[^|]*\|[^|]*\|(?P<busy>[^|]*)`)}, // no figures
 	{Table, true, "|", "", mib, pattern.Of(`^\| *(?P<gpu>\d+) +(?:(?P<gi>\d+|N/A) +(?:\d+|N/A) +)?(?P<pid>\d+) +(?:[CGM+]+ +)?` +

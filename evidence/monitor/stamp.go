@@ -38,24 +38,11 @@ func parseDateTime(b []byte) (evidence.Stamp, bool) {
 	case rest[0] == 'Z' || string(rest) == "UTC":
 		return evidence.ZonedStamp(at), true
 	case rest[0] == '+' || rest[0] == '-':
-		offset, ok := parseOffset(rest)
-		return evidence.ZonedStamp(at - offset), ok
+		zone, err := time.Parse("-0700", string(bytes.ReplaceAll(rest, []byte(":"), nil)))
+		_, offset := zone.Zone()
+		return evidence.ZonedStamp(at - int64(offset)*1e9), err == nil
 	}
 	return evidence.Stamp{}, false
-}
-
-func parseOffset(b []byte) (int64, bool) {
-	sign := int64(1)
-	if b[0] == '-' {
-		sign = -1
-	}
-	b = bytes.ReplaceAll(b[1:], []byte(":"), nil)
-	if len(b) != 4 {
-		return 0, false
-	}
-	h, ok1 := figures.Digits(b[:2])
-	m, ok2 := figures.Digits(b[2:])
-	return sign * (h*3600 + m*60) * 1e9, ok1 && ok2
 }
 
 func parseEpoch(b []byte) (evidence.Stamp, bool) {

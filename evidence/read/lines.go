@@ -1,6 +1,7 @@
 package read
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -17,49 +18,25 @@ var zeros [maxLine]byte
 // returns inside a line separate what a terminal would show over each other:
 // every state of a progress bar comes by itself, with the same number.
 func textLines(r io.Reader, f lineFunc) error {
-	buf := make([]byte, 256<<10)
-	number, have := 1, 0
-	var offset int64
-	for idle := 0; ; {
-		n, err := r.Read(buf[have:])
-		have += n
-		offset += int64(n)
-		rest := buf[:have]
-		for {
-			i := bytes.IndexByte(rest, '\n')
-			if i < 0 {
-				break
-			}
-			carriage(number, rest[:i], f)
+	b := bufio.NewReaderSize(r, maxLine)
+	number, offset := 1, int64(0)
+	for {
+		line, err := b.ReadSlice('\n')
+		offset += int64(len(line))
+		if err == nil {
+			carriage(number, line[:len(line)-1], f)
 			number++
-			rest = rest[i+1:]
-		}
-		switch {
-		case err != nil:
-			if len(rest) > 0 { // a line that isn't ended, or cut
-				carriage(number, rest, f)
-			}
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return fmt.Errorf("offset %d: %w", offset, err)
-		case len(rest) > 0 && rest[0] == 0 && len(rest) <= len(zeros) && bytes.Equal(rest, zeros[:len(rest)]):
-			rest = rest[:0]
-		case len(rest) >= maxLine:
-			carriage(number, rest, f)
-			rest = rest[:0]
-		case len(rest) == len(buf):
-			grown := make([]byte, 2*len(buf))
-			have = copy(grown, rest)
-			buf = grown
 			continue
 		}
-		if idle++; n > 0 {
-			idle = 0
-		} else if idle > 100 {
-			return fmt.Errorf("offset %d: %w", offset, io.ErrNoProgress)
+		if len(line) > 0 && !(line[0] == 0 && bytes.Equal(line, zeros[:len(line)])) { // a line's piece, or one that isn't ended
+			carriage(number, line, f)
 		}
-		have = copy(buf, rest)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return fmt.Errorf("offset %d: %w", offset, err)
+		}
 	}
 }
 

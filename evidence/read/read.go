@@ -12,6 +12,7 @@ import (
 	"io"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/evidence/figures"
 	"github.com/vramscope/vramscope/evidence/monitor"
 	"github.com/vramscope/vramscope/evidence/runlog"
 	"github.com/vramscope/vramscope/evidence/trace"
@@ -185,15 +186,12 @@ func startsTable(line []byte) bool {
 // containerStamp is the length of the time that container runtimes put before
 // every line, 2025-11-26T14:35:15.701618164Z and a blank; 0 without.
 func containerStamp(line []byte) int {
-	if len(line) < 22 || line[4] != '-' || line[10] != 'T' || line[13] != ':' || line[19] != '.' {
+	if len(line) < 22 || line[10] != 'T' || line[19] != '.' {
 		return 0
 	}
-	end := 20
-	for end < len(line) && end < 36 && line[end] >= '0' && line[end] <= '9' {
-		end++
-	}
-	if end+1 < len(line) && line[end] == 'Z' && line[end+1] == ' ' {
-		return end + 2
+	_, rest, ok := figures.DateTime(line)
+	if text, zoned := bytes.CutPrefix(rest, []byte("Z ")); ok && zoned {
+		return len(line) - len(text)
 	}
 	return 0
 }

@@ -107,7 +107,7 @@ func (p *Parser) goingOn(number int, line []byte) (in features) {
 var passed = pattern.Of(`(^|\s)(PASSED|SKIPPED|XFAIL|XPASS)(\s|$)|\.\.\. (ok|skipped\b.*|expected failure)\s*$`)
 
 // told is a row of a document's table about messages: the words stand in backticks, and without figures.
-var told = pattern.Of("^\\s*\\|\\s*(?:[^|]*\\|)?\\s*`[^`|0-9]*`[^|`]*\\|.*\\|\\s*$")
+var told = pattern.Of("^\\s*\\|\\s*(?:[^|]*\\|)?\\s*`[^`|0-9]*`[^|]*\\|.*\\|\\s*$")
 
 func (p *Parser) testLine(_ int, line []byte, _ features) bool {
 	return passed().Match(line) || told().Match(line)

@@ -3,8 +3,8 @@ package runlog
 import (
 	"bytes"
 
+	"github.com/vramscope/vramscope/evidence/figures"
 	"github.com/vramscope/vramscope/internal/pattern"
-	"github.com/vramscope/vramscope/internal/units"
 )
 
 // labels reports whether a log's lines carry the number of the task that printed
@@ -93,13 +93,11 @@ func containerLabel(line []byte) int {
 // label is the number that a line begins with, and where the text after its colon
 // and blank begins; 0 without one.
 func label(line []byte) (n, end int) {
-	i := len(line) - len(bytes.TrimLeft(line, " "))
-	from := i
-	for ; i < len(line) && i < from+4 && units.IsDigit(line[i]); i++ {
-		n = 10*n + int(line[i]-'0')
-	}
-	if i == from || n >= 1024 || i+1 >= len(line) || line[i] != ':' || line[i+1] != ' ' {
+	text := bytes.TrimLeft(line, " ")
+	head := text[:min(len(text), len("1023: "))]
+	v, rest, ok := figures.Integer(head)
+	if !ok || v >= 1024 || !bytes.HasPrefix(rest, []byte(": ")) {
 		return 0, 0
 	}
-	return n, i + 2
+	return int(v), len(line) - len(text) + len(head) - len(rest) + len(": ")
 }

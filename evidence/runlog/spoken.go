@@ -35,8 +35,8 @@ var (
 	causes = pattern.Of("(?:^|[ `])(?:after|from|because|due)" + clause)
 )
 
-// clause is up to five words of one.
-const clause = "(?: +[^ ,;!?()\\[\\]{}\"|>]*[^ ,;!?()\\[\\]{}\"|>.:]){0,5}[ `]*$"
+// clause is up to five words of one, the last perhaps a part of a name: `torch.cuda.
+const clause = "(?: +[^ ,;!?()\\[\\]{}\"|>]*[^ ,;!?()\\[\\]{}\"|>.:]){0,4}(?: +[^ ,;!?()\\[\\]{}\"|>]*)?$"
 
 // denied looks at the words before a phrase, back to where its clause begins.
 func denied(before []byte) bool {
