@@ -21,6 +21,9 @@ type rowForm struct {
 	line  func() *regexp.Regexp
 }
 
+// states are persistence modes and driver models, one of which may stand behind a GPU's name.
+const states = `(?: +(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|Enabled|ERR!))?`
+
 // rowForms are lines of gpustat (gpustat/core.py, print_to; with fans, power and codecs or without), rocm-smi,
 // amd-smi, npu-smi, nvitop (`nvitop -1`), tegrastats and dcgm-exporter. A group is called after what it holds: card and chip
 // are npu-smi's numbers of what programs know by another, part is how AMD's card is divided, list names gpustat's processes.
@@ -52,8 +55,7 @@ var rowForms = []rowForm{
 	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
 		`(?P<size>\d+) *\|$`)},
 	{Nvitop, false, "\xe2", "NVITOP", mib, pattern.Of(`(?P<head>NVITOP)`)},
-	{Nvitop, true, "\xe2", "│", mib, pattern.Of(`^│ +(?P<own>(?P<gpu>\d+) +(?P<name>[^│]*?)(?: +(?:On|Off|N/A|WDDM|TCC|` +
-		`MCDM|Disabled|Enabled))? *│ *(?P<bus>[^ │]*:[^ │]*) )`)},
+	{Nvitop, true, "\xe2", "│", mib, pattern.Of(`^│ +(?P<own>(?P<gpu>\d+) +(?P<name>[^│]*?)` + states + ` *│ *(?P<bus>[^ │]*:[^ │]*) )`)},
 	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│ +(?P<gpu>\d+) +(?P<pid>\d+) +\S+ +\S+ +(?P<size>\S+iB) +.*? ` +
 		`(?:\d+:\d+(?::\d+)?|[\d.]+ days) +(?P<process>[^│]*?) *│`)},
 	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│[^│]*│ *(?P<used>[\d.]+\wiB) */ *(?P<total>[\d.]+\wiB) *│ *(?P<busy>\S+)`)},
@@ -61,10 +63,9 @@ var rowForms = []rowForm{
 	// instances of MIG; processes, which have columns for those since driver 450
 	{Table, false, "|", "-SMI", mib, pattern.Of(`(?P<own>(?P<head>(?P<tool>NVIDIA|HL)-SMI))(?:.*Driver ` +
 		`Version: *(?P<driver>[\d.]{1,20}))?(?:.*CUDA Version: *(?P<cuda>[\d.]{1,20}))?`)},
-	{Table, false, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<head>(?P<gpu>\d+) +(?P<name>[^|]*?)(?: +(?:On|Off|N/A|WDDM|TCC|` +
-		`MCDM|Disabled|Enabled|ERR!))? *\| *(?P<bus>[^\s|:]+:[^\s|:]+:[^\s|:]+\.\S)(?: [^|]*)?\| *[^|\s][^|]*\|))`)},
-	{Table, true, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<gpu>\d+) +(?P<name>[^|]*?)(?: +(?:On|Off|N/A|WDDM|TCC|MCDM|Disabled|` +
-		`Enabled|ERR!))? *\| *(?P<bus>[^ |]*:[^ |]*))`)},
+	{Table, false, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<head>(?P<gpu>\d+) +(?P<name>[^|]*?)` + states + ` *\| *` +
+		`(?P<bus>[^\s|:]+:[^\s|:]+:[^\s|:]+\.\S)(?: [^|]*)?\| *[^|\s][^|]*\|))`)},
+	{Table, true, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<gpu>\d+) +(?P<name>[^|]*?)` + states + ` *\| *(?P<bus>[^ |]*:[^ |]*))`)},
 	{Table, false, "|", "iB", mib, pattern.Of(`^\| *(?P<head>(?P<gpu>\d{1,6})) +(?:(?P<gi>\d+|N/A) +\S+ +)?(?P<pid>\d+) +` +
 		`(?:C|G|C\+G|M\+C) +(?P<process>\S[^|]*?) +(?P<size>[^\s|]*iB) *\|$`)},
 	{Table, false, "|", "rocesses:", mib, pattern.Of(`^\| (?P<own>(?P<head>(?P<list>Processes:|Compute processes:)))`)},
