@@ -55,7 +55,8 @@ var rowForms = []rowForm{
 	{NPUSMI, true, "|", "|", mib, pattern.Of(`^\| (?P<card>\d+) +(?P<chip>\d+) +\| (?P<pid>\d+) +\| (?P<process>[^|]*?) *\| ` +
 		`(?P<size>\d+) *\|$`)},
 	{Nvitop, false, "\xe2", "NVITOP", mib, pattern.Of(`(?P<head>NVITOP)`)},
-	{Nvitop, true, "\xe2", "│", mib, pattern.Of(`^│ +(?P<own>(?P<gpu>\d+) +(?P<name>[^│]*?)` + states + ` *│ *(?P<bus>[^ │]*:[^ │]*) )`)},
+	{Nvitop, true, "\xe2", "│", mib, pattern.Of(`^│ +(?P<own>(?P<gpu>\d+) +(?P<name>[^│]*?)` + states + ` *│ *` +
+		`(?P<bus>[^ │]*:[^ │]*) )`)},
 	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│ +(?P<gpu>\d+) +(?P<pid>\d+) +\S+ +\S+ +(?P<size>\S+iB) +.*? ` +
 		`(?:\d+:\d+(?::\d+)?|[\d.]+ days) +(?P<process>[^│]*?) *│`)},
 	{Nvitop, true, "\xe2", "iB", mib, pattern.Of(`^│[^│]*│ *(?P<used>[\d.]+\wiB) */ *(?P<total>[\d.]+\wiB) *│ *(?P<busy>\S+)`)},
@@ -65,7 +66,8 @@ var rowForms = []rowForm{
 		`Version: *(?P<driver>[\d.]{1,20}))?(?:.*CUDA Version: *(?P<cuda>[\d.]{1,20}))?`)},
 	{Table, false, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<head>(?P<gpu>\d+) +(?P<name>[^|]*?)` + states + ` *\| *` +
 		`(?P<bus>[^\s|:]+:[^\s|:]+:[^\s|:]+\.\S)(?: [^|]*)?\| *[^|\s][^|]*\|))`)},
-	{Table, true, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<gpu>\d+) +(?P<name>[^|]*?)` + states + ` *\| *(?P<bus>[^ |]*:[^ |]*))`)},
+	{Table, true, "|", ":", mib, pattern.Of(`^\| *(?P<own>(?P<gpu>\d+) +(?P<name>[^|]*?)` +
+		states + ` *\| *(?P<bus>[^ |]*:[^ |]*))`)},
 	{Table, false, "|", "iB", mib, pattern.Of(`^\| *(?P<head>(?P<gpu>\d{1,6})) +(?:(?P<gi>\d+|N/A) +\S+ +)?(?P<pid>\d+) +` +
 		`(?:C|G|C\+G|M\+C) +(?P<process>\S[^|]*?) +(?P<size>[^\s|]*iB) *\|$`)},
 	{Table, false, "|", "rocesses:", mib, pattern.Of(`^\| (?P<own>(?P<head>(?P<list>Processes:|Compute processes:)))`)},

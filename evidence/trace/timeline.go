@@ -41,21 +41,18 @@ func (p *parser) timeline() (Result, error) {
 	var held evidence.TimelineBytes
 	p.skip()
 	first, isRow, err := p.numbers(4)
+	if err == nil && !isRow {
+		err = p.fail("a list of lists of something else than numbers", ErrNotTrace)
+	}
 	if err != nil {
 		return Result{}, err
-	}
-	if !isRow {
-		return Result{}, p.fail("a list of lists of something else than numbers", ErrNotTrace)
 	}
 	times := p.countNumbers
 	row := len(first) == 4 && plausibleRow(first)
 	if row {
 		change(t, first, &held)
 	}
-	if c, ok := p.next(); ok && c == ',' {
-		p.skip()
-	}
-	c, ok := p.next()
+	c, ok := p.afterComma()
 	switch {
 	case ok && c == '[':
 		p.skip()
@@ -67,20 +64,31 @@ func (p *parser) timeline() (Result, error) {
 	case !row:
 		return Result{}, p.fail("times without sizes", ErrNotTrace)
 	}
-	if row {
-		if err == nil {
-			err = p.eachList(func() error {
-				p.skip()
-				return p.row(t, &held)
-			})
-		}
-		return Result{Timeline: t}, err
+	if err == nil && row {
+		err = p.eachList(func() error { return p.row(t, &held) })
+	} else if err == nil {
+		err = p.sums(t, times)
 	}
-	err = p.eachList(func() error { return p.sizes(t) })
+	return Result{Timeline: t}, err
+}
+
+// sums reads rows of cumulative sizes, as many as there are times.
+func (p *parser) sums(t *evidence.Timeline, times int) error {
+	err := p.eachList(func() error { return p.sizes(t) })
 	if err == nil && t.Rows != times {
 		err = p.fail("a memory timeline with more times than sizes or fewer", ErrNotTrace)
 	}
-	return Result{Timeline: t}, err
+	return err
+}
+
+// afterComma is the byte that begins what stands behind a comma, if there is one.
+func (p *parser) afterComma() (byte, bool) {
+	c, ok := p.next()
+	if ok && c == ',' {
+		p.skip()
+		c, ok = p.next()
+	}
+	return c, ok
 }
 
 // row reads a row of a raw timeline after its opening bracket.
@@ -123,7 +131,6 @@ func change(t *evidence.Timeline, n []int64, held *evidence.TimelineBytes) {
 
 // sizes reads one row of cumulative sizes: 0, then a sum per category.
 func (p *parser) sizes(t *evidence.Timeline) error {
-	p.skip()
 	sums, ok, err := p.numbers(int(evidence.TimelineCategories) + 1)
 	if err != nil {
 		return err
@@ -149,6 +156,7 @@ func (p *parser) eachList(read func() error) error {
 		if c != '[' {
 			return p.fail("something else than a row in a memory timeline", ErrNotTrace)
 		}
+		p.skip()
 		return read()
 	})
 }
