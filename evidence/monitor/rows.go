@@ -326,10 +326,3 @@ func (u *unit) gpustatProcess(at evidence.Stamp, word []byte) {
 		u.process(at, id, program, memory(size, mib))
 	}
 }
-
-// usedOf reads "79012 / 81920 MB", "77.16GiB / 80.00GiB".
-func usedOf(cell []byte) (used, total int64, ok bool) {
-	before, after, ok := bytes.Cut(cell, []byte("/"))
-	used, total = memory(before, mib), memory(after, mib)
-	return used, total, ok && used != Unknown && total > 0
-}

@@ -130,36 +130,38 @@ func (s *scanner) value() ([]byte, error) {
 	return text, err
 }
 
-// class sorts bytes for skipValue, which sees every byte of the file.
+// class sorts bytes for skipNested, which sees every byte of the file.
 var class = func() (t [256]uint8) {
 	t['"'], t['{'], t['['], t['}'], t[']'], t[','] = 1, 2, 2, 3, 3, 4
 	return t
 }()
 
 // skipValue passes over one value of any kind.
-// It is the hot loop of traces.
 func (s *scanner) skipValue() error {
-	depth := 0
-	started := false
-	for {
+	c, ok := s.next()
+	switch {
+	case !ok:
+		return s.cut("a value")
+	case c == '"':
+		s.skip()
+		return s.skipString()
+	case class[c] == 2:
+		return s.skipNested()
+	}
+	return s.skipScalar()
+}
+
+// skipNested passes over an object or a list.
+// It is the hot loop of traces.
+func (s *scanner) skipNested() error {
+	for depth := 0; ; {
 		buf := s.buf[:s.end]
 		for i := s.pos; i < len(buf); i++ {
 			switch class[buf[i]] {
-			case 0:
-				if depth == 0 && !started && buf[i] > ' ' {
-					started = true
-				}
-				if depth == 0 && started && (buf[i] == ' ' || buf[i] == '\n' || buf[i] == '\r') {
-					s.pos = i
-					return nil
-				}
 			case 1:
 				s.pos = i + 1
 				if err := s.skipString(); err != nil {
 					return err
-				}
-				if depth == 0 {
-					return nil
 				}
 				buf = s.buf[:s.end]
 				i = s.pos - 1
@@ -169,38 +171,35 @@ func (s *scanner) skipValue() error {
 					return s.fail("nested too deeply", ErrNotTrace)
 				}
 			case 3:
-				if depth == 0 { // the end of what contains this number or word
-					return s.endScalar(i, started)
-				}
 				if depth--; depth == 0 {
 					s.pos = i + 1
 					return nil
-				}
-			case 4:
-				if depth == 0 {
-					return s.endScalar(i, started)
 				}
 			}
 		}
 		s.pos = s.end
 		s.forget()
 		if !s.fill() {
-			if depth == 0 && started {
-				return nil
-			}
 			return s.cut("a value")
 		}
 	}
 }
 
-// endScalar ends a number or word; there must be one, or callers would read
+// skipScalar passes over a number or word; there must be one, or callers would read
 // the same byte again and again.
-func (s *scanner) endScalar(i int, started bool) error {
-	s.pos = i
-	if !started {
-		return s.fail(fmt.Sprintf("%q where a value should be", s.buf[i]), ErrNotTrace)
+func (s *scanner) skipScalar() error {
+	for started := false; ; started = true {
+		if s.forget(); s.pos == s.end && !s.fill() {
+			return nil // started, as the caller saw its first byte
+		}
+		if c := s.buf[s.pos]; c <= ' ' || class[c] != 0 {
+			if !started {
+				return s.fail(fmt.Sprintf("%q where a value should be", c), ErrNotTrace)
+			}
+			return nil
+		}
+		s.pos++
 	}
-	return nil
 }
 
 // forget gives up keeping a value that has become too long.
