@@ -63,10 +63,8 @@ const (
 	StepCounter     = meaning.StepCounter
 	Recomputed      = meaning.Recomputed
 	CheckpointInput = meaning.CheckpointInput
-	Restored        = meaning.Restored
 	LogitsCopy      = meaning.LogitsCopy
 	LogitsGradient  = meaning.LogitsGradient
-	CuBLAS          = meaning.CuBLAS
 	GradientBucket  = meaning.GradientBucket
 	GatheredShard   = meaning.GatheredShard
 	NumDetails      = meaning.NumDetails
@@ -91,7 +89,6 @@ const (
 // How sure a claim is in words, in percent.
 const (
 	Exact     = rules.Exact
-	Strong    = rules.Strong
 	Likely    = rules.Likely
 	Plausible = rules.Plausible
 	Guess     = rules.Guess

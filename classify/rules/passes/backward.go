@@ -8,26 +8,22 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-var ClearedInBackward = &rules.Rule{
+var ClearedInBackward = inBackward(rules.Rule{
 	ID: "cleared-in-backward",
 	Doc: `Made in a backward pass and freed by a zero_grad within it, as an optimizer does that steps inside the
 backward pass: a gradient.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Backward),
 	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 		f := a.Freed(id)
 		cleared := f < a.Last && a.IsFused(f) && a.Covered[f] == meaning.HintOf(meaning.ZeroGrad)
 		return rules.When(cleared && f < a.Runs[a.Run(a.Born(id))].End, rules.As(meaning.Gradients, rules.Strong))
 	},
-}
+})
 
-var TemporaryInBackward = &rules.Rule{
+var TemporaryInBackward = inBackward(rules.Rule{
 	ID: "temporary-in-backward",
 	Doc: `Made and freed within one backward pass, or freed by the next event but one. Less sure, without stacks, where
 forward keeps so little that the host may keep the rest: what is brought back lives as long.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{Recomputation},
+	Needs: []rules.Need{Recomputation},
 	Begin: func(a *rules.Facts) rules.Says {
 		sure := uint8(byLifeAlone)
 		if Recomputation.Of(a).Elsewhere {
@@ -38,15 +34,13 @@ forward keeps so little that the host may keep the rest: what is brought back li
 			return rules.When(f-b <= 2 || f < a.Runs[a.Run(b)].End, rules.As(meaning.Temporary, sure))
 		}
 	},
-}
+})
 
-var UnfinishedBackward = &rules.Rule{
+var UnfinishedBackward = inBackward(rules.Rule{
 	ID: "backward-at-end",
 	Doc: `Made in the backward pass in which the recording ends, and still there: an activation where checkpointing
 makes it again, a gradient where it is as large as a weight, else a temporary, by guess.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Sizes},
+	Needs: []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) rules.Says {
 		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
@@ -61,21 +55,19 @@ makes it again, a gradient where it is as large as a weight, else a temporary, b
 			return rules.As(meaning.Temporary, rules.Guess)
 		}
 	},
-}
+})
 
 // rebuilt reports whether checkpointing runs a module again there, and no pass through its graph.
 func rebuilt(birth frames.Marks) bool {
 	return birth&frames.Rebuild != 0 && birth&(frames.InModule|frames.Nested) == frames.InModule
 }
 
-var GradientOfGradient = &rules.Rule{
+var GradientOfGradient = inBackward(rules.Rule{
 	ID: "saved-for-second-backward",
 	Doc: `Made in a backward pass and freed in a later one, or of no weight's size in a pass that leaves the whole graph: what
 the gradient of a gradient needs (create_graph). There are no more gradients of a size than weights; of a weight's size, after a
 pass that frees its graph, it is more likely a gradient.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Training, rules.Sizes, rules.Retention},
+	Needs: []rules.Need{rules.Training, rules.Sizes, rules.Retention},
 	Begin: func(a *rules.Facts) rules.Says {
 		sizes, doubled, kept := rules.Sizes.Of(a), doubledGraphs(a), map[int]bool{}
 		for r, retained := range rules.Retention.Of(a).Retained {
@@ -99,7 +91,7 @@ pass that frees its graph, it is more likely a gradient.`,
 			return rules.Claim{}
 		}
 	},
-}
+})
 
 // doubledGraphs are the backward passes that leave the whole graph and several blocks of no weight's size, in recordings that
 // show all weights: what a leaf alone gets as a gradient is one block.
@@ -120,14 +112,12 @@ func doubledGraphs(a *rules.Facts) map[int]bool {
 	return doubled
 }
 
-var GradientByLife = &rules.Rule{
+var GradientByLife = inBackward(rules.Rule{
 	ID: "gradient",
 	Doc: `Made in a backward pass and there after it: the gradient of a weight. Less sure where a weight of its size would have
 another precision, and without stacks where no weight has its size. With stacks, what a hook makes of no weight's size is
 temporary.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Backward),
-	Needs:  []rules.Need{rules.Sizes},
+	Needs: []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) rules.Says {
 		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
@@ -144,4 +134,4 @@ temporary.`,
 			return rules.As(meaning.Gradients, rules.Guess) // or what a graph of gradients saves, or forward's
 		}
 	},
-}
+})

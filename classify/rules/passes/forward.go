@@ -11,26 +11,22 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-var MaskInForward = &rules.Rule{
+var MaskInForward = inForward(rules.Rule{
 	ID: "attention-mask",
 	Doc: `Made by code of attention masks and there until a failure or the end of the recording: a mask that a
 variable holds through the pass. It is as temporary as the pass.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Birth:  frames.Mask,
+	Birth: frames.Mask,
 	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 		f := a.Freed(id)
 		return rules.When(f >= a.Last || a.FailedBetween(a.Born(id), f), rules.As(meaning.Temporary, rules.Guess))
 	},
-}
+})
 
-var UnseenBackward = &rules.Rule{
+var UnseenBackward = inForward(rules.Rule{
 	ID: "backward-not-seen",
 	Doc: `Made in a forward pass of a program whose optimizer steps though no backward pass could be seen, and there for
 a while: an activation, by guess. What is as large as a weight and goes with an optimizer's step, or stays, is a gradient.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Sizes},
+	Needs: []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) rules.Says {
 		if a.Trains || !a.Updates {
 			return nil
@@ -46,14 +42,12 @@ a while: an activation, by guess. What is as large as a weight and goes with an 
 			return rules.As(meaning.Activations, rules.Guess)
 		}
 	},
-}
+})
 
-var KeptWithoutGraph = &rules.Rule{
+var KeptWithoutGraph = inForward(rules.Rule{
 	ID: "kept-without-graph",
 	Doc: `Made by a forward pass of a program that neither trains nor keeps graphs, and still there at the end: a
 result that the program holds.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Saved},
 	Proven: 85,
 	Begin: func(a *rules.Facts) rules.Says {
@@ -64,15 +58,13 @@ result that the program holds.`,
 			return rules.When(a.Freed(id) >= a.Last, rules.As(meaning.Temporary, rules.Guess))
 		}
 	},
-}
+})
 
-var FreedWithGraph = &rules.Rule{
+var FreedWithGraph = inForward(rules.Rule{
 	ID: "freed-with-graph",
 	Doc: `Made in a forward pass of a program without backward passes, and gone together with many others, as an autograd
 graph goes when nobody refers to it any more: saved activations. Less sure where a failure cut the pass short.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Saved},
+	Needs: []rules.Need{rules.Saved},
 	Begin: func(a *rules.Facts) rules.Says {
 		saved := rules.Saved.Of(a)
 		if !saved.Saves || !slices.Contains(saved.InBulk, true) {
@@ -85,14 +77,12 @@ graph goes when nobody refers to it any more: saved activations. Less sure where
 			return rules.When(saved.InBulk[id], rules.As(meaning.Activations, rules.Likely))
 		}
 	},
-}
+})
 
-var HeldAtEnd = &rules.Rule{
+var HeldAtEnd = inForward(rules.Rule{
 	ID: "forward-at-end",
 	Doc: `Made in a forward pass, and the recording ends before a backward pass or a free says what it is: an
 activation, by guess, or, in passes that keep no graph, a result that the program collects.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Proven: 85,
 	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 		switch {
@@ -103,14 +93,12 @@ activation, by guess, or, in passes that keep no graph, a result that the progra
 		}
 		return rules.As(meaning.Activations, rules.Guess-10)
 	},
-}
+})
 
-var CutByFailure = &rules.Rule{
+var CutByFailure = madeIn(rules.Rule{
 	ID: "cut-by-failure",
 	Doc: `Made in a forward pass that a failed request cut short, and gone with it: an activation, by guess, since
 the backward pass that would tell never came.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward),
 	Begin: func(a *rules.Facts) rules.Says {
 		if len(a.OOMs) == 0 {
 			return nil
@@ -120,14 +108,12 @@ the backward pass that would tell never came.`,
 			return rules.When(cut, rules.As(meaning.Activations, rules.Guess))
 		}
 	},
-}
+}, meaning.Forward)
 
-var ResultOfPass = &rules.Rule{
+var ResultOfPass = inForward(rules.Rule{
 	ID: "result-of-pass",
 	Doc: `Made in a forward pass that nothing trains, and there for a good part of its step or beyond its
 validation: a result that the program holds until the next; without stacks, what a step begins with is a batch, by guess.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Proven: 85,
 	Begin: func(a *rules.Facts) rules.Says {
 		spans := !a.Trains && !a.Recorded.Allocs
@@ -146,7 +132,7 @@ validation: a result that the program holds until the next; without stacks, what
 			return rules.Claim{}
 		}
 	},
-}
+})
 
 // spansStep is true of a number of events that are a good part of the step in which
 // an allocation was made.
@@ -155,14 +141,12 @@ func spansStep(a *rules.Facts, id timeline.AllocationID, events int) bool {
 	return n >= 0 && events*3 > a.Steps[n].LastEvent-a.Steps[n].FirstEvent
 }
 
-var TemporaryInForward = &rules.Rule{
+var TemporaryInForward = inForward(rules.Rule{
 	ID: "temporary-in-forward",
 	Doc: `Made in a forward pass and gone before any backward pass could use it. A guess in programs that only run forward
 where it was there for a good part of the program, and without stacks where it is as large as a weight and lived for a while.
 Less sure where it goes together with many others, as a graph does that nobody trains on.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Sizes},
+	Needs: []rules.Need{rules.Sizes},
 	Begin: func(a *rules.Facts) rules.Says {
 		const awhile, many = 64, 16 // events; frees in a row, of which each may be two events
 		return func(id timeline.AllocationID) rules.Claim {
@@ -179,7 +163,7 @@ Less sure where it goes together with many others, as a graph does that nobody t
 			return rules.As(meaning.Temporary, byLifeAlone)
 		}
 	},
-}
+})
 
 // inARow reports whether a free is one of so many events without an allocation in between.
 func inARow(a *rules.Facts, freed, many int) bool {
@@ -193,13 +177,11 @@ func inARow(a *rules.Facts, freed, many int) bool {
 	return end-first >= many
 }
 
-var SavedForBackward = &rules.Rule{
+var SavedForBackward = inForward(rules.Rule{
 	ID: "saved-for-backward",
 	Doc: `Made in a forward pass and freed by the backward pass that follows: saved for backward. A scalar that
 goes with the end of the pass is temporary; compiled code doesn't tell a cast weight from an activation.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{rules.Training, rules.Sizes},
+	Needs: []rules.Need{rules.Training, rules.Sizes},
 	Begin: func(a *rules.Facts) rules.Says {
 		sizes := rules.Sizes.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
@@ -217,14 +199,12 @@ goes with the end of the pass is temporary; compiled code doesn't tell a cast we
 			return rules.As(meaning.Activations, byLifeAlone)
 		}
 	},
-}
+})
 
-var OutlivesBackward = &rules.Rule{
+var OutlivesBackward = inForward(rules.Rule{
 	ID: "outlives-backward",
 	Doc: `Made in a forward pass and still there after its backward pass. Where the pass was cut off or its graph is
 kept, it is an activation; else a result. A guess either way. A line that loads batches makes inputs.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{rules.Training, rules.Retention},
 	Proven: 85,
 	Begin: func(a *rules.Facts) rules.Says {
@@ -241,4 +221,4 @@ kept, it is an activation; else a result. A guess either way. A line that loads 
 			return rules.As(meaning.Temporary, rules.Guess)
 		}
 	},
-}
+})

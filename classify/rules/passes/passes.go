@@ -11,15 +11,22 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+// madeIn is a rule of what is made in some phases, by those in which it is made and freed.
+func madeIn(r rules.Rule, in ...meaning.Phase) *rules.Rule {
+	r.Signal, r.Born = meaning.ByLife, rules.BornIn(in...)
+	return &r
+}
+
+func inForward(r rules.Rule) *rules.Rule  { return madeIn(r, meaning.Forward, meaning.Generate) }
+func inBackward(r rules.Rule) *rules.Rule { return madeIn(r, meaning.Backward) }
+
 // byLifeAlone is how sure a life is that only one thing has, where no frame says so.
 const byLifeAlone = rules.Strong - 3
 
-var BatchByLife = &rules.Rule{
+var BatchByLife = madeIn(rules.Rule{
 	ID: "batch",
 	Doc: `Made between two passes, where batches are loaded, and used by the next pass. Less sure where the
 recording began within a step; zeros that outlive their step are the program's own.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Data),
 	Begin: func(a *rules.Facts) rules.Says {
 		sure := uint8(rules.Likely)                      // or what results are collected in
 		if a.Recorded.Allocs && a.Timeline.Older() > 0 { // or what is kept of a step, in a recording that begins in one
@@ -33,14 +40,12 @@ recording began within a step; zeros that outlive their step are the program's o
 			return rules.As(meaning.Inputs, sure)
 		}
 	},
-}
+}, meaning.Data)
 
-var TemporaryElsewhere = &rules.Rule{
+var TemporaryElsewhere = madeIn(rules.Rule{
 	ID: "temporary-elsewhere",
 	Doc: `Made outside of passes and steps, or made and freed in setup: temporary. A guess where it is as large as a weight and
 stays, since it may be a copy of one; what the program's own code makes there for a whole training pass is a batch, by guess.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Setup, meaning.ZeroGrad, meaning.OtherPhase),
 	Needs:  []rules.Need{rules.Sizes},
 	Proven: 85,
 	Begin: func(a *rules.Facts) rules.Says {
@@ -57,4 +62,4 @@ stays, since it may be a copy of one; what the program's own code makes there fo
 			return rules.As(meaning.Temporary, rules.Plausible)
 		}
 	},
-}
+}, meaning.Setup, meaning.ZeroGrad, meaning.OtherPhase)

@@ -10,12 +10,10 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-var RecomputedInBackward = &rules.Rule{
+var RecomputedInBackward = inBackward(rules.Rule{
 	ID: "recomputed",
 	Doc: `Made again in a backward pass by checkpointing, and kept until its layer's gradients are done. Stacks
 show the layer's forward below the engine; without them, runs of sizes come back that forward went through.`,
-	Signal: meaning.ByLife,
-	Born:   rules.BornIn(meaning.Backward),
 	Needs:  []rules.Need{Recomputation},
 	Proven: 50,
 	Begin: func(a *rules.Facts) rules.Says {
@@ -28,7 +26,7 @@ show the layer's forward below the engine; without them, runs of sizes come back
 			return again.claim(a, id, f)
 		}
 	},
-}
+})
 
 // MadeAgain tells what checkpointing computes again.
 type MadeAgain struct {

@@ -10,26 +10,28 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-var ReducerBucketPython = &rules.Rule{
+// byPython is a rule of what frames of Python name, whenever it is made.
+func byPython(r rules.Rule) *rules.Rule {
+	r.Signal, r.Born = meaning.ByPythonStack, rules.AnyTime
+	return &r
+}
+
+var ReducerBucketPython = byPython(rules.Rule{
 	ID: "ddp-bucket-python",
 	Doc: `Made below DistributedDataParallel's own Python code and kept: a bucket in which gradients travel, or
 the gradients themselves where they are views of it.`,
-	Signal: meaning.ByPythonStack,
-	Born:   rules.AnyTime,
-	Birth:  frames.Bucket,
+	Birth: frames.Bucket,
 	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 		const while = 1000 // events
 		return unlessGone(a, id, while, rules.KindOf(meaning.Communication, meaning.GradientBucket, rules.Strong))
 	},
-}
+})
 
-var FlatBufferPython = &rules.Rule{
+var FlatBufferPython = byPython(rules.Rule{
 	ID: "megatron-buffer",
 	Doc: `Made in the constructor of Megatron's buffers. The last line of it that allocates makes the gradients'
 buffer; an earlier one, of a distributed optimizer, that of the weights.`,
-	Signal: meaning.ByPythonStack,
-	Born:   rules.AnyTime,
-	Birth:  frames.Flat,
+	Birth: frames.Flat,
 	Begin: func(a *rules.Facts) rules.Says {
 		last := lastFlatLine(a)
 		return func(id timeline.AllocationID) rules.Claim {
@@ -39,7 +41,7 @@ buffer; an earlier one, of a distributed optimizer, that of the weights.`,
 			return rules.KindOf(meaning.Gradients, meaning.GradientBucket, rules.Strong)
 		}
 	},
-}
+})
 
 // lastFlatLine is the line that makes the gradients' buffers: the last of them.
 func lastFlatLine(a *rules.Facts) (last int32) {
@@ -62,37 +64,31 @@ func flatLine(a *rules.Facts, id timeline.AllocationID) int32 {
 	return 0
 }
 
-var ReducedGradient = &rules.Rule{
+var ReducedGradient = byPython(rules.Rule{
 	ID: "fsdp-gradient",
 	Doc: `Made where FSDP reduces gradients, and there after the backward pass: the shard of the gradients that
 this rank keeps.`,
-	Signal: meaning.ByPythonStack,
-	Born:   rules.AnyTime,
-	Birth:  frames.Keep,
+	Birth: frames.Keep,
 	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 		return rules.When(rules.OutlivesPass(a, id), rules.As(meaning.Gradients, rules.Strong))
 	},
-}
+})
 
-var GatheredPython = &rules.Rule{
+var GatheredPython = byPython(rules.Rule{
 	ID: "collective",
 	Doc: `Made by code of collective communication or sharding (FSDP, DeepSpeed, c10d): what is gathered from
 or sent to other ranks.`,
-	Signal: meaning.ByPythonStack,
-	Born:   rules.AnyTime,
-	Birth:  frames.Comm,
+	Birth: frames.Comm,
 	Claim: func(*rules.Facts, timeline.AllocationID) rules.Claim {
 		return rules.KindOf(meaning.Communication, meaning.GatheredShard, rules.Strong)
 	},
-}
+})
 
-var CachePython = &rules.Rule{
+var CachePython = byPython(rules.Rule{
 	ID: "kv-cache-class",
 	Doc: `Made by a library's key-value cache (Transformers' cache_utils and its kin), in forward, generation or
 setup.`,
-	Signal: meaning.ByPythonStack,
-	Born:   rules.AnyTime,
-	Birth:  frames.Cache,
+	Birth: frames.Cache,
 	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 		switch a.Phase[id] {
 		case meaning.Forward, meaning.Generate, meaning.Setup:
@@ -100,7 +96,7 @@ setup.`,
 		}
 		return rules.Claim{}
 	},
-}
+})
 
 var RestoredPython = &rules.Rule{
 	ID: "restored-from-host",
@@ -114,18 +110,16 @@ host.`,
 	},
 }
 
-var StatePython = &rules.Rule{
+var StatePython = byPython(rules.Rule{
 	ID: "optimizer-state-code",
 	Doc: `Made by code of torch.optim, or of a library's optimizer, that makes an optimizer's state, and not gone
 right after: moments, step counters, master weights.`,
-	Signal: meaning.ByPythonStack,
-	Born:   rules.AnyTime,
-	Birth:  frames.State,
+	Birth: frames.State,
 	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
 		const while = 200 // events
 		return unlessGone(a, id, while, rules.As(meaning.OptimizerState, rules.Strong))
 	},
-}
+})
 
 // unlessGone claims of what is there for longer than so many events, and says that no later rule knows more of what isn't.
 func unlessGone(a *rules.Facts, id timeline.AllocationID, events int, c rules.Claim) rules.Claim {
@@ -135,15 +129,13 @@ func unlessGone(a *rules.Facts, id timeline.AllocationID, events int, c rules.Cl
 	return c
 }
 
-var WeightPython = &rules.Rule{
+var WeightPython = byPython(rules.Rule{
 	ID: "module-weight",
 	Doc: `Made in setup by code that builds, loads, moves or converts a module (nn.Module, from_pretrained,
 load_state_dict), and there after it: a parameter or buffer. Less sure where a file was read and the optimizer makes
 no state, which may have come from that file.`,
-	Signal: meaning.ByPythonStack,
-	Born:   rules.AnyTime,
-	Birth:  frames.Weight,
-	Needs:  []rules.Need{rules.Sizes, optimizer.Beside},
+	Birth: frames.Weight,
+	Needs: []rules.Need{rules.Sizes, optimizer.Beside},
 	Begin: func(a *rules.Facts) rules.Says {
 		sizes, beside := rules.Sizes.Of(a), optimizer.Beside.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
@@ -163,4 +155,4 @@ no state, which may have come from that file.`,
 			return rules.Silence()
 		}
 	},
-}
+})
