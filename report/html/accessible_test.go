@@ -90,10 +90,9 @@ func answerSheets(t *testing.T, name string) map[string]*view.Sheet {
 	return map[string]*view.Sheet{"budget": sheet, "what-if": view.WhatIf(tried), "explain": view.Explain(told, view.Ticket)}
 }
 
-// TestAccessible looks at each kind of page in both themes: texts stand out, controls and
-// pictures have names, the focus is seen, nothing moves for whoever wants that, and call sites
-// are text that a browser finds.
-func TestAccessible(t *testing.T) {
+// everyPage is a page of each kind.
+func everyPage(t *testing.T) map[string][]byte {
+	t.Helper()
 	leak := recording(t, "growing_list__step_cache/snapshot_all.pickle.gz")
 	failed := recording(t, "qwen_vocab_oom__05b/snapshot_all.pickle.gz")
 	pages := map[string][]byte{"report": written(t, failed), "index": indexPage(t, runsIndex(40, plainName))}
@@ -115,6 +114,14 @@ func TestAccessible(t *testing.T) {
 		}
 		pages[name] = page.Bytes()
 	}
+	return pages
+}
+
+// TestAccessible looks at each kind of page in both themes: texts stand out, controls and
+// pictures have names, the focus is seen, nothing moves for whoever wants that, and call sites
+// are text that a browser finds.
+func TestAccessible(t *testing.T) {
+	pages := everyPage(t)
 	tab := newTab(t, 1440, 900)
 	tab.do(call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}}))
 	for name, page := range pages {

@@ -187,11 +187,10 @@ var functions = template.FuncMap{
 	"words":      view.Plain,
 	"place":      report.ShortPlace,
 	"signed":     units.Signed,
-	"shell":      view.ShellWord,
 	"minus":      func(a, b int64) int64 { return a - b },
 	"printable":  view.Printable, "lines": func(code string) []string { return strings.Split(code, "\n") },
 	"class": class, "dot": dot, "both": hasSigns,
-	"heads": hasHead, "cell": cellAt,
+	"heads": hasHead, "cell": cellAt, "order": order, "names": names,
 	"share": func(part, whole int64) float64 {
 		if whole <= 0 {
 			return 0

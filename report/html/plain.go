@@ -88,6 +88,24 @@ func hasHead(columns []view.Column) bool {
 	return slices.ContainsFunc(columns, func(c view.Column) bool { return c.Name != "" })
 }
 
+// order are the places of a table's columns as a page has them: first the one that names its rows.
+func order(columns []view.Column) (places []int) {
+	lead := max(0, slices.IndexFunc(columns, func(c view.Column) bool { return c.Leads }))
+	for i := range columns {
+		switch {
+		case columns[i].Bar:
+		case i == lead:
+			places = slices.Insert(places, 0, i)
+		default:
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// names reports whether a column names the rows, in a page's first place.
+func names(c view.Column, place int) bool { return place == 0 && (c.Leads || !c.Number) }
+
 // hasSigns reports whether a column holds differences.
 func hasSigns(columns []view.Column) bool {
 	return slices.ContainsFunc(columns, func(c view.Column) bool { return c.Signed })

@@ -332,7 +332,7 @@ func optional(n *int64) string { return orNone(n != nil, count(evidence.Or(n, 0)
 // ladder are the measures that would save memory.
 func (s *sheet) ladder(measures []budget.Measure) {
 	t := Table{Wrap: true, Columns: []Column{figureColumn("saves", 12), figureColumn("then", 11),
-		{Name: "fits", Gap: 1, Width: 5}, {Name: "change, flags and costs", Gap: 1}}}
+		{Name: "fits", Gap: 1, Width: 5}, {Name: "change, flags and costs", Gap: 1, Leads: true}}}
 	for _, m := range measures {
 		t.add(units.Bytes(m.Saves), units.Bytes(m.TotalDevice), when(m.Fits, "yes"), cell(m.Change+" [", Code(m.Flags),
 			"]; costs "+m.Costs))

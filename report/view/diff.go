@@ -83,7 +83,7 @@ func what(s *report.DiffSide) string {
 // changedSites lists the call sites that hold more or less.
 func (s *sheet) changedSites(d *report.Diff) {
 	t := Table{Wrap: true, Columns: []Column{{Name: "Change", Number: true, Signed: true, Width: 13}, figureColumn("Before", 12),
-		figureColumn("After", 12), {Name: "Category", Gap: 2, Width: 15}, {Name: "Call site"}}}
+		figureColumn("After", 12), {Name: "Category", Gap: 2, Width: 15}, {Name: "Call site", Leads: true}}}
 	var same, rest report.DiffSize
 	equal, others := 0, 0
 	for i := range d.Sites {
@@ -138,7 +138,7 @@ func siteDetail(s *report.DiffSite) string {
 // changedSteps are the steps' peaks: all of a few, else the first and the last.
 func (s *sheet) changedSteps(d *report.Diff) {
 	t := differences("Step", 18)
-	t.Columns, t.Columns[0].Number = t.Columns[:4], true
+	t.Columns, t.Columns[0].Number, t.Columns[0].Leads = t.Columns[:4], true, true
 	for i := range d.Steps {
 		x := &d.Steps[i]
 		if i == diffSteps/2 && len(d.Steps) > diffSteps {
@@ -149,7 +149,7 @@ func (s *sheet) changedSteps(d *report.Diff) {
 		}
 		label := units.Count(x.Step)
 		if x.BeforeStep != nil && x.AfterStep != nil && *x.BeforeStep != *x.AfterStep {
-			label = units.Count(*x.BeforeStep) + " / " + units.Count(*x.AfterStep)
+			label = units.Count(*x.BeforeStep) + " before, " + units.Count(*x.AfterStep) + " after"
 		}
 		change := ""
 		if x.Before != nil && x.After != nil {

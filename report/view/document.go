@@ -287,7 +287,7 @@ func (s *sheet) held(d *report.Device) {
 // siteTable are call sites with what they hold of so many bytes.
 func siteTable(sites []report.Site, whole int64) Table {
 	t := Table{Wrap: true, Columns: []Column{figureColumn("Bytes", 12), figureColumn("Share", 7), figureColumn("Blocks", 7),
-		{Name: "Category", Gap: 2, Width: 15}, {Name: "Held by", Gap: 1}}}
+		{Name: "Category", Gap: 2, Width: 15}, {Name: "Held by", Gap: 1, Leads: true}}}
 	for i := range sites {
 		x := &sites[i]
 		row := t.add(units.Bytes(x.Bytes), units.Percent(x.Bytes, whole), units.Count(x.Blocks)+"x", kind(x.CategoryWord()),

@@ -155,7 +155,7 @@ func (s *explained) briefs(heading string, list []explain.Brief, rest int) {
 		return
 	}
 	t := Table{Wrap: true, Columns: []Column{figureColumn("bytes", 12), {Name: "", Number: true, Width: 5},
-		{Name: "category", Gap: 1, Width: 15}, {Name: "made at: numbers of the allocations", Gap: 1}}}
+		{Name: "category", Gap: 1, Width: 15}, {Name: "made at: numbers of the allocations", Gap: 1, Leads: true}}}
 	for i := range list {
 		x := &list[i]
 		alike := func(y explain.Brief) bool {

@@ -74,6 +74,7 @@ type Column struct {
 	Name       string
 	Number     bool
 	Signed     bool // its figures are differences
+	Leads      bool // names the rows: a page has it first, a terminal where sizes align
 	Paper      bool // left out on a terminal
 	Bar        bool // of block characters: left out on a page, which has its own
 	Width, Gap int

@@ -51,7 +51,7 @@ func pinPlace(p *replay.Pin) string {
 func scenariosPart(doc *replay.Document) Part {
 	gains := "gains"
 	if doc.Scenarios[0].OOM {
-		gains = "leaves" // what peaks gain counts for nothing where more is allocated
+		gains = "to spare" // what peaks gain counts for nothing where more is allocated
 	}
 	p := Part{Heading: "Scenarios", Level: 4, Bare: true, Table: figures("", "peak reserved", gains, "peak allocated", "segments",
 		"retries", "out of memory")}

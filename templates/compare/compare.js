@@ -206,13 +206,15 @@ class Comparison {
     this.heads.forEach((place, side) => { place.textContent = this.stretchAt(this.x).name + ' · event ' + count(Math.max(0, this.events[side])) + ' · ' + size(this.sums[side]); });
     const change = (x, y) => el('td', {class: 'n ' + (y > x ? 'more' : y < x ? 'less' : '')}, (y > x ? '+' : '') + size(y - x));
     const row = (name, x, y, c) => el('tr', null, el('th', {scope: 'row'}, c ? el('span', {class: 'dot c-' + c}) : '', name), el('td', {class: 'n'}, size(x)), el('td', {class: 'n'}, size(y)), change(x, y));
-    const table = (name, body) => el('table', {class: 'both'}, el('thead', null, el('tr', null, [name, 'Before', 'After', 'Change'].map((t, i) => el('th', {class: i ? 'n' : 'left'}, t)))), el('tbody', null, body));
+    const table = (name, body) => el('div', {class: 'scroll'}, el('table', {class: 'both'}, el('thead', null, el('tr', null, [name, 'Before', 'After', 'Change'].map((t, i) => el('th', {class: i ? 'n' : 'left'}, t)))), el('tbody', null, body)));
+    const list = sites => table('Call site', sites.map(r => row(el('code', null, this.siteText(r[0])), r[1], r[2])));
     this.categories.forEach((c, i) => { const [x, y] = held.map(h => h.categories[i]); if (x || y) rows.push([this.titles[i], x, y, c]); });
     const sites = [...new Set(held.flatMap(x => [...x.sites.keys()]))].map(k => [k, ...held.map(x => x.sites.get(k) || 0)]).filter(r => r[1] !== r[2]).sort((p, q) => Math.abs(q[2] - q[1]) - Math.abs(p[2] - p[1]));
     this.tables.replaceChildren(table('Category', [...rows.sort((p, q) => Math.abs(q[2] - q[1]) - Math.abs(p[2] - p[1])).map(r => row(...r)), row('Allocated', ...this.sums)]),
-      sites.length ? table('Call site', sites.slice(0, 25).map(r => row(el('code', null, this.siteText(r[0])), r[1], r[2]))) : el('p', null, 'Every call site holds the same in both.'),
-      sites.length > 25 ? el('p', {class: 'sub'}, plural(sites.length - 25, 'smaller change') + ' not listed.') : '');
+      sites.length ? list(sites.slice(0, 8)) : el('p', null, 'Every call site holds the same in both.'),
+      sites.length > 8 ? el('details', {ontoggle: fit}, el('summary', null, el('span', {class: 'muted'}, plural(sites.length - 8, 'smaller change'))), list(sites.slice(8, 100)), sites.length > 100 ? el('p', {class: 'sub'}, count(sites.length - 100) + ' more not listed.') : '') : '');
     all('table', this.tables).forEach(label);
+    fit();
     this.fillFlames();
   }
 

@@ -205,6 +205,8 @@ function main() {
     if (b.dataset.status && !tile) b.append(' ' + count(n));
     b.addEventListener('click', () => { choose(b.dataset.status); if (tile) byId('runs').scrollIntoView(); });
   });
+  fit();
+  window.addEventListener('resize', fit);
   scatter.begin();
   new IntersectionObserver(e => { if (e[0].isIntersecting && view.drawn < view.list.length) grow(); }, {rootMargin: '600px'}).observe(byId('more'));
   all('button.pick').forEach(b => b.addEventListener('click', () => {

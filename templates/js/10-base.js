@@ -80,3 +80,17 @@ function attempt(f) {
 // Scenes are what must be drawn again in other colours or another size.
 const scenes = [];
 const redraw = how => scenes.forEach(s => attempt(() => s[how]()));
+
+// label notes in each cell what its column is called, for rows that become blocks; below its name if that is more than a number.
+function label(table) {
+  if (!table.tHead || table.matches('.sites')) return;
+  const names = Array.from(table.tHead.rows[0].cells, c => c.textContent);
+  for (const body of table.tBodies) for (const row of body.rows) Array.from(row.cells).forEach((c, i) => { if (i || c.tagName === 'TD' && /^\d[\d,\s-]*$/.test(c.textContent)) c.dataset.label = names[i] || ''; if (!c.textContent.trim()) c.classList.add('none'); });
+}
+
+// fit makes blocks of the rows of tables that are wider than their place.
+function fit() {
+  const tables = all('.scroll > table:not(.sites)');
+  tables.forEach(t => t.classList.remove('wide'));
+  tables.filter(t => t.parentElement.scrollWidth > t.parentElement.clientWidth + 1).forEach(t => t.classList.add('wide'));
+}

@@ -42,15 +42,6 @@ function unfoldTo(place) {
   for (let e = place; e; e = e.parentElement) if (e.tagName === 'DETAILS') e.open = true;
 }
 
-// label notes in each cell what its column is called: on narrow screens a row is a block, below its name if that is more than a number.
-function label(table) {
-  if (!table.tHead || table.matches('.sites')) return;
-  const names = Array.from(table.tHead.rows[0].cells, c => c.textContent);
-  if (names.length < 4 && document.body.matches('.sheet')) return; // fits
-  table.classList.add('wide');
-  for (const body of table.tBodies) for (const row of body.rows) Array.from(row.cells).forEach((c, i) => { if (i || /^\d[\d,\s-]*$/.test(c.textContent)) c.dataset.label = names[i] || ''; if (!c.textContent.trim()) c.classList.add('none'); });
-}
-
 function setTheme(theme) {
   root.setAttribute('data-theme', theme);
   redraw('build');
@@ -63,8 +54,10 @@ function page() {
   byId('copy').addEventListener('click', e => copyText(json('markdown'), e.currentTarget));
   all('.copycode').forEach(b => b.addEventListener('click', () => copyText(b.parentElement.querySelector('pre').textContent, b)));
   all('.scroll table').forEach(label);
+  scenes.push({build() {}, resize: fit});
+  fit();
   all('figure.plot').forEach(f => attempt(() => plot(f)));
-  all('details.card, details.tree').forEach(d => d.addEventListener('toggle', () => { if (d.open) redraw('resize'); }));
+  all('details.card, details.tree, details.figures').forEach(d => d.addEventListener('toggle', () => { if (d.open) redraw('resize'); }));
   all('.top nav a').forEach(a => a.addEventListener('click', () => { const place = byId(a.hash.slice(1)); if (place) unfoldTo(place); }));
   let was = '', opened = [];
   window.addEventListener('beforeprint', () => {
