@@ -124,9 +124,6 @@ func analyze(cmd *cobra.Command, args []string, f *analyzeFlags) error {
 	if f.redact && f.patch != "" {
 		return errors.New("--patch has no effect with --redact, which shows no line of code")
 	}
-	if f.redact && f.source != "" {
-		return errors.New("--source has no effect with --redact, which shows no line of code")
-	}
 	conditions, err := gates.Parse(f.failOn)
 	if err != nil {
 		return err
@@ -231,16 +228,25 @@ func (f *analyzeFlags) options(cmd *cobra.Command) (o diagnose.Options, err erro
 
 // program lets the program's text be read, unless no line of it may be shown.
 func (f *analyzeFlags) program(o *diagnose.Options, args []string) (err error) {
-	if f.redact {
-		return nil
-	}
-	if f.programs, err = code.Beside(f.source, args); err != nil {
-		return err
-	}
-	if o.Code = f.programs.Text; f.patch != "" {
+	if f.programs, err = programText(o, f.source, args, f.redact); err == nil && f.patch != "" {
 		o.Patch = &source.Patch{}
 	}
-	return nil
+	return err
+}
+
+// programText is the program's text, of which no line may be shown where names are hidden: then it is nil.
+func programText(o *diagnose.Options, folder string, args []string, hidden bool) (*code.Files, error) {
+	if hidden && folder != "" {
+		return nil, errors.New("--source has no effect with --redact, which shows no line of code")
+	}
+	if hidden {
+		return nil, nil
+	}
+	programs, err := code.Beside(folder, args)
+	if err == nil {
+		o.Code = programs.Text
+	}
+	return programs, err
 }
 
 // lines puts lines of code into the document, and the patch beside it.

@@ -28,6 +28,7 @@ type explainFlags struct {
 	config, model   string
 	partial, redact bool
 	maxMemory       string
+	source          string
 	names           naming
 }
 
@@ -62,6 +63,8 @@ however long that is, and ends with what to ask next.`,
 	f.names.flags(cmd)
 	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors and tells its budget")
 	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
+	flags.StringVar(&f.source, "source", "", "read the program's text from its `FOLDER` (default: where the recording says, and "+
+		"beside it)")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	return cmd
 }
@@ -119,6 +122,9 @@ func (f *explainFlags) document(cmd *cobra.Command, args []string, q explain.Que
 		o.Device = &f.device
 	}
 	if err := f.named(run, &o); err != nil {
+		return nil, err
+	}
+	if _, err := programText(&o, f.source, args, f.redact); err != nil {
 		return nil, err
 	}
 	command := commandLine(cmd, args, nil)
