@@ -113,3 +113,8 @@ func ownerOf(file string, language Language) Owner {
 	}
 	return User
 }
+
+// IsVariable reports whether a name is a variable's path, from the main module or from a function's frame on.
+func IsVariable(name string) bool {
+	return strings.HasPrefix(name, "main.") || strings.Contains(name, "().")
+}

@@ -114,6 +114,14 @@ func (r *Redactor) Variable(path string) string {
 	})
 }
 
+// Label is the name of an allocation: a variable's path, of which the parts are told apart, or a tensor's own.
+func (r *Redactor) Label(name string) string {
+	if frames.IsVariable(name) {
+		return r.Variable(name)
+	}
+	return r.Metadata(name)
+}
+
 var pathWords = wordSet("main self of __traceback__ grad __defaults__")
 
 var (

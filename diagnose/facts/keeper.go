@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/frames"
 )
 
 // Keeper is the variable that leads to the earlier ones of models, as the names of their weights begin with it; "" where they
@@ -12,8 +13,7 @@ func (p *Pass) Keeper(x *Again) string {
 	var names []string
 	for _, id := range x.IDs {
 		name := p.NameOf(id)
-		variable := strings.HasPrefix(name, "main.") || strings.Contains(name, "().")
-		if x.Model && variable && p.Classes.Category[id] == classify.Weights {
+		if x.Model && frames.IsVariable(name) && p.Classes.Category[id] == classify.Weights {
 			names = append(names, name)
 		}
 	}

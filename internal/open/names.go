@@ -227,7 +227,7 @@ func (r *Run) Redact(x *redact.Redactor, above *diagnose.Options) {
 			s.Labels = func(t *timeline.Timeline) ([]classify.Label, error) {
 				found, err := labels(t)
 				for k := range found {
-					found[k].Name = x.Metadata(found[k].Name)
+					found[k].Name = x.Label(found[k].Name)
 				}
 				if err != nil {
 					err = errors.New(x.Error(err.Error(), r.given...))
@@ -281,7 +281,7 @@ func RedactAbove(x *redact.Redactor, title *string, notes []report.Note) {
 func (n *Names) Redact(r *redact.Redactor) {
 	for _, f := range n.files {
 		for i := range f.Labels {
-			f.Labels[i].Name = r.Metadata(f.Labels[i].Name)
+			f.Labels[i].Name = r.Label(f.Labels[i].Name)
 		}
 	}
 	for i := range n.tensors {
