@@ -26,6 +26,14 @@ func (m *machine) apply(x *value, l *linear) *value {
 	}
 	a := l.adapter
 	switch {
+	case l.pairs != nil:
+		only := *l
+		only.pairs = nil
+		y := m.apply(x, &only)
+		z := m.apply(x, l.pairs[0][0])
+		z = m.Replace(z, m.apply(z, l.pairs[0][1]))
+		defer m.Drop(z)
+		return m.Replace(y, m.Add(y, z))
 	case a == nil:
 		return m.plain(x, l)
 	case a.vector != nil && a.scalesIn:

@@ -34,6 +34,9 @@ type attention struct {
 	uncached      bool // an encoder's: nothing to generate
 	bidirectional bool
 	t5            bool          // adds a position bias and never scales
+	takes, gives  bool          // another layer's keys and values, its own to others (gemma3n)
+	vNorm         *norm         // without a weight
+	keysAsValues  bool          // values are keys before their norm (gemma4)
 	gated         bool          // q is projected twice as wide; half of it gates the output (qwen3_next)
 	relative      *disentangled // scores by distance, too (deberta-v2)
 	latent        *latent       // keys and values through a narrow latent (deepseek)
@@ -68,6 +71,7 @@ type shape struct {
 	masked  bool     // the kernel gets an explicit mask
 	biasOf  int64    // sequences that it is of, 0: all
 	bias    *value   // a position bias added to the scores; deberta's table of distances
+	beside  *beside
 	others  *storage // all ranks' keys and values, where these stay for backward
 }
 
@@ -76,6 +80,10 @@ type shape struct {
 func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.relative != nil {
 		return a.disentangle(m, x, s)
+	}
+	if a.takes {
+		kv := s.beside.keys[a.window > 0]
+		return a.output(m, a.query(m, x, s), m.Again(kv[0]), m.Again(kv[1]), nil, s)
 	}
 	q, k, v, gate := a.project(m, x, memory)
 	if a.byScale {
@@ -91,9 +99,39 @@ func (a *attention) forward(m *machine, x, memory *value, s shape) *value {
 	if a.latent == nil && !a.uncached {
 		k, v = a.toCache(m, k, v)
 	}
+	if a.gives {
+		a.give(m, k, v, s.beside)
+	}
 	if m.Grad && m.opts.profile.spreadsHeads {
 		k, v = a.spread(m, k, v, a.heads/a.kv)
 	}
+	return a.output(m, q, k, v, gate, s)
+}
+
+// query is all that a layer makes which takes another's keys and values.
+func (a *attention) query(m *machine, x *value, s shape) *value {
+	q := m.apply(x, a.q)
+	q = m.Replace(q, a.qNorm.forward(m, q))
+	return m.Replace(q, a.rope.forward(m, q, a.rope.tables(m, s.queries)...))
+}
+
+// give leaves keys and values to later layers. A layer that runs again for backward gives none, and what the first run made of
+// them has no graph.
+func (a *attention) give(m *machine, k, v *value, to *beside) {
+	if m.Replay.Until > 0 {
+		return
+	}
+	kv := [2]*value{m.Again(k), m.Again(v)}
+	if m.Replay.Discard {
+		for _, x := range kv {
+			x.From, x.Leaf = nil, nil
+		}
+	}
+	to.keys[a.window > 0] = kv
+}
+
+// output is attention of what is there, and its projection.
+func (a *attention) output(m *machine, q, k, v, gate *value, s shape) *value {
 	s.others = gatherKeys(m, k.Bytes()+v.Bytes())
 	var y *value
 	if a.writesScores(m.opts) {
@@ -144,7 +182,11 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 			q = m.Replace(q, a.qNorm.forward(m, q))
 		}
 		k = m.apply(memory, a.k)
-		v = m.apply(memory, a.v)
+		if a.keysAsValues {
+			v = m.Again(k)
+		} else {
+			v = m.apply(memory, a.v)
+		}
 		if m.opts.profile.joinedQKV && m.Grad && a.heads == a.kv { // all three are views of one product
 			m.Release(v.Mem)
 			v.Mem = m.Alloc(q.Bytes()+k.Bytes()+v.Bytes(), Temporary)
@@ -153,7 +195,7 @@ func (a *attention) project(m *machine, x, memory *value) (q, k, v, gate *value)
 	if a.qNorm != nil && a.kNormLate() {
 		q = m.Replace(q, a.qNorm.forward(m, q))
 	}
-	return q, m.Replace(k, a.kNorm.forward(m, k)), v, gate
+	return q, m.Replace(k, a.kNorm.forward(m, k)), m.Replace(v, a.vNorm.forward(m, v)), gate
 }
 
 // kNormLate: q and k are projected before either is normalised.

@@ -19,6 +19,7 @@ type block struct {
 	drop            float64 // dropout on each part's result
 	// own is in the place of all parts.
 	own      func(m *machine, x *value, c context) *value
+	more     []*linear // beside those of its parts
 	params   []*parameter
 	adapters []*parameter // hung on its layers
 }
@@ -35,6 +36,7 @@ type context struct {
 	self   shape
 	cross  shape
 	memory *value // the encoder's output
+	beside *beside
 }
 
 func (b *block) linears() []*linear {
@@ -46,7 +48,7 @@ func (b *block) linears() []*linear {
 	if b.ff != nil {
 		ls = append(ls, b.ff.linears()...)
 	}
-	return ls
+	return append(ls, b.more...)
 }
 
 // forward runs the block; it owns neither x nor the result's other names.

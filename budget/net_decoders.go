@@ -44,6 +44,7 @@ type decoder struct {
 	rope                    ropeKind
 	spread                  int
 	tune                    func(b *builder, d *decoder, l *layerDraft)
+	perLayer                func(b *builder, d *decoder, i int64, at *attention, inner int64) int64 // sizes that layers don't share
 	moe                     func(b *builder, i int64) feedForward
 	mixer                   func(b *builder, i, h int64) mixer // nil where a layer has attention
 	both                    bool                               // a mixer and attention side by side
@@ -111,7 +112,7 @@ func (d *decoder) fields() map[string]any {
 		"q": &d.q, "k": &d.k, "v": &d.v, "o": &d.o, "qkv": &d.qkv, "mlp": &d.mlp, "gate": &d.gate, "up": &d.up,
 		"gateUp": &d.gateUp, "down": &d.down, "conv1D": &d.conv1D, "attnIn": &d.attnIn, "attnOut": &d.attnOut, "mlpIn": &d.mlpIn,
 		"mlpOut": &d.mlpOut, "qkvBias": &d.qkvBias, "oBias": &d.oBias, "mlpBias": &d.mlpBias, "headBias": &d.headBias,
-		"qNorm": &d.qNorm, "kNorm": &d.kNorm, "act": &d.act, "rope": &d.rope, "spread": &d.spread, "tune": &d.tune, "moe": &d.moe,
+		"qNorm": &d.qNorm, "kNorm": &d.kNorm, "act": &d.act, "rope": &d.rope, "spread": &d.spread, "tune": &d.tune, "perLayer": &d.perLayer, "moe": &d.moe,
 		"mixer": &d.mixer, "both": &d.both, "parallel": &d.parallel, "setup": &d.setup, "outDrop": &d.outDrop,
 		"embedDrop": &d.embedDrop, "attnDrop": &d.attnDrop, "scaledEmbed": &d.scaledEmbed, "window": &d.window, "inner": &d.inner,
 		"kvHeads": &d.kvHeads}
@@ -135,7 +136,9 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 	"graniteExperts": graniteExperts, "graniteShared": graniteShared, "graniteHybrid": graniteHybrid, "glmExperts": glmExperts,
 	"ernieExperts": ernieExperts, "minimaxExperts": minimaxExperts, "qwenExperts": qwenExperts, "ossExperts": ossExperts,
 	"llama4Experts": llama4Experts, "jambaExperts": jambaExperts, "falconMixer": falconMixer, "bambaMixer": bambaMixer,
-	"jambaMixer": jambaMixer, "graniteMixer": graniteMixer, "lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead,
+	"jambaMixer": jambaMixer, "gemmaTables": gemmaTables, "gemmaHeads": gemmaHeads, "gemma4Window": gemma4Window,
+	"gemma4Layer": gemma4Layer, "gemma3nLayer": gemma3nLayer, "slidingGemma5": slidingGemma(5), "graniteMixer": graniteMixer,
+	"lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead,
 	"bigCodeKV": bigCodeKV, "falconKV": falconKV, "mlpSize": widthOf("intermediate_size_mlp"), "ffnDim": widthOf("ffn_dim"),
 	"nInner": widthOf("n_inner"), "ffnHidden": widthOf("ffn_hidden_size"), "fourTimes": widthOf("")}
 
@@ -232,6 +235,9 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *attention, h, inner int6
 	if d.window != nil {
 		at.window = d.window(c, i)
 	}
+	if d.perLayer != nil {
+		inner = d.perLayer(b, d, i, at, inner)
+	}
 	norm := func(name string) *norm {
 		if name == "" {
 			return nil
@@ -282,15 +288,21 @@ func (b *builder) projections(d *decoder, at *attention, h int64) {
 		return
 	case d.qkv != "":
 		at.q, at.fused = b.linear(d.qkv, RoleAttention, h, hq+2*hk, b.flag(d.qkvBias)), true
+	case at.takes:
+		at.q = b.linear(d.q, RoleAttention, h, hq, b.flag(d.qkvBias))
 	default:
 		at.q = b.linear(d.q, RoleAttention, h, hq, b.flag(d.qkvBias))
 		at.k = b.linear(d.k, RoleAttention, h, hk, b.flag(d.qkvBias))
-		at.v = b.linear(d.v, RoleAttention, h, hk, b.flag(d.qkvBias))
+		if !at.keysAsValues {
+			at.v = b.linear(d.v, RoleAttention, h, hk, b.flag(d.qkvBias))
+		}
 	}
 	at.o = b.linear(d.o, RoleAttention, hq, h, b.flag(d.oBias))
 	if d.qNorm != "" {
 		at.qNorm = b.norm(d.qNorm, d.norm, at.d, false)
-		at.kNorm = b.norm(d.kNorm, d.norm, at.d, false)
+		if !at.takes {
+			at.kNorm = b.norm(d.kNorm, d.norm, at.d, false)
+		}
 	}
 }
 
@@ -346,7 +358,8 @@ func (b *builder) embedding(name string, vocab, width int64) {
 }
 
 // oneScale are families that scale either the embeddings or the logits, not both.
-var oneScale = map[string]bool{"gemma": true, "gemma2": true, "gemma3_text": true, "cohere": true, "cohere2": true}
+var oneScale = map[string]bool{"gemma3n_text": true, "gemma4_text": true,
+	"gemma": true, "gemma2": true, "gemma3_text": true, "cohere": true, "cohere2": true}
 
 // tokenHeads is what families call the head that labels tokens, "score" where they aren't here.
 var tokenHeads = map[string]string{"gpt2": "classifier", "gpt_neox": "classifier", "gpt_neo": "classifier", "bloom": "classifier",

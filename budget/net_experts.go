@@ -149,14 +149,17 @@ func ossExperts(b *builder, _ int64) feedForward {
 	return x
 }
 
-func (x *experts) forward(m *machine, in *value) *value {
+func (x *experts) forward(m *machine, in *value) *value { return x.by(m, in, in) }
+
+// by is the layer, whose router may see something else than its experts.
+func (x *experts) by(m *machine, in, seen *value) *value {
 	t := in.N / x.h
 	s := (t*x.topK + max(x.sharing, 1) - 1) / max(x.sharing, 1)
 	var shared *value
 	if x.shared != nil && x.sharedGate != nil {
 		shared = x.shared.forward(m, in)
 	}
-	weights := x.route(m, in, t)
+	weights := x.route(m, seen, t)
 	here := s        // tokens of this rank's experts
 	if x.local > 1 { // tokens on their way to the ranks that have their experts, and back
 		here = int64(float64(s) * max(x.load, 1))

@@ -14,6 +14,7 @@ var families = map[string]func(*builder){
 	"convnext":    buildConvNext,
 	"convnextv2":  buildConvNext,
 	"swin":        buildSwin,
+	"swinv2":      buildSwin,
 	"roberta":     buildRoBERTa,
 	"xlm-roberta": buildRoBERTa,
 	"camembert":   buildRoBERTa,
@@ -50,6 +51,8 @@ var families = map[string]func(*builder){
 	unetClass:               buildUNet,
 	"deepseek_v2":           buildDeepSeek,
 	"deepseek_v3":           buildDeepSeek,
+	"kimi_linear":           buildDeepSeek,
+	"zamba2":                buildZamba2,
 	"qwen":                  buildQwen1,
 	"mimo":                  buildMiMo,
 	"gpt_neox_reward_model": func(b *builder) { buildDecoder(b, decoders()["gpt_neox"]) },
@@ -72,16 +75,12 @@ func familyOf(name string) func(*builder) {
 
 // uncounted are families that people ask for, and why there is no budget for them.
 var uncounted = map[string]string{
-	"zamba": sharedLayers, "zamba2": sharedLayers,
-	"gemma3n": ownEmbeddings, "gemma4": ownEmbeddings,
-	"swinv2":      severalWidths,
-	"kimi_linear": "what its delta attention keeps isn't known",
+	"zamba":   sharedLayers,
+	"gemma3n": "its encoder of images is one of timm's; of its language model give text_config alone",
 }
 
 const (
-	sharedLayers  = "its layers share their weights"
-	ownEmbeddings = "its layers have word embeddings of their own, and heads of several sizes"
-	severalWidths = "its stages have widths of their own"
+	sharedLayers = "its layers share their weights"
 )
 
 // alike are language models under a name of their own.

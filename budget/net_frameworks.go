@@ -277,7 +277,7 @@ func (r *run) lossInChunks(logits *value, batch batchOf) *value {
 // shareDropout drops parts of x once for all adapters of a layer's queries, keys and values, which are one layer of litgpt's
 // (LoRAQKVLinear), and gives what ends that.
 func (m *machine) shareDropout(x *value, ls ...*linear) func() {
-	adapted := slices.ContainsFunc(ls, func(l *linear) bool { return l.adapter != nil })
+	adapted := slices.ContainsFunc(ls, func(l *linear) bool { return l != nil && l.adapter != nil })
 	if !adapted || !m.opts.fabric() || m.opts.LoRADropout <= 0 {
 		return func() {}
 	}

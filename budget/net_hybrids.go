@@ -1,6 +1,10 @@
 package budget
 
-import "github.com/vramscope/vramscope/budget/modelfile"
+import (
+	"strconv"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
 
 // Hybrids: decoders some of whose layers have a mixer in the place of attention, or beside it.
 
@@ -189,4 +193,143 @@ func lfmInner(c *modelfile.Config) int64 {
 		n = (n + by - 1) / by * by
 	}
 	return n
+}
+
+// zamba2 is a hybrid layer: a transformer that other layers have as well, and a mixer behind it.
+type zamba2 struct {
+	b      *block
+	linear *linear // of what the transformer makes
+	mixIn  *norm
+}
+
+// buildZamba2 is a decoder of mixers, before some of which stands one of a few transformers.
+func buildZamba2(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "n_mamba_heads", "mamba_d_state",
+		"num_mem_blocks", "mamba_ngroups", "adapter_rank") {
+		return
+	}
+	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
+	k := c.IntOr("num_key_value_heads", a)
+	b.heads(h, a, k)
+	m.hidden, m.wordWidth, m.vocab, m.keepsOrigin = h, h, c.Int("vocab_size"), true
+	if c.Bool("use_mem_rope") {
+		m.ropeDim = 2 * h / a
+	}
+	kind := b.headUnder("model.")
+	b.embedding("embed_tokens", m.vocab, h)
+	s := mamba2Sizes{h: h, inner: c.Int("mamba_expand") * h, groups: c.Int("mamba_ngroups"), state: c.Int("mamba_d_state"),
+		heads: c.Int("n_mamba_heads"), kernel: c.Int("mamba_d_conv"), at: "mamba.", bias: c.Bool("add_bias_linear"),
+		outBias: c.Bool("add_bias_linear"), convBias: true}
+	var shared []*block
+	var hybrids int64
+	all := layerCount(c, "hybrid")
+	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
+		bl := &block{}
+		if layerIs(c, i, false, "hybrid") {
+			x := &zamba2{b: bl}
+			if int64(len(shared)) < c.Int("num_mem_blocks") {
+				b.under("shared_transformer.", func() { shared = append(shared, zambaTransformer(b, hybrids, all, h, a, k)) })
+			}
+			x.take(shared[hybrids%c.Int("num_mem_blocks")], hybrids/c.Int("num_mem_blocks"))
+			x.linear = b.linear("linear", RoleMLP, h, h, false)
+			bl.more, bl.own = []*linear{x.linear}, x.forward
+			hybrids++
+			b.under("mamba_decoder.", func() {
+				bl.mixer, x.mixIn = zambaMixer(b, s), b.norm("input_layernorm", rmsNormKind, h, false)
+			})
+		} else {
+			bl.mixer, bl.attnIn = zambaMixer(b, s), b.norm("input_layernorm", rmsNormKind, h, false)
+		}
+		m.blocks = append(m.blocks, bl)
+	})
+	m.final = b.norm("final_layernorm", rmsNormKind, h, false)
+	b.prefix = ""
+	row := llamaLike
+	b.decoderHead(&row, kind)
+}
+
+// layerCount is how many layers the file names so.
+func layerCount(c *modelfile.Config, name string) (n int64) {
+	for i := range min(c.Int("num_hidden_layers"), maxLayers) {
+		if layerIs(c, i, false, name) {
+			n++
+		}
+	}
+	return n
+}
+
+// zambaMixer is a mixer with a norm over each group of its channels.
+func zambaMixer(b *builder, s mamba2Sizes) *mamba {
+	x := b.mamba2Mixer(s)
+	x.norm.size = s.inner / s.groups
+	return x
+}
+
+// zambaTransformer is one that several layers have, with what each of them adds to its products.
+func zambaTransformer(b *builder, first, all, h, a, k int64) *block {
+	c := b.c
+	d, inner, rank := 2*h/a, c.IntOr("intermediate_size", 4*h), c.Int("adapter_rank")
+	at := &attention{heads: a, kv: k, d: d, dv: d, dropout: c.Float("attention_dropout")}
+	if c.Bool("use_mem_rope") {
+		at.rope = rotary{kind: ropeFull, dim: d, of: d}
+	}
+	f := &mlp{act: b.activation("hidden_act"), fused: true}
+	pairs := func(name string, in, out int64) (added [][2]*linear) {
+		for i := first; i < all; i += c.Int("num_mem_blocks") {
+			b.under(name+"."+strconv.FormatInt(i, 10)+".", func() {
+				added = append(added, [2]*linear{b.linear("0", RoleMLP, in, rank, false),
+					b.linear("1", RoleMLP, rank, out, false)})
+			})
+		}
+		return added
+	}
+	b.under("self_attn.", func() {
+		at.q = b.linear("q_proj", RoleAttention, 2*h, a*d, false)
+		at.k, at.v = b.linear("k_proj", RoleAttention, 2*h, k*d, false), b.linear("v_proj", RoleAttention, 2*h, k*d, false)
+		at.o = b.linear("o_proj", RoleAttention, a*d, h, false)
+		if c.Bool("use_shared_attention_adapter") {
+			at.q.pairs = pairs("linear_q_adapter_list", 2*h, 2*h)
+			at.k.pairs, at.v.pairs = pairs("linear_k_adapter_list", 2*h, 2*h), pairs("linear_v_adapter_list", 2*h, 2*h)
+		}
+	})
+	b.under("feed_forward.", func() {
+		f.up = b.linear("gate_up_proj", RoleMLP, h, 2*inner, c.Bool("add_bias_linear"))
+		f.down = b.linear("down_proj", RoleMLP, inner, h, c.Bool("add_bias_linear"))
+		f.up.pairs = pairs("gate_up_proj_adapter_list", h, 2*inner)
+	})
+	return &block{attn: at, ff: f, attnIn: b.norm("input_layernorm", rmsNormKind, 2*h, false),
+		mlpIn: b.norm("pre_ff_layernorm", rmsNormKind, h, false)}
+}
+
+// take is the transformer as the layer that has it for the n-th time uses it.
+func (x *zamba2) take(from *block, n int64) {
+	one := func(l *linear) *linear {
+		own := *l
+		if own.pairs != nil {
+			own.pairs = own.pairs[n : n+1]
+		}
+		return &own
+	}
+	at, f := *from.attn, *from.ff.(*mlp)
+	at.q, at.k, at.v, at.o = one(at.q), one(at.k), one(at.v), one(at.o)
+	f.up, f.down = one(f.up), one(f.down)
+	x.b.attn, x.b.ff, x.b.attnIn, x.b.mlpIn = &at, &f, from.attnIn, from.mlpIn
+}
+
+func (x *zamba2) forward(m *machine, in *value, c context) *value {
+	b := x.b
+	y := m.Cat(in, c.beside.origin)
+	y = m.Replace(y, b.attnIn.forward(m, y))
+	y = m.Replace(y, b.attn.forward(m, y, y, c.self))
+	y = m.Replace(y, b.mlpIn.forward(m, y))
+	y = m.Replace(y, b.ff.forward(m, y))
+	y = m.Replace(y, m.apply(y, x.linear))
+	y = m.Replace(y, m.Add(in, y))
+	y = m.Replace(y, x.mixIn.forward(m, y))
+	if m.opts.Inference && m.opts.Cache == "dynamic" {
+		m.Alloc(b.mixer.state(c.self.batch, m.Width), KVCache)
+	}
+	y = m.Replace(y, b.mixer.forward(m, y, c.self))
+	return m.Replace(y, m.Add(in, y))
 }

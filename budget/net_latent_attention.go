@@ -6,6 +6,7 @@ type latent struct {
 	qaNorm, kvaNorm  *norm
 	rank             int64 // of the latent
 	nope, rope       int64
+	unturned         bool // nothing is rotated, and queries stay as they are (kimi_linear)
 }
 
 // latentHeads makes q, k and v of all heads from the latents. The cache keeps
@@ -20,18 +21,22 @@ func (a *attention) latentHeads(m *machine, x *value, t int64) (q, k, v *value) 
 	} else {
 		q = m.apply(x, a.q)
 	}
-	qs := m.Split(q, t*a.heads*l.nope, t*a.heads*l.rope)
-	m.Drop(q)
 	c := m.apply(x, l.kva)
 	cs := m.Split(c, t*l.rank, t*l.rope)
 	m.Drop(c)
 	n := l.kvaNorm.forward(m, cs[0])
-	rot := rotary{kind: ropeFull, dim: l.rope, of: l.rope}
-	qr, kr := rot.forward(m, qs[1]), rot.forward(m, cs[1])
-	m.Drop(qs[1], cs[0], cs[1])
+	kr := m.Again(cs[1])
+	if !l.unturned {
+		qs := m.Split(q, t*a.heads*l.nope, t*a.heads*l.rope)
+		rot := rotary{kind: ropeFull, dim: l.rope, of: l.rope}
+		qr := rot.forward(m, qs[1])
+		kr = m.Replace(kr, rot.forward(m, cs[1]))
+		q = m.Replace(q, m.Cat(qs[0], qr))
+		m.Drop(qr)
+		m.Drop(qs...)
+	}
+	m.Drop(cs...)
 	n, kr = a.toCache(m, n, kr)
-	q = m.Cat(qs[0], qr)
-	m.Drop(qs[0], qr)
 	kv := m.apply(n, l.kvb)
 	vs := m.Split(kv, t*a.heads*l.nope, t*a.heads*a.dv)
 	m.Drop(kv, n)
@@ -51,31 +56,23 @@ func buildDeepSeek(b *builder) {
 		"qk_rope_head_dim", "v_head_dim") {
 		return
 	}
-	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
-	dn, dr, dv, kl := c.Int("qk_nope_head_dim"), c.Int("qk_rope_head_dim"), c.Int("v_head_dim"), c.Int("kv_lora_rank")
-	m.hidden, m.wordWidth, m.vocab, m.ropeDim = h, h, c.Int("vocab_size"), dr
+	h := c.Int("hidden_size")
+	m.hidden, m.wordWidth, m.vocab = h, h, c.Int("vocab_size")
+	if c.Type != "kimi_linear" {
+		m.ropeDim = c.Int("qk_rope_head_dim")
+	}
 	kind := b.headUnder("model.")
 	b.embedding("embed_tokens", m.vocab, h)
-	ab := c.Bool("attention_bias")
-	ql := c.Int("q_lora_rank")
 	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
-		la := &latent{rank: kl, nope: dn, rope: dr}
-		at := &attention{heads: a, kv: a, d: dn + dr, dv: dv, latent: la}
+		bl := &block{}
 		b.under("self_attn.", func() {
-			if ql > 0 {
-				la.qa = b.linear("q_a_proj", RoleAttention, h, ql, ab)
-				la.qaNorm = b.norm("q_a_layernorm", rmsNormKind, ql, false)
-				la.qb = b.linear("q_b_proj", RoleAttention, ql, a*(dn+dr), false)
-				at.q = la.qa
+			if c.Type == "kimi_linear" && !kimiFull(c, i) {
+				bl.mixer = buildKimiDelta(b, h)
 			} else {
-				at.q = b.linear("q_proj", RoleAttention, h, a*(dn+dr), false)
+				bl.attn = latentParts(b, h)
 			}
-			la.kva = b.linear("kv_a_proj_with_mqa", RoleAttention, h, kl+dr, ab)
-			la.kvaNorm = b.norm("kv_a_layernorm", rmsNormKind, kl, false)
-			la.kvb = b.linear("kv_b_proj", RoleAttention, kl, a*(dn+dv), false)
-			at.o = b.linear("o_proj", RoleAttention, a*dv, h, ab)
 		})
-		bl := &block{attn: at, ff: b.deepSeekFF(i)}
+		bl.ff = b.deepSeekFF(i)
 		bl.attnIn = b.norm("input_layernorm", rmsNormKind, h, false)
 		bl.mlpIn = b.norm("post_attention_layernorm", rmsNormKind, h, false)
 		m.blocks = append(m.blocks, bl)
@@ -83,25 +80,57 @@ func buildDeepSeek(b *builder) {
 	llamaEnd(b, "norm", rmsNormKind, h, kind)
 }
 
+// latentParts are attention's weights.
+func latentParts(b *builder, h int64) *attention {
+	c := b.c
+	a, ql, ab := c.Int("num_attention_heads"), c.Int("q_lora_rank"), c.Bool("attention_bias")
+	dn, dr, dv, kl := c.Int("qk_nope_head_dim"), c.Int("qk_rope_head_dim"), c.Int("v_head_dim"), c.Int("kv_lora_rank")
+	la := &latent{rank: kl, nope: dn, rope: dr, unturned: c.Type == "kimi_linear"}
+	at := &attention{heads: a, kv: a, d: dn + dr, dv: dv, latent: la}
+	if ql > 0 {
+		la.qa = b.linear("q_a_proj", RoleAttention, h, ql, ab)
+		la.qaNorm = b.norm("q_a_layernorm", rmsNormKind, ql, false)
+		la.qb = b.linear("q_b_proj", RoleAttention, ql, a*(dn+dr), false)
+		at.q = la.qa
+	} else {
+		at.q = b.linear("q_proj", RoleAttention, h, a*(dn+dr), false)
+	}
+	la.kva = b.linear("kv_a_proj_with_mqa", RoleAttention, h, kl+dr, ab)
+	la.kvaNorm = b.norm("kv_a_layernorm", rmsNormKind, kl, false)
+	la.kvb = b.linear("kv_b_proj", RoleAttention, kl, a*(dn+dv), false)
+	at.o = b.linear("o_proj", RoleAttention, a*dv, h, ab)
+	return at
+}
+
 func (b *builder) deepSeekFF(i int64) feedForward {
 	c := b.c
-	h, e := c.Int("hidden_size"), c.Int("n_routed_experts")
-	if e == 0 || i < c.Int("first_k_dense_replace") || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
+	h, e := c.Int("hidden_size"), c.IntOr("n_routed_experts", c.Int("num_local_experts"))
+	if l := c.List("mlp_layer_types"); i < int64(len(l)) { // the file says of each
+		if l[i] == "dense" {
+			e = 0
+		}
+	} else if i < c.IntOr("first_k_dense_replace", firstDense[c.Type]) {
+		e = 0
+	}
+	if e == 0 || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
 		row := llamaLike
 		row.mlpBias = "mlp_bias"
 		var f feedForward
 		b.under("mlp.", func() { f = b.feedForward(&row, h, c.Int("intermediate_size")) })
 		return f
 	}
-	corrected := c.Str("topk_method") == "noaux_tc" || c.Type == "deepseek_v3" && !c.Has("topk_method")
+	corrected := c.Str("topk_method") == "noaux_tc" || c.Type == "kimi_linear" || c.Type == "deepseek_v3" && !c.Has("topk_method")
 	return b.deepSeekExperts(max(c.Int("num_experts_per_tok"), 1), corrected)
 }
+
+// firstDense are how many layers are dense where the file doesn't say.
+var firstDense = map[string]int64{"kimi_linear": 1}
 
 // deepSeekExperts are routed in float32, perhaps by corrected scores, beside those
 // that every token takes.
 func (b *builder) deepSeekExperts(topK int64, corrected bool) *experts {
 	c := b.c
-	x := b.experts("mlp.experts", "mlp.gate", c.Int("n_routed_experts"), topK, c.Int("hidden_size"),
+	x := b.experts("mlp.experts", "mlp.gate", c.IntOr("n_routed_experts", c.Int("num_local_experts")), topK, c.Int("hidden_size"),
 		c.Int("moe_intermediate_size"))
 	x.wideRouter = true
 	if corrected {

@@ -6,6 +6,8 @@ import "slices"
 type linear struct {
 	layer
 	adapter *adapter // LoRA, nil without
+	// pairs of layers that are part of the model itself, whose results are added (zamba2).
+	pairs [][2]*linear
 	// separate adds the bias in an operation of its own, in the wider type.
 	separate bool
 }
@@ -140,6 +142,10 @@ func (n *norm) rmsWide(m *machine, x *value) *value {
 	f := m.Cast(x, 4)
 	r := m.Inverse(f, x.N/n.size)
 	y := m.Mul(f, r)
+	if n.weight == nil {
+		m.Drop(r, f)
+		return m.Replace(y, m.Cast(y, x.Width))
+	}
 	w := m.Cast(n.weight.Val, 4)
 	if n.plusOne {
 		w = m.Replace(w, m.Shift(w))
@@ -362,6 +368,7 @@ type feedForward interface {
 type mlp struct {
 	gate, up, down *linear
 	fused          bool
+	sparse         bool // only what is large of the gate's counts (gemma3n)
 	act            activation
 	inner, drop    float64 // dropout after the activation, after down
 }
@@ -402,6 +409,9 @@ func (f *mlp) forward(m *machine, x *value) *value {
 		m.Drop(a, p[0], p[1], gu)
 	case f.gate != nil:
 		a := m.apply(x, f.gate)
+		if f.sparse {
+			a = m.Replace(a, sparsified(m, a))
+		}
 		if m.Compiled || m.liger() {
 			u := m.apply(x, f.up)
 			y = m.fusedProduct(a, u)

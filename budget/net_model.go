@@ -84,6 +84,8 @@ type model struct {
 	conv                 *convolutions
 	waves                *waves
 	unet                 *unet
+	own                  *ownInputs    // of layers, nil: none
+	keepsOrigin          bool          // layers see the embeddings beside the stream
 	stepped              bool          // its stages have widths of their own
 	order                []int64       // of blocks that the stream goes through more than once, nil: each once
 	quant                *quantization // nil: every weight has the setting's type
@@ -167,7 +169,8 @@ func (b *builder) conv1D(name string, role Role, in, out int64) *linear {
 
 // weightAsItIs are the families whose norm multiplies in float32 by the weight
 // itself; the others by one more than that.
-var weightAsItIs = map[string]bool{"olmo2": true, "olmo3": true, "helium": true, "gpt_oss": true, "nemotron_h": true}
+var weightAsItIs = map[string]bool{"gemma3n_text": true, "gemma4_text": true, "olmo2": true, "olmo3": true,
+	"helium": true, "gpt_oss": true, "nemotron_h": true}
 
 func (b *builder) norm(name string, kind normKind, size int64, bias bool) *norm {
 	n := &norm{kind: kind, size: size, weight: b.param(name+".weight", RoleNorm, size), plusOne: kind == rmsWideKind &&

@@ -152,6 +152,7 @@ type swin struct {
 	merge         *norm // of four pixels' channels in one, in a stage's first layer
 	merged        *linear
 	table         *parameter
+	cosine        *cosineHeads // in the place of the table: the second version
 	width, side   int64
 	window, shift int64
 	drop          float64 // stochastic depth
@@ -173,10 +174,14 @@ func buildSwin(b *builder) {
 	if !ok {
 		return
 	}
-	kind := b.headUnder("swin.")
+	kind := b.headUnder(c.Type + ".")
 	stagePatches(b, "embeddings.patch_embeddings.projection", widths[0], c.Int("patch_size"))
 	if c.Bool("use_absolute_embeddings") {
-		m.position = b.param("embeddings.position_embeddings", RolePosition, 1, side*side, widths[0])
+		first := int64(0)
+		if c.Type == "swinv2" { // one for a token that it doesn't have
+			first = 1
+		}
+		m.position = b.param("embeddings.position_embeddings", RolePosition, 1, side*side+first, widths[0])
 	}
 	m.embedNorm = b.norm("embeddings.norm", layerNormKind, widths[0], true)
 	swinStages(b, widths, depths, heads, side)
@@ -206,19 +211,40 @@ func swinStages(b *builder, widths, depths, heads []int64, side int64) {
 				x.shift = c.Int("window_size") / 2
 			}
 			if i > 0 && j == 0 {
-				x.merged = b.linear("downsample.reduction", RoleVision, 2*h, h, false)
-				x.merge = b.norm("downsample.norm", layerNormKind, 2*h, true)
+				x.mergeFour(b, h)
 			}
-			x.build(b, heads[i])
+			if c.Type == "swinv2" {
+				x.buildCosine(b, heads[i])
+			} else {
+				x.build(b, heads[i])
+			}
 			m.blocks, done = append(m.blocks, x.b), done+1
 		})
 	}
 }
 
+// mergeFour comes between two stages; the second version norms what became of the four, and has it behind the stage before.
+func (x *swin) mergeFour(b *builder, h int64) {
+	norms := 2 * h
+	if b.c.Type == "swinv2" {
+		norms = h
+	}
+	x.merged = b.linear("downsample.reduction", RoleVision, 2*h, h, false)
+	x.merge = b.norm("downsample.norm", layerNormKind, norms, true)
+}
+
+// divides says whether heads have whole channels.
+func (x *swin) divides(b *builder, heads int64) bool {
+	if heads < 1 || x.width%heads != 0 {
+		b.fail("%s: %d channels and %d heads", b.c.Type, x.width, heads)
+		return false
+	}
+	return true
+}
+
 func (x *swin) build(b *builder, heads int64) {
 	c, h := b.c, x.width
-	if heads < 1 || h%heads != 0 {
-		b.fail("%s: %d channels and %d heads", c.Type, h, heads)
+	if !x.divides(b, heads) {
 		return
 	}
 	at := &attention{heads: heads, kv: heads, d: h / heads, dv: h / heads, bidirectional: true, t5: true, plainSoftmax: true,
@@ -237,8 +263,21 @@ func (x *swin) forward(m *machine, in *value, c context) *value {
 	y := m.Again(in)
 	if x.merge != nil {
 		y = m.Replace(y, m.CopyOf(y)) // four pixels' channels beside each other
-		y = m.Replace(y, x.merge.forward(m, y))
-		y = m.Replace(y, m.apply(y, x.merged))
+		if x.cosine != nil {
+			y = m.Replace(y, m.apply(y, x.merged))
+			y = m.Replace(y, x.merge.forward(m, y))
+		} else {
+			y = m.Replace(y, x.merge.forward(m, y))
+			y = m.Replace(y, m.apply(y, x.merged))
+		}
+	}
+	if x.cosine != nil {
+		attended := x.normed(m, x.within(m, y, c.self.batch), x.b.attnIn)
+		y = m.Replace(y, m.Add(y, attended))
+		f := x.normed(m, x.b.ff.forward(m, y), x.b.mlpIn)
+		m.Drop(attended)
+		defer m.Drop(f)
+		return m.Replace(y, m.Add(y, f))
 	}
 	y = m.Replace(y, x.b.part(m, y, x.b.attnIn, nil, func(v *value) *value { return x.within(m, v, c.self.batch) }))
 	return m.Replace(y, x.b.part(m, y, x.b.mlpIn, nil, func(v *value) *value { return x.b.ff.forward(m, v) }))
@@ -263,6 +302,12 @@ func (x *swin) within(m *machine, v *value, batch int64) *value {
 	h := moved(v, times)
 	y := m.Replace(h, m.Shift(h)) // by window, whose gradient lies as it does
 	s := shape{batch: windows, queries: tokens, keys: tokens, biasOf: 1}
+	if x.cosine != nil {
+		y = m.Replace(y, x.cosine.attend(m, y, s, x))
+		y = m.Replace(y, moved(y, times))
+		y.N = v.N
+		return y
+	}
 	s.bias = x.biases(m, tokens)
 	if x.shift > 0 { // each window has a mask of its own
 		all := m.Tensor(windows*x.b.attn.heads*tokens*tokens, s.bias.Width)
@@ -292,10 +337,128 @@ func (x *swin) biases(m *machine, tokens int64) *value {
 	return m.Replace(y, m.CopyOf(y))
 }
 
-// stepwise refuses what a model whose stages have widths of their own can't be divided into.
+// cosineHeads are what Swin's second version has in attention: scores of vectors of length 1, times a number for each head, and
+// a small network that makes biases of distances.
+type cosineHeads struct {
+	scale         *parameter
+	first, second *linear
+}
+
+// distances is how wide the network's middle is.
+const distances = 512
+
+func (x *swin) buildCosine(b *builder, heads int64) {
+	c, h := b.c, x.width
+	if !x.divides(b, heads) {
+		return
+	}
+	at := &attention{heads: heads, kv: heads, d: h / heads, dv: h / heads, bidirectional: true, eagerOnly: true,
+		dropout: c.Float("attention_probs_dropout_prob")}
+	x.cosine = &cosineHeads{}
+	b.under("attention.self.", func() {
+		x.cosine.scale = b.param("logit_scale", RoleAttention, heads, 1, 1)
+		x.cosine.first = b.linear("continuous_position_bias_mlp.0", RolePosition, 2, distances, true)
+		x.cosine.second = b.linear("continuous_position_bias_mlp.2", RolePosition, distances, heads, false)
+		at.q = b.linear("query", RoleAttention, h, h, c.Bool("qkv_bias"))
+		at.k = b.linear("key", RoleAttention, h, h, false)
+		at.v = b.linear("value", RoleAttention, h, h, c.Bool("qkv_bias"))
+	})
+	at.o = b.linear("attention.output.dense", RoleAttention, h, h, true)
+	inner := int64(c.Float("mlp_ratio") * float64(h))
+	w := 2*x.window - 1
+	b.m.buffers += float64(8*w*w + 8*x.window*x.window*x.window*x.window)
+	x.b = &block{attn: at, attnIn: b.norm("layernorm_before", layerNormKind, h, true),
+		mlpIn: b.norm("layernorm_after", layerNormKind, h, true), own: x.forward}
+	x.b.ff = &mlp{act: b.activation("hidden_act"), up: b.linear("intermediate.dense", RoleMLP, h, inner, true),
+		down: b.linear("output.dense", RoleMLP, inner, h, true), drop: c.Float("hidden_dropout_prob")}
+}
+
+// normed is a part's result as the second version adds it: behind its norm, and left out now and then.
+func (x *swin) normed(m *machine, y *value, n *norm) *value {
+	y = m.Replace(y, n.forward(m, y))
+	if x.drop > 0 && !m.opts.Inference {
+		y = m.Replace(y, m.Scale(y))
+		y = m.Replace(y, m.Scale(y))
+	}
+	return y
+}
+
+// attend writes its scores out: there is no kernel for a number for each head.
+func (k *cosineHeads) attend(m *machine, v *value, s shape, x *swin) *value {
+	a, n := x.b.attn, s.batch*x.b.attn.heads*s.queries*s.keys
+	q, key, val := m.apply(v, a.q), m.apply(v, a.k), m.apply(v, a.v)
+	uq, uk := unitLength(m, q, s.batch*s.queries*a.heads), unitLength(m, key, s.batch*s.keys*a.heads)
+	w := scores(m, uq, uk, n, s)
+	m.Drop(uq, uk)
+	f := m.WideUnderAutocast(k.scale.Val)
+	f = m.Replace(f, m.Unary(f, false, true))
+	old := m.Again(w) // its factor has a name until the module returns
+	w = m.Replace(w, m.Mul(w, f))
+	bias := k.biases(m, x.window, s)
+	w = m.Replace(w, m.Add(w, bias))
+	if x.shift > 0 { // the mask is added twice
+		w = m.Replace(w, m.Shift(w))
+		w = m.Replace(w, m.Shift(w))
+	}
+	p := m.Replace(w, m.Softmax(w, false))
+	p = m.Replace(p, m.Dropout(p, a.dropout))
+	cp, cv := m.Cast(p, m.Narrow(p.Width)), m.physical(val, s.batch)
+	y := m.Matmul(cp, cv, s.batch*s.queries*a.heads*a.dv)
+	m.Drop(cp, cv)
+	z := m.Replace(y, m.CopyOf(y))
+	z = m.Replace(z, m.apply(z, a.o))
+	m.Drop(q, key, val, bias, f, old, p)
+	return m.Replace(z, m.Dropout(z, a.dropout))
+}
+
+// biases of a window's pixels are 16 times a sigmoid of what the network makes of their distances.
+func (k *cosineHeads) biases(m *machine, window int64, s shape) *value {
+	rows, heads := (2*window-1)*(2*window-1), k.second.Out
+	table := &value{Mem: m.Alloc(0, Temporary), N: 2 * rows, Width: 4}
+	h := m.Replace(table, m.apply(table, k.first))
+	h = m.Replace(h, m.Unary(h, false, true))
+	h = m.Replace(h, m.apply(h, k.second))
+	y := m.Tensor(s.queries*s.keys*heads, h.Width)
+	m.UnaryNode(y, h, Temporary)
+	y = m.Replace(h, y)
+	y = m.Replace(y, m.CopyOf(y))
+	y = m.Replace(y, m.Unary(y, false, true))
+	return m.Replace(y, m.Scale(y))
+}
+
+// unitLength is F.normalize over heads, of so many rows: each divided by its norm.
+func unitLength(m *machine, x *value, rows int64) *value {
+	norms := m.Tensor(rows, x.Width)
+	m.UnaryNode(norms, x, Temporary, x.Mem, norms.Mem)
+	return m.Replace(norms, m.Mul(x, norms))
+}
+
+// stepwise refuses what a model whose stages have widths of their own, or whose layers take more than a stream, can't be divided
+// into.
 func stepwise(p *plan) error {
-	if p.model.stepped && p.PP > 1 {
-		return fmt.Errorf("--pp %d: pipeline stages of %s are not supported", p.PP, p.model.config.Type)
+	m := p.model
+	layers := m.keepsOrigin || m.own != nil || m.config.Type == "kimi_linear"
+	for _, x := range []struct {
+		flag, what string
+		ranks      int64
+		refused    bool
+	}{
+		{"pp", "pipeline stages", p.PP, m.stepped || layers}, {"tp", "tensor-parallel layers", p.TP, layers},
+		{"cp", "divided sequences", p.CP, layers || m.patch != nil || m.unet != nil},
+	} {
+		if x.refused && x.ranks > 1 {
+			return fmt.Errorf("--%s %d: %s of %s are not supported", x.flag, x.ranks, x.what, m.config.Type)
+		}
 	}
 	return nil
+}
+
+// Unsequenced says whether a model takes pictures alone, whose size is its own: no length of a sequence changes anything.
+func (c *Config) Unsequenced() bool {
+	m, err := c.network()
+	if err != nil {
+		return false
+	}
+	c.spare.Store(m)
+	return m.patch != nil || m.unet != nil
 }

@@ -1,7 +1,10 @@
 package budget
 
 import (
+	"encoding/json"
 	"math"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -27,6 +30,60 @@ func TestStagedRuns(t *testing.T) {
 	for _, r := range stagedRuns {
 		if b, e := r.budget(t); math.Abs(e) > 0.01 {
 			t.Errorf("%+.2f %%  %s: %d, recorded %d, in %s", 100*e, r.name, b.PeakBytes, r.peak, b.PeakPhase)
+		}
+	}
+}
+
+// TestLayeredRuns: third steps of small models whose layers share weights, or keys and values, or have inputs of their own, and of
+// Swin's second version, recorded like these.
+func TestLayeredRuns(t *testing.T) {
+	data, err := os.ReadFile("testdata/layered.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(data)) {
+		var r struct {
+			Name    string
+			Config  map[string]any
+			Setting Setting
+			Peak    int64
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		rows++
+		near := 0.02
+		if r.Setting.Checkpointing != "" {
+			near = 0.06
+		}
+		run := recordedRun{r.Name, r.Config, r.Setting, r.Peak}
+		if b, e := run.budget(t); math.Abs(e) > near {
+			t.Errorf("%+.2f %%  %s: %d, recorded %d, in %s", 100*e, r.Name, b.PeakBytes, r.Peak, b.PeakPhase)
+		}
+	}
+	if rows != 23 {
+		t.Errorf("%d recorded steps", rows)
+	}
+}
+
+// TestUndivided: what such layers can't be divided into, and pictures, which have no sequence.
+func TestUndivided(t *testing.T) {
+	for _, tt := range []struct {
+		family string
+		s      Setting
+		flag   string
+	}{
+		{"zamba2", Setting{TP: 2}, "--tp 2"}, {"gemma4_text", Setting{PP: 2}, "--pp 2"}, {"gemma3n_text", Setting{CP: 2}, "--cp 2"},
+		{"kimi_linear", Setting{TP: 2}, "--tp 2"}, {"swinv2", Setting{CP: 2}, "--cp 2"}, {"vit", Setting{CP: 2}, "--cp 2"},
+	} {
+		if _, err := Compute(smallConfig(t, tt.family), tt.s); err == nil || !strings.Contains(err.Error(), tt.flag) {
+			t.Errorf("%s: %v", tt.family, err)
+		}
+	}
+	for family, want := range map[string]bool{"convnext": true, "swinv2": true, "vit": true, "llama": false, "clip": false} {
+		if got := smallConfig(t, family).Unsequenced(); got != want {
+			t.Errorf("%s: %v", family, got)
 		}
 	}
 }

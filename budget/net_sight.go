@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"strconv"
 	"strings"
 
 	weights "github.com/vramscope/vramscope/budget/families"
@@ -30,6 +31,7 @@ var sights = map[string]sight{
 	"idefics3":     {part: "idefics3", eyes: "idefics3_vision", words: "llama", names: "model.text_model."},
 	"smolvlm":      {part: "idefics3", eyes: "smolvlm_vision", words: "llama", names: "model.text_model."},
 	"internvl":     {part: "internvl", eyes: "internvl_vision", words: "qwen2"},
+	"gemma4":       {part: "gemma4", eyes: "gemma4_vision", words: "gemma4_text"},
 	"llama4": {part: "llama4", eyes: "llama4_vision_model", words: "llama4_text", names: "language_model.model.",
 		head: "language_model."},
 }
@@ -104,6 +106,19 @@ func sizeOf(name string, eyes, text, whole *modelfile.Config) int64 {
 		c, name = text, rest
 	} else if rest, ok := strings.CutPrefix(name, "top."); ok {
 		c, name = whole, rest
+	} else if rest, ok := strings.CutPrefix(name, "audio."); ok { // an encoder of sound, which a file may leave out
+		own := whole.Map("audio_config")
+		if own == nil {
+			return 0
+		}
+		c, name = modelfile.New(whole.Type+"_audio", own), rest
+	}
+	if list, at, ok := strings.Cut(name, "."); ok { // one of a list
+		i, _ := strconv.Atoi(at)
+		if l := c.Ints(list); i >= 0 && i < len(l) {
+			return l[i]
+		}
+		return 0
 	}
 	if rest, ok := strings.CutPrefix(name, "#"); ok {
 		return int64(len(c.List(rest)))

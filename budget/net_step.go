@@ -322,7 +322,8 @@ type pass struct {
 func (r *run) body(mod *model, b batchOf, seq int64, memory *value, memorySeq int64) *value {
 	m := r.m
 	x, s := enter(r, mod, b, seq, memory, memorySeq)
-	x = s.layers(x)
+	x = s.end(s.layers(s.begin(x, b.ids)))
+	s.leave()
 	for _, bias := range []*value{s.c.self.bias, s.c.cross.bias} {
 		switch {
 		case bias == nil:
@@ -454,6 +455,7 @@ func (s *pass) checkpointed(i int, b *block, x *value, run func(*value) *value) 
 	if s.c.memory != nil {
 		args = append(args, s.c.memory.Mem)
 	}
+	args = append(args, s.c.beside.storages()...)
 	n, nth := s.r.p.everyNth()
 	switch {
 	case !m.Grad || how == "none" || nth && int64(i+1)%n != 0:

@@ -126,6 +126,11 @@ var notes = []struct {
 	{func(p *plan) bool { x := p.model.mixer(); return !p.Inference && x != nil && x.delta },
 		"the mixers' activations are those of their fused kernels; without them (flash-linear-attention) the Python code " +
 			"keeps much more"},
+	{func(p *plan) bool { return p.model.config.Type == "kimi_linear" && !p.mixerKernels() },
+		"delta attention runs in PyTorch's own operations, as where flash-linear-attention isn't installed; with its kernels " +
+			"(--mixer-kernels) it takes a small part of that"},
+	{func(p *plan) bool { return p.model.config.Type == "kimi_linear" && p.mixerKernels() },
+		"delta attention's activations are what its kernels save, which wasn't recorded"},
 	{func(p *plan) bool { return p.model.waves != nil },
 		"--seq counts samples of sound; the feature encoder is trained, too (freeze_feature_encoder() spares most of what its " +
 			"convolutions keep), and no layer is dropped"},

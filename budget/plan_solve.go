@@ -160,7 +160,7 @@ func Fits(c *Config, s Setting, devices []gpus.GPU) ([]Fit, error) {
 // sequenceFree: images and sound have one length.
 func (b *Budget) sequenceFree() bool {
 	return !slices.Contains([]string{"vit", "deit", "dinov2", "dinov2_with_registers", "clip", "whisper", "wav2vec2", "hubert",
-		unetClass, "swin", "convnext", "convnextv2"},
+		unetClass, "swin", "swinv2", "convnext", "convnextv2"},
 		b.Model.Type)
 }
 
