@@ -2,7 +2,9 @@ package budget
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/gpus"
 )
@@ -126,8 +128,8 @@ func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, 
 		return nil, nil, err
 	}
 	s.reserve = b.looseness()
+	v := search{c: c, g: g, halves: len(precisions) > 1 && !g.Bfloat16()}
 	precisions = planned(&s, precisions)
-	v := search{c: c, g: g}
 	var more []Plan
 	for i, w := range ways {
 		plans := worth(v.plans(s, i, precisions), append(slices.Clone(best), more...), w.other)
@@ -175,6 +177,22 @@ type search struct {
 	g     gpus.GPU
 	least *Plan
 	way   string
+	// halves: nobody asked for bfloat16, which the GPU has no matrix units for.
+	halves bool
+}
+
+// asHalves is a setting in float16. Weights of it aren't trained in full: steps on them need bfloat16's range.
+func (s *Setting) asHalves() bool {
+	if s.whole() {
+		return false
+	}
+	switch s.Precision {
+	case "bf16":
+		s.Precision = "fp16"
+	case "bf16-mixed":
+		s.Precision = "fp16-mixed"
+	}
+	return true
 }
 
 // plans are those of a way that fit, the fastest first.
@@ -235,6 +253,9 @@ func (s Setting) dividesSequences() bool { return s.Framework == "" || s.profile
 // plan is a setting with the largest micro-batch that fits.
 func (v *search) plan(s Setting) (p Plan, ok bool) {
 	var b *Budget
+	if v.halves && !s.asHalves() {
+		return p, false
+	}
 	for n := int64(1); n <= largestPlan; n *= 2 {
 		s.Batch = n
 		x, err := Compute(v.c, s)
@@ -288,6 +309,20 @@ func (p *Plan) weigh(b *Budget) {
 	p.Cost = (max(compute, gather) + min(compute, gather)/8 + near/nearLink) / here
 	p.Batch, p.Sequence, p.TotalDevice, p.Host = s.Batch, s.Sequence, b.TotalDevice(), b.Host
 	p.Flags, p.Framework = s.flags(), p.Setting.framework()
+}
+
+// NoBfloat16 says which of the GPUs that were asked about lack matrix units for a setting's bfloat16.
+func NoBfloat16(s *Setting, asked []string, gs []gpus.GPU) (notes []string) {
+	if len(asked) != len(gs) || !strings.HasPrefix(s.Precision, "bf16") {
+		return nil
+	}
+	for _, g := range gs {
+		if !g.Bfloat16() {
+			notes = append(notes, fmt.Sprintf("%s has compute capability %d.%d, which multiplies bfloat16 without matrix "+
+				"units: take --precision fp16-mixed, or fp16 below adapters", g.Name, g.Major, g.Minor))
+		}
+	}
+	return notes
 }
 
 // byCost sorts plans by the time that they take.

@@ -127,3 +127,35 @@ func TestSolveAcrossLooseReserve(t *testing.T) {
 		}
 	}
 }
+
+// TestPlansWithoutBfloat16: what nobody asked for isn't offered to a GPU that has no matrix units for it.
+func TestPlansWithoutBfloat16(t *testing.T) {
+	c, err := FromParams(1_500_000_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := gpus.Find("T4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := []string{"bf16-mixed", "bf16"}
+	best, _, err := Plans(c, Setting{Sequence: 512}, g, all)
+	if err != nil || len(best) == 0 {
+		t.Fatal(len(best), err)
+	}
+	for _, p := range best {
+		if strings.HasPrefix(p.Setting.Precision, "bf16") {
+			t.Errorf("%s", p.Flags)
+		}
+	}
+	asked, _, err := Plans(c, Setting{Sequence: 512}, g, []string{"bf16"})
+	if err != nil || len(asked) == 0 || asked[0].Setting.Precision != "bf16" {
+		t.Errorf("asked for bf16: %v, %v", asked, err)
+	}
+	if n := NoBfloat16(&Setting{Precision: "bf16"}, []string{"T4"}, []gpus.GPU{g}); len(n) != 1 || !strings.Contains(n[0], "7.5") {
+		t.Error(n)
+	}
+	if n := NoBfloat16(&Setting{Precision: "fp16"}, []string{"T4"}, []gpus.GPU{g}); n != nil {
+		t.Error(n)
+	}
+}

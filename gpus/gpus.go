@@ -98,6 +98,10 @@ func Named(names []string) (found []GPU, err error) {
 // LargeWorkspaces reports whether PyTorch gives cuBLAS the workspaces of compute capability 9.0 and newer.
 func (g *GPU) LargeWorkspaces() bool { return g.Major >= 9 }
 
+// Bfloat16 reports whether products of bfloat16 run on its matrix units, as they do from compute capability 8.0 on;
+// of one that isn't known they do.
+func (g *GPU) Bfloat16() bool { return g.Major >= 8 || g.Major == 0 || !g.NVIDIA() }
+
 // NVIDIA reports whether it is driven by CUDA.
 func (g *GPU) NVIDIA() bool { return !strings.HasPrefix(g.Device, "AMD ") }
 

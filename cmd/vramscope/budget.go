@@ -125,9 +125,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		f.recipes.Doubt(c)
 	}
 	notes = append(f.usual(cmd), notes...)
-	if n := c.Positions(); n > 0 && !cmd.Flags().Changed("seq") { // what nobody asked for is not what to refuse
-		f.s.Sequence = min(f.s.Sequence, max(n-f.s.NewTokens, 1))
-	}
+	notes = append(notes, f.sequence(c, cmd.Flags().Changed("seq"))...)
 	if err := f.setting(cmd); err != nil {
 		return err
 	}
@@ -251,6 +249,18 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 	return c, nil, err
 }
 
+// sequence is bounded by positions where nobody asked for one, and said to be nothing where there is none.
+func (f *budgetFlags) sequence(c *budget.Config, asked bool) []string {
+	n := c.Positions()
+	switch {
+	case asked && c.Unsequenced():
+		return []string{fmt.Sprintf("--seq %d changes nothing: %s takes pictures, whose size is its own", f.s.Sequence, c.Type)}
+	case n > 0 && !asked: // what nobody asked for is not what to refuse
+		f.s.Sequence = min(f.s.Sequence, max(n-f.s.NewTokens, 1))
+	}
+	return nil
+}
+
 // setting completes the flags.
 func (f *budgetFlags) setting(cmd *cobra.Command) error {
 	s := &f.s
@@ -324,6 +334,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		doc.Notes = append(doc.Notes, fmt.Sprintf("sequences end at the model's %s learned positions, whatever memory is left",
 			units.Count(int(b.Model.Positions))))
 	}
+	doc.Notes = append(doc.Notes, budget.NoBfloat16(&f.s, f.devices, gs)...)
 	if err := f.ladder(c, gs, doc); err != nil {
 		return nil, err
 	}

@@ -336,6 +336,21 @@ func TestBudgetLearnedPositions(t *testing.T) {
 	}
 }
 
+// A length that is asked of a model of pictures is said to be nothing.
+func TestBudgetPicturesHaveNoLength(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	if err := os.WriteFile(file, []byte(`{"model_type":"swinv2"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const note = "--seq 512 changes nothing"
+	if out, errs, code := budgetRun(t, "--config", file, "--seq", "512"); code != exitFine || !strings.Contains(out, note) {
+		t.Errorf("code %d, %q, %q", code, out, errs)
+	}
+	if out, _, _ := budgetRun(t, "--config", file); strings.Contains(out, "changes nothing") {
+		t.Error(out)
+	}
+}
+
 // tensor is an entry of a .safetensors header.
 func tensor(dtype string, shape ...int) map[string]any {
 	return map[string]any{"dtype": dtype, "shape": shape}
