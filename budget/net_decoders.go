@@ -44,18 +44,19 @@ type decoder struct {
 	rope                    ropeKind
 	spread                  int
 	tune                    func(b *builder, d *decoder, l *layerDraft)
-	perLayer                func(b *builder, d *decoder, i int64, at *attention, inner int64) int64 // sizes that layers don't share
-	moe                     func(b *builder, i int64) feedForward
-	mixer                   func(b *builder, i, h int64) mixer // nil where a layer has attention
-	both                    bool                               // a mixer and attention side by side
-	parallel                string                             // "yes" or a field
-	setup                   func(b *builder, d *decoder)
-	outDrop                 string // dropout fields: on each part, on embeddings, on scores
-	embedDrop, attnDrop     string
-	scaledEmbed             bool
-	window                  func(c *modelfile.Config, i int64) int64
-	inner                   func(c *modelfile.Config) int64
-	kvHeads                 func(c *modelfile.Config) int64
+	// perLayer are sizes that layers don't share.
+	perLayer            func(b *builder, d *decoder, i int64, at *attention, inner int64) int64
+	moe                 func(b *builder, i int64) feedForward
+	mixer               func(b *builder, i, h int64) mixer // nil where a layer has attention
+	both                bool                               // a mixer and attention side by side
+	parallel            string                             // "yes" or a field
+	setup               func(b *builder, d *decoder)
+	outDrop             string // dropout fields: on each part, on embeddings, on scores
+	embedDrop, attnDrop string
+	scaledEmbed         bool
+	window              func(c *modelfile.Config, i int64) int64
+	inner               func(c *modelfile.Config) int64
+	kvHeads             func(c *modelfile.Config) int64
 }
 
 // layerDraft is a layer being built.
@@ -112,7 +113,8 @@ func (d *decoder) fields() map[string]any {
 		"q": &d.q, "k": &d.k, "v": &d.v, "o": &d.o, "qkv": &d.qkv, "mlp": &d.mlp, "gate": &d.gate, "up": &d.up,
 		"gateUp": &d.gateUp, "down": &d.down, "conv1D": &d.conv1D, "attnIn": &d.attnIn, "attnOut": &d.attnOut, "mlpIn": &d.mlpIn,
 		"mlpOut": &d.mlpOut, "qkvBias": &d.qkvBias, "oBias": &d.oBias, "mlpBias": &d.mlpBias, "headBias": &d.headBias,
-		"qNorm": &d.qNorm, "kNorm": &d.kNorm, "act": &d.act, "rope": &d.rope, "spread": &d.spread, "tune": &d.tune, "perLayer": &d.perLayer, "moe": &d.moe,
+		"qNorm": &d.qNorm, "kNorm": &d.kNorm, "act": &d.act, "rope": &d.rope, "spread": &d.spread, "tune": &d.tune,
+		"perLayer": &d.perLayer, "moe": &d.moe,
 		"mixer": &d.mixer, "both": &d.both, "parallel": &d.parallel, "setup": &d.setup, "outDrop": &d.outDrop,
 		"embedDrop": &d.embedDrop, "attnDrop": &d.attnDrop, "scaledEmbed": &d.scaledEmbed, "window": &d.window, "inner": &d.inner,
 		"kvHeads": &d.kvHeads}

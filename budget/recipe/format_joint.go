@@ -467,6 +467,33 @@ func megatronModel(f *fields, r *Recipe) {
 	megatronRanks(f, r)
 }
 
+// nemoNames are what Megatron's arguments call a NeMo configuration's fields.
+var nemoNames = map[string]string{"trainer.devices": "nproc-per-node", "trainer.num_nodes": "nnodes",
+	"model.tensor_model_parallel_size": "tensor-model-parallel-size", "model.global_batch_size": "global-batch-size",
+	"model.pipeline_model_parallel_size": "pipeline-model-parallel-size", "model.context_parallel_size": "context-parallel-size",
+	"model.micro_batch_size": "micro-batch-size", "model.num_moe_experts": "num-experts",
+	"model.virtual_pipeline_model_parallel_size": "num-virtual-stages-per-pipeline-rank"}
+
+// nemoModel makes a model's configuration of NeMo's, whose network is Megatron's.
+func nemoModel(f *fields, r *Recipe) {
+	g := &fields{values: map[string]string{}}
+	for from, to := range nemoNames {
+		if v := f.values[from]; isSet(v) {
+			g.names, g.values[to] = append(g.names, to), v
+		}
+	}
+	if strings.Contains(f.values["model.activation"], "swiglu") {
+		g.values["swiglu"] = "true"
+	}
+	if apart := f.values["model.share_embeddings_and_output_weights"]; apart != "" && isNo(apart) && r.Shape != nil {
+		r.Shape["tie_word_embeddings"] = false
+	}
+	if f.yes("model.sequence_parallel") && f.count("model.tensor_model_parallel_size") > 1 {
+		r.implied(Flag{"sequence-parallel", "true"})
+	}
+	megatronModel(g, r)
+}
+
 // megatronRanks counts GPUs, and the micro-batches that each gets of the batch.
 func megatronRanks(f *fields, r *Recipe) {
 	count := f.count

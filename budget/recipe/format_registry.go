@@ -31,7 +31,7 @@ var formats = []format{
 	{
 		name: "axolotl configuration", all: []string{"base_model"},
 		any:    []string{"datasets", "micro_batch_size", "sequence_len", "adapter"},
-		always: []Flag{{"framework", "axolotl"}, {"trainer", "true"}}, settle: axolotlShards,
+		always: []Flag{{"framework", "axolotl"}, {"trainer", "true"}, trainersOptimizer}, settle: axolotlShards,
 		rows: rowsOf("axolotl-configuration",
 			found([]string{`lora`}),
 			unpacked(found([]string{`^(true|yes|full|auto)$`, "precision", "bf16"}, []string{`false`})),
@@ -50,7 +50,7 @@ var formats = []format{
 	},
 	{
 		name: "LLaMA-Factory configuration", all: []string{"model_name_or_path", "finetuning_type"},
-		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}, {"checkpointing", "full"}},
+		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}, {"checkpointing", "full"}, trainersOptimizer},
 		settle: factoryDefaults,
 		rows: append(rowsOf("LLaMA-Factory-configuration",
 			found([]string{`^(lora|full)$`}),
@@ -77,12 +77,19 @@ var formats = []format{
 			choice("precision", map[string]string{"4": "int4", "8": "int8"})), argumentRows...),
 	},
 	{
+		name: "Unsloth script", all: []string{"unsloth"},
+		always: []Flag{{"framework", "unsloth"}, {"trainer", "true"}, {"batch", "8"}, {"seq", "2048"}, {"loss", "fused"},
+			{"optimizer", "adamw-8bit"}},
+		settle: unslothDefaults, rows: append(rowsOf("Unsloth-script"), trlRows...),
+	},
+	{
 		name: "TRL arguments", any: []string{"model_name_or_path", "per_device_train_batch_size"}, beside: trlFields,
 		always: trlAlways, settle: trlTrainers, rows: trlRows,
 	},
 	{
 		name: "TrainingArguments", all: []string{"per_device_train_batch_size"},
-		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}}, settle: modelDefaults, rows: argumentRows,
+		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}, trainersOptimizer}, settle: modelDefaults,
+		rows: argumentRows,
 	},
 	{
 		name: "TRL arguments", all: []string{"model_name_or_path", "learning_rate"}, any: []string{"dataset_name", "datasets"},
@@ -122,6 +129,17 @@ var formats = []format{
 			when(Flag{shapeFlag + "tie_word_embeddings", "false"})),
 	},
 	{
+		name: "NeMo configuration", all: []string{"model.micro_batch_size", "model.hidden_size"}, any: []string{"trainer",
+			"model.tensor_model_parallel_size"},
+		always: []Flag{{"framework", "nemo"}, {"optimizer", "adamw-fused"}, {"attention", "flash"}},
+		settle: nemoModel,
+		rows: rowsOf("NeMo-configuration",
+			found([]string{`bf16`, "precision", "bf16", "master-weights", "true", "gradient-dtype", "fp32"},
+				[]string{`^(fp)?16`, "precision", "fp16", "master-weights", "true"}, []string{`32`, "precision", "fp32"}),
+			found([]string{`distributed`, "optimizer", "adamw-fused", "zero", "1"}, []string{`adam`, "optimizer", "adamw-fused"}),
+			when(Flag{shapeFlag + "tie_word_embeddings", "true"})),
+	},
+	{
 		name: "vLLM arguments", all: []string{"model"}, any: []string{"gpu-memory-utilization", "max-num-seqs",
 			"max-model-len", "vllm"},
 		always: []Flag{{"inference", "true"}, {"engine", "vllm"}}, settle: servingByPieces,
@@ -136,7 +154,7 @@ var formats = []format{
 }
 
 var titanAlways = []Flag{{"framework", "torchtitan"}, {"precision", "bf16-mixed"}, {"optimizer", "adamw-fused"},
-	{"loss", "default"}, {"fsdp", "full"}}
+	{"loss", "default"}, {"fsdp", "full"}, {"allocator", "expandable"}} // the last by its run_train.sh
 
 // titanRows are torchtitan's fields, of a file or of a command.
 var titanRows = rowsOf("titanRows",
@@ -150,7 +168,11 @@ var titanRows = rowsOf("titanRows",
 	only(byTensor, when(Flag{"float8-all-gather", "true"})),
 	only(inFloat8, word("float8-recipe")))
 
-var trlAlways = []Flag{{"framework", "trl"}, {"batch", "8"}, {"checkpointing", "full"}, {"precision", "bf16-mixed"}}
+var trlAlways = []Flag{{"framework", "trl"}, {"batch", "8"}, {"checkpointing", "full"}, {"precision", "bf16-mixed"},
+	trainersOptimizer}
+
+// trainersOptimizer is what Transformers' Trainer takes from PyTorch 2.8 on (training_args.py), and axolotl always.
+var trainersOptimizer = Flag{"optimizer", "adamw-fused"}
 
 // trlRows are fields of TRL's scripts.
 var trlRows = append(rowsOf("trlRows",

@@ -91,6 +91,25 @@ var titanNamed = format{
 	rows: append(rowsOf("torchtitan-arguments"), titanRows...),
 }
 
+// unslothDefaults are those of FastLanguageModel: weights of four bits unless a field says otherwise, and rank 16 on all layers.
+func unslothDefaults(f *fields, r *Recipe) {
+	packed := f.values["load_in_4bit"]
+	if packed == "" && !f.yes("load_in_8bit") && !f.yes("full_finetuning") {
+		r.unasked(Flag{"precision", "int4"})
+	}
+	if packed != "" && isNo(packed) && !f.yes("load_in_8bit") {
+		r.unasked(Flag{"precision", "bf16"})
+	}
+	if f.yes("use_peft") {
+		for _, x := range []struct{ field, flag, value string }{{"lora_r", "lora", "16"}, {"lora_target_modules", "lora-targets",
+			"all"}} {
+			if !isSet(f.values[x.field]) {
+				r.unasked(Flag{x.flag, x.value})
+			}
+		}
+	}
+}
+
 // titanConfig names a model and its size.
 func titanConfig(v string, f *fields) ([]Flag, bool) {
 	return []Flag{{modelFlag, strings.ReplaceAll(v, "_", " ")}}, v != ""

@@ -22,9 +22,12 @@ type reader func(text []byte) (*fields, error)
 
 // syntaxes are the readers for a file: by its name's end, or by its beginning.
 func syntaxes(name string, text []byte) []reader {
+	name, function, _ := strings.Cut(name, "::")
 	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml":
 		return []reader{readYAML, readContainers, underscored(readContainers)}
+	case ".py":
+		return []reader{readPython(function)}
 	case ".toml":
 		return []reader{readTOML}
 	case ".json":

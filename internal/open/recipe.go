@@ -23,7 +23,8 @@ func Recipe(name string, stdin io.Reader) (*recipe.Recipe, error) {
 	}
 	f := (&Options{}).files()
 	defer f.close()
-	text, err := f.text(name)
+	file, _, _ := strings.Cut(name, "::") // behind it the name of a function of Python settings
+	text, err := f.text(file)
 	if err != nil {
 		return nil, err
 	}

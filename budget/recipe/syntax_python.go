@@ -1,0 +1,567 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/vramscope/vramscope/internal/pattern"
+)
+
+// Python settings are read as text: calls with their keywords, names that stand for constants, and functions that return
+// settings. Nothing is evaluated; what isn't a constant, a list or a call is left out.
+
+// pyToken is a word, a number, a string or one character.
+type pyToken struct {
+	kind  rune // 'n' a name, '0' a number, '"' a string, else the character itself
+	text  string
+	first bool // at the beginning of a line, without a space
+}
+
+var errPython = errors.New("no Python")
+
+// pyTokens are a program's, bounded by its length.
+func pyTokens(text string) (all []pyToken, err error) {
+	first := true
+	for i := 0; i < len(text); {
+		switch c, n := utf8.DecodeRuneInString(text[i:]); {
+		case c == '\n':
+			first = true
+			i++
+		case c == '#':
+			i += strings.IndexByte(text[i:]+"\n", '\n')
+		case unicode.IsSpace(c) || c == '\\':
+			i += n
+			first = false
+		default:
+			t, n, ok := pyWord(text[i:], c, n)
+			if !ok {
+				return nil, errPython
+			}
+			if t.kind != 0 {
+				t.first = first
+				all = append(all, t)
+			}
+			i += n
+			first = false
+		}
+	}
+	return all, nil
+}
+
+// pyWord is the token that begins with a character of so many bytes, and its length. A string's prefix is none.
+func pyWord(text string, c rune, bytes int) (t pyToken, n int, ok bool) {
+	switch {
+	case c == '"' || c == '\'':
+		s, end, ok := pyString(text)
+		return pyToken{'"', s, false}, end, ok
+	case unicode.IsLetter(c) || c == '_':
+		n = span(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' })
+		if n <= 2 && n < len(text) && (text[n] == '"' || text[n] == '\'') {
+			return t, n, true
+		}
+		return pyToken{'n', text[:n], false}, n, true
+	case unicode.IsDigit(c):
+		n = span(text, func(r rune) bool { return unicode.IsDigit(r) || unicode.IsLetter(r) || r == '.' || r == '_' })
+		n += exponent(text[:n], text[n:])
+		return pyToken{'0', text[:n], false}, n, true
+	}
+	return pyToken{c, string(c), false}, bytes, true
+}
+
+// span is how many bytes in front fit.
+func span(s string, fits func(rune) bool) int {
+	if i := strings.IndexFunc(s, func(r rune) bool { return !fits(r) }); i >= 0 {
+		return i
+	}
+	return len(s)
+}
+
+// exponent is how much of what comes after a number belongs to it, as in 1e-4.
+func exponent(number, rest string) int {
+	if l := number[len(number)-1]; (l != 'e' && l != 'E') || rest == "" || rest[0] != '-' && rest[0] != '+' {
+		return 0
+	}
+	return 1 + span(rest[1:], unicode.IsDigit)
+}
+
+// pyString is the string that a text begins with, and where it ends.
+func pyString(text string) (s string, end int, ok bool) {
+	mark := text[:1]
+	if strings.HasPrefix(text, mark+mark+mark) {
+		mark += mark[:1] + mark[:1]
+	}
+	for i := len(mark); i < len(text); i++ {
+		switch {
+		case text[i] == '\\':
+			i++
+		case strings.HasPrefix(text[i:], mark):
+			return text[len(mark):i], i + len(mark), true
+		case text[i] == '\n' && len(mark) == 1:
+			return "", 0, false
+		}
+	}
+	return "", 0, false
+}
+
+// pyValue is a constant, a list or a call; anything else is none of them.
+type pyValue struct {
+	text     string
+	constant bool
+	list     []pyValue
+	call     *pyCall
+}
+
+type pyCall struct {
+	name  string // with its dots
+	plain []pyValue
+	names []string
+	by    map[string]pyValue // keywords
+}
+
+// pySet is an assignment to a name, which may have dots.
+type pySet struct {
+	name  string
+	value pyValue
+}
+
+// pyFunction is what one, or the program outside of all, has in the order of the text.
+type pyFunction struct {
+	name  string
+	sets  []pySet
+	calls []*pyCall
+	back  *pyCall // what it returns
+}
+
+// python reads a program.
+type python struct {
+	tokens    []pyToken
+	at        int
+	constants map[string]pyValue
+	functions []*pyFunction
+}
+
+func (p *python) peek(ahead int) pyToken {
+	if p.at+ahead < len(p.tokens) {
+		return p.tokens[p.at+ahead]
+	}
+	return pyToken{}
+}
+
+func parsePython(text []byte) (*python, error) {
+	ts, err := pyTokens(string(text))
+	if err != nil || len(ts) == 0 {
+		return nil, errPython
+	}
+	p := &python{tokens: ts, constants: map[string]pyValue{}, functions: []*pyFunction{{}}}
+	for p.at < len(p.tokens) {
+		p.statement()
+	}
+	return p, nil
+}
+
+// statement takes one, or a token that begins none.
+func (p *python) statement() {
+	t := p.peek(0)
+	if t.first { // what a function is made of stands behind spaces
+		if t.text == "def" && p.peek(1).kind == 'n' {
+			p.functions = append(p.functions, &pyFunction{name: p.peek(1).text})
+			p.at += 2
+			return
+		}
+		if p.functions[len(p.functions)-1].name != "" && t.kind == 'n' {
+			p.functions = append(p.functions, &pyFunction{})
+		}
+	}
+	f := p.functions[len(p.functions)-1]
+	switch {
+	case t.text == "return" && t.kind == 'n':
+		p.at++
+		if v := p.value(0, f); v.call != nil {
+			f.back = v.call
+		}
+	case t.kind != 'n':
+		p.at++
+	default:
+		name := p.chain()
+		switch next := p.peek(0); {
+		case next.kind == '(':
+			f.calls = append(f.calls, p.arguments(name, 0, f))
+		case next.kind == '=' && p.peek(1).kind != '=':
+			p.at++
+			v := p.value(0, f)
+			f.sets = append(f.sets, pySet{name, v})
+			if v.constant {
+				p.constants[name] = v
+			}
+		}
+	}
+}
+
+// chain is a name with dots.
+func (p *python) chain() string {
+	name := p.peek(0).text
+	p.at++
+	for p.peek(0).kind == '.' && p.peek(1).kind == 'n' && len(name) < maxText {
+		name += "." + p.peek(1).text
+		p.at += 2
+	}
+	return name
+}
+
+// closing are what ends what each begins.
+var closing = map[rune]rune{'(': ')', '[': ']', '{': '}'}
+
+// value takes one, up to a comma or what closes around it.
+func (p *python) value(depth int, f *pyFunction) (v pyValue) {
+	if depth > maxDepth {
+		p.skip()
+		return v
+	}
+	start := p.at
+	switch t := p.peek(0); {
+	case t.kind == '"':
+		for v.constant = true; p.peek(0).kind == '"'; p.at++ {
+			v.text += p.peek(0).text
+		}
+	case t.kind == '0', t.kind == '-' && p.peek(1).kind == '0':
+		v.text, v.constant = p.number(), true
+	case t.kind == '[' || t.kind == '(':
+		v.list = p.list(closing[t.kind], depth, f)
+	case t.kind == 'n':
+		v = p.named(depth, f)
+	}
+	if p.ends() && p.at > start {
+		return v
+	}
+	p.skip()
+	return pyValue{call: v.call} // part of something larger
+}
+
+// number has its sign.
+func (p *python) number() (text string) {
+	if p.peek(0).kind == '-' {
+		text = "-"
+		p.at++
+	}
+	text += strings.ReplaceAll(p.peek(0).text, "_", "")
+	p.at++
+	return text
+}
+
+// list is what stands up to what closes it.
+func (p *python) list(end rune, depth int, f *pyFunction) (all []pyValue) {
+	p.at++
+	for p.at < len(p.tokens) && p.peek(0).kind != end {
+		all = append(all, p.value(depth+1, f))
+		if p.peek(0).kind == ',' {
+			p.at++
+		} else if p.peek(0).kind != end {
+			break
+		}
+	}
+	p.at++
+	return all
+}
+
+// named is a constant, what a name stands for, or a call.
+func (p *python) named(depth int, f *pyFunction) pyValue {
+	name := p.chain()
+	if p.peek(0).kind == '(' {
+		c := p.arguments(name, depth, f)
+		f.calls = append(f.calls, c)
+		return pyValue{call: c}
+	}
+	if v, ok := p.constants[name]; ok {
+		return v
+	}
+	return pyValue{text: name, constant: pyWords().MatchString(name)}
+}
+
+// pyWords are names that are constants themselves.
+var pyWords = pattern.Of(`^(True|False|None|torch\.(b?float16|float32|half))$`)
+
+// ends says whether a value is over.
+func (p *python) ends() bool {
+	switch t := p.peek(0); t.kind {
+	case 0, ',', ')', ']', '}':
+		return true
+	default:
+		return t.first || p.newStatement()
+	}
+}
+
+// newStatement says whether the next token begins another statement: two values don't follow each other otherwise.
+func (p *python) newStatement() bool {
+	t := p.peek(0)
+	return t.kind == 'n' && !slices.Contains([]string{"if", "else", "for", "and", "or", "in", "is", "not"}, t.text)
+}
+
+// skip goes to where a value that isn't understood is over.
+func (p *python) skip() {
+	for depth := 0; p.at < len(p.tokens); p.at++ {
+		switch p.peek(0).kind {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			if depth--; depth < 0 {
+				return
+			}
+		case ',':
+			if depth == 0 {
+				return
+			}
+		default:
+			if depth == 0 && p.peek(0).first {
+				return
+			}
+		}
+	}
+}
+
+// arguments are a call's.
+func (p *python) arguments(name string, depth int, f *pyFunction) *pyCall {
+	c := &pyCall{name: name, by: map[string]pyValue{}}
+	p.at++
+	for p.at < len(p.tokens) && p.peek(0).kind != ')' {
+		if p.peek(0).kind == 'n' && p.peek(1).kind == '=' && p.peek(2).kind != '=' {
+			key := p.peek(0).text
+			p.at += 2
+			if c.by[key] = p.value(depth+1, f); !slices.Contains(c.names, key) {
+				c.names = append(c.names, key)
+			}
+		} else {
+			c.plain = append(c.plain, p.value(depth+1, f))
+		}
+		if p.peek(0).kind != ',' {
+			break
+		}
+		p.at++
+	}
+	for p.at < len(p.tokens) && p.peek(0).kind != ')' { // what wasn't understood
+		p.at++
+	}
+	p.at++
+	return c
+}
+
+// readPython makes fields of settings or of a script. Of a file with several settings one is chosen by its function's name.
+func readPython(function string) reader {
+	return func(text []byte) (*fields, error) {
+		p, err := parsePython(text)
+		if err != nil {
+			return nil, err
+		}
+		fs := &fields{}
+		if titan := p.settings(); len(titan) > 0 {
+			return fs, p.titan(fs, titan, function)
+		}
+		return fs, p.script(fs)
+	}
+}
+
+// settings are the functions that return torchtitan's.
+func (p *python) settings() (all []*pyFunction) {
+	known := map[string]bool{}
+	for _, f := range p.functions {
+		based := len(f.sets) > 0 && f.sets[0].value.call != nil && known[f.sets[0].value.call.name]
+		if f.name != "" && (based || f.titan()) {
+			known[f.name] = true
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// titan are fields of a function's settings, beside the name of the function, which is the model's.
+func (p *python) titan(fs *fields, all []*pyFunction, name string) error {
+	i := slices.IndexFunc(all, func(f *pyFunction) bool { return f.name == name })
+	if name == "" && len(all) == 1 {
+		i = 0
+	}
+	if i < 0 {
+		var names []string
+		for _, f := range all {
+			names = append(names, f.name)
+		}
+		return fmt.Errorf("settings of several runs: name one behind the file, as in FILE.py::%s (others: %s)", Clipped(names[0]),
+			someOf(names[1:]))
+	}
+	f := all[i]
+	if err := errors.Join(fs.add("module", "settings"), fs.add("config", f.name)); err != nil {
+		return err
+	}
+	if base := titanBase(all, f); base != nil {
+		if err := fs.titanCall("", base, 0); err != nil {
+			return err
+		}
+	}
+	for _, s := range f.sets {
+		if _, rest, ok := strings.Cut(s.name, "."); ok {
+			if err := fs.titanValue(rest, s.value, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// titanBase are the settings that a function returns, or those that it changes: of the function that it calls first, and so on.
+func titanBase(all []*pyFunction, f *pyFunction) *pyCall {
+	for range all {
+		if f.titan() {
+			return f.back
+		}
+		if len(f.sets) == 0 || f.sets[0].value.call == nil {
+			return nil
+		}
+		base := f.sets[0].value.call.name
+		at := slices.IndexFunc(all, func(g *pyFunction) bool { return g.name == base })
+		if at < 0 {
+			return nil
+		}
+		f = all[at]
+	}
+	return nil
+}
+
+// titan says whether a function returns settings that stand there.
+func (f *pyFunction) titan() bool {
+	return f.back != nil && strings.HasSuffix(f.back.name, "Trainer.Config")
+}
+
+// titanCall is a class of settings, whose keywords are fields.
+func (f *fields) titanCall(at string, c *pyCall, depth int) error {
+	switch {
+	case strings.HasPrefix(c.name, "OptimizersInBackward"):
+		if err := f.add("optimizer.early_step_in_backward", "true"); err != nil {
+			return err
+		}
+	case strings.HasPrefix(c.name, "Float8"):
+		at = "float8."
+		if err := f.add("model.converters", "float8"); err != nil {
+			return err
+		}
+	case strings.HasPrefix(c.name, "MX"):
+		if err := f.add("model.converters", "mx"); err != nil {
+			return err
+		}
+	}
+	for _, k := range c.names {
+		if err := f.titanValue(at+k, c.by[k], depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fields) titanValue(name string, v pyValue, depth int) error {
+	switch {
+	case depth > maxDepth:
+		return errDeep
+	case v.call != nil:
+		return f.titanCall(name+".", v.call, depth)
+	case v.constant && v.text != "None":
+		return f.add(name, v.text)
+	}
+	for _, x := range v.list {
+		if x.call != nil {
+			if err := f.titanCall(name+".", x.call, depth); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scriptCalls are classes and functions of training scripts; a field of theirs is called as on a command line.
+var scriptCalls = []struct {
+	named  func() *regexp.Regexp
+	says   []string
+	fields map[string]string
+}{
+	{pattern.Of(`^Fast\w*Model\.from_pretrained$`), []string{"unsloth", "true"}, map[string]string{
+		"model_name": "model_name_or_path", "max_seq_length": "max_seq_length", "load_in_4bit": "load_in_4bit",
+		"load_in_8bit": "load_in_8bit", "dtype": "dtype", "full_finetuning": "full_finetuning"}},
+	{pattern.Of(`^AutoModel\w*\.from_pretrained$`), nil, map[string]string{"pretrained_model_name_or_path": "model_name_or_path",
+		"torch_dtype": "torch_dtype", "dtype": "dtype", "attn_implementation": "attn_implementation",
+		"load_in_4bit": "load_in_4bit", "load_in_8bit": "load_in_8bit"}},
+	{pattern.Of(`^(Fast\w*Model\.get_peft_model|LoraConfig|peft\.LoraConfig)$`), []string{"use_peft", "true"}, map[string]string{
+		"r": "lora_r", "target_modules": "lora_target_modules", "lora_dropout": "lora_dropout", "use_dora": "use_dora",
+		"use_rslora": "use_rslora", "modules_to_save": "lora_modules_to_save",
+		"use_gradient_checkpointing": "gradient_checkpointing"}},
+	{pattern.Of(`(^|\.)BitsAndBytesConfig$`), nil, map[string]string{"load_in_4bit": "load_in_4bit",
+		"load_in_8bit": "load_in_8bit", "bnb_4bit_use_double_quant": "use_bnb_nested_quant"}},
+	{pattern.Of(`(^|\.)SFTTrainer$`), nil, map[string]string{"max_seq_length": "max_seq_length", "packing": "packing"}},
+	{pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`), nil, nil},
+	{pattern.Of(`(^|\.)\w*TrainingArguments$`), nil, nil},
+}
+
+// script are a training script's fields.
+func (p *python) script(fs *fields) error {
+	for _, f := range p.functions {
+		for _, c := range f.calls {
+			if err := fs.scriptCall(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (f *fields) scriptCall(c *pyCall) error {
+	for i := range scriptCalls {
+		x := &scriptCalls[i]
+		if !x.named().MatchString(c.name) {
+			continue
+		}
+		if x.says != nil {
+			if err := f.add(x.says[0], x.says[1]); err != nil {
+				return err
+			}
+		}
+		if m := trainerOf().FindStringSubmatch(c.name); m != nil {
+			if err := f.add("trl", strings.ToLower(m[1])); err != nil {
+				return err
+			}
+		}
+		if strings.HasSuffix(c.name, ".from_pretrained") && len(c.plain) > 0 && c.plain[0].constant {
+			if err := f.add("model_name_or_path", c.plain[0].text); err != nil {
+				return err
+			}
+		}
+		return f.keywords(c, x.fields)
+	}
+	return nil
+}
+
+var trainerOf = pattern.Of(`(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`)
+
+// keywords are a call's, all where no names are given.
+func (f *fields) keywords(c *pyCall, names map[string]string) error {
+	for _, k := range c.names {
+		v, name := c.by[k], k
+		if names != nil {
+			name = names[k]
+		}
+		text := v.text
+		if len(v.list) > 0 {
+			var words []string
+			for _, x := range v.list {
+				words = append(words, x.text)
+			}
+			text = strings.Join(words, ",")
+		}
+		if name == "" || !v.constant && len(v.list) == 0 || text == "None" || text == "" {
+			continue
+		}
+		if err := f.add(name, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}

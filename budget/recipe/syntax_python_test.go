@@ -1,0 +1,106 @@
+package recipe
+
+import (
+	"strings"
+	"testing"
+)
+
+const severalSettings = `
+from torchtitan.trainer import Trainer
+
+BATCH = 4
+
+
+def llama3_8b() -> Trainer.Config:
+    return Trainer.Config(
+        model_spec=model_registry("8B"),
+        optimizer=OptimizersContainer.Config(lr=3e-4),
+        training=TrainingConfig(local_batch_size=BATCH, seq_len=8_192, steps=10 * 100),
+        activation_checkpoint=ActivationCheckpointConfig(mode="selective"),
+    )
+
+
+def llama3_8b_float8() -> Trainer.Config:
+    config = llama3_8b()
+    config.model_converters = ModelConvertersContainer.Config(
+        converters=[Float8LinearConverter.Config(enable_fsdp_float8_all_gather=True)],
+    )
+    config.training.local_batch_size = 2
+    return config
+`
+
+// TestPythonSettings: settings of one function, of another that changes them, and which of several is asked for.
+func TestPythonSettings(t *testing.T) {
+	for name, want := range map[string]string{
+		"a.py::llama3_8b":        "--batch 4 --seq 8192 --checkpointing op",
+		"a.py::llama3_8b_float8": "--batch 2 --seq 8192 --checkpointing op --float8 --float8-all-gather",
+	} {
+		r, err := Read(name, strings.NewReader(severalSettings))
+		if err != nil {
+			t.Error(name, err)
+			continue
+		}
+		got := typed(r.Flags())
+		for _, w := range strings.Split(want, " --") {
+			if !strings.Contains(got+" ", strings.TrimPrefix(w, "--")) {
+				t.Errorf("%s: %s is missing in %s", name, w, got)
+			}
+		}
+		if !strings.Contains(r.Model, "llama3 8b") {
+			t.Errorf("%s: %q", name, r.Model)
+		}
+	}
+	if _, err := Read("a.py", strings.NewReader(severalSettings)); err == nil || !strings.Contains(err.Error(), "::llama3_8b") {
+		t.Error(err)
+	}
+	if _, err := Read("a.py::other", strings.NewReader(severalSettings)); err == nil {
+		t.Error("a function that isn't there")
+	}
+}
+
+// TestPythonScripts: what training scripts say in calls.
+func TestPythonScripts(t *testing.T) {
+	for name, tt := range map[string]struct{ text, format, flags string }{
+		"adapters": {`
+model_id = "Qwen/Qwen2.5-7B"
+bnb = BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_use_double_quant=True)
+model = AutoModelForCausalLM.from_pretrained(model_id, quantization_config=bnb, attn_implementation="flash_attention_2")
+args = SFTConfig(per_device_train_batch_size=2, max_length=4096, output_dir=f"out/{model_id}", learning_rate=2e-4)
+trainer = SFTTrainer(model=model, args=args, peft_config=LoraConfig(r=32, target_modules=["q_proj", "v_proj"]))
+`, "TRL arguments", "--precision int4 --attention flash --batch 2 --seq 4096 --lora 32 --lora-targets q_proj,v_proj"},
+		"whole": {`
+from transformers import TrainingArguments
+args = TrainingArguments("out", per_device_train_batch_size=4, bf16=True, optim="adamw_torch_fused")
+`, "TrainingArguments", "--batch 4 --precision bf16-mixed --optimizer adamw-fused"},
+		"nothing else": {"per_device = 4\nargs = TrainingArguments(per_device_train_batch_size=per_device * 2, bf16=True)\n",
+			"", ""},
+	} {
+		r, err := Read("train.py", strings.NewReader(tt.text))
+		if tt.format == "" {
+			if err == nil {
+				t.Errorf("%s: %s", name, typed(r.Flags()))
+			}
+			continue
+		}
+		if err != nil || r.Format != tt.format {
+			t.Errorf("%s: %v, %v", name, r, err)
+			continue
+		}
+		got := " " + typed(r.Flags()) + " "
+		for _, w := range strings.Split(strings.TrimPrefix(tt.flags, "--"), " --") {
+			if !strings.Contains(got, " --"+w+" ") {
+				t.Errorf("%s: --%s is missing in%s", name, w, got)
+			}
+		}
+	}
+}
+
+// TestPythonBroken: what is no Python, or is made to go deep, ends soon and without a recipe.
+func TestPythonBroken(t *testing.T) {
+	for _, text := range []string{"", "x = '", strings.Repeat("(", 1<<16), "a = " + strings.Repeat("f(x=", 1<<15),
+		strings.Repeat("[", 1<<16) + "1", "def f(", "return", "a.b.c.d(", "f(a=1", "1e", "f(**{'a': 1})", "\\", "a = = 1", "x: int = 3"} {
+		if r, err := Read("a.py", strings.NewReader(text)); err == nil {
+			t.Errorf("%.20q: %v", text, r)
+		}
+	}
+}
