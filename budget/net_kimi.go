@@ -231,13 +231,17 @@ func (x *kimiDelta) solved(m *machine, attn *value) *value {
 	return attn
 }
 
+// walkSteps bounds how many chunks are followed one by one; those of longer sequences are taken together.
+const walkSteps = 16
+
 // walk goes from chunk to chunk: a state that each leaves behind, and its tokens' scores with each other.
 func (x *kimiDelta) walk(m *machine, in [5]*value, decay *value, batch, chunks int64) *value {
-	per, rows := batch*x.heads*kimiChunk*x.d, batch*x.heads
-	square := rows * kimiChunk * kimiChunk
-	st := m.Tensor(rows*x.d*x.d, 4)
-	all := m.Tensor(per*chunks, 4)
-	for range chunks {
+	steps := min(chunks, walkSteps)
+	all := m.Tensor(batch*x.heads*kimiChunk*x.d*chunks, 4)
+	st := m.Tensor(batch*x.heads*x.d*x.d, 4)
+	for i := range steps {
+		rows := batch * x.heads * (chunks*(i+1)/steps - chunks*i/steps) // of chunks that are taken as one
+		per, square := rows*kimiChunk*x.d, rows*kimiChunk*kimiChunk
 		var p [5]*value
 		for i, v := range in {
 			p[i] = pick(m, v, per)
