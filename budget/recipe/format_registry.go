@@ -77,6 +77,12 @@ var formats = []format{
 			choice("precision", map[string]string{"4": "int4", "8": "int8"})), argumentRows...),
 	},
 	{
+		name: "diffusers script", all: []string{"pretrained_model_name_or_path", "train_batch_size"},
+		always: []Flag{{"resolution", "1024"}, {"optimizer", "adamw"}}, settle: diffusersDefaults,
+		rows: rowsOf("diffusers-script",
+			choice("precision", map[string]string{"fp16": "fp16-mixed", "bf16": "bf16-mixed", "no": "fp32"})),
+	},
+	{
 		name: "Unsloth script", all: []string{"unsloth"},
 		always: []Flag{{"framework", "unsloth"}, {"trainer", "true"}, {"batch", "8"}, {"seq", "2048"}, {"loss", "fused"},
 			{"optimizer", "adamw-8bit"}},

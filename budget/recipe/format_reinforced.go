@@ -91,6 +91,26 @@ var titanNamed = format{
 	rows: append(rowsOf("torchtitan-arguments"), titanRows...),
 }
 
+// diffusersDefaults are those of scripts that train adapters, by their names or a rank: rank 4, beside weights in the type
+// that is computed in; others have weights in float32.
+func diffusersDefaults(f *fields, r *Recipe) {
+	if !f.has("lora_script") && !f.has("rank") {
+		if !f.has("mixed_precision") {
+			r.unasked(Flag{"precision", "fp32"})
+		}
+		return
+	}
+	if !f.has("rank") {
+		r.unasked(Flag{"lora", "4"})
+	}
+	switch f.values["mixed_precision"] {
+	case "fp16", "bf16":
+		r.implied(Flag{"precision", f.values["mixed_precision"]})
+	default:
+		r.unasked(Flag{"precision", "fp32"})
+	}
+}
+
 // unslothDefaults are those of FastLanguageModel: weights of four bits unless a field says otherwise, and rank 16 on all layers.
 func unslothDefaults(f *fields, r *Recipe) {
 	packed := f.values["load_in_4bit"]
