@@ -46,6 +46,7 @@ var (
 	Denied = &Guess{Name: "denied", Cases: []Case{
 		{"the step does not OOM", ""}, {"use less of it to avoid OOM", ""}, {"a longer context may OOM", ""},
 		{"the small model never OOMs", ""}, {"what a CUDA out of memory error is", ""}, {"in case of OOM lower the batch", ""},
+		{"  what to do when CUDA runs out of memory (default: fail)", ""},
 		{"If you see `torch.cuda.OutOfMemoryError`, lower the batch", ""},
 		{"  --skip-oom  skip a batch if the GPU runs out of memory\n  skip batches to avoid running out of GPU memory", ""},
 	}}

@@ -36,7 +36,7 @@ var (
 )
 
 // clause is up to five words of one, the last perhaps a part of a name: `torch.cuda.
-const clause = "(?: +[^ ,;!?()\\[\\]{}\"|>]*[^ ,;!?()\\[\\]{}\"|>.:]){0,4}(?: +[^ ,;!?()\\[\\]{}\"|>]*)?$"
+const clause = "(?: +[^ ,;!?()\\[\\]{}\"|>]*[^ ,;!?()\\[\\]{}\"|>.:]){0,5}(?: +[^ ,;!?()\\[\\]{}\"|>]*)?$"
 
 // denied looks at the words before a phrase, back to where its clause begins.
 func denied(before []byte) bool {
