@@ -57,7 +57,7 @@ func TestComparisonPage(t *testing.T) {
 	if want := float64(d.Peaks["allocated"].After); sums[1] != want {
 		t.Errorf("%f bytes after, want the peak %f", sums[1], want)
 	}
-	if got := b.text("#compare table:nth-of-type(2) tbody tr"); !strings.HasPrefix(got, "train_step") || !strings.Contains(got, "52 (was line 45)") || !strings.HasSuffix(got, "+228.22 MiB") {
+	if got := b.text("#compare .scroll:nth-of-type(2) tbody tr"); !strings.HasPrefix(got, "train_step") || !strings.Contains(got, "52 (was line 45)") || !strings.HasSuffix(got, "+228.22 MiB") {
 		t.Errorf("the largest change is %q", got)
 	}
 	if got := b.text("#compare table tbody tr"); !strings.HasPrefix(got, "Optimizer state") || !strings.HasSuffix(got, "+228.22 MiB") {
@@ -161,9 +161,9 @@ func TestChangesFitAPhone(t *testing.T) {
 	b.clean()
 }
 
-// TestChangesOnATablet: each change stands at the right end of its row, where its label isn't needed.
-func TestChangesOnATablet(t *testing.T) {
-	b := newTab(t, 768, 900)
+// TestChangesOnAPhone: each change stands at the right end of its row, where its label isn't needed.
+func TestChangesOnAPhone(t *testing.T) {
+	b := newTab(t, 480, 900)
 	comparison(t, b, recording(t, "growing_list__step_cache/snapshot_all.pickle.gz"), recording(t, "retained_graph__trainer_entropy/snapshot_named.pickle.gz"),
 		[2]string{"a.pickle", "b.pickle"})
 	const off = `Array.from(document.querySelectorAll('table.both.wide tbody tr:has(th) td[data-label=Change]'), c => { const r = document.createRange(); r.selectNodeContents(c);
