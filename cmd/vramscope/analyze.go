@@ -228,25 +228,13 @@ func (f *analyzeFlags) options(cmd *cobra.Command) (o diagnose.Options, err erro
 
 // program lets the program's text be read, unless no line of it may be shown.
 func (f *analyzeFlags) program(o *diagnose.Options, args []string) (err error) {
-	if f.programs, err = programText(o, f.source, args, f.redact); err == nil && f.patch != "" {
+	if f.programs, err = code.Readable(f.redact, f.source, args); f.programs == nil {
+		return err
+	}
+	if o.Code = f.programs.Text; f.patch != "" {
 		o.Patch = &source.Patch{}
 	}
-	return err
-}
-
-// programText is the program's text, of which no line may be shown where names are hidden: then it is nil.
-func programText(o *diagnose.Options, folder string, args []string, hidden bool) (*code.Files, error) {
-	if hidden && folder != "" {
-		return nil, errors.New("--source has no effect with --redact, which shows no line of code")
-	}
-	if hidden {
-		return nil, nil
-	}
-	programs, err := code.Beside(folder, args)
-	if err == nil {
-		o.Code = programs.Text
-	}
-	return programs, err
+	return nil
 }
 
 // lines puts lines of code into the document, and the patch beside it.

@@ -14,6 +14,7 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/explain"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/code"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
@@ -22,14 +23,13 @@ import (
 )
 
 type explainFlags struct {
-	out             outputFlags
-	device          int
-	gpu             string
-	config, model   string
-	partial, redact bool
-	maxMemory       string
-	source          string
-	names           naming
+	out               outputFlags
+	device            int
+	gpu               string
+	config, model     string
+	partial, redact   bool
+	maxMemory, source string
+	names             naming
 }
 
 var explainFormats = formats[*explain.Document]{sheet: view.Explain,
@@ -63,8 +63,7 @@ however long that is, and ends with what to ask next.`,
 	f.names.flags(cmd)
 	flags.StringVar(&f.config, "config", "", "the model's `config.json`, which names its tensors and tells its budget")
 	flags.StringVar(&f.model, "model", "", "a checkpoint whose header names the tensors: `FILE`.safetensors, its index, or .pt")
-	flags.StringVar(&f.source, "source", "", "read the program's text from its `FOLDER` (default: where the recording says, and "+
-		"beside it)")
+	flags.StringVar(&f.source, "source", "", "read the program's text from its `FOLDER` (default: beside the recording)")
 	readingFlags(cmd, &f.partial, &f.redact, &f.maxMemory)
 	return cmd
 }
@@ -124,8 +123,10 @@ func (f *explainFlags) document(cmd *cobra.Command, args []string, q explain.Que
 	if err := f.named(run, &o); err != nil {
 		return nil, err
 	}
-	if _, err := programText(&o, f.source, args, f.redact); err != nil {
+	if programs, err := code.Readable(f.redact, f.source, args); err != nil {
 		return nil, err
+	} else if programs != nil {
+		o.Code = programs.Text
 	}
 	command := commandLine(cmd, args, nil)
 	if f.redact {

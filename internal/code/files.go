@@ -3,6 +3,7 @@
 package code
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,6 +55,17 @@ func Beside(dir string, inputs []string) (*Files, error) {
 		p.add(name, true)
 	}
 	return p, nil
+}
+
+// Readable is what Beside is, nil where names are hidden: then no line of the program may be shown.
+func Readable(hidden bool, dir string, inputs []string) (*Files, error) {
+	if hidden && dir != "" {
+		return nil, errors.New("--source has no effect with --redact, which shows no line of code")
+	}
+	if hidden {
+		return nil, nil
+	}
+	return Beside(dir, inputs)
 }
 
 func (p *Files) add(dir string, anyEnd bool) bool {
