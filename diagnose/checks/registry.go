@@ -7,7 +7,8 @@ func Device() []Check {
 		missingNoGrad, growingList,
 		retainedGraph, gradientsKept, staleOutputs, firstStepState, varyingShapes, fragmentationCreep, gradientsUnused,
 		resultsCollected, logitsDominate, checkpointingAbsent, checkpointingIneffective, attentionMatrices,
-		optimizerTemporaries, ownTemporaries, weightsTwice, weightsUpcast, autocastCopies, kvCacheInTraining, inputsKept, dataParallel, unevenDevices,
+		optimizerTemporaries, ownTemporaries, weightsTwice, weightsUpcast, autocastCopies, kvCacheInTraining, inputsKept,
+		dataParallel, unevenDevices,
 		emptyCacheInLoop, cacheFlushed, allocatorSetting, privatePools, pinnedHostMemory, recordingEmpty, recordingLate,
 		recordingOverflowed, recordingStopped, recordingWithoutStacks, damage}
 }

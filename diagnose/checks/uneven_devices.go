@@ -21,26 +21,11 @@ var unevenDevices = Check{
 
 func findUnevenDevices(p *facts.Pass) []Draft {
 	const part = 20 // of what is here, that layers take at least
-	if len(p.T.OOMs) == 0 || len(p.T.Snapshot.Devices) < 2 || p.Dev.AtPeak.Categories[classify.Weights.String()] == 0 {
+	if len(p.T.OOMs) == 0 || p.Dev.AtPeak.Categories[classify.Weights.String()] == 0 {
 		return nil
 	}
-	var here, all int64
-	used, least, at := int64(0), int64(-1), 0
-	for i := range p.T.Snapshot.Devices {
-		d := &p.T.Snapshot.Devices[i]
-		reserved := reservedBy(d)
-		if d == p.T.Device {
-			here = reserved
-			continue
-		}
-		if reserved == 0 {
-			continue
-		}
-		all += reserved
-		if used++; least < 0 || reserved < least {
-			least, at = reserved, d.Ordinal
-		}
-	}
+	here := reservedBy(p.T.Device)
+	used, all, least, at := otherDevices(p)
 	if used == 0 || least*part < here || 2*least > here || gathers(p) || acrossProcesses(p) {
 		return nil
 	}
@@ -57,6 +42,22 @@ func findUnevenDevices(p *facts.Pass) []Draft {
 		d.Settle(words.Fits)
 	}
 	return []Draft{d}
+}
+
+// otherDevices counts the other devices of a recording that have memory, what they have reserved, and which has the least.
+func otherDevices(p *facts.Pass) (used, all, least int64, at int) {
+	for i := range p.T.Snapshot.Devices {
+		d := &p.T.Snapshot.Devices[i]
+		reserved := reservedBy(d)
+		if d == p.T.Device || reserved == 0 {
+			continue
+		}
+		all += reserved
+		if used++; used == 1 || reserved < least {
+			least, at = reserved, d.Ordinal
+		}
+	}
+	return used, all, least, at
 }
 
 // acrossProcesses reports whether the program is one of several that work on one model: each has a GPU, and where it has

@@ -12,41 +12,23 @@ import (
 
 var weightsUpcast = Check{
 	ID: "weights_upcast", Group: peak, Severity: ByDesign,
-	Doc: "Weights took the places of others of half their size, one after the other, as `float()` does with a model in 16 bits; " +
-		"such take 20 % of the peak and 256 MiB, and no gradients of their sizes were seen. The check needs the recording's " +
-		"beginning.",
+	Doc: "Weights took the places of others of half their size, one after the other, as `float()` does with a model in 16 " +
+		"bits; such take 20 % of the peak and 256 MiB, and no gradients of their sizes were seen. The check needs the " +
+		"recording's beginning.",
 	Saves: "from the recorded curve with half of these weights.",
 	Needs: []facts.Need{facts.Phases}, Run: findWeightsUpcast,
 }
 
 func findWeightsUpcast(p *facts.Pass) []Draft {
-	const near = 8 // events from a weight to the release of what it takes the place of
-	freed := map[uint32]timeline.AllocationID{}
-	for i, event := range p.T.FreeRequested {
-		if p.T.Born[i] != timeline.Never && event < timeline.Before {
-			freed[event] = timeline.AllocationID(i)
-		}
-	}
+	ids := castUp(p)
 	trained := map[int64]bool{}
 	for id := range p.Each(classify.Gradients) {
 		trained[p.T.Requested(id)] = true
 	}
-	var ids []timeline.AllocationID
 	var bytes, twice int64 // of weights that took another's place, and of those that are trained
-	for id := range p.Each(classify.Weights) {
-		if !p.T.AliveAt(id, p.T.Peaks.Allocated.Event) || p.T.Born[id] == timeline.Never {
-			continue
-		}
-		for event := p.T.Born[id] + 1; event <= p.T.Born[id]+near; event++ {
-			old, ok := freed[event]
-			if !ok || p.T.Born[old] >= p.T.Born[id] || 2*p.T.Requested(old) != p.T.Requested(id) {
-				continue
-			}
-			ids = append(ids, id)
-			if bytes += p.T.Allocated[id]; trained[p.T.Requested(id)] {
-				twice += p.T.Allocated[id]
-			}
-			break
+	for _, id := range ids {
+		if bytes += p.T.Allocated[id]; trained[p.T.Requested(id)] {
+			twice += p.T.Allocated[id]
 		}
 	}
 	if facts.Share(bytes, p.Dev.AtPeak.AllocatedBytes) < 20 || bytes < 256<<20 || 2*twice > bytes {
@@ -70,4 +52,30 @@ func findWeightsUpcast(p *facts.Pass) []Draft {
 		d.Spells = append(d.Spells, s)
 	}
 	return []Draft{d}
+}
+
+// castUp are the weights at the peak behind whose allocation one of half their size goes.
+func castUp(p *facts.Pass) (ids []timeline.AllocationID) {
+	const near = 8 // events from a weight to the release of what it takes the place of
+	freed := map[uint32]timeline.AllocationID{}
+	for i, event := range p.T.FreeRequested {
+		if p.T.Born[i] != timeline.Never && event < timeline.Before {
+			freed[event] = timeline.AllocationID(i)
+		}
+	}
+	replaces := func(id timeline.AllocationID) bool {
+		born := p.T.Born[id]
+		for event := born + 1; event <= born+near; event++ {
+			if old, ok := freed[event]; ok && p.T.Born[old] < born && 2*p.T.Requested(old) == p.T.Requested(id) {
+				return true
+			}
+		}
+		return false
+	}
+	for id := range p.Each(classify.Weights) {
+		if p.T.AliveAt(id, p.T.Peaks.Allocated.Event) && p.T.Born[id] != timeline.Never && replaces(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }

@@ -407,7 +407,8 @@ func (f *Failure) Change() string {
 	if change := f.changeShown(); change != "" {
 		return change
 	}
-	if asksFor(f.Requested, f.Capacity, LargeTensors) && f.PhaseName != words.Setup.String() && f.PhaseName != words.Optimizer.String() {
+	if asksFor(f.Requested, f.Capacity, LargeTensors) && f.PhaseName != words.Setup.String() &&
+		f.PhaseName != words.Optimizer.String() {
 		return *advice.Text("large_tensor")
 	}
 	return cmp.Or(*advice.Text("phase." + f.PhaseName), *advice.Text("failed"))
