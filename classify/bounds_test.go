@@ -5,6 +5,9 @@ import (
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/internal/testing/phased"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -155,6 +158,74 @@ func TestOfNoWeight(t *testing.T) {
 		c := New(s.timeline(), Options{})
 		if got := c.Category[kept[1]]; (got == Gradients) == known {
 			t.Errorf("weights known %v: %v by %q in %v", known, got, RuleID(c.Rule[kept[1]]), c.Phase[kept[1]])
+		}
+	}
+}
+
+// TestMoreThanTrained: whole sets beside the weights that passes leave gradients of are an optimizer's.
+func TestMoreThanTrained(t *testing.T) {
+	const kib = 1 << 10
+	sizes := []int64{600 * kib, 800 * kib, 900 * kib}
+	for _, c := range []struct {
+		name  string
+		marks frames.Marks // of what is beside the weights
+		sets  []int64      // so many times as large as those
+		lacks bool         // one block of the last set
+		want  []meaning.Detail
+	}{
+		{"two sets", frames.UserInner, []int64{1, 1}, false, []meaning.Detail{meaning.Moment1, meaning.Moment2}},
+		{"one set, which may be a copy", frames.UserInner, []int64{1}, false, nil},
+		{"one set of zeros", frames.Filled, []int64{1}, false, []meaning.Detail{meaning.Moment1}},
+		{"a part of a set of zeros", frames.Filled, []int64{1}, true, nil},
+		{"twice the bytes", frames.UserInner, []int64{2}, false, []meaning.Detail{meaning.MasterWeights}},
+		{"twice the bytes, and moments", frames.UserInner, []int64{2, 2, 2}, false,
+			[]meaning.Detail{meaning.MasterWeights, meaning.Moment1, meaning.Moment2}},
+		{"a part of twice the bytes", frames.UserInner, []int64{2}, true, nil},
+		{"three times the bytes", frames.UserInner, []int64{3}, false, nil},
+	} {
+		p := &phased.Program{}
+		p.By(frames.Weight)
+		p.In(meaning.Setup)
+		for _, n := range sizes {
+			p.Make(n, 1)
+		}
+		p.By(c.marks)
+		var made []int
+		for _, times := range c.sets {
+			for _, n := range sizes {
+				made = append(made, p.Make(n*times, 1)...)
+			}
+		}
+		p.By(0)
+		for range 2 {
+			p.In(meaning.Forward)
+			saved := p.Make(50*kib, 4)
+			p.In(meaning.Backward)
+			p.Free(saved...)
+			var gradients []int
+			for _, n := range sizes {
+				gradients = append(gradients, p.Make(n, 1)...)
+			}
+			p.In(meaning.ZeroGrad)
+			p.Free(gradients...)
+		}
+		a := rules.New(p.Follow())
+		a.Signal = make([]meaning.Signal, len(a.Category))
+		for _, b := range made {
+			id := a.Timeline.Of[b]
+			a.Category[id], a.Signal[id] = meaning.Weights, meaning.ByLife
+		}
+		if c.lacks {
+			a.Phase[a.Timeline.Of[made[len(made)-1]]] = meaning.Forward
+		}
+		got := moreThanTrained(a)
+		if len(got) != len(c.want)*len(sizes) {
+			t.Errorf("%s: %d are state, want %d sets", c.name, len(got), len(c.want))
+		}
+		for k, want := range c.want {
+			if d := got[a.Timeline.Of[made[k*len(sizes)]]]; d != want {
+				t.Errorf("%s: set %d: %v, want %v", c.name, k, d, want)
+			}
 		}
 	}
 }

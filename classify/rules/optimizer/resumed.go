@@ -4,7 +4,6 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
-	"github.com/vramscope/vramscope/classify/rules/older"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -30,9 +29,7 @@ func findResumed(f *rules.Facts) map[timeline.AllocationID]rules.Claim {
 			ids = append(ids, id)
 		}
 	}
-	if markPairs(a, ids); len(a.Beside) == 0 {
-		return findWholeSets(f)
-	}
+	markPairs(a, ids)
 	return a.Beside
 }
 
@@ -88,47 +85,9 @@ func markMoments(a *setupLook, ids []timeline.AllocationID) {
 
 // markState marks an optimizer's state, for which only sizes speak where there are no stacks.
 func markState(a *setupLook, id timeline.AllocationID, d meaning.Detail) {
-	a.Beside[id] = rules.KindOf(meaning.OptimizerState, d, sureOf(a.Facts))
-}
-
-func sureOf(a *rules.Facts) uint8 {
+	sure := uint8(rules.Plausible)
 	if a.Recorded.Allocs {
-		return rules.Likely
+		sure = rules.Likely
 	}
-	return rules.Plausible
-}
-
-// findWholeSets finds the state that a program makes in setup, of an optimizer of its own: as many
-// weights of a size as a step leaves gradients, and two moments for each of these, where no step makes any.
-func findWholeSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
-	const large = 1 << 16 // bytes: biases and norms are as large as each other
-	if !a.Trains {
-		return nil
-	}
-	left, gradients := map[int64][]timeline.AllocationID{}, older.Gradients.Of(a).GradientSize // by size
-	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		if n := a.Timeline.Requested(id); a.Phase[id] == meaning.Setup && gradients[n] > 0 && a.Outlives(id) {
-			left[n] = append(left[n], id)
-		}
-	}
-	found, fits, all := map[timeline.AllocationID]rules.Claim{}, int64(0), int64(0)
-	for n, each := range gradients {
-		ids := left[n]
-		if all += n * int64(each); len(ids) != 3*each || rules.Sizes.Of(a).StateSize[n] {
-			continue
-		}
-		fits += n * int64(each)
-		for k, id := range ids[each:] {
-			nth := k / each
-			if ids[each]+1 == ids[each+1] { // a weight's own follow each other
-				nth = k % 2
-			}
-			moment := [...]meaning.Detail{meaning.Moment1, meaning.Moment2}[nth]
-			found[id] = rules.KindOf(meaning.OptimizerState, moment, sureOf(a))
-		}
-	}
-	if all < large || fits*10 < all*9 {
-		return nil
-	}
-	return found
+	a.Beside[id] = rules.KindOf(meaning.OptimizerState, d, sure)
 }

@@ -15,7 +15,8 @@ var MadeAnew = &rules.Rule{
 	Doc: `One of as many blocks as a pass leaves gradients, size by size, that are made between two backward passes, outlive the
 second and go after it. Two sets that others replace are moments, and of three the last are weights. A single one that another
 replaces is an average, or, where nothing else is state, an optimizer's moments. One that goes before the optimizer steps, or
-comes when those of setup are gone, takes over as weights, by guess. What such a set replaced is the same.
+comes when those of setup are gone, takes over as weights, by guess. What such a set replaced is the same. Sets that are made once,
+after a pass, and stay are state, unless a single one may be a copy.
 Where no module shows what setup makes, what is made before the first pass and stays is a weight, too.`,
 	Signal: meaning.ByLife,
 	Born:   rules.AnyTime &^ rules.BornIn(meaning.Backward),
@@ -85,6 +86,7 @@ func findSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	for i := range x.gaps {
 		x.replaced(&x.gaps[i])
 	}
+	x.begin()
 	return x.claims
 }
 
@@ -185,6 +187,35 @@ func (x *sets) keep() {
 				x.claims[id] = rules.As(meaning.Weights, rules.Plausible)
 			}
 		}
+	}
+}
+
+// begin says of sets that are made once, after a pass, and stay, that they are state: two of them, and a single one that begins as
+// zeros or, without stacks, with other work between its blocks, unlike a copy.
+func (x *sets) begin() {
+	const soon = 4 // gaps
+	for i := 1; i < min(soon, len(x.gaps)); i++ {
+		g := &x.gaps[i]
+		times := g.times(g.stays)
+		if times != 1 && times != 2 {
+			continue
+		}
+		var ids []timeline.AllocationID
+		for size, made := range g.stays {
+			if len(made) == times*g.each[size] && !x.state[size] {
+				ids = append(ids, made...)
+			}
+		}
+		if len(ids) == 0 || slices.ContainsFunc(ids, func(id timeline.AllocationID) bool { return x.claims[id].Sure > 0 }) {
+			continue
+		}
+		apart := int(slices.Max(ids)-slices.Min(ids)) > 2*len(ids)
+		for _, id := range ids {
+			if times == 2 || x.Birth(id).Marks&frames.Filled != 0 || !x.Recorded.Allocs && apart {
+				x.claims[id] = rules.As(meaning.OptimizerState, rules.Plausible)
+			}
+		}
+		return
 	}
 }
 
@@ -322,6 +353,9 @@ type passGradients struct {
 	left []map[int64]int // by pass
 	most map[int64]int   // in any pass
 }
+
+// OfPass are the gradients that a backward pass leaves where it leaves the most of a size, by size.
+func OfPass(a *rules.Facts) map[int64]int { return leftByPasses.Of(a).most }
 
 // leftByPasses are the gradients of a program, pass by pass.
 var leftByPasses = rules.Named("gradients that each pass leaves", func(a *rules.Facts) *passGradients {

@@ -203,3 +203,51 @@ func TestUntrainedOfSetup(t *testing.T) {
 		})
 	}
 }
+
+// TestBegin: sets that are made once, after the first pass, and stay.
+func TestBegin(t *testing.T) {
+	sizes := []int64{600 * kib, 600 * kib, 800 * kib, 900 * kib}
+	state := rules.As(meaning.OptimizerState, rules.Plausible)
+	for _, c := range []struct {
+		name  string
+		marks frames.Marks // 0: there are no stacks
+		sets  int
+		apart bool // other work in between
+		want  rules.Claim
+	}{
+		{"two sets", 0, 2, false, state},
+		{"one, in a row", 0, 1, false, rules.Claim{}},
+		{"one, with work in between", 0, 1, true, state},
+		{"zeros", frames.Filled, 1, false, state},
+		{"by other operators", frames.UserInner, 1, true, rules.Claim{}},
+		{"three", frames.Filled, 3, false, rules.Claim{}},
+	} {
+		p := &phased.Program{}
+		if c.marks != 0 {
+			p.By(frames.Weight | frames.InModule)
+		}
+		p.In(meaning.Setup)
+		for _, n := range sizes {
+			p.Make(n, 1)
+		}
+		if c.marks != 0 {
+			p.By(c.marks)
+		}
+		var made []int
+		for range 3 {
+			twice(p, sizes, nil, func() {
+				for _, n := range sizes {
+					if len(made) < c.sets*len(sizes) {
+						made = append(made, p.Make(n, c.sets)...)
+						if c.apart {
+							p.Work(50*kib, 50*kib, 50*kib)
+						}
+					}
+				}
+			})
+		}
+		if got := phased.Ask(MadeAnew, p.Follow(), made[0]); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

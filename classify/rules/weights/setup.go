@@ -208,8 +208,8 @@ func ofMaster(a *rules.Facts, n int64) bool {
 var ResumedState = &rules.Rule{
 	ID: "resumed-state",
 	Doc: `What setup leaves beside weights: two blocks of each weight's size, in pairs, are the moments that an optimizer has
-from a checkpoint. So are two more sets than what is trained, where no step makes state of their sizes. Less sure without
-stacks.`,
+from a checkpoint. So are two more sets than what is trained, or sets of zeros, where no step makes state of their sizes, and sets
+of twice the bytes of all that is trained in 16 bits. Less sure without stacks.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{optimizer.Beside},
