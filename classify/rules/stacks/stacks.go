@@ -7,6 +7,7 @@ package stacks
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
@@ -161,10 +162,45 @@ is a saved activation; made in backward it was made again by checkpointing, or c
 var WorkspaceBySize = &rules.Rule{
 	ID: "matrix-workspace-by-size",
 	Doc: `As large as the workspace that PyTorch gives cuBLAS or cuBLASLt by default, and gone at once, in a
-recording whose frames don't name it.`,
+recording whose frames don't name it. Less sure of one that stays, as before PyTorch 2.15: one or two that passes make, where
+setup leaves nothing of their size.`,
 	Signal: meaning.BySize,
 	Born:   rules.AnyTime,
-	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
-		return rules.When(a.IsWorkspaceBySize(id), rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Strong+1))
+	Needs:  []rules.Need{rules.Sizes},
+	Begin: func(a *rules.Facts) func(timeline.AllocationID) rules.Claim {
+		if a.Recorded.Native {
+			return nil
+		}
+		stays := lastingWorkspaces(a)
+		return func(id timeline.AllocationID) rules.Claim {
+			switch {
+			case a.IsWorkspaceBySize(id):
+				return rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Strong+1)
+			case stays[a.Timeline.Requested(id)] && staysForGood(a, id):
+				return rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Likely)
+			}
+			return rules.Claim{}
+		}
 	},
+}
+
+// lastingWorkspaces are the sizes of workspaces of which passes make no more than threads have, forward's and the engine's, and
+// never free them.
+func lastingWorkspaces(a *rules.Facts) map[int64]bool {
+	const threads, shared = 2, 1 << 20 // bytes of cuBLASLt's, which a call makes and frees
+	count, stays := map[int64]int{}, map[int64]bool{}
+	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
+		if n := a.Timeline.Requested(id); n > shared && phases.CublasSize(n) && rules.Sizes.Of(a).WeightSize[n] == 0 &&
+			staysForGood(a, id) {
+			count[n]++
+			stays[n] = count[n] <= threads
+		}
+	}
+	return stays
+}
+
+// staysForGood is true of what a pass makes and nothing frees, not at the program's end either.
+func staysForGood(a *rules.Facts, id timeline.AllocationID) bool {
+	return a.Born(id) >= 0 && a.Timeline.FreeRequested[id] == timeline.Never &&
+		meaning.HintOf(a.Phase[id]).Is(meaning.Forward, meaning.Generate, meaning.Backward)
 }

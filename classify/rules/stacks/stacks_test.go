@@ -200,7 +200,25 @@ func TestWorkspace(t *testing.T) {
 		{"one byte larger", life(forward, 0, size+1, 0, forward, 0), nil, none},
 		{"with C++ frames, which don't name it", life(forward, 0, size, 0, forward, 0), native, none},
 		{"older than the recording", func(p *phased.Program) int { return p.Older(size) }, nil, none},
+		{"never gone", lasting(32<<20, 1, 0), nil, workspace(rules.Likely)},
+		{"of two threads", lasting(32<<20, 2, 0), nil, workspace(rules.Likely)},
+		{"three of them", lasting(32<<20, 3, 0), nil, none},
+		{"where setup leaves a weight of its size", lasting(32<<20, 1, 1), nil, none},
+		{"never gone, of cuBLASLt's size", lasting(1<<20, 1, 0), nil, none},
 	})
+}
+
+// lasting makes blocks in passes that nothing frees, beside weights of their size.
+func lasting(size int64, blocks, weights int) func(p *phased.Program) int {
+	return func(p *phased.Program) int {
+		p.In(setup)
+		p.Make(size, weights)
+		p.In(forward)
+		p.Work(5 * kib)
+		made := p.Make(size, blocks)
+		p.Work(5*kib, 5*kib)
+		return made[0]
+	}
 }
 
 func TestCache(t *testing.T) {
