@@ -125,7 +125,7 @@ func (f *facts) lookAtWindows() {
 				f.fused[i] = true
 			}
 			done = max(done, w.end)
-		case w.phase != meaning.Data && !w.closure:
+		case w.phase != meaning.Data && w.phase != meaning.Generate && !w.closure:
 			f.stepping = append(f.stepping, w.first)
 		}
 	}

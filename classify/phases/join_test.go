@@ -153,6 +153,17 @@ func TestSteps(t *testing.T) {
 		}
 		p.free(batch)
 	}
+	update := func(p *tape, grads ...int64) {
+		batch := p.alloc(mib, mine)
+		left := p.backward(p.forward(4), grads...)
+		p.within("Optimizer.step#AdamW.step", func() { p.brief(mib, step, mine) })
+		p.free(append(left, batch)...)
+	}
+	evaluate := func(p *tape) {
+		for range 4 {
+			p.free(append(p.forward(3), p.alloc(mib, other))...)
+		}
+	}
 	adversaries := func(grads ...int64) func(p *tape) {
 		return func(p *tape) {
 			for range 4 {
@@ -180,6 +191,54 @@ func TestSteps(t *testing.T) {
 		{"updates", "two take turns", false, adversaries(20*mib, 28*mib), []int{2, 93, 184, 275}, nil},
 		{"updates", "one, whose passes take turns", false, adversaries(20*mib, 20*mib), []int{3, 39, 93, 130, 184, 221, 275, 312},
 			[]int{2, 93, 184, 275}},
+		{"updates", "three critics and a generator take turns", false, func(p *tape) {
+			for range 3 {
+				for _, n := range []int64{20, 20, 20, 28} {
+					update(p, n*mib)
+				}
+			}
+		}, []int{2, 194, 386}, []int{2, 50, 98, 146, 194, 242, 290, 338, 386, 434, 482, 530}},
+		{"updates", "evaluations between them and after the last", false, func(p *tape) {
+			for k := range 4 {
+				update(p, 20*mib)
+				if k%2 == 1 {
+					evaluate(p)
+				}
+			}
+		}, []int{2, 50, 182, 230}, []int{2, 50, 230}},
+		{"updates", "an evaluation before the first", false, func(p *tape) {
+			evaluate(p)
+			for range 2 {
+				update(p, 20*mib)
+			}
+		}, []int{2, 134}, []int{2}},
+		{"updates", "rollouts that three updates share", false, func(p *tape) {
+			for range 3 {
+				shared := p.times(5, 7*mib, other)
+				evaluate(p)
+				for range 3 {
+					update(p, 20*mib)
+				}
+				p.free(shared...)
+			}
+		}, []int{2, 245, 488}, nil},
+		{"updates", "rollouts of which nothing is used again", false, func(p *tape) {
+			for range 3 {
+				p.free(p.times(5, 7*mib, other)...)
+				evaluate(p)
+				for range 3 {
+					update(p, 20*mib)
+				}
+			}
+		}, []int{17, 150, 198, 245, 393, 441, 488, 636, 684}, []int{2, 245, 488}},
+		{"updates", "named, as a profiler does", false, func(p *tape) {
+			for k := range 3 {
+				p.within(fmt.Sprintf("ProfilerStep#%d", k), func() {
+					update(p, 20*mib)
+					update(p, 20*mib)
+				})
+			}
+		}, []int{2, 98, 194}, []int{2, 50, 98, 146, 194, 242}},
 		{"updates", "within the backward pass", true, func(p *tape) {
 			fusing(5, 0)(p)
 			fused(p, 5, 0)

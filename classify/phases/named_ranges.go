@@ -24,9 +24,9 @@ type window struct {
 var NamedRanges = &Signal{
 	ID: "named-ranges",
 	Doc: `A range that torch or the program names covers the event: Optimizer.step, Optimizer.zero_grad, a data loader's
-enumeration, or forward, backward and the like in the program's own record_function. PyTorch 2.5 and newer record them, even
-without stacks. A range that was never left lasts to the end of the recording; the step of an optimizer that runs forward and
-backward itself, within which other ranges lie, says nothing by itself.`,
+enumeration, or forward, backward, rollout and the like, by record_function. PyTorch 2.5 and newer record them,
+even without stacks. A range that was never left lasts to the end of the recording; the step of an optimizer that runs forward
+and backward itself, within which other ranges lie, says nothing by itself.`,
 	Needs: []Need{Times},
 	Find: func(f *facts) found {
 		x := found{windows: annotated(f.Program)}
@@ -34,6 +34,10 @@ backward itself, within which other ranges lie, says nothing by itself.`,
 		for _, w := range x.windows {
 			if w.closure {
 				continue
+			}
+			if w.phase == meaning.Generate { // by modules, as stacks say
+				x.spans = append(x.spans, span{first: int32(max(w.first, done)), end: int32(max(w.end, done)), phase: w.phase,
+					instead: meaning.HintOf(meaning.Forward)})
 			}
 			x.spans.add(max(w.first, done), w.end, w.phase)
 			if w.phase == meaning.Optimizer || w.phase == meaning.ZeroGrad {
@@ -167,5 +171,8 @@ var (
 	rangesOfTorch = map[string]meaning.Phase{"Optimizer.step": meaning.Optimizer, "Optimizer.zero_grad": meaning.ZeroGrad,
 		"enumerate(DataLoader)": meaning.Data}
 	rangesOfPrograms = map[string]meaning.Phase{"forward": meaning.Forward, "backward": meaning.Backward,
-		"optimizer": meaning.Optimizer, "optimizer_step": meaning.Optimizer, "zero_grad": meaning.ZeroGrad}
+		"optimizer": meaning.Optimizer, "optimizer_step": meaning.Optimizer, "zero_grad": meaning.ZeroGrad, "data": meaning.Data,
+		"data_loading": meaning.Data, "generate": meaning.Generate, "generation": meaning.Generate, "rollout": meaning.Generate}
+	rangesOfSteps = map[string]bool{"profilerstep": true, "step": true, "iteration": true, "iter": true, "train_step": true,
+		"training_step": true}
 )

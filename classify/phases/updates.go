@@ -11,17 +11,23 @@ import (
 var Updates = &Signal{
 	ID: "updates",
 	Doc: `A step ends when the last of its optimizers has stepped, else with its backward pass. How many of them take turns in
-a step, up to 4, as those of a GAN do, shows in what is allocated between their steps and comes back.`,
+a step, as those of a GAN do, shows in the gradients that their passes leave, up to 8 of them, or in what is allocated between
+their steps and comes back. A step begins with what the first one began with: evaluations before that belong to the step that
+they follow. Rollouts whose results several updates share begin a step of all these updates. Where the program or a profiler
+names its steps (ProfilerStep#3, a record_function called step or iteration), these are the steps.`,
 	Tells: Steps,
 	Find: func(f *facts) found {
 		ends := ticks(f)
 		if len(ends) == 0 {
 			ends = f.ends(meaning.Optimizer)
 		}
+		if named := namedSteps(f, ends); named != nil {
+			return found{starts: named}
+		}
 		if len(ends) == 0 {
 			return found{starts: after(f, f.ends(meaning.Backward))}
 		}
-		if period := period(f, ends); period > 1 && !oneOptimizer(f, ends) {
+		if period := period(f, ends); period > 1 {
 			var last []int
 			for i := period - 1; i < len(ends); i += period {
 				last = append(last, ends[i])
@@ -43,21 +49,55 @@ func ticks(f *facts) (out []int) {
 	return out
 }
 
-// period counts how many optimizers take turns within an iteration, by what is allocated between their steps: bytes where
-// they repeat, else numbers. What they allocate themselves is more where one is made anew.
+// period counts how many optimizers take turns within an iteration: by the gradients that their passes leave, else by what is
+// allocated between their steps, bytes where they repeat, else numbers. What they allocate themselves is more where one is made
+// anew.
 func period(f *facts, ends []int) int {
-	counts, bytes := make([]int, len(ends)), make([]int, len(ends))
-	from := f.Loop
+	counts, bytes, grads, passes := make([]int, len(ends)), make([]int, len(ends)), make([]int, len(ends)), make([]int, len(ends))
+	from, left, apart := f.Loop, false, true
 	for k, e := range ends {
 		for i := range f.allocs(from, e) {
+			n := int(f.Events.Size[i])
 			if f.Phases[i] != meaning.Optimizer {
 				counts[k]++
-				bytes[k] += int(f.Events.Size[i] >> 4)
+				bytes[k] += n >> 4
+			}
+			if f.Phases[i] == meaning.Backward {
+				passes[k] += n
+				if f.Freed(f.Timeline.Of[i]) >= e {
+					grads[k], left = grads[k]+n, true
+				}
 			}
 		}
+		apart = apart && (passes[k] > 0 || k == 0) // none steps after the backward pass of another
 		from = e
 	}
+	if !left { // they are kept, and added to
+		grads = passes
+	}
+	switch n := turns(grads); {
+	case !apart:
+	case n > 0:
+		return n
+	case oneOptimizer(grads):
+		return 1
+	}
 	return cmp.Or(recurrence(bytes, 0), recurrence(counts, 20), 1)
+}
+
+// turns is the shortest distance, up to 8, at which nearly all numbers come back, and that more than twice; 0 when there is none,
+// or when they are all alike.
+func turns(numbers []int) int {
+	for n := 1; n <= 8 && n*3 <= len(numbers); n++ {
+		same := 0
+		for i := n; i < len(numbers); i++ {
+			same += AsInt(numbers[i] == numbers[i-n])
+		}
+		if same*10 >= (len(numbers)-n)*9 {
+			return n * AsInt(n > 1)
+		}
+	}
+	return 0
 }
 
 // recurrence is the shortest distance, up to 4, at which most numbers come back, 0 when there is none; the first ones make
@@ -84,29 +124,7 @@ func mostAre(numbers []int, from, distance, part int) bool {
 
 // oneOptimizer tells that what comes back every few steps is no other optimizer's turn but, say, an evaluation: each step has
 // its own backward pass, and most leave as many bytes of gradients as the one before.
-func oneOptimizer(f *facts, ends []int) bool {
-	grads, passes := make([]int, len(ends)), make([]int, len(ends))
-	left := false
-	from := f.Loop
-	for k, e := range ends {
-		for i := range f.allocs(from, e) {
-			if id := f.Timeline.Of[i]; f.Phases[i] == meaning.Backward {
-				passes[k] += int(f.Timeline.Requested(id))
-				if f.Freed(id) >= e {
-					grads[k], left = grads[k]+int(f.Timeline.Requested(id)), true
-				}
-			}
-		}
-		if passes[k] == 0 && k > 0 { // steps after the backward pass of another
-			return false
-		}
-		from = e
-	}
-	if !left { // they are kept, and added to
-		grads = passes
-	}
-	return mostAre(grads, 2, 1, 0) // the first pass may be another
-}
+func oneOptimizer(grads []int) bool { return mostAre(grads, 2, 1, 0) } // the first pass may be another
 
 // after are the events at which steps begin that end with some others; none without ends.
 func after(f *facts, ends []int) []int {
@@ -124,6 +142,7 @@ func after(f *facts, ends []int) []int {
 			starts = append(starts, i)
 		}
 	}
+	starts = iterations{facts: f}.from(starts)
 	if len(starts) > 1 && f.Phases[starts[0]] == meaning.Data && f.Phases[starts[1]] == meaning.Forward {
 		for starts[0]+1 < starts[1] && f.Phases[starts[0]] != meaning.Forward { // each step loads the next one's batch
 			starts[0]++
