@@ -37,6 +37,7 @@ func (f *facts) join(without []string) {
 		f.Phases[i] = of[h.hint()&15]
 	}
 	f.findRuns()
+	var generated spans
 	together.Do(f.AssignPhases, func() {
 		var starts []int
 		if f.Loop < f.Last {
@@ -52,10 +53,20 @@ func (f *facts) join(without []string) {
 		f.cut(starts)
 	}, func() {
 		f.ask(Passes, without, func(_ int, x found) bool {
-			f.Untrained, f.Waiting = x.untrained, x.waiting
+			f.Untrained, f.Waiting, generated = x.untrained, x.waiting, x.spans
 			return true
 		})
 	})
+	for _, s := range generated {
+		for i := s.first; i < s.end; i++ {
+			if meaning.HintOf(f.Phases[i]).Is(meaning.Forward, meaning.OtherPhase) {
+				f.Phases[i] = s.phase
+			}
+		}
+	}
+	if len(generated) > 0 {
+		f.Rephase()
+	}
 }
 
 // ask asks the signals of one subject in their order, until what they find is enough.

@@ -13,7 +13,8 @@ var UntrainedPasses = &Signal{
 	ID: "untrained-passes",
 	Doc: `Three or more forward passes follow each other without a backward pass in a program that trains, as in a validation
 or a sampler. They are cut where what happens once in each comes back; one that makes far less than a pass that is trained on
-is a layer. Where later backward passes free most of what they made they are micro-batches of a pipeline.`,
+is a layer. Where later backward passes free most of what they made they are micro-batches of a pipeline. Where what a pass ends
+with takes the place of what it began with, and nothing is loaded, they generate, as a diffusion model's sampler does.`,
 	Tells: Passes,
 	Needs: []Need{Training},
 	Find:  func(f *facts) found { return untrained{f}.find() },
@@ -46,6 +47,9 @@ func (a untrained) find() (x found) {
 				}
 				s.allocs--
 			}
+		}
+		if first := a.sampler(s, usual); first >= 0 {
+			x.spans.add(first, s.end, meaning.Generate)
 		}
 		if s.allocs < usual*untrainedPasses/2 {
 			continue
