@@ -16,7 +16,7 @@ type chain struct {
 // results first at the end of its first pass, or its batches last at the beginning of the last one. A
 // pass that is trained on makes a usual number of allocations.
 func (a untrained) sampler(s stretch, usual int) int {
-	const few, near = 3, 4        // passes; allocations between a block and the free of what it replaces
+	const near = 4                // allocations between a block and the free of what it replaces
 	far := max(4*near, usual*2/5) // a pass; layers replace what they work on, too
 	chains, newest := map[timeline.AllocationID]chain{}, map[int64]timeline.AllocationID{}
 	made, loaded := 0, 0
@@ -41,22 +41,34 @@ func (a untrained) sampler(s stretch, usual int) int {
 			if !ok || newest[n] == id || made-heir.last > near {
 				continue
 			}
-			if heir.last-old.last >= far {
-				old.links++
-			}
-			if old.links >= heir.links {
-				old.last = heir.last
-				chains[newest[n]] = old
-			}
+			chains[newest[n]] = heir.replaces(old, far)
 			delete(chains, id)
 		}
 	}
 	at := -1
 	for _, c := range chains {
-		if each := (c.last - c.first) / max(1, c.links); c.links >= few && loaded < c.first && 2*c.first <= each &&
-			2*(made-c.last) <= each && (at < 0 || c.event < at) {
+		if loaded < c.first && c.spans(made) && (at < 0 || c.event < at) {
 			at = c.event
 		}
 	}
 	return at
+}
+
+// spans reports whether blocks take each other's place over several passes, from the beginning to the end of so many allocations.
+func (c chain) spans(made int) bool {
+	const few = 3 // passes
+	each := (c.last - c.first) / max(1, c.links)
+	return c.links >= few && 2*c.first <= each && 2*(made-c.last) <= each
+}
+
+// replaces is a chain with the block that takes the place of its last one, whose own chain may be longer.
+func (c chain) replaces(old chain, far int) chain {
+	if c.last-old.last >= far {
+		old.links++
+	}
+	if old.links >= c.links {
+		old.last = c.last
+		return old
+	}
+	return c
 }
