@@ -199,8 +199,9 @@ func lastingWorkspaces(a *rules.Facts) map[int64]bool {
 	return stays
 }
 
-// staysForGood is true of what a pass makes and nothing frees, not at the program's end either.
+// staysForGood is true of what a pass makes that others follow, and nothing frees, not at the program's end either.
 func staysForGood(a *rules.Facts, id timeline.AllocationID) bool {
-	return a.Born(id) >= 0 && a.Timeline.FreeRequested[id] == timeline.Never &&
+	const passes = 6 // after it: two steps of three phases
+	return a.Born(id) >= 0 && a.Timeline.FreeRequested[id] == timeline.Never && a.Run(a.Born(id))+passes < len(a.Runs) &&
 		meaning.HintOf(a.Phase[id]).Is(meaning.Forward, meaning.Generate, meaning.Backward)
 }
