@@ -131,3 +131,16 @@ func (c *Config) longest(unit, near, room int64, size func(int64) int64) int64 {
 	}
 	return largest(unit, near, limitSequence, room, size)
 }
+
+// Bounded takes a setting's sequence within the model's positions where nobody asked for a length, and says of one that was
+// asked for where the model has none.
+func (c *Config) Bounded(s *Setting, asked bool) (notes []string) {
+	n := c.Positions()
+	switch {
+	case asked && c.Unsequenced():
+		return []string{fmt.Sprintf("--seq %d changes nothing: %s takes pictures, whose size is its own", s.Sequence, c.Type)}
+	case n > 0 && !asked: // what nobody asked for is not what to refuse
+		s.Sequence = min(s.Sequence, max(n-s.NewTokens, 1))
+	}
+	return nil
+}

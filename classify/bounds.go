@@ -31,8 +31,8 @@ func withdraw(a *rules.Facts, p rules.Panel) {
 }
 
 // moreThanTrained are the optimizer's state among what setup leaves, and no module was seen to make, with what each is: of a size
-// there are as many weights as a pass leaves gradients. Whole sets beside them are state, if no step makes any, where they are two or
-// begin as zeros, and where they have twice the bytes: weights in 32 bits and their moments.
+// there are as many weights as a pass leaves gradients. Whole sets beside them are state, if no step makes any, where they are
+// two or begin as zeros, and where they have twice the bytes: weights in 32 bits and their moments.
 func moreThanTrained(a *rules.Facts) map[timeline.AllocationID]meaning.Detail {
 	if !a.Trains {
 		return nil
@@ -48,9 +48,8 @@ func moreThanTrained(a *rules.Facts) map[timeline.AllocationID]meaning.Detail {
 	own, double := sets{each: gradients}, sets{each: gradients}
 	for n, each := range gradients {
 		beside := left[n][min(each, len(left[n])):]
-		if rules.Sizes.Of(a).StateSize[n] || len(beside) != 2*each && slices.ContainsFunc(beside, func(id timeline.AllocationID) bool {
-			return !filled(id)
-		}) {
+		bare := func(id timeline.AllocationID) bool { return !filled(id) }
+		if rules.Sizes.Of(a).StateSize[n] || len(beside) != 2*each && slices.ContainsFunc(beside, bare) {
 			beside = nil
 		}
 		own.add(n, beside)

@@ -158,7 +158,7 @@ func (l *growth) paceUpTo(kept []survivor, end int) (p pace, grows bool) {
 	expected := max(1, (end-p.first)/usual+1)
 	p.regular = min(1, float64(p.steps)/float64(expected))
 	switch {
-	case p.last+usual <= end: // it has stopped
+	case p.last+usual+min(1, usual-1) <= end: // it has stopped; what comes every few steps may come a step late
 		return p, false
 	case (p.steps < 3 || dead > 0 && staying < 3) && l.whole() > 2: // made in two steps of many, or takes the place of what goes
 		return p, false

@@ -125,7 +125,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 		f.recipes.Doubt(c)
 	}
 	notes = append(f.usual(cmd), notes...)
-	notes = append(notes, f.sequence(c, cmd.Flags().Changed("seq"))...)
+	notes = append(notes, c.Bounded(&f.s, cmd.Flags().Changed("seq"))...)
 	if err := f.setting(cmd); err != nil {
 		return err
 	}
@@ -247,18 +247,6 @@ func (f *budgetFlags) load(stdin io.Reader) (c *budget.Config, notes []string, e
 		return open.CheckpointConfig(f.model)
 	}
 	return c, nil, err
-}
-
-// sequence is bounded by positions where nobody asked for one, and said to be nothing where there is none.
-func (f *budgetFlags) sequence(c *budget.Config, asked bool) []string {
-	n := c.Positions()
-	switch {
-	case asked && c.Unsequenced():
-		return []string{fmt.Sprintf("--seq %d changes nothing: %s takes pictures, whose size is its own", f.s.Sequence, c.Type)}
-	case n > 0 && !asked: // what nobody asked for is not what to refuse
-		f.s.Sequence = min(f.s.Sequence, max(n-f.s.NewTokens, 1))
-	}
-	return nil
 }
 
 // setting completes the flags.

@@ -203,6 +203,7 @@ func TestWorkspace(t *testing.T) {
 		{"never gone", lasting(32<<20, 1, 0), nil, workspace(rules.Likely)},
 		{"of two threads", lasting(32<<20, 2, 0), nil, workspace(rules.Likely)},
 		{"three of them", lasting(32<<20, 3, 0), nil, none},
+		{"kept for the backward pass in which the recording ends", kept(forward, 0, 32<<20, backward), nil, none},
 		{"where setup leaves a weight of its size", lasting(32<<20, 1, 1), nil, none},
 		{"never gone, of cuBLASLt's size", lasting(1<<20, 1, 0), nil, none},
 	})
@@ -217,6 +218,7 @@ func lasting(size int64, blocks, weights int) func(p *phased.Program) int {
 		p.Work(5 * kib)
 		made := p.Make(size, blocks)
 		p.Work(5*kib, 5*kib)
+		after(p, []meaning.Phase{backward, update, forward, backward, update, forward, backward})
 		return made[0]
 	}
 }

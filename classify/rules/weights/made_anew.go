@@ -15,8 +15,8 @@ var MadeAnew = &rules.Rule{
 	Doc: `One of as many blocks as a pass leaves gradients, size by size, that are made between two backward passes, outlive the
 second and go after it. Two sets that others replace are moments, and of three the last are weights. A single one that another
 replaces is an average, or, where nothing else is state, an optimizer's moments. One that goes before the optimizer steps, or
-comes when those of setup are gone, takes over as weights, by guess. What such a set replaced is the same. Sets that are made once,
-after a pass, and stay are state, unless a single one may be a copy.
+comes when those of setup are gone, takes over as weights, by guess. What such a set replaced is the same. Sets that are made
+once, after a pass, and stay are state, unless a single one may be a copy.
 Where no module shows what setup makes, what is made before the first pass and stays is a weight, too.`,
 	Signal: meaning.ByLife,
 	Born:   rules.AnyTime &^ rules.BornIn(meaning.Backward),
@@ -190,8 +190,8 @@ func (x *sets) keep() {
 	}
 }
 
-// begin says of sets that are made once, after a pass, and stay, that they are state: two of them, and a single one that begins as
-// zeros or, without stacks, with other work between its blocks, unlike a copy.
+// begin says of sets that are made once, after a pass, and stay, that they are state: two of them, and a single one that begins
+// as zeros or, without stacks, with other work between its blocks, unlike a copy.
 func (x *sets) begin() {
 	const soon = 4 // gaps
 	for i := 1; i < min(soon, len(x.gaps)); i++ {
