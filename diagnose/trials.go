@@ -61,7 +61,7 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	}
 	setting := settingOf(d)
 	if o := &dev.OOMs[len(dev.OOMs)-1]; setting != nil && checks.LeakFirst(o) != "" {
-		setting.Settle(words.Meets) // until the leak has filled what it gains
+		setting.Text += ", until the leak has filled what it gains"
 	}
 	if f.ID == "oom_fragmentation" {
 		first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })

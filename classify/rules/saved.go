@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
@@ -93,6 +94,7 @@ func findSaved(f *Facts) *SavedMarks {
 	n := len(f.Category)
 	a := &savedLook{f, Sizes.Of(f), &SavedMarks{InBulk: pages.Make[bool](n), Copies: pages.Make[bool](n)}}
 	if a.Trains {
+		findDropped(a)
 		return a.SavedMarks
 	}
 	kept, all := keptByForward(f)
@@ -172,6 +174,102 @@ func compiledToTrain(a *Facts) (kept int) {
 
 // bulk is how many frees at least without an allocation in between are a graph's.
 const bulk = 16
+
+// findDropped sees, in programs that train, graphs that no backward pass uses:
+// many tensors of several kinds go at once, a good part of what was made
+// meanwhile, or are there when the next of passes without one begins. Results
+// that were merely collected are few, or of few kinds.
+func findDropped(a *savedLook) {
+	made := sync.OnceValue(func() []int32 { // forward allocations before each one
+		made := pages.Make[int32](len(a.Category) + 1)
+		for i := range a.Category {
+			made[i+1] = made[i]
+			if large(a, timeline.AllocationID(i)) {
+				made[i+1]++
+			}
+		}
+		return made
+	})
+	for _, steps := range a.Untrained {
+		for _, s := range steps {
+			markGraph(a, leftBy(a, s), made, 20)
+		}
+	}
+	unused := func(i int) bool { // what is freed was made in a pass that no backward pass used by then
+		id := a.Timeline.Of[i]
+		if a.Phases[i] == meaning.Backward || id == timeline.NoAllocation || a.Born(id) < a.Loop || !large(a, id) {
+			return false
+		}
+		p := a.BackwardAfter(a.Run(a.Born(id)))
+		return (p == nil || i < p.First) && !a.FailedBetween(a.Born(id), i)
+	}
+	eachRow(a, unused, func(together []timeline.AllocationID) {
+		if !HaveNames(a.Timeline, together) {
+			markGraph(a, together, made, 4)
+		}
+	})
+}
+
+// large is true of what forward passes make, small things aside.
+func large(a *savedLook, id timeline.AllocationID) bool {
+	return a.Phase[id] == meaning.Forward && a.Timeline.Requested(id) > 512
+}
+
+// leftBy are what forward passes of a step make and leave.
+func leftBy(a *savedLook, s meaning.Step) (together []timeline.AllocationID) {
+	for _, id := range a.Allocs(s.FirstEvent, s.LastEvent+1) {
+		if large(a, id) && a.Freed(id) > s.LastEvent {
+			together = append(together, id)
+		}
+	}
+	return together
+}
+
+// eachRow visits what is freed in a row, without an allocation in between, of what counts; bulk at least.
+func eachRow(a *savedLook, counts func(event int) bool, visit func([]timeline.AllocationID)) {
+	var together []timeline.AllocationID
+	for i := a.Loop; i <= a.Last; i++ {
+		switch {
+		case i < a.Last && a.Events.Action[i] == snapshot.FreeRequested:
+			if counts(i) {
+				together = append(together, a.Timeline.Of[i])
+			}
+		case i == a.Last || a.Events.Action[i] == snapshot.Alloc || a.Events.Action[i] == snapshot.OOM:
+			if len(together) >= bulk {
+				visit(together)
+			}
+			together = together[:0]
+		}
+	}
+}
+
+// markGraph marks tensors that are a graph's, one in so many of what forward has
+// made meanwhile; made counts that before each allocation.
+func markGraph(a *savedLook, together []timeline.AllocationID, made func() []int32, part int) {
+	const kinds = 4 // stacks, or sizes where there are none
+	type kind struct {
+		stack snapshot.StackID
+		bytes int64
+	}
+	if len(together) < bulk {
+		return
+	}
+	of := map[kind]bool{}
+	for _, id := range together {
+		k := kind{stack: a.Timeline.Stack(id)}
+		if k.stack == 0 {
+			k.bytes = a.Timeline.Requested(id)
+		}
+		of[k] = true
+	}
+	first, last := slices.Min(together), slices.Max(together)
+	if len(of) < kinds || len(together)*part < int(made()[last+1]-made()[first]) || areCasts(a, together) {
+		return
+	}
+	for _, id := range together {
+		a.InBulk[id] = true
+	}
+}
 
 // HaveNames reports whether blocks freed in a row were held by names of the program,
 // not by an autograd graph: by a function's variables until it returned, by a list

@@ -58,6 +58,28 @@ func markUntrained(a *look) {
 	}
 	for _, steps := range a.Untrained {
 		markLogitsIn(a, steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1)
+		MarkJoined(a, steps)
+	}
+}
+
+// MarkJoined marks what joins the logits of several passes that aren't trained
+// on, as evaluations do: as large as those of two or more.
+func MarkJoined(a *look, steps []meaning.Step) {
+	const large = 1 << 20
+	sizes := map[int64]bool{}
+	for i, id := range a.Allocs(steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1) {
+		n := a.Events.Size[i]
+		switch {
+		case n < large:
+		case a.Logits[id] == plain && len(sizes) < 4:
+			sizes[n] = true
+		case a.Logits[id] == meaning.NoDetail && a.Stacks[a.Timeline.Stack(id)].Marks&(frames.Workspace|frames.InModule) == 0:
+			for size := range sizes {
+				if n > size && n%size == 0 && n/size <= 2*int64(len(steps)) {
+					a.Logits[id] = meaning.LogitsCopy
+				}
+			}
+		}
 	}
 }
 

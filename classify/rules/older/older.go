@@ -24,14 +24,14 @@ var OlderByFrames = &rules.Rule{
 says, and by the phase in which it goes.`,
 	Signal: meaning.ByLife,
 	Born:   rules.Older,
-	Needs:  []rules.Need{logits.Heads},
+	Needs:  []rules.Need{logits.Heads, rules.Retention},
 	Begin: func(a *rules.Facts) rules.Says {
-		heads := logits.Heads.Of(a)
+		heads, graphs := logits.Heads.Of(a), olderGraphs(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			if a.Timeline.Stack(id) == 0 {
 				return rules.Claim{}
 			}
-			return olderByStack(a, heads, id, a.Freed(id))
+			return olderByStack(a, heads, graphs, id, a.Freed(id))
 		}
 	},
 }
@@ -93,11 +93,13 @@ optimizer's step or zero_grad gradients, or state if the step made its like; els
 
 // olderByStack judges a block that is older than the trace by what its stack says, and
 // by the event that frees it.
-func olderByStack(a *rules.Facts, heads []bool, id timeline.AllocationID, f int) rules.Claim {
+func olderByStack(a *rules.Facts, heads []bool, graphs map[snapshot.StackID]bool, id timeline.AllocationID, f int) rules.Claim {
 	e, stays := a.Birth(id), f >= a.Last
 	switch {
 	case e.Marks&(frames.Loss|frames.LossGrad) != 0 && a.Timeline.Requested(id) > 64, heads[a.Timeline.Stack(id)]:
 		return rules.As(meaning.Logits, rules.Likely)
+	case e.Hint == meaning.HintOf(meaning.Forward) && stays && graphs[a.Timeline.Stack(id)]:
+		return rules.As(meaning.Activations, rules.Guess)
 	case e.Marks&frames.MatMul != 0 && e.Marks&(frames.Workspace|frames.Copying|frames.Engine) == 0 && e.Depth == 2 && stays:
 		return rules.As(meaning.Logits, rules.Plausible)
 	case e.Hint != 0:
@@ -129,6 +131,37 @@ func olderOfPhase(a *rules.Facts, made meaning.Phase, n int64, f int) rules.Clai
 		return rules.As(meaning.Temporary, rules.Guess)
 	}
 	return rules.Claim{}
+}
+
+// olderGraphs are the stacks of graphs that forward passes older than the trace
+// left: what is there comes from many places in layers, which results don't, or
+// is what later passes leave as parts of theirs, or of what an error cut short.
+func olderGraphs(a *rules.Facts) map[snapshot.StackID]bool {
+	retained := rules.Retention.Of(a).Retained
+	const many = 8
+	forward := func(id timeline.AllocationID) bool {
+		return a.Outlives(id) && a.Birth(id).Hint == meaning.HintOf(meaning.Forward) && a.Timeline.Requested(id) > 64
+	}
+	places, layers := map[snapshot.StackID]bool{}, 0
+	for id := range timeline.AllocationID(a.Timeline.Older()) {
+		if stack := a.Timeline.Stack(id); forward(id) && !places[stack] {
+			places[stack] = true
+			if a.Birth(id).Depth > 1 {
+				layers++
+			}
+		}
+	}
+	if layers >= many || len(places) == 0 {
+		return places
+	}
+	later := map[snapshot.StackID]bool{}
+	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
+		if stack, b := a.Timeline.Stack(id), a.Born(id); forward(id) && places[stack] && (retained[a.Run(b)] ||
+			a.FailedBetween(b, a.Last)) {
+			later[stack] = true
+		}
+	}
+	return later
 }
 
 // Lasts reports whether a block that is older than the trace is there for good: to

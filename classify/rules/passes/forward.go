@@ -62,19 +62,20 @@ result that the program holds.`,
 
 var FreedWithGraph = inForward(rules.Rule{
 	ID: "freed-with-graph",
-	Doc: `Made in a forward pass of a program without backward passes, and gone together with many others, as an autograd
+	Doc: `Made in a forward pass that no backward pass used, and gone together with many others, as an autograd
 graph goes when nobody refers to it any more: saved activations. Less sure where a failure cut the pass short.`,
-	Needs: []rules.Need{rules.Saved},
+	Needs: []rules.Need{rules.Saved, Recomputation},
 	Begin: func(a *rules.Facts) rules.Says {
-		saved := rules.Saved.Of(a)
-		if !saved.Saves || !slices.Contains(saved.InBulk, true) {
+		saved, again := rules.Saved.Of(a), Recomputation.Of(a)
+		if !a.Trains && !saved.Saves || !slices.Contains(saved.InBulk, true) {
 			return nil
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			if a.FailedBetween(a.Born(id), a.Freed(id)) { // but for what the request that failed was made with
-				return rules.When(saved.InBulk[id], rules.As(meaning.Activations, rules.Plausible))
+			marked := saved.InBulk[id] && !again.Through[id] && rules.BeforeBackward(a, id)
+			if !a.Trains && a.FailedBetween(a.Born(id), a.Freed(id)) { // but for what the request that failed was made with
+				return rules.When(marked, rules.As(meaning.Activations, rules.Plausible))
 			}
-			return rules.When(saved.InBulk[id], rules.As(meaning.Activations, rules.Likely))
+			return rules.When(marked, rules.As(meaning.Activations, rules.Likely))
 		}
 	},
 })

@@ -31,6 +31,7 @@ show the layer's forward below the engine; without them, runs of sizes come back
 // MadeAgain tells what checkpointing computes again.
 type MadeAgain struct {
 	Recomputed []bool // by allocation: made again inside backward, as runs of sizes tell
+	Through    []bool // by allocation: of a forward pass that is made again, whose layers let go of all when they are through
 	Elsewhere  bool   // forward keeps little, and nothing shows that it is made again: the host may have it
 }
 
@@ -41,7 +42,7 @@ var Recomputation = rules.Named("what checkpointing computes again", FindRecompu
 // backward: runs of sizes that forward went through as well. What such a run still holds
 // at its end was saved.
 func FindRecomputed(a *rules.Facts) *MadeAgain {
-	x := &MadeAgain{Recomputed: pages.Make[bool](len(a.Category))}
+	x := &MadeAgain{Recomputed: pages.Make[bool](len(a.Category)), Through: pages.Make[bool](len(a.Category))}
 	if a.Recorded.Allocs {
 		return x
 	}
@@ -60,6 +61,9 @@ func FindRecomputed(a *rules.Facts) *MadeAgain {
 		}
 		for _, id := range again {
 			x.Recomputed[id] = true
+		}
+		for _, i := range forward {
+			x.Through[a.Timeline.Of[i]] = true
 		}
 	}
 	return x
