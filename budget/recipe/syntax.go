@@ -20,9 +20,17 @@ import (
 
 type reader func(text []byte) (*fields, error)
 
+// Place is a file, and the function of Python settings that stands behind its name, as in FILE.py::llama3_8b.
+func Place(name string) (file, function string) {
+	if file, function, ok := strings.Cut(name, ".py::"); ok {
+		return file + ".py", function
+	}
+	return name, ""
+}
+
 // syntaxes are the readers for a file: by its name's end, or by its beginning.
 func syntaxes(name string, text []byte) []reader {
-	name, function, _ := strings.Cut(name, "::")
+	name, function := Place(name)
 	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml":
 		return []reader{readYAML, readContainers, underscored(readContainers)}

@@ -17,24 +17,27 @@ import (
 
 // pyToken is a word, a number, a string or one character.
 type pyToken struct {
-	kind  rune // 'n' a name, '0' a number, '"' a string, else the character itself
-	text  string
-	first bool // at the beginning of a line, without a space
+	kind   rune // 'n' a name, '0' a number, '"' a string, '$' one that is worked out, else the character itself
+	text   string
+	begins bool // a line, outside all brackets
+	first  bool // such a line without a space before it
 }
 
 var errPython = errors.New("no Python")
 
 // pyTokens are a program's, bounded by its length.
 func pyTokens(text string) (all []pyToken, err error) {
-	first := true
+	first, begins, depth := true, true, 0
 	for i := 0; i < len(text); {
 		switch c, n := utf8.DecodeRuneInString(text[i:]); {
 		case c == '\n':
-			first = true
+			first, begins = true, depth == 0
 			i++
 		case c == '#':
-			i += strings.IndexByte(text[i:]+"\n", '\n')
-		case unicode.IsSpace(c) || c == '\\':
+			i += span(text[i:], func(r rune) bool { return r != '\n' })
+		case c == '\\': // the line goes on in the next one
+			i += n + span(text[i+n:], unicode.IsSpace)
+		case unicode.IsSpace(c):
 			i += n
 			first = false
 		default:
@@ -42,35 +45,42 @@ func pyTokens(text string) (all []pyToken, err error) {
 			if !ok {
 				return nil, errPython
 			}
+			switch t.kind {
+			case '(', '[', '{':
+				depth++
+			case ')', ']', '}':
+				depth = max(depth-1, 0)
+			}
 			if t.kind != 0 {
-				t.first = first
+				t.text, t.begins, t.first = t.text[:min(len(t.text), maxText)], begins, begins && first
 				all = append(all, t)
 			}
 			i += n
-			first = false
+			first, begins = false, false
 		}
 	}
 	return all, nil
 }
 
-// pyWord is the token that begins with a character of so many bytes, and its length. A string's prefix is none.
+// pyWord is the token that begins with a character of so many bytes, and its length.
 func pyWord(text string, c rune, bytes int) (t pyToken, n int, ok bool) {
-	switch {
-	case c == '"' || c == '\'':
-		s, end, ok := pyString(text)
-		return pyToken{'"', s, false}, end, ok
+	switch prefix := span(text, func(r rune) bool { return strings.ContainsRune("rRbBuUfFtT", r) }); {
+	case prefix <= 2 && prefix < len(text) && strings.IndexByte(`"'`, text[prefix]) >= 0:
+		s, end, ok := pyString(text[prefix:])
+		t = pyToken{kind: '"', text: s}
+		if strings.ContainsAny(text[:prefix], "fFtT") && strings.Contains(s, "{") {
+			t.kind = '$'
+		}
+		return t, prefix + end, ok
 	case unicode.IsLetter(c) || c == '_':
 		n = span(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' })
-		if n <= 2 && n < len(text) && (text[n] == '"' || text[n] == '\'') {
-			return t, n, true
-		}
-		return pyToken{'n', text[:n], false}, n, true
+		return pyToken{kind: 'n', text: text[:n]}, n, true
 	case unicode.IsDigit(c):
 		n = span(text, func(r rune) bool { return unicode.IsDigit(r) || unicode.IsLetter(r) || r == '.' || r == '_' })
 		n += exponent(text[:n], text[n:])
-		return pyToken{'0', text[:n], false}, n, true
+		return pyToken{kind: '0', text: text[:n]}, n, true
 	}
-	return pyToken{c, string(c), false}, bytes, true
+	return pyToken{kind: c, text: string(c)}, bytes, true
 }
 
 // span is how many bytes in front fit.
@@ -193,13 +203,28 @@ func (p *python) statement() {
 			f.calls = append(f.calls, p.arguments(name, 0, f))
 		case next.kind == '=' && p.peek(1).kind != '=':
 			p.at++
-			v := p.value(0, f)
-			f.sets = append(f.sets, pySet{name, v})
-			if v.constant {
-				p.constants[name] = v
-			}
+			p.assign(name, p.value(0, f), f)
+		case p.changes():
+			delete(p.constants, name)
 		}
 	}
+}
+
+// assign gives a name its value; one of several values, as in a, b = 1, 2, isn't known to be its own.
+func (p *python) assign(name string, v pyValue, f *pyFunction) {
+	f.sets = append(f.sets, pySet{name, v})
+	if p.constants[name] = v; !v.constant || p.peek(0).kind == ',' {
+		delete(p.constants, name)
+	}
+}
+
+// changes tells += and //= and their kin.
+func (p *python) changes() bool {
+	last := 0
+	if p.peek(1).kind == p.peek(0).kind {
+		last = 1
+	}
+	return strings.ContainsRune("+-*/%", p.peek(0).kind) && p.peek(last+1).kind == '='
 }
 
 // chain is a name with dots.
@@ -226,7 +251,7 @@ func (p *python) value(depth int, f *pyFunction) (v pyValue) {
 	switch t := p.peek(0); {
 	case t.kind == '"':
 		for v.constant = true; p.peek(0).kind == '"'; p.at++ {
-			v.text += p.peek(0).text
+			v.text += p.peek(0).text[:min(len(p.peek(0).text), maxText-len(v.text))]
 		}
 	case t.kind == '0', t.kind == '-' && p.peek(1).kind == '0':
 		v.text, v.constant = p.number(), true
@@ -288,22 +313,16 @@ var pyWords = pattern.Of(`^(True|False|None|torch\.(b?float16|float32|half))$`)
 // ends says whether a value is over.
 func (p *python) ends() bool {
 	switch t := p.peek(0); t.kind {
-	case 0, ',', ')', ']', '}':
+	case 0, ',', ';', ')', ']', '}':
 		return true
 	default:
-		return t.first || p.newStatement()
+		return t.begins
 	}
-}
-
-// newStatement says whether the next token begins another statement: two values don't follow each other otherwise.
-func (p *python) newStatement() bool {
-	t := p.peek(0)
-	return t.kind == 'n' && !slices.Contains([]string{"if", "else", "for", "and", "or", "in", "is", "not"}, t.text)
 }
 
 // skip goes to where a value that isn't understood is over.
 func (p *python) skip() {
-	for depth := 0; p.at < len(p.tokens); p.at++ {
+	for depth := 0; p.at < len(p.tokens) && (depth > 0 || !p.peek(0).begins); p.at++ {
 		switch p.peek(0).kind {
 		case '(', '[', '{':
 			depth++
@@ -311,12 +330,8 @@ func (p *python) skip() {
 			if depth--; depth < 0 {
 				return
 			}
-		case ',':
+		case ',', ';':
 			if depth == 0 {
-				return
-			}
-		default:
-			if depth == 0 && p.peek(0).first {
 				return
 			}
 		}
@@ -388,8 +403,7 @@ func (p *python) titan(fs *fields, all []*pyFunction, name string) error {
 		for _, f := range all {
 			names = append(names, f.name)
 		}
-		return fmt.Errorf("settings of several runs: name one behind the file, as in FILE.py::%s (others: %s)", Clipped(names[0]),
-			someOf(names[1:]))
+		return fmt.Errorf("name one behind the file, as in FILE.py::%s (there are: %s)", Clipped(names[0]), someOf(names))
 	}
 	f := all[i]
 	if err := errors.Join(fs.add("module", "settings"), fs.add("config", f.name)); err != nil {
@@ -549,12 +563,13 @@ func (f *fields) keywords(c *pyCall, names map[string]string) error {
 			name = names[k]
 		}
 		text := v.text
-		if len(v.list) > 0 {
-			var words []string
-			for _, x := range v.list {
-				words = append(words, x.text)
+		for k, x := range v.list {
+			if text += x.text; k+1 < len(v.list) {
+				text += ","
 			}
-			text = strings.Join(words, ",")
+			if len(text) > maxText {
+				break
+			}
 		}
 		if name == "" || !v.constant && len(v.list) == 0 || text == "None" || text == "" {
 			continue

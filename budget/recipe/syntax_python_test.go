@@ -53,6 +53,9 @@ func TestPythonSettings(t *testing.T) {
 	if _, err := Read("a.py", strings.NewReader(severalSettings)); err == nil || !strings.Contains(err.Error(), "::llama3_8b") {
 		t.Error(err)
 	}
+	if file, function := Place("http://[::1]/a.yaml"); file != "http://[::1]/a.yaml" || function != "" {
+		t.Errorf("an address with colons is %q, %q", file, function)
+	}
 	if _, err := Read("a.py::other", strings.NewReader(severalSettings)); err == nil {
 		t.Error("a function that isn't there")
 	}
@@ -72,6 +75,15 @@ trainer = SFTTrainer(model=model, args=args, peft_config=LoraConfig(r=32, target
 from transformers import TrainingArguments
 args = TrainingArguments("out", per_device_train_batch_size=4, bf16=True, optim="adamw_torch_fused")
 `, "TrainingArguments", "--batch 4 --precision bf16-mixed --optimizer adamw-fused"},
+		"in functions": {`
+def main(batch=1):
+    rate = 1e-4 * \
+        world
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen2.5-7B")
+    if world > 1: rate = rate / 2; bits = 8
+    args = SFTConfig(per_device_train_batch_size=batch,
+max_length=2048)
+`, "TRL arguments", "--batch 1 --seq 2048"},
 		"nothing else": {"per_device = 4\nargs = TrainingArguments(per_device_train_batch_size=per_device * 2, bf16=True)\n",
 			"", ""},
 	} {
@@ -102,5 +114,50 @@ func TestPythonBroken(t *testing.T) {
 		if r, err := Read("a.py", strings.NewReader(text)); err == nil {
 			t.Errorf("%.20q: %v", text, r)
 		}
+	}
+}
+
+// TestPythonChanging: a name that is changed, or one of several, stands for no constant.
+func TestPythonChanging(t *testing.T) {
+	r, err := Read("train.py", strings.NewReader(`
+batch = 2
+batch = batch // world
+length = 3072
+length //= 2
+if length == 3072: length += 1
+rank, rows = 64, 32
+args = SFTConfig(model_name_or_path="Qwen/Qwen2.5-7B", per_device_train_batch_size=batch, max_length=length, lora_r=rank,
+    gradient_accumulation_steps=rows, attn_implementation=f"{kind}_attention", bf16=True)
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := " " + typed(r.Flags()) + " "
+	for _, w := range []string{"--batch 2 ", "--seq 3072", "--lora", "--accumulate", "--attention"} {
+		if strings.Contains(got, " "+w) {
+			t.Errorf("%s is told by%s", w, got)
+		}
+	}
+}
+
+// TestPythonTexts: no text or list takes more memory than a value may have.
+func TestPythonTexts(t *testing.T) {
+	long := "a = " + strings.Repeat(`"x" `, 1<<12) + "\nb = '" + strings.Repeat("x", 1<<16) + "'\nc = " + strings.Repeat("1", 1<<16)
+	p, err := parsePython([]byte(long))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		if n := len(p.constants[name].text); n == 0 || n > maxText {
+			t.Errorf("%s has %d bytes", name, n)
+		}
+	}
+	f := &fields{}
+	c := &pyCall{names: []string{"x"}, by: map[string]pyValue{"x": {list: make([]pyValue, 1<<16)}}}
+	for i := range c.by["x"].list {
+		c.by["x"].list[i] = p.constants["b"]
+	}
+	if n := testing.AllocsPerRun(1, func() { _ = f.keywords(c, nil) }); n > 16 {
+		t.Errorf("%v allocations", n)
 	}
 }

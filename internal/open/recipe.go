@@ -23,7 +23,7 @@ func Recipe(name string, stdin io.Reader) (*recipe.Recipe, error) {
 	}
 	f := (&Options{}).files()
 	defer f.close()
-	file, _, _ := strings.Cut(name, "::") // behind it the name of a function of Python settings
+	file, _ := recipe.Place(name)
 	text, err := f.text(file)
 	if err != nil {
 		return nil, err
