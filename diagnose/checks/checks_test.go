@@ -135,3 +135,63 @@ func TestLeaksHaveFixes(t *testing.T) {
 		}
 	}
 }
+
+// TestUnevenDevices: a GPU that has room is named where layers moved to it leave less here.
+func TestUnevenDevices(t *testing.T) {
+	for _, c := range []struct {
+		others []int64 // what they have reserved, of 100 here
+		found  int
+	}{{nil, 0}, {[]int64{40}, 1}, {[]int64{60}, 0}, {[]int64{4}, 0}, {[]int64{70, 40}, 1}, {[]int64{40, 500}, 0}} {
+		p := passOf(t, recorder.Program{Seed: 6, Events: 300})
+		here := p.T.Device
+		here.Segments = []snapshot.Segment{{TotalSize: 100 << 30}}
+		p.T.Snapshot.Devices = []snapshot.Device{*here}
+		for i, n := range c.others {
+			p.T.Snapshot.Devices = append(p.T.Snapshot.Devices,
+				snapshot.Device{Ordinal: i + 1, Segments: []snapshot.Segment{{TotalSize: n << 30}}})
+		}
+		p.T.Device = &p.T.Snapshot.Devices[0]
+		p.T.OOMs = []timeline.OOM{{Requested: 1 << 30, DeviceFree: -1, Levels: timeline.Levels{Allocated: 99 << 30}}}
+		p.Dev.AtPeak.Categories = map[string]int64{classify.Weights.String(): 90 << 30}
+		found := unevenDevices.Run(p)
+		if len(found) != c.found {
+			t.Errorf("%v: %d findings, want %d", c.others, len(found), c.found)
+		}
+		for i := range found {
+			if saves := found[i].SavesBytes; saves == nil || *saves <= 0 {
+				t.Errorf("%v: saves %v", c.others, saves)
+			}
+		}
+	}
+}
+
+// TestWeightsUpcast: in a first pass only adapters show that what was cast isn't trained.
+func TestWeightsUpcast(t *testing.T) {
+	s, err := snapshot.Open("../../testdata/runs/oom/upcast_adapters/pid4242-0-oom.pickle.gz", snapshot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := timeline.New(s, &s.Devices[0])
+	p := facts.New(line, classify.New(line, classify.Options{}), frames.New(s), &report.Device{})
+	p.Dev.AtPeak.AllocatedBytes = p.T.Peaks.Allocated.Bytes
+	p.Dev.AtPeak.Categories = map[string]int64{classify.Activations.String(): 1}
+	for id := range p.Each(classify.Inputs) { // as which what the program casts counts without labels
+		p.Classes.Category[id] = classify.Weights
+	}
+	if found := weightsUpcast.Run(p); len(found) != 1 {
+		t.Fatalf("%d findings beside adapters", len(found))
+	}
+	cast := castUp(p)
+	for id := range p.Each(classify.Weights) {
+		if id > cast[len(cast)-1] {
+			p.Classes.Category[id] = classify.Inputs
+		}
+	}
+	if found := weightsUpcast.Run(p); len(found) != 0 {
+		t.Errorf("without adapters: %s", found[0].Title)
+	}
+	p.Dev.AtPeak.Categories = nil // nothing is kept for a backward pass
+	if found := weightsUpcast.Run(p); len(found) != 1 {
+		t.Errorf("%d findings where nothing trains", len(found))
+	}
+}

@@ -33,6 +33,9 @@ func findUnevenDevices(p *facts.Pass) []Draft {
 	s := p.Shortage(o)
 	before := max(p.Needed(), s.Need(o))
 	after := (before + all) / (used + 1)
+	if after >= before { // the others hold more still
+		return nil
+	}
 	d := Draft{Finding: report.Finding{Severity: p.Severity(), Confidence: 0.8, SavesBytes: new(before - after)}}
 	d.Title = fmt.Sprintf("Another GPU of this program has room: device %d had %s reserved when %s were in use here", at,
 		units.Bytes(least), units.Bytes(here))

@@ -7,13 +7,15 @@ import (
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 var weightsUpcast = Check{
 	ID: "weights_upcast", Group: peak, Severity: ByDesign,
 	Doc: "Weights took the places of others of half their size, one after the other, as `float()` does with a model in 16 " +
-		"bits; such take 20 % of the peak and 256 MiB, and no gradients of their sizes were seen. The check needs the " +
+		"bits; such take 20 % of the peak and 256 MiB, and no gradients of their sizes were seen. Before the first gradients, " +
+		"weights that were made after the cast, as adapters are, must show what is trained. The check needs the " +
 		"recording's beginning.",
 	Saves: "from the recorded curve with half of these weights.",
 	Needs: []facts.Need{facts.Phases}, Run: findWeightsUpcast,
@@ -24,6 +26,10 @@ func findWeightsUpcast(p *facts.Pass) []Draft {
 	trained := map[int64]bool{}
 	for id := range p.Each(classify.Gradients) {
 		trained[p.T.Requested(id)] = true
+	}
+	training := facts.Phases.Of(p).Trains || p.Dev.AtPeak.Categories[classify.Activations.String()] > 0
+	if training && len(trained) == 0 && !adapted(p, ids) {
+		return nil
 	}
 	var bytes, twice int64 // of weights that took another's place, and of those that are trained
 	for _, id := range ids {
@@ -57,16 +63,13 @@ func findWeightsUpcast(p *facts.Pass) []Draft {
 // castUp are the weights at the peak behind whose allocation one of half their size goes.
 func castUp(p *facts.Pass) (ids []timeline.AllocationID) {
 	const near = 8 // events from a weight to the release of what it takes the place of
-	freed := map[uint32]timeline.AllocationID{}
-	for i, event := range p.T.FreeRequested {
-		if p.T.Born[i] != timeline.Never && event < timeline.Before {
-			freed[event] = timeline.AllocationID(i)
-		}
-	}
+	events := &p.T.Device.Events
 	replaces := func(id timeline.AllocationID) bool {
-		born := p.T.Born[id]
-		for event := born + 1; event <= born+near; event++ {
-			if old, ok := freed[event]; ok && p.T.Born[old] < born && 2*p.T.Requested(old) == p.T.Requested(id) {
+		born := int(p.T.Born[id])
+		for event := born + 1; event <= born+near && event < events.Len(); event++ {
+			old := p.T.Of[event]
+			if events.Action[event] == snapshot.FreeRequested && old != timeline.NoAllocation && p.T.Born[old] < p.T.Born[id] &&
+				2*p.T.Requested(old) == p.T.Requested(id) {
 				return true
 			}
 		}
@@ -78,4 +81,16 @@ func castUp(p *facts.Pass) (ids []timeline.AllocationID) {
 		}
 	}
 	return ids
+}
+
+// adapted reports whether weights were made in numbers after others, in the order of their birth, as adapters are.
+func adapted(p *facts.Pass, ids []timeline.AllocationID) bool {
+	const part = 4 // of the others
+	later := 0
+	for id := range p.Each(classify.Weights) {
+		if len(ids) > 0 && id > ids[len(ids)-1] && p.T.AliveAt(id, p.T.Peaks.Allocated.Event) {
+			later++
+		}
+	}
+	return later*part >= len(ids)
 }
