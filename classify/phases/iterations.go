@@ -135,13 +135,16 @@ func (a iterations) shared(starts []int) bool {
 	return false
 }
 
-// namedSteps are the events at which iterations begin that the program or a profiler names, where they are all.
+// namedSteps are the events at which iterations begin that the program or a profiler names, where they are all. Of several names
+// the first counts, which stands around the others; one of the optimizer's own step is none.
 func namedSteps(f *facts, ends []int) (starts []int) {
+	first := ""
 	for _, n := range f.Timeline.Snapshot.Annotations {
 		name := strings.Trim(strings.ToLower(f.Timeline.Snapshot.String(n.Name)), "#:_ 0123456789")
-		if !n.Start || !rangesOfSteps[name] || n.Device != f.Timeline.Device.Ordinal && n.Device >= 0 {
+		if !n.Start || !rangesOfSteps[name] || first != "" && name != first || n.Device != f.Timeline.Device.Ordinal && n.Device >= 0 {
 			continue
 		}
+		first = name
 		i := f.eventAt(n.TimeUS)
 		for i < f.Last && f.Events.Action[i] != snapshot.Alloc {
 			i++
@@ -150,7 +153,7 @@ func namedSteps(f *facts, ends []int) (starts []int) {
 			starts = append(starts, i)
 		}
 	}
-	if len(starts) < 2 || len(ends) > 0 && starts[0] > ends[0] {
+	if len(starts) < 2 || len(ends) > 0 && starts[0] > ends[0] || f.Phases[starts[1]] == meaning.Optimizer {
 		return nil
 	}
 	return starts

@@ -239,6 +239,22 @@ func TestSteps(t *testing.T) {
 				})
 			}
 		}, []int{2, 98, 194}, []int{2, 50, 98, 146, 194, 242}},
+		{"updates", "named twice", false, func(p *tape) {
+			for k := range 3 {
+				p.within(fmt.Sprintf("ProfilerStep#%d", k), func() {
+					p.alloc(mib, mine)
+					p.within("train_step", func() { update(p, 20*mib) })
+				})
+			}
+		}, []int{2, 51, 100}, nil},
+		{"updates", "the optimizer's own, named", false, func(p *tape) {
+			for range 3 {
+				batch := p.alloc(mib, mine)
+				left := p.backward(p.forward(4), 20*mib)
+				p.within("step", func() { p.within("Optimizer.step#AdamW.step", func() { p.brief(mib, step, mine) }) })
+				p.free(append(left, batch)...)
+			}
+		}, []int{2, 50, 98}, nil},
 		{"updates", "within the backward pass", true, func(p *tape) {
 			fusing(5, 0)(p)
 			fused(p, 5, 0)
