@@ -1,11 +1,11 @@
 package phases
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/snapshot"
 )
 
 // iterations are the starts of steps by those of the stretches that end with updates: an iteration begins with what the first
@@ -139,22 +139,29 @@ func (a iterations) shared(starts []int) bool {
 // the first counts, which stands around the others; one of the optimizer's own step is none.
 func namedSteps(f *facts, ends []int) (starts []int) {
 	first := ""
+	if f.Events.TimeUS == nil {
+		return nil
+	}
 	for _, n := range f.Timeline.Snapshot.Annotations {
 		name := strings.Trim(strings.ToLower(f.Timeline.Snapshot.String(n.Name)), "#:_ 0123456789")
-		if !n.Start || !rangesOfSteps[name] || first != "" && name != first || n.Device != f.Timeline.Device.Ordinal && n.Device >= 0 {
-			continue
-		}
-		first = name
-		i := f.eventAt(n.TimeUS)
-		for i < f.Last && f.Events.Action[i] != snapshot.Alloc {
-			i++
-		}
-		if k := len(starts); i < f.Last && (k == 0 || i > starts[k-1]) {
-			starts = append(starts, i)
+		here := n.Device == f.Timeline.Device.Ordinal || n.Device < 0
+		if n.Start && here && rangesOfSteps[name] && name == cmp.Or(first, name) {
+			first = name
+			if i := f.allocAt(n.TimeUS); i < f.Last && (len(starts) == 0 || i > starts[len(starts)-1]) {
+				starts = append(starts, i)
+			}
 		}
 	}
 	if len(starts) < 2 || len(ends) > 0 && starts[0] > ends[0] || f.Phases[starts[1]] == meaning.Optimizer {
 		return nil
 	}
 	return starts
+}
+
+// allocAt is the first event that allocates from a time on.
+func (f *facts) allocAt(timeUS int64) int {
+	for i := range f.allocs(f.eventAt(timeUS), f.Last) {
+		return i
+	}
+	return f.Last
 }

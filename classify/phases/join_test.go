@@ -391,3 +391,17 @@ func TestUntrainedPasses(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedWithoutTimes: names of steps say nothing where events have no times.
+func TestNamedWithoutTimes(t *testing.T) {
+	p := newTape(t, false)
+	p.weights(28*mib, 36*mib)
+	for range 3 {
+		p.within("iteration", func() { p.backward(p.forward(3), 20*mib) })
+	}
+	line := p.timeline()
+	line.Device.Events.TimeUS = nil
+	if got := len(phases.Follow(line, phases.Gather(line.Snapshot, line.Device)).Steps); got != 3 {
+		t.Errorf("%d steps", got)
+	}
+}
