@@ -118,6 +118,7 @@ func TestTexts(t *testing.T) {
 		{"optimizer", r.Annotation("Optimizer.step#AdamW.step"), "Optimizer.step#AdamW.step"},
 		{"optimizer of one's own", r.Annotation("Optimizer.step#Moonshot.step"), "Optimizer.step#class.step"},
 		{"profiler", r.Annotation("ProfilerStep#12"), "ProfilerStep#12"},
+		{"named steps", r.Annotation("## iteration 3 ##") + r.Annotation("train_step_7") + r.Annotation("Rollout"), "## iteration 3 ##train_step_7Rollout"},
 		{"collective", r.Annotation("nccl:all_reduce"), "nccl:all_reduce"},
 		{"loader", r.Annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"), "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"},
 		{"shard", r.Annotation("FSDP::all_gather (model.layers.7.moonshot)"), "FSDP::all_gather (model.layers.7.name)"},

@@ -38,8 +38,9 @@ var (
 	compileContext = pattern.Of(`^(Torch-Compiled Region: )?[0-9/_!]+$`)
 	category       = pattern.Of(`^(PARAMETER|OPTIMIZER_STATE|INPUT|TEMPORARY|ACTIVATION|GRADIENT|AUTOGRAD_DETAIL|UNKNOWN|None|` +
 		`unknown)$`)
-	profilerStep = pattern.Of(`^(ProfilerStep#[0-9]+|## (forward|backward|optimizer|zero_grad|data) ##|(?i:forward|backward|` +
-		`optimizer|optimizer_step|zero_grad|train|eval|step|loss|data)|nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|` +
+	profilerStep = pattern.Of(`^(ProfilerStep#[0-9]+|[#:_ 0-9]*(?i:forward|backward|optimizer|optimizer_step|zero_grad|train|` +
+		`eval|step|loss|data|data_loading|generate|generation|rollout|iteration|iter|train_step|training_step)[#:_ 0-9]*|` +
+		`nccl:[a-z_]+|gloo:[a-z_]+|all_reduce|all_gather|` +
 		`reduce_scatter|broadcast|DistributedDataParallel\.forward|DataParallel\.forward|Torch-Compiled Region: [0-9/_]+|` +
 		`CompiledFunction(Backward)?|TorchDynamo Cache Lookup|PythonSubstitution)$`)
 	optimizerRange = pattern.Of(`^(Optimizer\.(?:step|zero_grad)#)(\w+)(\.\w+)$`)
