@@ -139,16 +139,22 @@ func TestLeaksHaveFixes(t *testing.T) {
 // TestUnevenDevices: a GPU that has room is named where layers moved to it leave less here.
 func TestUnevenDevices(t *testing.T) {
 	for _, c := range []struct {
-		others []int64 // what they have reserved, of 100 here
+		others []int64 // what they have reserved, of 100 here; below 0: of something else than modules
 		found  int
-	}{{nil, 0}, {[]int64{40}, 1}, {[]int64{60}, 0}, {[]int64{4}, 0}, {[]int64{70, 40}, 1}, {[]int64{40, 500}, 0}} {
+	}{{nil, 0}, {[]int64{40}, 1}, {[]int64{60}, 0}, {[]int64{4}, 0}, {[]int64{70, 40}, 1}, {[]int64{40, 500}, 0}, {[]int64{-40}, 0}} {
 		p := passOf(t, recorder.Program{Seed: 6, Events: 300})
+		for _, f := range p.T.Snapshot.Frames {
+			p.T.Snapshot.Strings[f.File] = "torch/nn/modules/module.py"
+		}
 		here := p.T.Device
 		here.Segments = []snapshot.Segment{{TotalSize: 100 << 30}}
 		p.T.Snapshot.Devices = []snapshot.Device{*here}
 		for i, n := range c.others {
-			p.T.Snapshot.Devices = append(p.T.Snapshot.Devices,
-				snapshot.Device{Ordinal: i + 1, Segments: []snapshot.Segment{{TotalSize: n << 30}}})
+			d := snapshot.Device{Ordinal: i + 1, Segments: []snapshot.Segment{{TotalSize: max(n, -n) << 30}}}
+			if n > 0 {
+				d.Events = here.Events
+			}
+			p.T.Snapshot.Devices = append(p.T.Snapshot.Devices, d)
 		}
 		p.T.Device = &p.T.Snapshot.Devices[0]
 		p.T.OOMs = []timeline.OOM{{Requested: 1 << 30, DeviceFree: -1, Levels: timeline.Levels{Allocated: 99 << 30}}}

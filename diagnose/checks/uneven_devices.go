@@ -9,12 +9,14 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/snapshot"
 )
 
 var unevenDevices = Check{
 	ID: "uneven_devices", Group: peak, Severity: ByDesign,
 	Doc: "A request failed on this device while another one, on which the same program has layers of its own, had less than " +
-		"half as much reserved. Programs of several processes, and `torch.nn.DataParallel`, are left out.",
+		"half as much reserved; code of modules must have allocated there. Programs of several processes, and " +
+		"`torch.nn.DataParallel`, are left out.",
 	Saves: "what the device holds beyond the mean of the devices that have layers.",
 	Needs: []facts.Need{facts.Phases}, Run: findUnevenDevices,
 }
@@ -47,12 +49,25 @@ func findUnevenDevices(p *facts.Pass) []Draft {
 	return []Draft{d}
 }
 
-// otherDevices counts the other devices of a recording that have memory, what they have reserved, and which has the least.
+// otherDevices counts the other devices of a recording for which code of modules allocates, what they have reserved, and which
+// has the least.
 func otherDevices(p *facts.Pass) (used, all, least int64, at int) {
+	ofModules := p.StacksWith(func(_, file string) bool {
+		return strings.Contains(file, "torch/nn/") || strings.Contains(file, "/transformers/") ||
+			strings.Contains(file, "/accelerate/")
+	})
+	hasLayers := func(d *snapshot.Device) bool {
+		for i, action := range d.Events.Action {
+			if action == snapshot.Alloc && ofModules(d.Events.StackOf(i)) {
+				return true
+			}
+		}
+		return false
+	}
 	for i := range p.T.Snapshot.Devices {
 		d := &p.T.Snapshot.Devices[i]
 		reserved := reservedBy(d)
-		if d == p.T.Device || reserved == 0 {
+		if d == p.T.Device || reserved == 0 || !hasLayers(d) {
 			continue
 		}
 		all += reserved
