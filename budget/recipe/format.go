@@ -70,6 +70,12 @@ func (x *format) read(f *fields) *Recipe {
 		}
 		r.Fields = append(r.Fields, Field{Name: name, Value: f.values[name], Flags: flags})
 	}
+	for _, name := range f.workedOut {
+		if f.values[name] == "" && x.open(name, "worked out") && !slices.Contains(r.Ignored, name) {
+			r.Ignored, r.Open = append(r.Ignored, name), append(r.Open, name+", which the program works out")
+			r.openFields++
+		}
+	}
 	for _, g := range x.always {
 		if !set[g.Name] {
 			r.unasked(g)

@@ -111,9 +111,10 @@ func Formats() []string {
 
 // fields are what a file has, in its order.
 type fields struct {
-	names  []string
-	values map[string]string
-	file   string // its name
+	names     []string
+	values    map[string]string
+	file      string   // its name
+	workedOut []string // names of those whose values only the running program knows
 }
 
 // add notes a field. Where a name comes twice the last one counts, as programs have it.

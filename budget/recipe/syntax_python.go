@@ -571,7 +571,13 @@ func (f *fields) keywords(c *pyCall, names map[string]string) error {
 				break
 			}
 		}
-		if name == "" || !v.constant && len(v.list) == 0 || text == "None" || text == "" {
+		if name == "" || text == "None" || v.constant && text == "" {
+			continue
+		}
+		if !v.constant && len(v.list) == 0 {
+			if f.workedOut = append(f.workedOut, name); len(f.workedOut) > maxFields {
+				return errMany
+			}
 			continue
 		}
 		if err := f.add(name, text); err != nil {

@@ -132,6 +132,10 @@ args = SFTConfig(model_name_or_path="Qwen/Qwen2.5-7B", per_device_train_batch_si
 	if err != nil {
 		t.Fatal(err)
 	}
+	if open := strings.Join(r.Open, "; "); !strings.Contains(open, "max_length, which the program works out") ||
+		!strings.Contains(open, "per_device_train_batch_size") || strings.Contains(open, "bf16") {
+		t.Errorf("open: %s", open)
+	}
 	got := " " + typed(r.Flags()) + " "
 	for _, w := range []string{"--batch 2 ", "--seq 3072", "--lora", "--accumulate", "--attention"} {
 		if strings.Contains(got, " "+w) {
