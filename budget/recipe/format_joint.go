@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -477,9 +478,9 @@ var nemoNames = map[string]string{"trainer.devices": "nproc-per-node", "trainer.
 // nemoModel makes a model's configuration of NeMo's, whose network is Megatron's.
 func nemoModel(f *fields, r *Recipe) {
 	g := &fields{values: map[string]string{}}
-	for from, to := range nemoNames {
+	for _, from := range slices.Sorted(maps.Keys(nemoNames)) {
 		if v := f.values[from]; isSet(v) {
-			g.names, g.values[to] = append(g.names, to), v
+			g.names, g.values[nemoNames[from]] = append(g.names, nemoNames[from]), v
 		}
 	}
 	if strings.Contains(f.values["model.activation"], "swiglu") {
