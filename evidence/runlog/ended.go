@@ -34,7 +34,7 @@ func (p *Parser) endLine(number int, line []byte, has features) bool {
 // ended files what tells of an end.
 func (p *Parser) ended(f *ending.Found, prefix []byte) {
 	if f.Alone {
-		p.report.Known++
+		p.report.alone++
 	}
 	if f.How == evidence.HostMemory || f.How == evidence.Killed {
 		p.hostFailed(f.Host, prefix)

@@ -47,8 +47,8 @@ func TestPosted(t *testing.T) {
 		"terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  Socket":    evidence.Failed,
 		"The word Killed stands in a text\nand nothing ended":                                          "",
 	} {
-		if r := parse(text); r.Ending.How != want || r.Known > 0 != (want != "") {
-			t.Errorf("%q: %q, %d lines known", text, r.Ending.How, r.Known)
+		if r := parse(text); r.Ending.How != want || r.IsTrainingLog() != (want != "") {
+			t.Errorf("%q: %q, a log of a run: %t", text, r.Ending.How, r.IsTrainingLog())
 		}
 	}
 }

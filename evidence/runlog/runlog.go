@@ -33,10 +33,13 @@ type Report struct {
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
 	Known int
+	alone int // lines that tell of an end by themselves
 }
 
 // IsTrainingLog reports whether anything but OOM messages and summaries was found.
-func (r *Report) IsTrainingLog() bool { return r.Steps.Count > 0 || r.Known > 0 }
+func (r *Report) IsTrainingLog() bool {
+	return r.Steps.Count > 0 || r.Known > 0 || r.alone > 0 && len(r.OOMs) == 0
+}
 
 // maxEntries bounds the messages and the summaries that are kept.
 const maxEntries = 100_000

@@ -14,6 +14,7 @@ import (
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/classify/rules/rows"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -154,7 +155,7 @@ func generates(a *rules.Facts) bool {
 	if a.Trains {
 		return generatesWithin(a, chains)
 	}
-	if len(Whole.Of(a)) == 0 && len(chains) == 0 {
+	if len(Whole.Of(a)) == 0 && len(chains) == 0 && (rules.Saved.Of(a).Saves || !hasClass(a)) {
 		return false
 	}
 	if a.Loop == a.Last && len(chains) > 0 {
@@ -201,6 +202,16 @@ func beginLoop(a *rules.Facts) {
 		}
 		a.Phases[i] = meaning.Setup
 	}
+}
+
+// hasClass reports whether a forward pass runs through the class of a cache.
+func hasClass(a *rules.Facts) bool {
+	for i := 0; i < len(a.Category) && a.All&frames.Cache != 0; i++ {
+		if a.Birth(timeline.AllocationID(i)).Marks&frames.Cache != 0 && a.Phase[i] == meaning.Forward {
+			return true
+		}
+	}
+	return false
 }
 
 // generatesWithin turns into generation what a program that trains does from the pass over

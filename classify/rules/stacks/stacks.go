@@ -184,17 +184,23 @@ setup leaves nothing of their size.`,
 	},
 }
 
-// lastingWorkspaces are the sizes of workspaces of which passes make no more than threads have, forward's and the engine's, and
-// never free them.
+// lastingWorkspaces are the sizes of workspaces of which the first passes make no more than threads have, forward's and the
+// engine's, later ones none, and which nothing frees.
 func lastingWorkspaces(a *rules.Facts) map[int64]bool {
-	const threads, shared = 2, 1 << 20 // bytes of cuBLASLt's, which a call makes and frees
-	count, stays := map[int64]int{}, map[int64]bool{}
+	const threads, shared, soon = 2, 1 << 20, 2 // shared: bytes of cuBLASLt's, which a call makes and frees; soon: passes
+	count, first, stays := map[int64]int{}, map[int64]int{}, map[int64]bool{}
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		if n := a.Timeline.Requested(id); n > shared && phases.CublasSize(n) && rules.Sizes.Of(a).WeightSize[n] == 0 &&
-			staysForGood(a, id) {
-			count[n]++
-			stays[n] = count[n] <= threads
+		n := a.Timeline.Requested(id)
+		if n <= shared || !phases.CublasSize(n) || rules.Sizes.Of(a).WeightSize[n] > 0 || a.Born(id) < 0 ||
+			a.Timeline.FreeRequested[id] != timeline.Never {
+			continue
 		}
+		if count[n]++; count[n] == 1 {
+			first[n] = a.Run(a.Born(id))
+		} else if a.Run(a.Born(id)) > first[n]+soon {
+			count[n] += threads
+		}
+		stays[n] = count[n] <= threads
 	}
 	return stays
 }
