@@ -125,7 +125,7 @@ func TestFreesWithoutStacks(t *testing.T) {
 			}
 			tl = timeline.New(s, d)
 			without := r.score(tl, New(tl, Options{}), v)
-			if without.Peak < with.Peak-0.5 || without.Life < with.Life-1.5 || without.SureWrong > with.SureWrong+0.3 {
+			if without.Peak < with.Peak-0.5 || without.Life < with.Life-1 || without.SureWrong > with.SureWrong+0.3 {
 				t.Errorf("%s %s: %s %v, with the stacks of frees %s", r.Name, name, without, most(without.confusion), with)
 			}
 		}

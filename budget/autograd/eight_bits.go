@@ -100,7 +100,7 @@ func (x *eightBits) backward(t, out, xb, wb int64, wc words.Category, needX, nee
 		mine = append(mine, s)
 		return s
 	}
-	again := func(n int64) *Storage { // laid out anew, for a kernel that wants rows there and columns here
+	again := func(n int64) *Storage { // copied, as the operation takes rows of one and columns of the other
 		if x.compiled || x.scaled {
 			return nil
 		}

@@ -54,9 +54,13 @@ func gathers(p *facts.Pass) bool {
 	gathering := p.StacksWith(func(function, file string) bool {
 		return function == "gather" && strings.HasSuffix(file, "torch/nn/parallel/data_parallel.py")
 	})
-	events := &p.T.Device.Events
-	for i, action := range events.Action {
-		if action == snapshot.Alloc && gathering(events.StackOf(i)) {
+	return allocates(p.T.Device, gathering)
+}
+
+// allocates reports whether something is allocated on a device under some stacks.
+func allocates(d *snapshot.Device, under func(snapshot.StackID) bool) bool {
+	for i, action := range d.Events.Action {
+		if action == snapshot.Alloc && under(d.Events.StackOf(i)) {
 			return true
 		}
 	}

@@ -221,10 +221,7 @@ func (f *failure) nothingWould(p *facts.Pass, d *Draft) bool {
 	held := ""
 	switch {
 	case c.Cause == report.TooLarge:
-		if id = "request"; f.Site != nil && f.Site.Function != "" {
-			d.At = facts.UserPlace(f.Site)
-			at = " at " + facts.UserLine(f.Site)
-		}
+		id, at = "request", f.line(d)
 	case c.Cause == report.Sleeping:
 		id = "asleep"
 	case c.Cause == report.SecondModel && *c.FixID == "loaded_file" && p.Reads(f.recorded.Stack):
@@ -246,6 +243,15 @@ func (f *failure) nothingWould(p *facts.Pass, d *Draft) bool {
 	}
 	d.change(id, "at", at, "held", held)
 	return true
+}
+
+// line notes the user's line that asked as the finding's, and gives it as " at …", "" where no stack shows one.
+func (f *failure) line(d *Draft) (at string) {
+	if f.Site == nil || f.Site.Function == "" {
+		return ""
+	}
+	d.At = facts.UserPlace(f.Site)
+	return " at " + facts.UserLine(f.Site)
 }
 
 // localVariable reports whether a path is that of a function's own variable, and not of something that lies in another.

@@ -45,11 +45,7 @@ func (f *failure) remedy(p *facts.Pass, d *Draft) {
 	list := tryRemedies(p, o, s)
 	if name == classify.Temporary.String() && 2*(bytes-p.LeakedAtPeak(classify.Temporary)) > o.Active &&
 		len(ownAtPeak.Of(p)) == 0 {
-		at := ""
-		if f.Site != nil && f.Site.Function != "" {
-			d.At, at = facts.UserPlace(f.Site), " at "+facts.UserLine(f.Site)
-		}
-		d.change(ForTemporaries(p, o), "at", at)
+		d.change(ForTemporaries(p, o), "at", f.line(d))
 		d.Others = list // none of which makes such memory less
 		return
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
-	"github.com/vramscope/vramscope/snapshot"
 )
 
 var unevenDevices = Check{
@@ -56,18 +55,10 @@ func otherDevices(p *facts.Pass) (used, all, least int64, at int) {
 		return strings.Contains(file, "torch/nn/") || strings.Contains(file, "/transformers/") ||
 			strings.Contains(file, "/accelerate/")
 	})
-	hasLayers := func(d *snapshot.Device) bool {
-		for i, action := range d.Events.Action {
-			if action == snapshot.Alloc && ofModules(d.Events.StackOf(i)) {
-				return true
-			}
-		}
-		return false
-	}
 	for i := range p.T.Snapshot.Devices {
 		d := &p.T.Snapshot.Devices[i]
 		reserved := reservedBy(d)
-		if d == p.T.Device || reserved == 0 || !hasLayers(d) {
+		if d == p.T.Device || reserved == 0 || !allocates(d, ofModules) {
 			continue
 		}
 		all += reserved
@@ -81,16 +72,8 @@ func otherDevices(p *facts.Pass) (used, all, least int64, at int) {
 // acrossProcesses reports whether the program is one of several that work on one model: each has a GPU, and where it has
 // memory on another, that is another's.
 func acrossProcesses(p *facts.Pass) bool {
-	if p.Dev.AtPeak.Categories[classify.Communication.String()] > 0 {
-		return true
-	}
-	of := p.StacksWith(func(_, file string) bool {
-		return strings.Contains(file, "torch/distributed/") || strings.HasSuffix(file, "torch/nn/parallel/distributed.py")
-	})
-	for i := range p.T.Device.Events.Len() {
-		if of(p.T.Device.Events.StackOf(i)) {
-			return true
-		}
-	}
-	return false
+	return p.Dev.AtPeak.Categories[classify.Communication.String()] > 0 ||
+		allocates(p.T.Device, p.StacksWith(func(_, file string) bool {
+			return strings.Contains(file, "torch/distributed/") || strings.HasSuffix(file, "torch/nn/parallel/distributed.py")
+		}))
 }

@@ -44,16 +44,18 @@ func (f *Failure) changeShown() string {
 }
 
 // Shown is the advice about what a request's frames do, where it asks for so much of the GPU that this is what fills it;
-// "" where they show nothing.
+// "" where they show nothing that there is an advice about.
 func Shown(s *evidence.Scene, requested, capacity int64) (id string) {
-	parts := partOf[s.Doing]
-	switch {
-	case s.Doing == "" || parts > 0 && !asksFor(requested, capacity, parts):
+	if parts := partOf[s.Doing]; s.Doing == "" || parts > 0 && !asksFor(requested, capacity, parts) {
 		return ""
-	case s.Doing == evidence.Logits && s.NoGrad:
-		return "doing.logits.no_grad"
 	}
-	return "doing." + string(s.Doing)
+	if id = "doing." + string(s.Doing); s.Doing == evidence.Logits && s.NoGrad {
+		id += ".no_grad"
+	}
+	if advice.Find(id).Text == "" {
+		return ""
+	}
+	return id
 }
 
 // asksFor reports whether a request is at least one in so many parts of the GPU.
