@@ -474,16 +474,23 @@ var cases = []struct {
 		"forward/rhythm 99",
 		""},
 
-	{"frees-without-stacks", "with context=\"alloc\"", false, freeing(true),
+	{"frees-without-stacks", "with context=\"alloc\"", false, freeing(true, true),
 		"setup/frames 2, data/loaded-batches 1, forward/frames 3, backward/frees-without-stacks 15, " +
 			"optimizer/frees-without-stacks 3, other/neighbors 2, data/loaded-batches 1, forward/frames 3, " +
 			"backward/frees-without-stacks 15, optimizer/frees-without-stacks 3, other/neighbors 2",
 		"setup/frames 2, data/loaded-batches 1, forward/frames 3, backward/frames 3, other/neighbors 12, " +
 			"optimizer/frames 1, other/neighbors 4, data/loaded-batches 1, forward/frames 3, backward/frames 3, " +
 			"other/neighbors 12, optimizer/frames 1, other/neighbors 4"},
-	{"frees-without-stacks", "gradients may be zero_grad's", false, freeing(false),
-		"setup/frames 2, data/loaded-batches 1, forward/frames 3, backward/frees-without-stacks 13, other/neighbors 4, " +
-			"data/loaded-batches 1, forward/frames 3, backward/frees-without-stacks 13, other/neighbors 4",
+	{"frees-without-stacks", "what goes after the gradient of the loss", false, freeing(true, false),
+		"setup/frames 2, data/loaded-batches 1, forward/frames 3, backward/frees-without-stacks 13, other/neighbors 2, " +
+			"optimizer/frees-without-stacks 3, other/neighbors 2, data/loaded-batches 1, forward/frames 3, " +
+			"backward/frees-without-stacks 13, other/neighbors 2, optimizer/frees-without-stacks 3, other/neighbors 2",
+		"setup/frames 2, data/loaded-batches 1, forward/frames 3, backward/frames 3, other/neighbors 12, " +
+			"optimizer/frames 1, other/neighbors 4, data/loaded-batches 1, forward/frames 3, backward/frames 3, " +
+			"other/neighbors 12, optimizer/frames 1, other/neighbors 4"},
+	{"frees-without-stacks", "gradients may be zero_grad's", false, freeing(false, true),
+		"setup/frames 2, data/loaded-batches 1, forward/frames 3, backward/frees-without-stacks 11, other/neighbors 6, " +
+			"data/loaded-batches 1, forward/frames 3, backward/frees-without-stacks 11, other/neighbors 6",
 		"setup/frames 2, data/loaded-batches 1, forward/frames 3, backward/frames 3, other/neighbors 14, " +
 			"data/loaded-batches 1, forward/frames 3, backward/frames 3, other/neighbors 14"},
 }
@@ -586,8 +593,8 @@ func dropped(n int) func(p *tape) {
 	}
 }
 
-// freeing has frees without stacks; the optimizer allocates or doesn't.
-func freeing(steps bool) func(p *tape) {
+// freeing has frees without stacks; the optimizer allocates or doesn't, and a gradient goes before backward() returns or after.
+func freeing(steps, within bool) func(p *tape) {
 	return func(p *tape) {
 		p.weights(12*mib, 20*mib)
 		for range 2 {
@@ -598,7 +605,11 @@ func freeing(steps bool) func(p *tape) {
 			grad := p.alloc(20*mib, engine)
 			p.free(own)
 			p.free(saved...)
-			p.free(root, grad)
+			if within {
+				p.free(grad, root)
+			} else {
+				p.free(root, grad)
+			}
 			if steps {
 				p.free(p.alloc(3*mib, step, mine))
 			}
