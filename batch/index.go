@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -153,10 +154,15 @@ func statusOf(doc *report.Document, oom, leaks bool) report.Status {
 		return report.StatusOOM
 	case leaks:
 		return report.StatusLeak
-	case doc.Verdict.Severity != report.Info:
+	case doc.Verdict.Severity != report.Info, endedBadly(doc.Ended):
 		return report.StatusWarning
 	}
 	return report.StatusFine
+}
+
+// endedBadly reports whether a run ended otherwise than well, which a verdict on memory may only mention.
+func endedBadly(e *report.Ended) bool {
+	return e != nil && slices.Contains([]evidence.How{evidence.Failed, evidence.Killed, evidence.Stopped}, evidence.How(e.How))
 }
 
 // index is the page's contents.

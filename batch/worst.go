@@ -1,78 +1,194 @@
 package batch
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"unicode"
 
+	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/report"
 	"github.com/vramscope/vramscope/report/view"
 )
 
-// Worst counts the runs by what their reports say, and names the three that the page
-// shows first, runs of the same words once.
+// fate is what became of a run, the worst first.
+type fate int
+
+const (
+	ofGPU     fate       = iota // out of memory on the GPU
+	ofHost                      // on the host
+	ofKill                      // by signal 9, whose sender nobody names
+	ofOther                     // for something else than memory
+	ofStop                      // by a limit or somebody
+	survived                    // a request failed, and the run went on
+	leaking                     // no failure, but memory grows
+	warned                      // something else to look at
+	fine                        // nothing of these
+	fates                       // how many there are
+	succeeded = survived        // from here on it is no failure
+)
+
+// fateWords are how the fates are counted.
+var fateWords = [fates]string{"out of memory", "out of the host's memory", "killed", "in something else than memory",
+	"stopped", "out of memory and went on", "leaking", "with other warnings", ""}
+
+// fate is what the report says became of its run.
+func (r *Report) fate() fate {
+	how := evidence.UnknownEnd
+	if e := r.Document.Ended; e != nil {
+		how = evidence.How(e.How)
+	}
+	switch status := r.Status(); {
+	case status == report.StatusOOM && r.Document.Ended != nil && (how == evidence.EndedWell || how == evidence.UnknownEnd):
+		return survived
+	case status == report.StatusOOM, how == evidence.GPUMemory:
+		return ofGPU
+	case how == evidence.HostMemory, slices.ContainsFunc(r.Document.Findings, ofTheHost):
+		return ofHost
+	case how == evidence.Killed:
+		return ofKill
+	case how == evidence.Failed:
+		return ofOther
+	case how == evidence.Stopped:
+		return ofStop
+	case status == report.StatusLeak:
+		return leaking
+	case status == report.StatusWarning:
+		return warned
+	}
+	return fine
+}
+
+func ofTheHost(f report.Finding) bool {
+	return f.ID == "host_out_of_memory" && f.Severity == report.Critical
+}
+
+// alike are runs that had the same fate for the same reason.
+type alike struct {
+	fate  fate
+	worst report.IndexRow
+	runs  int
+}
+
+// mostAlike is how many of those the summary has lines for.
+const mostAlike = 6
+
+// Worst says how many runs failed, of what, and for each reason one run that shows it and what to change.
 func Worst(out io.Writer, reports Reports) error {
-	const most = 3
-	counts := map[report.Status]int{}
-	both := 0                  // leak and are out of memory
-	var rows []report.IndexRow // one for each text, the fullest that says it
-	place := map[string]int{}  // a text's place in rows
-	var alike []int            // how many say it
+	var counts [fates]int
+	both := 0 // leak and are out of memory
+	groups := map[string]*alike{}
 	for r, err := range reports {
 		if err != nil {
 			return err
 		}
-		row := report.IndexRow{Path: r.Path, Status: r.Status()}
-		if row.Status == report.StatusOOM && r.Leaks() {
-			both++
-		}
-		if counts[row.Status]++; r.Document == nil || row.Status == report.StatusFine {
+		if r.Document == nil {
 			continue
 		}
+		o := r.fate()
+		if o <= survived && r.Leaks() {
+			both++
+		}
+		if counts[o]++; o == fine {
+			continue
+		}
+		row := report.IndexRow{Path: r.Path, Status: r.Status(), Fix: r.Document.Verdict.Fix}
 		row.Text, _, _ = strings.Cut(units.Rounded(r.Document.Verdict.Text), ". ")
 		if d := r.Document.Fullest(); d != nil {
 			row.Allocated = new(d.Peaks.Allocated.Bytes)
 		}
-		same, known := place[row.Text]
-		if !known {
-			place[row.Text] = len(rows)
-			rows, alike = append(rows, row), append(alike, 1)
+		key := fmt.Sprint(o, " ", r.reason(row.Text))
+		g := groups[key]
+		if g == nil {
+			groups[key] = &alike{o, row, 1}
 			continue
 		}
-		alike[same]++
-		if pair := []report.IndexRow{rows[same], row}; report.WorstFirst(pair)[0] == 1 {
-			rows[same] = row
+		if g.runs++; report.WorstFirst([]report.IndexRow{g.worst, row})[0] == 1 {
+			g.worst = row
 		}
 	}
-	parts := tally(counts, both)
-	if len(parts) == 0 {
-		return nil
+	if text := tally(&counts, both); text != "" {
+		fmt.Fprintln(out, text)
 	}
-	fmt.Fprintln(out, strings.Join(parts, ", "))
-	for _, i := range report.WorstFirst(rows)[:min(len(rows), most)] {
-		line := fmt.Sprintf("  %s: %s", rows[i].Path, rows[i].Text)
-		if n := alike[i]; n > 1 {
-			line += fmt.Sprintf(" (%s say so)", units.Plural(n, "run"))
-		}
-		fmt.Fprintln(out, view.Printable(line))
-	}
+	tellAlike(out, groups)
 	return nil
 }
 
-// tally counts runs in words; both are those that leak and are out of memory.
-func tally(counts map[report.Status]int, both int) (parts []string) {
-	leaking := "leaking"
-	if counts[report.StatusLeak] += both; both > 0 {
-		leaking = fmt.Sprintf("leaking (%s of them out of memory, too)", units.Count(both))
-	}
-	for _, x := range []struct {
-		status report.Status
-		what   string
-	}{{report.StatusOOM, "out of memory"}, {report.StatusLeak, leaking}, {report.StatusWarning, "with other warnings"}} {
-		if n := counts[x.status]; n > 0 {
-			parts = append(parts, units.Count(n)+" "+x.what)
+// reason is what runs that failed alike have in common: the request that failed, or else the verdict but for its numbers.
+func (r *Report) reason(verdict string) string {
+	for i := range slices.Backward(r.Document.Devices) {
+		if d := &r.Document.Devices[i]; len(d.OOMs) > 0 && d.OOMs[len(d.OOMs)-1].Fingerprint != nil {
+			return *d.OOMs[len(d.OOMs)-1].Fingerprint
 		}
 	}
-	return parts
+	if told := r.Document.OnlyLogged(); len(told) > 0 {
+		return report.MessageFingerprint(&told[len(told)-1])
+	}
+	return strings.Map(func(c rune) rune {
+		if unicode.IsDigit(c) {
+			return -1
+		}
+		return c
+	}, verdict)
+}
+
+// tellAlike names a run of each reason, those of most runs first.
+func tellAlike(out io.Writer, groups map[string]*alike) {
+	var rows []*alike
+	for _, g := range groups {
+		rows = append(rows, g)
+	}
+	slices.SortFunc(rows, func(a, b *alike) int {
+		return cmp.Or(cmp.Compare(a.fate, b.fate), cmp.Compare(b.runs, a.runs),
+			cmp.Compare(evidence.Or(b.worst.Allocated, -1), evidence.Or(a.worst.Allocated, -1)), cmp.Compare(a.worst.Path, b.worst.Path))
+	})
+	for i, g := range rows {
+		if i == mostAlike && len(rows) > mostAlike+1 {
+			fmt.Fprintf(out, "  and %d reasons more, on the page\n", len(rows)-i)
+			return
+		}
+		line := fmt.Sprintf("  %s: %s", g.worst.Path, g.worst.Text)
+		if g.runs > 1 {
+			line += fmt.Sprintf(" (%s like this)", units.Plural(g.runs, "run"))
+		}
+		fmt.Fprintln(out, view.Printable(line))
+		if g.fate < warned && g.worst.Fix != nil && *g.worst.Fix != "" {
+			fmt.Fprintln(out, view.Printable("    change: "+cut.Letters(units.Rounded(*g.worst.Fix), mostOfFix)))
+		}
+	}
+}
+
+// mostOfFix is how much of an advice the summary shows, in letters.
+const mostOfFix = 240
+
+// tally counts runs in words; both are those that leak and are out of memory.
+func tally(counts *[fates]int, both int) string {
+	var failed, other []string
+	all, bad := 0, 0
+	for o, n := range counts {
+		o, words := fate(o), fateWords[o]
+		if all += n; o < succeeded {
+			bad += n
+		}
+		if o == leaking && both > 0 {
+			n, words = n+both, fmt.Sprintf("leaking (%s of them out of memory, too)", units.Count(both))
+		}
+		switch part := units.Count(n) + " " + words; {
+		case n == 0 || o == fine:
+		case o < succeeded:
+			failed = append(failed, part)
+		default:
+			other = append(other, part)
+		}
+	}
+	if bad > 0 {
+		failed = []string{fmt.Sprintf("%s of %s failed: %s", units.Count(bad), units.Plural(all, "run"), strings.Join(failed, ", "))}
+	} else if all > 0 {
+		failed = []string{"none failed, as far as they tell"}
+	}
+	return strings.Join(append(failed, other...), "; ")
 }

@@ -123,7 +123,8 @@ func Verdict(doc *report.Document) (report.Verdict, bool) {
 		return report.Verdict{}, false
 	}
 	v := report.Verdict{Severity: report.Info}
-	if v.Text, v.Fix = withoutFailure(end, facts); v.Fix == nil && w.ofProgram() {
+	v.Text, v.Fix = withoutFailure(end, facts)
+	if v.Fix == nil && w.ofProgram() && (end == nil || end.How != string(evidence.Failed) && end.How != string(evidence.Stopped)) {
 		v.Fix = advice.Text("log.record")
 	}
 	damaged := 0
