@@ -178,19 +178,31 @@ func runsIn(home string, files []candidate) []Run {
 }
 
 // unrelated are the runs of unrelated recordings. What else is there belongs to the one whose
-// name it begins with, if there is such; others are the rest.
+// name it begins with, if there is such; text without a name belongs to each of one program's
+// recordings (snapshot_before, snapshot_after); others are the rest.
 func unrelated(recordings map[string][]candidate, files []candidate) (runs []Run, others []candidate) {
 	placed := map[string]bool{}
+	beginnings := map[string]bool{}
 	for _, members := range recordings {
 		for _, f := range members {
 			placed[f.Path] = true
+			beginnings[wordSplit().Split(path.Base(f.Path), 2)[0]] = true
 		}
 	}
+	together := len(beginnings) == 1 && plainWords[strings.ToLower(slices.Collect(maps.Keys(beginnings))[0])]
 	for _, f := range files {
 		best := closest(familyOf(f.Path), recordings)
-		if _, ok := recordings[best]; ok && f.Kind != kindRecording {
+		switch _, ok := recordings[best]; {
+		case f.Kind == kindRecording && !placed[f.Path]:
+			others = append(others, f)
+		case f.Kind == kindRecording:
+		case ok:
 			recordings[best] = append(recordings[best], f)
-		} else if !placed[f.Path] {
+		case f.Kind == kindText && together && slices.Contains([]string{"", "run"}, familyOf(f.Path)):
+			for family := range recordings {
+				recordings[family] = append(recordings[family], f)
+			}
+		default:
 			others = append(others, f)
 		}
 	}
