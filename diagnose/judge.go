@@ -169,12 +169,26 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 		}
 		d := defect{e.leakCause(l, x, unused), l.Allocations}
 		if same := slices.IndexFunc(out, d.sameHolder); same >= 0 {
-			out[same].ids = append(slices.Clip(out[same].ids), d.ids...)
+			out[same].join(&d)
 			continue
 		}
 		out = append(out, d)
 	}
 	return out
+}
+
+// join takes in what another leak keeps in the same variable, or beside it in the elements of one container.
+func (d *defect) join(y *defect) {
+	d.ids = append(slices.Clip(d.ids), y.ids...)
+	if *d.Holder == *y.Holder {
+		return
+	}
+	d.Holder = new(facts.ContainerOf(*d.Holder, *y.Holder))
+	both := *d.Leak
+	if both.TotalBytes += y.Leak.TotalBytes; both.BytesPerStep != nil && y.Leak.BytesPerStep != nil {
+		both.BytesPerStep = new(*both.BytesPerStep + *y.Leak.BytesPerStep)
+	}
+	d.Leak, d.Count = &both, d.Count+y.Count
 }
 
 // commonPath is the container that all of some variables lie in.
@@ -186,9 +200,10 @@ func commonPath(holders []report.Holder) *string {
 	return new(facts.CommonPath(paths))
 }
 
-// sameHolder reports whether another leak is kept by the same variable.
+// sameHolder reports whether another leak is kept by the same variable, or in the elements of the same container.
 func (d *defect) sameHolder(y defect) bool {
-	return y.Leak != nil && y.Cause.Cause == d.Cause.Cause && d.Holder != nil && y.Holder != nil && *d.Holder == *y.Holder
+	return y.Leak != nil && y.Cause.Cause == d.Cause.Cause && d.Holder != nil && y.Holder != nil &&
+		(*d.Holder == *y.Holder || facts.ContainerOf(*d.Holder, *y.Holder) != "")
 }
 
 // leakCause is a leak as a cause, by what kind of memory stays and who keeps it.

@@ -63,7 +63,19 @@ func kept(p *facts.Pass, d *Draft, l *classify.Leak) bool {
 	if l.Untrained && l.Kind != classify.GrowingList {
 		d.Spells = p.AfterUse(l.Allocations)
 	}
+	for i := range p.Dev.Leaks {
+		if other := &p.Classes.Leaks()[i]; other != l && inOneContainer(&p.Dev.Leaks[i], d.Leak) {
+			d.Spells = append(d.Spells, beyondStep(p, other)...)
+		}
+	}
 	return true
+}
+
+// inOneContainer reports whether two lists that grow are parts of the elements of one container: what is stored there no
+// more ends both.
+func inOneContainer(x, y *report.Leak) bool {
+	return x.Defect && y.Defect && x.Kind == y.Kind && len(x.Holders) > 0 && len(y.Holders) > 0 &&
+		facts.ContainerOf(x.Holders[0].Path, y.Holders[0].Path) != ""
 }
 
 // beyondStep is what a leak takes after the steps that made it, or the passes of one.

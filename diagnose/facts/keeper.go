@@ -45,6 +45,24 @@ func CommonPath(paths []string) string {
 	return strings.Join(common, "")
 }
 
+// ContainerOf is the container that holds two variables as parts of its elements, or is one and holds the other so, "" where
+// there is none: queue of queue[*]['images'] and queue[*]['labels'].
+func ContainerOf(a, b string) string {
+	x, y := pathParts(a), pathParts(b)
+	if len(x) > len(y) {
+		x, y = y, x
+	}
+	for n, part := range y {
+		switch {
+		case part == "[*]" && n > 1:
+			return strings.Join(y[:n], "")
+		case n >= len(x) || x[n] != part:
+			return ""
+		}
+	}
+	return ""
+}
+
 // pathParts cuts a variable's path before each attribute, index and key, whatever a key in quotes holds.
 func pathParts(path string) (parts []string) {
 	from, quoted := 0, false

@@ -22,3 +22,20 @@ func TestCommonPath(t *testing.T) {
 		}
 	}
 }
+
+// TestContainerOf: elements of one container count, attributes of one object don't.
+func TestContainerOf(t *testing.T) {
+	for _, c := range []struct{ a, b, want string }{
+		{"main.q.queue[*]['images']", "main.q.queue[*]['labels']", "main.q.queue"},
+		{"main.q.queue", "main.q.queue[*]['labels']", "main.q.queue"},
+		{"main.log[*][*].x", "main.log[*].y", "main.log"},
+		{"main.log[*]", "main.logs[*]", ""},
+		{"main.log['a'][*]", "main.log['b'][*]", ""},
+		{"main.trainer.losses[*]", "main.trainer.outputs[*]", ""},
+		{"main.log", "main.log", ""},
+	} {
+		if got, back := facts.ContainerOf(c.a, c.b), facts.ContainerOf(c.b, c.a); got != c.want || back != c.want {
+			t.Errorf("%s, %s: %q and %q, want %q", c.a, c.b, got, back, c.want)
+		}
+	}
+}
