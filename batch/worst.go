@@ -42,8 +42,9 @@ func (r *Report) fate() fate {
 	if e := r.Document.Ended; e != nil {
 		how = evidence.How(e.How)
 	}
+	wentOn := how == evidence.EndedWell || how == evidence.UnknownEnd && r.Document.Ended != nil && !recorded(r)
 	switch status := r.Status(); {
-	case status == report.StatusOOM && r.Document.Ended != nil && (how == evidence.EndedWell || how == evidence.UnknownEnd):
+	case status == report.StatusOOM && wentOn:
 		return survived
 	case status == report.StatusOOM, how == evidence.GPUMemory:
 		return ofGPU
@@ -61,6 +62,12 @@ func (r *Report) fate() fate {
 		return warned
 	}
 	return fine
+}
+
+// recorded reports whether a recording has a request that failed: what came of it, a log tells that says how the run ended.
+// Of messages in a log alone, one after which nothing went on is such an end.
+func recorded(r *Report) bool {
+	return slices.ContainsFunc(r.Document.Devices, func(d report.Device) bool { return len(d.OOMs) > 0 })
 }
 
 func ofTheHost(f report.Finding) bool {
