@@ -151,12 +151,12 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 	for i := range e.Classes.Leaks() {
 		l, x := &e.Classes.Leaks()[i], &dev.Leaks[i]
 		if x.Awaited {
-			d := defect{report.Cause{Cause: report.RetainedGraph, FixID: new(checks.Summed), At: facts.PlaceOf(e.CallOf(l)),
+			d := defect{report.Cause{Cause: report.RetainedGraph, FixID: new(checks.AwaitedBy(x)), At: facts.PlaceOf(e.CallOf(l)),
 				StoredAt: x.Stored()}, l.Allocations}
 			if len(x.Holders) > 0 {
 				d.Holder = &x.Holders[0].Path
 			}
-			if same := slices.IndexFunc(out, func(y defect) bool { return *y.FixID == checks.Summed }); same >= 0 {
+			if same := slices.IndexFunc(out, func(y defect) bool { return checks.IsAwaited(y.FixID) }); same >= 0 {
 				out[same].ids = append(slices.Clip(out[same].ids), d.ids...)
 				continue
 			}

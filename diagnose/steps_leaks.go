@@ -129,6 +129,7 @@ func (e *examination) awaited(all []report.Leak, places []*source.Place) {
 			y := &all[k]
 			if k == i || y.Kind == x.Kind && len(y.Holders) > 0 && len(x.Holders) > 0 && y.Holders[0].Path == x.Holders[0].Path {
 				y.Defect, y.Awaited, e.Classes.Leaks()[k].Defect = false, true, false
+				y.Gathered = places[i].Form != source.Carried
 			}
 		}
 	}

@@ -65,7 +65,7 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 	}
 	if f.ID == "oom_fragmentation" {
 		first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })
-		e.ofPieces(f, setting, checks.LeakFirst(&dev.OOMs[first]) != "" || f.FixID != nil && *f.FixID == checks.Summed)
+		e.ofPieces(f, setting, checks.LeakFirst(&dev.OOMs[first]) != "" || checks.IsAwaited(f.FixID))
 	} else if setting != nil && f.ID == "oom_true_shortage" {
 		f.Others = append(f.Others, *setting)
 	}

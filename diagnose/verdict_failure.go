@@ -245,7 +245,7 @@ func growth(c *report.Cause) string {
 func (f *failure) kept(c *report.Cause) string {
 	who, where := "", made("called in", c.At)
 	switch {
-	case c.Leak == nil && *c.FixID == checks.Summed:
+	case c.Leak == nil && checks.IsAwaited(c.FixID):
 		who = "the graphs of all passes wait for one backward pass"
 		if c.Holder != nil {
 			who = *c.Holder + " gathers the graphs of all passes for one backward pass"

@@ -572,6 +572,8 @@ type Leak struct {
 	Part bool `json:"-"`
 	// Awaited tells that the program runs one backward pass of all that is kept.
 	Awaited bool `json:"-"`
+	// Gathered tells that the pass is of something made of all that is kept, and not of its sum.
+	Gathered bool `json:"-"`
 }
 
 // Made is the line that makes what leaks, nil where no stack shows one.

@@ -1,7 +1,6 @@
 package checks
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
@@ -43,15 +42,30 @@ func EarlierPasses(p *facts.Pass, o *timeline.OOM) *classify.Holder {
 	return nil
 }
 
-// Summed is the id of the advice, and of the cause, where graphs of many passes wait for a backward pass of their sum.
-const Summed = "missing_no_grad.summed"
+// Summed is the id of the advice, and of the cause, where graphs of many passes wait for a backward pass of their sum, Gathered
+// where that is of something made of all their outputs at once.
+const (
+	Summed   = "missing_no_grad.summed"
+	Gathered = "missing_no_grad.gathered"
+)
+
+// IsAwaited reports whether a change is of graphs that a backward pass waits for.
+func IsAwaited(fix *string) bool { return fix != nil && (*fix == Summed || *fix == Gathered) }
+
+// AwaitedBy is the change of a leak that a backward pass waits for.
+func AwaitedBy(l *report.Leak) string {
+	if l.Gathered {
+		return Gathered
+	}
+	return Summed
+}
 
 // summed advises a backward pass of each part, where the graphs behind a sum that is trained on filled the GPU.
 func (f *failure) summed(p *facts.Pass, d *Draft) bool {
-	if len(f.Causes) == 0 || *cmp.Or(f.Causes[0].FixID, new("")) != Summed {
+	if len(f.Causes) == 0 || !IsAwaited(f.Causes[0].FixID) {
 		return false
 	}
-	d.change(Summed)
+	d.change(*f.Causes[0].FixID)
 	d.At = f.Causes[0].StoredAt
 	return true
 }

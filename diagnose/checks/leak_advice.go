@@ -14,7 +14,7 @@ import (
 // LeakAdvice is what usually helps against a leak, as far as is told of it by then.
 func LeakAdvice(l *classify.Leak, told *report.Leak) advice.Advice {
 	if told.Awaited {
-		return advice.Find(Summed)
+		return advice.Find(AwaitedBy(told))
 	}
 	by, holders := told.Stored(), told.Holders
 	id := leakID(l, holders)

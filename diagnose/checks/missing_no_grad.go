@@ -34,7 +34,7 @@ var missingNoGrad = Check{
 			l := &p.Classes.Leaks()[i]
 			mostly := (l.Kind == classify.StaleOutputs || l.Untrained) &&
 				p.Mostly(l.Allocations, facts.Unused.Of(p).Allocations())
-			if !mostly && p.UnusedGraph(l) { // else the graphs behind them are reported
+			if !mostly && !p.Dev.Leaks[i].Awaited && p.UnusedGraph(l) { // else the graphs behind them are reported
 				out = append(out, graphsKept(p, &p.Dev.Leaks[i], l))
 			}
 		}
