@@ -64,6 +64,11 @@ func (c *Config) of(fields *modelfile.Config) *Config {
 
 func (c *Config) with(name string, v any) *Config { return c.of(c.With(name, v)) }
 
+// Headed is the model with another head on it, as AutoModelForSequenceClassification and its like put one there.
+func (c *Config) Headed(head string, labels int64) *Config {
+	return c.of(c.Config.Headed(head, labels))
+}
+
 // short keeps a hostile name from filling the terminal.
 func short(s string) string { return cut.Letters(s, 61) }
 

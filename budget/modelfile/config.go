@@ -17,6 +17,7 @@ import (
 
 	"github.com/vramscope/vramscope/internal/cut"
 	"github.com/vramscope/vramscope/internal/limit"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // Config is a model's config.json: its own fields, and behind them the
@@ -338,6 +339,34 @@ func (c *Config) Architecture() string {
 	}
 	return ""
 }
+
+// bodyOf is a class's name without the head that it puts on the model.
+var bodyOf = pattern.Of(`^(\w+?)(For[A-Z]\w*|LMHeadModel|DoubleHeadsModel|Model)$`)
+
+// Headed is the model with another head, as SequenceClassification, and so many labels where they are told.
+func (c *Config) Headed(head string, labels int64) *Config {
+	name := c.Type
+	if m := bodyOf().FindStringSubmatch(c.Architecture()); m != nil {
+		name = m[1]
+	}
+	d := c.With("architectures", []any{name + "For" + head})
+	if labels > 0 {
+		d = d.With("num_labels", labels)
+	}
+	return d
+}
+
+// Width is the type that weights are saved in by the configuration: bf16, fp16 or fp32; "" where it names none.
+func (c *Config) Width() string {
+	for _, name := range []string{"dtype", "torch_dtype"} {
+		if w := widths[strings.TrimPrefix(c.Str(name), "torch.")]; w != "" {
+			return w
+		}
+	}
+	return ""
+}
+
+var widths = map[string]string{"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 // Labels is the number of classes of a classifier's head.
 func (c *Config) Labels() int64 {

@@ -123,6 +123,7 @@ func trainersOutputs(fl *pflag.FlagSet, s *budget.Setting) {
 // Apply sets the flags that recipes of one run mean and the user hasn't set, and gives their
 // names, and what the files leave open.
 func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []string, err error) {
+	open = chosen(rs)
 	for _, g := range Together(rs) {
 		flag := fl.Lookup(g.Name)
 		if flag == nil || flag.Changed {

@@ -81,6 +81,7 @@ func (x *format) read(f *fields) *Recipe {
 			r.unasked(g)
 		}
 	}
+	r.putOn(f)
 	if x.settle != nil {
 		x.settle(f, r)
 	}

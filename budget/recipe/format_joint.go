@@ -350,31 +350,81 @@ func peftDefaults(f *fields, r *Recipe) {
 }
 
 // trlFields are fields that TRL's configurations have and others don't.
-var trlFields = []string{"trl", "use_peft", "use_bnb_nested_quant", "lora_target_parameters", "completion_only_loss",
-	"assistant_only_loss", "dataset_text_field", "max_completion_length", "num_generations", "precompute_ref_log_probs"}
+var trlFields = append([]string{"trl", "use_peft", "use_bnb_nested_quant", "lora_target_parameters", "max_completion_length",
+	"num_generations", "precompute_ref_log_probs", "max_length", "max_prompt_length", "activation_offloading", "dataset_mixer",
+	"dataset_mixture", "beta"}, sftFields...)
 
-// trlTrainers are what TRL's trainers take for fields that aren't there. Preferences come in
-// pairs, and beside the model is the one that it began as, unless that is the model without its
-// adapters, or was asked before.
+// sftFields are those of them that its trainer of plain sequences has.
+var sftFields = []string{"completion_only_loss", "assistant_only_loss", "dataset_text_field", "packing",
+	"padding_free"}
+
+// trlTrainers are what TRL's trainers take for fields that aren't there. Which trainer a file is for, the command says that
+// it is given to.
 func trlTrainers(f *fields, r *Recipe) {
 	modelDefaults(f, r)
 	if withAdapters(f) {
 		trlAdapters(f, r)
 	}
 	method := strings.ToLower(f.values["trl"])
-	pairs := method == "dpo" || method == "" && (f.has("precompute_ref_log_probs") || f.has("beta"))
 	switch {
-	case method == "grpo" || f.has("num_generations") || f.has("max_completion_length"):
+	case method != "" && method != "true":
+	case f.has("num_generations") || f.has("max_completion_length"):
+		method = "grpo"
+	case f.has("precompute_ref_log_probs") || f.has("beta"):
+		method = "dpo"
+	case f.has("max_seq_length") || slices.ContainsFunc(sftFields, f.has):
+		method = "sft"
+	default:
+		method = ""
+	}
+	if r.trainedBy(method, f); method != "grpo" && !f.has("max_length") && !f.has("max_seq_length") {
+		r.unasked(Flag{"seq", "1024"})
+	}
+	if method == "" {
+		r.trainer = func(method string) { r.trainedBy(method, f) }
+	}
+}
+
+// trainedBy is what one of TRL's trainers does. Preferences come in pairs, and beside the model is the one that it began as,
+// unless that is the model without its adapters, or was asked before. Rewards are one score each.
+func (r *Recipe) trainedBy(method string, f *fields) {
+	batch := cmp.Or(f.count("per_device_train_batch_size"), 8)
+	switch method {
+	case "grpo":
 		prompt, answer := cmp.Or(f.count("max_prompt_length"), 512), cmp.Or(f.count("max_completion_length"), 512)
 		r.implied(Flag{"seq", strconv.FormatInt(prompt+answer, 10)})
 		r.Open = append(r.Open, "what generates the answers, and its cache")
-		return
-	case pairs:
-		r.inPairs(cmp.Or(f.count("per_device_train_batch_size"), 8), withAdapters(f) || f.yes("precompute_ref_log_probs"))
+	case "dpo":
+		r.inPairs(batch, withAdapters(f) || f.yes("precompute_ref_log_probs"))
+	case "reward":
+		r.inPairs(batch, true)
+		r.Head, r.Labels = "SequenceClassification", 1
 	}
-	if !f.has("max_length") && !f.has("max_seq_length") {
-		r.unasked(Flag{"seq", "1024"})
+}
+
+// trlCommand is one that has its settings in a file of its own.
+func trlCommand(f *fields, r *Recipe) {
+	r.method = strings.ToLower(f.values["trl"])
+}
+
+// chosen gives TRL's settings the trainer of the command that stands beside them; without one they count as plain sequences.
+func chosen(rs []*Recipe) (open []string) {
+	method := ""
+	for _, r := range rs {
+		method = cmp.Or(r.method, method)
 	}
+	for _, r := range rs {
+		switch {
+		case r.trainer == nil:
+		case method != "":
+			r.trainer(method)
+		default:
+			open = append(open, "which of TRL's trainers runs isn't said, and is taken as sft: a second --recipe with the command "+
+				"(trl dpo --config FILE) tells it")
+		}
+		r.trainer = nil
+	}
+	return open
 }
 
 // trlAdapters are those that TRL makes where little is said of them; beside packed weights they
@@ -399,6 +449,13 @@ func modelDefaults(f *fields, r *Recipe) {
 	if n := f.count("nproc_per_node") * max(f.count("nnodes"), 1); n > 0 {
 		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
 	}
+}
+
+// argumentDefaults are those of scripts with TrainingArguments: what type weights are loaded in, the model's own
+// configuration tells where no field does.
+func argumentDefaults(f *fields, r *Recipe) {
+	modelDefaults(f, r)
+	r.Untyped = !slices.ContainsFunc([]string{"dtype", "torch_dtype", "load_in_4bit", "load_in_8bit", "mixed_precision"}, f.has)
 }
 
 // megatronSwift is what ms-swift has Megatron-LM do unasked: a divided optimizer, copies and gradients in float32 of what is

@@ -94,12 +94,15 @@ var formats = []format{
 	},
 	{
 		name: "TrainingArguments", all: []string{"per_device_train_batch_size"},
-		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}, trainersOptimizer}, settle: modelDefaults,
+		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}, trainersOptimizer}, settle: argumentDefaults,
 		rows: argumentRows,
 	},
 	{
 		name: "TRL arguments", all: []string{"model_name_or_path", "learning_rate"}, any: []string{"dataset_name", "datasets"},
 		always: trlAlways, settle: trlTrainers, rows: trlRows,
+	},
+	{
+		name: "TRL command", all: []string{"trl", "config"}, settle: trlCommand, rows: trlRows,
 	},
 	{
 		name: "litgpt configuration", all: []string{"train.micro_batch_size"}, any: []string{"checkpoint_dir", "model_name",

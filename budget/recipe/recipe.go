@@ -30,6 +30,13 @@ type Recipe struct {
 	Open    []string       // of those, with their values, the ones that a peak may depend on
 	Model   string         // a model's name or folder, "" where the file tells none
 	Shape   map[string]any // fields of a config.json, where the file describes the model; else nil
+	Head    string         // what the program puts on the model, as SequenceClassification, "" where that isn't told
+	Labels  int64          // of that head, 0 where the file tells none
+
+	trainer func(method string) // settles what TRL's settings mean under a trainer that they don't tell; nil where they do
+	method  string              // of TRL's, by a command whose settings are in another file
+
+	Untyped bool // no field says what type weights are loaded in, and the program takes the checkpoint's
 
 	openFields int  // of those in Open, how many are fields
 	computes   bool // its type is what is computed in, whatever weights are kept in
@@ -115,6 +122,9 @@ type fields struct {
 	values    map[string]string
 	file      string   // its name
 	workedOut []string // names of those whose values only the running program knows
+	program   string   // a script that a command runs
+	head      string   // what a class's name puts on the model: SequenceClassification
+	labels    int64    // of that head, 0 where nothing tells
 }
 
 // add notes a field. Where a name comes twice the last one counts, as programs have it.

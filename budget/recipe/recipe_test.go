@@ -337,9 +337,9 @@ func TestApply(t *testing.T) {
 		{"more ranks than GPUs", []string{"pretrain --num-layers 8 --hidden-size 64 --num-attention-heads 8 --seq-length 32 " +
 			"--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 --nproc_per_node 8"}, 16,
 			"the file's 8 GPUs cannot be divided by --tp 4 x --pp 4 x --cp 1: counted on 16; give --gpus N"},
-		{"a configuration that is named", []string{`{"per_device_train_batch_size": 1, "deepspeed": "conf/zero3.json", "max_length": 8, "world_size": 2}`},
+		{"a configuration that is named", []string{`{"per_device_train_batch_size": 1, "deepspeed": "conf/zero3.json", "max_seq_length": 8, "world_size": 2}`},
 			2, "of conf/zero3.json the name alone is used: with --recipe it is read, too"},
-		{"and read", []string{`{"per_device_train_batch_size": 1, "deepspeed": "conf/zero3.json", "max_length": 8, "world_size": 2}`,
+		{"and read", []string{`{"per_device_train_batch_size": 1, "deepspeed": "conf/zero3.json", "max_seq_length": 8, "world_size": 2}`,
 			`{"zero_optimization": {"stage": 3}}`}, 2, ""},
 	} {
 		var rs []*Recipe

@@ -184,7 +184,7 @@ func underscored(read reader) reader {
 		if err != nil {
 			return nil, err
 		}
-		f := &fields{}
+		f := &fields{program: dashed.program}
 		for _, name := range dashed.names {
 			if err := f.add(strings.ReplaceAll(name, "-", "_"), dashed.values[name]); err != nil {
 				return nil, err
@@ -392,6 +392,9 @@ func (f *fields) jsonList(d *json.Decoder, name string) error {
 // without a name.
 func (f *fields) command(word string) {
 	name, value, hydra := strings.Cut(strings.TrimLeft(word, "+"), "=")
+	if strings.HasSuffix(word, ".py") {
+		f.program = path.Base(word)
+	}
 	switch {
 	case hydra && strings.Contains(name, "."): // Hydra's
 		_ = f.add(below("", name), strings.Trim(value, `'"`))

@@ -501,8 +501,9 @@ var scriptCalls = []struct {
 	{pattern.Of(`^Fast\w*Model\.from_pretrained$`), []string{"unsloth", "true"}, map[string]string{
 		"model_name": "model_name_or_path", "max_seq_length": "max_seq_length", "load_in_4bit": "load_in_4bit",
 		"load_in_8bit": "load_in_8bit", "dtype": "dtype", "full_finetuning": "full_finetuning"}},
-	{pattern.Of(`^AutoModel\w*\.from_pretrained$`), nil, map[string]string{"pretrained_model_name_or_path": "model_name_or_path",
-		"torch_dtype": "torch_dtype", "dtype": "dtype", "attn_implementation": "attn_implementation",
+	{pattern.Of(`^(AutoModel\w*|[A-Z]\w*(For[A-Z]\w*|LMHeadModel))\.from_pretrained$`), nil, map[string]string{
+		"pretrained_model_name_or_path": "model_name_or_path",
+		"torch_dtype":                   "torch_dtype", "dtype": "dtype", "attn_implementation": "attn_implementation",
 		"load_in_4bit": "load_in_4bit", "load_in_8bit": "load_in_8bit"}},
 	{pattern.Of(`^(Fast\w*Model\.get_peft_model|LoraConfig|peft\.LoraConfig)$`), []string{"use_peft", "true"}, map[string]string{
 		"r": "lora_r", "target_modules": "lora_target_modules", "lora_dropout": "lora_dropout", "use_dora": "use_dora",
@@ -543,6 +544,7 @@ func (f *fields) scriptCall(c *pyCall) error {
 				return err
 			}
 		}
+		f.headed(c)
 		if strings.HasSuffix(c.name, ".from_pretrained") && len(c.plain) > 0 && c.plain[0].constant {
 			if err := f.add("model_name_or_path", c.plain[0].text); err != nil {
 				return err

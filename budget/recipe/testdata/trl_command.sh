@@ -1,0 +1,1 @@
+trl dpo --config recipes/dpo.yaml --gradient_accumulation_steps 4

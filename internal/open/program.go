@@ -1,0 +1,56 @@
+package open
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/recipe"
+)
+
+// Program makes of a model what the program of the files does: the head of its own class, and weights in the type that it
+// loads them in. What the user says wins.
+func (r *Recipes) Program(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting, said bool) *budget.Config {
+	for _, f := range r.Files {
+		if f.Untyped && !said {
+			r.loaded(c, fl, s)
+		}
+		if f.Head == "" || strings.HasSuffix(c.Architecture(), "For"+f.Head) && f.Labels == 0 {
+			continue
+		}
+		d := c.Headed(f.Head, f.Labels)
+		if _, err := budget.Count(d); err != nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("%s trains a head for %s, which isn't counted: the configuration's %s is",
+				f.Name, f.Head, recipe.Clipped(c.Architecture())))
+			continue
+		}
+		if !strings.HasSuffix(c.Architecture(), "For"+f.Head) {
+			r.Notes = append(r.Notes, fmt.Sprintf("the head is %s's, as %s trains it", recipe.Clipped(d.Architecture()), f.Name))
+		}
+		c = d
+	}
+	return c
+}
+
+// loaded takes the type that Transformers 5 loads weights in where a program names none: the configuration's. What is sharded
+// is float32 where autocast computes, as Accelerate has it, and ZeRO has a rule of its own.
+func (r *Recipes) loaded(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting) {
+	width := c.Width()
+	mixed := strings.HasSuffix(s.Precision, "-mixed") && fl.Changed("precision")
+	switch {
+	case s.FSDP != "" || s.Zero > 0 || c.IsPacked() || fl.Changed("precision") && !mixed:
+	case slices.Contains([]string{"", "fp32"}, width):
+		if !mixed {
+			s.Precision = "fp32"
+			r.Notes = append(r.Notes, "weights are float32, as neither a field nor the configuration names a type")
+		}
+	case mixed && s.Precision != width+"-mixed":
+	default:
+		s.Precision = width
+		r.Notes = append(r.Notes, fmt.Sprintf("weights are loaded in %s, as the configuration has them and Transformers 5 takes "+
+			"them; before, they were float32: --precision %s", width, map[bool]string{true: width + "-mixed", false: "fp32"}[mixed]))
+	}
+}
