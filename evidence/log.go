@@ -330,9 +330,13 @@ func (p *Parameters) Told() bool {
 	return q != Parameters{}
 }
 
-// SetTokens works out the tokens of a step from what is known.
+// FromLog is the tracker of what a program's own output says of its settings.
+const FromLog = "log"
+
+// SetTokens works out the tokens of a step from what is known but for a log, which doesn't tell which
+// GPUs share a batch.
 func (p *Parameters) SetTokens() {
-	if p.TokensPerStep != nil || p.BatchSize == nil || p.SequenceLength == nil {
+	if p.TokensPerStep != nil || p.BatchSize == nil || p.SequenceLength == nil || p.Tracker == FromLog {
 		return
 	}
 	tokens := *p.BatchSize
@@ -361,9 +365,16 @@ func (e *Evidence) Settings() *Parameters {
 	if e == nil || len(e.Parameters) == 0 {
 		return nil
 	}
-	all := e.Parameters[0]
-	for i := range e.Parameters[1:] {
-		p := &e.Parameters[1+i]
+	ofLog := func(p Parameters) bool { return p.Tracker == FromLog }
+	list := slices.DeleteFunc(slices.Clone(e.Parameters), ofLog)
+	for i := range e.Parameters { // what a tracker says counts first
+		if ofLog(e.Parameters[i]) {
+			list = append(list, e.Parameters[i])
+		}
+	}
+	all := list[0]
+	for i := range list[1:] {
+		p := &list[1+i]
 		all.BatchSize, all.SequenceLength = either(all.BatchSize, p.BatchSize), either(all.SequenceLength, p.SequenceLength)
 		all.Accumulation, all.GPUs = either(all.Accumulation, p.Accumulation), either(all.GPUs, p.GPUs)
 		all.Model, all.Precision = either(all.Model, p.Model), either(all.Precision, p.Precision)

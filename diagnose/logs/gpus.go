@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vramscope/vramscope/diagnose/advice"
@@ -283,36 +282,15 @@ func (w *witness) facts() []string {
 // settingFacts are what a tracker says of how the run was set.
 func (w *witness) settingFacts() []string {
 	p := w.doc.Evidence.Settings()
-	if p == nil {
+	words := report.SettingWords(p)
+	if words == "" {
 		return nil
 	}
-	var parts []string
-	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	if p.Model != nil {
-		say("%s", *p.Model)
+	by := p.Tracker
+	if by == evidence.FromLog {
+		by = "the log"
 	}
-	if p.BatchSize != nil {
-		say("batch %s", units.Count(int(*p.BatchSize)))
-	}
-	if p.SequenceLength != nil {
-		say("sequence %s", units.Count(int(*p.SequenceLength)))
-	}
-	if p.Precision != nil {
-		say("%s", *p.Precision)
-	}
-	if p.Optimizer != nil {
-		say("%s", *p.Optimizer)
-	}
-	if p.GPUs != nil {
-		say("%s", units.Plural(int(*p.GPUs), "GPU"))
-	}
-	if p.FinalLoss != nil {
-		say("loss %.4g at the end", *p.FinalLoss)
-	}
-	if len(parts) == 0 {
-		return nil
-	}
-	return []string{p.Tracker + " says: " + strings.Join(parts, ", ")}
+	return []string{by + " says: " + words}
 }
 
 // stepFacts are of the log with most steps, and of an inference engine.

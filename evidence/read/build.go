@@ -29,6 +29,10 @@ func together(gpus *monitor.Report, log *runlog.Report, source int) ([]string, *
 		ev.Steps = append(ev.Steps, log.Steps)
 	}
 	ev.Logs = append(ev.Logs, log.Log)
+	if log.Settings != nil {
+		log.Settings.Source = source
+		ev.Parameters = append(ev.Parameters, *log.Settings)
+	}
 	return kindsOf(gpus, log), ev
 }
 

@@ -59,6 +59,7 @@ var messages = []Form{
 
 // counts are looked for behind the label.
 var counts = []Form{
+	{"settings", "  micro_batch_size ................................ 2\nstep 1 loss 2.5", hasSetting, (*Parser).settingLine},
 	{"an engine's account", "INFO [gpu_worker.py:298] Available KV cache memory: 5.00 GiB", hasEngine, (*Parser).account},
 	{"a phase's reading", serving.PhaseExamples[1], hasMoment, (*Parser).phaseLine},
 	{"memory_stats()", "'allocated_bytes.all.current': 5, 'allocated_bytes.all.peak': 9, 'reserved_bytes.all.current': 12, " +

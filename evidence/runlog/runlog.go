@@ -20,6 +20,7 @@ import (
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/ending"
 	"github.com/vramscope/vramscope/evidence/traceback"
+	"github.com/vramscope/vramscope/evidence/tracker"
 )
 
 // unknown stands for a number of bytes that was not printed.
@@ -32,8 +33,9 @@ type Report struct {
 	evidence.Log
 	// Known counts lines of known forms that are neither of the above:
 	// memory prints, evaluations, what an inference engine says at start.
-	Known int
-	alone int // lines that tell of an end by themselves
+	Known    int
+	Settings *evidence.Parameters // nil: no line told any
+	alone    int                  // lines that tell of an end by themselves
 }
 
 // IsTrainingLog reports whether anything but OOM messages and summaries was found.
@@ -78,6 +80,7 @@ type Parser struct {
 	beforeNumber   int    // and its number
 	async          int    // number of the line in which a message of cudaMallocAsync began, 0: none
 	inString       bool   // the line is one of a string's
+	settings       *tracker.Settings
 }
 
 // Line takes one line without its line feed; parts of a line that overwrite
@@ -146,6 +149,9 @@ func (p *Parser) Finish() *Report {
 	p.summary.finish(p)
 	p.stats.finish(p)
 	p.survival.settle(p)
+	if p.settings != nil {
+		p.report.Settings = p.settings.Told()
+	}
 	p.steps.whole = nil
 	p.report.Workers = p.steps.workers.finish()
 	p.report.Steps = p.steps.finish()

@@ -116,7 +116,7 @@ func (r *run) written(tag string, message []byte) {
 		}
 		for line := range bytes.Lines(text) {
 			if cells := strings.Split(string(line), "|"); len(cells) >= 4 {
-				r.parameter(name+"."+strings.TrimSpace(cells[1]), cells[2])
+				r.Set(name+"."+strings.TrimSpace(cells[1]), cells[2])
 			}
 		}
 	})

@@ -116,7 +116,7 @@ func readSummary(r *run, in io.Reader) error {
 		case float64:
 			r.scalar(number, name, v)
 		case string:
-			r.parameter(name, v)
+			r.Set(name, v)
 		}
 	}
 	return nil
@@ -146,7 +146,7 @@ func (r *run) flat(name string, value json.RawMessage, depth int) {
 		}
 	case '[':
 	default:
-		r.parameter(name, string(value))
+		r.Set(name, string(value))
 	}
 }
 
@@ -193,21 +193,7 @@ func (r *run) command(program string, args []string) {
 		if i+1 < len(args) {
 			next = args[i+1]
 		}
-		r.argument(args[i], next)
-	}
-}
-
-// argument takes --batch_size 8 and --batch-size=8.
-func (r *run) argument(name, value string) {
-	option, ok := strings.CutPrefix(name, "--")
-	if !ok {
-		return
-	}
-	if key, inline, ok := strings.Cut(option, "="); ok {
-		option, value = key, inline
-	}
-	if !strings.HasPrefix(value, "--") {
-		r.parameter(strings.ReplaceAll(option, "-", "_"), value)
+		r.Argument(args[i], next)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"math"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/evidence"
@@ -15,6 +14,7 @@ import (
 
 // run gathers what one file tells.
 type run struct {
+	Settings
 	name     string // of the file, with slashes
 	steps    evidence.Steps
 	last     evidence.Step
@@ -23,13 +23,9 @@ type run struct {
 	seconds  []float64 // of figures without a step
 	memory   int64
 	reserved int64
-	p        evidence.Parameters
-	accum    int64
 	gpus     map[int]*evidence.GPU
 	size     int64 // of the GPU
 	named    bool  // some figure is called allocated
-	lengths  []length
-	models   []string // above whose settings
 	ended    evidence.Ending
 	console  io.Writer // for what the program printed; nil: nobody wants it
 }
@@ -39,12 +35,10 @@ const (
 	points = 1024
 	// maxGPUs bounds the GPUs of a file.
 	maxGPUs = 64
-	// maxText bounds what is kept of a parameter that is text.
-	maxText = 200
 )
 
 func newRun(f *Form, name string) *run {
-	r := &run{name: slashed(name), memory: -1, reserved: -1, p: evidence.Parameters{Tracker: f.Tracker}}
+	r := &run{name: slashed(name), memory: -1, reserved: -1, Settings: NewSettings(f.Tracker)}
 	r.last = noStep(-1)
 	return r
 }
@@ -144,14 +138,7 @@ func (r *run) found() *Found {
 	if r.steps.Count > 0 || r.steps.MaxMemoryBytes != nil || r.steps.MedianStepSeconds != nil {
 		f.Steps = &r.steps
 	}
-	r.sequence()
-	if r.accum > 1 {
-		r.p.Accumulation = &r.accum
-	}
-	if r.p.Told() {
-		r.p.SetTokens()
-		f.Parameters = &r.p
-	}
+	f.Parameters = r.Told()
 	f.Ending, f.GPUBytes = r.ended, r.size
 	for _, i := range slices.Sorted(maps.Keys(r.gpus)) {
 		f.GPUs = append(f.GPUs, *r.gpus[i])
@@ -247,103 +234,4 @@ func (r *run) reading(gpu int, used, total int64, utilization float32, at eviden
 		g.LastTime = &at
 	}
 	g.Series.Add(evidence.Sample{At: at, UsedBytes: used, UtilizationPercent: utilization})
-}
-
-// length is a length of sequences that may be a model's limit, or that of what it writes.
-type length struct{ above, key, value string }
-
-// maxLengths bounds how many of those, and of models, a file may have.
-const maxLengths = 64
-
-// sequence is the length of the training's sequences, where no setting says so by its name
-// alone: what stands among a model's own is its limit, but for max_length, where the trainer's
-// stands in place of the model's, and where 20 is what Transformers writes if nobody says another.
-func (r *run) sequence() {
-	for _, l := range r.lengths {
-		v, err := strconv.ParseFloat(l.value, 64)
-		if err == nil && v >= 1 && v < 1<<40 && r.p.SequenceLength == nil &&
-			(l.key == "max_length" && v != 20 || l.key != "max_length" && !slices.Contains(r.models, l.above)) {
-			r.p.SequenceLength = new(int64(v))
-		}
-	}
-}
-
-// settings are what a setting's last name says it is, names with blanks between them.
-var settings = byName(map[string]func(r *run, key, value string){
-	"per_device_train_batch_size micro_batch_size train_micro_batch_size_per_gpu batch_size train_batch_size " +
-		"micro_batch_size_per_gpu local_batch_size bs bsz batchsize": func(r *run, _, v string) { count(&r.p.BatchSize, v) },
-	"max_seq_length max_seq_len seq_len sequence_length cutoff_len sequence_len": func(r *run, _, v string) {
-		count(&r.p.SequenceLength, v)
-	},
-	"world_size num_gpus n_gpus n_gpu num_devices gpu_count": func(r *run, _, v string) { count(&r.p.GPUs, v) },
-	"gradient_accumulation_steps accumulate_grad_batches grad_accum_steps": func(r *run, _, v string) {
-		if n, err := strconv.ParseInt(v, 10, 32); err == nil && n > 0 {
-			r.accum = n
-		}
-	},
-	"model_name_or_path _name_or_path model_name base_model model pretrained_model_name_or_path model_path arch architecture " +
-		"backbone": func(r *run, _, v string) { text(&r.p.Model, v) },
-	"optim optimizer optimizer_type optimizer_name": func(r *run, _, v string) { text(&r.p.Optimizer, v) },
-	"bf16 fp16": func(r *run, key, v string) {
-		if strings.EqualFold(v, "true") {
-			text(&r.p.Precision, key+"-mixed")
-		}
-	},
-	"mixed_precision precision torch_dtype dtype": func(r *run, _, v string) {
-		if v != "no" && v != "auto" {
-			text(&r.p.Precision, strings.TrimPrefix(v, "torch."))
-		}
-	},
-})
-
-func byName[T any](lists map[string]T) map[string]T {
-	each := map[string]T{}
-	for list, v := range lists {
-		for _, name := range strings.Fields(list) {
-			each[name] = v
-		}
-	}
-	return each
-}
-
-// count takes a number, and text a text that is no structure, where none came before.
-func count(to **int64, value string) {
-	if v, err := strconv.ParseFloat(value, 64); err == nil && v >= 1 && v < 1<<40 && *to == nil {
-		*to = new(int64(v))
-	}
-}
-
-func text(to **string, value string) {
-	if !strings.ContainsAny(value, "{}\n") && *to == nil {
-		*to = &value
-	}
-}
-
-// parameter takes a setting by its name, however deep it lay.
-func (r *run) parameter(name, value string) {
-	value = strings.Trim(strings.TrimSpace(value), `"'`)
-	if value == "" || value == "null" || value == "None" || len(value) > maxText {
-		return
-	}
-	lower := strings.ToLower(name)
-	key := lower[strings.LastIndexAny(lower, "./")+1:]
-	if take := settings[key]; take != nil {
-		take(r, key, value)
-		return
-	}
-	r.ofModel(lower[:len(lower)-len(key)], key, value)
-}
-
-// ofModel keeps what may be a model's own.
-func (r *run) ofModel(above, key, value string) {
-	switch key {
-	case "seq_length", "max_length", "block_size", "context_length":
-		if len(r.lengths) < maxLengths {
-			r.lengths = append(r.lengths, length{above, key, value})
-		}
-	case "model_type", "transformers_version":
-		if len(r.models) < maxLengths {
-			r.models = append(r.models, above)
-		}
-	}
 }

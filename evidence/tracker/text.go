@@ -64,7 +64,7 @@ func readYAML(r *run, in io.Reader) error {
 		case value == "" && len(at) < 32:
 			at, indents = append(at, key), append(indents, indent)
 		case value != "" && !strings.ContainsRune("&*!|>", rune(value[0])):
-			r.parameter(name, value)
+			r.Set(name, value)
 		}
 		return true
 	})
@@ -139,7 +139,7 @@ func readMLflowMetric(r *run, in io.Reader) error {
 // readMLflowParameter reads a parameter, which is the file's content.
 func readMLflowParameter(r *run, in io.Reader) error {
 	value, err := io.ReadAll(io.LimitReader(in, maxText+1))
-	r.parameter(below(r.name, "params"), string(value))
+	r.Set(below(r.name, "params"), string(value))
 	return err
 }
 

@@ -33,6 +33,9 @@ func (s *sheet) evidenceFacts() {
 		s.add(Part{Rest: rest + " in " + ev.GPUs[s.gpus].Monitor()})
 	}
 	s.first(len(ev.Steps), s.inputs, "log with steps", func(i int) { s.steps(ev.Steps[i]) })
+	if set := report.SettingWords(ev.Settings()); !strings.Contains(doc.Verdict.Text, set) { // which has said so
+		s.fact("set to", set)
+	}
 	if !told { // the findings above name every one that matters
 		s.first(len(ev.OOMMessages), s.trim.messages, "out-of-memory message", func(i int) {
 			s.fact("out of memory", s.message(&ev.OOMMessages[i]))
