@@ -143,8 +143,8 @@ var Marks = []Mark{
 	{"zsh: killed", evidence.Killed, evidence.BySignal, 0, nil, "", "zsh: killed     python train.py"},
 	{"exited unexpectedly", evidence.Killed, evidence.ByWorker, 0, pattern.Of(`DataLoader worker \(pid`), "",
 		"RuntimeError: DataLoader worker (pid(s) 4122) exited unexpectedly"},
-	{"terminated abruptly|unexpectedly terminated", evidence.Killed, evidence.ByPool, 0,
-		pattern.Of(`[Pp]rocess .*(?:terminated abruptly|unexpectedly terminated)`), "",
+	{"terminated abruptly|unexpectedly terminated|abruptly died", evidence.Killed, evidence.ByPool, 0,
+		pattern.Of(`[Pp]rocess.* (?:terminated abruptly|unexpectedly terminated|has abruptly died)`), "",
 		"BrokenProcessPool: A process in the process pool was terminated abruptly while the future was running or pending."},
 	{"died|crashed", evidence.Killed, evidence.ByNotebook, 0,
 		pattern.Of(`(?:The|Your) (?:[Kk]ernel|session|runtime)\b.{0,40}\b(?:ha[sv]e? died|crashed)\b|^Kernel died`), "",
@@ -180,8 +180,10 @@ var Marks = []Mark{
 		"ValueError: token_to_kv_pool_allocator memory leak detected! available_size=9000"},
 	{"train_runtime", evidence.EndedWell, "", 0, pattern.Of(`'train_runtime'|"train_runtime"|train_runtime +=`), "",
 		"{'train_runtime': 12.5, 'train_loss': 2.1, 'epoch': 1.0}"},
-	{"raining ", evidence.EndedWell, "", 0, pattern.Of(`^[^"'{]*\b[Tt]raining (?:complete|completed|finished|done)\b`), "",
-		"Training completed."},
+	{"raining ", evidence.EndedWell, "", 0, pattern.Of(`^[^"'{]*\b[Tt]raining (?:complete|completed|finished|done|is done)\b`), "",
+		"[after training is done] datetime: 2026-11-28 03:41:12"},
+	{"fit` stopped: ", evidence.EndedWell, "Lightning", 0, pattern.Of("`Trainer\\.fit` stopped: `max_\\w+=.*` reached"), "",
+		"`Trainer.fit` stopped: `max_epochs=4` reached."},
 	{" passed in ", evidence.EndedWell, "pytest", 0, pattern.Of(`^=+ (?:\d+ (?:passed|skipped|deselected|xfailed|xpassed|` +
 		`warnings?),? ?)+ ?in .*=+$`), "", "===== 6 passed in 3.21s ====="},
 }

@@ -180,7 +180,7 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 		return h, false
 	}
 	var seen [accounting + 1]int
-	known, aboutGPUs := 0, false // some name that only a GPU's log has
+	known, aboutGPUs, ofApps := 0, false, false // some name that only a GPU's log has, or nvidia-smi's list of processes
 	for _, cell := range cells {
 		if len(cell) == 0 || len(cell) > 80 || units.IsDigit(firstByte(cell)) {
 			return h, false
@@ -189,9 +189,13 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 		h.columns = append(h.columns, c)
 		seen[c.role]++
 		aboutGPUs = aboutGPUs || isAboutGPUs(cell, c.role)
+		ofApps = ofApps || c.role == usedMemory && bytes.Contains(bytes.ToLower(cell), []byte("used_memory"))
 		if c.role != other || bytes.IndexByte(cell, '.') > 0 || bytes.IndexByte(cell, '_') > 0 {
 			known++
 		}
+	}
+	if seen[pid] > 0 && seen[usedMemory] > 0 && seen[accounting] == 0 && !aboutGPUs && !ofApps {
+		return h, false // a list of what processes hold on the host, as Ray prints
 	}
 	return h.judge(seen[:], known, aboutGPUs)
 }

@@ -34,7 +34,7 @@ func readTracked(r io.Reader, form *tracker.Form, name string, source int) ([]st
 	if err != nil {
 		err = fmt.Errorf("%s: %w", name, err)
 	}
-	if found.Steps == nil && found.Parameters == nil && len(found.GPUs) == 0 && said.ev == nil {
+	if found.Steps == nil && found.Parameters == nil && len(found.GPUs) == 0 && found.Ending.How == "" && said.ev == nil {
 		return nil, nil, cmp.Or(err, fmt.Errorf("%s: a tracker's file without steps, memory or parameters that are known: %w",
 			name, ErrNothingKnown))
 	}

@@ -109,8 +109,13 @@ func (t *tally) follow(s evidence.Step) bool {
 }
 
 // addTo takes from another line about the last step what the first did not
-// say: DeepSpeed reports a step's learning rate, loss and time on three lines.
+// say: DeepSpeed reports a step's learning rate, loss and time on three lines. Of ranks the one that holds most counts.
 func (t *tally) addTo(s evidence.Step) {
+	if n := len(t.curve.List); n > 0 && t.curve.List[n-1].Number == s.Number && t.curve.List[n-1].Epoch == s.Epoch {
+		kept := &t.curve.List[n-1]
+		kept.AllocatedBytes = max(kept.AllocatedBytes, s.AllocatedBytes)
+		kept.ReservedBytes = max(kept.ReservedBytes, s.ReservedBytes)
+	}
 	if s.Number == t.previous.Number && s.Epoch == t.previous.Epoch && t.previous.Seconds < 0 && s.Seconds > 0 {
 		t.previous.Seconds = s.Seconds
 		t.reported.add(s.Seconds)

@@ -20,7 +20,8 @@ var sceneMarks = []struct {
 	{"in interpolate", evidence.Convolution},
 	{"torch_geometric/nn/", evidence.Messages}, {"torch_scatter/", evidence.Messages}, {"dgl/", evidence.Messages},
 	{"in ForCausalLMLoss", evidence.Logits}, {"in cross_entropy", evidence.Logits}, {"in fixed_cross_entropy", evidence.Logits},
-	{"in log_softmax", evidence.Logits},
+	{"in log_softmax", evidence.Logits}, {"fused_cross_entropy.py", evidence.Logits},
+	{"tensor_parallel/cross_entropy.py", evidence.Logits}, // Megatron's
 	{"in nll_loss", evidence.Logits},
 	{"in selective_log_softmax", evidence.Logits}, {"in logprobs_from_logits", evidence.Logits},
 	{"in compute_logits", evidence.Logits},

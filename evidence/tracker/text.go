@@ -143,6 +143,30 @@ func readMLflowParameter(r *run, in io.Reader) error {
 	return err
 }
 
+// isMLflowRun tells what MLflow keeps of a run beside those folders.
+func isMLflowRun(name string, head []byte) bool {
+	return ofMeta().MatchString(slashed(name)) && bytes.Contains(head, []byte("run_id:"))
+}
+
+var ofMeta = pattern.Of(`(?:^|.*/)[0-9a-f]{32}/meta\.yaml$`)
+
+// statuses are MLflow's (mlflow/protos/service.proto, RunStatus), by number and by name.
+var statuses = map[string]evidence.Ending{
+	"3": {How: evidence.EndedWell}, "FINISHED": {How: evidence.EndedWell},
+	"4": {How: evidence.Failed, Text: "FAILED, as MLflow says"}, "FAILED": {How: evidence.Failed, Text: "FAILED, as MLflow says"},
+	"5": {How: evidence.Stopped, Text: "KILLED, as MLflow says"}, "KILLED": {How: evidence.Stopped, Text: "KILLED, as MLflow says"},
+}
+
+// readMLflowRun reads how the run ended.
+func readMLflowRun(r *run, in io.Reader) error {
+	return lines(in, func(line string) bool {
+		if status, ok := strings.CutPrefix(line, "status:"); ok {
+			r.ended = statuses[strings.Trim(status, ` '"`)]
+		}
+		return true
+	})
+}
+
 // stepNames are the columns that number the rows of a table of steps.
 var stepNames = []string{"step", "global_step", "iter", "iteration", "steps", "it", "trainer/global_step"}
 

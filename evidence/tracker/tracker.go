@@ -44,6 +44,7 @@ var Forms = []*Form{
 	{"mlflow_metric", "MLflow", "MLflow's metrics below `mlruns`, its readings of GPUs among them",
 		isMLflow("metrics"), readMLflowMetric},
 	{"mlflow_parameter", "MLflow", "MLflow's parameters", isMLflow("params"), readMLflowParameter},
+	{"mlflow_run", "MLflow", "MLflow's `meta.yaml`: how the run ended", isMLflowRun, readMLflowRun},
 	{"metrics_csv", "CSV", "Lightning's and other tables with a column of steps (`metrics.csv`)", isTable, readTable},
 }
 
