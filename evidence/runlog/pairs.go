@@ -309,7 +309,7 @@ func (p *pair) unitAt(line []byte, i int) int {
 		end++
 	}
 	u := unitOf(line[start:end])
-	if u == otherUnit && start > i || u == noUnit {
+	if u == otherUnit && (start > i || line[start] == '/' && isName(line[end:])) || u == noUnit {
 		return i // the next word, not a unit
 	}
 	if (u == seconds || u == minutes) && start > i && end-start == 1 {
@@ -317,6 +317,14 @@ func (p *pair) unitAt(line []byte, i int) int {
 	}
 	p.unit = u
 	return end
+}
+
+// isName tells DeepSpeed's epoch=0/micro_step=80 by what follows "/micro".
+func isName(rest []byte) bool {
+	for len(rest) > 0 && isWordByte(rest[0]) {
+		rest = rest[1:]
+	}
+	return len(rest) > 0 && rest[0] == '='
 }
 
 // inUnit are the bytes of units.

@@ -33,6 +33,9 @@ func (t *tally) init() {
 // Every way to time a step is fed where the step is counted.
 func (t *tally) add(s evidence.Step, elapsed float64) bool {
 	if s.Number >= 0 {
+		if s.Number == t.previous.Number && t.previous.Epoch < 0 {
+			s.Epoch = t.previous.Epoch // another line about the same step
+		}
 		next := t.follow(s)
 		if !t.seen.add(s.Epoch, s.Number) {
 			if next && len(t.rows) > 1 {

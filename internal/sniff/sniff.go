@@ -42,7 +42,7 @@ var (
 	// are a framework's own.
 	settingsName = pattern.Of(`\.(sh|toml|ya?ml)(\.(gz|zst|zip))?$`)
 	// trackedNames are settings that trackers keep for a run.
-	trackedNames = []string{"config.yaml", "hparams.yaml"}
+	trackedNames = []string{"config.yaml", "hparams.yaml", "meta.yaml"}
 
 	logName       = pattern.Of(`\.(log|out|err)(\.(gz|zst|zip))?$`)
 	recordingName = pattern.Of(`\.(pickle|pkl)(\.(gz|zst|zip))?$`)
