@@ -158,6 +158,11 @@ var profiles = []Profile{
 		tells: "the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
 			"--framework transformers takes it as Transformers'",
 		code: code{wideNorms: true, spreadsHeads: true, joinedQKV: true, untiesHead: true, bareExperts: true, fabric: true}},
+	{Name: "automodel", Usual: []Usual{{"precision", "bf16", Always}, {"fsdp", "full", OnMany}, {"liger", "true", Always},
+		{"lora-dtype", "model", WithLoRA}},
+		tells: "the model is taken as NeMo AutoModel's: Transformers', with Liger's kernels and FSDP2 in bf16; before Transformers " +
+			"5.3 checkpointing kept four inputs of each block, not one",
+		code: ofTransformers.with(func(c *code) { c.accelerates = false })},
 	{Name: "megatron", Usual: megatronUsual, code: ofMegatron},
 	{Name: "nemo", Usual: megatronUsual, code: ofMegatron.with(func(c *code) { c.onlyWhole, c.dividesAdapters = false, true })},
 }

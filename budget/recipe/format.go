@@ -337,8 +337,10 @@ func moduleList(v string, _ *fields) ([]Flag, bool) {
 // layersLike are the usual layers that an expression fits, as PEFT reads it: over a whole name.
 func layersLike(v string) ([]Flag, bool) {
 	re, err := regexp.Compile("^(?:" + v + ")$")
-	if err != nil {
-		return nil, false
+	if err != nil { // a star may stand for any text, as in *_proj
+		if re, err = regexp.Compile("^" + strings.ReplaceAll(regexp.QuoteMeta(v), `\*`, `.*`) + "$"); err != nil {
+			return nil, false
+		}
 	}
 	var names []string
 	for _, layer := range []string{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",

@@ -404,7 +404,7 @@ func (r *Recipe) trainedBy(method string, f *fields) {
 
 // trlCommand is one that has its settings in a file of its own.
 func trlCommand(f *fields, r *Recipe) {
-	r.method = strings.ToLower(f.values["trl"])
+	r.method, r.settings = strings.ToLower(f.values["trl"]), f.values["config"]
 }
 
 // chosen gives TRL's settings the trainer of the command that stands beside them; without one they count as plain sequences.
@@ -412,6 +412,9 @@ func chosen(rs []*Recipe) (open []string) {
 	method := ""
 	for _, r := range rs {
 		method = cmp.Or(r.method, method)
+		if r.settings != "" && !slices.ContainsFunc(rs, func(x *Recipe) bool { return x.Format == "TRL arguments" }) {
+			open = append(open, "the settings are in "+Clipped(r.settings)+": with --recipe it is read, too")
+		}
 	}
 	for _, r := range rs {
 		switch {
@@ -456,6 +459,17 @@ func modelDefaults(f *fields, r *Recipe) {
 func argumentDefaults(f *fields, r *Recipe) {
 	modelDefaults(f, r)
 	r.Untyped = !slices.ContainsFunc([]string{"dtype", "torch_dtype", "load_in_4bit", "load_in_8bit", "mixed_precision"}, f.has)
+}
+
+// autoModelShards is NeMo AutoModel's way to lay a model on GPUs.
+var autoModelShards = found([]string{`fsdp`, "fsdp", "full"}, []string{`ddp`, "fsdp", ""})
+
+// autoModelSteps divides NeMo AutoModel's batch of a step by what all GPUs take at once.
+func autoModelSteps(f *fields, r *Recipe) {
+	once := max(f.count("step_scheduler.local_batch_size"), 1) * max(f.count("distributed.dp_size"), 0)
+	if all := f.count("step_scheduler.global_batch_size"); once > 0 && all > once {
+		r.implied(Flag{"accumulate", strconv.FormatInt(all/once, 10)})
+	}
 }
 
 // megatronSwift is what ms-swift has Megatron-LM do unasked: a divided optimizer, copies and gradients in float32 of what is

@@ -21,27 +21,33 @@ func (f *fields) headed(c *pyCall) {
 	}
 }
 
-// programHeads are those of Transformers' example scripts, by the script's name.
-var programHeads = []struct {
+// programs are Transformers' example scripts, by their names: the head that each puts on a model, and whether its collator
+// pads sentences to one length, so that attention has a mask.
+var programs = []struct {
 	named func() *regexp.Regexp
 	head  string
+	pads  bool
 }{
-	{pattern.Of(`^run_(glue|classification|xnli|\w*(text|sequence)_classification)`), "SequenceClassification"},
-	{pattern.Of(`^run_(ner|token_classification)`), "TokenClassification"},
-	{pattern.Of(`^run_(qa|squad)`), "QuestionAnswering"},
-	{pattern.Of(`^run_mlm`), "MaskedLM"},
-	{pattern.Of(`^run_swag`), "MultipleChoice"},
-	{pattern.Of(`^run_image_classification`), "ImageClassification"},
+	{pattern.Of(`^run_(glue|classification|xnli|\w*(text|sequence)_classification)`), "SequenceClassification", true},
+	{pattern.Of(`^run_(ner|token_classification)`), "TokenClassification", true},
+	{pattern.Of(`^run_(qa|squad)`), "QuestionAnswering", true},
+	{pattern.Of(`^run_swag`), "MultipleChoice", true},
+	{pattern.Of(`^run_(summarization|translation|seq2seq)`), "", true},
+	{pattern.Of(`^run_mlm`), "MaskedLM", false},
+	{pattern.Of(`^run_image_classification`), "ImageClassification", false},
 }
 
-// putOn takes the head that a file's class or script names into the recipe.
+// putOn takes the head that a file's class or script names into the recipe, and what else the script does.
 func (r *Recipe) putOn(f *fields) {
-	if r.Head, r.Labels = f.head, f.labels; r.Head != "" {
-		return
-	}
-	for i := range programHeads {
-		if programHeads[i].named().MatchString(strings.ToLower(f.program)) {
-			r.Head = programHeads[i].head
+	r.Head, r.Labels = f.head, f.labels
+	for i := range programs {
+		if p := &programs[i]; p.named().MatchString(strings.ToLower(f.program)) {
+			if r.Head == "" {
+				r.Head = p.head
+			}
+			if p.pads {
+				r.unasked(Flag{"padding", "true"})
+			}
 			return
 		}
 	}

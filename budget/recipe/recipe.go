@@ -33,8 +33,9 @@ type Recipe struct {
 	Head    string         // what the program puts on the model, as SequenceClassification, "" where that isn't told
 	Labels  int64          // of that head, 0 where the file tells none
 
-	trainer func(method string) // settles what TRL's settings mean under a trainer that they don't tell; nil where they do
-	method  string              // of TRL's, by a command whose settings are in another file
+	trainer  func(method string) // settles what TRL's settings mean under a trainer that they don't tell; nil where they do
+	method   string              // of TRL's, by a command
+	settings string              // whose settings are in this other file
 
 	Untyped bool // no field says what type weights are loaded in, and the program takes the checkpoint's
 

@@ -35,6 +35,9 @@ func told(r *Recipe) string {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, "ignored: %s\nopen: %s\n", strings.Join(r.Ignored, " "), strings.Join(r.Open, "; "))
+	if r.Head != "" || r.method != "" || r.Untyped {
+		fmt.Fprintf(&b, "head: %s %d\ntrainer: %s\nuntyped: %v\n", r.Head, r.Labels, r.method, r.Untyped)
+	}
 	return b.String()
 }
 
@@ -356,6 +359,48 @@ func TestApply(t *testing.T) {
 		_, open, err := Apply(fl, rs, &s)
 		if got := strings.Join(open, "; "); err != nil || s.GPUs != tt.gpus || got != tt.open {
 			t.Errorf("%s: %v, %d GPUs, %q", tt.name, err, s.GPUs, got)
+		}
+	}
+}
+
+// TestTrainers: a file of TRL's that doesn't tell its trainer takes the one of the command beside it.
+func TestTrainers(t *testing.T) {
+	const file = "model_name_or_path: a/b\nper_device_train_batch_size: 4\nmax_length: 512\ndtype: bfloat16\n"
+	for _, tt := range []struct{ command, more, want, head string }{
+		{"", "", "batch=4", ""},
+		{"trl sft --config a.yaml", "", "batch=4", ""},
+		{"trl dpo --config a.yaml", "", "batch=8 reference=1", ""},
+		{"trl dpo --config a.yaml", "use_peft: true\n", "batch=8", ""},
+		{"accelerate launch trl/scripts/reward.py --config a.yaml", "", "batch=8", "SequenceClassification"},
+		{"trl dpo --config a.yaml", "packing: true\n", "batch=4", ""}, // the file is sft's: it counts
+	} {
+		var rs []*Recipe
+		for name, text := range map[string]string{"a.yaml": file + tt.more, "a.sh": tt.command} {
+			if text == "" {
+				continue
+			}
+			r, err := Read(name, strings.NewReader(text))
+			if err != nil {
+				t.Fatal(tt.command, err)
+			}
+			rs = append(rs, r)
+		}
+		var s budget.Setting
+		fl := pflag.NewFlagSet("", pflag.ContinueOnError)
+		SettingFlags(fl, &s)
+		_, open, err := Apply(fl, rs, &s)
+		got, head := fmt.Sprintf("batch=%d", s.Batch), ""
+		if s.References > 0 {
+			got += fmt.Sprintf(" reference=%d", s.References)
+		}
+		for _, r := range rs {
+			head += r.Head
+		}
+		if err != nil || got != tt.want || head != tt.head || s.Checkpointing != "full" {
+			t.Errorf("%s, %q: %s, %s, checkpointing %s, %v", tt.command, tt.more, got, head, s.Checkpointing, err)
+		}
+		if said := strings.Contains(strings.Join(open, "; "), "trainers"); said != (tt.command == "") {
+			t.Errorf("%s: %q", tt.command, open)
 		}
 	}
 }

@@ -124,7 +124,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if f.config+f.model != "" {
 		f.recipes.Doubt(c)
 	}
-	c = f.recipes.Program(c, cmd.Flags(), &f.s, given)
+	c = f.recipes.Program(c, cmd.Flags(), &f.s, given || f.config == "")
 	notes = append(f.usual(cmd), notes...)
 	notes = append(notes, c.Bounded(&f.s, cmd.Flags().Changed("seq"))...)
 	if err := f.setting(cmd); err != nil {

@@ -12,10 +12,10 @@ import (
 )
 
 // Program makes of a model what the program of the files does: the head of its own class, and weights in the type that it
-// loads them in. What the user says wins.
-func (r *Recipes) Program(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting, said bool) *budget.Config {
+// loads them in, where the model's own file tells that and typed is false, as nobody has said one.
+func (r *Recipes) Program(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting, typed bool) *budget.Config {
 	for _, f := range r.Files {
-		if f.Untyped && !said {
+		if f.Untyped && !typed {
 			r.loaded(c, fl, s)
 		}
 		if f.Head == "" || strings.HasSuffix(c.Architecture(), "For"+f.Head) && f.Labels == 0 {
