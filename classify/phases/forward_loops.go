@@ -55,7 +55,7 @@ func (a *Program) AnchoredIn(from, to int, l *Layers) (starts []int) {
 		if len(starts) == 0 { // every line asks for several
 			starts = RecurringRuns(allocs, keys)
 		}
-		if len(starts) > 0 && !loops(a, allocs, len(starts)) {
+		if len(starts) > 0 && !loops(a, allocs, starts) {
 			return nil
 		}
 		return starts
@@ -104,8 +104,9 @@ func recurring(allocs []int, keys []uint32, n int) []int {
 }
 
 // loops tells a loop from the layers of a single pass: what happens outside all modules, or right below the model, comes back
-// as often.
-func loops(a *Program, allocs []int, count int) bool {
+// as often. Right below a model that makes nothing itself are its layers, which keep what a backward pass needs.
+func loops(a *Program, allocs, starts []int) bool {
+	count := len(starts)
 	shallow := uint8(255)
 	tally := make([]int, len(a.Stacks))
 	for _, i := range allocs {
@@ -117,13 +118,16 @@ func loops(a *Program, allocs []int, count int) bool {
 	if shallow == 255 {
 		return true
 	}
+	if shallow > 1 && keepForBackward(a, starts) {
+		shallow = 0
+	}
 	recurring, outside := 0, 0
 	for id, n := range tally {
 		if n > 0 && a.Stacks[id].Depth <= shallow {
 			outside, recurring = outside+1, recurring+AsInt(n+1 >= count)
 		}
 	}
-	return recurring*3 >= outside // the first pass may be called from another line
+	return recurring > 0 && recurring*3 >= outside // the first pass may be called from another line
 }
 
 // RecurringRuns are the recurring allocations by the values that they and the next few have.
@@ -146,37 +150,65 @@ func layersOfOne(a *Program, starts []int, l *Layers) bool {
 	unlike := l.groups > 0 && n <= l.groups+1 // any iteration through such a model
 	last, keeping, ones := starts[n-1], 0, 0
 	for k := range n - 1 {
-		var sizes []int64
-		var allocs []int
-		var live, peak, kept int64 // beyond what was there when it began
+		x := a.takenIn(starts[k], starts[k+1], last)
+		if len(x.allocs) > few && !unlike {
+			return false
+		}
+		if k == n/2 && (len(RecurringRuns(x.allocs, x.sizes)) > 2 || unlike && comesBack(x.sizes, max(3, l.groups))) {
+			return false
+		}
 		blocks := 0
-		for i := starts[k]; i < starts[k+1]; i++ {
-			id := a.Timeline.Of[i]
-			switch a.Events.Action[i] {
-			case snapshot.Alloc:
-				sizes, allocs = append(sizes, a.Events.Size[i]), append(allocs, i)
-				live += a.Timeline.Requested(id)
-				peak = max(peak, live)
-				if a.Freed(id) >= last {
-					kept += a.Timeline.Requested(id)
-					blocks += AsInt(a.Timeline.Requested(id) > Scalar && !l.weights[2*a.Timeline.Requested(id)]) // no cast
-				}
-			case snapshot.FreeRequested:
-				if id != timeline.NoAllocation && a.Born(id) >= starts[k] {
-					live -= a.Timeline.Requested(id)
-				}
-			}
+		for _, id := range x.stays {
+			blocks += AsInt(a.Timeline.Requested(id) > Scalar && !l.weights[2*a.Timeline.Requested(id)]) // no cast
 		}
-		if len(allocs) > few && !unlike {
-			return false
-		}
-		if k == n/2 && (len(RecurringRuns(allocs, sizes)) > 2 || unlike && comesBack(sizes, max(3, l.groups))) {
-			return false
-		}
-		keeping, ones = keeping+AsInt(kept*2 >= peak && kept > 0), ones+AsInt(blocks == 1)
+		keeping, ones = keeping+AsInt(x.stay(2)), ones+AsInt(blocks == 1)
 	}
 	l.checkpointed = unlike && ones*5 >= (n-1)*4
 	return unlike || keeping*5 >= (n-1)*4
+}
+
+// taken is what a stretch of events took.
+type taken struct {
+	allocs     []int // events
+	sizes      []int64
+	stays      []timeline.AllocationID // until a later event
+	peak, kept int64                   // beyond what was there when it began
+}
+
+// stay reports whether at least one part in so many of that stays.
+func (x *taken) stay(parts int64) bool { return x.kept*parts >= x.peak && x.kept > 0 }
+
+// takenIn is what the events of a stretch took, and what of that stays until another.
+func (a *Program) takenIn(from, to, last int) (x taken) {
+	var live int64
+	for i := from; i < to; i++ {
+		id := a.Timeline.Of[i]
+		switch a.Events.Action[i] {
+		case snapshot.Alloc:
+			x.sizes, x.allocs = append(x.sizes, a.Events.Size[i]), append(x.allocs, i)
+			live += a.Timeline.Requested(id)
+			if x.peak = max(x.peak, live); a.Freed(id) >= last {
+				x.stays, x.kept = append(x.stays, id), x.kept+a.Timeline.Requested(id)
+			}
+		case snapshot.FreeRequested:
+			if id != timeline.NoAllocation && a.Born(id) >= from {
+				live -= a.Timeline.Requested(id)
+			}
+		}
+	}
+	return x
+}
+
+// keepForBackward reports whether nearly all of some stretches that follow each other keep more of what they took than the caches
+// of a generation.
+func keepForBackward(a *Program, starts []int) bool {
+	const parts = 4
+	n, keeping := len(starts), 0
+	for k := range n - 1 {
+		x := a.takenIn(starts[k], starts[k+1], starts[n-1])
+		keeping += AsInt(x.stay(parts))
+	}
+	return keeping*5 >= (n-1)*4
 }
 
 // comesBack reports whether a run of values is there so many times, over a third of all.
