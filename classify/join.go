@@ -34,17 +34,34 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 	names.Find(a.Result, o.Tensors)
 }
 
-// heldOtherwise takes back the guess that what is older than the recording is a weight, a gradient or an optimizer's state where
-// a variable holds it: the recorder looked for those in all modules and optimizers, and labels name what it found.
+// heldOtherwise takes back the guess that something is a weight, a gradient or an optimizer's state where a variable holds it: the
+// recorder looked for those in all modules and optimizers, and labels name what it found. Of what is made in the recording an
+// optimizer that nobody found may train what is as large as its state. What only an autograd graph holds was saved for backward,
+// and what has one behind it is no weight.
 func heldOtherwise(a *rules.Facts, o Options) {
+	guessed := func(id timeline.AllocationID, of ...meaning.Category) bool {
+		_, named := a.Labels[id]
+		s := a.Signal[id]
+		return !named && a.Timeline.FreeRequested[id] == timeline.Never && slices.Contains(of, a.Category[id]) &&
+			(s == meaning.ByLife || s == meaning.BySite || s == meaning.BySize)
+	}
+	trained := rules.Sizes.Of(a).StateSize
 	for _, id := range names.Apart(o.Holders, o.Labels) {
-		if _, named := a.Labels[id]; named || int(id) >= a.Timeline.Older() || a.Timeline.FreeRequested[id] != timeline.Never {
-			continue
+		if old := int(id) < a.Timeline.Older(); old && guessed(id, meaning.Weights, meaning.Gradients, meaning.OptimizerState) ||
+			!old && !trained[a.Timeline.Requested(id)] && guessed(id, meaning.Weights) {
+			a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Unknown, meaning.NoDetail, 0, 0
 		}
-		switch a.Category[id] {
-		case meaning.Weights, meaning.Gradients, meaning.OptimizerState:
-			if s := a.Signal[id]; s == meaning.ByLife || s == meaning.BySite || s == meaning.BySize {
-				a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Unknown, meaning.NoDetail, 0, 0
+	}
+	const saved = 90 // percent
+	for i := range o.Holders {
+		h := &o.Holders[i]
+		behind := h.Graph
+		if len(behind) > 0 && len(h.Tensors) == 1 { // a leaf has no graph
+			behind = slices.Concat(behind, h.Tensors)
+		}
+		for _, id := range behind {
+			if guessed(id, meaning.Weights) {
+				a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Activations, meaning.NoDetail, saved, 0
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/advice"
@@ -290,7 +291,8 @@ func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]
 			c := e.Classes.Category[id]
 			if !told[id] && e.T.AliveAt(id, event) && (c == classify.Temporary || c == classify.Unknown ||
 				c == classify.Inputs && e.Classes.Confidence[id] < sure ||
-				c == classify.Activations && len(h.Graph) == 0 && !facts.Phases.Of(e.Pass).Trains) {
+				c == classify.Activations && len(h.Graph) == 0 && !strings.HasPrefix(h.Path, "forward().") &&
+					!facts.Phases.Of(e.Pass).Trains) {
 				found[id] = true
 				tensors++
 				bytes += e.T.Allocated[id]

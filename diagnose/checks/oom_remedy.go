@@ -57,7 +57,7 @@ func (f *failure) remedy(p *facts.Pass, d *Draft) {
 	if best.At != nil {
 		d.At = best.At
 	}
-	if fits := best.Fits; fits != nil && !*fits {
+	if fits := best.Fits; fits != nil && !*fits && *best.PeakAfter > s.Usable {
 		d.Fix = advice.Text("not_enough", "first", best.Text, "missing", units.Size(*best.PeakAfter-s.Usable), "besides",
 			facts.LowerFirst(advice.Find("memory."+name, "at", "").Text))
 	}

@@ -69,7 +69,7 @@ func castUp(p *facts.Pass) (ids []timeline.AllocationID) {
 		for event := born + 1; event <= born+near && event < events.Len(); event++ {
 			old := p.T.Of[event]
 			if events.Action[event] == snapshot.FreeRequested && old != timeline.NoAllocation && p.T.Born[old] < p.T.Born[id] &&
-				2*p.T.Requested(old) == p.T.Requested(id) {
+				2*p.T.Requested(old) == p.T.Requested(id) && p.Classes.Category[old] == classify.Weights {
 				return true
 			}
 		}
