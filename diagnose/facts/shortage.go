@@ -3,6 +3,7 @@ package facts
 import (
 	"slices"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/timeline"
@@ -60,6 +61,11 @@ func (p *Pass) InPieces(o *timeline.OOM, capacity int64) bool {
 	rest, left := ToCome.Of(p)[o.Event], capacity-o.Active
 	if rest.Bytes > left || (rest.Bytes == 0 || rest.Estimated()) && (left-o.Requested)*100 < nearlyAll*capacity {
 		return false
+	}
+	if need := passes.Whole(p.Classes, o, rest); need != nil && slices.ContainsFunc(need.Missing, func(m passes.Missing) bool {
+		return m.Category == classify.Activations && m.Bytes > left
+	}) {
+		return false // of the layers that follow in this pass
 	}
 	tried := OtherSettings.Of(p)
 	return tried == nil || !tried.Scenarios[0].OOM || *tried.Scenarios[0].OOMEvent != o.Event ||
