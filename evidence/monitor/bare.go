@@ -87,7 +87,7 @@ func bareColumns(cells [][]byte) ([]column, bool) {
 func (s *csvState) bareRow(all *gathered, line []byte) bool {
 	has := func(word string) bool { return bytes.Contains(line, []byte(word)) }
 	if s.active && !s.header.skip && s.misses < csvMisses || len(line) > 1<<10 ||
-		!isSlashTime(line) && !has(" MiB") && !has("GPU-") && !has("NVIDIA ") || !bareStart(line) {
+		!isSlashTime(line) && bytes.IndexByte(line[:min(len(line), 64)], ',') < 1 || !isSlashTime(line) && !has(" MiB") && !has("GPU-") && !has("NVIDIA ") || !bareStart(line) {
 		return false
 	}
 	columns, ok := bareColumns(splitCells(nil, line, ','))

@@ -89,6 +89,16 @@ type start struct {
 	take  func(p *Parser, line []byte) bool
 }
 
+// rowFirsts are the bytes that lines of rowForms begin with.
+var rowFirsts = func() (all string) {
+	for c, forms := range rowsOf {
+		if len(forms) > 0 {
+			all += string([]byte{byte(c)})
+		}
+	}
+	return all
+}()
+
 // letters are those that begin names of week days.
 const letters = "FGHIJKLMNOPQRSTUVW"
 

@@ -21,6 +21,7 @@ import (
 	"bytes"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Unknown stands for a number of bytes that was not printed.
@@ -134,7 +135,7 @@ func (all *gathered) dateLine(line []byte) bool {
 func (all *gathered) prefixedDate(line []byte) bool {
 	const date = len("Tue Jul 14 08:12:38 2026")
 	line = bytes.TrimRight(line, " ")
-	if len(line) > 256 {
+	if len(line) <= date || len(line) > 256 || !units.IsDigit(line[len(line)-1]) && line[len(line)-1] != '.' {
 		return false
 	}
 	if version := bytes.LastIndex(line, []byte("  ")); version > 0 && len(bytes.Trim(line[version:], " .0123456789")) == 0 {

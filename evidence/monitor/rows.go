@@ -3,7 +3,6 @@ package monitor
 import (
 	"bytes"
 	"cmp"
-	"maps"
 	"regexp"
 	"slices"
 
@@ -114,25 +113,23 @@ type carried struct {
 // maxChips is of how many chips the numbers are kept.
 const maxChips = 1024
 
-// rowFirsts are the first bytes of all such lines.
-var rowFirsts = func() string {
-	all := map[byte]bool{}
-	for _, f := range rowForms {
-		for i := range f.first {
-			all[f.first[i]] = true
+// rowsOf are the numbers of the forms whose lines begin with a byte.
+var rowsOf = func() (of [256][]int) {
+	for i := range rowForms {
+		for k := range rowForms[i].first {
+			c := rowForms[i].first[k]
+			of[c] = append(of[c], i)
 		}
 	}
-	return string(slices.Collect(maps.Keys(all)))
+	return of
 }()
 
 // line reads a line that is one of those; false for any other, and for what tells no figure.
 func (s *rowsState) line(all *gathered, line []byte) bool {
 	const longest = 4096
-	first := firstByte(line)
-	for i := range rowForms {
+	for _, i := range rowsOf[firstByte(line)] {
 		f := &rowForms[i]
-		if bytes.IndexByte([]byte(f.first), first) < 0 || f.below && !s[f.form].head || len(line) > longest ||
-			!bytes.Contains(line, []byte(f.word)) {
+		if f.below && !s[f.form].head || len(line) > longest || !bytes.Contains(line, []byte(f.word)) {
 			continue
 		}
 		if m := f.line().FindSubmatch(line); m != nil {

@@ -116,7 +116,9 @@ func (s *stepState) isStep(line []byte, f *facts) bool {
 
 // judge takes a line in as what it is; the most telling kind is tried first.
 func (s *stepState) judge(p *Parser, number int, line []byte, f *facts) bool {
-	s.guess.see(number, line, f, s.pairs)
+	if s.main.count == 0 { // else something surer counts the steps
+		s.guess.see(number, line, f, s.pairs)
+	}
 	isStep := s.isStep(line, f)
 	dict := f.step < 0 && f.hasLoss && isDict(line)
 	switch {

@@ -378,6 +378,9 @@ func frame(line []byte) (file string, number int, ok bool) {
 	}
 	text := bytes.TrimPrefix(bytes.TrimLeft(line, " \t"), []byte("E ")) // pytest's
 	text = bytes.TrimLeft(bytes.TrimPrefix(bytes.TrimLeft(text, " "), []byte("│")), " ")
+	if !mayBegin(text) {
+		return "", 0, false
+	}
 	for _, form := range frames {
 		if m := form().FindSubmatch(text); m != nil {
 			n, _, _ := figures.Integer(m[2])
@@ -385,6 +388,20 @@ func frame(line []byte) (file string, number int, ok bool) {
 		}
 	}
 	return "", 0, false
+}
+
+// mayBegin tells what such a form can begin with: a path, a cell, or a first word with a program's name.
+func mayBegin(text []byte) bool {
+	switch {
+	case len(text) == 0:
+		return false
+	case strings.IndexByte("/~<.FCI", text[0]) >= 0, bytes.Contains(text[:min(len(text), 8)], []byte(`:\`)):
+		return true
+	}
+	if end := bytes.IndexAny(text, " ()'\""); end >= 0 {
+		text = text[:end]
+	}
+	return bytes.Contains(text, []byte(".py"))
 }
 
 // functionOf is the function that a frame names behind its file.
