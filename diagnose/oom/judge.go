@@ -40,6 +40,8 @@ const manyTimes = 2
 func Judge(m *evidence.OOMMessage) Failure {
 	f := Failure{OOMMessage: m, Figures: Of(m), Cause: report.UnclearVerdict, Confidence: 0.3}
 	switch {
+	case m.Unclear && m.WentOn && m.Quote != "":
+		f.Why = "the program says: " + m.Quote
 	case m.Unclear:
 		f.Why = "a failure in words that aren't understood"
 	case f.Absurd():
