@@ -121,20 +121,20 @@ type engine struct {
 	outside      bool    // activations and the CUDA context lie beside the share, not in it
 }
 
-// engines have the defaults of their servers; on GPUs from 70 GiB on more tokens go through vLLM at once.
+// engines have the defaults of their servers; on GPUs from 70 GiB on more tokens and requests go through vLLM at once.
 var engines = map[string]engine{
 	"vllm":   {share: 0.92, seqs: 256, tokens: 2048},
 	"sglang": {share: 0.88, seqs: 256, tokens: 8192, outside: true},
 }
 
-const manyTokens, largeGPU = 8192, 70 << 30
+const manyTokens, manySequences, largeGPU = 8192, 1024, 70 << 30
 
 // engine is the setting's, with what it says otherwise; ok is false without one.
 func (s Setting) engine() (e engine, ok bool) {
 	e, ok = engines[s.Engine]
 	p := plan{Setting: s}
 	if g := p.device(); s.Engine == "vllm" && g.Capacity >= largeGPU && !strings.Contains(g.Name, "A100") {
-		e.tokens = manyTokens
+		e.tokens, e.seqs = manyTokens, manySequences
 	}
 	e.share, e.tokens = cmp.Or(s.Share, e.share), cmp.Or(s.Tokens, e.tokens)
 	return e, ok
@@ -154,6 +154,14 @@ func (c *Config) inPieces(s Setting) Setting {
 	return s
 }
 
+// engineTotal is what an engine counts of the device: vLLM the peak of what is allocated, and what lies outside of PyTorch.
+func (b *Budget) engineTotal() int64 {
+	if e, ok := b.Setting.engine(); ok && !e.outside {
+		return b.TotalDevice() - b.Reserved + b.top()
+	}
+	return b.TotalDevice()
+}
+
 // pool is what the device's share leaves for the cache: its bytes, and the tokens in it.
 func (b *Budget) pool(g gpus.GPU) (bytes, tokens int64) {
 	e, ok := b.Setting.engine()
@@ -161,9 +169,10 @@ func (b *Budget) pool(g gpus.GPU) (bytes, tokens int64) {
 		return 0, 0
 	}
 	p := plan{Setting: b.Setting}
-	beside := b.TotalDevice() - b.oneRequest - p.device().Context + g.Context
-	if e.outside { // what is static is in the share of what was free at the start
-		bytes = int64(e.share*float64(g.Capacity-g.Context)) - b.WeightsBytes
+	beside := b.engineTotal() - b.oneRequest - p.device().Context + g.Context
+	if e.outside { // what is static is in the share of what was free when the ranks had met
+		ranks := b.Context - p.device().Context
+		bytes = int64(e.share*float64(g.Capacity-g.Context-ranks)) - b.WeightsBytes
 		bytes = min(bytes, g.Capacity-beside)
 	} else {
 		bytes = int64(e.share*float64(g.Capacity)) - beside
@@ -219,8 +228,8 @@ func (p *plan) serve(b *Budget) {
 	m.Mixed = p.mixed
 	h := r.network(batch)
 	logits := m.Replace(h, r.logits(h))
-	if p.Engine != "" && p.model.head != nil { // each request's in float32, and what the sampler makes of them
-		m.Pulse(seqs*p.model.head.Out*samplerBytes, Logits)
+	if p.Engine != "" && p.model.head != nil { // each request's in float32 and whole on a rank, and what the sampler makes of them
+		m.Pulse(seqs*p.model.head.Out*max(p.TP, 1)*samplerBytes, Logits)
 	}
 	p.Batch = seqs
 	if p.sharded() {

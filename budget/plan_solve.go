@@ -32,7 +32,7 @@ func (b *Budget) need(g gpus.GPU) int64 {
 		return -1
 	}
 	p := plan{Setting: b.Setting}
-	n := b.TotalDevice() - p.device().Context + g.Context
+	n := b.engineTotal() - p.device().Context + g.Context
 	switch e, ok := b.Setting.engine(); {
 	case ok && e.outside:
 		return max(n, int64(float64(b.WeightsBytes+b.oneRequest)/e.share)+g.Context)
