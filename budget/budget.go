@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // Budget is the answer: what is alive in each phase.
@@ -107,14 +108,14 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 
 func (b *Budget) describe(c *Config, p *plan) {
 	n, m := p.whole, p.model
-	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.layers),
-		Hidden: m.hidden, Vocabulary: m.vocab, Positions: m.positions()}
-	if m.encoder != nil {
-		b.Model.Layers += int64(len(m.encoder.blocks))
+	b.Model = ModelInfo{Type: c.Type, Parameters: n.Total, Active: n.Active, Embedding: n.Embedding, Layers: int64(m.Layers),
+		Hidden: m.Hidden, Vocabulary: m.Vocab, Positions: m.Positions()}
+	if m.Encoder != nil {
+		b.Model.Layers += int64(len(m.Encoder.Blocks))
 	}
-	b.Model.Trainable = n.trainable
+	b.Model.Trainable = n.Trainable
 	if p.adapts() {
-		b.Model.Trainable = elements(p.everything(), func(q *parameter) bool { return q.Trainable })
+		b.Model.Trainable = network.Elements(p.everything(), func(q *parameter) bool { return q.Trainable })
 	}
 	if p.Inference {
 		b.Model.Trainable = 0
@@ -122,7 +123,7 @@ func (b *Budget) describe(c *Config, p *plan) {
 }
 
 // trained is the model with all that this rank trains of it.
-func (p *plan) trained() *model {
+func (p *plan) trained() *network.Model {
 	if p.all != nil {
 		return p.all
 	}
@@ -131,7 +132,7 @@ func (p *plan) trained() *model {
 
 // everything is what this rank has of the model, and the adapters that hang on it.
 func (p *plan) everything() []*parameter {
-	return append(slices.Clone(p.trained().params), p.adapters...)
+	return append(slices.Clone(p.trained().Params), p.adapters...)
 }
 
 // betweenSteps is how wide a parameter, its gradient and its state are between steps.
@@ -272,8 +273,8 @@ func (p *plan) requests(kept bool, prepare func(*run)) (load, step []request) {
 	p.logging = true
 	r := p.simulate(kept, prepare)
 	p.logging = false
-	r.m.Done()
-	return (*r.m.Log)[:r.loaded], (*r.m.Log)[r.loaded:]
+	r.M.Done()
+	return (*r.M.Log)[:r.loaded], (*r.M.Log)[r.loaded:]
 }
 
 // simulate runs a step, with gradients already there when kept.
@@ -287,30 +288,30 @@ func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 	case kept && p.unsynced():
 		r.sumsBefore()
 	case kept:
-		for _, q := range append(slices.Clone(p.model.params), p.adapters...) {
+		for _, q := range append(slices.Clone(p.model.Params), p.adapters...) {
 			if q.Trainable {
-				r.m.Held[q] = r.m.Alloc(p.share(p.keptBytes(q), 2, q.Expert()), Gradients)
+				r.M.Held[q] = r.M.Alloc(p.share(p.keptBytes(q), 2, q.Expert()), Gradients)
 			}
 		}
 	}
 	if kept && p.gathersLate() {
-		r.m.openBucket()
+		r.ranks.openBucket()
 	}
-	r.m.Peaks[Forward] = autograd.Instant{}
+	r.M.Peaks[Forward] = autograd.Instant{}
 	if prepare != nil {
 		prepare(r)
 	}
-	if r.m.Log != nil {
-		r.loaded = len(*r.m.Log)
+	if r.M.Log != nil {
+		r.loaded = len(*r.M.Log)
 	}
 	if p.keepsPackedInputs() && before == 0 {
 		r.trainStep()
 		hoarded := r.hoarded()
-		r.m.Done()
+		r.M.Done()
 		return p.simulateAfter(kept, hoarded, prepare)
 	}
-	r.before = r.m.Alloc(before, Activations)
-	r.old = r.m.Alloc(p.lastOutputs(), Logits)
+	r.before = r.M.Alloc(before, Activations)
+	r.old = r.M.Alloc(p.lastOutputs(), Logits)
 	r.trainStep()
 	return r
 }
@@ -337,71 +338,16 @@ func (b *Budget) peak() {
 }
 
 // stage is the part of the model on one pipeline rank.
-// What lies outside the blocks belongs to the first stage, the last or both.
-func (p *plan) stage(blocks []*block, first, last bool) *plan {
+func (p *plan) stage(blocks []*network.Block, first, last bool) *plan {
 	q := *p
-	m := *p.model
-	m.blocks = blocks
-	if !last {
-		m.head, m.headParts, m.final, m.projectOut, m.task = nil, nil, nil, nil, taskBackbone
-		m.sends = true
-	}
-	mine, inBlocks, atEnd := paramsOf(blocks), paramsOf(p.model.blocks), p.model.atEnd()
-	m.params = nil
-	m.received = !first
-	after := false // the blocks: what is listed before them is the first stage's
-	for _, x := range p.model.params {
-		after = after || inBlocks[x]
-		switch {
-		case x == p.model.rest(): // of all stages
-			part := *x
-			part.Shape = []int64{(x.Elements() + p.PP - 1) / p.PP}
-			m.params = append(m.params, &part)
-		case inBlocks[x] && !mine[x]:
-		case mine[x], last && (after || atEnd[x] || x == m.embed && m.tied), first && !after && !atEnd[x]:
-			m.params = append(m.params, x)
-		}
-	}
-	q.model = &m
+	q.model = p.model.Stage(blocks, first, last, p.PP)
 	return &q
 }
 
-// atEnd are parameters that are used behind the blocks, wherever they are listed.
-func (m *model) atEnd() map[*parameter]bool {
-	end := map[*parameter]bool{}
-	if n := m.final; n != nil {
-		end[n.weight], end[n.bias] = true, true
-	}
-	if l := m.projectOut; l != nil {
-		end[l.Weight] = true
-	}
-	return end
-}
-
-// elements are those of the parameters for which something holds, nil: of all.
-func elements(qs []*parameter, holds func(*parameter) bool) (n int64) {
-	for _, q := range qs {
-		if holds == nil || holds(q) {
-			n += q.Elements()
-		}
-	}
-	return n
-}
-
 // outsideOf are parameters that are none of some blocks'.
-func outsideOf(qs []*parameter, blocks []*block) []*parameter {
-	inside := paramsOf(blocks)
+func outsideOf(qs []*parameter, blocks []*network.Block) []*parameter {
+	inside := network.ParamsOf(blocks)
 	return slices.DeleteFunc(slices.Clone(qs), func(q *parameter) bool { return inside[q] })
-}
-
-func paramsOf(blocks []*block) map[*parameter]bool {
-	of := map[*parameter]bool{}
-	for _, b := range blocks {
-		for _, x := range b.params {
-			of[x] = true
-		}
-	}
-	return of
 }
 
 // told notes what there is to be told.

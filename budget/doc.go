@@ -8,17 +8,18 @@
 // Nothing is guessed from a model's name. A configuration becomes a network of
 // parameters and operations; the machine of the package autograd runs the step's operations
 // on byte counts. What is read, of config.json and of checkpoints, is in the package
-// modelfile. Files are ordered by prefix, each of which uses those before it:
+// modelfile; model families, the layers that they are made of, and a batch's way through them are in the package network, which
+// asks of a setting what its Modes say. Files are ordered by prefix, each of which uses those before it:
 //
-//   - net_: model families, the layers that they are made of, and the step that runs a network on a machine.
+//   - step_: the step of training that runs a network on a machine, from the batch to the last gradient.
 //   - plan_: a setting (fields.txt has what it is made of), its checks, what it divides over ranks, optimizers, GPUs,
 //     serving, pipelines, and the questions that need many budgets (plan_solve.go,
 //     plan_search.go).
 //
 // To add a model family, put its model_type and its class's defaults into
-// modelfile/defaults.json. A decoder-only model is a line of decoders.txt, what its code does
-// differently a function in net_decoder_quirks.go; anything else is a
-// function in net_families.go's table. An encoder of images in front of a language model
-// is a list of weights (families/weights.txt) and a row in net_sight.go. The parameters that Transformers counts in it go
+// modelfile/defaults.json. A decoder-only model is a line of network/decoders.txt, what its code does
+// differently a function in network/decoder_quirks.go; anything else is a
+// function in network/families.go's table. An encoder of images in front of a language model
+// is a list of weights (families/weights.txt) and a row in network/sight.go. The parameters that Transformers counts in it go
 // to testdata/odd_models.json, a measured step to testdata/measured.jsonl.
 package budget

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget/modelfile"
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // PipelineIndex is the file that names a pipeline's parts, each of which lies in a folder of that name.
 const PipelineIndex = "model_index.json"
 
 // pipelineParts are those of a pipeline that training takes memory for, with their classes.
-var pipelineParts = map[string]string{"unet": unetClass, "vae": "AutoencoderKL", "text_encoder": "CLIPTextModel",
+var pipelineParts = map[string]string{"unet": network.UNetClass, "vae": "AutoencoderKL", "text_encoder": "CLIPTextModel",
 	"text_encoder_2": "CLIPTextModelWithProjection"}
 
 // ReadPipeline reads the index of a pipeline of diffusers, and its parts' configurations: open gives that of a folder.
@@ -24,7 +25,7 @@ func ReadPipeline(index io.Reader, open func(folder string) (io.ReadCloser, erro
 	class, _ := names["_class_name"].(string)
 	if !strings.HasPrefix(class, "StableDiffusionXL") {
 		return nil, fmt.Errorf("diffusion isn't counted: %q is of diffusers, of which StableDiffusionXLPipeline alone is known",
-			short(class))
+			network.Short(class))
 	}
 	parts := map[string]map[string]any{}
 	for part, known := range pipelineParts {
@@ -33,7 +34,8 @@ func ReadPipeline(index io.Reader, open func(folder string) (io.ReadCloser, erro
 			continue
 		}
 		if own, _ := said[1].(string); own != known {
-			return nil, fmt.Errorf("diffusion isn't counted: %s is a %q, and %s's training is known", part, short(own), known)
+			return nil, fmt.Errorf("diffusion isn't counted: %s is a %q, and %s's training is known", part,
+				network.Short(own), known)
 		}
 		if parts[part], err = readPart(part, open); err != nil {
 			return nil, err
@@ -66,9 +68,10 @@ func readPart(part string, open func(folder string) (io.ReadCloser, error)) (map
 
 // denoiserConfig is a UNet's, of which only Stable Diffusion XL's parts are known.
 func denoiserConfig(fields map[string]any) (*Config, error) {
-	c := modelfile.New(unetClass, fields)
-	if why := unetUnknown(c, c.Ints("block_out_channels")); why != "" {
-		return nil, fmt.Errorf("diffusion isn't counted: %s of this %s is none of Stable Diffusion XL's", short(why), unetClass)
+	c := modelfile.New(network.UNetClass, fields)
+	if why := network.UnknownUNet(c, c.Ints("block_out_channels")); why != "" {
+		return nil, fmt.Errorf("diffusion isn't counted: %s of this %s is none of Stable Diffusion XL's", network.Short(why),
+			network.UNetClass)
 	}
 	return new(Config).of(c), nil
 }

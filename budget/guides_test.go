@@ -187,9 +187,9 @@ var guideChecks = map[string]func() []string{
 	"Flash: ~100 MB per layer": func() []string {
 		kept := func(f map[string]any) float64 { // q, k, v, output and statistics of one layer
 			c, _ := newConfig(f)
-			m, _ := newModel(c)
-			a := m.first()
-			return float64(8192 * (2*(2*a.heads*a.d+2*a.kv*a.d) + 4*a.heads))
+			m, _ := c.build()
+			a := m.First()
+			return float64(8192 * (2*(2*a.Heads*a.Width+2*a.KV*a.Width) + 4*a.Heads))
 		}
 		return []string{whole(kept(llama2)/mib) + " MiB", whole(kept(llama31)/mib) + " MiB"}
 	},
@@ -245,8 +245,8 @@ var guideChecks = map[string]func() []string{
 	},
 	"Adafactor 0.5x": func() []string {
 		c, _ := newConfig(llama31)
-		m, _ := newModel(c)
-		s, _ := optimizerBytes("adafactor", (&plan{kept: 4}).optTensors(m.params), 0, false, false)
+		m, _ := c.build()
+		s, _ := optimizerBytes("adafactor", (&plan{kept: 4}).optTensors(m.Params), 0, false, false)
 		return []string{fmt.Sprintf("%.1f MB", float64(s)/1e6)}
 	},
 	"SGD 0x, Adam/AdamW 2x": func() []string { return []string{"state dtype = param dtype"} },

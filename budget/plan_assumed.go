@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -117,7 +118,7 @@ var guesses = []struct {
 	what  string
 	holds func(p *plan) bool
 }{
-	{"the family's steps (its parameters are exact)", func(p *plan) bool { return unmeasured(p.model.config.Type) }},
+	{"the family's steps (its parameters are exact)", func(p *plan) bool { return network.Unmeasured(p.model.Config.Type) }},
 	{"asynchronous tensor parallelism's buffers", func(p *plan) bool { return p.symmetric() > 0 }},
 	{"zbv, whose last ranks take up to a sixth more", func(p *plan) bool { return p.Schedule == "zbv" && p.PP > 1 }},
 	{"CUDA graphs on many GPUs", func(p *plan) bool { return p.CUDAGraphs && p.GPUs > 1 }},
@@ -126,7 +127,7 @@ var guesses = []struct {
 	{"all-gathers without a limit", func(p *plan) bool { return p.flatUnits() && p.FreeGathers }},
 	{"Megatron-LM's context parallelism", func(p *plan) bool { return p.megatron() && p.CP > 1 }},
 	{"the families' experts beside products in 8 bits", func(p *plan) bool {
-		return (p.Float8 || p.MXFP8) && p.whole.ByRole[RoleExpert] > 0
+		return (p.Float8 || p.MXFP8) && p.whole.ByRole[network.RoleExpert] > 0
 	}},
 }
 

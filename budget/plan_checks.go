@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
@@ -31,7 +32,7 @@ func (s Setting) check() error {
 // everyNth is the N of checkpointing every Nth block.
 func (s Setting) everyNth() (int64, bool) {
 	n, err := strconv.ParseInt(s.Checkpointing, 10, 64)
-	return n, err == nil && n > 0 && n <= maxLayers
+	return n, err == nil && n > 0 && n <= network.MaxLayers
 }
 
 // recomputes says whether whole blocks run again in backward.
@@ -45,14 +46,16 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	mod, err := c.builtBy(s).network()
+	built := c.builtBy(s)
+	mod, err := built.network()
 	if err != nil {
 		return nil, err
 	}
 	if err := s.freeze(mod); err != nil {
 		return nil, err
 	}
-	p := &plan{Setting: s, profile: s.profile(), model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP), whole: mod.counts()}
+	p := &plan{Setting: s, profile: s.profile(), config: built, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP),
+		whole: mod.Counts()}
 	p.expertTP, p.expertDP = s.expertRanks()
 	p.setWidths()
 	if err := s.served(mod); err != nil {
@@ -62,11 +65,11 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 		return nil, err
 	}
 	p.Sequence /= s.CP
-	if s.Inference && mod.encoder != nil {
+	if s.Inference && mod.Encoder != nil {
 		p.DecoderSeq = 1 // the prompt is the encoder's: the decoder starts with one token
 	}
-	if mod.patch != nil {
-		p.Sequence = mod.patches
+	if mod.Patch != nil {
+		p.Sequence = mod.Patches
 	}
 	for _, f := range []func() error{func() error { return diffuses(p) }, func() error { return stepwise(p) },
 		p.stages, p.overflow, p.packedShards, p.tensorParallel, p.addAdapters} {
@@ -79,10 +82,10 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 }
 
 // served refuses what isn't.
-func (s Setting) served(mod *model) error {
-	switch decoder := mod.encoder == nil && mod.generates(); {
+func (s Setting) served(mod *network.Model) error {
+	switch decoder := mod.Encoder == nil && mod.Generates(); {
 	case s.Engine != "" && !decoder:
-		return fmt.Errorf("--engine %s serves decoders alone", short(s.Engine))
+		return fmt.Errorf("--engine %s serves decoders alone", network.Short(s.Engine))
 	case s.Inference && decoder && s.Context < s.Sequence:
 		return fmt.Errorf("--context %d is shorter than the prompt of %d tokens (--seq)", s.Context, s.Sequence)
 	}
@@ -95,12 +98,12 @@ func (p *plan) inEightBits() {
 	if !p.Float8 && !p.MXFP8 || p.Inference {
 		return
 	}
-	for _, b := range p.model.blocks {
-		for _, l := range b.linears() {
+	for _, b := range p.model.Blocks {
+		for _, l := range b.Linears() {
 			l.Weight.Eight = l.Weight.Trainable
 		}
-		if b.ff != nil {
-			for _, l := range b.ff.linears() {
+		if b.FF != nil {
+			for _, l := range b.FF.Linears() {
 				l.Late = true
 			}
 		}
@@ -152,14 +155,14 @@ func (p *plan) packedShards() error {
 
 // stages refuses a pipeline that the model cannot be divided into.
 func (p *plan) stages() error {
-	switch n := len(p.model.blocks); {
+	switch n := len(p.model.Blocks); {
 	case p.PP == 1:
 		return nil
-	case p.model.encoder != nil:
+	case p.model.Encoder != nil:
 		return fmt.Errorf("--pp %d: pipeline stages of encoder-decoder models are not supported", p.PP)
-	case p.model.task == taskContrast:
+	case p.model.Task == network.TaskContrast:
 		return fmt.Errorf("--pp %d: pipeline stages of models with two encoders are not supported", p.PP)
-	case p.model.deberta != nil:
+	case p.model.Deberta != nil:
 		return fmt.Errorf("--pp %d: pipeline stages of models whose layers share a table of distances are not supported", p.PP)
 	case p.StagesPerRank > int64(n) || int64(n) < p.PP*p.StagesPerRank || int64(n) < p.PP:
 		return fmt.Errorf("--pp %d: the model's %d layers cannot be divided into as many stages", p.PP*max(p.StagesPerRank, 1), n)
@@ -173,30 +176,17 @@ func (p *plan) overflow() error {
 	t := float64(p.Batch) * float64(max(p.Sequence, p.Context)+p.NewTokens)
 	seq := float64(p.Sequence)
 	var total, wide float64
-	for _, q := range p.model.params {
+	for _, q := range p.model.Params {
 		n := 1.0
 		for _, d := range q.Shape {
 			n *= float64(d)
 		}
 		total += n
 	}
-	for _, b := range p.model.blocks {
-		w := float64(p.model.hidden) * 64
-		for _, l := range b.linears() {
-			w += 16 * float64(l.In+l.Out)
-		}
-		if a := b.attn; a != nil {
-			w += float64(a.heads) * (seq*40 + float64(a.d)*64)
-		}
-		if x, ok := b.ff.(*experts); ok {
-			w += float64(x.topK) * float64(x.inner+x.h) * 64
-		}
-		if x, ok := b.mixer.(*mamba); ok {
-			w += float64(x.inner) * float64(x.state_+4) * 64
-		}
-		wide += w
+	for _, b := range p.model.Blocks {
+		wide += float64(p.model.Hidden)*64 + b.PerToken(seq)
 	}
-	wide += 64 * float64(p.model.vocab+p.model.hidden)
+	wide += 64 * float64(p.model.Vocab+p.model.Hidden)
 	if total*32+t*wide*float64(max(p.PP, 1)) > 1<<62 {
 		return fmt.Errorf("a batch of %d sequences of %d tokens needs more bytes than 2^62: no machine has them", p.Batch,
 			max(p.Sequence, p.Context))
@@ -205,18 +195,18 @@ func (p *plan) overflow() error {
 }
 
 // network is the configuration's, built anew unless one is spare.
-func (c *Config) network() (*model, error) {
+func (c *Config) network() (*network.Model, error) {
 	if m := c.spare.Swap(nil); m != nil {
 		return m, nil
 	}
-	return newModel(c)
+	return c.build()
 }
 
 // giveBack keeps a network for the next budget unless it was divided, given
 // adapters, or is a framework's own.
 func (p *plan) giveBack(c *Config) {
 	as := p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.adapts() && p.Freeze == 0 && !p.FreezeVision && !p.Float8 && !p.MXFP8
-	if as && p.model.config == c {
+	if as && p.model.Config == c.Config {
 		c.spare.Store(p.model)
 	}
 }
@@ -298,9 +288,39 @@ func (s *Setting) refused() error {
 		}
 		values := []string{"{same}", fmt.Sprint(s.sameWeights())}
 		for i := range Fields {
-			values = append(values, "{"+Fields[i].Name+"}", short(fmt.Sprint(Fields[i].is(s))))
+			values = append(values, "{"+Fields[i].Name+"}", network.Short(fmt.Sprint(Fields[i].is(s))))
 		}
 		return fmt.Errorf("%s", strings.NewReplacer(values...).Replace(x.text))
 	}
 	return nil
+}
+
+// stepwise refuses what a model whose stages have widths of their own, or whose layers take more than a stream, can't be divided
+// into.
+func stepwise(p *plan) error {
+	m := p.model
+	layers := m.TakesMore()
+	for _, x := range []struct {
+		flag, what string
+		ranks      int64
+		refused    bool
+	}{
+		{"pp", "pipeline stages", p.PP, m.Stepped || layers}, {"tp", "tensor-parallel layers", p.TP, layers},
+		{"cp", "divided sequences", p.CP, layers || m.Pictures()},
+	} {
+		if x.refused && x.ranks > 1 {
+			return fmt.Errorf("--%s %d: %s of %s are not supported", x.flag, x.ranks, x.what, m.Config.Type)
+		}
+	}
+	return nil
+}
+
+// Unsequenced says whether a model takes pictures alone, whose size is its own: no length of a sequence changes anything.
+func (c *Config) Unsequenced() bool {
+	m, err := c.network()
+	if err != nil {
+		return false
+	}
+	c.spare.Store(m)
+	return m.Pictures()
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // What DeepSpeed has beside the model (deepspeed/runtime/zero): a bucket that gradients are
@@ -26,7 +27,7 @@ func (p *plan) gathersLate() bool { return p.deepspeed() && p.Zero == 1 }
 // bucketElements is how large DeepSpeed's bucket for gradients is.
 func (p *plan) bucketElements() int64 {
 	if p.ReduceBucket < 0 { // "auto", as Transformers fills it in
-		return p.model.hidden * p.model.hidden
+		return p.model.Hidden * p.model.Hidden
 	}
 	return cmp.Or(p.ReduceBucket, reduceBucket)
 }
@@ -58,7 +59,7 @@ func (p *plan) buckets() (bucket, gathered int64) {
 // isn't let go after forward, and from the second step on as much is gathered ahead as may
 // live at once.
 func (p *plan) live() int64 {
-	n := elements(p.model.params, nil)
+	n := network.Elements(p.model.Params, nil)
 	again := int64(reuseDistance / 2) // there and back
 	if p.PrefetchBucket >= 0 {
 		again = max(again, cmp.Or(p.LiveParameters, liveParameters))
@@ -69,7 +70,7 @@ func (p *plan) live() int64 {
 // largest is the largest parameter's elements: a buffer of that size is between gradients
 // and the host, where the optimizer lies there.
 func (p *plan) largest() (n int64) {
-	for _, q := range p.model.params {
+	for _, q := range p.model.Params {
 		n = max(n, q.Elements())
 	}
 	return n
@@ -84,42 +85,51 @@ func (p *plan) gradientsAhead() int64 {
 	return 0
 }
 
+// ranks is what a machine's gradients wait for, and in.
+type ranks struct {
+	*network.Machine
+	p      *plan
+	bucket *storage  // that ZeRO 1 and 2 reduce gradients in
+	filled int64     // elements in it
+	shards *sharding // whose groups gradients wait for, nil where parameters lie whole
+}
+
 // intoBucket takes a gradient of n elements to those that are reduced together. Where it
 // doesn't fit any more, the others are reduced: as one more copy, made for that.
-func (m *machine) intoBucket(n int64) {
+func (m *ranks) intoBucket(n int64) {
 	m.openBucket()
-	if m.filled+n > m.opts.bucketElements() {
+	if m.filled+n > m.p.bucketElements() {
 		m.reduceBucket()
 	}
 	m.filled += n
 }
 
 // openBucket makes room for gradients, with a step's first one.
-func (m *machine) openBucket() {
+func (m *ranks) openBucket() {
 	if m.bucket != nil {
 		return
 	}
 	copies := int64(1)
-	if m.opts.OverlapComm {
+	if m.p.OverlapComm {
 		copies = 2
 	}
-	m.bucket = m.Alloc(copies*m.opts.bucketElements()*m.opts.width, Communication)
+	m.bucket = m.Alloc(copies*m.p.bucketElements()*m.p.width, Communication)
 }
 
-func (m *machine) reduceBucket() {
-	m.Pulse(m.filled*m.opts.width, Communication)
+func (m *ranks) reduceBucket() {
+	m.Pulse(m.filled*m.p.width, Communication)
 	m.filled = 0
 }
 
 // emptyBucket ends a backward. ZeRO 1 has reduced nothing until then, and each rank keeps its
 // part from then on.
-func (m *machine) emptyBucket() {
+func (m *ranks) emptyBucket() {
 	if m.bucket != nil {
-		if m.opts.gathersLate() {
-			for _, q := range m.opts.everything() {
+		if m.p.gathersLate() {
+			for _, q := range m.p.everything() {
 				if s := m.Held[q]; s != nil {
 					m.Release(s)
-					m.Held[q] = m.Alloc(autograd.Parts(s.Bytes, m.opts.shards(q.Expert())), Gradients)
+					m.Held[q] = m.Alloc(autograd.Parts(s.Bytes, m.p.shards(q.Expert())), Gradients)
 				}
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // Field is one of a setting's: a flag, or a key of --set where few need it.
@@ -140,7 +142,7 @@ func (f *Field) check(s *Setting) error {
 	switch v := f.is(s).(type) {
 	case string:
 		if f.words != nil && !slices.Contains(f.words, v) {
-			return fmt.Errorf("--%s %q: one of %s", f.Name, short(v), strings.TrimSpace(strings.Join(f.words, " ")))
+			return fmt.Errorf("--%s %q: one of %s", f.Name, network.Short(v), strings.TrimSpace(strings.Join(f.words, " ")))
 		}
 	case int:
 		n = float64(v)

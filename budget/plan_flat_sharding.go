@@ -2,6 +2,7 @@ package budget
 
 import (
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
@@ -15,7 +16,7 @@ func (p *plan) flatUnits() bool { return p.FSDP != "" && p.FSDPVersion == 1 && p
 // flatten puts each unit's parameters on the device as they are made, whole, and joins them:
 // a rank keeps its part of that, and the allocator what it took.
 func (r *run) flatten() {
-	m, p := r.m, r.p
+	m, p := r.M, r.p
 	if !p.flatUnits() || p.Offload == "params" {
 		return
 	}
@@ -24,13 +25,13 @@ func (r *run) flatten() {
 		for _, q := range qs {
 			whole = append(whole, m.Alloc(q.Elements()*p.kept, Weights))
 		}
-		m.Pulse(elements(qs, nil)*p.kept, Weights)
+		m.Pulse(network.Elements(qs, nil)*p.kept, Weights)
 		m.ReleaseAll(whole)
 	}
-	for _, b := range r.mod.blocks {
-		unit(b.params)
+	for _, b := range r.Model.Blocks {
+		unit(b.Params)
 	}
-	unit(outsideOf(r.mod.params, r.mod.blocks))
+	unit(outsideOf(r.Model.Params, r.Model.Blocks))
 }
 
 // reducedWidth is how wide gradients are while they are reduced.
@@ -49,7 +50,7 @@ func (p *plan) reducedWidth() int64 {
 
 // reducedPart is what this rank gets of n reduced elements, in the type of its shards.
 func (r *run) reducedPart(n, e int64, experts bool) *storage {
-	m, p := r.m, r.p
+	m, p := r.M, r.p
 	part := m.Alloc(autograd.Parts(n*e, p.shards(experts)), Gradients)
 	if e == p.kept || p.FSDP == "" {
 		return part
@@ -61,13 +62,13 @@ func (r *run) reducedPart(n, e int64, experts bool) *storage {
 
 // reduceFlat joins a unit's gradients and hands them to the ranks.
 func (r *run) reduceFlat(g *group, e int64) {
-	m, p, s := r.m, r.p, r.shards
+	m, p, s := r.M, r.p, r.shards
 	mine := s.ready(g)
 	if len(mine) == 0 {
 		r.reshard(g)
 		return
 	}
-	n := elements(g.params, (*parameter).HasGradient)
+	n := network.Elements(g.params, (*parameter).HasGradient)
 	m.Stream = autograd.GatherStream // where the views of the flat tensor were made
 	joined := m.Alloc(n*p.width, Gradients)
 	m.Stream = autograd.MainStream
@@ -110,9 +111,9 @@ func (p *plan) noteFlatUnits(b *Budget) {
 		return
 	}
 	var one, all int64
-	for _, l := range p.model.blocks {
-		n := p.gatheredBytes(l.params)
-		if trains(l.params) { // its gradients, and these joined
+	for _, l := range p.model.Blocks {
+		n := p.gatheredBytes(l.Params)
+		if network.Trains(l.Params) { // its gradients, and these joined
 			n *= 3
 		}
 		one, all = max(one, n), all+n

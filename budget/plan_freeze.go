@@ -5,59 +5,55 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // freezable refuses what cannot be frozen, with the reason.
-func (s Setting) freezable(mod *model) error {
+func (s Setting) freezable(mod *network.Model) error {
 	switch {
 	case s.Freeze == 0:
 	case s.Inference || s.adapts():
 		return fmt.Errorf("--freeze is for training a part of the model: leave --inference and --lora out")
-	case mod.encoder != nil || mod.vision != nil:
+	case mod.Encoder != nil || mod.Vision != nil:
 		return fmt.Errorf("--freeze %d: models of two stacks are not supported", s.Freeze)
-	case s.Freeze < 0 || s.Freeze > int64(len(mod.blocks)):
-		return fmt.Errorf("--freeze %d: the model has %d blocks", s.Freeze, len(mod.blocks))
+	case s.Freeze < 0 || s.Freeze > int64(len(mod.Blocks)):
+		return fmt.Errorf("--freeze %d: the model has %d blocks", s.Freeze, len(mod.Blocks))
 	}
 	return nil
 }
 
 // freeze leaves the first blocks of a model, and what is before them, as they are.
-func (s Setting) freeze(mod *model) error {
+func (s Setting) freeze(mod *network.Model) error {
 	freezeVision(s, mod)
 	if err := s.freezable(mod); err != nil || s.Freeze == 0 {
 		return err
 	}
-	still, inBlocks := paramsOf(mod.blocks[:s.Freeze]), paramsOf(mod.blocks)
+	still, inBlocks := network.ParamsOf(mod.Blocks[:s.Freeze]), network.ParamsOf(mod.Blocks)
 	before, mixed := true, false
-	for _, q := range mod.params {
+	for _, q := range mod.Params {
 		before = before && !inBlocks[q]
 		q.Trainable = q.Trainable && !before && !still[q]
 		mixed = mixed || q.Trainable && !inBlocks[q]
 	}
-	for _, q := range mod.params { // what is outside of the blocks is one unit
+	for _, q := range mod.Params { // what is outside of the blocks is one unit
 		q.Joined = s.FSDP != "" && s.FSDPVersion == 1 && mixed && !q.Trainable && !inBlocks[q]
 	}
 	return nil
 }
 
 // freezeVision leaves encoders of images as they are, with what brings their results to the language model.
-func freezeVision(s Setting, mod *model) {
-	for _, q := range mod.params {
-		if q.Role == RoleVision && s.FreezeVision && mod.vision != nil {
+func freezeVision(s Setting, mod *network.Model) {
+	for _, q := range mod.Params {
+		if q.Role == network.RoleVision && s.FreezeVision && mod.Vision != nil {
 			q.Trainable = false
 		}
 	}
 }
 
-// trains says whether any of some weights is trained.
-func trains(qs []*parameter) bool {
-	return slices.ContainsFunc(qs, func(q *parameter) bool { return q.Trainable })
-}
-
 // unevenTensors adds to the optimizer's tensors what the fullest rank has more than its even
 // share: of a flat tensor some ranks have frozen parameters, and others those that are trained.
 func (p *plan) unevenTensors(ts []optTensor) []optTensor {
-	if !slices.ContainsFunc(p.trained().params, func(q *parameter) bool { return q.Joined }) {
+	if !slices.ContainsFunc(p.trained().Params, func(q *parameter) bool { return q.Joined }) {
 		return ts
 	}
 	k := p.shards(false)
@@ -65,7 +61,7 @@ func (p *plan) unevenTensors(ts []optTensor) []optTensor {
 	var all int64
 	unit := func(qs []*parameter) {
 		var at int64
-		part := max(autograd.Parts(elements(qs, nil), k), 1)
+		part := max(autograd.Parts(network.Elements(qs, nil), k), 1)
 		for _, q := range qs {
 			for end := at + q.Elements(); at < end; {
 				rank, next := at/part, min(end, (at/part+1)*part)
@@ -76,18 +72,18 @@ func (p *plan) unevenTensors(ts []optTensor) []optTensor {
 			}
 		}
 	}
-	for _, b := range p.trained().blocks {
+	for _, b := range p.trained().Blocks {
 		unit(inUnit(b))
 	}
-	unit(outsideOf(p.trained().params, p.trained().blocks))
+	unit(outsideOf(p.trained().Params, p.trained().Blocks))
 	return append(ts, optTensor{n: k*slices.Max(mine) - all, width: p.kept})
 }
 
 // inUnit is a block's parameters in the order of its modules: adapters come after what they hang on.
-func inUnit(b *block) (qs []*parameter) {
-	for _, q := range b.params {
+func inUnit(b *network.Block) (qs []*parameter) {
+	for _, q := range b.Params {
 		qs = append(qs, q)
-		for _, a := range b.adapters {
+		for _, a := range b.Adapters {
 			if a.Name == q.Name {
 				qs = append(qs, a)
 			}

@@ -3,6 +3,8 @@ package budget
 import (
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // TestFreezeVision: without their encoder of images there are gradients and state for the language model alone, also in a network
@@ -22,7 +24,7 @@ func TestFreezeVision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := n.Total - n.ByRole[RoleVision]
+		want := n.Total - n.ByRole[network.RoleVision]
 		if b.Model.Trainable != want || whole.Model.Trainable != n.Total || b.PeakBytes >= whole.PeakBytes {
 			t.Errorf("%d trained, want %d; at the peak %d, with all %d", b.Model.Trainable, want, b.PeakBytes, whole.PeakBytes)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -84,20 +85,20 @@ func (b *Budget) finish(p *plan) {
 
 // explain notes what a reader should know about the numbers.
 func (b *Budget) explain(p *plan) {
-	b.told(p.model.config.assumed)
+	b.told(p.config.assumed)
 	b.Notes = append(b.Notes, p.notes...)
 	explainDiffusion(p, b)
-	if p.model.decodesAlone() {
+	if p.model.DecodesAlone() {
 		b.note("a decoder without its encoder: the weights of its attention to one are counted, but a step leaves them out")
 	}
-	if p.EP > 1 && p.expertTP < p.TP && p.whole.ByRole[RoleExpert] > 0 {
+	if p.EP > 1 && p.expertTP < p.TP && p.whole.ByRole[network.RoleExpert] > 0 {
 		how := "lies whole on a GPU"
 		if p.expertTP > 1 {
 			how = fmt.Sprintf("is cut over %d GPUs", p.expertTP)
 		}
 		b.note("each expert %s: the %d GPUs of a stage are too few for --tp %d x --ep %d", how, p.GPUs/p.PP, p.TP, p.EP)
 	}
-	if p.EP > 1 && p.whole.ByRole[RoleExpert] == 0 {
+	if p.EP > 1 && p.whole.ByRole[network.RoleExpert] == 0 {
 		b.note("--ep %d divides nothing: this model has no experts", p.EP)
 	}
 	if !p.Inference {
@@ -118,20 +119,20 @@ var notes = []struct {
 	holds func(p *plan) bool
 	text  string
 }{
-	{func(p *plan) bool { x := p.model.mixer(); return x != nil && x.second && !p.mixerKernels() },
+	{func(p *plan) bool { x := p.model.Mixer(); return x != nil && x.Second && !p.mixerKernels() },
 		"mixers run in PyTorch's own operations, as where mamba-ssm and causal-conv1d aren't installed; with them " +
 			"(--mixer-kernels) they take much less"},
-	{func(p *plan) bool { x := p.model.mixer(); return x != nil && x.second && p.mixerKernels() },
+	{func(p *plan) bool { x := p.model.Mixer(); return x != nil && x.Second && p.mixerKernels() },
 		"the mixers' activations are what their fused kernels save, which wasn't recorded"},
-	{func(p *plan) bool { x := p.model.mixer(); return !p.Inference && x != nil && x.delta },
+	{func(p *plan) bool { x := p.model.Mixer(); return !p.Inference && x != nil && x.Delta },
 		"the mixers' activations are those of their fused kernels; without them (flash-linear-attention) the Python code " +
 			"keeps much more"},
-	{func(p *plan) bool { return p.model.config.Type == "kimi_linear" && !p.mixerKernels() },
+	{func(p *plan) bool { return p.model.Config.Type == "kimi_linear" && !p.mixerKernels() },
 		"delta attention runs in PyTorch's own operations, as where flash-linear-attention isn't installed; with its kernels " +
 			"(--mixer-kernels) it takes a small part of that"},
-	{func(p *plan) bool { return p.model.config.Type == "kimi_linear" && p.mixerKernels() },
+	{func(p *plan) bool { return p.model.Config.Type == "kimi_linear" && p.mixerKernels() },
 		"delta attention's activations are what its kernels save, which wasn't recorded"},
-	{func(p *plan) bool { return p.model.waves != nil },
+	{func(p *plan) bool { return p.model.Waves != nil },
 		"--seq counts samples of sound; the feature encoder is trained, too (freeze_feature_encoder() spares most of what its " +
 			"convolutions keep), and no layer is dropped"},
 	{func(p *plan) bool { return p.Offload != "none" },
@@ -139,24 +140,24 @@ var notes = []struct {
 	{func(p *plan) bool { return p.Precision == "fp8-mixed" },
 		"fp8 keeps float32 weights; their fp8 copies are smaller than the bf16 copies counted here"},
 	{func(p *plan) bool {
-		a := p.model.first()
-		return a != nil && a.writesScores(p) && !a.kernels && p.Attention != "eager"
+		a := p.model.First()
+		return a != nil && p.writesScores(a) && !a.Kernels && p.Attention != "eager"
 	},
 		"this family's scores are written out (eager attention) whatever the setting says"},
 	{func(p *plan) bool {
-		a := p.model.first()
-		return a != nil && a.writesScores(p) && a.kernels && p.Attention != "eager"
+		a := p.model.First()
+		return a != nil && p.writesScores(a) && a.Kernels && p.Attention != "eager"
 	},
 		"this family has no sdpa: its scores are written out (eager attention), unless --attention flash or flex " +
 			"says which kernel runs"},
 	{func(p *plan) bool {
-		return !p.Inference && slices.ContainsFunc(p.model.blocks, func(b *block) bool {
-			return b.attn != nil && b.attn.window > 0 && b.attn.window <= p.Sequence
+		return !p.Inference && slices.ContainsFunc(p.model.Blocks, func(b *network.Block) bool {
+			return b.Attention != nil && b.Attention.Window > 0 && b.Attention.Window <= p.Sequence
 		})
 	}, "layers with a sliding window keep a mask of sequence x sequence for backward: they cost more in training, not less"},
 	{func(p *plan) bool { return p.Checkpointing == "full" && p.mixed && p.wide == 4 && !p.Inference },
 		"checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included"},
-	{func(p *plan) bool { return p.model.vision != nil && p.model.task == taskCausal && !p.Inference },
+	{func(p *plan) bool { return p.model.Vision != nil && p.model.Task == network.TaskCausal && !p.Inference },
 		"text only: an image adds the vision encoder's activations"},
 	{func(p *plan) bool { return p.KeepGradients },
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
@@ -183,8 +184,8 @@ var notes = []struct {
 	{func(p *plan) bool { return p.deepspeed() && !p.MasterWeights && p.kept == 2 },
 		"DeepSpeed keeps a float32 copy of 16-bit weights, which --master-weights counts"},
 	{func(p *plan) bool {
-		return p.Checkpointing == "selective" && !p.Inference && p.Attention != "eager" && slices.ContainsFunc(p.model.blocks,
-			func(b *block) bool { return b.attn != nil && !b.attn.writesScores(p) })
+		return p.Checkpointing == "selective" && !p.Inference && p.Attention != "eager" && slices.ContainsFunc(p.model.Blocks,
+			func(b *network.Block) bool { return b.Attention != nil && !p.writesScores(b.Attention) })
 	}, "--checkpointing selective changes nothing for attention: a fused kernel keeps no scores to begin with"},
 	{func(p *plan) bool { return p.Float8 && !p.Compile && !p.Inference },
 		"--float8 without --compile: each cast to 8 bits is taken in the steps of eager mode, of which float32 copies are two"},
@@ -202,7 +203,9 @@ var notes = []struct {
 			"--checkpointing op or full makes them in backward"},
 	{func(p *plan) bool { return p.MXFP8 && !p.Inference },
 		"MXFP8 is taken as torchao's kernels for compute capability 10.0 (B200) make it; emulated ones take more"},
-	{func(p *plan) bool { return (p.Float8 || p.MXFP8) && p.whole.ByRole[RoleExpert] > 0 && !p.Inference },
+	{func(p *plan) bool {
+		return (p.Float8 || p.MXFP8) && p.whole.ByRole[network.RoleExpert] > 0 && !p.Inference
+	},
 		"products of experts are counted in 16 bits: --float8 and --mxfp8 are taken for the other layers of a block"},
 	{func(p *plan) bool {
 		return p.Inference && (p.Compile || p.CUDAGraphs || p.Float8 || p.MXFP8 || p.ActivationOffload || p.OptimizerInBackward)
@@ -210,12 +213,12 @@ var notes = []struct {
 		"--compile, --cuda-graphs, --float8, --mxfp8, --activation-offload and --optimizer-in-backward are of training: they " +
 			"change nothing here"},
 	{func(p *plan) bool {
-		return p.EP > 1 && p.ExpertLoad == 1 && p.whole.ByRole[RoleExpert] > 0 && !p.Inference
+		return p.EP > 1 && p.ExpertLoad == 1 && p.whole.ByRole[network.RoleExpert] > 0 && !p.Inference
 	},
 		"tokens are taken as spread evenly over the experts: --expert-load says how many times an even share those of the " +
 			"fullest rank get"},
 	{func(p *plan) bool {
-		return p.ExpertLoad > 1 && (p.EP == 1 || p.whole.ByRole[RoleExpert] == 0 || p.Inference)
+		return p.ExpertLoad > 1 && (p.EP == 1 || p.whole.ByRole[network.RoleExpert] == 0 || p.Inference)
 	},
 		"--expert-load changes nothing without --ep, without experts, and in inference"},
 	{func(p *plan) bool { return p.Compile && !p.CUDAGraphs && !p.Inference },

@@ -1,5 +1,7 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/network"
+
 // What lies in host memory, and weights there that come to the GPU where they are used.
 
 // hostBytes are this rank's in host memory: with the optimizer its state, under DeepSpeed and with whatever is sharded its
@@ -34,7 +36,7 @@ func (r *run) fetched(bytes int64, product *parameter, f func() *value) *value {
 	if r.p.Offload != "params" || r.p.sharded() {
 		return f()
 	}
-	m := r.m
+	m := r.M
 	s := m.Alloc(bytes, Communication)
 	y := f()
 	m.Release(s)
@@ -47,29 +49,22 @@ func (r *run) fetched(bytes int64, product *parameter, f func() *value) *value {
 	return y
 }
 
-// tableBytes are the tables that a stack's embeddings are looked up in, and
-// headBytes the head's matrices.
-func (p *plan) tableBytes(mod *model) int64 {
-	return p.bytesOf(mod.embed, mod.position, mod.types)
+// Table looks up what a stack begins with.
+func (r *run) Table(mod *network.Model, f func() *value) *value {
+	return r.fetched(r.p.tableBytes(mod), nil, f)
 }
 
-func (p *plan) headBytes() int64 {
-	mod := p.model
-	if mod.head == nil {
-		return 0
-	}
-	n := p.bytesOf(mod.head.Weight, mod.head.Bias)
-	for _, part := range mod.headParts {
-		if part.lin != nil {
-			n += p.bytesOf(part.lin.Weight, part.lin.Bias)
-		}
-	}
-	return n
+// tableBytes are the tables that a stack's embeddings are looked up in, and
+// headBytes the head's matrices.
+func (p *plan) tableBytes(mod *network.Model) int64 {
+	return p.bytesOf(mod.LookedUp()...)
 }
+
+func (p *plan) headBytes() int64 { return p.bytesOf(p.model.HeadWeights()...) }
 
 // bytesOf are parameters in the type that the layers see.
 func (p *plan) bytesOf(qs ...*parameter) int64 {
-	return p.wide * elements(qs, func(q *parameter) bool { return q != nil })
+	return p.wide * network.Elements(qs, func(q *parameter) bool { return q != nil })
 }
 
 // arriving is what decoding has on the GPU of weights that are not kept there:
@@ -77,7 +72,7 @@ func (p *plan) bytesOf(qs ...*parameter) int64 {
 // whatever is the largest.
 func (p *plan) arriving() int64 {
 	var block int64
-	for _, b := range p.model.blocks {
+	for _, b := range p.model.Blocks {
 		block = max(block, 3*p.groupBytes(b))
 	}
 	switch {

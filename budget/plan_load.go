@@ -3,21 +3,24 @@ package budget
 import (
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/budget/modelfile"
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // newRun loads the weights.
 func newRun(p *plan) *run {
-	m := &machine{opts: p}
-	m.Machine = autograd.New(p.width, p.wide, p.pass(m))
+	m := &network.Machine{Modes: p.modes()}
+	all := &ranks{Machine: m, p: p}
+	m.Machine = autograd.New(p.width, p.wide, p.pass(all))
 	if p.logging {
 		m.Log = &[]request{}
 	}
 	m.Cublas, m.Cublas1 = p.workspaces()
-	r := &run{m: m, p: p, mod: p.model, last: true}
+	r := all.run(p)
+	r.last = true
 	m.Phase = Load
 	if p.chunked != nil {
 		for _, c := range p.chunked {
-			x := &run{m: m, p: c, mod: c.model}
+			x := all.run(c)
 			x.load()
 			r.parts = append(r.parts, x)
 		}
@@ -33,8 +36,39 @@ func newRun(p *plan) *run {
 	return r
 }
 
+// run is one of a model on these ranks.
+func (m *ranks) run(p *plan) *run {
+	r := &run{Step: network.Step{M: m.Machine, Model: p.model}, p: p, ranks: m}
+	r.Around = r
+	return r
+}
+
+// modes are what the setting comes down to for the network.
+func (p *plan) modes() network.Modes {
+	o := network.Modes{Layout: p.profile.Layout, Eager: p.eager(), Flash: p.flash(), Padding: p.Padding,
+		MixerKernels: p.mixerKernels(), Liger: p.Liger && !p.Inference,
+		ByRow: p.Float8Recipe == "rowwise", WholeGraph: p.compiledWhole(),
+		WholeLogits: p.wholeLogits(), LastLogit: p.Inference && p.LastLogit, FillsCache: p.UseCache, SharesDropout: p.fabric(),
+		Dropout: p.LoRADropout, Cache: p.Cache, ContextRanks: p.CP, PassesRound: p.megatron() || p.Inference,
+		KeepsKeys:     keepsKeys(p),
+		Checkpointing: p.Checkpointing, Recomputes: p.recomputes(), EntersInputs: p.adapts() && p.recomputes(),
+		Offloads: p.ActivationOffload, Sequence: p.Sequence, Target: p.decoderTokens(), Resolution: p.Resolution,
+		Encodes: encodesHere(p)}
+	o.Nth, _ = p.everyNth()
+	if p.KV != "" {
+		o.CacheBytes = p.kvBytes
+	}
+	return o
+}
+
+// writesScores says whether attention's scores are there at once.
+func (p *plan) writesScores(a *network.Attention) bool {
+	o := p.modes()
+	return a.WritesScores(&o)
+}
+
 // pass is what the setting comes down to for one pass.
-func (p *plan) pass(m *machine) autograd.Pass {
+func (p *plan) pass(m *ranks) autograd.Pass {
 	v := autograd.Pass{Batch: p.Batch, KeepsPart: p.megatron(), Inference: p.Inference, Compiles: p.Compile,
 		CUDAGraphs: p.CUDAGraphs, InputsLeave: p.Checkpointing == "offload", NoGraph: p.profile.reentrant,
 		Mixed8: p.inMixedInt8(), Hoards: p.keepsPackedInputs(), TwoCopies: p.fabric() && p.Precision != "fp16",
@@ -44,8 +78,8 @@ func (p *plan) pass(m *machine) autograd.Pass {
 	if p.SequenceParallel {
 		v.TokenRanks = p.TP
 	}
-	if p.compiledWhole() && p.model.tied {
-		v.Tied = p.model.embed
+	if p.compiledWhole() && p.model.Tied {
+		v.Tied = p.model.Embed
 	}
 	return v
 }
@@ -58,11 +92,11 @@ func (r *run) received() {
 	for i, c := range r.parts {
 		n := p.microBatches()
 		if p.buffersAhead() {
-			if c.mod.received {
-				r.m.Alloc(n*c.boundary(), Communication)
+			if c.Model.Received {
+				r.M.Alloc(n*c.boundary(), Communication)
 			}
-			if c.mod.sends { // gradients, one of which the simulated step makes itself
-				r.m.Alloc((n-1)*c.boundary(), Communication)
+			if c.Model.Sends { // gradients, one of which the simulated step makes itself
+				r.M.Alloc((n-1)*c.boundary(), Communication)
 			}
 		}
 		for _, v := range p.moved {
@@ -70,12 +104,12 @@ func (r *run) received() {
 				n--
 			}
 		}
-		if !c.mod.sends && p.collectsOutputs() {
+		if !c.Model.Sends && p.collectsOutputs() {
 			for range n { // as many storages as there are micro-batches
-				r.m.Alloc(c.collected(), Logits)
+				r.M.Alloc(c.collected(), Logits)
 			}
 		}
-		r.m.Alloc(max(n, 0)*int64(c.keptBoundaries())*c.boundary(), Communication)
+		r.M.Alloc(max(n, 0)*int64(c.keptBoundaries())*c.boundary(), Communication)
 	}
 }
 
@@ -93,21 +127,21 @@ func (p *plan) collectsOutputs() bool { return p.PP > 1 && !p.megatron() }
 // collected is what stays of each micro-batch's result.
 func (r *run) collected() int64 {
 	p := r.p
-	if !r.mod.languageModel() || p.Loss == "chunked" || p.Loss == "fused" {
+	if !r.Model.LanguageModel() || p.Loss == "chunked" || p.Loss == "fused" {
 		return 0
 	}
-	return p.Batch * p.Sequence * r.mod.head.Out * p.width
+	return p.Batch * p.Sequence * r.Model.Head.Out * p.width
 }
 
 // load puts the weights on the device.
 func (r *run) load() {
-	m, p := r.m, r.p
+	m, p := r.M, r.p
 	r.flatten()
-	for _, q := range p.model.params {
+	for _, q := range p.model.Params {
 		n := q.Elements()
 		stored := p.stored(q)
 		q.Val = &value{Mem: m.Alloc(stored, Weights), N: n, Width: p.wide, Leaf: q}
-		q.Packed = p.quantised(q) || p.packing().packs(q) && p.packing().Direct == ""
+		q.Packed = p.quantised(q) || p.packing().Has(q) && p.packing().Direct == ""
 		if q.Copied {
 			m.Alloc(stored, Weights)
 		}
@@ -127,8 +161,8 @@ func (r *run) load() {
 		r.frozen = append(r.frozen, keptGathered(r))
 	}
 	loadBeside(r)
-	m.Alloc(int64(p.model.buffers)+int64(p.model.wideBuffers)*p.wide+p.rotaryCaches(), Weights)
-	if e := p.model.embed; p.stableEmbedding() && e != nil {
+	m.Alloc(int64(p.model.Buffers)+int64(p.model.WideBuffers)*p.wide+p.rotaryCaches(), Weights)
+	if e := p.model.Embed; p.stableEmbedding() && e != nil {
 		m.Alloc(e.Val.Bytes(), Weights)
 		m.Alloc(e.Val.Bytes(), Gradients)
 	}
@@ -161,7 +195,8 @@ func (p *plan) keptBytes(q *parameter) int64 {
 // in the blocks are, embeddings, head and norms are not.
 func (p *plan) quantised(q *parameter) bool {
 	return (p.Precision == "int8" || p.Precision == "int4") && len(q.Shape) > 1 && !q.Copied &&
-		q.Role != RoleEmbedding && q.Role != RoleHead && q.Role != RolePosition && q.Role != RoleRouter
+		q.Role != network.RoleEmbedding && q.Role != network.RoleHead && q.Role != network.RolePosition &&
+		q.Role != network.RoleRouter
 }
 
 // stored is what a parameter takes on this rank: quantised, sharded, or on
@@ -181,8 +216,8 @@ func (p *plan) stored(q *parameter) int64 {
 // packedBytes are those of a weight that is packed, as its file says or the setting.
 func (p *plan) packedBytes(q *parameter) (n int64, packed bool) {
 	switch z := p.packing(); {
-	case z.packs(q):
-		return z.bytes(q), true
+	case z.Has(q):
+		return z.BytesOf(q), true
 	case p.quantised(q):
 		return modelfile.PackedBytes(p.Precision, q.Elements(), p.PlainScales), true
 	}
@@ -203,11 +238,17 @@ func (p *plan) ownPart(n int64, expert bool) int64 {
 func (p *plan) besideShards(q *parameter) int64 {
 	n, packed := p.packedBytes(q)
 	four := p.Precision == "int4"
-	if z := p.packing(); z.packs(q) {
+	if z := p.packing(); z.Has(q) {
 		four = z.Method == "bitsandbytes" && z.Bits == 4
 	}
 	if !packed || !four || !p.sharded() || p.profile.torchao {
 		return 0
 	}
 	return n - autograd.Parts(q.Elements(), 2)
+}
+
+// keepsKeys says whether what is gathered of keys and values stays from forward to backward, though the rest is made again:
+// PyTorch 2.15, which compiles the ring as well, makes nothing twice that was sent.
+func keepsKeys(p *plan) bool {
+	return p.Compile && p.Torch != "" && !p.torchBefore(2, 15) && !p.megatron() && !p.eager()
 }

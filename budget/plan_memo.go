@@ -65,10 +65,10 @@ const memoSize = 64
 func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
 	work := func() simulated {
 		r := p.simulate(kept, prepare)
-		defer r.m.Done()
-		return simulated{r.m.Peaks, r.ends, r.m.Most}
+		defer r.M.Done()
+		return simulated{r.M.Peaks, r.ends, r.M.Most}
 	}
-	m := p.model.config.memo
+	m := p.config.memo
 	if m == nil || prepare != nil {
 		return work()
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // optimizerRow is what an optimizer keeps and takes. state and temp are
@@ -180,11 +181,11 @@ func (p *plan) optTensors(qs []*parameter) []optTensor {
 			continue
 		}
 		t := optTensor{n: p.padded(q), width: p.betweenSteps(q), expert: q.Expert(),
-			unpacked: p.overridesEmbeddings() && (q.Role == RoleEmbedding || q.Role == RolePosition)}
+			unpacked: p.overridesEmbeddings() && (q.Role == network.RoleEmbedding || q.Role == network.RolePosition)}
 		if k := len(q.Shape); k > 1 && !(q.Shape[k-1] == 1 && k == 2) {
 			t.cols = q.Shape[k-1]
 			t.rows = q.Shape[k-2]
-			t.hidden = q.Role != RoleEmbedding && q.Role != RoleHead && q.Role != RolePosition
+			t.hidden = q.Role != network.RoleEmbedding && q.Role != network.RoleHead && q.Role != network.RolePosition
 		}
 		ps = append(ps, t)
 	}

@@ -13,11 +13,11 @@ func TestOptimizerState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := newModel(c)
+	m, err := c.build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ps := (&plan{}).optTensors(m.params)
+	ps := (&plan{}).optTensors(m.Params)
 	for _, tt := range []struct {
 		name   string
 		width  int64

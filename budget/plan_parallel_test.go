@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -70,7 +71,7 @@ func TestDividedModelsAreWhole(t *testing.T) {
 					}
 					ran++
 					var weights, state int64
-					all, per := p.model.blocks, (int64(len(p.model.blocks))+s.PP-1)/s.PP
+					all, per := p.model.Blocks, (int64(len(p.model.Blocks))+s.PP-1)/s.PP
 					for i := range s.PP {
 						q := p.stage(all[i*per:min((i+1)*per, int64(len(all)))], i == 0, i == s.PP-1)
 						weights += newRun(q).ends[Load].Bytes
@@ -80,8 +81,8 @@ func TestDividedModelsAreWhole(t *testing.T) {
 					if got := weights * gpus / s.PP; got < p.kept*n.Total {
 						t.Errorf("%s, %+v: %d bytes of weights on all GPUs, the model has %d", name, s, got, p.kept*n.Total)
 					}
-					if got := state * gpus / s.PP; got < 2*p.kept*n.trainable {
-						t.Errorf("%s, %+v: %d bytes of state on all GPUs, there are %d", name, s, got, 2*p.kept*n.trainable)
+					if got := state * gpus / s.PP; got < 2*p.kept*n.Trainable {
+						t.Errorf("%s, %+v: %d bytes of state on all GPUs, there are %d", name, s, got, 2*p.kept*n.Trainable)
 					}
 				}
 			}
@@ -141,7 +142,7 @@ func TestBucketsHoldSharedGradients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	experts := n.ByRole[RoleExpert]
+	experts := n.ByRole[network.RoleExpert]
 	for _, tt := range []struct {
 		name string
 		s    Setting

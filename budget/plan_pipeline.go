@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // Stage is what one rank of a pipeline takes.
@@ -55,7 +57,7 @@ func (p *plan) chunks(rank int64) []*plan {
 		at[1] = n - 1 - rank
 	}
 	var cs []*plan
-	all, before := p.model.blocks, int64(0)
+	all, before := p.model.Blocks, int64(0)
 	for i, k := range layersOf(int64(len(all)), n) {
 		for _, j := range at {
 			if j == int64(i) {
@@ -191,12 +193,12 @@ func (p *plan) rankOf(rank int64) *plan {
 		return &q
 	}
 	m := *q.model // what the optimizer sees is in all of them
-	m.params = nil
+	m.Params = nil
 	seen := map[*parameter]bool{}
 	for _, c := range cs {
-		for _, w := range c.model.params {
+		for _, w := range c.model.Params {
 			if !seen[w] {
-				m.params = append(m.params, w)
+				m.Params = append(m.Params, w)
 			}
 			seen[w] = true
 		}
@@ -229,7 +231,7 @@ func (p *plan) pipeline(b *Budget) {
 		x.reserve = reserve
 		var layers int64
 		for _, c := range x.chunked {
-			layers += int64(len(c.model.blocks))
+			layers += int64(len(c.model.Blocks))
 		}
 		ranks = append(ranks, x)
 		b.Stages = append(b.Stages, Stage{Rank: i, Layers: layers, InFlight: inFlight(x.moved), Peak: x.b.PeakBytes})
@@ -299,14 +301,14 @@ func (r *run) runStages() {
 			left[v.chunk]--
 		}
 		if twins.has(v.micro) {
-			r.m.twin(&twins, v.back)
+			twins.run(r.M, v.back)
 			continue
 		}
 		if !v.back {
-			before := r.m.Cats
+			before := r.M.Cats
 			open[k] = c.forward()
 			if v.micro == 1 {
-				twins.keep(before, r.m.Cats)
+				twins.keep(before, r.M.Cats)
 			}
 			continue
 		}
@@ -314,20 +316,20 @@ func (r *run) runStages() {
 		c.backward(open[k])
 		delete(open, k)
 		for range c.keptBoundaries() {
-			kept = append(kept, r.m.Alloc(c.boundary(), Communication))
+			kept = append(kept, r.M.Alloc(c.boundary(), Communication))
 		}
 	}
 	for _, c := range r.parts {
 		c.finishSharding()
 	}
-	r.m.ReleaseAll(kept)
+	r.M.ReleaseAll(kept)
 	r.ends[Forward], r.ends[Loss] = r.parts[0].ends[Forward], r.parts[0].ends[Loss]
 	r.end(Backward)
 	for _, c := range r.parts { // the schedule hands all outputs out, as one
-		if !c.mod.sends && p.collectsOutputs() {
-			r.m.Pulse(p.microBatches()*c.collected(), Logits)
+		if !c.Model.Sends && p.collectsOutputs() {
+			r.M.Pulse(p.microBatches()*c.collected(), Logits)
 		}
-		r.m.ReleaseAll(c.outputs)
+		r.M.ReleaseAll(c.outputs)
 	}
 }
 
@@ -343,7 +345,7 @@ type twins struct {
 // twins are those of a rank's moves; none where they leave anything else behind, as the last
 // stage's results are, or where every request is asked for.
 func (p *plan) twins() twins {
-	if p.everyMicroBatch || p.logging || p.chunksPerRank() > 1 || !p.model.sends || p.keepsPackedInputs() ||
+	if p.everyMicroBatch || p.logging || p.chunksPerRank() > 1 || !p.model.Sends || p.keepsPackedInputs() ||
 		p.ActivationOffload || p.UseCache || p.Checkpointing == "offload" {
 		return twins{}
 	}
@@ -361,8 +363,8 @@ func (t *twins) keep(before, after Categories) {
 	}
 }
 
-// twin is the forward or the backward of one.
-func (m *machine) twin(t *twins, back bool) {
+// run is the forward or the backward of one.
+func (t *twins) run(m *network.Machine, back bool) {
 	n := 0
 	for c, bytes := range t.kept {
 		if bytes > 0 {
@@ -388,10 +390,10 @@ func (p *plan) waitsLast() bool { return p.PP > 1 && p.chunksPerRank() > 1 && !p
 // and the gradient that is on its way back.
 func (r *run) keptBoundaries() (n int) {
 	p := r.p
-	if !r.mod.received || p.buffersAhead() {
+	if !r.Model.Received || p.buffersAhead() {
 		return 0
 	}
-	if !r.mod.sends && p.collectsOutputs() {
+	if !r.Model.Sends && p.collectsOutputs() {
 		n++
 	}
 	if p.waitsLast() {
@@ -402,9 +404,26 @@ func (r *run) keptBoundaries() (n int) {
 
 // boundary is what goes from one stage to the next, in bytes.
 func (r *run) boundary() int64 {
-	n := r.p.Batch * r.p.Sequence * r.mod.hidden * r.p.wide
+	n := r.p.Batch * r.p.Sequence * r.Model.Hidden * r.p.wide
 	if r.p.SequenceParallel {
 		n /= r.p.TP
 	}
 	return n
+}
+
+// Arriving is what a pipeline's stage receives.
+func (r *run) Arriving() *value {
+	m, e := r.M, r.p.wide
+	n := r.boundary() / e
+	here := n
+	if r.p.buffersAhead() { // it lies in the buffer
+		here = 0
+	}
+	x := m.Tensor(here, e)
+	x.N = n
+	if r.p.collectsOutputs() && !r.Model.Sends {
+		r.outputs = append(r.outputs, m.Keep(x.Mem))
+	}
+	m.Entry(x)
+	return x
 }

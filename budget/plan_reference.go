@@ -1,8 +1,10 @@
 package budget
 
+import "github.com/vramscope/vramscope/budget/network"
+
 // frozen is what FSDP has gathered of a model that only goes forward, by block, nil for what is outside of them: what stays
 // gathered from forward to backward is let go in backward alone, which never comes.
-type frozen map[*block]*storage
+type frozen map[*network.Block]*storage
 
 // keptGathered makes that of one model.
 func keptGathered(r *run) frozen {
@@ -11,20 +13,20 @@ func keptGathered(r *run) frozen {
 		return f
 	}
 	if r.p.staysGathered(true) {
-		f[nil] = r.m.Alloc(r.groupOf(nil).gathered, Communication)
+		f[nil] = r.M.Alloc(r.groupOf(nil).gathered, Communication)
 	}
-	for _, b := range r.mod.blocks {
+	for _, b := range r.Model.Blocks {
 		if g := r.groupOf(b); staysFor(r, g, b) {
-			f[b] = r.m.Alloc(g.gathered, Communication)
+			f[b] = r.M.Alloc(g.gathered, Communication)
 		}
 	}
-	r.shards, r.m.shards = nil, nil
+	r.shards, r.ranks.shards = nil, nil
 	return f
 }
 
 // references run a step's sequences through the models beside it, when the loss of the one that is trained is there.
-func references(r *run, batch batchOf) {
-	m := r.m
+func references(r *run, batch network.Batch) {
+	m := r.M
 	if r.p.PP > 1 {
 		return
 	}
@@ -37,7 +39,7 @@ func references(r *run, batch batchOf) {
 			}
 			r.unshard(r.groupOf(nil), false)
 		}
-		h := r.network(batch)
+		h := r.Forward(batch)
 		if r.p.Loss == "chunked" || r.p.Loss == "fused" {
 			r.rootDone(h)
 		} else {
@@ -54,6 +56,6 @@ func references(r *run, batch batchOf) {
 				r.reshard(g)
 			}
 		}
-		m.Grad, r.shards, m.shards = true, shards, shards
+		m.Grad, r.shards, r.ranks.shards = true, shards, shards
 	}
 }

@@ -25,19 +25,10 @@ func (p *plan) kvBytes(elements, head int64) int64 {
 	case "int4":
 		return (elements+1)/2 + 4*((elements+63)/64)
 	}
-	if p.mixed && p.model.ropeDim > 0 {
+	if p.mixed && p.model.RotaryWidth > 0 {
 		return 4 * elements // keys rotated under autocast are float32, and so is the cache
 	}
 	return p.width * elements
-}
-
-// perToken is what a layer keeps of one token: keys and values, or their
-// common latent.
-func (a *attention) perToken() (elements, head int64) {
-	if a.latent != nil {
-		return a.latent.rank + a.latent.rope, a.latent.rank
-	}
-	return a.kv * (a.d + a.dv), a.d
 }
 
 // cacheBytes is the cache of a context. A layer with a window keeps the last
@@ -46,20 +37,20 @@ func (a *attention) perToken() (elements, head int64) {
 func (p *plan) cacheBytes(context int64, whole bool) (bytes, fixed, layerKeys int64) {
 	fixed = p.states()
 	bytes = fixed
-	for _, b := range p.model.blocks {
-		a := b.attn
+	for _, b := range p.model.Blocks {
+		a := b.Attention
 		if a == nil {
 			continue
 		}
 		n := context
-		if a.window > 0 && !whole && n > a.window {
-			n = a.window
+		if a.Window > 0 && !whole && n > a.Window {
+			n = a.Window
 		}
-		e, head := a.perToken()
+		e, head := a.Cached()
 		bytes += p.kvBytes(p.Batch*n*e, head)
-		layerKeys = max(layerKeys, p.kvBytes(p.Batch*n*a.kv*a.d, head))
-		if b.cross != nil && p.model.encoder != nil {
-			ce, ch := b.cross.perToken()
+		layerKeys = max(layerKeys, p.kvBytes(p.Batch*n*a.KV*a.Width, head))
+		if b.Cross != nil && p.model.Encoder != nil {
+			ce, ch := b.Cross.Cached()
 			c := p.kvBytes(p.Batch*p.crossLength()*ce, ch)
 			bytes += c
 			fixed += c
@@ -70,9 +61,9 @@ func (p *plan) cacheBytes(context int64, whole bool) (bytes, fixed, layerKeys in
 
 // states are the recurrent ones.
 func (p *plan) states() (bytes int64) {
-	for _, b := range p.model.blocks {
-		if b.mixer != nil {
-			bytes += b.mixer.state(p.Batch, p.width)
+	for _, b := range p.model.Blocks {
+		if b.Mixer != nil {
+			bytes += b.Mixer.State(p.Batch, p.width)
 		}
 	}
 	return bytes
@@ -80,38 +71,10 @@ func (p *plan) states() (bytes int64) {
 
 // crossLength is what a decoder's attention to the encoder sees.
 func (p *plan) crossLength() int64 {
-	if e := p.model.encoder; e != nil && e.conv != nil {
-		return e.patches
+	if e := p.model.Encoder; e != nil && e.Sound != nil {
+		return e.Patches
 	}
 	return p.Sequence
-}
-
-// store puts keys or values into the cache: a copy in the cache's type, or a
-// place in a static cache that is already there.
-func (m *machine) store(x *value, wide int64) *value {
-	if m.opts.Cache == "static" {
-		return x
-	}
-	e := max(x.Width, wide)
-	n := x.N * e
-	if m.opts.KV != "" {
-		n = m.opts.kvBytes(x.N, m.opts.headWidth())
-	}
-	st := m.Alloc(n, KVCache)
-	m.cached = append(m.cached, st)
-	if m.opts.KV != "" { // attention reads it back in the compute type
-		return x
-	}
-	y := &value{Mem: m.Keep(st), N: x.N, Width: e}
-	m.Drop(x)
-	return y
-}
-
-func (p *plan) headWidth() int64 {
-	if a := p.model.first(); a != nil {
-		return a.d
-	}
-	return 1
 }
 
 // engine is a server that keeps its cache in a pool: what is left of its share of the GPU beside weights and activations.
@@ -191,18 +154,18 @@ func (s Setting) atOnce(tokens int64) float64 {
 
 // serve fills in prefill and decode.
 func (p *plan) serve(b *Budget) {
-	once := !p.model.generates() // all tokens at once, and none after them
-	if once && !p.model.fillsCache() {
+	once := !p.model.Generates() // all tokens at once, and none after them
+	if once && !p.model.FillsCache() {
 		p.Cache = "none"
 		b.Setting.Cache = p.Cache
 	}
 	if p.PP > 1 {
-		n := (int64(len(p.model.blocks)) + p.PP - 1) / p.PP
-		p.model = p.stage(p.model.blocks[:n], true, true).model
+		n := (int64(len(p.model.Blocks)) + p.PP - 1) / p.PP
+		p.model = p.stage(p.model.Blocks[:n], true, true).model
 		b.note("one of %d pipeline stages, with embeddings and head", p.PP)
 	}
 	r := newRun(p)
-	m := r.m
+	m := r.M
 	load := r.ends[Load]
 	b.WeightsBytes = load.Cats[Weights]
 	total := (p.Context + p.NewTokens + p.CP - 1) / p.CP // context-parallel ranks share the cache, too
@@ -222,14 +185,14 @@ func (p *plan) serve(b *Budget) {
 		r.unshard(r.groupOf(nil), false)
 	}
 	m.Phase = Prefill
-	batch := r.batch()
-	m.Release(batch.labels)
-	batch.labels = nil
+	batch := r.Inputs()
+	m.Release(batch.Labels)
+	batch.Labels = nil
 	m.Mixed = p.mixed
-	h := r.network(batch)
+	h := r.Forward(batch)
 	logits := m.Replace(h, r.logits(h))
-	if p.Engine != "" && p.model.head != nil { // each request's in float32 and whole on a rank, and what the sampler makes of them
-		m.Pulse(seqs*p.model.head.Out*max(p.TP, 1)*samplerBytes, Logits)
+	if p.Engine != "" && p.model.Head != nil { // each request's in float32 and whole on a rank, and what the sampler makes of them
+		m.Pulse(seqs*p.model.Head.Out*max(p.TP, 1)*samplerBytes, Logits)
 	}
 	p.Batch = seqs
 	if p.sharded() {
@@ -241,7 +204,7 @@ func (p *plan) serve(b *Budget) {
 	b.Phases = append(b.Phases, loading(p, b, load),
 		PhaseBytes{Phase: Prefill, Peak: pre.Bytes, End: r.ends[Prefill].Bytes, Categories: pre.Cats})
 	outputs := logits.Bytes()
-	for _, s := range m.cached {
+	for _, s := range m.Cached {
 		outputs += s.Bytes
 	}
 	m.Drop(logits)
@@ -273,11 +236,11 @@ const samplerBytes = 4 + 4 + 4 + 8
 
 // unpackedWhileLoading are the two 16-bit copies of its largest matrix that packing takes.
 func (p *plan) unpackedWhileLoading() (bytes int64) {
-	if z := p.packing(); z == nil || z.Method != "bitsandbytes" || z.file != nil || p.Engine != "" {
+	if z := p.packing(); z == nil || z.Method != "bitsandbytes" || z.File != nil || p.Engine != "" {
 		return 0
 	}
-	for _, q := range p.model.params {
-		if p.packing().packs(q) {
+	for _, q := range p.model.Params {
+		if p.packing().Has(q) {
 			bytes = max(bytes, 2*2*q.Elements())
 		}
 	}
@@ -300,21 +263,21 @@ func (p *plan) decode(b *Budget, load autograd.Instant, total int64) {
 		c[Workspace] += ws
 	}
 	if p.eager() {
-		if a := p.model.first(); a != nil {
-			c[Temporary] += 3 * p.width * p.Batch * total * a.heads * a.d
+		if a := p.model.First(); a != nil {
+			c[Temporary] += 3 * p.width * p.Batch * total * a.Heads * a.Width
 		}
 	}
 	if p.mixed {
-		for _, q := range p.model.params {
+		for _, q := range p.model.Params {
 			if len(q.Shape) > 1 {
 				c[AutocastCopies] += 2 * q.Elements()
 			}
 		}
 	}
-	if p.model.head != nil {
-		c[Logits] += p.Batch * p.model.head.Out * p.width
+	if p.model.Head != nil {
+		c[Logits] += p.Batch * p.model.Head.Out * p.width
 	}
-	c[Temporary] += 8 * p.Batch * p.model.hidden * p.width
+	c[Temporary] += 8 * p.Batch * p.model.Hidden * p.width
 	end := c
 	c[Communication] += p.arriving()
 	if p.Cache == "dynamic" && keys > ws {

@@ -3,6 +3,8 @@ package budget
 import (
 	"cmp"
 	"strings"
+
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // Setting is how a model is trained or served. The zero value of a field is its default; Defaults fills in what has none.
@@ -117,23 +119,23 @@ func (c *Config) complete(s Setting) (_ Setting, err error) {
 	}
 	c.spare.Store(m)
 	s = c.inPieces(s)
-	if s.Sequence == 0 && s.Inference && m.encoder == nil {
+	if s.Sequence == 0 && s.Inference && m.Encoder == nil {
 		s.Sequence = s.Context
 	}
-	if n := m.positions(); s.Sequence == 0 && n > 0 {
+	if n := m.Positions(); s.Sequence == 0 && n > 0 {
 		s.Sequence = min(n, 1024)
 	}
 	d := s.Defaults()
-	if m.unet != nil {
-		d.Resolution = cmp.Or(d.Resolution, m.unet.side*perLatent)
+	if m.UNet != nil {
+		d.Resolution = cmp.Or(d.Resolution, m.UNet.Side*network.PerLatent)
 	}
-	if m.encoder == nil {
+	if m.Encoder == nil {
 		return d, nil
 	}
 	d.encoder = true
-	if m.encoder.conv != nil {
+	if m.Encoder.Sound != nil {
 		if s.DecoderSeq == 0 {
-			d.DecoderSeq = min(d.Sequence, m.position.Shape[0])
+			d.DecoderSeq = min(d.Sequence, m.Position.Shape[0])
 		}
 		d.Sequence = d.DecoderSeq
 	}
@@ -169,7 +171,8 @@ func (s Setting) onGPUs(n int64) Setting {
 type plan struct {
 	Setting
 	profile  *Profile
-	model    *model
+	config   *Config // as the framework builds it
+	model    *network.Model
 	mixed    bool
 	width    int64 // bytes of the compute type
 	wide     int64 // bytes of a trained parameter as the layers see it
@@ -178,13 +181,13 @@ type plan struct {
 	expertTP int64 // ranks that an expert's matrices are cut over
 	expertDP int64 // ranks that have the same experts
 	adapters []*parameter
-	whole    Counts // of the model before it is divided
+	whole    network.Counts // of the model before it is divided
 	notes    []string
-	logging  bool    // the machine's requests are kept
-	chunked  []*plan // a pipeline rank's pieces of the model
-	moved    []move  // and its schedule
-	rank     int64   // in the pipeline
-	all      *model  // parameters of all of its pieces
+	logging  bool           // the machine's requests are kept
+	chunked  []*plan        // a pipeline rank's pieces of the model
+	moved    []move         // and its schedule
+	rank     int64          // in the pipeline
+	all      *network.Model // parameters of all of its pieces
 }
 
 // compiledLoss says whether the loss is compiled, too: torchtune's always is; torchtitan's

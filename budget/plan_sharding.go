@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/network"
 )
 
 // What sharding over data-parallel ranks does to a step: ZeRO and FSDP keep a
@@ -35,7 +36,7 @@ func (p *plan) shards(experts bool) int64 {
 // twice as much. torchtitan divides these by columns then, as is taken of expert parallelism.
 func (p *plan) padded(q *parameter) int64 {
 	n := p.shards(q.Expert())
-	if p.FSDP == "" || p.dp == 1 || p.flatUnits() || p.packing().packs(q) || len(q.Shape) == 0 || q.Shape[0] == 0 ||
+	if p.FSDP == "" || p.dp == 1 || p.flatUnits() || p.packing().Has(q) || len(q.Shape) == 0 || q.Shape[0] == 0 ||
 		q.Expert() && (p.profile.expertsApart || p.EP > 1) {
 		return q.Elements()
 	}
@@ -63,7 +64,7 @@ type group struct {
 type sharding struct {
 	root    *group
 	ends    map[*parameter]*group // embeddings and head, where they are units of their own
-	blocks  map[*block]*group
+	blocks  map[*network.Block]*group
 	last    *group
 	flat    *storage // of the last all-gather in forward, until the next one is awaited
 	reduce  *storage // of the last reduction, until the next one begins
@@ -74,33 +75,33 @@ type sharding struct {
 }
 
 // groupOf is a block's group; nil is everything outside of blocks.
-func (r *run) groupOf(b *block) *group {
+func (r *run) groupOf(b *network.Block) *group {
 	s := r.shards
 	if s == nil {
-		s = &sharding{blocks: map[*block]*group{}, ends: map[*parameter]*group{}, waiting: map[*parameter]*storage{},
+		s = &sharding{blocks: map[*network.Block]*group{}, ends: map[*parameter]*group{}, waiting: map[*parameter]*storage{},
 			summed: map[*parameter]*storage{}}
-		r.shards, r.m.shards = s, s
+		r.shards, r.ranks.shards = s, s
 	}
 	if b != nil {
 		if g := s.blocks[b]; g != nil {
 			return g
 		}
-		g := &group{params: append(slices.Clone(b.params), b.adapters...), stays: r.p.staysGathered(false)}
-		g.small = r.p.flatUnits() && !r.p.OneUnit && len(b.adapters) > 0
+		g := &group{params: append(slices.Clone(b.Params), b.Adapters...), stays: r.p.staysGathered(false)}
+		g.small = r.p.flatUnits() && !r.p.OneUnit && len(b.Adapters) > 0
 		s.blocks[b] = g
 		g.gathered = r.p.gatheredBytes(g.params)
 		return g
 	}
 	if s.root == nil {
 		inside := map[*parameter]bool{}
-		mods := []*model{r.mod, r.mod.encoder, r.mod.vision}
+		mods := []*network.Model{r.Model, r.Model.Encoder, r.Model.Vision}
 		for _, mod := range mods {
 			if mod != nil {
-				maps.Copy(inside, paramsOf(mod.blocks))
+				maps.Copy(inside, network.ParamsOf(mod.Blocks))
 			}
 		}
 		s.root = &group{stays: r.p.staysGathered(true)}
-		for _, q := range r.mod.params {
+		for _, q := range r.Model.Params {
 			if !inside[q] && !r.p.ownUnit(q) {
 				s.root.params = append(s.root.params, q)
 			}
@@ -148,7 +149,7 @@ func (p *plan) gatheredAlone(q *parameter) int64 {
 
 // unshard gathers a group, in backward with the next one ahead.
 func (r *run) unshard(g *group, backward bool) {
-	m, s := r.m, r.shards
+	m, s := r.M, r.shards
 	if g.whole == nil && g.gathered > 0 {
 		r.gatherAhead(g)
 		if !backward {
@@ -195,7 +196,7 @@ func (r *run) gatherAhead(g *group) {
 
 // allGather begins one: this rank's part is made narrow, then all parts arrive.
 func (r *run) allGather(g *group) *storage {
-	m, p := r.m, r.p
+	m, p := r.M, r.p
 	own := autograd.Parts(g.gathered, p.shards(false))
 	if p.kept == p.width { // it is sent as it lies
 		own = 0
@@ -226,13 +227,13 @@ func (r *run) allGather(g *group) *storage {
 
 // reshard lets the gathered parameters go.
 func (r *run) reshard(g *group) {
-	r.m.ReleaseAll(g.whole)
+	r.M.ReleaseAll(g.whole)
 	g.whole = nil
 }
 
 // reduce hands a group's gradients to the ranks: each keeps its part.
 func (r *run) reduce(g *group) {
-	m, p, s := r.m, r.p, r.shards
+	m, p, s := r.M, r.p, r.shards
 	e := p.reducedWidth()
 	if p.PP > 1 && p.FSDP != "" && !r.last {
 		r.sumUp(g, e)
@@ -288,7 +289,7 @@ func (s *sharding) ready(g *group) (qs []*parameter) {
 }
 
 // addUp adds gradients to their sums, where there are any.
-func (s *sharding) addUp(m *machine, qs []*parameter) {
+func (s *sharding) addUp(m *network.Machine, qs []*parameter) {
 	for _, q := range qs {
 		if s.summed[q] != nil && s.waiting[q] != nil {
 			m.Release(s.waiting[q])
@@ -300,7 +301,7 @@ func (s *sharding) addUp(m *machine, qs []*parameter) {
 // sumUp adds a group's gradients to those of the micro-batches before, in the type that
 // they are reduced in, until a step's last one.
 func (r *run) sumUp(g *group, e int64) {
-	m, s := r.m, r.shards
+	m, s := r.M, r.shards
 	for _, q := range g.params {
 		if s.waiting[q] == nil {
 			continue
@@ -322,7 +323,7 @@ func (p *plan) unsynced() bool {
 // sumsBefore makes the sums of whole gradients that such micro-batches leave to the last one.
 func (r *run) sumsBefore() {
 	groups := []*group{r.groupOf(nil)}
-	for _, b := range r.mod.blocks {
+	for _, b := range r.Model.Blocks {
 		groups = append(groups, r.groupOf(b))
 	}
 	for _, g := range groups {
@@ -335,31 +336,31 @@ func (r *run) sumsBefore() {
 				first = cmp.Or(first, q)
 				n += q.Elements()
 			default:
-				r.shards.summed[q] = r.m.Alloc(q.Elements()*r.p.reducedWidth(), Gradients)
+				r.shards.summed[q] = r.M.Alloc(q.Elements()*r.p.reducedWidth(), Gradients)
 			}
 		}
 		if first != nil {
-			r.shards.summed[first] = r.m.Alloc(n*r.p.width, Gradients)
+			r.shards.summed[first] = r.M.Alloc(n*r.p.width, Gradients)
 		}
 	}
-	for _, q := range r.mod.params {
+	for _, q := range r.Model.Params {
 		if r.p.ownUnit(q) && q.HasGradient() {
-			r.shards.summed[q] = r.m.Alloc(q.Elements()*r.p.reducedWidth(), Gradients)
+			r.shards.summed[q] = r.M.Alloc(q.Elements()*r.p.reducedWidth(), Gradients)
 		}
 	}
 }
 
 // staysFor says whether a block's parameters stay gathered from forward to backward.
-func staysFor(r *run, g *group, b *block) bool {
-	return g.stays || r.p.profile.keepsLast && !r.p.flatUnits() && b == r.mod.blocks[len(r.mod.blocks)-1]
+func staysFor(r *run, g *group, b *network.Block) bool {
+	return g.stays || r.p.profile.keepsLast && !r.p.flatUnits() && b == r.Model.Blocks[len(r.Model.Blocks)-1]
 }
 
-// gathered runs a block with its parameters gathered.
-func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
+// Layer runs a block with its parameters gathered.
+func (r *run) Layer(b *network.Block, x *value, f func(*value) *value) *value {
 	if !r.p.sharded() {
-		return r.brought(b, x, f)
+		return r.Once(b, x, f)
 	}
-	m := r.m
+	m := r.M
 	g := r.groupOf(b)
 	g.stays = staysFor(r, g, b)
 	if r.shards.last != g {
@@ -384,12 +385,12 @@ func (r *run) gathered(b *block, x *value, f func(*value) *value) *value {
 
 // beforeBackward gathers a group as soon as the gradient of its result is there.
 func (r *run) beforeBackward(y *value, g *group) {
-	g.idle = r.m.Grad && y.From == nil
-	hookResult(r.m, y, func() { r.unshard(g, true) })
+	g.idle = r.M.Grad && y.From == nil
+	hookResult(r.M, y, func() { r.unshard(g, true) })
 }
 
 // hook runs f in backward, as soon as the gradient of a second name for x is there.
-func hook(m *machine, name, x *value, f func()) {
+func hook(m *network.Machine, name, x *value, f func()) {
 	m.Record([]*value{name}, []*value{x}, nil, func(g []*storage) []*storage {
 		f()
 		return []*storage{m.Keep(g[0])}
@@ -397,7 +398,7 @@ func hook(m *machine, name, x *value, f func()) {
 }
 
 // hookResult runs f as soon as the gradient of y is there, if one comes.
-func hookResult(m *machine, y *value, f func()) {
+func hookResult(m *network.Machine, y *value, f func()) {
 	if m.Grad && y.From != nil {
 		in := *y
 		hook(m, y, &in, f)
@@ -410,14 +411,14 @@ func (r *run) finishSharding() {
 	if s == nil {
 		return
 	}
-	for _, b := range r.mod.blocks {
+	for _, b := range r.Model.Blocks {
 		if g := s.blocks[b]; g != nil {
 			r.reduce(g)
-			r.m.Release(g.flat) // gathered ahead of a backward that didn't come
+			r.M.Release(g.flat) // gathered ahead of a backward that didn't come
 			g.flat = nil
 		}
 	}
-	for _, q := range r.mod.params {
+	for _, q := range r.Model.Params {
 		if g := s.ends[q]; g != nil {
 			r.reduce(g)
 		}
@@ -425,36 +426,36 @@ func (r *run) finishSharding() {
 	if s.root != nil {
 		r.reduce(s.root)
 	}
-	r.m.Release(s.reduce)
-	r.m.Release(s.flat)
-	r.m.ReleaseAll(s.offloaded)
+	r.M.Release(s.reduce)
+	r.M.Release(s.flat)
+	r.M.ReleaseAll(s.offloaded)
 	s.reduce, s.flat, s.offloaded = nil, nil, nil
 }
 
-// brought runs a block whose parameters lie in host memory and are copied for it.
-func (r *run) brought(b *block, x *value, f func(*value) *value) *value {
+// Once runs a block whose parameters lie in host memory and are copied for it.
+func (r *run) Once(b *network.Block, x *value, f func(*value) *value) *value {
 	if r.p.Offload != "params" || r.p.sharded() {
 		return f(x)
 	}
-	m := r.m
+	m := r.M
 	g := r.p.groupBytes(b)
 	s := m.Alloc(3*g, Communication)
 	y := f(x)
 	m.Release(s)
-	hookResult(m, y, func() { m.Pulse(4*g, Communication) }) // brought again, beside the gradients
+	hookResult(m, y, func() { m.Pulse(4*g, Communication) }) // once again, beside the gradients
 	return y
 }
 
 // groupBytes are a block's parameters in the type they are gathered in.
-func (p *plan) groupBytes(b *block) int64 {
+func (p *plan) groupBytes(b *network.Block) int64 {
 	var qs []*parameter
-	for _, l := range b.linears() {
+	for _, l := range b.Linears() {
 		qs = append(qs, l.Weight, l.Bias)
 	}
-	if x, ok := b.ff.(*experts); ok && !p.expertsWhole() {
-		qs = append(qs, x.gateUp, x.down)
+	if !p.expertsWhole() {
+		qs = append(qs, b.Routed()...)
 	}
-	return p.width * elements(qs, func(q *parameter) bool { return q != nil })
+	return p.width * network.Elements(qs, func(q *parameter) bool { return q != nil })
 }
 
 // expertsWhole says whether a rank computes with its experts as they lie there:
@@ -469,20 +470,20 @@ func (p *plan) rootBytes() int64 {
 	if !p.sharded() {
 		return 0
 	}
-	return p.width * elements(p.model.params, func(q *parameter) bool {
-		return q.Role == RoleEmbedding || q.Role == RoleHead || q.Role == RolePosition
+	return p.width * network.Elements(p.model.Params, func(q *parameter) bool {
+		return q.Role == network.RoleEmbedding || q.Role == network.RoleHead || q.Role == network.RolePosition
 	})
 }
 
 // addsInPlace reports whether a gradient is added to the sum that is there.
-func addsInPlace(p *plan, m *machine, q *parameter) bool {
+func addsInPlace(p *plan, m *ranks, q *parameter) bool {
 	return m.shards != nil && m.shards.summed[q] != nil && p.reducedWidth() == p.width && !p.flatUnits()
 }
 
 // reduceGradient hands a finished gradient to the ranks: with FSDP and ZeRO 3 it waits for
 // its group, with ZeRO 2 each keeps its part only. Gradients that go to host memory, or
 // whose optimizer step comes at once, stay nowhere.
-func (p *plan) reduceGradient(m *machine, q *parameter, st *storage) bool {
+func (p *plan) reduceGradient(m *ranks, q *parameter, st *storage) bool {
 	switch {
 	case addsInPlace(p, m, q):
 		m.Release(st)
@@ -507,7 +508,7 @@ func (p *plan) reduceGradient(m *machine, q *parameter, st *storage) bool {
 }
 
 // await keeps a gradient until its group's are reduced.
-func (s *sharding) await(m *machine, q *parameter, st *storage) {
+func (s *sharding) await(m *ranks, q *parameter, st *storage) {
 	if st.Refs > 1 || st.Cat != Gradients && s.waiting[q] == nil {
 		m.Become(st, Gradients)
 	}
@@ -516,7 +517,7 @@ func (s *sharding) await(m *machine, q *parameter, st *storage) {
 }
 
 // reduceAlone is a gradient's reduction under ZeRO 2.
-func reduceAlone(p *plan, m *machine, q *parameter, bytes int64) {
+func reduceAlone(p *plan, m *ranks, q *parameter, bytes int64) {
 	n := p.shards(q.Expert())
 	if m.Held[q] == nil && !p.gradientsGo() {
 		m.Held[q] = m.Alloc(autograd.Parts(p.keptBytes(q), n), Gradients)
@@ -555,32 +556,6 @@ func (p *plan) share(n int64, from int, experts bool) int64 {
 		return (n + k - 1) / k
 	}
 	return n
-}
-
-// recomputed checkpoints the middle of attention where that is asked for: scores are made
-// again in backward, from q, k and v.
-func recomputed(m *machine, q, k, v *value, f func() *value) *value {
-	if !m.Selective || !m.Grad {
-		return f()
-	}
-	join := m.Cat(q, k, v)
-	m.Release(join.Mem)
-	join.Mem = m.Alloc(0, Temporary)
-	y := m.Checkpoint(join, func(in *value) *value {
-		old := [3]value{*q, *k, *v}
-		for _, x := range []*value{q, k, v} {
-			x.From, x.Slot, x.Leaf = in.From, in.Slot, in.Leaf
-		}
-		z := f()
-		*q, *k, *v = old[0], old[1], old[2]
-		return z
-	})
-	for _, x := range []*value{q, k, v} {
-		m.Keep(x.Mem)
-		m.OnTape(x.Mem)
-	}
-	m.Drop(join)
-	return y
 }
 
 // gathersEight says whether FSDP gathers a weight in 8 bits (enable_fsdp_float8_all_gather).

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -160,7 +161,7 @@ func Fits(c *Config, s Setting, devices []gpus.GPU) ([]Fit, error) {
 // sequenceFree: images and sound have one length.
 func (b *Budget) sequenceFree() bool {
 	return !slices.Contains([]string{"vit", "deit", "dinov2", "dinov2_with_registers", "clip", "whisper", "wav2vec2", "hubert",
-		unetClass, "swin", "swinv2", "convnext", "convnextv2"},
+		network.UNetClass, "swin", "swinv2", "convnext", "convnextv2"},
 		b.Model.Type)
 }
 
@@ -222,7 +223,7 @@ func Solve(c *Config, s Setting, what string, g gpus.GPU) (int64, Setting, error
 			return v.unit * fewest(func(n int64) bool { b := v.need(n * v.unit); return b >= 0 && b <= g.Capacity })
 		}
 	default:
-		return 0, s, fmt.Errorf("--solve %q: batch, seq or gpus", short(what))
+		return 0, s, fmt.Errorf("--solve %q: batch, seq or gpus", network.Short(what))
 	}
 	if v.b, err = Compute(c, first); err != nil {
 		return 0, s, err

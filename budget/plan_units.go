@@ -14,13 +14,13 @@ func (p *plan) staysGathered(root bool) bool {
 // recipes that train Llama 3 in full have them so, those with adapters and of other models don't. Accelerate does with FSDP2.
 func (p *plan) ownUnits() bool {
 	accelerate := p.headStays()
-	if !p.profile.ownUnits && !accelerate || !p.sharded() || p.model.tied {
+	if !p.profile.ownUnits && !accelerate || !p.sharded() || p.model.Tied {
 		return false
 	}
 	if p.FSDPEnds != "" {
 		return p.FSDPEnds == "apart"
 	}
-	return accelerate || !p.adapts() && p.model.config.Type == "llama" && p.model.vocab > wordsOfLlama2
+	return accelerate || !p.adapts() && p.model.Config.Type == "llama" && p.model.Vocab > wordsOfLlama2
 }
 
 // headStays: Accelerate gathers the head for forward, and it stays for backward (fsdp2_prepare_model).
@@ -32,11 +32,11 @@ func (p *plan) headStays() bool {
 const wordsOfLlama2 = 100_000
 
 func (p *plan) ownUnit(q *parameter) bool {
-	return p.ownUnits() && (q == p.model.embed || p.model.head != nil && q == p.model.head.Weight)
+	return p.ownUnits() && (q == p.model.Embed || p.model.Head != nil && q == p.model.Head.Weight)
 }
 
-// unit runs f with one weight outside of the blocks gathered, where it is a unit of its own.
-func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
+// Unit runs f with one weight outside of the blocks gathered, where it is a unit of its own.
+func (r *run) Unit(q *parameter, x *value, f func(*value) *value) *value {
 	if q == nil || !r.p.ownUnit(q) {
 		return f(x)
 	}
@@ -44,7 +44,7 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 	g := s.ends[q]
 	if g == nil {
 		g = &group{params: []*parameter{q}, before: s.last}
-		if q == r.mod.embed {
+		if q == r.Model.Embed {
 			g.before = nil
 		} else {
 			g.stays = r.p.headStays()
@@ -54,13 +54,13 @@ func (r *run) unit(q *parameter, x *value, f func(*value) *value) *value {
 	}
 	in := x
 	if x != nil {
-		in = r.m.Again(x)
-		hook(r.m, in, x, func() { r.reduce(g) })
+		in = r.M.Again(x)
+		hook(r.M, in, x, func() { r.reduce(g) })
 	}
 	g.calls++
 	r.unshard(g, false)
 	y := f(in)
-	r.m.Drop(in)
+	r.M.Drop(in)
 	if !g.stays {
 		r.reshard(g)
 	}

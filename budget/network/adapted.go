@@ -1,0 +1,207 @@
+package network
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/internal/words"
+)
+
+// adapter is what is trained beside a layer: LoRA's pair of matrices, or (IA)3's vector.
+type adapter struct {
+	a, b *Linear
+	wide bool // kept in float32 though the model is narrow
+
+	magnitude *parameter // DoRA's, nil without
+	vector    *parameter // (IA)3's, nil without
+	scalesIn  bool       // the vector scales what goes into the layer, not what comes out
+}
+
+// apply is a linear layer with whatever adapter stands on it, or x where there is no layer.
+func (m *Machine) apply(x *value, l *Linear) *value {
+	if l == nil {
+		return m.Again(x)
+	}
+	a := l.adapter
+	switch {
+	case l.pairs != nil:
+		only := *l
+		only.pairs = nil
+		y := m.apply(x, &only)
+		z := m.apply(x, l.pairs[0][0])
+		z = m.Replace(z, m.apply(z, l.pairs[0][1]))
+		defer m.Drop(z)
+		return m.Replace(y, m.Add(y, z))
+	case a == nil:
+		return m.plain(x, l)
+	case a.vector != nil && a.scalesIn:
+		in := m.Cast(x, a.vector.Val.Width)
+		in = m.Replace(in, m.rescaled(in, a.vector, x.Width))
+		return m.Replace(in, m.plain(in, l))
+	case a.vector != nil:
+		y := m.plain(x, l)
+		return m.Replace(y, m.rescaled(y, a.vector, y.Width))
+	}
+	y := m.plain(x, l)
+	wide := m.Again(x)
+	if a.wide {
+		wide = m.Replace(wide, m.Cast(wide, 4))
+	}
+	in := m.Replace(wide, m.dropped(wide))
+	var q *value
+	if a.magnitude != nil {
+		q = m.weighted(in, y, l)
+	} else {
+		q = m.lowRank(in, a)
+		if l.Weight.Packed { // PEFT's layers for bitsandbytes add it in the layer's type
+			q = m.Replace(q, m.Cast(q, y.Width))
+		}
+	}
+	s := m.Add(y, q)
+	m.Drop(in, q, y)
+	return m.Replace(s, m.Cast(s, y.Width))
+}
+
+// plain is a linear layer without its adapter.
+func (m *Machine) plain(x *value, l *Linear) *value {
+	if !l.separate || l.Bias == nil {
+		y := m.linear(x, l)
+		if l.Weight.Packed { // bitsandbytes gives its input's type back
+			y = m.Replace(y, m.Cast(y, x.Width))
+		}
+		return y
+	}
+	bare := *l
+	bare.Bias = nil
+	y := m.linear(x, &bare)
+	return m.Replace(y, m.AddBias(y, l.Bias.Val))
+}
+
+// lowRank is both matrices of LoRA, one after the other, and their scale.
+func (m *Machine) lowRank(x *value, a *adapter) *value {
+	p := m.linear(x, a.a)
+	q := m.Replace(p, m.linear(p, a.b))
+	return m.Replace(q, m.Scale(q))
+}
+
+// adapted is a weight of many experts with what its adapter adds to all of it, as PEFT has it for bare
+// parameters (tuners/lora/layer.py, _LoraFactorsProxy): both matrices in the weight's type, and their
+// product added by one baddbmm.
+func (m *Machine) adapted(q *parameter, a *adapter) *value {
+	if a == nil {
+		return m.Again(q.Val)
+	}
+	e := q.Val.Width
+	left, right := m.Cast(a.b.Weight.Val, e), m.Cast(a.a.Weight.Val, e)
+	y := m.Tensor(q.Val.N, e)
+	lb, rb := left.Bytes(), right.Bytes()
+	m.Record([]*value{y}, []*value{left, right}, []*storage{left.Mem, right.Mem}, func(g []*storage) []*storage {
+		return []*storage{m.Amid(lb, words.Temporary, lb), m.Amid(rb, words.Temporary, rb)} // a product, and that scaled
+	})
+	m.Drop(left, right)
+	return y
+}
+
+// rescaled is x times a vector, and then of width e.
+func (m *Machine) rescaled(x *value, v *parameter, e int64) *value {
+	y := m.Mul(x, v.Val)
+	return m.Replace(y, m.Cast(y, e))
+}
+
+// weighted is DoRA as PEFT has it (tuners/lora/dora.py): the norm of every row of the
+// weight with its update, worked out from a product of the adapters with an identity,
+// scales both results. With dropout the layer's product is made again, of what is left.
+func (m *Machine) weighted(x, y *value, l *Linear) *value {
+	a, e := l.adapter, x.Width
+	narrow := m.Narrow(4)
+	if !a.wide {
+		narrow = e
+	}
+	identity := m.Alloc(l.In*l.In*a.a.Weight.Val.Width, words.Temporary)
+	names := []*storage{identity}
+	if narrow != a.a.Weight.Val.Width { // its copy is what the graph holds
+		names[0] = m.Alloc(l.In*l.In*narrow, words.Temporary)
+	}
+	names = append(names, m.Alloc(l.In*a.a.Out*narrow, words.Temporary), m.Alloc(l.In*l.Out*narrow, words.Temporary)) // update
+	if names[0] != identity {
+		m.Release(identity)
+	}
+	if narrow != e {
+		names = append(names, m.Alloc(l.In*l.Out*e, words.Temporary))
+	}
+	weight := l.Weight.Val
+	if e != weight.Width || l.Weight.Packed {
+		weight = &value{Mem: m.Alloc(l.In*l.Out*e, words.Temporary), N: l.In * l.Out, Width: e} // in the adapters' type
+		names = append(names, weight.Mem)
+	}
+	scaled := m.Alloc(l.In*l.Out*e, words.Temporary)
+	sum := m.Alloc(l.In*l.Out*e, words.Temporary)
+	m.ReleaseAll([]*storage{scaled, sum})
+	scale := m.Tensor(l.Out, e)
+	m.Record([]*value{scale}, []*value{a.magnitude.Val}, nil, func(g []*storage) []*storage {
+		return []*storage{m.Alloc(l.Out*e, words.Gradients)}
+	})
+	q := m.linear(x, a.a)
+	q = m.Replace(q, m.linear(q, a.b))
+	base := m.Again(y)
+	if m.Modes.Dropout > 0 {
+		bare := Linear{layer: layer{In: l.In, Out: l.Out, Weight: &parameter{Tensor: l.Weight.Tensor, Val: weight}}}
+		base = m.Replace(base, m.linear(x, &bare))
+	}
+	base = m.Replace(base, m.Mul(base, scale))
+	q = m.Replace(q, m.Mul(q, scale))
+	q = m.Replace(q, m.Scale(q))
+	q = m.Replace(q, m.Add(base, q))
+	m.Drop(base, scale)
+	m.ReleaseAll(names)
+	return q
+}
+
+// embedAdapted adds what an adapter on the table of embeddings makes of the same tokens.
+func (m *Machine) embedAdapted(x *value, a *adapter, t int64, ids *storage) *value {
+	if a == nil {
+		return m.Again(x)
+	}
+	table, r := a.a.Weight.Val, a.a.Out
+	rows, bytes := table.N/r, table.Bytes()
+	p := m.Tensor(t*r, table.Width)
+	m.Record([]*value{p}, []*value{table}, []*storage{ids}, func(g []*storage) []*storage {
+		turned := m.Alloc(bytes, words.Temporary)
+		if t > 3072 { // the sorted kernel
+			m.Pulse(4*r*(t/10+min(t, rows)), words.Temporary)
+		}
+		defer m.Release(turned) // a gradient that lies otherwise than its parameter is copied
+		return []*storage{m.Alloc(bytes, words.Gradients)}
+	})
+	q := m.Replace(p, m.linear(p, a.b))
+	q = m.Replace(q, m.Scale(q))
+	y := m.Replace(q, m.Add(x, q))
+	return m.Replace(y, m.Cast(y, x.Width))
+}
+
+// applyWhole is a layer whose inputs are divided over the ranks, with the sum over them.
+func (m *Machine) applyWhole(x *value, l *Linear) *value {
+	y := m.apply(x, l)
+	return m.Replace(y, m.ScatterTokens(y))
+}
+
+// shareDropout drops parts of x once for all adapters of a layer's queries, keys and values, which are one layer of litgpt's
+// (LoRAQKVLinear), and gives what ends that.
+func (m *Machine) shareDropout(x *value, ls ...*Linear) func() {
+	adapted := slices.ContainsFunc(ls, func(l *Linear) bool { return l != nil && l.adapter != nil })
+	if !adapted || !m.Modes.SharesDropout || m.Modes.Dropout <= 0 {
+		return func() {}
+	}
+	m.shared = m.Dropout(x, m.Modes.Dropout)
+	return func() {
+		m.Drop(m.shared)
+		m.shared = nil
+	}
+}
+
+// dropped is an adapter's input after dropout.
+func (m *Machine) dropped(x *value) *value {
+	if m.shared != nil {
+		return m.Again(m.shared)
+	}
+	return m.Dropout(x, m.Modes.Dropout)
+}

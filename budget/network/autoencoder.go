@@ -1,0 +1,131 @@
+package network
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
+
+// Companions are what a pipeline has beside the network that is trained: the autoencoder that makes latents of
+// pictures, and encoders of text. Training scripts keep them as they are.
+type Companions struct {
+	encoder []stage // of the autoencoder, the half that a training runs
+	in, out *conv
+	last    *norm
+	quant   *conv
+	Pixels  *Model   // weights of the autoencoder
+	Texts   []*Model // encoders of text
+	groups  int64
+	Assumed bool // no file of theirs was there
+}
+
+// What SDXL's files say of its autoencoder and of its encoders of text.
+var (
+	sdxlAutoencoder = map[string]any{"_class_name": "AutoencoderKL", "block_out_channels": []any{128, 256, 512, 512},
+		"layers_per_block": 2, "latent_channels": 4, "in_channels": 3, "out_channels": 3, "norm_num_groups": 32}
+	sdxlTexts = []map[string]any{
+		{"architectures": []any{"CLIPTextModel"}, "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
+			"num_attention_heads": 12, "vocab_size": 49408, "max_position_embeddings": 77, "hidden_act": "quick_gelu"},
+		{"architectures": []any{"CLIPTextModelWithProjection"}, "hidden_size": 1280, "intermediate_size": 5120,
+			"num_hidden_layers": 32, "num_attention_heads": 20, "vocab_size": 49408, "max_position_embeddings": 77,
+			"hidden_act": "gelu", "projection_dim": 1280},
+	}
+)
+
+// TextWeights are the parameters of all encoders of text.
+func (x *Companions) TextWeights() (n int64) {
+	for _, t := range x.Texts {
+		n += t.Counts().Total
+	}
+	return n
+}
+
+// newCompanions builds what lies beside a UNet: the pipeline's, or SDXL's.
+func newCompanions(b *builder, c *modelfile.Config) *Companions {
+	x := &Companions{Pixels: &Model{}}
+	auto, has := c.Own("vae").(map[string]any)
+	if !has {
+		auto, x.Assumed = sdxlAutoencoder, true
+	}
+	whole, into, prefix := b.c, b.m, b.prefix
+	defer func() { b.c, b.m, b.prefix = whole, into, prefix }()
+	b.c, b.m, b.prefix = modelfile.New("AutoencoderKL", auto), x.Pixels, "vae."
+	newAutoencoder(b, x)
+	for i, name := range []string{"text_encoder", "text_encoder_2"} {
+		fields, has := c.Own(name).(map[string]any)
+		if !has && x.Assumed {
+			fields = sdxlTexts[i]
+		}
+		if fields == nil {
+			continue
+		}
+		t := modelfile.New("clip_text_model", fields)
+		m := &Model{}
+		b.c, b.m, b.prefix = t, m, name+"."
+		b.clipText(t)
+		if t.Architecture() == "CLIPTextModelWithProjection" && b.err == nil {
+			b.linear("text_projection", RoleHead, m.Hidden, t.Int("projection_dim"), false)
+		}
+		x.Texts = append(x.Texts, m)
+	}
+	return x
+}
+
+// newAutoencoder is AutoencoderKL (diffusers/models/autoencoders/vae.py), of which a training runs the encoder.
+func newAutoencoder(b *builder, x *Companions) {
+	c := b.c
+	widths := c.Ints("block_out_channels")
+	if len(widths) < 2 || len(widths) > 8 || slices.Min(widths) <= 0 || c.Int("layers_per_block") > 64 {
+		b.fail("diffusion isn't counted: an autoencoder with block_out_channels %v", widths)
+		return
+	}
+	x.groups = c.IntOr("norm_num_groups", 32)
+	latents, n := c.IntOr("latent_channels", 4), c.IntOr("layers_per_block", 2)
+	top := widths[len(widths)-1]
+	b.under("encoder.", func() {
+		x.in = newConv(b, "conv_in", c.IntOr("in_channels", 3), widths[0], 3)
+		from := widths[0]
+		for i, out := range widths {
+			s := stage{}
+			for range n {
+				s.parts, from = append(s.parts, part{conv: newResnet(b, from, out, 0)}), out
+			}
+			if i < len(widths)-1 {
+				s.resize = newConv(b, "downsampler", out, out, 3)
+			}
+			x.encoder = append(x.encoder, s)
+		}
+		x.encoder = append(x.encoder, newMiddle(b, top))
+		x.last = b.norm("conv_norm_out", layerNormKind, top, true)
+		x.out = newConv(b, "conv_out", top, 2*latents, 3)
+	})
+	x.quant = newConv(b, "quant_conv", 2*latents, 2*latents, 1)
+	newConv(b, "post_quant_conv", latents, latents, 1)
+	b.under("decoder.", func() {
+		newConv(b, "conv_in", latents, top, 3)
+		newMiddle(b, top)
+		from := top
+		for i := range widths {
+			out := widths[len(widths)-1-i]
+			for range n + 1 {
+				newResnet(b, from, out, 0)
+				from = out
+			}
+			if i < len(widths)-1 {
+				newConv(b, "upsampler", out, out, 3)
+			}
+		}
+		b.norm("conv_norm_out", layerNormKind, widths[0], true)
+		newConv(b, "conv_out", widths[0], c.IntOr("out_channels", 3), 3)
+	})
+}
+
+// newMiddle is the lowest stage, whose pixels look at each other with one head.
+func newMiddle(b *builder, h int64) stage {
+	s := stage{parts: []part{{conv: newResnet(b, h, h, 0)}, {conv: newResnet(b, h, h, 0)}}}
+	b.norm("group_norm", layerNormKind, h, true)
+	for _, name := range []string{"to_q", "to_k", "to_v", "to_out.0"} {
+		b.linear(name, RoleVision, h, h, true)
+	}
+	return s
+}

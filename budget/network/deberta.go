@@ -1,0 +1,181 @@
+package network
+
+import "github.com/vramscope/vramscope/internal/words"
+
+// debertaStack is what DeBERTa's encoder has around its layers.
+type debertaStack struct {
+	distances *parameter // a row for each distance between two tokens, nil without
+	norm      *norm      // on that table
+	conv      *debertaConv
+}
+
+// debertaConv is a convolution beside the first layer, which is added to its result.
+type debertaConv struct {
+	weight, bias *parameter
+	kernel       int64
+	act          activation
+	drop         float64
+	norm         *norm
+}
+
+// maxSpan bounds the distances that a table has rows for; real ones have 512.
+const maxSpan = 1 << 20
+
+func buildDeBERTa(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings",
+		"intermediate_size") {
+		return
+	}
+	kind := b.headUnder("deberta.", headDefault)
+	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
+	d := b.headDim(h, a)
+	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
+	hiddenDrop := b.drop("hidden_dropout_prob")
+	stack := &debertaStack{}
+	m.Deberta = stack
+	b.debertaEmbeddings(h)
+	span := int64(0)
+	if c.Bool("relative_attention") {
+		if span = c.IntOr("position_buckets", -1); span <= 0 {
+			if span = c.IntOr("max_relative_positions", -1); span < 1 {
+				span = c.Int("max_position_embeddings")
+			}
+		}
+		if span > maxSpan {
+			b.fail("%s: distances of up to %d tokens", c.Type, span)
+		}
+	}
+	b.layers("encoder.layer.", c.Int("num_hidden_layers"), func(int64) {
+		at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: b.drop("attention_probs_dropout_prob"), plainSoftmax: true,
+			outDrop: hiddenDrop, bidirectional: true, eagerOnly: true}
+		at.q = b.linear("attention.self.query_proj", RoleAttention, h, h, true)
+		at.k = b.linear("attention.self.key_proj", RoleAttention, h, h, true)
+		at.v = b.linear("attention.self.value_proj", RoleAttention, h, h, true)
+		at.relative = b.distances(at, h, span)
+		at.o = b.linear("attention.output.dense", RoleAttention, h, h, true)
+		bl := &Block{Attention: at, postNorm: true}
+		bl.attnOut = b.norm("attention.output.LayerNorm", layerNormKind, h, true)
+		inner := c.Int("intermediate_size")
+		bl.FF = &mlp{act: b.activation("hidden_act"), up: b.linear("intermediate.dense", RoleMLP, h, inner, true),
+			down: b.linear("output.dense", RoleMLP, inner, h, true), drop: hiddenDrop}
+		bl.mlpOut = b.norm("output.LayerNorm", layerNormKind, h, true)
+		m.Blocks = append(m.Blocks, bl)
+	})
+	if span > 0 {
+		stack.distances = b.param("encoder.rel_embeddings.weight", RolePosition, 2*span, h)
+	}
+	for _, n := range c.Words("norm_rel_ebd") {
+		if n == "layer_norm" {
+			stack.norm = b.norm("encoder.LayerNorm", layerNormKind, h, true)
+		}
+	}
+	if k := c.Int("conv_kernel_size"); k > 0 {
+		groups := max(c.IntOr("conv_groups", 1), 1)
+		stack.conv = &debertaConv{kernel: k, act: actTanh, drop: hiddenDrop}
+		if c.Has("conv_act") {
+			stack.conv.act = b.activation("conv_act")
+		}
+		stack.conv.weight = b.param("encoder.conv.conv.weight", RoleOther, h, h/groups, k)
+		stack.conv.bias = b.param("encoder.conv.conv.bias", RoleOther, h)
+		stack.conv.norm = b.norm("encoder.conv.LayerNorm", layerNormKind, h, true)
+	}
+	b.prefix = ""
+	b.debertaHead(kind, h)
+}
+
+func (b *builder) debertaEmbeddings(h int64) {
+	c, m := b.c, b.m
+	e := c.IntOr("embedding_size", h)
+	b.embedding("embeddings.word_embeddings", m.Vocab, e)
+	if c.Bool("position_biased_input") {
+		m.Position = b.param("embeddings.position_embeddings.weight", RolePosition, c.Int("max_position_embeddings"), e)
+	}
+	if n := c.Int("type_vocab_size"); n > 0 {
+		m.types = b.param("embeddings.token_type_embeddings.weight", RoleEmbedding, n, e)
+	}
+	if e != h {
+		if m.Position != nil || m.types != nil {
+			b.fail("%s: word vectors of %d beside a stream of %d, with positions or types", c.Type, e, h)
+		}
+		m.projectIn = b.linear("embeddings.embed_proj", RoleEmbedding, e, h, false)
+	}
+	m.embedNorm = b.norm("embeddings.LayerNorm", layerNormKind, h, true)
+	m.embedDrop = b.drop("hidden_dropout_prob")
+}
+
+// distances are the projections by which a layer scores how far tokens are apart.
+func (b *builder) distances(at *Attention, h, span int64) *disentangled {
+	r := &disentangled{}
+	if span == 0 {
+		return r
+	}
+	r.span, r.drop = span, b.drop("hidden_dropout_prob")
+	for _, kind := range b.c.Words("pos_att_type") {
+		r.c2p, r.p2c = r.c2p || kind == "c2p", r.p2c || kind == "p2c"
+	}
+	if b.c.Bool("share_att_key") {
+		r.key, r.query = at.k, at.q
+		return r
+	}
+	if r.c2p {
+		r.key = b.linear("attention.self.pos_key_proj", RoleAttention, h, h, true)
+	}
+	if r.p2c {
+		r.query = b.linear("attention.self.pos_query_proj", RoleAttention, h, h, true)
+	}
+	return r
+}
+
+func (b *builder) debertaHead(kind headKind, h int64) {
+	c, m := b.c, b.m
+	switch kind {
+	case headMasked, headLM:
+		if c.Has("legacy") && !c.Bool("legacy") { // products with the words' own vectors
+			bias := b.param("lm_predictions.lm_head.bias", RoleHead, m.Vocab)
+			b.transform("lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", h, b.activation("hidden_act"))
+			b.maskedHead("lm_predictions.lm_head", bias)
+			return
+		}
+		bias := b.param("cls.predictions.bias", RoleHead, m.Vocab)
+		b.transform("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", h, b.activation("hidden_act"))
+		b.maskedHead("cls.predictions.decoder", bias)
+	case headSequence, headChoice:
+		b.pooler(kind, "pooler.dense", h, actGelu)
+		b.simpleHead(kind, h)
+	default:
+		b.simpleHead(kind, h)
+	}
+}
+
+// table is what layers look distances up in.
+func (d *debertaStack) table(m *Machine) *value {
+	return d.norm.forward(m, d.distances.Val)
+}
+
+// forward adds the convolution of the layers' input to the first one's result.
+func (c *debertaConv) forward(m *Machine, in, out *value, width int64) *value {
+	x := m.CopyOf(in)
+	x = m.Replace(x, m.convolution(x, c.weight, c.bias, x.N, 0))
+	x = m.Replace(x, m.CopyOf(x))
+	tokens := x.N / width
+	padding := m.Alloc(tokens, words.Temporary)
+	y := m.Again(x)
+	m.Record([]*value{y}, []*value{x}, []*storage{padding}, func(g []*storage) []*storage {
+		return []*storage{m.Alloc(g[0].Bytes, words.Temporary)}
+	})
+	m.Release(padding)
+	x = m.Replace(x, y)
+	x = m.Replace(x, m.Dropout(x, c.drop))
+	x = m.Replace(x, m.activate(x, c.act))
+	x = m.Replace(x, m.Add(out, x))
+	x = m.Replace(x, c.norm.forward(m, x))
+	return m.Replace(x, perToken(m, x, tokens))
+}
+
+// perToken multiplies the stream by one number for each token.
+func perToken(m *Machine, x *value, tokens int64) *value {
+	mask := m.Tensor(tokens, x.Width)
+	y := m.Replace(mask, m.Mul(x, mask))
+	return y
+}

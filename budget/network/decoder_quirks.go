@@ -1,0 +1,280 @@
+package network
+
+import "github.com/vramscope/vramscope/budget/modelfile"
+
+// What single families do differently from their row in the decoder table.
+
+// window functions: which layers look only at the last tokens.
+
+func slidingAll(c *modelfile.Config, _ int64) int64 { return c.Int("sliding_window") }
+
+func slidingQwen(c *modelfile.Config, i int64) int64 {
+	if !c.Bool("use_sliding_window") {
+		return 0
+	}
+	if l := c.List("layer_types"); i < int64(len(l)) {
+		if l[i] != "sliding_attention" {
+			return 0
+		}
+	} else if i < c.Int("max_window_layers") {
+		return 0
+	}
+	return c.Int("sliding_window")
+}
+
+// slidingTyped: the layers that layer_types names, all without it.
+func slidingTyped(c *modelfile.Config, i int64) int64 {
+	if l := c.List("layer_types"); i < int64(len(l)) && l[i] != "sliding_attention" {
+		return 0
+	}
+	return c.Int("sliding_window")
+}
+
+// slidingGemma: every n-th layer sees everything, unless layer_types says otherwise.
+func slidingGemma(n int64) func(*modelfile.Config, int64) int64 {
+	return func(c *modelfile.Config, i int64) int64 {
+		every := c.IntOr("sliding_window_pattern", n)
+		full := every > 0 && (i+1)%every == 0
+		if l := c.List("layer_types"); i < int64(len(l)) {
+			full = l[i] != "sliding_attention"
+		}
+		if full {
+			return 0
+		}
+		return c.Int("sliding_window")
+	}
+}
+
+// slidingSmol: the layers that layer_types names, none unless windows are on.
+func slidingSmol(c *modelfile.Config, i int64) int64 {
+	if l := c.List("layer_types"); c.Bool("use_sliding_window") && i < int64(len(l)) && l[i] == "sliding_attention" {
+		return c.Int("sliding_window")
+	}
+	return 0
+}
+
+// turnedSmol: smollm3 leaves every few layers without rotation.
+func turnedSmol(b *builder, _ *decoder, l *layerDraft) {
+	every := b.c.IntOr("no_rope_layer_interval", 4)
+	plain := every > 0 && (l.i+1)%every == 0
+	if list := b.c.List("no_rope_layers"); l.i < int64(len(list)) { // 1: rotated, whatever the name says
+		plain = modelfile.AsInt(list[l.i]) == 0
+	}
+	if plain {
+		l.attn.rope = rotary{}
+	}
+}
+
+// turnedInWindows: where some layers have windows, only these rotate.
+func turnedInWindows(b *builder, _ *decoder, l *layerDraft) {
+	if l.attn.Window == 0 && b.c.Int("sliding_window") > 0 {
+		l.attn.rope = rotary{}
+	}
+}
+
+// softCapped: gemma2 squashes its scores, which only the eager code can do.
+func softCapped(b *builder, _ *decoder, l *layerDraft) {
+	if b.c.Float("attn_logit_softcapping") > 0 {
+		l.attn.softcap, l.attn.eagerOnly = true, true
+	}
+}
+
+func scaledParts(b *builder, _ *decoder, l *layerDraft) { l.block.scaled = true }
+
+// wholeQKNorm: olmo2 and olmoe normalise q and k over all heads at once.
+func wholeQKNorm(b *builder, d *decoder, l *layerDraft) {
+	b.under(d.attn, func() {
+		l.attn.qNorm = b.norm("q_norm", d.norm, l.attn.Heads*l.attn.Width, false)
+		l.attn.kNorm = b.norm("k_norm", d.norm, l.attn.KV*l.attn.Width, false)
+	})
+}
+
+// glmNorms: only the larger models normalise q and k.
+func glmNorms(b *builder, d *decoder) {
+	if b.c.Bool("use_qk_norm") {
+		d.qNorm, d.kNorm = "q_norm", "k_norm"
+	}
+}
+
+// bigCodeKV: all heads may share one key and value.
+func bigCodeKV(c *modelfile.Config) int64 {
+	if c.Bool("multi_query") {
+		return 1
+	}
+	return everyHead(c)
+}
+
+func phiNorms(b *builder, d *decoder, l *layerDraft) {
+	if b.c.Bool("qk_layernorm") {
+		b.under(d.attn, func() {
+			l.attn.qNorm = b.norm("q_layernorm", layerNormKind, l.attn.Width, true)
+			l.attn.kNorm = b.norm("k_layernorm", layerNormKind, l.attn.Width, true)
+		})
+	}
+}
+
+// stableHeads: one norm for each head, and a parallel block shares its norm.
+func stableHeads(b *builder, d *decoder, l *layerDraft) {
+	if b.c.Bool("qk_layernorm") {
+		l.attn.qNorm = b.perHead(d.attn+"q_layernorm.norms", l.attn.Heads, l.attn.Width)
+		l.attn.kNorm = b.perHead(d.attn+"k_layernorm.norms", l.attn.KV, l.attn.Width)
+	}
+	if l.block.parallel { // no second norm in a parallel block
+		b.remove(l.block.mlpIn.weight, l.block.mlpIn.bias)
+		l.block.mlpIn = nil
+	}
+}
+
+// perHead is a list of norms, one a head; they work like one norm of all.
+func (b *builder) perHead(name string, heads, d int64) *norm {
+	n := &norm{kind: layerNormKind, size: d}
+	if heads > 1024 {
+		b.fail("%s: %d attention heads", b.c.Type, heads)
+		return n
+	}
+	b.layers(name+".", heads, func(i int64) { n.weight = b.param("weight", RoleNorm, d) })
+	return n
+}
+
+// cohereHeads: command-r-plus normalises q and k with a weight for every head.
+func cohereHeads(b *builder, d *decoder, l *layerDraft) {
+	if b.c.Bool("use_qk_norm") {
+		b.under(d.attn, func() {
+			l.attn.qNorm = &norm{kind: cohereNormKind, size: l.attn.Width,
+				weight: b.param("q_norm.weight", RoleNorm, l.attn.Heads,
+					l.attn.Width)}
+			l.attn.kNorm = &norm{kind: cohereNormKind, size: l.attn.Width, weight: b.param("k_norm.weight", RoleNorm, l.attn.KV,
+				l.attn.Width)}
+		})
+	}
+}
+
+func withSinks(b *builder, d *decoder, l *layerDraft) {
+	l.attn.sinks = b.param(d.attn+"sinks", RoleAttention, l.attn.Heads)
+	l.attn.eagerOnly, l.attn.plainSoftmax, l.attn.downcast = true, true, true
+	l.attn.Kernels = true
+}
+
+func gpt2Attention(b *builder, _ *decoder, l *layerDraft) {
+	l.attn.plainSoftmax, l.attn.downcast = true, true
+	l.block.FF.(*mlp).drop = l.block.drop
+	l.attn.outDrop = l.block.drop
+	l.block.drop = 0
+}
+
+func neoAttention(b *builder, d *decoder, l *layerDraft) {
+	gpt2Attention(b, d, l)
+	l.attn.wideScores, l.attn.eagerOnly = true, true
+	positions := b.c.Int("max_position_embeddings")
+	if b.c.Type == "gpt_neo" { // a causal mask of bytes
+		b.m.Buffers += float64(positions) * float64(positions)
+	} else { // sines and cosines, in the weights' type
+		b.m.WideBuffers += float64(positions) * float64(l.attn.rope.dim)
+	}
+}
+
+// optSetup: two more positions than tokens, and narrower word vectors in some sizes.
+func optSetup(b *builder, d *decoder) {
+	m, c := b.m, b.c
+	h := c.Int("hidden_size")
+	m.Params = m.Params[:0]
+	width := c.IntOr("word_embed_proj_dim", h)
+	m.WordWidth = width
+	b.embedding(d.embed, m.Vocab, width)
+	m.Position = b.param("embed_positions.weight", RolePosition, c.Int("max_position_embeddings")+2, h)
+	if width != h {
+		m.projectOut = b.linear("project_out", RoleEmbedding, h, width, false)
+		m.projectIn = b.linear("project_in", RoleEmbedding, width, h, false)
+	}
+	if !c.Bool("do_layer_norm_before") || c.Bool("_remove_final_layer_norm") {
+		d.final = ""
+	}
+	if !c.Bool("layer_norm_elementwise_affine") {
+		d.noNorms = true
+	}
+}
+
+func optLayer(b *builder, _ *decoder, l *layerDraft) {
+	l.attn.byScale = true
+	if !b.c.Bool("do_layer_norm_before") {
+		l.block.postNorm = true
+		l.block.attnOut, l.block.mlpOut = l.block.attnIn, l.block.mlpIn
+	}
+}
+
+func bloomSetup(b *builder, d *decoder) {
+	b.m.embedNorm = b.norm("word_embeddings_layernorm", layerNormKind, b.m.Hidden, true)
+}
+
+func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
+	l.block.FF.(*mlp).act = actBloomGelu
+	l.attn.alibi, l.attn.eagerOnly, l.attn.addmm, l.attn.keepNames = true, true, true, true
+}
+
+// everyHead: families without shared key and value heads.
+func everyHead(c *modelfile.Config) int64 { return c.Int("num_attention_heads") }
+
+func falconKV(c *modelfile.Config) int64 {
+	a := c.Int("num_attention_heads")
+	switch {
+	case c.Bool("new_decoder_architecture"):
+		return c.IntOr("num_kv_heads", a)
+	case c.Bool("multi_query"):
+		return 1
+	}
+	return a
+}
+
+// falconLayer: one, two or no extra norms, depending on three flags.
+func falconLayer(b *builder, d *decoder, l *layerDraft) {
+	c := b.c
+	l.attn.alibi = c.Bool("alibi")
+	l.attn.masked, l.attn.narrowSoftmax, l.attn.keepNames = true, true, true
+	l.attn.pick = c.Bool("multi_query") && !c.Bool("new_decoder_architecture")
+	l.attn.q.separate, l.attn.o.separate = true, true
+	if l.attn.alibi {
+		l.attn.rope.kind = ropeNone
+		b.m.RotaryWidth = 0
+	}
+	if f, ok := l.block.FF.(*mlp); ok {
+		f.up.separate, f.down.separate = true, true
+	}
+	two := c.IntOr("num_ln_in_parallel_attn", 1)
+	if c.Bool("new_decoder_architecture") && !c.Has("num_ln_in_parallel_attn") {
+		two = 2
+	}
+	if c.Bool("new_decoder_architecture") {
+		l.attn.broadcast = true
+	}
+	if !l.block.parallel && !c.Bool("new_decoder_architecture") {
+		return
+	}
+	l.block.parallel = true
+	n := l.block.mlpIn
+	if two == 2 && !c.Bool("parallel_attn") {
+		return
+	}
+	if two == 2 {
+		l.block.attnIn.weight.Name = b.prefix + "ln_attn.weight"
+		l.block.attnIn.bias.Name = b.prefix + "ln_attn.bias"
+		n.weight.Name, n.bias.Name = b.prefix+"ln_mlp.weight", b.prefix+"ln_mlp.bias"
+		return
+	}
+	b.remove(n.weight, n.bias)
+	l.block.mlpIn = nil
+}
+
+// remove takes parameters back that a layer turns out not to have.
+func (b *builder) remove(gone ...*parameter) {
+	kept := make([]*parameter, 0, len(b.m.Params))
+next:
+	for _, p := range b.m.Params {
+		for _, g := range gone {
+			if p == g {
+				continue next
+			}
+		}
+		kept = append(kept, p)
+	}
+	b.m.Params = kept
+}

@@ -1,0 +1,264 @@
+package network
+
+import "strings"
+
+// Encoder-decoders: m is the decoder, m.encoder the encoder.
+
+func buildT5(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads") {
+		return
+	}
+	h, a, d, ff := c.Int("d_model"), c.Int("num_heads"), c.Int("d_kv"), c.Int("d_ff")
+	proj := c.Str("feed_forward_proj")
+	gated := strings.HasPrefix(proj, "gated-")
+	act, known := t5Activations[proj]
+	if !known {
+		act = actRelu
+	}
+	drop := c.Float("dropout_rate")
+	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
+	b.embedding("shared", m.Vocab, h)
+	m.embedDrop = drop
+	enc := &Model{Hidden: h, WordWidth: h, Embed: m.Embed, embedDrop: drop}
+	attn := func(name string, cross bool, first bool) *Attention {
+		at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: drop, t5: true, bidirectional: cross, plainSoftmax: true}
+		b.under(name+".", func() {
+			at.q = b.linear("q", RoleAttention, h, a*d, false)
+			at.k = b.linear("k", RoleAttention, h, a*d, false)
+			at.v = b.linear("v", RoleAttention, h, a*d, false)
+			at.o = b.linear("o", RoleAttention, a*d, h, false)
+			if first {
+				at.bias = b.param("relative_attention_bias.weight", RolePosition, c.Int("relative_attention_num_buckets"), a)
+			}
+		})
+		return at
+	}
+	ffn := func(name string) FeedForward {
+		f := &mlp{act: act, inner: drop}
+		b.under(name+".DenseReluDense.", func() {
+			if gated {
+				f.gate, f.up = b.linear("wi_0", RoleMLP, h, ff, false), b.linear("wi_1", RoleMLP, h, ff, false)
+			} else {
+				f.up = b.linear("wi", RoleMLP, h, ff, false)
+			}
+			f.down = b.linear("wo", RoleMLP, ff, h, false)
+		})
+		return f
+	}
+	b.layers("encoder.block.", c.Int("num_layers"), func(i int64) {
+		bl := &Block{Attention: attn("layer.0.SelfAttention", true, i == 0), drop: drop}
+		bl.attnIn = b.norm("layer.0.layer_norm", rmsT5Kind, h, false)
+		bl.FF = ffn("layer.1")
+		bl.mlpIn = b.norm("layer.1.layer_norm", rmsT5Kind, h, false)
+		enc.Blocks = append(enc.Blocks, bl)
+	})
+	enc.final, enc.finalDrop = b.norm("encoder.final_layer_norm", rmsT5Kind, h, false), drop
+	kind := b.headKind()
+	if kind == headEncoder || kind == headToken {
+		*m = Model{Config: m.Config, Task: TaskBackbone, Params: m.Params, Embed: m.Embed, Hidden: h, WordWidth: h,
+			Vocab:     m.Vocab,
+			embedDrop: drop, Blocks: enc.Blocks, final: enc.final, finalDrop: drop, DirectLoss: true}
+		if kind == headToken {
+			b.classifier(TaskTokens, "classifier", h, c.Labels(), true)
+		}
+		return
+	}
+	b.layers("decoder.block.", c.IntOr("num_decoder_layers", c.Int("num_layers")), func(i int64) {
+		bl := &Block{Attention: attn("layer.0.SelfAttention", false, i == 0), drop: drop}
+		bl.attnIn = b.norm("layer.0.layer_norm", rmsT5Kind, h, false)
+		bl.Cross = attn("layer.1.EncDecAttention", true, false)
+		bl.crossIn = b.norm("layer.1.layer_norm", rmsT5Kind, h, false)
+		bl.FF = ffn("layer.2")
+		bl.mlpIn = b.norm("layer.2.layer_norm", rmsT5Kind, h, false)
+		m.Blocks = append(m.Blocks, bl)
+	})
+	m.final, m.finalDrop = b.norm("decoder.final_layer_norm", rmsT5Kind, h, false), drop
+	m.Encoder = enc
+	t5Head(b, kind, h)
+}
+
+// t5Activations are those of feed_forward_proj.
+var t5Activations = map[string]activation{"gelu": actGelu, "gelu_new": actGeluNew, "silu": actSilu, "gated-gelu": actGeluNew,
+	"gated-gelu_new": actGeluNew, "gated-silu": actSilu}
+
+func t5Head(b *builder, kind headKind, h int64) {
+	c, m := b.c, b.m
+	switch kind {
+	case headNone:
+		m.Task = TaskBackbone
+		return
+	case headSequence:
+		b.linear("classification_head.dense", RoleHead, h, h, true)
+		b.classifier(TaskClassify, "classification_head.out_proj", h, c.Labels(), true)
+		return
+	case headSpan:
+		b.classifier(TaskTokens, "qa_outputs", h, 2, true)
+		return
+	case headDefault, headSeq2Seq, headLM:
+	default:
+		b.noHead()
+		return
+	}
+	m.Task = taskSeq2Seq
+	l := &Linear{layer: layer{In: h, Out: m.Vocab, Weight: m.Embed}}
+	m.scaleHead = true
+	if c.Own("tie_word_embeddings") == false {
+		l.Weight, m.scaleHead = b.param("lm_head.weight", RoleHead, m.Vocab, h), false
+	} else {
+		m.Tied = true
+	}
+	m.Head = l
+}
+
+// stack is one of the two stacks of bart and whisper.
+func (b *builder) stack(m *Model, prefix string, layers, h, a, inner int64, keyBias, cross, post bool, drop, scoreDrop float64,
+	act activation) {
+	if a <= 0 || h%a != 0 {
+		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)
+		return
+	}
+	attn := func(name string, bidirectional bool) *Attention {
+		at := &Attention{Heads: a, KV: a, Width: h / a, dv: h / a, dropout: scoreDrop, plainSoftmax: true,
+			bidirectional: bidirectional, byHead: b.c.Type == "whisper", byScale: b.c.Type == "whisper"}
+		b.under(name+".", func() {
+			at.k = b.linear("k_proj", RoleAttention, h, h, keyBias)
+			at.v = b.linear("v_proj", RoleAttention, h, h, true)
+			at.q = b.linear("q_proj", RoleAttention, h, h, true)
+			at.o = b.linear("out_proj", RoleAttention, h, h, true)
+		})
+		return at
+	}
+	b.layers(prefix+"layers.", layers, func(int64) {
+		bl := &Block{Attention: attn("self_attn", !cross), drop: drop, postNorm: post}
+		n := b.norm("self_attn_layer_norm", layerNormKind, h, true)
+		bl.attnIn, bl.attnOut = n, n
+		if cross {
+			bl.Cross = attn("encoder_attn", true)
+			bl.crossIn = b.norm("encoder_attn_layer_norm", layerNormKind, h, true)
+		}
+		bl.FF = &mlp{act: act, up: b.linear("fc1", RoleMLP, h, inner, true), down: b.linear("fc2", RoleMLP, inner, h, true),
+			inner: b.c.Float("activation_dropout")}
+		f := b.norm("final_layer_norm", layerNormKind, h, true)
+		bl.mlpIn, bl.mlpOut = f, f
+		if !post {
+			bl.attnOut, bl.mlpOut = nil, nil
+		}
+		m.Blocks = append(m.Blocks, bl)
+	})
+}
+
+func buildBART(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings") {
+		return
+	}
+	h, pos, drop := c.Int("d_model"), c.Int("max_position_embeddings")+2, c.Float("dropout")
+	kind := b.headKind()
+	if kind == headLM {
+		b.bartDecoder(h, pos, drop)
+		return
+	}
+	if kind != headNone {
+		b.prefix = "model."
+	}
+	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
+	b.embedding("shared", m.Vocab, h)
+	if !c.Tied() { // each stack has its own table then
+		b.remove(m.Embed)
+		m.Params = nil
+		b.embedding("shared", m.Vocab, h)
+	}
+	act := b.activation("activation_function")
+	enc := &Model{Hidden: h, WordWidth: h, Embed: m.Embed, embedDrop: drop}
+	enc.Position = b.param("encoder.embed_positions.weight", RolePosition, pos, h)
+	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), true, false,
+		true, drop, c.Float("attention_dropout"), act)
+	enc.embedNorm = b.norm("encoder.layernorm_embedding", layerNormKind, h, true)
+	m.Position = b.param("decoder.embed_positions.weight", RolePosition, pos, h)
+	b.stack(m, "decoder.", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true,
+		true, drop, c.Float("attention_dropout"), act)
+	m.embedNorm = b.norm("decoder.layernorm_embedding", layerNormKind, h, true)
+	m.embedDrop, m.Encoder = drop, enc
+	b.prefix = ""
+	switch kind {
+	case headNone:
+		m.Task = TaskBackbone
+	case headSeq2Seq, headDefault:
+		m.plusBias = true
+		m.WideBuffers += float64(m.Vocab)
+		b.wordHead(taskSeq2Seq, "lm_head", h)
+	case headSequence:
+		b.linear("classification_head.dense", RoleHead, h, h, true)
+		b.classifier(TaskClassify, "classification_head.out_proj", h, c.Labels(), true)
+	case headSpan:
+		b.classifier(TaskTokens, "qa_outputs", h, 2, true)
+	default:
+		b.noHead()
+	}
+}
+
+// bartDecoder is BartForCausalLM: the decoder and its attention to an encoder,
+// without the encoder and the bias of the logits.
+func (b *builder) bartDecoder(h, pos int64, drop float64) {
+	c, m := b.c, b.m
+	b.prefix = "model.decoder."
+	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss, m.embedDrop = h, h, c.Int("vocab_size"), true, drop
+	b.embedding("embed_tokens", m.Vocab, h)
+	m.Position = b.param("embed_positions.weight", RolePosition, pos, h)
+	b.stack(m, "", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true, true, drop,
+		c.Float("attention_dropout"), b.activation("activation_function"))
+	m.embedNorm = b.norm("layernorm_embedding", layerNormKind, h, true)
+	b.prefix = ""
+	b.wordHead(TaskCausal, "lm_head", h)
+}
+
+func buildWhisper(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "num_mel_bins", "max_source_positions",
+		"max_target_positions") {
+		return
+	}
+	h, drop := c.Int("d_model"), c.Float("dropout")
+	kind := b.headUnder("model.")
+	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
+	act := b.activation("activation_function")
+	enc := &Model{Hidden: h, embedDrop: drop, Patches: c.Int("max_source_positions")}
+	bins := c.Int("num_mel_bins")
+	enc.Sound = &Sound{frames: 2 * enc.Patches, bins: bins, h: h}
+	enc.Sound.w1, enc.Sound.b1 = b.param("encoder.conv1.weight", RoleEmbedding, h, bins, 3), b.param("encoder.conv1.bias",
+		RoleEmbedding, h)
+	enc.Sound.w2, enc.Sound.b2 = b.param("encoder.conv2.weight", RoleEmbedding, h, h, 3), b.param("encoder.conv2.bias",
+		RoleEmbedding, h)
+	enc.Position = b.param("encoder.embed_positions.weight", RolePosition, enc.Patches, h)
+	enc.Position.Trainable = false
+	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), false, false,
+		false, drop, c.Float("attention_dropout"), act)
+	enc.final = b.norm("encoder.layer_norm", layerNormKind, h, true)
+	b.embedding("decoder.embed_tokens", m.Vocab, h)
+	m.Position = b.param("decoder.embed_positions.weight", RolePosition, c.Int("max_target_positions"), h)
+	b.stack(m, "decoder.", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), false, true,
+		false, drop, c.Float("attention_dropout"), act)
+	m.final = b.norm("decoder.layer_norm", layerNormKind, h, true)
+	m.embedDrop, m.Encoder = drop, enc
+	b.prefix = ""
+	switch kind {
+	case headNone:
+		m.Task = TaskBackbone
+	case headSeq2Seq, headDefault:
+		b.wordHead(taskSpeech, "proj_out", h)
+	default:
+		b.noHead()
+	}
+}
+
+// Sound are whisper's two in front of the encoder.
+type Sound struct {
+	w1, b1, w2, b2  *parameter
+	frames, bins, h int64
+}
+
+// DecodesAlone says whether a decoder could look at an encoder that isn't there.
+func (m *Model) DecodesAlone() bool {
+	return m.Encoder == nil && m.UNet == nil && len(m.Blocks) > 0 && m.Blocks[0].Cross != nil
+}

@@ -1,0 +1,458 @@
+package network
+
+import (
+	"cmp"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
+
+// Encoders: BERT and its kin, and the vision encoders.
+
+// bertNames are what a BERT-like family calls its tensors.
+type bertNames struct {
+	model, layer          string
+	q, k, v, o            string
+	attnNorm, ffNorm      string
+	up, down              string
+	embedNorm             string
+	hiddenDrop, scoreDrop string
+	act                   string
+	pooler                string
+	embedSize             string // field of the embeddings' width, empty: the stream's
+	widen                 string // projection from that, where there always is one
+	crosses               bool   // has a decoder with attention to an encoder
+}
+
+var bertLike = bertNames{
+	model: "bert.", layer: "encoder.layer.", q: "attention.self.query", k: "attention.self.key", v: "attention.self.value",
+	o:        "attention.output.dense",
+	attnNorm: "attention.output.LayerNorm", ffNorm: "output.LayerNorm", up: "intermediate.dense", down: "output.dense",
+	embedNorm:  "embeddings.LayerNorm",
+	hiddenDrop: "hidden_dropout_prob", scoreDrop: "attention_probs_dropout_prob", act: "hidden_act", pooler: "pooler.dense",
+	crosses: true,
+}
+
+// bertLayer is one post-norm encoder layer.
+func (b *builder) bertLayer(n bertNames, h, a, inner int64) *Block {
+	d := h / a
+	attn := func(bidirectional bool) *Attention {
+		at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true,
+			outDrop: b.drop(n.hiddenDrop), bidirectional: bidirectional}
+		b.attentionParts(at, n.q, n.k, n.v, n.o, h, true)
+		return at
+	}
+	bl := &Block{Attention: attn(!b.c.Bool("is_decoder")), postNorm: true}
+	bl.attnOut = b.norm(n.attnNorm, layerNormKind, h, true)
+	if n.crosses && b.c.Bool("add_cross_attention") {
+		for _, name := range []*string{&n.q, &n.k, &n.v, &n.o, &n.attnNorm} {
+			*name = "cross" + *name
+		}
+		bl.Cross = attn(true)
+		bl.crossIn = b.norm(n.attnNorm, layerNormKind, h, true)
+	}
+	bl.FF = &mlp{act: b.activation(n.act), up: b.linear(n.up, RoleMLP, h, inner, true), down: b.linear(n.down, RoleMLP, inner, h,
+		true), drop: b.drop(n.hiddenDrop)}
+	bl.mlpOut = b.norm(n.ffNorm, layerNormKind, h, true)
+	return bl
+}
+
+func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
+	h, a := bertFront(b, n, positions, types)
+	if b.err == nil {
+		b.layers(n.layer, b.c.Int("num_hidden_layers"), func(int64) {
+			b.m.Blocks = append(b.m.Blocks, b.bertLayer(n, h, a, b.c.Int("intermediate_size")))
+		})
+	}
+	return h
+}
+
+// bertFront are the embeddings, of a width of their own where the family has one.
+func bertFront(b *builder, n bertNames, positions, types int64) (h, a int64) {
+	c, m := b.c, b.m
+	h, a = c.Int("hidden_size"), c.Int("num_attention_heads")
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+		"max_position_embeddings") {
+		return h, a
+	}
+	if h%a != 0 {
+		b.fail("%s: a hidden size of %d cannot be divided into %d heads", c.Type, h, a)
+		return h, a
+	}
+	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
+	e := h
+	if n.embedSize != "" {
+		e = c.IntOr(n.embedSize, h)
+	}
+	b.embedding("embeddings.word_embeddings", m.Vocab, e)
+	m.Position = b.param("embeddings.position_embeddings.weight", RolePosition, positions, e)
+	if types > 0 {
+		m.types = b.param("embeddings.token_type_embeddings.weight", RoleEmbedding, types, e)
+	}
+	m.embedNorm = b.norm(n.embedNorm, layerNormKind, e, true)
+	m.embedDrop = b.drop(n.hiddenDrop)
+	if e != h || n.widen != "" {
+		m.widen = b.linear(cmp.Or(n.widen, "embeddings_project"), RoleEmbedding, e, h, true)
+	}
+	return h, a
+}
+
+// transform is the dense, activation and norm in front of a masked head.
+func (b *builder) transform(dense, norm string, h int64, act activation) {
+	b.m.headParts = []headPart{{lin: b.linear(dense, RoleHead, h, h, true)}, {kind: 1, act: act},
+		{kind: 2, norm: b.norm(norm, layerNormKind, h, true)}}
+}
+
+// maskedHead is the decoder over the vocabulary, tied unless the file says not.
+func (b *builder) maskedHead(name string, bias *parameter) {
+	m := b.m
+	b.wordHead(taskMasked, name, m.Embed.Shape[1])
+	m.Head.Bias = bias
+	if b.c.Bool("is_decoder") {
+		m.Task, m.DirectLoss = TaskCausal, false
+	}
+}
+
+// pooler is a dense layer on the first token, for what looks at whole sequences.
+func (b *builder) pooler(kind headKind, name string, h int64, act activation) {
+	l := b.linear(name, RoleOther, h, h, true)
+	if kind == headSequence || kind == headChoice {
+		b.m.headParts = []headPart{{lin: l}, {kind: 1, act: act}}
+	}
+}
+
+func buildBERT(b *builder) {
+	n := bertLike
+	kind := b.headUnder(n.model, headDefault)
+	h := b.bertBody(n, b.c.Int("max_position_embeddings"), b.c.Int("type_vocab_size"))
+	if b.err != nil {
+		return
+	}
+	if kind == headNone || kind == headDefault || kind == headSequence || kind == headPreTraining || kind == headChoice {
+		b.pooler(kind, n.pooler, h, actTanh)
+	}
+	b.prefix = ""
+	switch kind {
+	case headMasked, headPreTraining, headLM:
+		bias := b.param("cls.predictions.bias", RoleHead, b.m.Vocab)
+		b.transform("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", h, b.activation(n.act))
+		b.maskedHead("cls.predictions.decoder", bias)
+		if kind == headPreTraining {
+			b.linear("cls.seq_relationship", RoleOther, h, 2, true)
+		}
+	default:
+		b.simpleHead(kind, h)
+	}
+}
+
+// simpleHead is a classifier on tokens, sequences or spans, or nothing.
+func (b *builder) simpleHead(kind headKind, h int64) {
+	c, m := b.c, b.m
+	switch kind {
+	case headDefault, headNone:
+		m.Task = TaskBackbone
+	case headSequence, headChoice:
+		n := c.Labels()
+		if kind == headChoice {
+			n = 1
+		}
+		b.classifier(TaskClassify, "classifier", h, n, true)
+	case headToken:
+		b.classifier(TaskTokens, "classifier", h, c.Labels(), true)
+	case headSpan:
+		b.classifier(TaskTokens, "qa_outputs", h, 2, true)
+	default:
+		b.noHead()
+	}
+}
+
+func buildRoBERTa(b *builder) {
+	n := bertLike
+	n.model = "roberta."
+	kind := b.headUnder(n.model)
+	h := b.bertBody(n, b.c.Int("max_position_embeddings"), b.c.Int("type_vocab_size"))
+	if b.err != nil {
+		return
+	}
+	if kind == headNone || kind == headChoice {
+		b.pooler(kind, n.pooler, h, actTanh)
+	}
+	b.prefix = ""
+	switch kind {
+	case headMasked, headLM, headDefault:
+		bias := b.param("lm_head.bias", RoleHead, b.m.Vocab)
+		b.transform("lm_head.dense", "lm_head.layer_norm", h, actGelu)
+		b.maskedHead("lm_head.decoder", bias)
+	case headSequence:
+		b.pooler(kind, "classifier.dense", h, actTanh)
+		b.classifier(TaskClassify, "classifier.out_proj", h, b.c.Labels(), true)
+	default:
+		b.simpleHead(kind, h)
+	}
+}
+
+// buildELECTRA has embeddings of a width of their own, and in front of the words of
+// its generator's head what brings the stream back to it.
+func buildELECTRA(b *builder) {
+	n := bertLike
+	n.model, n.embedSize = "electra.", "embedding_size"
+	c, m := b.c, b.m
+	kind := b.headUnder(n.model, headDefault)
+	h := b.bertBody(n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))
+	if b.err != nil {
+		return
+	}
+	b.prefix = ""
+	switch kind {
+	case headMasked, headLM:
+		e := m.Embed.Shape[1]
+		m.headParts = []headPart{{lin: b.linear("generator_predictions.dense", RoleHead, h, e, true)}, {kind: 1, act: actGelu},
+			{kind: 2, norm: b.norm("generator_predictions.LayerNorm", layerNormKind, e, true)}}
+		b.maskedHead("generator_lm_head", b.param("generator_lm_head.bias", RoleHead, m.Vocab))
+	case headPreTraining: // one score for each token: is it another's?
+		m.headParts = []headPart{{lin: b.linear("discriminator_predictions.dense", RoleHead, h, h, true)},
+			{kind: 1, act: b.activation(n.act)}}
+		b.classifier(TaskTokens, "discriminator_predictions.dense_prediction", h, 1, true)
+	case headSequence:
+		b.pooler(kind, "classifier.dense", h, actGelu)
+		b.classifier(TaskClassify, "classifier.out_proj", h, c.Labels(), true)
+	case headChoice: // a summary of the first token
+		b.pooler(kind, "sequence_summary.summary", h, actGelu)
+		b.simpleHead(kind, h)
+	default:
+		b.simpleHead(kind, h)
+	}
+}
+
+func buildDistilBERT(b *builder) {
+	n := bertNames{
+		model: "distilbert.", layer: "transformer.layer.", q: "attention.q_lin", k: "attention.k_lin", v: "attention.v_lin",
+		o:        "attention.out_lin",
+		attnNorm: "sa_layer_norm", ffNorm: "output_layer_norm", up: "ffn.lin1", down: "ffn.lin2",
+		embedNorm:  "embeddings.LayerNorm",
+		hiddenDrop: "dropout", scoreDrop: "attention_dropout", act: "activation",
+	}
+	c := b.c
+	kind := b.headUnder(n.model)
+	inner := c.With("intermediate_size", c.Get("hidden_dim"))
+	b.c = inner
+	h := b.bertBody(n, c.Int("max_position_embeddings"), 0)
+	if b.err != nil {
+		return
+	}
+	for _, bl := range b.m.Blocks { // only the feed-forward has dropout on its result
+		bl.Attention.outDrop = 0
+	}
+	b.prefix = ""
+	switch kind {
+	case headMasked, headDefault, headLM:
+		b.transform("vocab_transform", "vocab_layer_norm", h, b.activation(n.act))
+		b.maskedHead("vocab_projector", nil)
+		b.m.Head.Bias = b.param("vocab_projector.bias", RoleHead, b.m.Vocab)
+	case headSequence:
+		b.pooler(kind, "pre_classifier", h, actRelu)
+		b.classifier(TaskClassify, "classifier", h, c.Labels(), true)
+	default:
+		b.simpleHead(kind, h)
+	}
+}
+
+func buildModernBERT(b *builder) {
+	c, m := b.c, b.m
+	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads") {
+		return
+	}
+	b.heads(h, a, a)
+	if b.err != nil || h%a != 0 {
+		b.fail("%s: a hidden size of %d cannot be divided into %d heads", c.Type, h, a)
+		return
+	}
+	m.Hidden, m.WordWidth, m.Vocab = h, h, c.Int("vocab_size")
+	nb, ab, mb := c.Bool("norm_bias"), c.Bool("attention_bias"), c.Bool("mlp_bias")
+	kind := b.headUnder("model.")
+	b.embedding("embeddings.tok_embeddings", m.Vocab, h)
+	m.embedNorm = b.norm("embeddings.norm", layerNormKind, h, nb)
+	m.embedDrop = c.Float("embedding_dropout")
+	m.RotaryWidth = h / a
+	every := c.IntOr("global_attn_every_n_layers", 3)
+	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
+		at := &Attention{Heads: a, KV: a, Width: h / a, dv: h / a, fused: true,
+			rope:    rotary{kind: ropeWide, dim: h / a, of: h / a},
+			dropout: c.Float("attention_dropout"), bidirectional: true}
+		bl := &Block{Attention: at}
+		local := every > 0 && i%every != 0
+		if l := c.List("layer_types"); i < int64(len(l)) {
+			local = l[i] == "sliding_attention"
+		}
+		if local {
+			at.Window = c.Int("local_attention")
+		}
+		if i > 0 {
+			bl.attnIn = b.norm("attn_norm", layerNormKind, h, nb)
+		}
+		at.q = b.linear("attn.Wqkv", RoleAttention, h, 3*h, ab)
+		at.o = b.linear("attn.Wo", RoleAttention, h, h, ab)
+		bl.mlpIn = b.norm("mlp_norm", layerNormKind, h, nb)
+		inner := c.Int("intermediate_size")
+		bl.FF = &mlp{act: b.activation("hidden_activation"), fused: true, up: b.linear("mlp.Wi", RoleMLP, h, 2*inner, mb),
+			down: b.linear("mlp.Wo", RoleMLP, inner, h, mb), inner: c.Float("mlp_dropout")}
+		m.Blocks = append(m.Blocks, bl)
+	})
+	m.final = b.norm("final_norm", layerNormKind, h, nb)
+	b.prefix = ""
+	if kind == headNone {
+		m.Task = TaskBackbone
+		return
+	}
+	cb := c.Bool("classifier_bias")
+	m.headParts = []headPart{{lin: b.linear("head.dense", RoleHead, h, h, cb)}, {kind: 1, act: actGelu},
+		{kind: 2, norm: b.norm("head.norm", layerNormKind, h, nb)}}
+	switch kind {
+	case headMasked, headDefault, headLM:
+		b.maskedHead("decoder", nil)
+		if c.Bool("decoder_bias") {
+			m.Head.Bias = b.param("decoder.bias", RoleHead, m.Vocab)
+		}
+	default:
+		b.simpleHead(kind, h)
+	}
+}
+
+// visionLayer is a pre-norm encoder layer of an image model.
+func (b *builder) visionLayer(names map[string]string, h, a, inner int64, qkvBias bool, act activation, drop,
+	scoreDrop float64) *Block {
+	d := h / a
+	at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: scoreDrop, outDrop: drop, plainSoftmax: true, bidirectional: true}
+	bl := &Block{Attention: at}
+	bl.attnIn = b.norm(names["n1"], layerNormKind, h, true)
+	b.attentionParts(at, names["q"], names["k"], names["v"], names["o"], h, qkvBias)
+	bl.mlpIn = b.norm(names["n2"], layerNormKind, h, true)
+	if b.c.Bool("use_swiglu_ffn") { // two thirds as wide, in eights
+		inner = (inner*2/3 + 7) / 8 * 8
+		bl.FF = &mlp{act: actSilu, gate: b.linear("mlp.gate_proj", RoleMLP, h, inner, true),
+			up: b.linear("mlp.up_proj", RoleMLP, h, inner, true), down: b.linear("mlp.down_proj", RoleMLP, inner, h, true)}
+		return bl
+	}
+	bl.FF = &mlp{act: act, up: b.linear(names["up"], RoleMLP, h, inner, true), down: b.linear(names["down"], RoleMLP, inner, h,
+		true), drop: drop}
+	return bl
+}
+
+var vitNames = map[string]string{"n1": "layernorm_before", "n2": "layernorm_after", "q": "attention.q_proj",
+	"k": "attention.k_proj", "v": "attention.v_proj",
+	"o": "attention.o_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
+
+var clipNames = map[string]string{"n1": "layer_norm1", "n2": "layer_norm2", "q": "self_attn.q_proj", "k": "self_attn.k_proj",
+	"v": "self_attn.v_proj",
+	"o": "self_attn.out_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
+
+// imageSizes reads and checks an image encoder's sizes.
+func (b *builder) imageSizes(c *modelfile.Config) (h, a, inner, patches, patch int64) {
+	if err := c.Need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
+		"num_channels"); err != nil {
+		b.err = err
+		return
+	}
+	h, a, inner = c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("intermediate_size")
+	patch = c.Int("patch_size")
+	side := c.Int("image_size") / patch
+	if h%a != 0 {
+		b.fail("%s: a hidden size of %d cannot be divided into %d heads", c.Type, h, a)
+	}
+	if side == 0 {
+		b.fail("%s: patches of %d pixels do not fit into an image of %d", c.Type, patch, c.Int("image_size"))
+	}
+	return h, a, inner, side * side, patch
+}
+
+// patches is the convolution that makes embeddings of h out of patches of an image.
+func (b *builder) patches(name string, role Role, h, patch int64) *patching {
+	channels, side := b.c.Int("num_channels"), b.c.Int("image_size")
+	return &patching{weight: b.param(name+".weight", role, h, channels, patch, patch), pixels: channels * side * side}
+}
+
+// images are the families of one encoder over an image's patches with a token in front. What else one has follows from its
+// configuration: the scale of each part's result, gated layers, the feed-forward's width as a multiple, tokens beside the first.
+type images struct {
+	layer     string
+	names     map[string]string
+	extra     string // a second token in front, which distillation trains
+	bothMeans bool   // the classifier takes the mean of the patches beside the first token
+}
+
+var dinoNames = map[string]string{"n1": "norm1", "n2": "norm2", "q": "attention.q_proj", "k": "attention.k_proj",
+	"v": "attention.v_proj", "o": "attention.o_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
+
+func buildImages(b *builder, f images) {
+	c, m := b.c, b.m
+	if ratio := c.Float("mlp_ratio"); ratio > 0 && !c.Has("intermediate_size") {
+		c = c.With("intermediate_size", float64(int64(ratio*float64(c.Int("hidden_size")))))
+		b.c = c
+	}
+	h, a, inner, n, ps := b.imageSizes(c)
+	if b.err != nil {
+		return
+	}
+	kind := b.headUnder(c.Type + ".")
+	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)
+	if c.Bool("use_mask_token") {
+		b.param("embeddings.mask_token", RolePosition, 1, h)
+	}
+	before := int64(1)
+	if f.extra != "" {
+		before++
+	}
+	m.Position = b.param("embeddings.position_embeddings", RolePosition, 1, n+before, h)
+	if f.extra != "" {
+		b.param(f.extra, RolePosition, 1, 1, h)
+	}
+	if r := c.Int("num_register_tokens"); r > 0 {
+		b.param("embeddings.register_tokens", RolePosition, 1, r, h)
+		before += r
+	}
+	m.Hidden, m.Patches = h, n+before
+	m.Patch = b.patches("embeddings.patch_embeddings.projection", RoleEmbedding, h, ps)
+	m.Patch.bias = b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h)
+	m.Patch.class, m.Patch.before = cls, before
+	m.embedDrop = c.Float("hidden_dropout_prob")
+	b.layers(f.layer, c.Int("num_hidden_layers"), func(int64) {
+		m.Blocks = append(m.Blocks, b.imageLayer(f.names, h, a, inner))
+	})
+	m.final = b.norm("layernorm", layerNormKind, h, true)
+	if kind == headNone {
+		if f.extra == "" && !f.bothMeans {
+			b.pooler(kind, "pooler.dense", h, actTanh)
+		}
+		m.Task = TaskBackbone
+		return
+	}
+	b.prefix = ""
+	if kind != headDefault && kind != headImage {
+		b.noHead()
+		return
+	}
+	width := h
+	if f.bothMeans {
+		width = 2 * h
+	}
+	b.classifier(TaskClassify, "classifier", width, c.Labels(), true)
+}
+
+func buildDINO(b *builder) {
+	buildImages(b, images{layer: "encoder.layer.", names: dinoNames, bothMeans: true})
+}
+
+// imageLayer is one layer, with what its configuration adds to it.
+func (b *builder) imageLayer(names map[string]string, h, a, inner int64) *Block {
+	c := b.c
+	scale := func(name string) (n *norm) {
+		if c.Float("layerscale_value") != 0 {
+			n = &norm{kind: layerScaleKind, size: h, weight: b.param(name, RoleNorm, h)}
+		}
+		return n
+	}
+	bl := b.visionLayer(names, h, a, inner, c.Bool("qkv_bias"), b.activation("hidden_act"), c.Float("hidden_dropout_prob"),
+		c.Float("attention_probs_dropout_prob"))
+	bl.attnOut, bl.mlpOut = scale("layer_scale1.lambda1"), scale("layer_scale2.lambda1")
+	return bl
+}

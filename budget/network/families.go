@@ -1,0 +1,220 @@
+package network
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// families maps a model_type to the function that builds its network by hand. Most
+// decoders are rows of a table instead (decoders.txt).
+var families = map[string]func(*builder){
+	"bert":        buildBERT,
+	"albert":      buildALBERT,
+	"convnext":    buildConvNext,
+	"convnextv2":  buildConvNext,
+	"swin":        buildSwin,
+	"swinv2":      buildSwin,
+	"roberta":     buildRoBERTa,
+	"xlm-roberta": buildRoBERTa,
+	"camembert":   buildRoBERTa,
+	"electra":     buildELECTRA,
+	"deberta-v2":  buildDeBERTa,
+	"distilbert":  buildDistilBERT,
+	"modernbert":  buildModernBERT,
+	"vit":         func(b *builder) { buildImages(b, images{layer: "layers.", names: vitNames}) },
+	"deit": func(b *builder) {
+		buildImages(b, images{layer: "layers.", names: vitNames, extra: "embeddings.distillation_token"})
+	},
+	"dinov2":                buildDINO,
+	"dinov2_with_registers": buildDINO,
+	"wav2vec2":              buildWaves,
+	"hubert":                buildWaves,
+	"clip":                  buildCLIP,
+	"gemma3":                buildGemma3,
+	"t5":                    buildT5,
+	"bart":                  buildBART,
+	"whisper":               buildWhisper,
+	"mamba":                 buildMamba,
+	"mamba2":                buildMamba2,
+	"nemotron_h":            buildNemotron,
+	"qwen3_next":            buildQwenNext,
+	"qwen3_5_text":          buildQwenNext,
+	"qwen3_5_moe_text":      buildQwenNext,
+	"siglip":                buildSigLIP,
+	"siglip_vision_model":   buildSigLIP,
+	"dinov3_vit":            buildDINO3,
+	"mt5": func(b *builder) { // tied, whatever its files say
+		b.c = b.c.With("tie_word_embeddings", true)
+		buildT5(b)
+	},
+	UNetClass:               buildUNet,
+	"deepseek_v2":           buildDeepSeek,
+	"deepseek_v3":           buildDeepSeek,
+	"kimi_linear":           buildDeepSeek,
+	"zamba2":                buildZamba2,
+	"qwen":                  buildQwen1,
+	"mimo":                  buildMiMo,
+	"gpt_neox_reward_model": func(b *builder) { buildDecoder(b, decoders()["gpt_neox"]) },
+}
+
+// familyOf is the function that builds a model_type's network, nil for one that is not
+// known.
+func familyOf(name string) func(*builder) {
+	if f := families[name]; f != nil {
+		return f
+	}
+	if d, ok := decoders()[cmp.Or(alike[name], name)]; ok {
+		return func(b *builder) { buildDecoder(b, d) }
+	}
+	if s, ok := sights[name]; ok {
+		return func(b *builder) { buildSight(b, s) }
+	}
+	return nil
+}
+
+// Uncounted are families that people ask for, and why there is no budget for them.
+var Uncounted = map[string]string{
+	"zamba":   sharedLayers,
+	"gemma3n": "its encoder of images is one of timm's; of its language model give text_config alone",
+}
+
+const (
+	sharedLayers = "its layers share their weights"
+)
+
+// alike are language models under a name of their own.
+var alike = map[string]string{"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
+	"qwen3_vl_moe_text": "qwen3_moe"}
+
+// Unmeasured are families of which only the parameters were checked, to the last one: what their steps take is put together from
+// operations that were measured with others.
+func Unmeasured(name string) bool {
+	switch name {
+	case "llama4_text", "qwen3_5_text", "dinov3_vit", "mt5", "siglip", "siglip_vision_model", "falcon_h1", "bamba", "jamba",
+		"granitemoehybrid", "lfm2":
+		return true
+	}
+	return sights[name].part != ""
+}
+
+// Known says whether there is a network for a model_type.
+func Known(family string) bool { return familyOf(family) != nil }
+
+// Families are the model_types, sorted.
+func Families() []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(families)), maps.Keys(decoders()))
+	names = slices.AppendSeq(names, maps.Keys(sights))
+	slices.Sort(names)
+	return names
+}
+
+// activation reads the name of an activation.
+func (b *builder) activation(field string) activation {
+	switch s := b.c.Str(field); s {
+	case "silu", "swish", "":
+		return actSilu
+	case "gelu", "gelu_pytorch_tanh", "gelu_python", "gelu_fast_tanh":
+		return actGelu
+	case "gelu_new":
+		return actGeluNew
+	case "relu":
+		return actRelu
+	case "quick_gelu":
+		return actQuickGelu
+	case "relu2":
+		return actReluSquared
+	case "tanh":
+		return actTanh
+	default:
+		return actGelu
+	}
+}
+
+// heads checks that heads divide evenly.
+func (b *builder) heads(h, a, k int64) {
+	switch {
+	case a <= 0 || k <= 0:
+		b.fail("%s: %d attention heads and %d key-value heads make no attention", b.c.Type, a, k)
+	case a%k != 0:
+		b.fail("%s: %d attention heads cannot share %d key-value heads evenly", b.c.Type, a, k)
+	case h <= 0:
+		b.fail("%s: a hidden size of %d", b.c.Type, h)
+	}
+}
+
+// headDim is the width of a head: the file's, the class's, or h/a.
+func (b *builder) headDim(h, a int64) int64 {
+	if d := b.c.Int("head_dim"); d > 0 {
+		return d
+	}
+	if a <= 0 || h%a != 0 {
+		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)
+		return 1
+	}
+	return h / a
+}
+
+// headKinds says what stands on a family's backbone, by the end of the class
+// name that the file's architectures gives.
+var headKinds = []struct {
+	suffix string
+	kind   headKind
+}{
+	{"ForCausalLM", headLM}, {"LMHeadModel", headLM}, {"ForMaskedLM", headMasked}, {"ForPreTraining", headPreTraining},
+	{"ForSequenceClassification", headSequence},
+	{"ForCTC", headToken}, {"ForTokenClassification", headToken}, {"ForQuestionAnswering", headSpan},
+	{"ForImageClassification", headImage}, {"ForConditionalGeneration", headSeq2Seq}, {"DoubleHeadsModel", headDouble},
+	{"ForMultipleChoice", headChoice}, {"RewardModel", headReward}, {"EncoderModel", headEncoder}, {"Model", headNone},
+}
+
+// noHead refuses a class that the family's network is not built for.
+func (b *builder) noHead() {
+	b.fail("%s has no head like %s: give the checkpoint's header with --model FILE.safetensors", b.c.Type,
+		Short(b.c.Architecture()))
+}
+
+type headKind int
+
+const (
+	headDefault headKind = iota // no architectures in the file
+	headLM
+	headMasked
+	headPreTraining
+	headSequence
+	headToken
+	headSpan
+	headImage
+	headSeq2Seq
+	headChoice
+	headReward
+	headEncoder
+	headDouble // words, and one score for each choice
+	headNone
+)
+
+// headKind reads what stands on the backbone. An unknown class is refused.
+func (b *builder) headKind() headKind {
+	name := b.c.Architecture()
+	if name == "" {
+		return headDefault
+	}
+	for _, h := range headKinds {
+		if len(name) > len(h.suffix) && name[len(name)-len(h.suffix):] == h.suffix {
+			return h.kind
+		}
+	}
+	b.fail("the head of architecture %q is not known: give the checkpoint's header with --model FILE.safetensors, or its size "+
+		"with --params", Short(name))
+	return headNone
+}
+
+// headUnder is the kind of head, in front of which the stack's tensors have a prefix: not where the class is the stack alone,
+// or one of those that are bare.
+func (b *builder) headUnder(prefix string, bare ...headKind) headKind {
+	kind := b.headKind()
+	if kind != headNone && !slices.Contains(bare, kind) {
+		b.prefix = prefix
+	}
+	return kind
+}

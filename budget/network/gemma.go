@@ -1,0 +1,426 @@
+package network
+
+import (
+	"strconv"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+	"github.com/vramscope/vramscope/internal/words"
+)
+
+// Gemma 3n and Gemma 4: each layer is given embeddings of its own beside the stream, later layers take the keys and values of
+// earlier ones, and Gemma 3n's stream is several, of which a layer works on one.
+
+// ownInputs are what makes each layer's own embeddings, and more than one stream.
+type ownInputs struct {
+	table         *parameter
+	project       *Linear
+	norm          *norm
+	width, layers int64
+	streams, ends []*Linear
+}
+
+// beside is what layers see of one pass besides the stream.
+type beside struct {
+	perLayer *value
+	origin   *value             // the embeddings themselves
+	keys     map[bool][2]*value // keys and values, of layers without a window and with one
+}
+
+// storages are those that a checkpointed layer is given.
+func (s *beside) storages() (all []*storage) {
+	if s == nil {
+		return nil
+	}
+	for _, v := range []*value{s.perLayer, s.origin} {
+		if v != nil {
+			all = append(all, v.Mem)
+		}
+	}
+	return all
+}
+
+// leave lets them go, where layers don't run again.
+func (s *pass) leave() {
+	if s.c.beside == nil {
+		return
+	}
+	all := s.c.beside.storages()
+	for _, kv := range s.c.beside.keys {
+		all = append(all, kv[0].Mem, kv[1].Mem)
+	}
+	for _, st := range all {
+		if s.r.M.Modes.Recomputes {
+			s.m.OnTape(st)
+		} else {
+			s.m.Release(st)
+		}
+	}
+}
+
+// begin makes what layers see besides, and the other streams of the first.
+func (s *pass) begin(x *value, ids *storage) *value {
+	m, o, t := s.m, s.mod.own, s.c.self.batch*s.c.self.queries
+	if s.mod.keepsOrigin {
+		s.c.beside = &beside{origin: m.CopyOf(x)}
+	}
+	if o == nil {
+		return x
+	}
+	s.c.beside = &beside{keys: map[bool][2]*value{}}
+	s.c.self.beside = s.c.beside
+	if o.table != nil {
+		e := m.Embedding(o.table, t, o.width*o.layers, ids)
+		e = m.Replace(e, m.Scale(e))
+		p := m.apply(x, o.project)
+		p = m.Replace(p, m.Scale(p))
+		p = m.Replace(p, o.norm.forward(m, p))
+		sum := m.Add(p, e)
+		m.Drop(p, e)
+		s.c.beside.perLayer = m.Replace(sum, m.Scale(sum))
+	}
+	if len(o.streams) == 0 {
+		return x
+	}
+	all := []*value{x}
+	magnitude := meanSquare(m, x, t)
+	for _, l := range o.streams {
+		all = append(all, asLong(m, x, l, magnitude, t))
+	}
+	s.names = append(s.names, all[1:]...)
+	m.Drop(magnitude)
+	return m.Replace(x, m.Cat(all...))
+}
+
+// asLong is a projection that is made as long as what its magnitude is of.
+func asLong(m *Machine, x *value, l *Linear, magnitude *value, rows int64) *value {
+	p := m.apply(x, l)
+	p = m.Replace(p, m.Cast(p, x.Width))
+	own := meanSquare(m, p, rows)
+	y := m.Mul(p, magnitude)
+	m.Drop(p)
+	z := m.Replace(y, m.Mul(y, own)) // a quotient, which keeps both as well
+	m.Drop(own)
+	return z
+}
+
+// end makes one stream of several.
+func (s *pass) end(x *value) *value {
+	m, o, t := s.m, s.mod.own, s.c.self.batch*s.c.self.queries
+	if o == nil || len(o.ends) == 0 {
+		return x
+	}
+	n := t * s.mod.Hidden
+	first := pick(m, x, n)
+	magnitude := meanSquare(m, first, t)
+	all := []*value{first}
+	for _, l := range o.ends {
+		one := pick(m, x, n)
+		all = append(all, asLong(m, one, l, magnitude, t))
+		m.Drop(one)
+	}
+	m.Drop(x, magnitude)
+	sum := m.Cat(all...)
+	m.Drop(all...)
+	mean := m.Tensor(n, sum.Width)
+	m.UnaryNode(mean, sum, words.Temporary)
+	return m.Replace(sum, mean)
+}
+
+// gemmaTables are the weights outside of layers.
+func gemmaTables(b *builder, _ *decoder) {
+	c, m := b.c, b.m
+	o := &ownInputs{width: c.Int("hidden_size_per_layer_input"), layers: c.Int("num_hidden_layers")}
+	m.own = o
+	if o.layers > MaxLayers {
+		b.fail("%s: %d layers", c.Type, o.layers)
+		return
+	}
+	if o.width > 0 {
+		o.table = b.param("embed_tokens_per_layer.weight", RoleEmbedding, c.Int("vocab_size_per_layer_input"), o.layers*o.width)
+		o.project = b.linear("per_layer_model_projection", RoleEmbedding, m.Hidden, o.layers*o.width, false)
+		o.norm = b.norm("per_layer_projection_norm", rmsWideKind, o.width, false)
+	}
+	if c.Type != "gemma3n_text" {
+		return
+	}
+	if n := c.Int("altup_num_inputs"); n < 1 || n > 64 {
+		b.fail("%s: %d streams", c.Type, n)
+		return
+	}
+	for range c.Int("altup_num_inputs") - 1 {
+		i := strconv.Itoa(len(o.streams))
+		o.streams = append(o.streams, b.linear("altup_projections."+i, RoleEmbedding, m.Hidden, m.Hidden, false))
+		o.ends = append(o.ends, b.linear("altup_unembed_projections."+i, RoleEmbedding, m.Hidden, m.Hidden, false))
+	}
+}
+
+// gemma4Full says whether a layer sees everything; the last one always does.
+func gemma4Full(c *modelfile.Config, i int64) bool {
+	full := (i+1)%6 == 0
+	if l := c.List("layer_types"); i < int64(len(l)) {
+		full = l[i] == "full_attention"
+	}
+	return full || i == c.Int("num_hidden_layers")-1
+}
+
+func gemma4Window(c *modelfile.Config, i int64) int64 {
+	if gemma4Full(c, i) {
+		return 0
+	}
+	return c.Int("sliding_window")
+}
+
+// reused says whether a layer takes another's keys and values, and whether it is the last that makes them for others like it.
+func reused(c *modelfile.Config, i int64, window func(*modelfile.Config, int64) int64) (takes, gives bool) {
+	first := c.Int("num_hidden_layers") - c.Int("num_kv_shared_layers")
+	if i >= first {
+		return true, false
+	}
+	for j := i + 1; j < first; j++ {
+		if (window(c, j) > 0) == (window(c, i) > 0) {
+			return false, false
+		}
+	}
+	return false, first < c.Int("num_hidden_layers")
+}
+
+// gemmaHeads are a layer's: which keys and values it takes, and how wide it is.
+func gemmaHeads(b *builder, d *decoder, i int64, at *Attention, inner int64) int64 {
+	c := b.c
+	at.takes, at.gives = reused(c, i, d.window)
+	at.vNorm = &norm{kind: rmsWideKind, size: at.Width}
+	if c.Type == "gemma3n_text" {
+		if l := c.Ints("intermediate_size"); i < int64(len(l)) {
+			return l[i]
+		}
+		return inner
+	}
+	if gemma4Full(c, i) {
+		at.Width = c.IntOr("global_head_dim", 512)
+		if c.Bool("attention_k_eq_v") {
+			at.KV, at.keysAsValues = c.IntOr("num_global_key_value_heads", at.KV), true
+			b.heads(b.m.Hidden, at.Heads, at.KV)
+		}
+		at.dv, at.rope.dim, at.rope.of, at.vNorm.size = at.Width, at.Width, at.Width, at.Width
+	}
+	if at.takes && c.Bool("use_double_wide_mlp") {
+		return 2 * inner
+	}
+	return inner
+}
+
+// ownInput adds what a layer makes of its own embeddings.
+type ownInput struct {
+	gate, up *Linear
+	norm     *norm
+	act      activation
+}
+
+func newOwnInput(b *builder) *ownInput {
+	w := b.c.Int("hidden_size_per_layer_input")
+	if w <= 0 {
+		return nil
+	}
+	h := b.m.Hidden
+	return &ownInput{act: b.activation("hidden_activation"), gate: b.linear("per_layer_input_gate", RoleMLP, h, w, false),
+		up:   b.linear("per_layer_projection", RoleMLP, w, h, false),
+		norm: b.norm("post_per_layer_input_norm", rmsWideKind, h, false)}
+}
+
+func (o *ownInput) forward(m *Machine, x *value, s *beside) *value {
+	y := m.apply(x, o.gate)
+	y = m.Replace(y, m.activate(y, o.act))
+	mine := pick(m, s.perLayer, y.N)
+	y = m.Replace(y, m.Mul(y, mine))
+	m.Drop(mine)
+	y = m.Replace(y, m.apply(y, o.up))
+	return m.Replace(y, o.norm.forward(m, y))
+}
+
+// gemma4 is a layer of Gemma 4, which may have experts beside its feed-forward.
+type gemma4 struct {
+	b                     *Block
+	own                   *ownInput
+	experts               *Experts
+	scale                 *parameter // of what the router sees
+	dense, before, behind *norm
+}
+
+func gemma4Layer(b *builder, _ *decoder, l *layerDraft) {
+	x := &gemma4{b: l.block, own: newOwnInput(b)}
+	if o := x.own; o != nil {
+		l.block.more = []*Linear{o.gate, o.up}
+	}
+	c, h := b.c, b.m.Hidden
+	if c.Bool("enable_moe_block") {
+		x.experts = b.experts("experts", "router.proj", c.Int("num_experts"), c.Int("top_k_experts"), h,
+			c.Int("moe_intermediate_size"))
+		x.experts.act = b.activation("hidden_activation")
+		x.scale = b.param("router.scale", RoleRouter, h)
+		b.param("router.per_expert_scale", RoleRouter, c.Int("num_experts"))
+		x.dense = b.norm("post_feedforward_layernorm_1", rmsWideKind, h, false)
+		x.behind = b.norm("post_feedforward_layernorm_2", rmsWideKind, h, false)
+		x.before = b.norm("pre_feedforward_layernorm_2", rmsWideKind, h, false)
+	}
+	l.block.own = x.forward
+}
+
+func (x *gemma4) forward(m *Machine, in *value, c context) *value {
+	b := x.b
+	h := b.part(m, in, b.attnIn, b.attnOut, func(v *value) *value { return b.along(m, v, c.self) })
+	y := b.mlpIn.forward(m, h)
+	y = m.Replace(y, b.FF.forward(m, y))
+	if x.experts != nil {
+		y = m.Replace(y, x.dense.forward(m, y))
+		e := x.routed(m, h)
+		y = m.Replace(y, m.Add(y, e))
+		m.Drop(e)
+	}
+	y = m.Replace(y, b.mlpOut.forward(m, y))
+	sum := m.Add(h, y)
+	m.Drop(y)
+	h = m.Replace(h, sum)
+	if x.own != nil {
+		y = x.own.forward(m, h, c.beside)
+		h = m.Replace(h, m.Add(h, y))
+		m.Drop(y)
+	}
+	z := m.Again(h) // times a number, in place
+	m.UnaryNode(z, h, words.Temporary)
+	return m.Replace(h, z)
+}
+
+// routed are the experts' results; the router sees the stream as it was.
+func (x *gemma4) routed(m *Machine, h *value) *value {
+	seen := (&norm{kind: rmsWideKind, size: x.experts.h}).forward(m, h)
+	seen = m.Replace(seen, m.Mul(seen, x.scale.Val))
+	seen = m.Replace(seen, m.Scale(seen))
+	n := x.before.forward(m, h)
+	e := x.experts.by(m, n, seen)
+	m.Drop(n, seen)
+	return m.Replace(e, x.behind.forward(m, e))
+}
+
+// gemma3n is a layer of Gemma 3n: it predicts all streams, works on the first, and corrects the others by that.
+type gemma3n struct {
+	b                        *Block
+	own                      *ownInput
+	streams                  int64
+	scale                    *parameter
+	correct, predict, router *Linear
+	routerNorm               *norm
+	left, right              *Linear
+	laurelNorm               *norm
+	scaled                   bool
+}
+
+func gemma3nLayer(b *builder, d *decoder, l *layerDraft) {
+	c, h, n := b.c, b.m.Hidden, b.c.Int("altup_num_inputs")
+	x := &gemma3n{b: l.block, streams: n, scaled: c.Bool("altup_correct_scale")}
+	b.under("altup.", func() {
+		x.scale = b.param("correct_output_scale", RoleNorm, h)
+		x.correct = b.linear("correction_coefs", RoleRouter, n, n, false)
+		x.predict = b.linear("prediction_coefs", RoleRouter, n, n*n, false)
+		x.router = b.linear("modality_router", RoleRouter, h, n, false)
+		x.routerNorm = b.norm("router_norm", rmsWideKind, h, false)
+	})
+	b.under("laurel.", func() {
+		x.left = b.linear("linear_left", RoleMLP, h, c.Int("laurel_rank"), false)
+		x.right = b.linear("linear_right", RoleMLP, c.Int("laurel_rank"), h, false)
+		x.laurelNorm = b.norm("post_laurel_norm", rmsWideKind, h, false)
+	})
+	if x.own = newOwnInput(b); x.own == nil {
+		b.fail("%s: hidden_size_per_layer_input is %v, which no model has", c.Type, c.Get("hidden_size_per_layer_input"))
+		return
+	}
+	l.block.more = []*Linear{x.correct, x.predict, x.router, x.left, x.right, x.own.gate, x.own.up}
+	sparse := l.i < 10 && c.Int("num_hidden_layers") > 10
+	if p := c.List("activation_sparsity_pattern"); l.i < int64(len(p)) {
+		sparse = modelfile.New("", map[string]any{"p": p[l.i]}).Float("p") > 0
+	}
+	l.block.FF.(*mlp).sparse = sparse
+	l.block.own = x.forward
+}
+
+// modalities are a few numbers for each token.
+func (x *gemma3n) modalities(m *Machine, v *value) *value {
+	y := x.routerNorm.forward(m, v)
+	y = m.Replace(y, m.Scale(y))
+	y = m.Replace(y, m.apply(y, x.router))
+	f := m.Replace(y, m.Cast(y, 4))
+	f = m.Replace(f, m.Unary(f, false, true))
+	return m.Replace(f, m.Cast(f, v.Width))
+}
+
+func (x *gemma3n) forward(m *Machine, in *value, c context) *value {
+	b, n := x.b, in.N/x.streams
+	first := pick(m, in, n)
+	ms := m.Replace(first, x.modalities(m, first))
+	coefs := m.Replace(ms, m.apply(ms, x.predict))
+	product := m.Matmul(in, coefs, in.N)
+	plus := m.Replace(product, m.AddInPlace(product, in))
+	predicted := m.Replace(plus, m.CopyOf(plus))
+	predicted = m.Replace(predicted, m.Cast(predicted, in.Width))
+	m.Drop(coefs)
+
+	active := pick(m, predicted, n)
+	normed := b.attnIn.forward(m, active)
+	low := m.apply(normed, x.left)
+	low = m.Replace(low, m.apply(low, x.right))
+	low = m.Replace(low, x.laurelNorm.forward(m, low))
+	laurel := m.Replace(low, m.Add(normed, low))
+	y := b.Attention.forward(m, normed, normed, c.self)
+	y = m.Replace(y, b.attnOut.forward(m, y))
+	gated := m.Replace(y, m.Add(active, y))
+	h := m.Add(gated, laurel)
+	h = m.Replace(h, m.Scale(h))
+	f := b.mlpIn.forward(m, h)
+	fed := m.Replace(f, b.FF.forward(m, f))
+	out := b.mlpOut.forward(m, fed)
+	done := m.Add(h, out)
+	fixed := x.corrected(m, predicted, done)
+	firstOne := pick(m, fixed, n)
+	firstOne = m.Replace(firstOne, m.CopyOf(firstOne))
+	if x.scaled {
+		firstOne = m.Replace(firstOne, m.Mul(firstOne, x.scale.Val))
+	}
+	added := m.Replace(firstOne, x.own.forward(m, firstOne, c.beside))
+	z := m.Again(fixed) // some of it, in place: the gradient is copied
+	full, one := fixed.Bytes(), added.Bytes()
+	m.Record([]*value{z}, []*value{fixed, added}, nil, func(g []*storage) []*storage {
+		return []*storage{m.Alloc(full, words.Temporary), m.Alloc(one, words.Temporary)}
+	})
+	m.Drop(fixed, added, predicted, active, normed, laurel, gated, h, fed, out, done) // names, until it returns
+	return z
+}
+
+// corrected are all streams by what became of the first.
+func (x *gemma3n) corrected(m *Machine, predicted, done *value) *value {
+	ms := x.modalities(m, done)
+	was := pick(m, predicted, done.N)
+	new := m.Replace(was, m.Add(done, was))
+	each := m.Tensor(predicted.N, new.Width)
+	m.UnaryNode(each, new, words.Temporary)
+	m.Drop(new)
+	coefs := m.Replace(ms, m.apply(ms, x.correct))
+	coefs = m.Replace(coefs, m.Shift(coefs))
+	y := m.Mul(each, coefs)
+	m.Drop(each, coefs)
+	return m.Replace(y, m.AddInPlace(y, predicted))
+}
+
+// sparsified leaves of each row what is larger than most of it.
+func sparsified(m *Machine, x *value) *value {
+	rows := x.N / 1024 // a number for each row, which is little
+	cut := m.Tensor(max(rows, 1), x.Width)
+	m.UnaryNode(cut, x, words.Temporary, x.Mem)
+	less := m.Add(x, cut)
+	m.Drop(cut)
+	return m.Replace(less, m.Unary(less, false, true))
+}
+
+// meanSquare is x.pow(2).mean(-1): the input is saved, one number per row comes out.
+func meanSquare(m *Machine, x *value, rows int64) *value {
+	p := m.Power(x)
+	return m.Replace(p, m.Gather(p, rows))
+}

@@ -1,0 +1,198 @@
+package network
+
+import "github.com/vramscope/vramscope/internal/words"
+
+// Multi-head latent attention: keys and values pass through a narrow latent.
+type latent struct {
+	qa, qb, kva, kvb *Linear
+	qaNorm, kvaNorm  *norm
+	rank             int64 // of the latent
+	nope, rope       int64
+	unturned         bool // nothing is rotated, and queries stay as they are (kimi_linear)
+}
+
+// latentHeads makes q, k and v of all heads from the latents. The cache keeps
+// the latent and the one rotated key; keys are copied together from both.
+func (a *Attention) latentHeads(m *Machine, x *value, t int64) (q, k, v *value) {
+	l := a.latent
+	if l.qa != nil {
+		c := m.apply(x, l.qa)
+		n := l.qaNorm.forward(m, c)
+		q = m.apply(n, l.qb)
+		m.Drop(c, n)
+	} else {
+		q = m.apply(x, a.q)
+	}
+	c := m.apply(x, l.kva)
+	cs := m.Split(c, t*l.rank, t*l.rope)
+	m.Drop(c)
+	n := l.kvaNorm.forward(m, cs[0])
+	kr := m.Again(cs[1])
+	if !l.unturned {
+		qs := m.Split(q, t*a.Heads*l.nope, t*a.Heads*l.rope)
+		rot := rotary{kind: ropeFull, dim: l.rope, of: l.rope}
+		qr := rot.forward(m, qs[1])
+		kr = m.Replace(kr, rot.forward(m, cs[1]))
+		q = m.Replace(q, m.Cat(qs[0], qr))
+		m.Drop(qr)
+		m.Drop(qs...)
+	}
+	m.Drop(cs...)
+	n, kr = a.toCache(m, n, kr)
+	kv := m.apply(n, l.kvb)
+	vs := m.Split(kv, t*a.Heads*l.nope, t*a.Heads*a.dv)
+	m.Drop(kv, n)
+	k = m.Cat(vs[0], kr)
+	if want := t * a.Heads * a.Width; k.N != want { // the rotated key is copied to every head
+		m.Release(k.Mem)
+		k.N = want
+		k.Mem = m.Alloc(k.Bytes(), words.Temporary)
+	}
+	m.Drop(vs[0], kr)
+	return q, k, vs[1]
+}
+
+func buildDeepSeek(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
+		"qk_rope_head_dim", "v_head_dim") {
+		return
+	}
+	h := c.Int("hidden_size")
+	m.Hidden, m.WordWidth, m.Vocab = h, h, c.Int("vocab_size")
+	if c.Type != "kimi_linear" {
+		m.RotaryWidth = c.Int("qk_rope_head_dim")
+	}
+	kind := b.headUnder("model.")
+	b.embedding("embed_tokens", m.Vocab, h)
+	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
+		bl := &Block{}
+		b.under("self_attn.", func() {
+			if c.Type == "kimi_linear" && !kimiFull(c, i) {
+				bl.Mixer = buildKimiDelta(b, h)
+			} else {
+				bl.Attention = latentParts(b, h)
+			}
+		})
+		bl.FF = b.deepSeekFF(i)
+		bl.attnIn = b.norm("input_layernorm", rmsNormKind, h, false)
+		bl.mlpIn = b.norm("post_attention_layernorm", rmsNormKind, h, false)
+		m.Blocks = append(m.Blocks, bl)
+	})
+	llamaEnd(b, "norm", rmsNormKind, h, kind)
+}
+
+// latentParts are attention's weights.
+func latentParts(b *builder, h int64) *Attention {
+	c := b.c
+	a, ql, ab := c.Int("num_attention_heads"), c.Int("q_lora_rank"), c.Bool("attention_bias")
+	dn, dr, dv, kl := c.Int("qk_nope_head_dim"), c.Int("qk_rope_head_dim"), c.Int("v_head_dim"), c.Int("kv_lora_rank")
+	la := &latent{rank: kl, nope: dn, rope: dr, unturned: c.Type == "kimi_linear"}
+	at := &Attention{Heads: a, KV: a, Width: dn + dr, dv: dv, latent: la}
+	if ql > 0 {
+		la.qa = b.linear("q_a_proj", RoleAttention, h, ql, ab)
+		la.qaNorm = b.norm("q_a_layernorm", rmsNormKind, ql, false)
+		la.qb = b.linear("q_b_proj", RoleAttention, ql, a*(dn+dr), false)
+		at.q = la.qa
+	} else {
+		at.q = b.linear("q_proj", RoleAttention, h, a*(dn+dr), false)
+	}
+	la.kva = b.linear("kv_a_proj_with_mqa", RoleAttention, h, kl+dr, ab)
+	la.kvaNorm = b.norm("kv_a_layernorm", rmsNormKind, kl, false)
+	la.kvb = b.linear("kv_b_proj", RoleAttention, kl, a*(dn+dv), false)
+	at.o = b.linear("o_proj", RoleAttention, a*dv, h, ab)
+	return at
+}
+
+func (b *builder) deepSeekFF(i int64) FeedForward {
+	c := b.c
+	h, e := c.Int("hidden_size"), c.IntOr("n_routed_experts", c.Int("num_local_experts"))
+	if l := c.List("mlp_layer_types"); i < int64(len(l)) { // the file says of each
+		if l[i] == "dense" {
+			e = 0
+		}
+	} else if i < c.IntOr("first_k_dense_replace", firstDense[c.Type]) {
+		e = 0
+	}
+	if e == 0 || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
+		row := llamaLike
+		row.mlpBias = "mlp_bias"
+		var f FeedForward
+		b.under("mlp.", func() { f = b.feedForward(&row, h, c.Int("intermediate_size")) })
+		return f
+	}
+	corrected := c.Str("topk_method") == "noaux_tc" || c.Type == "kimi_linear" || c.Type == "deepseek_v3" && !c.Has("topk_method")
+	return b.deepSeekExperts(max(c.Int("num_experts_per_tok"), 1), corrected)
+}
+
+// firstDense are how many layers are dense where the file doesn't say.
+var firstDense = map[string]int64{"kimi_linear": 1}
+
+// deepSeekExperts are routed in float32, perhaps by corrected scores, beside those
+// that every token takes.
+func (b *builder) deepSeekExperts(topK int64, corrected bool) *Experts {
+	c := b.c
+	x := b.experts("mlp.experts", "mlp.gate", c.IntOr("n_routed_experts", c.Int("num_local_experts")), topK, c.Int("hidden_size"),
+		c.Int("moe_intermediate_size"))
+	x.wideRouter = true
+	if corrected {
+		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
+	}
+	if n := c.Int("n_shared_experts"); n > 0 {
+		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), false)
+	}
+	return x
+}
+
+// buildQwen1 is the first Qwen, whose code came with its checkpoint.
+func buildQwen1(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+		"kv_channels") {
+		return
+	}
+	h, a, d, inner := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("kv_channels"), c.Int("intermediate_size")/2
+	m.Hidden, m.WordWidth, m.Vocab, m.RotaryWidth = h, h, c.Int("vocab_size"), d
+	b.prefix = "transformer."
+	b.embedding("wte", m.Vocab, h)
+	bias := !c.Bool("no_bias")
+	b.layers("h.", c.Int("num_hidden_layers"), func(int64) {
+		bl := &Block{}
+		bl.attnIn = b.norm("ln_1", rmsNormKind, h, false)
+		at := &Attention{Heads: a, KV: a, Width: d, dv: d, fused: true, rope: rotary{kind: ropeFull, dim: d, of: d}}
+		at.q = b.linear("attn.c_attn", RoleAttention, h, 3*a*d, true)
+		at.o = b.linear("attn.c_proj", RoleAttention, a*d, h, bias)
+		bl.Attention = at
+		bl.mlpIn = b.norm("ln_2", rmsNormKind, h, false)
+		bl.FF = &mlp{act: actSilu, gate: b.linear("mlp.w2", RoleMLP, h, inner, bias), up: b.linear("mlp.w1", RoleMLP, h, inner,
+			bias), down: b.linear("mlp.c_proj", RoleMLP, inner, h, bias)}
+		m.Blocks = append(m.Blocks, bl)
+	})
+	llamaEnd(b, "ln_f", rmsNormKind, h, b.headKind())
+}
+
+// buildMiMo is qwen2 with its own flag for biases, and blocks that predict
+// further tokens.
+func buildMiMo(b *builder) {
+	c := b.c
+	row := llamaLike
+	row.qkvBias = "attention_bias"
+	buildDecoder(b, row)
+	h := c.Int("hidden_size")
+	inner := c.Int("intermediate_size")
+	a := c.Int("num_attention_heads")
+	k := c.IntOr("num_key_value_heads", a)
+	if b.err != nil {
+		return
+	}
+	b.layers("model.mtp_layers.", c.Int("num_nextn_predict_layers"), func(int64) {
+		for _, n := range []string{"input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm",
+			"final_layernorm"} {
+			b.norm(n, rmsNormKind, h, false)
+		}
+		b.linear("input_proj", RoleOther, 2*h, h, false)
+		at := &Attention{Heads: a, KV: k, Width: b.headDim(h, a)}
+		b.under("self_attn.", func() { b.projections(&row, at, h) })
+		b.under("mlp.", func() { b.feedForward(&row, h, inner) })
+	})
+}

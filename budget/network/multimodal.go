@@ -1,0 +1,133 @@
+package network
+
+import "github.com/vramscope/vramscope/budget/modelfile"
+
+// patching turns an image into embeddings: a strided convolution.
+type patching struct {
+	weight, bias *parameter
+	class        *parameter // a token in front, nil without
+	before       int64      // tokens in front, of which the others are made like the first
+	pixels       int64      // numbers in one image
+	width        int64      // of what becomes of a patch, 0: the model's
+}
+
+// buildCLIP is both encoders with their projections, or one of them alone.
+func buildCLIP(b *builder) {
+	c, m := b.c, b.m
+	t, v := c.Nested("text_config", "clip_text_model"), c.Nested("vision_config", "clip_vision_model")
+	proj := c.Int("projection_dim")
+	switch name := c.Architecture(); name {
+	case "", "CLIPModel":
+		m.Task, m.Vision = TaskContrast, new(Model)
+		b.param("logit_scale", RoleOther)
+		b.clipText(t)
+		b.clipVision(v, m.Vision)
+		if b.err != nil {
+			return
+		}
+		m.Vision.Head = b.linear("visual_projection", RoleHead, m.Vision.Hidden, proj, false)
+		m.Head = b.linear("text_projection", RoleHead, m.Hidden, proj, false)
+		m.Vocab = proj
+	case "CLIPTextModel":
+		m.Task = TaskBackbone
+		b.clipText(t)
+		for _, bl := range m.Blocks {
+			bl.Attention.uncached = true
+		}
+	case "CLIPVisionModel", "CLIPForImageClassification":
+		m.Task = TaskBackbone
+		b.clipVision(v, m)
+		m.final = nil // on the class token alone, which is little and which the classifier does not take
+		if name == "CLIPForImageClassification" && b.err == nil {
+			b.classifier(TaskClassify, "classifier", m.Hidden, c.Labels(), true)
+		}
+	default:
+		b.noHead()
+	}
+}
+
+// clipText is CLIP's text encoder.
+func (b *builder) clipText(t *modelfile.Config) {
+	m, whole := b.m, b.c
+	h, a, inner := t.Int("hidden_size"), t.Int("num_attention_heads"), t.Int("intermediate_size")
+	if err := t.Need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
+		"max_position_embeddings"); err != nil || h%a != 0 {
+		b.fail("%s: a text encoder of hidden size %d and %d heads", b.c.Type, h, a)
+		return
+	}
+	m.Hidden, m.WordWidth = h, h
+	b.c = t
+	b.under("text_model.", func() {
+		b.embedding("embeddings.token_embedding", t.Int("vocab_size"), h)
+		m.Position = b.param("embeddings.position_embedding.weight", RolePosition, t.Int("max_position_embeddings"), h)
+		b.layers("encoder.layers.", t.Int("num_hidden_layers"), func(int64) {
+			bl := b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0, t.Float("attention_dropout"))
+			bl.Attention.bidirectional = false
+			m.Blocks = append(m.Blocks, bl)
+		})
+		m.final = b.norm("final_layer_norm", layerNormKind, h, true)
+	})
+	b.c = whole
+}
+
+// clipVision is CLIP's image encoder.
+func (b *builder) clipVision(v *modelfile.Config, im *Model) {
+	whole := b.c
+	b.c = v
+	b.under("vision_model.", func() {
+		h, a, inner, n, ps := b.imageSizes(v)
+		if b.err != nil {
+			return
+		}
+		im.Hidden, im.Patches = h, n+1
+		cls := b.param("embeddings.class_embedding", RolePosition, h)
+		im.Patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, ps)
+		im.Patch.class, im.Patch.before = cls, 1
+		im.Position = b.param("embeddings.position_embedding.weight", RolePosition, n+1, h)
+		im.embedNorm = b.norm("pre_layrnorm", layerNormKind, h, true)
+		b.clipLayers(im, h, a, inner)
+	})
+	b.c = whole
+}
+
+// clipLayers are those of CLIP's image encoder and SigLIP's, with their last norm.
+func (b *builder) clipLayers(im *Model, h, a, inner int64) {
+	b.layers("encoder.layers.", b.c.Int("num_hidden_layers"), func(int64) {
+		im.Blocks = append(im.Blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0,
+			b.c.Float("attention_dropout")))
+	})
+	im.final = b.norm("post_layernorm", layerNormKind, h, true)
+}
+
+// buildGemma3 is the language model with its image encoder in front.
+func buildGemma3(b *builder) {
+	c, m := b.c, b.m
+	v, t := c.Nested("vision_config", "siglip_vision_model"), c.Nested("text_config", "gemma3_text")
+	h, a, inner, n, ps := b.imageSizes(v)
+	if b.err != nil {
+		return
+	}
+	im := &Model{Hidden: h, Patches: n}
+	b.c = v
+	b.under("model.vision_tower.", func() {
+		im.Patch = b.patches("embeddings.patch_embedding", RoleVision, h, ps)
+		im.Patch.bias = b.param("embeddings.patch_embedding.bias", RoleVision, h)
+		im.Position = b.param("embeddings.position_embedding.weight", RoleVision, n, h)
+		b.clipLayers(im, h, a, inner)
+		if v.Has("vision_use_head") && v.Bool("vision_use_head") {
+			b.sigLIPHead(h, inner)
+		}
+	})
+	text := t.Int("hidden_size")
+	b.param("model.multi_modal_projector.mm_input_projection_weight", RoleVision, h, text)
+	b.param("model.multi_modal_projector.mm_soft_emb_norm.weight", RoleVision, h)
+	for _, p := range m.Params {
+		p.Role = RoleVision
+	}
+	m.Vision = im
+	b.c = t
+	row := decoders()["gemma3_text"]
+	row.model = "model.language_model."
+	buildDecoder(b, row)
+	b.c = c
+}

@@ -1,0 +1,220 @@
+package network
+
+import (
+	"strconv"
+	"strings"
+
+	weights "github.com/vramscope/vramscope/budget/families"
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
+
+// sight is a language model with an encoder of images in front: whatever text_config names, beside weights
+// that are listed. A step is one of the language model.
+type sight struct {
+	part  string // of budget/families
+	eyes  string // the encoder's configuration
+	words string // the language model's, where the file doesn't say
+	names string // what stands in the place of "model." in its names
+	head  string // and in front of lm_head
+}
+
+var sights = map[string]sight{
+	"qwen2_vl":     {part: "qwen2_vl", eyes: "qwen2_vl_vision", words: "qwen2_vl_text"},
+	"qwen2_5_vl":   {part: "qwen2_5_vl", eyes: "qwen2_5_vl_vision", words: "qwen2_5_vl_text"},
+	"qwen3_vl":     {part: "qwen3_vl", eyes: "qwen3_vl_vision", words: "qwen3_vl_text"},
+	"qwen3_vl_moe": {part: "qwen3_vl", eyes: "qwen3_vl_moe_vision", words: "qwen3_vl_moe_text"},
+	"qwen3_5":      {part: "qwen3_5", eyes: "qwen3_5_vision", words: "qwen3_5_text"},
+	"qwen3_5_moe":  {part: "qwen3_5", eyes: "qwen3_5_moe_vision", words: "qwen3_5_moe_text"},
+	"mistral3":     {part: "mistral3", eyes: "pixtral", words: "mistral"},
+	"llava":        {part: "llava", eyes: "clip_vision_model", words: "llama"},
+	"paligemma":    {part: "paligemma", eyes: "siglip_vision_model", words: "gemma"},
+	"idefics3":     {part: "idefics3", eyes: "idefics3_vision", words: "llama", names: "model.text_model."},
+	"smolvlm":      {part: "idefics3", eyes: "smolvlm_vision", words: "llama", names: "model.text_model."},
+	"internvl":     {part: "internvl", eyes: "internvl_vision", words: "qwen2"},
+	"gemma4":       {part: "gemma4", eyes: "gemma4_vision", words: "gemma4_text"},
+	"llama4": {part: "llama4", eyes: "llama4_vision_model", words: "llama4_text", names: "language_model.model.",
+		head: "language_model."},
+}
+
+func buildSight(b *builder, s sight) {
+	c, m := b.c, b.m
+	eyes := c.Map("vision_config")
+	v, t := modelfile.New(s.eyes, eyes), c.Nested("text_config", s.words)
+	if own := t.Str("model_type"); own != "" && familyOf(own) == nil {
+		b.fail("%s: its language model is a %q, of which the tensors aren't known", c.Type, Short(own))
+		return
+	}
+	if eyes == nil || v.Has("model_type") && v.Str("model_type") == "timm_wrapper" || c.Has("downsample_ratio") &&
+		c.Float("downsample_ratio") != 0.5 {
+		b.fail("%s: only an encoder of images as this family has it is known, with its vision_config", c.Type)
+		return
+	}
+	if !c.Has("text_config") { // older files have its fields beside those of the whole
+		t = c.As(s.words)
+	}
+	ws, err := weights.Weights(s.part, func(name string) int64 { return sizeOf(name, v, t, c) })
+	if err != nil {
+		b.fail("%s: %w", c.Type, err)
+		return
+	}
+	m.Vision = new(Model)
+	b.seen(ws)
+	if b.err == nil {
+		b.language(c, t, s)
+	}
+}
+
+// seen are the weights of the encoder, those of a layer in a block of its own.
+func (b *builder) seen(ws []weights.Weight) {
+	im := b.m.Vision
+	for _, w := range ws {
+		p := b.param(w.Name, RoleVision, w.Shape...)
+		if w.Layer < 0 || b.err != nil {
+			continue
+		}
+		for w.Layer >= int64(len(im.Blocks)) {
+			im.Blocks = append(im.Blocks, &Block{})
+		}
+		im.Blocks[w.Layer].Params = append(im.Blocks[w.Layer].Params, p)
+	}
+}
+
+// language puts a language model behind what is there, whose head is tied as the whole says.
+func (b *builder) language(c, t *modelfile.Config, s sight) {
+	before := len(b.m.Params)
+	tied := c.Tied() || t.Has("tie_word_embeddings") && t.Tied() && !c.Has("tie_word_embeddings")
+	b.c = t.With("tie_word_embeddings", tied)
+	familyOf(t.Type)(b)
+	b.c = c
+	names := "model.language_model."
+	if s.names != "" {
+		names = s.names
+	}
+	for _, p := range b.m.Params[min(before, len(b.m.Params)):] {
+		if rest, inside := strings.CutPrefix(p.Name, "model."); inside {
+			p.Name = names + rest
+		} else {
+			p.Name = s.head + p.Name
+		}
+	}
+}
+
+// sizeOf looks a size of a part up, in the configuration that its name begins with.
+func sizeOf(name string, eyes, text, whole *modelfile.Config) int64 {
+	c := eyes
+	if rest, ok := strings.CutPrefix(name, "text."); ok {
+		c, name = text, rest
+	} else if rest, ok := strings.CutPrefix(name, "top."); ok {
+		c, name = whole, rest
+	} else if rest, ok := strings.CutPrefix(name, "audio."); ok { // an encoder of sound, which a file may leave out
+		own := whole.Map("audio_config")
+		if own == nil {
+			return 0
+		}
+		c, name = modelfile.New(whole.Type+"_audio", own), rest
+	}
+	if list, at, ok := strings.Cut(name, "."); ok { // one of a list
+		i, _ := strconv.Atoi(at)
+		if l := c.Ints(list); i >= 0 && i < len(l) {
+			return l[i]
+		}
+		return 0
+	}
+	if rest, ok := strings.CutPrefix(name, "#"); ok {
+		return int64(len(c.List(rest)))
+	}
+	if l := c.List(name); len(l) > 0 { // an image's height, as large as its width
+		return modelfile.AsInt(l[0])
+	}
+	return c.Int(name)
+}
+
+// buildSigLIP is the encoder of images, alone or below a classifier.
+func buildSigLIP(b *builder) {
+	c, m := b.c, b.m
+	v := c
+	if c.Type == "siglip" {
+		v = c.Nested("vision_config", "siglip_vision_model")
+	}
+	kind := b.headKind()
+	if c.Type == "siglip" && kind != headImage {
+		b.fail("siglip: text and images together aren't counted: give its vision_config, or the classifier of images")
+		return
+	}
+	h, a, inner, n, ps := b.imageSizes(v)
+	if b.err != nil {
+		return
+	}
+	m.Hidden, m.Patches, m.Task = h, n, TaskBackbone
+	b.c = v
+	prefix := ""
+	if kind == headImage {
+		prefix = "vision_model."
+	}
+	b.under(prefix, func() {
+		m.Patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, ps)
+		m.Patch.bias = b.param("embeddings.patch_embedding.bias", RoleEmbedding, h)
+		m.Position = b.param("embeddings.position_embedding.weight", RolePosition, n, h)
+		b.clipLayers(m, h, a, inner)
+		if v.Bool("vision_use_head") {
+			b.sigLIPHead(h, inner)
+		}
+	})
+	if b.c = c; kind == headImage {
+		b.classifier(TaskClassify, "classifier", h, c.Labels(), true)
+	}
+}
+
+// sigLIPHead is the attention of one learned position to all of an image's.
+func (b *builder) sigLIPHead(h, inner int64) {
+	b.param("head.probe", RoleVision, 1, 1, h)
+	b.param("head.attention.in_proj_weight", RoleVision, 3*h, h)
+	b.param("head.attention.in_proj_bias", RoleVision, 3*h)
+	b.linear("head.attention.out_proj", RoleVision, h, h, true)
+	b.norm("head.layernorm", layerNormKind, h, true)
+	b.linear("head.mlp.fc1", RoleVision, h, inner, true)
+	b.linear("head.mlp.fc2", RoleVision, inner, h, true)
+}
+
+// buildDINO3 rotates where DINOv2 learns positions, and says of each projection whether it has a bias.
+func buildDINO3(b *builder) {
+	c, m := b.c, b.m
+	h, a, inner, n, ps := b.imageSizes(c)
+	if b.err != nil {
+		return
+	}
+	before := 1 + c.Int("num_register_tokens")
+	m.Hidden, m.Patches, m.Task, m.RotaryWidth = h, n+before, TaskBackbone, h/a
+	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)
+	b.param("embeddings.mask_token", RolePosition, 1, 1, h)
+	if before > 1 {
+		b.param("embeddings.register_tokens", RolePosition, 1, before-1, h)
+	}
+	m.Patch = b.patches("embeddings.patch_embeddings", RoleEmbedding, h, ps)
+	m.Patch.bias = b.param("embeddings.patch_embeddings.bias", RoleEmbedding, h)
+	m.Patch.class, m.Patch.before = cls, before
+	ab, mb := c.Bool("proj_bias"), c.Bool("mlp_bias")
+	scale := func(name string) *norm {
+		return &norm{kind: layerScaleKind, size: h, weight: b.param(name+".lambda1", RoleNorm, h)}
+	}
+	b.layers("model.layer.", c.Int("num_hidden_layers"), func(int64) {
+		d := h / a
+		at := &Attention{Heads: a, KV: a, Width: d, dv: d, plainSoftmax: true, bidirectional: true,
+			dropout: c.Float("attention_dropout"), rope: rotary{kind: ropeFull, dim: d, of: d}}
+		at.q = b.linear("attention.q_proj", RoleAttention, h, h, c.Bool("query_bias"))
+		at.k = b.linear("attention.k_proj", RoleAttention, h, h, c.Bool("key_bias"))
+		at.v = b.linear("attention.v_proj", RoleAttention, h, h, c.Bool("value_bias"))
+		at.o = b.linear("attention.o_proj", RoleAttention, h, h, ab)
+		f := &mlp{act: b.activation("hidden_act"), up: b.linear("mlp.up_proj", RoleMLP, h, inner, mb),
+			down: b.linear("mlp.down_proj", RoleMLP, inner, h, mb)}
+		if c.Bool("use_gated_mlp") {
+			f.gate = b.linear("mlp.gate_proj", RoleMLP, h, inner, mb)
+		}
+		m.Blocks = append(m.Blocks, &Block{Attention: at, FF: f, attnIn: b.norm("norm1", layerNormKind, h, true),
+			mlpIn: b.norm("norm2", layerNormKind, h, true), attnOut: scale("layer_scale1"), mlpOut: scale("layer_scale2")})
+	})
+	m.final = b.norm("norm", layerNormKind, h, true)
+	if kind := b.headKind(); kind != headNone && kind != headDefault {
+		b.noHead()
+	}
+}

@@ -1,0 +1,298 @@
+package network
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
+
+// State-space and linear-attention families.
+
+func buildMamba(b *builder) {
+	c := b.c
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel") {
+		return
+	}
+	h := c.Int("hidden_size")
+	di := int64(c.Float("expand") * float64(h))
+	rank := (h + 15) / 16
+	if c.Int("time_step_rank") > 0 {
+		rank = c.Int("time_step_rank")
+	}
+	b.ssmBody(h, c.Int("num_hidden_layers"), func(int64) *Block {
+		mx := &Mamba{h: h, inner: di, state_: c.Int("state_size"), rank: rank, kernel: c.Int("conv_kernel")}
+		n := b.norm("norm", rmsNormKind, h, false)
+		b.under("mixer.", func() { b.mambaParts(mx, c.Bool("use_bias"), c.Bool("use_conv_bias")) })
+		return &Block{Mixer: mx, attnIn: n}
+	})
+}
+
+// mambaParts are the weights of a mixer that walks the sequence.
+func (b *builder) mambaParts(mx *Mamba, bias, convBias bool) {
+	mx.a = b.param("A_log", RoleSSM, mx.inner, mx.state_)
+	mx.skip = b.param("D", RoleSSM, mx.inner)
+	mx.conv = b.param("conv1d.weight", RoleSSM, mx.inner, 1, mx.kernel)
+	if convBias {
+		mx.convBias = b.param("conv1d.bias", RoleSSM, mx.inner)
+	}
+	mx.in = b.linear("in_proj", RoleSSM, mx.h, 2*mx.inner, bias)
+	mx.x = b.linear("x_proj", RoleSSM, mx.inner, mx.rank+2*mx.state_, false)
+	mx.dt = b.linear("dt_proj", RoleSSM, mx.rank, mx.inner, true)
+	mx.out = b.linear("out_proj", RoleSSM, mx.inner, mx.h, bias)
+}
+
+// ssmBody is embeddings, layers, a last norm and a head.
+func (b *builder) ssmBody(h, layers int64, layer func(i int64) *Block) {
+	c, m := b.c, b.m
+	v := c.Int("vocab_size")
+	if p := c.Int("pad_vocab_size_multiple"); p > 1 && v < 1<<40 {
+		v = (v + p - 1) / p * p
+	}
+	m.Hidden, m.WordWidth, m.Vocab = h, h, v
+	m.wideLogits = c.Type == "mamba" || c.Type == "mamba2" || c.Type == "nemotron_h"
+	prefix := "backbone."
+	if c.Type == "nemotron_h" {
+		prefix = "model."
+	}
+	kind := b.headUnder(prefix)
+	b.embedding("embeddings", v, h)
+	b.layers("layers.", layers, func(i int64) {
+		bl := layer(i)
+		bl.wideSums = c.Bool("residual_in_fp32")
+		m.Blocks = append(m.Blocks, bl)
+	})
+	llamaEnd(b, "norm_f", ssmNorm(c), h, kind)
+}
+
+// ssmNorm is the kind of the blocks' norms and the last.
+func ssmNorm(c *modelfile.Config) normKind {
+	if c.Type == "nemotron_h" {
+		return rmsWideKind
+	}
+	return rmsNormKind
+}
+
+// mamba2Sizes are the sizes of a mamba-2 mixer.
+type mamba2Sizes struct {
+	h, inner, groups, state, heads, kernel int64
+	bias, outBias, convBias, noNorm        bool
+	at                                     string // its name in the layer
+}
+
+func (b *builder) mamba2Mixer(s mamba2Sizes) *Mamba {
+	mx := &Mamba{h: s.h, inner: s.inner, state_: s.state, kernel: s.kernel, heads: s.heads, groups: s.groups, Second: true,
+		chunk: b.c.IntOr("chunk_size", b.c.IntOr("mamba_chunk_size", 256))}
+	conv := s.inner + 2*s.groups*s.state
+	b.under(cmp.Or(s.at, "mixer."), func() {
+		mx.dtBias = b.param("dt_bias", RoleSSM, s.heads)
+		mx.a = b.param("A_log", RoleSSM, s.heads)
+		mx.skip = b.param("D", RoleSSM, s.heads)
+		mx.conv = b.param("conv1d.weight", RoleSSM, conv, 1, s.kernel)
+		if s.convBias {
+			mx.convBias = b.param("conv1d.bias", RoleSSM, conv)
+		}
+		mx.in = b.linear("in_proj", RoleSSM, s.h, 2*s.inner+2*s.groups*s.state+s.heads, s.bias)
+		if !s.noNorm {
+			mx.norm = b.norm("norm", rmsNormKind, s.inner, false)
+		}
+		mx.out = b.linear("out_proj", RoleSSM, s.inner, s.h, s.outBias)
+	})
+	return mx
+}
+
+func buildMamba2(b *builder) {
+	c := b.c
+	if c.Has("pad_vocab_size_multiple") { // the original project's configuration, with its defaults
+		for k, v := range map[string]any{"n_groups": 1.0, "tie_word_embeddings": true, "state_size": 128.0} {
+			if !c.Has(k) {
+				c = c.With(k, v)
+			}
+		}
+		if !c.Has("num_heads") {
+			c = c.With("num_heads", float64(c.IntOr("expand", 2)*c.Int("hidden_size")/max(c.IntOr("head_dim", 64), 1)))
+		}
+		b.c = c
+	}
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads",
+		"head_dim") {
+		return
+	}
+	h := c.Int("hidden_size")
+	s := mamba2Sizes{h: h, inner: int64(c.Float("expand") * float64(h)), groups: c.Int("n_groups"), state: c.Int("state_size"),
+		heads: c.Int("num_heads"), kernel: c.Int("conv_kernel"),
+		bias: c.Bool("use_bias"), outBias: c.Bool("use_bias"), convBias: c.Bool("use_conv_bias")}
+	if s.heads*c.Int("head_dim") != s.inner {
+		b.fail("%s: %d heads of %d do not make an inner size of %d", c.Type, s.heads, c.Int("head_dim"), s.inner)
+		return
+	}
+	b.ssmBody(h, c.Int("num_hidden_layers"), func(int64) *Block {
+		n := b.norm("norm", rmsNormKind, h, false)
+		return &Block{Mixer: b.mamba2Mixer(s), attnIn: n}
+	})
+}
+
+// nemotronLayers reads the pattern of a hybrid: one letter a layer, of which
+// Transformers 5 made words. Of a kind that isn't known it fails.
+func nemotronLayers(b *builder) string {
+	c := b.c
+	if p := c.Str("hybrid_override_pattern"); p != "" {
+		return p
+	}
+	list := c.List("layers_block_type")
+	if len(list) == 0 {
+		list = c.List("layer_types")
+	}
+	letters := map[string]byte{"mamba": 'M', "linear_attention": 'M', "attention": '*', "full_attention": '*', "mlp": '-',
+		"moe": 'E'}
+	var s strings.Builder
+	for _, l := range list {
+		w, _ := l.(string)
+		if letters[w] == 0 {
+			b.fail("nemotron_h: layer kind %q is not known", w)
+			return ""
+		}
+		s.WriteByte(letters[w])
+	}
+	return s.String()
+}
+
+func buildNemotron(b *builder) {
+	c := b.c
+	if !b.need("vocab_size", "hidden_size", "mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups",
+		"num_attention_heads", "num_key_value_heads", "head_dim") {
+		return
+	}
+	pattern := nemotronLayers(b)
+	if pattern == "" && b.err == nil {
+		b.fail("nemotron_h: the configuration has neither hybrid_override_pattern nor layers_block_type")
+	}
+	if b.err != nil {
+		return
+	}
+	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
+	b.heads(h, a, k)
+	s := mamba2Sizes{h: h, inner: c.Int("mamba_num_heads") * c.Int("mamba_head_dim"), groups: c.Int("n_groups"),
+		state: c.Int("ssm_state_size"), heads: c.Int("mamba_num_heads"), kernel: c.Int("conv_kernel"),
+		bias: c.Bool("use_bias") || c.Bool("mamba_proj_bias"), convBias: c.Bool("use_conv_bias")}
+	s.outBias = s.bias
+	b.ssmBody(h, int64(len(pattern)), func(i int64) *Block {
+		n := b.norm("norm", ssmNorm(c), h, false)
+		switch pattern[i] {
+		case 'M':
+			return &Block{Mixer: b.mamba2Mixer(s), attnIn: n}
+		case '*':
+			at := &Attention{Heads: a, KV: k, Width: d, dv: d}
+			row := llamaLike
+			row.qkvBias, row.oBias = "attention_bias", "attention_bias"
+			b.under("mixer.", func() { b.projections(&row, at, h) })
+			return &Block{Attention: at, attnIn: n}
+		case '-':
+			f := &mlp{act: actReluSquared}
+			b.under("mixer.", func() {
+				f.up = b.linear("up_proj", RoleMLP, h, c.Int("intermediate_size"), c.Bool("mlp_bias"))
+				f.down = b.linear("down_proj", RoleMLP, c.Int("intermediate_size"), h, c.Bool("mlp_bias"))
+			})
+			return &Block{FF: f, mlpIn: n}
+		case 'E':
+			return &Block{FF: b.nemotronExperts(h), mlpIn: n}
+		}
+		b.fail("nemotron_h: layer kind %q in the pattern is not known", pattern[i])
+		return &Block{}
+	})
+}
+
+func (b *builder) nemotronExperts(h int64) *Experts {
+	c := b.c
+	x := &Experts{count: c.Int("n_routed_experts"), topK: c.Int("num_experts_per_tok"), h: h,
+		inner: c.Int("moe_intermediate_size"), act: actReluSquared}
+	if c.Int("moe_latent_size") > 0 {
+		b.fail("nemotron_h: experts of a latent size (moe_latent_size) aren't known")
+	}
+	ms := c.Int("moe_shared_expert_intermediate_size") * max(c.Int("n_shared_experts"), 1)
+	b.under("mixer.", func() {
+		x.router = &Linear{layer: layer{In: h, Out: x.count, Weight: b.param("gate.weight", RoleRouter, x.count, h)}}
+		b.buffer("gate.e_score_correction_bias", RoleRouter, x.count).Listed = true
+		x.gateUp = b.param("experts.up_proj", RoleExpert, x.count, x.inner, h)
+		x.down = b.param("experts.down_proj", RoleExpert, x.count, h, x.inner)
+		x.shared = &mlp{act: actReluSquared, up: b.linear("shared_experts.up_proj", RoleShared, h, ms, false),
+			down: b.linear("shared_experts.down_proj", RoleShared, ms, h, false)}
+	})
+	return x
+}
+
+// buffer is a weight of the checkpoint that no gradient reaches.
+func (b *builder) buffer(name string, role Role, shape ...int64) *parameter {
+	p := b.param(name, role, shape...)
+	p.Trainable, p.Buffer = false, true
+	return p
+}
+
+// buildQwenNext is qwen3_next and qwen3.5's text model: gated delta networks
+// with full attention every few layers.
+func buildQwenNext(b *builder) {
+	c, m := b.c, b.m
+	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+		"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
+		"linear_conv_kernel_dim") {
+		return
+	}
+	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
+	b.heads(h, a, k)
+	m.Hidden, m.WordWidth, m.Vocab, m.RotaryWidth = h, h, c.Int("vocab_size"), d/4
+	kind := b.headUnder("model.")
+	every := c.IntOr("full_attention_interval", 4)
+	b.embedding("embed_tokens", m.Vocab, h)
+	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
+		full := every > 0 && (i+1)%every == 0
+		if l := c.List("layer_types"); i < int64(len(l)) {
+			full = l[i] == "full_attention"
+		}
+		bl := &Block{}
+		if full {
+			at := &Attention{Heads: a, KV: k, Width: d, dv: d, rope: rotary{kind: ropePartial, dim: d / 4, of: d}, gated: true}
+			ab := c.Bool("attention_bias")
+			b.under("self_attn.", func() {
+				at.q = b.linear("q_proj", RoleAttention, h, 2*a*d, ab)
+				at.k = b.linear("k_proj", RoleAttention, h, k*d, ab)
+				at.v = b.linear("v_proj", RoleAttention, h, k*d, ab)
+				at.o = b.linear("o_proj", RoleAttention, a*d, h, ab)
+				at.qNorm, at.kNorm = b.norm("q_norm", rmsWideKind, d, false), b.norm("k_norm", rmsWideKind, d, false)
+			})
+			bl.Attention = at
+		} else {
+			b.under("linear_attn.", func() { bl.Mixer = b.deltaNet(h) })
+		}
+		if bl.FF = qwenExperts(b, i); bl.FF == nil {
+			row := llamaLike
+			b.under("mlp.", func() { bl.FF = b.feedForward(&row, h, c.Int("intermediate_size")) })
+		}
+		bl.attnIn = b.norm("input_layernorm", rmsWideKind, h, false)
+		bl.mlpIn = b.norm("post_attention_layernorm", rmsWideKind, h, false)
+		m.Blocks = append(m.Blocks, bl)
+	})
+	llamaEnd(b, "norm", rmsWideKind, h, kind)
+}
+
+func (b *builder) deltaNet(h int64) *Mamba {
+	c := b.c
+	nk, nv, dk, dv, kern := c.Int("linear_num_key_heads"), c.Int("linear_num_value_heads"), c.Int("linear_key_head_dim"),
+		c.Int("linear_value_head_dim"), c.Int("linear_conv_kernel_dim")
+	kd, vd := nk*dk, nv*dv
+	x := &Mamba{h: h, inner: vd, keys: kd, heads: nv, state_: dk, kernel: kern, Delta: true}
+	x.dtBias = b.param("dt_bias", RoleSSM, nv)
+	x.a = b.param("A_log", RoleSSM, nv)
+	x.conv = b.param("conv1d.weight", RoleSSM, 2*kd+vd, 1, kern)
+	if c.Type == "qwen3_next" {
+		x.in = b.linear("in_proj_qkvz", RoleSSM, h, 2*kd+2*vd, false)
+		x.x = b.linear("in_proj_ba", RoleSSM, h, 2*nv, false)
+	} else {
+		x.in = b.linear("in_proj_qkv", RoleSSM, h, 2*kd+vd, false)
+		x.z = b.linear("in_proj_z", RoleSSM, h, vd, false)
+		x.x = b.linear("in_proj_b", RoleSSM, h, nv, false)
+		x.dt = b.linear("in_proj_a", RoleSSM, h, nv, false)
+	}
+	x.norm = b.norm("norm", rmsNormKind, dv, false)
+	x.out = b.linear("out_proj", RoleSSM, vd, h, false)
+	return x
+}

@@ -1,0 +1,262 @@
+package network
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
+
+// UNetClass is what diffusers calls the network, as its config.json does.
+const UNetClass = "UNet2DConditionModel"
+
+// UNet is the denoiser of Stable Diffusion and SDXL: convolutions on an image of latents, with blocks of a
+// newTransformer between them (diffusers/models/unets/unet_2d_condition.py).
+type UNet struct {
+	times            []*Linear // of the time step, and of the picture's size and the text as one vector
+	in, out          *conv
+	Down, middle, up []stage
+	last             *norm
+	groups           int64
+	channels, text   int64 // of the latents, and of the text's states
+	vector           int64 // what stands for the picture's size and the text
+	Side             int64 // of the latents, where nobody says
+	Beside           *Companions
+}
+
+// stage is what works at one resolution.
+type stage struct {
+	parts  []part
+	resize *conv // halves or doubles the sides, nil without
+}
+
+// newPart is two convolutions and, in most, a transformer.
+type part struct {
+	conv *resnet
+	look *transformer
+}
+
+// newConv is a square convolution.
+type conv struct {
+	weight, bias *parameter
+	out          int64
+}
+
+// newResnet is diffusers' ResnetBlock2D.
+type resnet struct {
+	norm1, norm2           *norm
+	conv1, conv2, shortcut *conv
+	time                   *Linear
+}
+
+// newTransformer is Transformer2DModel: blocks on the pixels as a sequence, which look at the text, too.
+type transformer struct {
+	norm    *norm
+	in, out *Linear
+	blocks  []*Block
+}
+
+// buildUNet makes the network of a config.json of diffusers.
+func buildUNet(b *builder) {
+	c, m := b.c, b.m
+	widths := c.Ints("block_out_channels")
+	n := int64(len(widths))
+	u := &UNet{groups: c.IntOr("norm_num_groups", 32), channels: c.IntOr("in_channels", 4), text: c.Int("cross_attention_dim"),
+		vector: c.Int("projection_class_embeddings_input_dim"), Side: c.IntOr("sample_size", 128)}
+	m.UNet, m.Hidden, m.Task = u, widths[n-1], TaskBackbone
+	heads, depth := perStage(c, "attention_head_dim", n), perStage(c, "transformer_layers_per_block", n)
+	if own := perStage(c, "num_attention_heads", n); own != nil {
+		heads = own
+	}
+	wide := 4 * widths[0]
+	u.in = newConv(b, "conv_in", u.channels, widths[0], 3)
+	u.times = []*Linear{b.linear("time_embedding.linear_1", RoleOther, widths[0], wide, true),
+		b.linear("time_embedding.linear_2", RoleOther, wide, wide, true)}
+	if c.Str("addition_embed_type") == "text_time" {
+		u.times = append(u.times, b.linear("add_embedding.linear_1", RoleOther, u.vector, wide, true),
+			b.linear("add_embedding.linear_2", RoleOther, wide, wide, true))
+	}
+	layers, sights := c.IntOr("layers_per_block", 2), c.List("down_block_types")
+	from := widths[0]
+	for i, out := range widths {
+		s := stage{}
+		b.under("down_blocks."+strconv.Itoa(i)+".", func() {
+			for j := range layers {
+				s.parts = append(s.parts, newPart(b, j, from, out, wide, sights[i] == downSight, heads[i], depth[i]))
+				from = out
+			}
+			if i < len(widths)-1 {
+				s.resize = newConv(b, "downsamplers.0.conv", out, out, 3)
+			}
+		})
+		u.Down = append(u.Down, s)
+	}
+	unetUp(b, u, widths, heads, depth, layers+1, wide)
+	b.under("mid_block.", func() {
+		looks := newPart(b, 0, from, from, wide, true, heads[n-1], depth[n-1])
+		u.middle = append(u.middle, stage{parts: []part{looks, newPart(b, 1, from, from, wide, false, 0, 0)}})
+	})
+	u.last = b.norm("conv_norm_out", layerNormKind, widths[0], true)
+	u.out = newConv(b, "conv_out", widths[0], c.IntOr("out_channels", 4), 3)
+	u.Beside = newCompanions(b, c)
+}
+
+const downSight, upSight = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
+
+// unetUp are the stages on the way back, each of which takes what the way there has left.
+func unetUp(b *builder, u *UNet, widths, heads, depth []int64, layers, wide int64) {
+	n, sights := len(widths), b.c.List("up_block_types")
+	before := widths[n-1]
+	for i := range n {
+		out, skip, s := widths[n-1-i], widths[max(n-2-i, 0)], stage{}
+		b.under("up_blocks."+strconv.Itoa(i)+".", func() {
+			for j := range layers {
+				in := out
+				if j == 0 {
+					in = before
+				}
+				if j == layers-1 {
+					in += skip
+				} else {
+					in += out
+				}
+				s.parts = append(s.parts, newPart(b, j, in, out, wide, sights[i] == upSight, heads[n-1-i], depth[n-1-i]))
+			}
+			if i < n-1 {
+				s.resize = newConv(b, "upsamplers.0.conv", out, out, 3)
+			}
+		})
+		before = out
+		u.up = append(u.up, s)
+	}
+}
+
+// unetFields are those that may say only what SDXL's files do, a word or nothing.
+var unetFields = map[string]string{"act_fn": "silu", "addition_embed_type": "text_time", "resnet_time_scale_shift": "default",
+	"attention_type": "default", "mid_block_type": "UNetMidBlock2DCrossAttn", "class_embed_type": "", "encoder_hid_dim_type": "",
+	"time_cond_proj_dim": "", "dual_cross_attention": "", "only_cross_attention": "", "time_embedding_act_fn": "",
+	"cross_attention_norm": "", "reverse_transformer_layers_per_block": "", "num_class_embeds": ""}
+
+// UnknownUNet names a field that says something else than SDXL's files do, "" without one.
+func UnknownUNet(c *modelfile.Config, widths []int64) string {
+	n := len(widths)
+	if n < 2 || n > 8 || slices.Min(widths) <= 0 {
+		return "block_out_channels"
+	}
+	for _, x := range []struct {
+		field string
+		known bool
+	}{
+		{"down_block_types", only(c.List("down_block_types"), n, downSight, "DownBlock2D")},
+		{"up_block_types", only(c.List("up_block_types"), n, upSight, "UpBlock2D")},
+		{"use_linear_projection false", c.Bool("use_linear_projection")},
+		{"layers_per_block", within(c.Get("layers_per_block"), 64)},
+		{"cross_attention_dim", c.Int("cross_attention_dim") > 0},
+		{"sample_size", within(c.Get("sample_size"), 1<<14)},
+		{"mid_block_type null", !c.IsNull("mid_block_type")},
+		{"conv_in_kernel", c.IntOr("conv_in_kernel", 3) == 3},
+		{"conv_out_kernel", c.IntOr("conv_out_kernel", 3) == 3},
+		{"transformer_layers_per_block", eachWithin(c, "transformer_layers_per_block")},
+		{"attention_head_dim", eachWithin(c, "attention_head_dim")},
+		{"num_attention_heads", eachWithin(c, "num_attention_heads")},
+	} {
+		if !x.known {
+			return x.field
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(unetFields)) {
+		if v := c.Get(field); v != nil && v != false && v != unetFields[field] {
+			return field
+		}
+	}
+	return ""
+}
+
+// eachWithin says whether a field is one small whole number, or a list of some.
+func eachWithin(c *modelfile.Config, field string) bool {
+	const most = 1 << 10
+	l := c.List(field)
+	return l == nil && within(c.Get(field), most) || l != nil &&
+		!slices.ContainsFunc(l, func(v any) bool { return v == nil || !within(v, most) })
+}
+
+// within says whether a field is left out, or a whole number of at least one and at most so much.
+func within(v any, most int64) bool {
+	n := modelfile.AsInt(v)
+	return v == nil || n >= 1 && n <= most && fmt.Sprint(v) == fmt.Sprint(n)
+}
+
+// only says whether a list has n elements, each of which is one of two words.
+func only(l []any, n int, a, b string) bool {
+	return len(l) == n && !slices.ContainsFunc(l, func(v any) bool { return v != a && v != b })
+}
+
+// perStage is a number for each stage, of a list or one for all; nil without a field.
+func perStage(c *modelfile.Config, field string, n int64) []int64 {
+	if l := c.Ints(field); int64(len(l)) >= n {
+		return l
+	}
+	one := c.IntOr(field, 1)
+	if c.Get(field) == nil && field == "num_attention_heads" {
+		return nil
+	}
+	return slices.Repeat([]int64{one}, int(n))
+}
+
+func newConv(b *builder, name string, in, out, side int64) *conv {
+	return &conv{weight: b.param(name+".weight", RoleOther, out, in, side, side), bias: b.param(name+".bias", RoleOther, out),
+		out: out}
+}
+
+// newPart is the j-th of a stage.
+func newPart(b *builder, j, in, out, wide int64, looks bool, heads, depth int64) (p part) {
+	if looks {
+		b.under("attentions."+strconv.FormatInt(j, 10)+".", func() { p.look = newTransformer(b, out, heads, depth) })
+	}
+	b.under("resnets."+strconv.FormatInt(j, 10)+".", func() { p.conv = newResnet(b, in, out, wide) })
+	return p
+}
+
+// newResnet has a projection of the time step where that is wide.
+func newResnet(b *builder, in, out, wide int64) *resnet {
+	r := &resnet{norm1: b.norm("norm1", layerNormKind, in, true), conv1: newConv(b, "conv1", in, out, 3)}
+	if wide > 0 {
+		r.time = b.linear("time_emb_proj", RoleOther, wide, out, true)
+	}
+	r.norm2, r.conv2 = b.norm("norm2", layerNormKind, out, true), newConv(b, "conv2", out, out, 3)
+	if in != out {
+		r.shortcut = newConv(b, "conv_shortcut", in, out, 1)
+	}
+	return r
+}
+
+func newTransformer(b *builder, h, heads, depth int64) *transformer {
+	if heads <= 0 || h%heads != 0 {
+		b.fail("%s: %d heads of %d channels", UNetClass, heads, h)
+		return nil
+	}
+	text := b.c.Int("cross_attention_dim")
+	t := &transformer{norm: b.norm("norm", layerNormKind, h, true), in: b.linear("proj_in", RoleOther, h, h, true)}
+	looks := func(name string, from int64) *Attention {
+		a := &Attention{Heads: heads, KV: heads, Width: h / heads, dv: h / heads, bidirectional: true, uncached: true,
+			plainSoftmax: true}
+		a.q = b.linear(name+".to_q", RoleAttention, h, h, false)
+		a.k = b.linear(name+".to_k", RoleAttention, from, h, false)
+		a.v = b.linear(name+".to_v", RoleAttention, from, h, false)
+		a.o = b.linear(name+".to_out.0", RoleAttention, h, h, true)
+		return a
+	}
+	b.layers("transformer_blocks.", depth, func(int64) {
+		bl := &Block{attnIn: b.norm("norm1", layerNormKind, h, true), Attention: looks("attn1", h)}
+		bl.crossIn = b.norm("norm2", layerNormKind, h, true)
+		bl.Cross = looks("attn2", text)
+		bl.mlpIn = b.norm("norm3", layerNormKind, h, true)
+		bl.FF = &mlp{fused: true, act: actGelu, up: b.linear("ff.net.0.proj", RoleMLP, h, 8*h, true),
+			down: b.linear("ff.net.2", RoleMLP, 4*h, h, true)}
+		b.m.Blocks, t.blocks = append(b.m.Blocks, bl), append(t.blocks, bl)
+	})
+	t.out = b.linear("proj_out", RoleOther, h, h, true)
+	return t
+}

@@ -1,0 +1,38 @@
+package budget
+
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/budget/network"
+)
+
+// linearExperts are what the model's routers, and experts' projections, were called when they were linear layers:
+// PEFT takes these names, as it takes all-linear, for the tensors that Transformers 5 makes of them, with a rank for each
+// (utils/transformers_weight_conversion.py). It leaves linear layers of such names out then; families with these aren't here.
+func (p *plan) linearExperts() [][]string {
+	switch {
+	case p.profile.bareExperts:
+	case slices.Contains([]string{"mixtral", "minimax", "minimax_m2"}, p.model.Config.Type):
+		return [][]string{{"gate"}, {"w1", "w3"}, {"w2"}}
+	case slices.Contains([]string{"qwen3_moe", "olmoe", "flex_olmo"}, p.model.Config.Type):
+		return [][]string{{"gate"}, {"gate_proj", "up_proj"}, {"down_proj"}}
+	}
+	return make([][]string, 3)
+}
+
+// addAdapters hangs them on the model, where the setting has some.
+func (p *plan) addAdapters() (err error) {
+	if !p.adapts() {
+		return nil
+	}
+	p.adapters, err = p.model.Adapt(network.Adapters{Kind: p.Adapter, Rank: p.LoRA, Targets: p.LoRATargets,
+		Modules: p.SaveModules, ByRole: p.profile.fabric,
+		Wide: p.wideAdapters(), LinearExperts: p.linearExperts(), NoExperts: p.bareExpertsOnly(),
+		Joins: p.OneUnit && p.flatUnits()})
+	return err
+}
+
+// bareExpertsOnly says whether adapters are such that experts can't have them.
+func (p *plan) bareExpertsOnly() bool {
+	return p.Adapter == "dora" || p.LoRADropout > 0 || p.frozenPacked()
+}

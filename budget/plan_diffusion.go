@@ -1,0 +1,90 @@
+package budget
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/internal/units"
+)
+
+// encodesHere says whether pictures and texts are encoded within a step: scripts that train adapters do so, and those that
+// train everything have done it beforehand and let the encoders go (train_text_to_image_sdxl.py).
+func encodesHere(p *plan) bool { return !p.CachedLatents && p.adapts() }
+
+// scriptOfAdapters says whether adapters are trained as diffusers' scripts do it, under autocast on 16-bit weights.
+func scriptOfAdapters(p *plan) bool { return p.model.UNet != nil && p.adapts() && p.width == 2 }
+
+// diffuses refuses what isn't counted of a UNet's training, and what its pictures can't be.
+func diffuses(p *plan) error {
+	u, s := p.model.UNet, p.Setting
+	if u == nil {
+		if s.Resolution > 0 || s.CachedLatents {
+			return fmt.Errorf("--resolution and --cached-latents are of diffusion, and %s is none", p.model.Config.Type)
+		}
+		return nil
+	}
+	if n := s.Resolution; n%(network.PerLatent<<len(u.Down)) != 0 {
+		return fmt.Errorf("--resolution %d: a multiple of %d", n, network.PerLatent<<len(u.Down))
+	}
+	for _, x := range []struct {
+		flag string
+		has  bool
+	}{{"inference", s.Inference}, {"fsdp", s.FSDP != ""}, {"zero", s.Zero > 0}, {"tp", s.TP > 1}, {"pp", s.PP > 1},
+		{"cp", s.CP > 1},
+		{"ep", s.EP > 1}, {"compile", s.Compile}, {"float8", s.Float8}, {"mxfp8", s.MXFP8}, {"freeze", s.Freeze > 0},
+		{"attention " + s.Attention, s.Attention == "eager"}, {"reference", s.References > 0},
+		{"precision " + s.Precision, !slices.Contains([]string{"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed"}, s.Precision)},
+		{"checkpointing " + s.Checkpointing, s.Checkpointing != "none" && s.Checkpointing != "full"},
+		{"adapter " + s.Adapter, s.adapts() && s.Adapter != "lora" && s.Adapter != "rslora"},
+		{"offload " + s.Offload, s.Offload != "none"}, {"optimizer-in-backward", s.OptimizerInBackward},
+		{"activation-offload", s.ActivationOffload}, {"framework " + s.Framework, s.Framework != fallback}} {
+		if x.has {
+			return fmt.Errorf("--%s isn't counted for %s: full training and LoRA as diffusers' scripts have them are", x.flag,
+				network.UNetClass)
+		}
+	}
+	size := u.Latents(p.Batch, p.Resolution)
+	p.Sequence = size.Pixels()
+	return nil
+}
+
+// explainDiffusion notes what is taken for granted of a UNet's training.
+func explainDiffusion(p *plan, b *Budget) {
+	u := p.model.UNet
+	if u == nil {
+		return
+	}
+	switch x := u.Beside; {
+	case encodesHere(p):
+		b.note("each step encodes its pictures (%s parameters, float32) and texts (%s, as wide as the UNet): --cached-latents "+
+			"leaves both encoders out", units.Count(int(x.Pixels.Counts().Total)), units.Count(int(x.TextWeights())))
+		if x.Assumed {
+			b.note("the encoders are taken as Stable Diffusion XL's: a pipeline's folder tells its own")
+		}
+	case !p.CachedLatents:
+		b.note("pictures and texts are taken as encoded beforehand, as train_text_to_image_sdxl.py does it: no encoders on the " +
+			"GPU")
+	}
+	if p.adapts() && p.LoRATargets == "all" {
+		b.note("adapters hang on %s, as diffusers' scripts have it", strings.Join(network.UNetTargets, ", "))
+	}
+	b.note("workspaces of convolutions aren't counted: what cuDNN takes depends on the GPU")
+}
+
+// loadBeside puts the encoders on the device that a step runs: the autoencoder in float32, as its files ask for.
+func loadBeside(r *run) {
+	p, m := r.p, r.M
+	if p.model.UNet == nil || !encodesHere(p) {
+		return
+	}
+	x := p.model.UNet.Beside
+	for _, q := range x.Pixels.Params {
+		q.Trainable = false
+		q.Val = &value{Mem: m.Alloc(4*q.Elements(), Weights), N: q.Elements(), Width: 4, Leaf: q}
+	}
+	for _, t := range x.Texts {
+		m.Alloc(p.width*t.Counts().Total, Weights)
+	}
+}
