@@ -151,7 +151,8 @@ func tellAlike(out io.Writer, groups map[string]*alike) {
 	}
 	slices.SortFunc(rows, func(a, b *alike) int {
 		return cmp.Or(cmp.Compare(a.fate, b.fate), cmp.Compare(b.runs, a.runs),
-			cmp.Compare(evidence.Or(b.worst.Allocated, -1), evidence.Or(a.worst.Allocated, -1)), cmp.Compare(a.worst.Path, b.worst.Path))
+			cmp.Compare(evidence.Or(b.worst.Allocated, -1), evidence.Or(a.worst.Allocated, -1)),
+			cmp.Compare(a.worst.Path, b.worst.Path))
 	})
 	for i, g := range rows {
 		if i == mostAlike && len(rows) > mostAlike+1 {
@@ -193,7 +194,8 @@ func tally(counts *[fates]int, both int) string {
 		}
 	}
 	if bad > 0 {
-		failed = []string{fmt.Sprintf("%s of %s failed: %s", units.Count(bad), units.Plural(all, "run"), strings.Join(failed, ", "))}
+		of := units.Plural(all, "run")
+		failed = []string{fmt.Sprintf("%s of %s failed: %s", units.Count(bad), of, strings.Join(failed, ", "))}
 	} else if all > 0 {
 		failed = []string{"none failed, as far as they tell"}
 	}

@@ -100,8 +100,8 @@ var Runs = &Table{"runs", "vramscope.runs/1", "one row for each run; what has on
 	of(wordOrNull("best_setting", "allocator setting that saves most of reserved memory; null: not tried, or none does"),
 		func(r *runRow) any { return r.bestName }),
 	of(bytesOrNull("best_setting_saves_bytes", "what it saves"), func(r *runRow) any { return r.bestSaves }),
-	of(wordOrNull("tracker", "whose files tell of the run: Trainer, TensorBoard, W&B, MLflow, Lightning, CSV, or log for what the "+
-		"program printed; null: none"),
+	of(wordOrNull("tracker", "whose files tell of the run: Trainer, TensorBoard, W&B, MLflow, Lightning, CSV, or log for what "+
+		"the program printed; null: none"),
 		func(r *runRow) any { return r.set.Tracker }),
 	of(countOrNull("batch_size", "samples of one pass on a GPU, as a tracker or a note says"),
 		func(r *runRow) any { return r.set.BatchSize }),

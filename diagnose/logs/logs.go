@@ -107,6 +107,11 @@ func (w *witness) ofProgram() bool {
 		})
 }
 
+// wantsRecording reports whether a snapshot would tell more: not of what somebody stopped, or ended in something else.
+func (w *witness) wantsRecording(end *report.Ended) bool {
+	return w.ofProgram() && (end == nil || end.How != string(evidence.Failed) && end.How != string(evidence.Stopped))
+}
+
 // Verdict is the report in one sentence where no recording gives one.
 func Verdict(doc *report.Document) (report.Verdict, bool) {
 	if len(doc.Findings) > 0 && doc.Findings[0].Severity != report.Info {
@@ -123,8 +128,7 @@ func Verdict(doc *report.Document) (report.Verdict, bool) {
 		return report.Verdict{}, false
 	}
 	v := report.Verdict{Severity: report.Info}
-	v.Text, v.Fix = withoutFailure(end, facts)
-	if v.Fix == nil && w.ofProgram() && (end == nil || end.How != string(evidence.Failed) && end.How != string(evidence.Stopped)) {
+	if v.Text, v.Fix = withoutFailure(end, facts); v.Fix == nil && w.wantsRecording(end) {
 		v.Fix = advice.Text("log.record")
 	}
 	damaged := 0

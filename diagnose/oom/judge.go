@@ -28,6 +28,14 @@ type Failure struct {
 	Remedy     string // what to change, where the message itself says more than its verdict; "" otherwise
 }
 
+// unclear says of a failure in words of its own what is known of it.
+func unclear(m *evidence.OOMMessage) string {
+	if m.WentOn && m.Quote != "" {
+		return "the program says: " + m.Quote
+	}
+	return "a failure in words that aren't understood"
+}
+
 // usualCache is the share of reserved memory that PyTorch's cache usually holds
 // unused: below it, fragmentation is not what filled the GPU.
 const usualCache = 0.10
@@ -40,10 +48,8 @@ const manyTimes = 2
 func Judge(m *evidence.OOMMessage) Failure {
 	f := Failure{OOMMessage: m, Figures: Of(m), Cause: report.UnclearVerdict, Confidence: 0.3}
 	switch {
-	case m.Unclear && m.WentOn && m.Quote != "":
-		f.Why = "the program says: " + m.Quote
 	case m.Unclear:
-		f.Why = "a failure in words that aren't understood"
+		f.Why = unclear(m)
 	case f.Absurd():
 		f.Cause, f.Confidence, f.Why = report.TrueShortage, 0.99, f.absurd()
 	case m.By != "" && (m.By != "cudaMallocAsync" || f.Free < 0):

@@ -115,8 +115,7 @@ var Marks = []Mark{
 		"", "trainer.service: A process of this unit has been killed by the OOM killer."},
 	{"emory limit|emory usage|emory budget|emory pressure", evidence.HostMemory, evidence.ByLimit, 0,
 		pattern.Of(`(?i)(?:exceed(?:ed|s)|gone over) (?:\S+ )?memory (?:usage )?(?:limit|budget)(?:[^:=\w]|$)|` +
-			`memory usage exceeded request_memory|` +
-			`\b(?:killed|evicted|terminated)\b.{0,30}\bmemory (?:usage|limit|pressure)\b|` +
+			`memory usage exceeded request_memory|\b(?:killed|evicted|terminated)\b.{0,30}\bmemory (?:usage|limit|pressure)\b|` +
 			`memory limit.{0,30} exceeded\b.*\bkilled\b`), "GPU|CUDA|VRAM|cache|device",
 		"slurmstepd: error: Job 8812 exceeded memory limit (65012 > 64000), being killed"},
 	{"low on resource", evidence.HostMemory, evidence.ByKubernetes, 0, pattern.Of(`low on resource: memory`), "",
@@ -171,8 +170,7 @@ var Marks = []Mark{
 			`^Bus error.*`), "", "run.sh: line 9: 4511 Segmentation fault      (core dumped) python fit.py"},
 	{"CUDA error: ", evidence.Failed, "CUDA", 0, pattern.Of(`CUDA error: (?:an illegal|device-side|unspecified|misaligned|` +
 		`invalid|unknown|the launch|uncorrectable|no kernel).*`), "",
-		"[ERROR] trainer - CUDA error: an illegal memory access was " +
-			"encountered"},
+		"[ERROR] trainer - CUDA error: an illegal memory access was encountered"},
 	{"WorkNCCL(|DistBackendError", evidence.Failed, "NCCL", 0, pattern.Of(`(?:Watchdog caught c|C)ollective ` +
 		`operation timeout.*|terminate called after throwing an instance of 'c10::DistBackendError'`), "", "[Rank 2] Watchdog " +
 		"caught collective operation timeout: WorkNCCL(SeqNum=18, OpType=ALLREDUCE) ran for 600011 milliseconds"},
@@ -180,7 +178,7 @@ var Marks = []Mark{
 		"ValueError: token_to_kv_pool_allocator memory leak detected! available_size=9000"},
 	{"train_runtime", evidence.EndedWell, "", 0, pattern.Of(`'train_runtime'|"train_runtime"|train_runtime +=`), "",
 		"{'train_runtime': 12.5, 'train_loss': 2.1, 'epoch': 1.0}"},
-	{"raining ", evidence.EndedWell, "", 0, pattern.Of(`^[^"'{]*\b[Tt]raining (?:complete|completed|finished|done|is done)\b`), "",
+	{"raining ", evidence.EndedWell, "", 0, pattern.Of(`^[^"'{]*\b[Tt]raining (?:completed?|finished|(?:is )?done)\b`), "",
 		"[after training is done] datetime: 2026-11-28 03:41:12"},
 	{"fit` stopped: ", evidence.EndedWell, "Lightning", 0, pattern.Of("`Trainer\\.fit` stopped: `max_\\w+=.*` reached"), "",
 		"`Trainer.fit` stopped: `max_epochs=4` reached."},

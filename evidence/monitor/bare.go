@@ -65,7 +65,7 @@ func bareColumns(cells [][]byte) ([]column, bool) {
 	}
 	columns, shape := make([]column, len(cells)), make([]byte, len(cells))
 	for i, cell := range cells {
-		columns[i] = column{bareRole(cell), mib}
+		columns[i] = column{role: bareRole(cell), unit: mib}
 		shape[i] = letterOf(cell, columns[i].role)
 	}
 	for i := range bareShapes {
@@ -85,9 +85,7 @@ func bareColumns(cells [][]byte) ([]column, bool) {
 
 // bareRow recognises such rows by their values; afterwards row reads the rest.
 func (s *csvState) bareRow(all *gathered, line []byte) bool {
-	has := func(word string) bool { return bytes.Contains(line, []byte(word)) }
-	if s.active && !s.header.skip && s.misses < csvMisses || len(line) > 1<<10 ||
-		!isSlashTime(line) && bytes.IndexByte(line[:min(len(line), 64)], ',') < 1 || !isSlashTime(line) && !has(" MiB") && !has("GPU-") && !has("NVIDIA ") || !bareStart(line) {
+	if s.active && !s.header.skip && s.misses < csvMisses || len(line) > 1<<10 || !bareWords(line) || !bareStart(line) {
 		return false
 	}
 	columns, ok := bareColumns(splitCells(nil, line, ','))
@@ -103,6 +101,13 @@ func (s *csvState) bareRow(all *gathered, line []byte) bool {
 		s.header.form = AppsCSV
 	}
 	return s.row(all, line)
+}
+
+// bareWords looks for what a row has; the comma behind the first cell is the rarest of it in a log.
+func bareWords(line []byte) bool {
+	has := func(word string) bool { return bytes.Contains(line, []byte(word)) }
+	return isSlashTime(line) || bytes.IndexByte(line[:min(len(line), 64)], ',') > 0 &&
+		(has(" MiB") || has("GPU-") || has("NVIDIA "))
 }
 
 // bareStart looks at the first cell only: an index, a pid or a bus id, a time

@@ -41,13 +41,14 @@ const (
 type column struct {
 	role role
 	unit float64 // bytes in one, for memory printed without unit
+	apps bool    // named as nvidia-smi names what a process holds
 }
 
 // columnOf names a header cell. nvidia-smi's own names come first; the rest
 // are the words that monitoring scripts use for the same figures.
 func columnOf(cell []byte) column {
 	name := strings.ToLower(strings.Trim(string(cell), " \t\"'#\ufeff"))
-	c := column{role: roles[bare(name)], unit: mib}
+	c := column{role: roles[bare(name)], unit: mib, apps: bare(name) == "used_memory"}
 	words := strings.FieldsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '%'
 	})
@@ -180,7 +181,7 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 		return h, false
 	}
 	var seen [accounting + 1]int
-	known, aboutGPUs, ofApps := 0, false, false // some name that only a GPU's log has, or nvidia-smi's list of processes
+	known, aboutGPUs := 0, false // some name that only a GPU's log has
 	for _, cell := range cells {
 		if len(cell) == 0 || len(cell) > 80 || units.IsDigit(firstByte(cell)) {
 			return h, false
@@ -189,13 +190,9 @@ func headerWith(line []byte, delimiter byte) (header, bool) {
 		h.columns = append(h.columns, c)
 		seen[c.role]++
 		aboutGPUs = aboutGPUs || isAboutGPUs(cell, c.role)
-		ofApps = ofApps || c.role == usedMemory && bytes.Contains(bytes.ToLower(cell), []byte("used_memory"))
 		if c.role != other || bytes.IndexByte(cell, '.') > 0 || bytes.IndexByte(cell, '_') > 0 {
 			known++
 		}
-	}
-	if seen[pid] > 0 && seen[usedMemory] > 0 && seen[accounting] == 0 && !aboutGPUs && !ofApps {
-		return h, false // a list of what processes hold on the host, as Ray prints
 	}
 	return h.judge(seen[:], known, aboutGPUs)
 }
@@ -213,7 +210,7 @@ func (h header) judge(seen []int, known int, aboutGPUs bool) (header, bool) {
 		h.skip = count(pid, gpuUUID, gpuBus, gpuName, timestamp) > 0
 		return h, h.skip
 	case seen[pid] > 0:
-		return appsHeader(h, count(processMemory, usedMemory, processName) > 0)
+		return appsHeader(h, count(processMemory, usedMemory, processName) > 0, aboutGPUs)
 	}
 	h.fixRepeats(seen)
 	when, which := count(timestamp, dateOnly, elapsed), count(gpuIndex, gpuUUID, gpuBus, gpuSerial, gpuName)
@@ -231,16 +228,17 @@ func isAboutGPUs(cell []byte, r role) bool {
 	case other, timestamp, elapsed:
 		return false
 	}
-	return bytes.IndexByte(cell, '.') > 0 || bytes.Contains(bytes.ToLower(cell), []byte("gpu")) ||
-		bytes.Contains(bytes.ToLower(cell), []byte("vram"))
+	lower := bytes.ToLower(cell)
+	return bytes.IndexByte(cell, '.') > 0 || bytes.Contains(lower, []byte("gpu")) || bytes.Contains(lower, []byte("vram"))
 }
 
 // appsHeader turns the memory column of a process list into the process's.
-func appsHeader(h header, ok bool) (header, bool) {
+func appsHeader(h header, ok, aboutGPUs bool) (header, bool) {
 	h.form = AppsCSV
 	for i := range h.columns {
-		if h.columns[i].role == usedMemory {
-			h.columns[i].role = processMemory
+		if c := &h.columns[i]; c.role == usedMemory {
+			ok = ok && (aboutGPUs || c.apps) // else it is what they hold on the host, as Ray prints
+			c.role = processMemory
 		}
 	}
 	return h, ok

@@ -38,8 +38,7 @@ var rowForms = []rowForm{
 	{AMDSMI, false, "T", "TOTAL_VRAM: ", mib, pattern.Of(`^ +TOTAL_VRAM: (?P<total>\d+ \wB)`)},
 	{AMDSMI, false, "U", "USED_VRAM: ", mib, pattern.Of(`^ +USED_VRAM: (?P<used>\d+ \wB)`)},
 	{AMDSMI, false, "G", "VRAM_USAGE", mib, pattern.Of(`^GPU +.*(?P<head>VRAM_USAGE)`)},
-	{AMDSMI, true, "0123456789", "B", mib, pattern.Of(`^ *(?P<gpu>\d+) .* (?P<used>[\d.]+)/(?P<total>[\d.]+) ` +
-		`(?P<unit>\wB)\s*$`)},
+	{AMDSMI, true, "0123456789", "B", mib, pattern.Of(`^ *(?P<gpu>\d+) .* (?P<used>[\d.]+)/(?P<total>[\d.]+) (?P<unit>\wB)\s*$`)},
 	{AMDSMI, true, "|", " W", mib, pattern.Of(`^\| [[:xdigit:]]+:\S+ +(?P<name>[^|]*?) *\|.* W *\|$`)},
 	{AMDSMI, true, "|", "B", mib, pattern.Of(`^\| +(?P<gpu>\d+) [^|]*\| *(?P<busy>\S+) .* ` +
 		`(?P<used>\d+)/(?P<total>\d+) (?P<unit>\wB) *\|$`)},

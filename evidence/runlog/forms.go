@@ -21,16 +21,14 @@ func Forms() []Form { return append(messages[:len(messages):len(messages)], coun
 
 const (
 	exampleOOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.65 " +
-		"GiB " +
-		"of which 1.12 GiB is free."
+		"GiB of which 1.12 GiB is free."
 	exampleTrace = "Traceback (most recent call last):\n  File \"/home/u/train.py\", line 12, in step\n    y = model(x)\n"
 )
 
 // messages are looked for in lines as they stand, with a launcher's label.
 var messages = []Form{
 	{"a message cut in its words", "RuntimeError: CUDA out of m\nemory. Tried to allocate 1.50 GiB (GPU 0; 7.76 GiB total " +
-		"capacity; " +
-		"4.42 GiB already allocated; 1.12 GiB free; 5.49 GiB reserved in total by PyTorch)", hasCut,
+		"capacity; 4.42 GiB already allocated; 1.12 GiB free; 5.49 GiB reserved in total by PyTorch)", hasCut,
 		func(p *Parser, n int, line []byte, _ features) bool { return p.oom.cutShort(n, line) }},
 	{"a test's result", "tests/test_oom.py::test_raises[CUDA out of memory. Tried to allocate 2.00 GiB] PASSED\nstep 1 loss 2.5",
 		hasTest, (*Parser).testLine},
@@ -45,14 +43,12 @@ var messages = []Form{
 	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling " +
 		"`cublasCreate(handle)`",
 		hasOOM | hasOther, (*Parser).otherFailure},
-	{"figures of cudaMallocAsync", "Allocation on device 0 would exceed allowed memory. (out of " +
-		"memory)\n" +
-		"Currently allocated     : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncFigures},
+	{"figures of cudaMallocAsync", "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated   " +
+		"  : 22.50 GiB\nRequested               : 1.50 GiB", inAsync, (*Parser).asyncFigures},
 	{"a failure in words of its own", "step 3 ran OOM and the run ended", hasOOM | hasSpoken, (*Parser).spokenLine},
 	{"a traceback", exampleTrace + exampleOOM, hasTrace | inTrace, (*Parser).traceLine},
 	{"a GPU that was full", "[WARNING] 2 pytorch allocator cache flushes since last step. this happens when there is high " +
-		"memory " +
-		"pressure\nstep 1 loss 2.5", hasPressure, (*Parser).pressureLine},
+		"memory pressure\nstep 1 loss 2.5", hasPressure, (*Parser).pressureLine},
 	{"a unit", "print(torch.cuda.max_memory_allocated() / 1024 ** 3)\nstep 1 loss 2.5 mem 2.50GB", hasUnit, (*Parser).unitLine},
 	{"the Trainer's beginning", "***** Running training *****\nstep 1 loss 2.5", hasRunning, (*Parser).beginning},
 }
@@ -65,12 +61,11 @@ var counts = []Form{
 	{"memory_stats()", "'allocated_bytes.all.current': 5, 'allocated_bytes.all.peak': 9, 'reserved_bytes.all.current': 12, " +
 		"'reserved_bytes.all.peak': 12", hasStats,
 		func(p *Parser, n int, line []byte, _ features) bool { return p.stats.line(p, n, line) }},
-	{"memory_summary()", "|       PyTorch CUDA memory summary, device ID 0       |\n" +
-		"| Allocated memory      |   15281 MiB |   15656 MiB    |\n" +
-		"| GPU reserved memory   |   15800 MiB |   15800 MiB    |", hasTable | inSummary,
+	{"memory_summary()", "|       PyTorch CUDA memory summary, device ID 0       |\n| Allocated memory      |   15281 MiB |   " +
+		"15656 MiB    |\n| GPU reserved memory   |   15800 MiB |   15800 MiB    |", hasTable | inSummary,
 		func(p *Parser, n int, line []byte, _ features) bool { return p.summary.line(p, n, line) }},
-	{"rows below GPU_mem", "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n" +
-		"       1/3        2.5G      1.234      2.345      1.111         32        640: 100%|███| 50/50 [00:20<00:00,  2.50it/s]",
+	{"rows below GPU_mem", "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\n       1/3        " +
+		"2.5G      1.234      2.345      1.111         32        640: 100%|███| 50/50 [00:20<00:00,  2.50it/s]",
 		inColumns, func(p *Parser, n int, line []byte, _ features) bool { return p.steps.rowOf(p, n, line) }},
 	{"the head of such rows", "      Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size\nstep 1 loss 2.5",
 		hasMetric, (*Parser).columnsHead},

@@ -43,8 +43,8 @@ var refusals = []ending.Mark{
 	{Words: "cudaMalloc failed: out of memory", By: "llama.cpp", Is: ending.Sized},
 	{Words: "Out of memory allocating ", By: "CuPy", Is: ending.Sized},
 	{Words: "Out of memory error on GPU", By: "Paddle"},
-	{Words: "No available memory for the cache blocks|KV cache is needed|that can be stored in KV cache|" +
-		"is less than desired GPU memory utilization", By: "vLLM"},
+	{Words: "No available memory for the cache blocks|KV cache is needed|that can be stored in KV cache|is less than desired " +
+		"GPU memory utilization", By: "vLLM"},
 	{Words: "Not enough memory. Please try to increase --mem-fraction-static", By: "sglang"},
 	{Words: "out of memory occurred when warming up sampler", By: "vLLM's sampler"},
 	{Words: "Not enough memory to handle ", By: "TGI"},

@@ -11,8 +11,9 @@ import (
 
 // setting is one as trainers print it: "micro_batch_size .......... 2", "Batch size per device = 2 | …",
 // "train_micro_batch_size_per_gpu  4", "  \"sequence_len\": 8192,", "Namespace(batch_size=8, …".
-var setting = pattern.Of(`(?i)(?:^|[\s"'(,|\]])(?:instantaneous )?(batch size per device|(?:per_device_train_|train_micro_|micro_)?` +
-	`batch_size(?:_per_gpu)?|gradient[_ ]accumulation[_ ]steps|grad_accum_steps|accumulate_grad_batches|max_seq_len(?:gth)?|` +
+var setting = pattern.Of(`(?i)(?:^|[\s"'(,|\]])(?:instantaneous )?(batch size per device|(?:per_device_train_|` +
+	`train_micro_|micro_)?batch_size(?:_per_gpu)?|` +
+	`gradient[_ ]accumulation[_ ]steps|grad_accum_steps|accumulate_grad_batches|max_seq_len(?:gth)?|` +
 	`seq_length|sequence_len|cutoff_len|world_size|num gpus used)["']?(?: /[^:=]{1,60})?(\s*[:=]\s*|\s+\.{2,}\s*|\s{2,})` +
 	`(\d{1,9})\s*(?:$|[,;)}|])`)
 
@@ -41,14 +42,19 @@ func (p *Parser) settingLine(number int, line []byte, _ features) bool {
 		return false
 	}
 	for _, m := range setting().FindAllSubmatch(line, 64) {
-		name := strings.ReplaceAll(strings.ToLower(string(m[1])), " ", "_")
-		switch {
-		case (name == "seq_length" || name == "world_size") && !bytes.Contains(m[2], []byte("..")) && !bytes.Contains(m[2], []byte("  ")):
-			// a model's or some code, unless it stands in a table
-		case name == "batch_size" && m[0][0] == ' ' && !bytes.Contains(line, []byte("Namespace(")): // perhaps of an evaluation
-		default:
-			p.settings.Set(name, string(m[3]))
-		}
+		p.setTo(line, m)
 	}
 	return false
+}
+
+// setTo takes a setting where its name alone says what it is of.
+func (p *Parser) setTo(line []byte, m [][]byte) {
+	name := strings.ReplaceAll(strings.ToLower(string(m[1])), " ", "_")
+	inTable := bytes.Contains(m[2], []byte("..")) || bytes.Contains(m[2], []byte("  "))
+	switch {
+	case (name == "seq_length" || name == "world_size") && !inTable: // a model's, or some code's
+	case name == "batch_size" && m[0][0] == ' ' && !bytes.Contains(line, []byte("Namespace(")): // perhaps of an evaluation
+	default:
+		p.settings.Set(name, string(m[3]))
+	}
 }

@@ -136,14 +136,12 @@ var Marks = []Mark{
 	{"tokens in paged KV cache", "TensorRT-LLM", "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 11.99 GiB for max tokens in " +
 		"paged KV cache (98240).", []part{{"Allocated", "", cache}, {"pagedKVcache(", "", tokens}}},
 	{"CUDA graph pool memory: ", "vLLM", "INFO 11-01 10:00:40 [gpu_worker.py:511] CUDA graph pool memory: 0.61 GiB (actual), " +
-		"0.85 GiB " +
-		"(estimated), difference: 0.24 GiB (39.3%).", []part{{"poolmemory:", "", graphs}}},
+		"0.85 GiB (estimated), difference: 0.24 GiB (39.3%).", []part{{"poolmemory:", "", graphs}}},
 	{"Estimated CUDA graph memory: ", "vLLM", "INFO [gpu_model_runner.py:5500] Estimated CUDA graph memory: 0.85 GiB total",
 		[]part{{"graphmemory:", "", graphs}}},
 	{"torch peak memory increase: ", "vLLM", "DEBUG [gpu_worker.py:230] Memory profiling takes 5.02 seconds. Total non KV " +
-		"cache " +
-		"memory: 17.50GiB; torch peak memory increase: 1.05GiB; non-torch forward increase memory: 0.12GiB; weights memory: " +
-		"15.20GiB.",
+		"cache memory: 17.50GiB; torch peak memory increase: 1.05GiB; non-torch forward increase memory: 0.12GiB; weights " +
+		"memory: 15.20GiB.",
 		[]part{{"peakmemoryincrease:", "", activations}, {"forwardincreasememory:", "", outside}, {"weightsmemory:", "",
 			weights}}},
 	{"Initial free memory: ", "vLLM", "DEBUG [gpu_worker.py:220] Initial free memory: 78.50 GiB; Requested memory: 0.90 " +
@@ -152,25 +150,21 @@ var Marks = []Mark{
 	{"Loaded engine size: ", "TensorRT-LLM", "[TensorRT-LLM][INFO] Loaded engine size: 15388 MiB", []part{{"enginesize:", "",
 		weights}}},
 	{"for execution context memory", "TensorRT-LLM", "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 37812.51 MiB for " +
-		"execution " +
-		"context memory.", []part{{"Allocated", "", activations}}},
+		"execution context memory.", []part{{"Allocated", "", activations}}},
 	{"for runtime buffers", "TensorRT-LLM", "[TensorRT-LLM][INFO] [MemUsageChange] Allocated 7.40 MB GPU memory for runtime " +
 		"buffers.",
 		nil},
 	{"allocation in IExecutionContext creation", "TensorRT-LLM", "[TensorRT-LLM][INFO] [MemUsageChange] TensorRT-managed " +
-		"allocation in " +
-		"IExecutionContext creation: CPU +0, GPU +0, now: CPU 0, GPU 15380 (MiB)", nil},
+		"allocation in IExecutionContext creation: CPU +0, GPU +0, now: CPU 0, GPU 15380 (MiB)", nil},
 	{"GPU memory (", webUI, "[GPU Setting] You will use 76.80% GPU memory (3145.00 MB) to load weights, and use 23.20% GPU " +
-		"memory " +
-		"(950.00 MB) to do matrix computation.", []part{{"GPUmemory(", "", weights}, {"toloadweights,*GPUmemory(", "",
+		"memory (950.00 MB) to do matrix computation.", []part{{"GPUmemory(", "", weights}, {"toloadweights,*GPUmemory(", "",
 		activations}}},
-	{"[Memory Management] Target: ", webUI, "[Memory Management] Target: KModel, Free GPU: 6120.00 MB, Model Require: " +
-		"4903.00 MB, " +
+	{"[Memory Management] Target: ", webUI, "[Memory Management] Target: KModel, Free GPU: 6120.00 MB, Model Require: 4903.00 " +
+		"MB, " +
 		"Previously Loaded: 0.00 MB, Inference Require: 1024.00 MB, Remaining: 193.00 MB", []part{{"ModelRequire:", "", weights},
 		{"InferenceRequire:", "", activations}, {"Remaining:", "", left}}},
 	{"Current free memory is ", webUI, "[Unload] Trying to free 1024.00 MB for cuda:0 with 1 models keep loaded ... Current " +
-		"free " +
-		"memory is 3516.46 MB ... Done.", []part{{"freememoryis", "", left}}},
+		"free memory is 3516.46 MB ... Done.", []part{{"freememoryis", "", left}}},
 	{" model buffer size", "llama.cpp", "load_tensors:        CUDA0 model buffer size =  4095.05 MiB",
 		[]part{{"modelbuffersize=", "", moreWeights}}},
 	{" KV buffer size", "llama.cpp", "llama_kv_cache_unified:      CUDA0 KV buffer size =   512.00 MiB",

@@ -2,6 +2,7 @@ package traceback
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
 )
@@ -11,41 +12,30 @@ import (
 // none. PyTorch's own scaled_dot_product_attention has no frame, so one of that
 // name is written out.
 var sceneMarks = []struct {
-	in    string
 	doing evidence.Doing
+	in    []string
 }{
-	{"diffusers/", evidence.Diffusion}, {"diffusers/models/autoencoders/", evidence.ImageDecoder},
-	{"in conv1d", evidence.Convolution}, {"in conv2d", evidence.Convolution}, {"in conv3d", evidence.Convolution},
-	{"torch/nn/modules/conv.py", evidence.Convolution},
-	{"in interpolate", evidence.Convolution},
-	{"torch_geometric/nn/", evidence.Messages}, {"torch_scatter/", evidence.Messages}, {"dgl/", evidence.Messages},
-	{"in ForCausalLMLoss", evidence.Logits}, {"in cross_entropy", evidence.Logits}, {"in fixed_cross_entropy", evidence.Logits},
-	{"in log_softmax", evidence.Logits}, {"fused_cross_entropy.py", evidence.Logits},
-	{"tensor_parallel/cross_entropy.py", evidence.Logits}, // Megatron's
-	{"in nll_loss", evidence.Logits},
-	{"in selective_log_softmax", evidence.Logits}, {"in logprobs_from_logits", evidence.Logits},
-	{"in compute_logits", evidence.Logits},
-	{"in _get_per_token_logps", evidence.Logits},
-	{"in eager_attention_forward", evidence.Attention}, {"in scaled_dot_product_attention", evidence.Attention},
-	{"in sdpa_attention_forward", ""},
-	{"in flash_attention_forward", ""},
-	{"in multi_head_attention_forward", evidence.Attention},
-	{"in _multi_tensor_adamw", evidence.Foreach}, {"in _multi_tensor_adam", evidence.Foreach}, {"in _multi_tensor_sgd",
-		evidence.Foreach},
-	{"in _multi_tensor_rmsprop", evidence.Foreach},
-	{"in _multi_tensor_adagrad", evidence.Foreach},
-	{"in _load_optimizer_and_scheduler", evidence.OptimizerLoad},
-	{"in _common_unshard_pre_state_dict_hook", evidence.FullState}, {"in _full_post_state_dict_hook", evidence.FullState},
-	{"in full_tensor", evidence.FullState},
-	{"in _zero3_consolidated_16bit_state_dict", evidence.FullState},
-	{"in nested_concat", evidence.EvaluationOutputs}, {"in torch_pad_and_concatenate", evidence.EvaluationOutputs},
-	{"in gather_for_metrics",
-		evidence.EvaluationOutputs},
-	{"in _ddp_init_helper", evidence.Buckets},
-	{"Failed to clone() tensor", evidence.FullState}, {"_state_dict_utils.py", evidence.FullState},
-	{"in pin_memory", evidence.Pinning}, {"in _pin_memory", evidence.Pinning}, {"in _pin_memory_loop", evidence.Pinning},
-	{"torch/nn/parallel/data_parallel.py", evidence.Replicas}, {"torch/nn/parallel/replicate.py", evidence.Replicas},
-	{"in deepcopy", evidence.ModelCopy},
+	{evidence.Diffusion, []string{"diffusers/"}}, {evidence.ImageDecoder, []string{"diffusers/models/autoencoders/"}},
+	{evidence.Convolution, []string{"in conv1d", "in conv2d", "in conv3d", "torch/nn/modules/conv.py", "in interpolate"}},
+	{evidence.Messages, []string{"torch_geometric/nn/", "torch_scatter/", "dgl/"}},
+	{evidence.Logits, []string{"in ForCausalLMLoss", "in cross_entropy", "in fixed_cross_entropy", "in log_softmax",
+		"in nll_loss", "fused_cross_entropy.py", "tensor_parallel/cross_entropy.py", "in selective_log_softmax",
+		"in logprobs_from_logits",
+		"in compute_logits", "in _get_per_token_logps"}},
+	{evidence.Attention, []string{"in eager_attention_forward", "in scaled_dot_product_attention"}},
+	{"", []string{"in sdpa_attention_forward", "in flash_attention_forward"}},
+	{evidence.Attention, []string{"in multi_head_attention_forward"}},
+	{evidence.Foreach, []string{"in _multi_tensor_adamw", "in _multi_tensor_adam", "in _multi_tensor_sgd",
+		"in _multi_tensor_rmsprop", "in _multi_tensor_adagrad"}},
+	{evidence.OptimizerLoad, []string{"in _load_optimizer_and_scheduler"}},
+	{evidence.FullState, []string{"in _common_unshard_pre_state_dict_hook", "in _full_post_state_dict_hook", "in full_tensor",
+		"in _zero3_consolidated_16bit_state_dict"}},
+	{evidence.EvaluationOutputs, []string{"in nested_concat", "in torch_pad_and_concatenate", "in gather_for_metrics"}},
+	{evidence.Buckets, []string{"in _ddp_init_helper"}},
+	{evidence.FullState, []string{"Failed to clone() tensor", "_state_dict_utils.py"}},
+	{evidence.Pinning, []string{"in pin_memory", "in _pin_memory", "in _pin_memory_loop"}},
+	{evidence.Replicas, []string{"torch/nn/parallel/data_parallel.py", "torch/nn/parallel/replicate.py"}},
+	{evidence.ModelCopy, []string{"in deepcopy"}},
 }
 
 // evaluations are names of functions below which no training is done.
@@ -62,7 +52,7 @@ var servers = [...]struct{ in, name string }{{"/vllm/", "vLLM"}, {"/vllm_ascend/
 // AddFrame notes what one more frame shows, innermost last.
 func AddFrame(s *evidence.Scene, line []byte) {
 	for _, m := range sceneMarks {
-		if names(line, m.in) {
+		if slices.ContainsFunc(m.in, func(in string) bool { return names(line, in) }) {
 			s.Doing = m.doing
 		}
 	}

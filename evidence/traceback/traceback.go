@@ -449,8 +449,7 @@ var code = pattern.Of(`^(?:\d{4}-.{5}T[^ ]{0,28}   |E |\d{1,18}:  |│|---|-->)`
 
 // installed are packages, Python's own library (also on Windows: …/Python310/lib/…) and frozen modules.
 var installed = pattern.Of(`(?:site|dist)-packages/|/vramscope(?:_hook|/_hook)/|^<frozen|^<__array_function|` +
-	`/(?:lib|lib64|Lib)/python\d+(?:\.\d+)?/|` +
-	`(?i:^.:.*(?:python|conda).*/lib/)`)
+	`/(?:lib|lib64|Lib)/python\d+(?:\.\d+)?/|(?i:^.:.*(?:python|conda).*/lib/)`)
 
 // isUser tells the user's own files.
 func isUser(file string) bool { return !installed().MatchString(strings.ReplaceAll(file, `\`, "/")) }

@@ -57,11 +57,15 @@ func (s *Settings) sequence() {
 // settings are what a setting's last name says it is, names with blanks between them.
 var settings = byName(map[string]func(s *Settings, key, value string){
 	"per_device_train_batch_size micro_batch_size train_micro_batch_size_per_gpu batch_size train_batch_size " +
-		"micro_batch_size_per_gpu local_batch_size bs bsz batchsize batch_size_per_device": func(s *Settings, _, v string) { count(&s.p.BatchSize, v) },
+		"micro_batch_size_per_gpu local_batch_size bs bsz batchsize batch_size_per_device": func(s *Settings, _, v string) {
+		count(&s.p.BatchSize, v)
+	},
 	"max_seq_length max_seq_len seq_len sequence_length cutoff_len sequence_len": func(s *Settings, _, v string) {
 		count(&s.p.SequenceLength, v)
 	},
-	"world_size num_gpus n_gpus n_gpu num_devices gpu_count num_gpus_used": func(s *Settings, _, v string) { count(&s.p.GPUs, v) },
+	"world_size num_gpus n_gpus n_gpu num_devices gpu_count num_gpus_used": func(s *Settings, _, v string) {
+		count(&s.p.GPUs, v)
+	},
 	"gradient_accumulation_steps accumulate_grad_batches grad_accum_steps": func(s *Settings, _, v string) {
 		if n, err := strconv.ParseInt(v, 10, 32); err == nil && n > 0 {
 			s.accum = n

@@ -152,16 +152,17 @@ var ofMeta = pattern.Of(`(?:^|.*/)[0-9a-f]{32}/meta\.yaml$`)
 
 // statuses are MLflow's (mlflow/protos/service.proto, RunStatus), by number and by name.
 var statuses = map[string]evidence.Ending{
-	"3": {How: evidence.EndedWell}, "FINISHED": {How: evidence.EndedWell},
-	"4": {How: evidence.Failed, Text: "FAILED, as MLflow says"}, "FAILED": {How: evidence.Failed, Text: "FAILED, as MLflow says"},
-	"5": {How: evidence.Stopped, Text: "KILLED, as MLflow says"}, "KILLED": {How: evidence.Stopped, Text: "KILLED, as MLflow says"},
+	"3": {How: evidence.EndedWell}, "4": {How: evidence.Failed, Text: "FAILED, as MLflow says"},
+	"5": {How: evidence.Stopped, Text: "KILLED, as MLflow says"},
 }
+
+var byNumber = strings.NewReplacer("FINISHED", "3", "FAILED", "4", "KILLED", "5")
 
 // readMLflowRun reads how the run ended.
 func readMLflowRun(r *run, in io.Reader) error {
 	return lines(in, func(line string) bool {
 		if status, ok := strings.CutPrefix(line, "status:"); ok {
-			r.ended = statuses[strings.Trim(status, ` '"`)]
+			r.ended = statuses[byNumber.Replace(strings.Trim(status, ` '"`))]
 		}
 		return true
 	})
