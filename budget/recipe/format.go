@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,7 +44,7 @@ func formatOf(f *fields) *format {
 		x := &formats[i]
 		missing := func(name string) bool { return !f.has(name) }
 		one := func(names []string) bool { return len(names) == 0 || slices.ContainsFunc(names, f.has) }
-		if !slices.ContainsFunc(x.all, missing) && one(x.any) && one(x.beside) {
+		if !slices.ContainsFunc(x.all, missing) && one(x.any) && one(x.beside) && !(f.plain && x.name == "TRL arguments") {
 			return x
 		}
 	}
@@ -74,6 +75,11 @@ func (x *format) read(f *fields) *Recipe {
 		if f.values[name] == "" && x.open(name, "worked out") && !slices.Contains(r.Ignored, name) {
 			r.Ignored, r.Open = append(r.Ignored, name), append(r.Open, name+", which the program works out")
 			r.openFields++
+		}
+	}
+	for i, name := range f.perhaps {
+		if !slices.Contains(f.perhaps[:i], name) && x.open(name, f.values[name]) {
+			r.Open = append(r.Open, fmt.Sprintf("%s %s (in a branch)", name, f.values[name]))
 		}
 	}
 	for _, g := range x.always {

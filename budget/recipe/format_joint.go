@@ -458,6 +458,13 @@ func modelDefaults(f *fields, r *Recipe) {
 // configuration tells where no field does.
 func argumentDefaults(f *fields, r *Recipe) {
 	modelDefaults(f, r)
+	if f.plain && withAdapters(f) { // PEFT's own
+		for _, x := range []struct{ field, flag, value string }{{"lora_r", "lora", "8"}, {"lora_target_modules", "lora-targets", "qv"}} {
+			if !isSet(f.values[x.field]) {
+				r.unasked(Flag{x.flag, x.value})
+			}
+		}
+	}
 	r.Untyped = !slices.ContainsFunc([]string{"dtype", "torch_dtype", "load_in_4bit", "load_in_8bit", "mixed_precision"}, f.has)
 }
 

@@ -123,6 +123,8 @@ type fields struct {
 	values    map[string]string
 	file      string   // its name
 	workedOut []string // names of those whose values only the running program knows
+	plain     bool     // a program with Transformers' arguments and none of TRL's
+	perhaps   []string // names of those that stand in a branch of a program
 	program   string   // a script that a command runs
 	head      string   // what a class's name puts on the model: SequenceClassification
 	labels    int64    // of that head, 0 where nothing tells

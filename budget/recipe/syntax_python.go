@@ -21,6 +21,7 @@ type pyToken struct {
 	text   string
 	begins bool // a line, outside all brackets
 	first  bool // such a line without a space before it
+	column int  // of such a line
 }
 
 var errPython = errors.New("no Python")
@@ -53,6 +54,7 @@ func pyTokens(text string) (all []pyToken, err error) {
 			}
 			if t.kind != 0 {
 				t.text, t.begins, t.first = t.text[:min(len(t.text), maxText)], begins, begins && first
+				t.column = i - 1 - strings.LastIndexByte(text[:i], '\n')
 				all = append(all, t)
 			}
 			i += n
@@ -128,6 +130,7 @@ type pyValue struct {
 
 type pyCall struct {
 	name  string // with its dots
+	maybe bool   // it stands in a branch
 	plain []pyValue
 	names []string
 	by    map[string]pyValue // keywords
@@ -153,7 +156,23 @@ type python struct {
 	at        int
 	constants map[string]pyValue
 	functions []*pyFunction
+	branches  []int // columns of the conditions that a line stands under
 }
+
+// branch keeps the conditions that the line which begins here stands under. What asks whether a file is run as a program is none.
+func (p *python) branch(t pyToken) {
+	if !t.begins {
+		return
+	}
+	for len(p.branches) > 0 && p.branches[len(p.branches)-1] >= t.column {
+		p.branches = p.branches[:len(p.branches)-1]
+	}
+	if t.kind == 'n' && conditions[t.text] && p.peek(1).text != "__name__" {
+		p.branches = append(p.branches, t.column)
+	}
+}
+
+var conditions = map[string]bool{"if": true, "elif": true, "else": true, "except": true, "case": true}
 
 func (p *python) peek(ahead int) pyToken {
 	if p.at+ahead < len(p.tokens) {
@@ -177,7 +196,7 @@ func parsePython(text []byte) (*python, error) {
 // statement takes one, or a token that begins none.
 func (p *python) statement() {
 	t := p.peek(0)
-	if t.first { // what a function is made of stands behind spaces
+	if p.branch(t); t.first { // what a function is made of stands behind spaces
 		if t.text == "def" && p.peek(1).kind == 'n' {
 			p.functions = append(p.functions, &pyFunction{name: p.peek(1).text})
 			p.at += 2
@@ -213,7 +232,7 @@ func (p *python) statement() {
 // assign gives a name its value; one of several values, as in a, b = 1, 2, isn't known to be its own.
 func (p *python) assign(name string, v pyValue, f *pyFunction) {
 	f.sets = append(f.sets, pySet{name, v})
-	if p.constants[name] = v; !v.constant || p.peek(0).kind == ',' {
+	if p.constants[name] = v; !v.constant || p.peek(0).kind == ',' || len(p.branches) > 0 {
 		delete(p.constants, name)
 	}
 }
@@ -340,7 +359,7 @@ func (p *python) skip() {
 
 // arguments are a call's.
 func (p *python) arguments(name string, depth int, f *pyFunction) *pyCall {
-	c := &pyCall{name: name, by: map[string]pyValue{}}
+	c := &pyCall{name: name, by: map[string]pyValue{}, maybe: len(p.branches) > 0}
 	p.at++
 	for p.at < len(p.tokens) && p.peek(0).kind != ')' {
 		if p.peek(0).kind == 'n' && p.peek(1).kind == '=' && p.peek(2).kind != '=' {
@@ -518,15 +537,20 @@ var scriptCalls = []struct {
 
 // script are a training script's fields.
 func (p *python) script(fs *fields) error {
+	plain, trl := false, false
 	for _, f := range p.functions {
 		for _, c := range f.calls {
+			plain, trl = plain || strings.HasSuffix(c.name, "TrainingArguments"), trl || ofTRL().MatchString(c.name)
 			if err := fs.scriptCall(c); err != nil {
 				return err
 			}
 		}
 	}
+	fs.plain = plain && !trl
 	return nil
 }
+
+var ofTRL = pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)(Config|Trainer)$|^Fast\w*Model\.`)
 
 func (f *fields) scriptCall(c *pyCall) error {
 	for i := range scriptCalls {
@@ -581,6 +605,9 @@ func (f *fields) keywords(c *pyCall, names map[string]string) error {
 				return errMany
 			}
 			continue
+		}
+		if c.maybe {
+			f.perhaps = append(f.perhaps, name)
 		}
 		if err := f.add(name, text); err != nil {
 			return err

@@ -61,6 +61,35 @@ func TestPythonSettings(t *testing.T) {
 	}
 }
 
+// TestPythonBranches: what a condition decides is named, and a variable that one sets isn't known.
+func TestPythonBranches(t *testing.T) {
+	const text = `
+def main():
+    dtype = torch.float16
+    if args.bf16:
+        dtype = torch.bfloat16
+    if args.four:
+        bnb = BitsAndBytesConfig(load_in_4bit=True)
+    elif args.eight:
+        bnb = BitsAndBytesConfig(load_in_8bit=True)
+    with something():
+        model = AutoModelForCausalLM.from_pretrained("a/b", torch_dtype=dtype, attn_implementation="sdpa")
+    args = TrainingArguments("out", per_device_train_batch_size=4)
+
+if __name__ == "__main__":
+    trainer = SFTTrainer(model, max_seq_length=512)
+    main()
+`
+	r, err := Read("a.py", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "torch_dtype, which the program works out; load_in_4bit True (in a branch); load_in_8bit True (in a branch)"
+	if got := strings.Join(r.Open, "; "); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
 // TestPythonScripts: what training scripts say in calls.
 func TestPythonScripts(t *testing.T) {
 	for name, tt := range map[string]struct{ text, format, flags string }{
@@ -71,6 +100,11 @@ model = AutoModelForCausalLM.from_pretrained(model_id, quantization_config=bnb, 
 args = SFTConfig(per_device_train_batch_size=2, max_length=4096, output_dir=f"out/{model_id}", learning_rate=2e-4)
 trainer = SFTTrainer(model=model, args=args, peft_config=LoraConfig(r=32, target_modules=["q_proj", "v_proj"]))
 `, "TRL arguments", "--precision int4 --attention flash --batch 2 --seq 4096 --lora 32 --lora-targets q_proj,v_proj"},
+		"adapters without TRL": {`
+args = TrainingArguments("out", per_device_train_batch_size=4, bf16=True)
+model = get_peft_model(AutoModelForCausalLM.from_pretrained("a/b"), LoraConfig(r=8))
+Trainer(model, args).train()
+`, "TrainingArguments", "--lora 8 --batch 4 --precision bf16-mixed --optimizer adamw-fused"},
 		"whole": {`
 from transformers import TrainingArguments
 args = TrainingArguments("out", per_device_train_batch_size=4, bf16=True, optim="adamw_torch_fused")

@@ -121,8 +121,12 @@ func BudgetVerdict(d *budget.Document) string {
 			return fmt.Sprintf("%s for %s. The first, %s: %s", units.Plural(n, "plan"), f.GPU, d.Plans[0].Way, s)
 		}
 		if share, _ := d.Setting["gpu_share"].(float64); share > 0 && !f.Fits {
-			return fmt.Sprintf("DOES NOT FIT %s: weights, activations and one request of %v tokens are %s, and its share %s",
-				f.GPU, d.Setting["context"], units.Bytes(d.TotalDevice), units.Bytes(int64(share*float64(f.Capacity))))
+			shorter := ""
+			if f.MaxTokens != nil && *f.MaxTokens > 0 {
+				shorter = fmt.Sprintf("; with requests of up to %s tokens it fits (--context %d)", count(*f.MaxTokens), *f.MaxTokens)
+			}
+			return fmt.Sprintf("DOES NOT FIT %s: weights, activations and one request of %v tokens are %s, and its share %s%s",
+				f.GPU, d.Setting["context"], units.Bytes(d.TotalDevice), units.Bytes(int64(share*float64(f.Capacity))), shorter)
 		}
 		if f.AtOnce != nil {
 			return fmt.Sprintf("FITS %s: beside weights and activations its share has room for %s tokens of cache, "+
