@@ -35,7 +35,7 @@ type Modes struct {
 	PassesRound  bool  // keys and values go round them, and aren't gathered
 	KeepsKeys    bool  // what is gathered stays for backward
 
-	Checkpointing string // none, full, selective, op or offload
+	Checkpointing string // none (or ""), full, selective, op or offload
 	Nth           int64  // or every so many layers; 0: as the name says
 	Recomputes    bool   // whole layers run again in backward
 	EntersInputs  bool   // embeddings are made to need a gradient

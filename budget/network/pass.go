@@ -175,7 +175,7 @@ func (s *pass) checkpointed(i int, b *Block, x *value, run func(*value) *value) 
 	args = append(args, s.c.beside.storages()...)
 	n := m.Modes.Nth
 	switch {
-	case !m.Grad || how == "none" || n > 0 && int64(i+1)%n != 0:
+	case !m.Grad || how == "" || how == "none" || n > 0 && int64(i+1)%n != 0:
 		return run(x)
 	case how == "selective" && b.Attention != nil:
 		m.Selective = true
