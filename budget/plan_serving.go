@@ -191,7 +191,7 @@ func (p *plan) serve(b *Budget) {
 	m.Mixed = p.mixed
 	h := r.Forward(batch)
 	logits := m.Replace(h, r.logits(h))
-	if p.Engine != "" && p.model.Head != nil { // each request's in float32 and whole on a rank, and what the sampler makes of them
+	if p.Engine != "" && p.model.Head != nil { // each request's, whole on a rank in float32, and what the sampler makes of them
 		m.Pulse(seqs*p.model.Head.Out*max(p.TP, 1)*samplerBytes, Logits)
 	}
 	p.Batch = seqs

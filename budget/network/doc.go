@@ -6,10 +6,8 @@
 //	s := network.Step{M: m, Model: mod, Around: around}
 //	stream := s.Forward(s.Inputs())
 //
-// Whoever runs it puts the weights on the machine first: each parameter's Val is where it lies.
-//
-// It knows no settings: what it asks of one are Modes, the same for a whole pass, and what lies between its layers where GPUs
-// share a model is done Around them. Sizes are in elements and lengths in tokens, unless they are said to be in bytes.
+// A parameter's Val is where it lies. It knows no settings: what it asks of one are Modes, the same for a whole pass, and what
+// lies between its layers where GPUs share a model is done Around them. Sizes are in elements, or said to be in bytes.
 package network
 
 import "github.com/vramscope/vramscope/budget/autograd"
