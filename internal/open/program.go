@@ -50,7 +50,8 @@ func (r *Recipes) loaded(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting)
 	case mixed && s.Precision != width+"-mixed":
 	default:
 		s.Precision = width
+		before := map[bool]string{true: width + "-mixed", false: "fp32"}[mixed]
 		r.Notes = append(r.Notes, fmt.Sprintf("weights are loaded in %s, as the configuration has them and Transformers 5 takes "+
-			"them; before, they were float32: --precision %s", width, map[bool]string{true: width + "-mixed", false: "fp32"}[mixed]))
+			"them; before, they were float32: --precision %s", width, before))
 	}
 }

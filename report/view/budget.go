@@ -122,8 +122,8 @@ func BudgetVerdict(d *budget.Document) string {
 		}
 		if share, _ := d.Setting["gpu_share"].(float64); share > 0 && !f.Fits {
 			shorter := ""
-			if f.MaxTokens != nil && *f.MaxTokens > 0 {
-				shorter = fmt.Sprintf("; with requests of up to %s tokens it fits (--context %d)", count(*f.MaxTokens), *f.MaxTokens)
+			if n := f.MaxTokens; n != nil && *n > 0 {
+				shorter = fmt.Sprintf("; with requests of up to %s tokens it fits (--context %d)", count(*n), *n)
 			}
 			return fmt.Sprintf("DOES NOT FIT %s: weights, activations and one request of %v tokens are %s, and its share %s%s",
 				f.GPU, d.Setting["context"], units.Bytes(d.TotalDevice), units.Bytes(int64(share*float64(f.Capacity))), shorter)
