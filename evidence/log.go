@@ -179,6 +179,7 @@ type HostFailure struct {
 	RequestedBytes *int64 // nil where a process was killed
 	By             string // whose request failed, or who killed: one of the constants below, "NumPy", "TensorFlow"
 	HeldBytes      int64  // what the killed process held, 0: not said
+	LimitBytes     int64  // what the job may hold there, 0: not said
 	Rank           *int   // whose process it was, nil: not said
 	UserFile       string // "" without a traceback
 	UserLine       int

@@ -93,7 +93,11 @@ func hostTitle(h *evidence.HostFailure, where string) string {
 	case h.By == evidence.BySystem || h.By == evidence.ByPython || h.By == evidence.ByAllocation:
 		return onHost + "the operating system refused a request for CPU memory" + where
 	}
-	return fmt.Sprintf(onHost+"%s saw a process of the job killed for it", h.By)
+	limit := ""
+	if h.LimitBytes > 0 {
+		limit = "; the job may hold " + units.Bytes(h.LimitBytes) + " there"
+	}
+	return fmt.Sprintf(onHost+"%s saw a process of the job killed for it%s", h.By, limit)
 }
 
 func hostEvidence(h *evidence.HostFailure) string {

@@ -32,6 +32,7 @@ func TestForms(t *testing.T) {
 		"a traceback":                          message(func(m *evidence.OOMMessage) bool { return *m.UserFile == "/home/u/train.py" && *m.UserLine == 12 }),
 		"a GPU that was full":                  func(ev *evidence.Evidence) bool { return ev.Logs[0].Pressure.Flushes == 2 },
 		"a test's result":                      func(ev *evidence.Evidence) bool { return len(ev.OOMMessages) == 0 && ev.Steps[0].Count == 1 },
+		"a limit of the host's memory":         func(ev *evidence.Evidence) bool { return ev.Logs[0].HostFailures[0].LimitBytes == 32<<30 },
 		"settings":                             func(ev *evidence.Evidence) bool { return *ev.Parameters[0].BatchSize == 2 },
 		"a unit":                               func(ev *evidence.Evidence) bool { return *ev.Steps[0].MaxMemoryBytes == 5<<29 },
 		"the Trainer's beginning":              steps(1),

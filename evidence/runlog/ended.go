@@ -5,7 +5,9 @@ import (
 
 	"github.com/vramscope/vramscope/evidence"
 	"github.com/vramscope/vramscope/evidence/ending"
+	"github.com/vramscope/vramscope/evidence/figures"
 	"github.com/vramscope/vramscope/evidence/traceback"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // endLine takes a line whole that tells of the host's memory: its figures are no GPU's.
@@ -70,4 +72,16 @@ func (p *Parser) raised(number int, line []byte) {
 	var m evidence.OOMMessage
 	p.traces.Tell(&m, line)
 	p.end.Raised(number, p.told, exception, traceback.Writer(line), evidence.Or(m.UserFile, ""), evidence.Or(m.UserLine, 0))
+}
+
+// hostLimit is Slurm's, as its seff tells, or that of a container as kubectl describes it.
+var hostLimit = pattern.Of(`^Memory Efficiency: [\d.]+% of ([\d.]+ ?[KMGT]B)|^\s+memory:\s+(\d+[KMGT]i)\s*$`)
+
+// limitLine keeps how much of the host's memory the job may hold: the larger, where a container has a limit and a request.
+func (p *Parser) limitLine(_ int, line []byte, _ features) bool {
+	if m := hostLimit().FindSubmatch(line[:min(len(line), maxOther)]); m != nil {
+		size, _ := figures.Size(figures.Compact(append(bytes.Join(m[1:], nil), 'B'), maxOther))
+		p.hostLimit = max(p.hostLimit, size)
+	}
+	return false
 }

@@ -33,6 +33,7 @@ const (
 	hasTest                          // a test's result
 	hasUnit                          // MiB and GiB are made of bytes
 	hasSetting                       // how the training is set
+	hasLimit                         // how much of the host's memory the job may hold
 
 	// What has no word: something that has begun, or the way that a line begins.
 	inRecord
@@ -74,7 +75,7 @@ var words = []feature{
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
 	{"* Running ", hasRunning},
-	{"tch size", hasSetting}, {"tch_size", hasSetting}, {"tch-size", hasSetting}, {"ccum", hasSetting}, {"eq_len", hasSetting},
+	{"Memory Efficiency: ", hasLimit}, {"memory:  ", hasLimit}, {"tch size", hasSetting}, {"tch_size", hasSetting}, {"tch-size", hasSetting}, {"ccum", hasSetting}, {"eq_len", hasSetting},
 	{"uence_len", hasSetting}, {"toff_len", hasSetting}, {"ld_size", hasSetting}, {"m GPUs", hasSetting},
 	{"PASSED", hasTest}, {"SKIPPED", hasTest}, {"XFAIL", hasTest}, {"XPASS", hasTest}, {"... ok", hasTest}, {"| `", hasTest},
 	{"... skipped", hasTest}, {"expected failure", hasTest},

@@ -38,6 +38,8 @@ var messages = []Form{
 		(*Parser).serverLine},
 	{"an end", "slurmstepd: error: Detected 1 oom_kill event in StepId=12345.batch.", hasEnd | inHost,
 		(*Parser).endLine},
+	{"a limit of the host's memory", "slurmstepd: error: Detected 1 oom_kill event in StepId=1.0.\n" +
+		"Memory Efficiency: 99.94% of 32.00 GB", hasLimit, (*Parser).limitLine},
 	{"an out-of-memory message", exampleOOM, hasOOM | hasAlloc,
 		func(p *Parser, n int, line []byte, _ features) bool { return p.oom.start(p, n, line) }},
 	{"a failure beside PyTorch's allocator", "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling " +

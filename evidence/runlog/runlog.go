@@ -81,6 +81,7 @@ type Parser struct {
 	async          int    // number of the line in which a message of cudaMallocAsync began, 0: none
 	inString       bool   // the line is one of a string's
 	settings       *tracker.Settings
+	hostLimit      int64 // bytes of the host's memory that the job may hold, 0: not said
 }
 
 // Line takes one line without its line feed; parts of a line that overwrite
@@ -162,6 +163,9 @@ func (p *Parser) Finish() *Report {
 		wentOn := f.Steps < p.told // then it was a word of others
 		return wentOn && (f.By == evidence.ByLimit || f.Silent() && f.By != evidence.ByWorker)
 	})
+	for i := range p.report.HostFailures {
+		p.report.HostFailures[i].LimitBytes = p.hostLimit
+	}
 	p.report.dropUnsure()
 	return &p.report
 }
