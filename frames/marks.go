@@ -50,6 +50,7 @@ const (
 	// Marks of a stack as a whole.
 	UserInner // the innermost Python frame isn't a library's
 	Nested    // the innermost Python frame is where a pass runs the engine
+	Buffer    // a module's buffer is moved, no parameter
 )
 
 // Hints of frames at what a program does where they run.

@@ -106,8 +106,9 @@ type frameFact struct {
 	hint         meaning.Hint
 	innermost    frames.Marks // of a stack whose innermost frame of Python it is
 	python, user bool
-	forward      bool // one level of a module's forward
-	step         bool // of one of torch's optimizers, which may be given a closure
+	forward      bool  // one level of a module's forward
+	step         bool  // of one of torch's optimizers, which may be given a closure
+	applies      int32 // the line at which a module is moved; 0: none is
 }
 
 // judgeStacks works out the evidence of every distinct stack, each frame once.
@@ -119,6 +120,9 @@ func judgeStacks(s *snapshot.Snapshot) []StackMarks {
 		id := snapshot.FrameID(i)
 		if view.Language(id) == frames.Python {
 			facts[i] = judgePython(s.String(f.Function), s.String(f.File), view.Owner(id) == frames.User)
+			if facts[i].Marks&frames.Weight != 0 && s.String(f.Function) == "_apply" {
+				facts[i].applies = f.Line
+			}
 		} else {
 			facts[i].Marks, facts[i].hint = frames.OfNative(s.String(f.Function))
 		}
@@ -130,12 +134,23 @@ func judgeStacks(s *snapshot.Snapshot) []StackMarks {
 	return out
 }
 
+// buffer tells of a frame that moves a module within another, which calls it, whether it moves a buffer: from PyTorch 2.6 on its
+// line is so far below that for the modules within it, and that for parameters is nearer.
+func (f *frameFact) buffer(facts []frameFact, callers []snapshot.FrameID) frames.Marks {
+	const below = 80 // lines
+	if f.applies > 0 && len(callers) > 0 && facts[callers[0]].applies > 0 && f.applies-facts[callers[0]].applies > below {
+		return frames.Buffer
+	}
+	return 0
+}
+
 // judgeStack is the evidence of one stack.
 func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 	var e StackMarks
 	python, user, closure := false, false, false
-	for _, f := range stack {
+	for k, f := range stack {
 		fact := &facts[f]
+		e.Marks |= fact.buffer(facts, stack[k+1:])
 		m := fact.Marks
 		// The program's own code inside a step is what the step was given to run: another forward and backward.
 		user = user || fact.user

@@ -57,6 +57,29 @@ func TestNeighbors(t *testing.T) {
 	}
 }
 
+// TestBetweenPasses: with Python's stacks, what the program makes between two passes is neither's, unlike what a hook makes.
+func TestBetweenPasses(t *testing.T) {
+	for _, c := range []struct {
+		by   []string
+		want meaning.Phase
+	}{
+		{[]string{other, mine}, meaning.OtherPhase},
+		{[]string{"hooks.py:7 hook"}, meaning.Backward},
+	} {
+		p := newTape(t, false)
+		p.times(2, 12*mib, apply, mine)
+		saved := p.times(9, mib, linear, module, mine)
+		p.times(3, mib)
+		at := len(p.events)
+		p.brief(mib, c.by...)
+		p.free(saved...)
+		p.times(3, mib)
+		if got := p.follow("").Phases[at]; got != c.want {
+			t.Errorf("by %q: %v, want %v", c.by, got, c.want)
+		}
+	}
+}
+
 // TestJoin: who speaks of an event first decides, what nobody knows is known by neighbors, and nothing is said of a recording
 // of which nothing is known.
 func TestJoin(t *testing.T) {

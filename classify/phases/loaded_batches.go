@@ -2,6 +2,7 @@ package phases
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
@@ -76,20 +77,28 @@ func firstBatch(f *facts) (end int, modules bool) {
 }
 
 // batchEnd is where the batch has been loaded: what an iteration begins with and what outlives its backward, with a few
-// short-lived helpers in between. A pass that was cut off leaves what its forward saved, too.
+// short-lived helpers in between. A pass that was cut off leaves what its forward saved, too, and a graph that goes
+// later, at once or in another pass, is none.
 func (f *facts) batchEnd(from, to, end int) int {
 	most := 3 // helpers
 	if end >= f.Last-1 || f.FailedBetween(to, end) {
 		most = 0
 	}
+	const graph = 8 // blocks
 	batch, helpers := from, 0
+	nodes, first := 0, from // of a graph
 	for i := from; i < to && helpers <= most; i++ {
 		if f.Events.Action[i] != snapshot.Alloc {
 			continue
 		}
 		switch gone := f.Freed(f.Timeline.Of[i]); {
 		case gone > end:
-			batch = i + 1
+			if nodes++; !f.FromItsEnd(gone) && !f.inRoot(gone) {
+				nodes, first = 0, i+1
+			}
+			if batch = i + 1; nodes >= graph {
+				return first
+			}
 		case gone-i <= 16:
 			helpers++
 		default:
@@ -100,4 +109,10 @@ func (f *facts) batchEnd(from, to, end int) int {
 		batch++
 	}
 	return batch
+}
+
+// inRoot is true of an event of a backward pass that no stack shows.
+func (f *facts) inRoot(event int) bool {
+	i := sort.Search(len(f.roots), func(i int) bool { return f.roots[i].first >= event })
+	return i > 0 && event < f.roots[i-1].end
 }

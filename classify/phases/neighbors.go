@@ -3,6 +3,7 @@ package phases
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
+	"github.com/vramscope/vramscope/snapshot"
 )
 
 // Neighbors fills the gaps that all others leave.
@@ -55,10 +56,32 @@ func fill(f *facts, out *spans, first, end int, before, after meaning.Hint) {
 }
 
 // isProgram is true of a gap between passes in which the program makes something: with C++ frames, the engine is on the stack of
-// all that backward makes.
+// all that backward makes, and a hook, which the engine's thread runs, isn't called from where the program begins.
 func isProgram(f *facts, first, end int, before, after meaning.Hint) bool {
-	between := before.Is(meaning.Backward) && after.Is(meaning.Backward)
-	return f.Recorded.Native && between && !f.IsFused(end) && f.made(first, end) > 0
+	if !before.Is(meaning.Backward) || !after.Is(meaning.Backward) || f.IsFused(end) || f.made(first, end) == 0 {
+		return false
+	}
+	if f.Recorded.Native {
+		return true
+	}
+	main := f.outermost(0, f.Last)
+	for i := range f.allocs(first, end) {
+		if main == nil || f.outermost(i, i+1) == nil || *f.outermost(i, i+1) != *main {
+			return false
+		}
+	}
+	return true
+}
+
+// outermost is where the first stack of some allocations begins: a file and a function.
+func (f *facts) outermost(first, end int) *[2]snapshot.StringID {
+	for i := range f.allocs(first, end) {
+		if stack := f.Timeline.Snapshot.Stack(f.Events.StackOf(i)); len(stack) > 0 {
+			last := &f.Timeline.Snapshot.Frames[stack[len(stack)-1]]
+			return &[2]snapshot.StringID{last.File, last.Function}
+		}
+	}
+	return nil
 }
 
 // within is the phase of a gap in which no iteration begins.

@@ -35,7 +35,7 @@ type Program struct {
 	Checkpoints bool
 	Last        int  // number of events
 	Stop        int  // that of the last allocation, and one; where the program is over, that from which on it lets go
-	ended       bool // after it the program lets go of what it began with: it is over, and nothing of that was short-lived
+	Over        bool // after it the program lets go of what it began with: it is over, and nothing of that was short-lived
 }
 
 // newProgram is what is known of a program before any signal was asked.
@@ -58,7 +58,7 @@ func newProgram(t *timeline.Timeline, v *StackFacts) *Program {
 	}
 	a.Loop = a.Last
 	a.Covered = pages.Make[meaning.Hint](a.Last)
-	if a.ended = isOver(a); a.ended {
+	if a.Over = isOver(a); a.Over {
 		begun := a.Stop / 2
 		for i, id := range a.frees(a.Stop, a.Last) { // those before are the last step's own
 			if a.Born(id) < begun {
@@ -119,7 +119,7 @@ func (a *Program) Born(id timeline.AllocationID) int { return a.Timeline.BornAt(
 // Freed is the event of the request to free, the number of events when there is none within the trace, or only when the
 // program is over.
 func (a *Program) Freed(id timeline.AllocationID) int {
-	if f := a.Timeline.FreedAt(id); !a.ended || f < a.Stop {
+	if f := a.Timeline.FreedAt(id); !a.Over || f < a.Stop {
 		return f
 	}
 	return a.Last
@@ -127,7 +127,7 @@ func (a *Program) Freed(id timeline.AllocationID) int {
 
 // Outlives reports whether an allocation is still there when the program is over.
 func (a *Program) Outlives(id timeline.AllocationID) bool {
-	return a.Timeline.Outlives(id) || a.ended && a.Timeline.FreedAt(id) >= a.Stop
+	return a.Timeline.Outlives(id) || a.Over && a.Timeline.FreedAt(id) >= a.Stop
 }
 
 // isOver reports whether most of the oldest blocks that are there at the last allocation, made in the first half of the

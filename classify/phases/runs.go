@@ -135,6 +135,31 @@ func (a *Program) BackwardAfter(r int) *Run {
 	return nil
 }
 
+// FromItsEnd reports whether what goes at an event does in a row with many others, those first that were made last, as a graph
+// does that nobody refers to any more.
+func (a *Program) FromItsEnd(freed int) bool {
+	const near, many, apart = 64, 16, 8 // events; blocks, and between two of them: a node's own go in any order
+	if freed >= a.Last {
+		return false
+	}
+	first, end := freed, freed
+	for first > 0 && freed-first < near && a.Events.Action[first-1] != snapshot.Alloc {
+		first--
+	}
+	for end < a.Last && end-freed < near && a.Events.Action[end] != snapshot.Alloc {
+		end++
+	}
+	var ids []timeline.AllocationID
+	for _, id := range a.frees(first, end) {
+		ids = append(ids, id)
+	}
+	back := 0
+	for k := apart; k < len(ids); k++ {
+		back += AsInt(ids[k] < ids[k-apart])
+	}
+	return len(ids) >= many && back*10 >= (len(ids)-apart)*9
+}
+
 // FailedBetween reports whether a request failed between two events: what the error unwinds was cut short.
 func (a *Program) FailedBetween(b, f int) bool {
 	i := sort.SearchInts(a.OOMs, b+1)

@@ -190,6 +190,8 @@ func TestWhole(t *testing.T) {
 		{"last in setup", 2 * layers, 900 * kib, 0, inSetup, true},
 		{"one for each layer", layers, 900 * kib, 0, inSetup, true},
 		{"last in setup, by the program", 2 * layers, 900 * kib, own, inSetup, true},
+		{"last in setup, moved with a module", 2 * layers, 2 << 20, frames.Weight | frames.Buffer, inSetup, true},
+		{"as small as masks", 2 * layers, 900 * kib, frames.Weight | frames.Buffer, inSetup, false},
 		{"last in setup, by a module", 2 * layers, 900 * kib, own | inner, inSetup, false},
 		{"as many as no layers", 2*layers + 2, 900 * kib, 0, inSetup, false},
 		{"as small as adapters", 2 * layers, 30 * kib, 0, inSetup, false},

@@ -56,7 +56,10 @@ func findWhole(a *rules.Facts) (found []*rows.Row) {
 	if a.Trains || rules.Saved.Of(a).Saves && len(grown.Chains) == 0 {
 		return nil
 	}
-	f := whole{a, grown, rules.Sizes.Of(a), looks * (a.Last - a.Loop), map[kind]bool{}}
+	f := whole{a, grown, rules.Sizes.Of(a), map[int]int{}, looks * (a.Last - a.Loop), map[kind]bool{}}
+	for _, chain := range grown.Chains {
+		f.requests[len(chain[0].IDs)]++
+	}
 	for _, r := range Rows.Of(a) {
 		if f.isPool(r) || f.isCache(r) {
 			found = append(found, r)
@@ -86,8 +89,9 @@ type whole struct {
 	*rules.Facts
 	*Grown
 	*rules.SizeIndex
-	budget int           // events that may still be looked at
-	known  map[kind]bool // rows that are caches
+	requests map[int]int   // by blocks of the cache that grows in one
+	budget   int           // events that may still be looked at
+	known    map[kind]bool // rows that are caches
 }
 
 // kind are rows that a line makes, of any size, or of one size where there are no stacks.
@@ -100,6 +104,9 @@ type kind struct {
 // isPool is true of the last blocks that setup leaves, at once and of a size of their own,
 // with one or two for each layer.
 func (f *whole) isPool(r *rows.Row) bool {
+	if f.Phase[r.IDs[0]] == meaning.Setup && r.Fits && f.WeightSize[r.Size] == len(r.IDs) && f.areBuffers(r) {
+		return true
+	}
 	if f.Phase[r.IDs[0]] != meaning.Setup || !r.Fits || !r.AtOnce() || f.WeightSize[r.Size] > len(r.IDs) || !f.isOwn(r) {
 		return false
 	}
@@ -110,6 +117,17 @@ func (f *whole) isPool(r *rows.Row) bool {
 		}
 	}
 	return true
+}
+
+// areBuffers is true of pairs of large buffers that come with a module to the device: keys and values.
+func (f *whole) areBuffers(r *rows.Row) bool {
+	const large = 1 << 20 // bytes: masks and tables of positions are smaller
+	for k, id := range r.IDs {
+		if f.Birth(id).Marks&frames.Buffer == 0 || k%2 == 1 && id != r.IDs[k-1]+1 {
+			return false
+		}
+	}
+	return r.Size >= large
 }
 
 // isCache is true of rows that are there for passes: with one or two blocks for each layer,
@@ -127,12 +145,14 @@ func (f *whole) isCache(r *rows.Row) bool {
 	return fits && f.WeightSize[r.Size] == 0 && f.lasts(r)
 }
 
-// isBeside is true of rows of as many blocks as a growing cache has, or half as many.
+// isBeside is true of rows of as many blocks as the growing caches of some requests have, or half as many.
 func (f *whole) isBeside(r *rows.Row) bool {
-	return !f.Growing[r.IDs[0]] && slices.ContainsFunc(f.Chains, func(chain []*rows.Row) bool {
-		n := len(chain[0].IDs)
-		return len(r.IDs) == n || len(r.IDs)*2 == n
-	})
+	for n, times := range f.requests {
+		if 2*len(r.IDs)%n == 0 && len(r.IDs) <= n*times && !f.Growing[r.IDs[0]] {
+			return true
+		}
+	}
+	return false
 }
 
 // isOwn is true of what no module's operators make, as far as stacks show.

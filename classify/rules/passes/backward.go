@@ -69,29 +69,51 @@ the gradient of a gradient needs (create_graph). There are no more gradients of 
 pass that frees its graph, it is more likely a gradient.`,
 	Needs: []rules.Need{rules.Training, rules.Sizes, rules.Retention},
 	Begin: func(a *rules.Facts) rules.Says {
-		sizes, doubled, kept := rules.Sizes.Of(a), doubledGraphs(a), map[int]bool{}
-		for r, retained := range rules.Retention.Of(a).Retained {
-			if pass := int(a.NextBackward[r]); retained && a.Runs[r].Phase == meaning.Forward {
-				kept[pass] = true
+		type kind struct {
+			run  int
+			size int64
+		}
+		sizes, doubled, kept, many := rules.Sizes.Of(a), doubledGraphs(a), keptGraphs(a), map[kind]int{}
+		goesInAnother := func(id timeline.AllocationID) bool {
+			f := a.Freed(id)
+			return f < a.Last && a.Phases[f] == meaning.Backward && !a.IsFused(f)
+		}
+		for id := range timeline.AllocationID(a.Timeline.Len()) {
+			if a.Phase[id] == meaning.Backward && a.Born(id) >= 0 && goesInAnother(id) && rules.OutlivesPass(a, id) {
+				many[kind{a.Run(a.Born(id)), a.Timeline.Requested(id)}]++
 			}
 		}
 		return func(id timeline.AllocationID) rules.Claim {
-			f, n := a.Freed(id), a.Timeline.Requested(id)
+			n, run := a.Timeline.Requested(id), a.Run(a.Born(id))
 			switch {
 			case a.Birth(id).Marks&frames.UserInner != 0: // a hook's
-			case f < a.Last && a.Phases[f] == meaning.Backward && !a.IsFused(f):
-				if sizes.WeightSize[n] > 0 && a.Timeline.Older() == 0 && !kept[a.Run(a.Born(id))] {
+			case goesInAnother(id):
+				if c := many[kind{run, n}]; sizes.WeightSize[n] >= c && c > 0 && a.Timeline.Older() == 0 && !kept[run] {
 					// the engine holds what grad() gave until its next pass
 					return rules.As(meaning.Gradients, rules.Plausible)
 				}
 				return rules.As(meaning.Activations, rules.Likely)
-			case n > phases.Scalar && sizes.WeightSize[n] == 0 && doubled[a.Run(a.Born(id))]:
+			case n > phases.Scalar && sizes.WeightSize[n] == 0 && doubled[run]:
 				return rules.As(meaning.Activations, rules.Likely)
 			}
 			return rules.Claim{}
 		}
 	},
 })
+
+// keptGraphs are the backward passes after which a good part of their graph is there.
+func keptGraphs(a *rules.Facts) map[int]bool {
+	kept := map[int]bool{}
+	if !a.Trains {
+		return kept
+	}
+	for r, retained := range rules.Retention.Of(a).Retained {
+		if retained && a.Runs[r].Phase == meaning.Forward {
+			kept[int(a.NextBackward[r])] = true
+		}
+	}
+	return kept
+}
 
 // doubledGraphs are the backward passes that leave the whole graph and several blocks of no weight's size, in recordings that
 // show all weights: what a leaf alone gets as a gradient is one block.
@@ -115,15 +137,17 @@ func doubledGraphs(a *rules.Facts) map[int]bool {
 var GradientByLife = inBackward(rules.Rule{
 	ID: "gradient",
 	Doc: `Made in a backward pass and there after it: the gradient of a weight. Less sure where a weight of its size would have
-another precision, and without stacks where no weight has its size. With stacks, what a hook makes of no weight's size is
-temporary.`,
-	Needs: []rules.Need{rules.Sizes},
+another precision, where the pass keeps its graph and no optimizer uses it, and without stacks where no weight has its size. With
+stacks, what a hook makes of no weight's size is temporary.`,
+	Needs: []rules.Need{rules.Sizes, rules.Retention},
 	Begin: func(a *rules.Facts) rules.Says {
-		sizes := rules.Sizes.Of(a)
+		sizes, kept := rules.Sizes.Of(a), keptGraphs(a)
 		return func(id timeline.AllocationID) rules.Claim {
-			n := a.Timeline.Requested(id)
+			n, r := a.Timeline.Requested(id), a.Run(a.Born(id))
 			user := a.Birth(id).Marks&frames.UserInner != 0 // the program's own code, in a hook
-			switch {
+			switch step := int(a.NextOptimizer[r]); {
+			case kept[r] && step < len(a.Runs) && a.Freed(id) < a.Runs[step].First:
+				return rules.As(meaning.Gradients, rules.Plausible) // of gradients, or what they are worked out from
 			case a.Timeline.Older() > 0 || sizes.WeightSize[n] > 0: // not all weights are known, or one has its size
 				return rules.As(meaning.Gradients, rules.Strong)
 			case n <= phases.Scalar || sizes.WeightSize[n/2] > 0 || sizes.WeightHalf[n]: // or in another precision

@@ -205,7 +205,8 @@ goes with the end of the pass is temporary; compiled code doesn't tell a cast we
 var OutlivesBackward = inForward(rules.Rule{
 	ID: "outlives-backward",
 	Doc: `Made in a forward pass and still there after its backward pass. Where the pass was cut off or its graph is
-kept, it is an activation; else a result. A guess either way. A line that loads batches makes inputs.`,
+kept, or goes later from its end, it is an activation; else a result. A guess either way. A line that loads batches makes
+inputs.`,
 	Needs:  []rules.Need{rules.Training, rules.Retention},
 	Proven: 85,
 	Begin: func(a *rules.Facts) rules.Says {
@@ -216,7 +217,7 @@ kept, it is an activation; else a result. A guess either way. A line that loads 
 				return rules.Claim{}
 			case a.Loads[a.Timeline.Stack(id)]:
 				return rules.As(meaning.Inputs, rules.Plausible)
-			case rules.IsCut(a, a.BackwardAfter(r)) || retained[r]:
+			case rules.IsCut(a, a.BackwardAfter(r)) || retained[r] || a.FromItsEnd(a.Freed(id)):
 				return rules.As(meaning.Activations, rules.Guess)
 			}
 			return rules.As(meaning.Temporary, rules.Guess)

@@ -363,6 +363,23 @@ func TestOutlivesBackward(t *testing.T) {
 			return b + after(p, rest)
 		}
 	}
+	later := func(reverse bool) func(p *phased.Program) int { // beside many that the pass frees
+		return func(p *phased.Program) int {
+			p.In(forward)
+			stays := p.Make(5*kib, 20)
+			gone := p.Make(11*kib, 200)
+			p.In(backward)
+			p.Free(gone...)
+			b := stays[9]
+			p.In(other)
+			p.Work(9 * kib)
+			if reverse {
+				slices.Reverse(stays)
+			}
+			p.Free(stays...)
+			return b + after(p, []meaning.Phase{update})
+		}
+	}
 	loads := func(a *phases.Program, b, _ int) { a.Loads = map[snapshot.StackID]bool{a.Events.StackOf(b): true} }
 	check(t, OutlivesBackward, []asked{
 		{"beside five that go", beside(5, update), nil, temporary},
@@ -373,6 +390,8 @@ func TestOutlivesBackward(t *testing.T) {
 		{"a failure comes right after the pass", beside(5, update), failed(16), saved},
 		{"a failure comes after that", beside(5, update), failed(17), temporary},
 		{"made by a line that loads", by(frames.UserInner, beside(5, update)), loads, rules.As(meaning.Inputs, rules.Plausible)},
+		{"gone later, from the end of its graph", later(true), nil, saved},
+		{"gone later, in the order in which it came", later(false), nil, temporary},
 		{"gone before the pass", life(forward, 5*kib, 2, forward, backward, update), nil, none},
 		{"gone in its first event", life(forward, 5*kib, 0, backward, update), nil, temporary},
 		{"without a backward pass", kept(forward, 5*kib, update), nil, none},
@@ -546,6 +565,16 @@ func TestGradientOfGradient(t *testing.T) {
 	check(t, GradientOfGradient, []asked{
 		{"gone in the next pass", later(5*kib, backward), nil, claim},
 		{"of a weight's size", later(600*kib, backward), nil, rules.As(meaning.Gradients, rules.Plausible)},
+		{"of a weight's size, more than there are weights", func(p *phased.Program) int {
+			p.In(backward)
+			more := p.Make(600*kib, 2)
+			b := p.Make(600*kib, 1)[0]
+			p.In(forward)
+			p.Work(9 * kib)
+			p.In(backward)
+			p.Free(append(more, b)...)
+			return b + after(p, []meaning.Phase{update})
+		}, nil, claim},
 		{"gone in a step", later(5*kib, update), nil, none},
 		{"kept", kept(backward, 5*kib, forward, backward), nil, none},
 		{"made in forward", life(forward, 5*kib, 2, backward, update), nil, none},

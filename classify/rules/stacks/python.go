@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/kvcache"
 	"github.com/vramscope/vramscope/classify/rules/optimizer"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
@@ -135,13 +136,13 @@ var WeightPython = byPython(rules.Rule{
 load_state_dict), and there after it: a parameter or buffer. Less sure where a file was read and the optimizer makes
 no state, which may have come from that file.`,
 	Birth: frames.Weight,
-	Needs: []rules.Need{rules.Sizes, optimizer.Beside},
+	Needs: []rules.Need{rules.Sizes, optimizer.Beside, kvcache.Kept},
 	Begin: func(a *rules.Facts) rules.Says {
-		sizes, beside := rules.Sizes.Of(a), optimizer.Beside.Of(a)
+		sizes, beside, kept := rules.Sizes.Of(a), optimizer.Beside.Of(a), kvcache.Kept.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			e := a.Birth(id)
 			switch {
-			case a.Phase[id] != meaning.Setup || beside[id].Sure > 0:
+			case a.Phase[id] != meaning.Setup || beside[id].Sure > 0 || kept[id]:
 				return rules.Claim{}
 			case a.Outlives(id) || a.Run(a.Freed(id)) != a.Run(a.Born(id)):
 				if e.Marks&frames.Stored != 0 && a.Trains && len(sizes.StateSize) == 0 {

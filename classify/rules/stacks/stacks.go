@@ -177,7 +177,7 @@ setup leaves nothing of their size.`,
 			case a.IsWorkspaceBySize(id):
 				return rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Strong+1)
 			case stays[a.Timeline.Requested(id)] && staysForGood(a, id):
-				return rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Likely)
+				return rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Likely+1) // no graph keeps it that long
 			}
 			return rules.Claim{}
 		}
@@ -208,6 +208,7 @@ func lastingWorkspaces(a *rules.Facts) map[int64]bool {
 // staysForGood is true of what a pass makes that others follow, and nothing frees, not at the program's end either.
 func staysForGood(a *rules.Facts, id timeline.AllocationID) bool {
 	const passes = 6 // after it: two steps of three phases
-	return a.Born(id) >= 0 && a.Timeline.FreeRequested[id] == timeline.Never && a.Run(a.Born(id))+passes < len(a.Runs) &&
+	b := a.Born(id)
+	return b >= 0 && a.Timeline.FreeRequested[id] == timeline.Never && (a.Over || a.Run(b)+passes < len(a.Runs)) &&
 		meaning.HintOf(a.Phase[id]).Is(meaning.Forward, meaning.Generate, meaning.Backward)
 }

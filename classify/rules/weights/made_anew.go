@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
@@ -79,7 +80,7 @@ func findSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
 	for i := range x.gaps {
 		g := &x.gaps[i]
 		x.learn(g)
-		if n := g.times(g.stays); 0 < x.last && x.last < i && n == g.times(x.known(g)) {
+		if n := g.times(g.stays); 0 < x.last && x.last < i && x.asMany(g, n) {
 			x.tell(g, g.stays, n)
 		}
 	}
@@ -191,11 +192,11 @@ func (x *sets) keep() {
 }
 
 // begin says of sets that are made once, after a pass, and stay, that they are state: two of them, and a single one that begins
-// as zeros or, without stacks, with other work between its blocks, unlike a copy.
+// as zeros or, without C++ frames, with other work between its blocks, unlike a copy.
 func (x *sets) begin() {
 	const soon = 4 // gaps
 	for i := 1; i < min(soon, len(x.gaps)); i++ {
-		g := &x.gaps[i]
+		g := x.gaps[i].without(x.state)
 		times := g.times(g.stays)
 		if times != 1 && times != 2 {
 			continue
@@ -209,9 +210,13 @@ func (x *sets) begin() {
 		if len(ids) == 0 || slices.ContainsFunc(ids, func(id timeline.AllocationID) bool { return x.claims[id].Sure > 0 }) {
 			continue
 		}
-		apart := int(slices.Max(ids)-slices.Min(ids)) > 2*len(ids)
+		work, last := 0, slices.Max(ids) // made and gone between them
+		for id := slices.Min(ids); id < last; id++ {
+			work += phases.AsInt(x.Freed(id) < x.Born(last))
+		}
+		apart := work > len(ids) && !rules.Retention.Of(x.Facts).Retains // nor what is saved
 		for _, id := range ids {
-			if times == 2 || x.Birth(id).Marks&frames.Filled != 0 || !x.Recorded.Allocs && apart {
+			if times == 2 || x.Birth(id).Marks&frames.Filled != 0 || !x.Recorded.Native && apart {
 				x.claims[id] = rules.As(meaning.OptimizerState, rules.Plausible)
 			}
 		}
@@ -219,9 +224,24 @@ func (x *sets) begin() {
 	}
 }
 
+// without is a gap without some sizes, unless these are most of it.
+func (g gap) without(sizes map[int64]bool) *gap {
+	rest := g
+	rest.each, rest.bytes = map[int64]int{}, 0
+	for size, times := range g.each {
+		if !sizes[size] {
+			rest.each[size], rest.bytes = times, rest.bytes+size*int64(times)
+		}
+	}
+	if rest.bytes*4 < g.bytes {
+		return &g
+	}
+	return &rest
+}
+
 // times is how many sets there are of most sizes; 0: they are no sets.
 func (g *gap) times(of map[int64][]timeline.AllocationID) int {
-	const most = 4
+	const most = 6
 	var bytes [most + 1]int64
 	for size, ids := range of {
 		if each := g.each[size]; each > 0 && len(ids)%each == 0 && len(ids) <= most*each {
@@ -241,12 +261,13 @@ func (x *sets) tell(g *gap, of map[int64][]timeline.AllocationID, times int) {
 	if times == 0 || x.inPass(g, of, times) {
 		return
 	}
+	turns := g.turns(of, times)
 	for size, ids := range of {
 		each := g.each[size]
 		if each == 0 || len(ids) != times*each {
 			continue
 		}
-		rounds := times > 1 && len(ids) > times && x.Born(ids[times-1])-x.Born(ids[0]) < x.Born(ids[times])-x.Born(ids[times-1])
+		rounds := times > 1 && len(ids) > times && (turns || x.near(ids, times))
 		for k, id := range ids {
 			nth := k / each
 			if rounds { // a weight's own follow each other
@@ -262,6 +283,35 @@ func (x *sets) tell(g *gap, of map[int64][]timeline.AllocationID, times int) {
 			}
 		}
 	}
+}
+
+// near reports whether the first so many blocks follow each other sooner than the next one.
+func (x *sets) near(ids []timeline.AllocationID, times int) bool {
+	last := x.Born(ids[times-1])
+	return last-x.Born(ids[0]) < x.Born(ids[times])-last
+}
+
+// turns reports whether the blocks of a weight that has hardly another of its size follow each other, before those of others.
+func (g *gap) turns(of map[int64][]timeline.AllocationID, times int) bool {
+	var all []timeline.AllocationID
+	for size, ids := range of {
+		if g.each[size]*times == len(ids) {
+			all = append(all, ids...)
+		}
+	}
+	slices.Sort(all)
+	follow, apart := 0, 0
+	for size, ids := range of {
+		if each := g.each[size]; 0 < each && each < times && each*times == len(ids) {
+			k, _ := slices.BinarySearch(all, ids[0])
+			if all[k+times-1] == ids[times-1] {
+				follow++
+			} else {
+				apart++
+			}
+		}
+	}
+	return follow > apart
 }
 
 // single says what one of a set is that is made alone.
@@ -319,6 +369,19 @@ func (x *sets) known(g *gap) map[int64][]timeline.AllocationID {
 		}
 	}
 	return out
+}
+
+// asMany reports whether as many sets go in a gap, of the sizes of its weights or of others that these replace.
+func (x *sets) asMany(g *gap, times int) bool {
+	weights, known := 0, 0
+	for _, n := range g.each {
+		weights += n
+	}
+	goes := x.known(g)
+	for _, ids := range goes {
+		known += len(ids)
+	}
+	return times == g.times(goes) || known == times*weights
 }
 
 // learn notes the order in which sets go.

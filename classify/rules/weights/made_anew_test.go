@@ -41,6 +41,8 @@ func TestMadeAnew(t *testing.T) {
 		{"moments, weight by weight", 2, true, false, always, []meaning.Category{state, state}},
 		{"moments and weights", 3, false, true, always, []meaning.Category{state, state, weights}},
 		{"moments and weights, weight by weight", 3, true, true, always, []meaning.Category{state, state, weights}},
+		{"five moments and weights, weight by weight", 6, true, true, always,
+			[]meaning.Category{state, state, state, state, state, weights}},
 		{"momentum", 1, false, false, always, []meaning.Category{state}},
 		{"weights", 1, false, true, always, []meaning.Category{weights}},
 		{"an average, beside state", 1, false, false, func(p *phased.Program, replace func()) {
@@ -170,7 +172,7 @@ func TestUntrainedOfSetup(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		marks  frames.Marks // 0: there are no stacks
-		size   int64
+		size   int64        // below 0: each is larger than the one before
 		blocks int
 		frozen int // layers
 		want   rules.Claim
@@ -181,7 +183,8 @@ func TestUntrainedOfSetup(t *testing.T) {
 		{"by a module", frames.Weight, 5000 * kib, 1, 0, rules.Claim{}},
 		{"small", 0, 60 * kib, 1, 0, rules.Claim{}},
 		{"of a weight's size", 0, 600 * kib, 1, 0, rules.Claim{}},
-		{"many", 0, 5000 * kib, 9, 0, rules.Claim{}},
+		{"a list of equal ones", 0, 5000 * kib, 9, 0, data},
+		{"many", 0, -5000 * kib, 9, 0, rules.Claim{}},
 		{"beside layers that nothing trains", 0, 5000 * kib, 1, 10, rules.Claim{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -194,7 +197,10 @@ func TestUntrainedOfSetup(t *testing.T) {
 			if c.marks != 0 {
 				p.By(c.marks)
 			}
-			made := p.Make(c.size, c.blocks)
+			var made []int
+			for k := range c.blocks {
+				made = append(made, p.Make(max(c.size, -c.size+int64(k)*kib), 1)...)
+			}
 			step(p, 0)
 			step(p, 0)
 			if got := phased.Ask(OwnInputs, p.Follow(), made[0]); got != c.want {
@@ -219,7 +225,8 @@ func TestBegin(t *testing.T) {
 		{"one, in a row", 0, 1, false, rules.Claim{}},
 		{"one, with work in between", 0, 1, true, state},
 		{"zeros", frames.Filled, 1, false, state},
-		{"by other operators", frames.UserInner, 1, true, rules.Claim{}},
+		{"by other operators", frames.UserInner, 1, true, state},
+		{"by other operators, with C++ frames", frames.UserInner | frames.Native, 1, true, rules.Claim{}},
 		{"three", frames.Filled, 3, false, rules.Claim{}},
 	} {
 		p := &phased.Program{}

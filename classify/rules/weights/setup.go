@@ -98,18 +98,25 @@ type untrained struct {
 }
 
 // untrainedOfSetup is little, or it is a model that is frozen. It is data where there is less of it than of what is trained, that
-// has gradients or state of its size, unless some layers are trained and others aren't.
+// has gradients or state of its size, unless some layers are trained and others aren't: a second set of all weights, which
+// follows the first, is no such layers. A list of tensors as large as each other is as little as one; layers have several
+// sizes, or biases.
 var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func(a *rules.Facts) untrained {
 	const large, few = 64 << 10, 8 // bytes; blocks
 	if !a.Trains {
 		return untrained{}
 	}
 	sizes, gradients, each := rules.Sizes.Of(a), leftByPasses.Of(a).most, older.Gradients.Of(a).GradientSize
-	data, trained, frozen, small := map[timeline.AllocationID]bool{}, 0, 0, 0
+	data, of, trained, frozen, small, twice := map[timeline.AllocationID]bool{}, map[int64]int{}, 0, 0, 0, true
 	for n, count := range each {
-		if rest := sizes.WeightSize[n] - count; rest > count || n >= large && rest == count { // running statistics
+		rest := sizes.WeightSize[n] - count
+		twice = twice && (rest == count || n <= phases.Scalar)
+		if rest > count || n >= large && rest == count { // running statistics
 			frozen += rest
 		}
+	}
+	if twice {
+		frozen = 0
 	}
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
 		n := a.Timeline.Requested(id)
@@ -125,12 +132,20 @@ var untrainedOfSetup = rules.Named("what setup leaves that nothing trains", func
 			small++
 		case a.Birth(id).Marks&(frames.Weight|frames.InModule) == 0:
 			data[id] = true
+			of[n]++
 		}
 	}
+	blocks, several := len(data), 0
+	for _, count := range of {
+		several += phases.AsInt(count > 1)
+	}
+	if several == 1 && small < len(data) {
+		blocks = len(of)
+	}
 	switch {
-	case len(data) > few:
+	case blocks > few:
 		return untrained{}
-	case len(data) > trained && small > 0 || !a.Recorded.Allocs && frozen*4 > trained:
+	case blocks > trained && small > 0 || !a.Recorded.Allocs && frozen*4 > trained:
 		return untrained{doubtful: data}
 	}
 	return untrained{data: data}

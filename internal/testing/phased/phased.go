@@ -110,6 +110,7 @@ func (p *Program) Follow() *phases.Program {
 	for _, m := range p.marks {
 		a.All |= m.Marks
 	}
+	a.Recorded.Native = a.All&frames.Native != 0
 	a.Rephase()
 	for id := range a.Step {
 		if b := a.Born(timeline.AllocationID(id)); b >= 0 {
