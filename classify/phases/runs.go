@@ -155,7 +155,10 @@ func (a *Program) FromItsEnd(freed int) bool {
 	}
 	back := 0
 	for k := apart; k < len(ids); k++ {
-		back += AsInt(ids[k] < ids[k-apart])
+		follows := ids[k] < ids[k-apart]
+		if back += AsInt(follows); !follows && (ids[k] == a.Timeline.Of[freed] || ids[k-apart] == a.Timeline.Of[freed]) {
+			return false // a variable's, beside a graph
+		}
 	}
 	return len(ids) >= many && back*10 >= (len(ids)-apart)*9
 }
