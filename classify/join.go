@@ -35,9 +35,9 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 }
 
 // heldOtherwise takes back the guess that something is a weight, a gradient or an optimizer's state where a variable holds it: the
-// recorder looked for those in all modules and optimizers, and labels name what it found. Of what is made in the recording an
-// optimizer that nobody found may train what is as large as its state. What only an autograd graph holds was saved for backward,
-// and what has one behind it is no weight.
+// recorder looked for those in all modules and optimizers, and labels name what it found. Of what is made in the recording
+// that is so where setup is all: later, copies of weights are held so, too. What only an autograd graph holds was saved for
+// backward, and what has one behind it is no weight.
 func heldOtherwise(a *rules.Facts, o Options) {
 	guessed := func(id timeline.AllocationID, of ...meaning.Category) bool {
 		_, named := a.Labels[id]
@@ -45,11 +45,16 @@ func heldOtherwise(a *rules.Facts, o Options) {
 		return !named && a.Timeline.FreeRequested[id] == timeline.Never && slices.Contains(of, a.Category[id]) &&
 			(s == meaning.ByLife || s == meaning.BySite || s == meaning.BySize)
 	}
-	trained := rules.Sizes.Of(a).StateSize
+	setup := !slices.ContainsFunc(a.Phase, func(p meaning.Phase) bool { return p != meaning.Setup })
 	for _, id := range names.Apart(o.Holders, o.Labels) {
 		if old := int(id) < a.Timeline.Older(); old && guessed(id, meaning.Weights, meaning.Gradients, meaning.OptimizerState) ||
-			!old && !trained[a.Timeline.Requested(id)] && guessed(id, meaning.Weights) {
+			!old && setup && guessed(id, meaning.Weights) {
 			a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Unknown, meaning.NoDetail, 0, 0
+		}
+	}
+	for _, id := range besidesState(a, o) {
+		if guessed(id, meaning.OptimizerState) {
+			a.Category[id], a.Detail[id], a.Rule[id] = meaning.Temporary, meaning.NoDetail, 0
 		}
 	}
 	const saved = 90 // percent
@@ -65,6 +70,28 @@ func heldOtherwise(a *rules.Facts, o Options) {
 			}
 		}
 	}
+}
+
+// besidesState are what an optimizer's steps made and neither its state nor a variable holds, where the last one failed and the
+// recorder found that state then: temporaries, as foreach's are.
+func besidesState(a *rules.Facts, o Options) (ids []timeline.AllocationID) {
+	found := slices.ContainsFunc(o.Labels, func(l meaning.Label) bool { return l.Category == meaning.OptimizerState })
+	n := a.Timeline.Len()
+	if failed := len(a.Timeline.OOMs) > 0 && n > 0 && a.Phase[n-1] == meaning.Optimizer; !failed || !found || len(o.Holders) == 0 {
+		return nil
+	}
+	held := map[timeline.AllocationID]bool{}
+	for i := range o.Holders {
+		for _, id := range o.Holders[i].Tensors {
+			held[id] = true
+		}
+	}
+	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < n; id++ {
+		if a.Phase[id] == meaning.Optimizer && !held[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // calibrate says of blocks that rules decided how often these were proven right, where that is another figure.

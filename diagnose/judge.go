@@ -243,15 +243,20 @@ func (e *examination) design(event int, told map[timeline.AllocationID]bool) (ou
 	var rest, doubtful [classify.NumCategories]int64
 	all = map[string]int64{}
 	held := report.Cause{Cause: report.HeldCause}
+	var parts variables
 	variables := e.heldWithoutName(event, told, func(h *classify.Holder, tensors int, bytes int64) {
 		held.Bytes += bytes
-		if held.Count += tensors; bytes > held.Most {
-			held.Holder, held.Most = &h.Path, bytes
-			if held.Cause = report.HeldCause; h.Cycle {
+		held.Count += tensors
+		parts.add(h, bytes)
+	})
+	for i := range parts {
+		if x := &parts[i]; x.bytes > held.Most {
+			held.Holder, held.Most, held.Cause = &x.path, x.bytes, report.HeldCause
+			if x.cycle {
 				held.Cause = report.CycleCause
 			}
 		}
-	})
+	}
 	for i, bytes := range e.T.Allocated {
 		id, c := timeline.AllocationID(i), e.Classes.Category[i]
 		if !e.T.AliveAt(id, event) {
@@ -279,17 +284,43 @@ func (e *examination) design(event int, told map[timeline.AllocationID]bool) (ou
 	return append(out, held), all
 }
 
+// variable is the path of a variable, and what it holds.
+type variable struct {
+	path  string
+	bytes int64
+	cycle bool
+}
+
+// variables are those that hold something, each with all that lies in it.
+type variables []variable
+
+// add counts what a variable, or a part of one, holds.
+func (v *variables) add(h *classify.Holder, bytes int64) {
+	root, _, _ := strings.Cut(h.Path, "[")
+	same := func(x variable) bool { return x.path == root || strings.HasPrefix(x.path, root+"[") }
+	if i := slices.IndexFunc(*v, same); i >= 0 && !h.Cycle && !(*v)[i].cycle {
+		(*v)[i].path, (*v)[i].bytes = root, (*v)[i].bytes+bytes
+		return
+	}
+	*v = append(*v, variable{h.Path, bytes, h.Cycle})
+}
+
 // heldWithoutName are the allocations after an event that variables hold and whose category says no more than that they
-// are there, is that of a training where nothing trains, or of inputs by guess.
+// are there, is that of a training where nothing trains, of inputs by guess, or of weights that are no module's.
 func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]bool, tell func(*classify.Holder, int, int64),
 ) map[timeline.AllocationID]bool {
 	found := map[timeline.AllocationID]bool{}
+	named := false // weights, so that those which no module has are copies
+	for id := range e.Each(classify.Weights) {
+		named = named || e.NameOf(id) != ""
+	}
 	for i := range e.Variables {
 		h := &e.Variables[i]
 		tensors, bytes := 0, int64(0)
 		for _, id := range h.Tensors {
 			c := e.Classes.Category[id]
 			if !told[id] && e.T.AliveAt(id, event) && (c == classify.Temporary || c == classify.Unknown ||
+				c == classify.Weights && named && e.NameOf(id) == "" ||
 				c == classify.Inputs && e.Classes.Confidence[id] < sure ||
 				c == classify.Activations && len(h.Graph) == 0 && !strings.HasPrefix(h.Path, "forward().") &&
 					!facts.Phases.Of(e.Pass).Trains) {
