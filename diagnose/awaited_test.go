@@ -12,27 +12,34 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 )
 
-// TestAwaited: where the program's text runs one backward pass of a sum, what the sum keeps is no leak, but wants a pass for each.
+// TestAwaited: where the program's text runs one backward pass of a sum, or of what it makes of all outputs, what waits for that
+// is no leak, but wants a pass for each.
 func TestAwaited(t *testing.T) {
-	const dir = "../testdata/runs/oom/summed_tasks/"
-	files, _ := filepath.Glob(dir + "*.pickle.gz")
-	for _, shown := range []bool{true, false} {
-		s, err := snapshot.Open(files[0], snapshot.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		code := func(name string) (string, bool) {
-			text, err := os.ReadFile(dir + filepath.Base(name))
-			return string(text), shown && err == nil
-		}
-		doc, err := diagnose.Run([]diagnose.Source{{Path: files[0], Kind: "snapshot", Snapshot: s, Holders: open.HoldersBeside(files[0])}},
-			evidence.New(), diagnose.Options{Code: code})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, first := doc.Verdict.Causes[0], doc.Devices[0].Changes[0]
-		if awaited := c.Leak == nil && *c.FixID == checks.Summed && *c.Holder == "main.total" && *first.FixID == checks.Summed; awaited != shown {
-			t.Errorf("with its text %v: %+v, first %s", shown, c, *first.FixID)
+	for _, x := range []struct{ folder, holder, change string }{
+		{"summed_tasks", "main.total", checks.Summed},
+		{"gathered_outputs", "main.qs", checks.Gathered},
+	} {
+		for _, shown := range []bool{true, false} {
+			dir := "../testdata/runs/oom/" + x.folder + "/"
+			files, _ := filepath.Glob(dir + "*.pickle.gz")
+			s, err := snapshot.Open(files[0], snapshot.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			code := func(name string) (string, bool) {
+				text, err := os.ReadFile(dir + filepath.Base(name))
+				return string(text), shown && err == nil
+			}
+			doc, err := diagnose.Run([]diagnose.Source{{Path: files[0], Kind: "snapshot", Snapshot: s,
+				Holders: open.HoldersBeside(files[0])}}, evidence.New(), diagnose.Options{Code: code})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, first := doc.Verdict.Causes[0], doc.Devices[0].Changes[0]
+			awaited := c.Leak == nil && *c.FixID == x.change && *c.Holder == x.holder && *first.FixID == x.change
+			if awaited != shown {
+				t.Errorf("%s with its text %v: %+v, first %s", x.folder, shown, c, *first.FixID)
+			}
 		}
 	}
 }
