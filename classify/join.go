@@ -34,8 +34,8 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 	names.Find(a.Result, o.Tensors)
 }
 
-// heldOtherwise takes back the guess that something is a weight, a gradient or an optimizer's state where a variable holds it: the
-// recorder looked for those in all modules and optimizers, and labels name what it found. Of what is made in the recording
+// heldOtherwise takes back the guess that something is a weight, a gradient or an optimizer's state where a variable holds it:
+// the recorder looked for those in all modules and optimizers, and labels name what it found. Of what is made in the recording
 // that is so where setup is all: later, copies of weights are held so, too. What only an autograd graph holds was saved for
 // backward, and what has one behind it is no weight.
 func heldOtherwise(a *rules.Facts, o Options) {
