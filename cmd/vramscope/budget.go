@@ -160,7 +160,7 @@ func (f *budgetFlags) checked(c *budget.Config, notes []string) (*budget.Documen
 	case f.plan || len(f.devices) > 1:
 		return nil, nil, errors.New("--check runs one setting on one --gpu: no --plan, and no second --gpu")
 	}
-	said, err := simulated.Budget(f.config, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d, f.redact)
+	said, err := simulated.Budget(f.config, c, &f.s, cmp.Or(append(f.devices, "")[0], "H100 80GB"), d, f.redact)
 	return d, append([]string{said}, notes...), err
 }
 

@@ -18,7 +18,7 @@ import (
 
 // taken are the fields of a setting that the program goes by, or that are refused with words of their own.
 var taken = []string{"precision", "batch", "seq", "gpus", "optimizer", "checkpointing", "accumulate", "attention", "drop-outputs",
-	"framework"}
+	"framework", "trainer", "padding"}
 
 // text is the program, but for what a setting puts in.
 const text = `import torch
@@ -41,11 +41,74 @@ for step in range(3):
     optimizer.zero_grad()
 `
 
-// Program is a training of Transformers' own model in PyTorch's own loop, by the setting of a budget; an error where the
-// setting has what no program is made for.
-func Program(config string, s *budget.Setting) (string, error) {
+// trained is the program of Transformers' own Trainer.
+const trained = `import torch
+import transformers
+from transformers import AutoConfig, Trainer, TrainingArguments
+
+config = AutoConfig.from_pretrained(%q%s)
+with torch.device("cuda"):
+    model = transformers.%s.from_config(config, dtype=torch.%s%s)
+
+
+class Sentences(torch.utils.data.Dataset):
+    def __len__(self):
+        return %d
+
+    def __getitem__(self, index):
+        ids = torch.ones(%d, dtype=torch.long)
+        return {"input_ids": ids, "labels": %s%s}
+
+
+args = TrainingArguments(output_dir="out", max_steps=3, report_to=[], save_strategy="no", disable_tqdm=True,
+                         per_device_train_batch_size=%d, gradient_accumulation_steps=%d, optim=%q%s)
+Trainer(model=model, args=args, train_dataset=Sentences()).train()
+`
+
+// trainer is a training by Transformers' Trainer of a model of a class, with the head that this names.
+func trainer(config string, c *budget.Config, s *budget.Setting) (string, error) {
+	kinds := map[string][2]string{"bf16": {"bfloat16", ", bf16=True"}, "": {"bfloat16", ", bf16=True"}, "fp32": {"float32", ""},
+		"bf16-mixed": {"float32", ", bf16=True"}, "fp16-mixed": {"float32", ", fp16=True"}}
+	optimizers := map[string]string{"": "adamw_torch_fused", "adamw": "adamw_torch", "adamw-fused": "adamw_torch_fused",
+		"adafactor-hf": "adafactor"}
+	kind, known := kinds[s.Precision]
+	optimizer, fine := optimizers[s.Optimizer]
+	if !known || !fine {
+		return "", errors.New("--check knows a Trainer in --precision bf16, fp32, bf16-mixed and fp16-mixed, with adamw, adamw-fused and " +
+			"adafactor-hf")
+	}
+	class, labels, count := "AutoModelForCausalLM", "ids", ""
+	switch name := c.Architecture(); {
+	case strings.HasSuffix(name, "ForSequenceClassification"):
+		class, labels, count = "AutoModelForSequenceClassification", "0", fmt.Sprintf(", num_labels=%d", c.Labels())
+	case strings.HasSuffix(name, "ForMaskedLM"):
+		class = "AutoModelForMaskedLM"
+	case !strings.HasSuffix(name, "ForCausalLM") && !strings.HasSuffix(name, "LMHeadModel"):
+		return "", fmt.Errorf("--check trains language models and classifiers of sentences by a Trainer, not %.60q", name)
+	}
+	attention, mask, more := "", "", kind[1]
+	if s.Attention == "eager" || s.Attention == "sdpa" {
+		attention = fmt.Sprintf(", attn_implementation=%q", s.Attention)
+	}
+	if s.Padding {
+		mask = ", \"attention_mask\": ids"
+	}
+	if s.Checkpointing == "full" {
+		more += ", gradient_checkpointing=True"
+	}
+	parts := max(s.Accumulate, 1)
+	return fmt.Sprintf(trained, config, count, class, kind[0], attention, 3*parts*s.Batch, s.Sequence, labels, mask, s.Batch, parts,
+		optimizer, more), nil
+}
+
+// Program is a training of Transformers' own model in PyTorch's own loop, or in Transformers' Trainer, by the setting of a
+// budget; an error where the setting has what no program is made for.
+func Program(config string, c *budget.Config, s *budget.Setting) (string, error) {
 	if err := refused(s); err != nil {
 		return "", err
+	}
+	if s.Trainer {
+		return trainer(config, c, s)
 	}
 	types := map[string]string{"": "bfloat16", "bf16": "bfloat16", "fp32": "float32", "bf16-mixed": "float32"}
 	optimizers := map[string]string{"": "", "adamw": "", "adamw-fused": ", fused=True", "adamw-loop": ", foreach=False"}
@@ -74,11 +137,13 @@ func Program(config string, s *budget.Setting) (string, error) {
 func refused(s *budget.Setting) error {
 	for i := range budget.Fields {
 		if f := &budget.Fields[i]; f.Said(s) && !slices.Contains(taken, f.Name) {
-			return fmt.Errorf("--check runs full training on one GPU by Transformers' model and loss in a loop of PyTorch: "+
-				"it makes no program with --%s", f.Name)
+			return fmt.Errorf("--check runs full training on one GPU by Transformers' model and loss, in a loop of PyTorch "+
+				"or Transformers' Trainer: it makes no program with --%s", f.Name)
 		}
 	}
 	switch {
+	case s.Padding && !s.Trainer:
+		return errors.New("--check knows --padding with --trainer alone")
 	case s.GPUs > 1:
 		return errors.New("--check runs one GPU, and the setting has more")
 	case s.Framework != "" && s.Framework != "transformers":
@@ -91,7 +156,7 @@ func refused(s *budget.Setting) error {
 
 // Budget runs that program on a simulated GPU, and tells its figures beside the budget's. What the program says is left out
 // where names are hidden.
-func Budget(config string, s *budget.Setting, gpu string, doc *budget.Document, hidden bool) (string, error) {
+func Budget(config string, c *budget.Config, s *budget.Setting, gpu string, doc *budget.Document, hidden bool) (string, error) {
 	if gpu == "all" {
 		return "", errors.New("--check runs one --gpu, not all of them")
 	}
@@ -102,7 +167,7 @@ func Budget(config string, s *budget.Setting, gpu string, doc *budget.Document, 
 	if err != nil {
 		return "", err
 	}
-	program, err := Program(path, s)
+	program, err := Program(path, c, s)
 	if err != nil {
 		return "", err
 	}
@@ -145,5 +210,5 @@ func plainly(name string, hidden bool) string {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return fmt.Sprintf(": %.200q (it needs a python with torch and transformers)", lines[len(lines)-1])
+	return fmt.Sprintf(": %.200q (it needs a python with torch and transformers, for a Trainer with accelerate, too)", lines[len(lines)-1])
 }

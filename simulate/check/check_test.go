@@ -12,7 +12,7 @@ func TestProgram(t *testing.T) {
 	s := atStart()
 	s.Precision, s.Optimizer, s.Checkpointing, s.Attention = "bf16-mixed", "adamw-fused", "full", "eager"
 	s.Batch, s.Sequence, s.Accumulate, s.GPUs = 2, 64, 3, 1
-	program, err := Program("/models/a \"b\".json", &s)
+	program, err := Program("/models/a \"b\".json", nil, &s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +31,49 @@ func TestProgram(t *testing.T) {
 		"--zero":                 func(s *budget.Setting) { s.Zero = 2 },
 		"none and full":          func(s *budget.Setting) { s.Checkpointing = "selective" },
 		"--precision bf16":       func(s *budget.Setting) { s.Precision = "int4" },
+		"--padding":              func(s *budget.Setting) { s.Padding = true },
 	} {
 		s := atStart()
 		change(&s)
-		if _, err := Program("c.json", &s); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Program("c.json", nil, &s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// TestTrainer makes programs of Transformers' Trainer, with the head that a configuration names.
+func TestTrainer(t *testing.T) {
+	s := atStart()
+	s.Trainer, s.DropOutputs, s.Precision, s.Optimizer, s.Batch, s.Sequence, s.GPUs = true, true, "fp16-mixed", "adamw-fused", 4, 32, 1
+	for class, want := range map[string]string{
+		"BertForSequenceClassification": `num_labels=3)|AutoModelForSequenceClassification|"labels": 0}|fp16=True`,
+		"BertForMaskedLM":               `AutoModelForMaskedLM|"labels": ids}|per_device_train_batch_size=4`,
+		"GPT2LMHeadModel":               `AutoModelForCausalLM|torch.float32|optim="adamw_torch_fused"`,
+	} {
+		c, err := budget.ReadConfig(strings.NewReader(`{"model_type": "bert", "architectures": ["` + class + `"], "num_labels": 3}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := Program("c.json", c, &s)
+		if err != nil {
+			t.Fatal(class, err)
+		}
+		for w := range strings.SplitSeq(want, "|") {
+			if !strings.Contains(program, w) {
+				t.Errorf("%s: no %q in\n%s", class, w, program)
+			}
+		}
+	}
+	c, err := budget.ReadConfig(strings.NewReader(`{"model_type": "vit", "architectures": ["ViTForImageClassification"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Program("c.json", c, &s); err == nil || !strings.Contains(err.Error(), "ViTForImageClassification") {
+		t.Errorf("%v", err)
+	}
+	s.Precision = "int8"
+	if _, err := Program("c.json", c, &s); err == nil || !strings.Contains(err.Error(), "fp16-mixed") {
+		t.Errorf("%v", err)
 	}
 }
 
