@@ -64,24 +64,27 @@ func isProgram(f *facts, first, end int, before, after meaning.Hint) bool {
 	if f.Recorded.Native {
 		return true
 	}
-	main := f.outermost(0, f.Last)
-	for i := range f.allocs(first, end) {
-		if main == nil || f.outermost(i, i+1) == nil || *f.outermost(i, i+1) != *main {
-			return false
+	for i := range f.allocs(0, f.Last) {
+		if f.hint(i).Is(meaning.Forward, meaning.Optimizer) && f.outermost(i) != ([2]snapshot.StringID{}) {
+			main := f.outermost(i)
+			for k := range f.allocs(first, end) {
+				if f.outermost(k) != main {
+					return false
+				}
+			}
+			return true
 		}
 	}
-	return true
+	return false
 }
 
-// outermost is where the first stack of some allocations begins: a file and a function.
-func (f *facts) outermost(first, end int) *[2]snapshot.StringID {
-	for i := range f.allocs(first, end) {
-		if stack := f.Timeline.Snapshot.Stack(f.Events.StackOf(i)); len(stack) > 0 {
-			last := &f.Timeline.Snapshot.Frames[stack[len(stack)-1]]
-			return &[2]snapshot.StringID{last.File, last.Function}
-		}
+// outermost is where the stack of an event begins: a file and a function.
+func (f *facts) outermost(event int) (out [2]snapshot.StringID) {
+	if stack := f.Timeline.Snapshot.Stack(f.Events.StackOf(event)); len(stack) > 0 {
+		last := &f.Timeline.Snapshot.Frames[stack[len(stack)-1]]
+		out = [2]snapshot.StringID{last.File, last.Function}
 	}
-	return nil
+	return out
 }
 
 // within is the phase of a gap in which no iteration begins.
