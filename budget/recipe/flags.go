@@ -158,5 +158,6 @@ const AllLogitsHelp = "the prefill computes every token's logits, not the last o
 
 // Help is of --recipe.
 const Help = "take the setting from a framework's own `FILE`: torchtune, torchtitan, axolotl, LLaMA-Factory, ms-swift, " +
-	"litgpt, TRL, PEFT, accelerate, TrainingArguments, DeepSpeed, llm-foundry, NeMo, NeMo AutoModel, Megatron, OpenRLHF, verl, vLLM or SGLang " +
+	"litgpt, TRL, PEFT, accelerate, TrainingArguments, DeepSpeed, llm-foundry, NeMo, NeMo AutoModel, Megatron, OpenRLHF, " +
+	"verl, vLLM or SGLang " +
 	"arguments, or a training script in Python, which is read and not run (repeatable; flags win)"

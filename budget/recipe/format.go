@@ -71,17 +71,7 @@ func (x *format) read(f *fields) *Recipe {
 		}
 		r.Fields = append(r.Fields, Field{Name: name, Value: f.values[name], Flags: flags})
 	}
-	for _, name := range f.workedOut {
-		if f.values[name] == "" && x.open(name, "worked out") && !slices.Contains(r.Ignored, name) {
-			r.Ignored, r.Open = append(r.Ignored, name), append(r.Open, name+", which the program works out")
-			r.openFields++
-		}
-	}
-	for i, name := range f.perhaps {
-		if !slices.Contains(f.perhaps[:i], name) && x.open(name, f.values[name]) {
-			r.Open = append(r.Open, fmt.Sprintf("%s %s (in a branch)", name, f.values[name]))
-		}
-	}
+	x.undecided(f, r)
 	for _, g := range x.always {
 		if !set[g.Name] {
 			r.unasked(g)
@@ -98,6 +88,21 @@ func (x *format) read(f *fields) *Recipe {
 		r.implied(Flag{"precision", "int8"})
 	}
 	return r
+}
+
+// undecided names what only the running program knows.
+func (x *format) undecided(f *fields, r *Recipe) {
+	for _, name := range f.workedOut {
+		if f.values[name] == "" && x.open(name, "worked out") && !slices.Contains(r.Ignored, name) {
+			r.Ignored, r.Open = append(r.Ignored, name), append(r.Open, name+", which the program works out")
+			r.openFields++
+		}
+	}
+	for i, name := range f.perhaps {
+		if !slices.Contains(f.perhaps[:i], name) && x.open(name, f.values[name]) {
+			r.Open = append(r.Open, fmt.Sprintf("%s %s (in a branch)", name, f.values[name]))
+		}
+	}
 }
 
 // packed tells by a model's name that its weights have four bits.

@@ -422,8 +422,8 @@ func chosen(rs []*Recipe) (open []string) {
 		case method != "":
 			r.trainer(method)
 		default:
-			open = append(open, "which of TRL's trainers runs isn't said, and is taken as sft: a second --recipe with the command "+
-				"(trl dpo --config FILE) tells it")
+			open = append(open, "which of TRL's trainers runs isn't said, and is taken as sft: a second --recipe with the "+
+				"command (trl dpo --config FILE) tells it")
 		}
 		r.trainer = nil
 	}
@@ -459,7 +459,8 @@ func modelDefaults(f *fields, r *Recipe) {
 func argumentDefaults(f *fields, r *Recipe) {
 	modelDefaults(f, r)
 	if f.plain && withAdapters(f) { // PEFT's own
-		for _, x := range []struct{ field, flag, value string }{{"lora_r", "lora", "8"}, {"lora_target_modules", "lora-targets", "qv"}} {
+		for _, x := range []struct{ field, flag, value string }{{"lora_r", "lora", "8"},
+			{"lora_target_modules", "lora-targets", "qv"}} {
 			if !isSet(f.values[x.field]) {
 				r.unasked(Flag{x.flag, x.value})
 			}

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"path"
 	"strconv"
 	"strings"
 
@@ -122,6 +123,9 @@ func (a *arguments) word(w *syntax.Word) {
 		case a.many != "":
 			a.err = a.add(a.many, a.values[a.many]+","+word)
 		case len(a.names) < maxFields:
+			if strings.HasSuffix(word, ".py") {
+				a.program = path.Base(word)
+			}
 			a.command(word)
 		}
 	default:

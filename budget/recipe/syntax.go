@@ -392,9 +392,6 @@ func (f *fields) jsonList(d *json.Decoder, name string) error {
 // without a name.
 func (f *fields) command(word string) {
 	name, value, hydra := strings.Cut(strings.TrimLeft(word, "+"), "=")
-	if strings.HasSuffix(word, ".py") {
-		f.program = path.Base(word)
-	}
 	switch {
 	case hydra && strings.Contains(name, "."): // Hydra's
 		_ = f.add(below("", name), strings.Trim(value, `'"`))

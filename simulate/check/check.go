@@ -74,8 +74,8 @@ func trainer(config string, c *budget.Config, s *budget.Setting) (string, error)
 	kind, known := kinds[s.Precision]
 	optimizer, fine := optimizers[s.Optimizer]
 	if !known || !fine {
-		return "", errors.New("--check knows a Trainer in --precision bf16, fp32, bf16-mixed and fp16-mixed, with adamw, adamw-fused and " +
-			"adafactor-hf")
+		return "", errors.New("--check knows a Trainer in --precision bf16, fp32, bf16-mixed and fp16-mixed, with adamw, " +
+			"adamw-fused and adafactor-hf")
 	}
 	class, labels, count := "AutoModelForCausalLM", "ids", ""
 	switch name := c.Architecture(); {
@@ -210,5 +210,6 @@ func plainly(name string, hidden bool) string {
 		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return fmt.Sprintf(": %.200q (it needs a python with torch and transformers, for a Trainer with accelerate, too)", lines[len(lines)-1])
+	return fmt.Sprintf(": %.200q (it needs a python with torch and transformers, for a Trainer with accelerate, too)",
+		lines[len(lines)-1])
 }
