@@ -36,27 +36,36 @@ func decide(a *rules.Facts, claims rules.Claims, o Options) {
 
 // heldOtherwise takes back the guess that something is a weight, a gradient or an optimizer's state where a variable holds it:
 // the recorder looked for those in all modules and optimizers, and labels name what it found. Of what is made in the recording
-// that is so where setup is all: later, copies of weights are held so, too. What only an autograd graph holds was saved for
-// backward, and what has one behind it is no weight.
+// that is so where setup is all: later, copies of weights are held so, too.
 func heldOtherwise(a *rules.Facts, o Options) {
-	guessed := func(id timeline.AllocationID, of ...meaning.Category) bool {
-		_, named := a.Labels[id]
-		s := a.Signal[id]
-		return !named && a.Timeline.FreeRequested[id] == timeline.Never && slices.Contains(of, a.Category[id]) &&
-			(s == meaning.ByLife || s == meaning.BySite || s == meaning.BySize)
-	}
 	setup := !slices.ContainsFunc(a.Phase, func(p meaning.Phase) bool { return p != meaning.Setup })
 	for _, id := range names.Apart(o.Holders, o.Labels) {
-		if old := int(id) < a.Timeline.Older(); old && guessed(id, meaning.Weights, meaning.Gradients, meaning.OptimizerState) ||
-			!old && setup && guessed(id, meaning.Weights) {
+		kinds := []meaning.Category{meaning.Weights, meaning.Gradients, meaning.OptimizerState}
+		if int(id) >= a.Timeline.Older() {
+			kinds = kinds[:phases.AsInt(setup)]
+		}
+		if guessed(a, id, kinds...) {
 			a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Unknown, meaning.NoDetail, 0, 0
 		}
 	}
 	for _, id := range besidesState(a, o) {
-		if guessed(id, meaning.OptimizerState) {
+		if guessed(a, id, meaning.OptimizerState) {
 			a.Category[id], a.Detail[id], a.Rule[id] = meaning.Temporary, meaning.NoDetail, 0
 		}
 	}
+	heldByGraphs(a, o)
+}
+
+// guessed reports whether what is still there was told one of some categories, neither by its label nor by its stack.
+func guessed(a *rules.Facts, id timeline.AllocationID, of ...meaning.Category) bool {
+	_, named := a.Labels[id]
+	s := a.Signal[id]
+	return !named && a.Timeline.FreeRequested[id] == timeline.Never && slices.Contains(of, a.Category[id]) &&
+		(s == meaning.ByLife || s == meaning.BySite || s == meaning.BySize)
+}
+
+// heldByGraphs says of guessed weights that only an autograd graph holds, or that have one behind them: they are activations.
+func heldByGraphs(a *rules.Facts, o Options) {
 	const saved = 90 // percent
 	for i := range o.Holders {
 		h := &o.Holders[i]
@@ -65,7 +74,7 @@ func heldOtherwise(a *rules.Facts, o Options) {
 			behind = slices.Concat(behind, h.Tensors)
 		}
 		for _, id := range behind {
-			if guessed(id, meaning.Weights) {
+			if guessed(a, id, meaning.Weights) {
 				a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Activations, meaning.NoDetail, saved, 0
 			}
 		}
@@ -77,7 +86,8 @@ func heldOtherwise(a *rules.Facts, o Options) {
 func besidesState(a *rules.Facts, o Options) (ids []timeline.AllocationID) {
 	found := slices.ContainsFunc(o.Labels, func(l meaning.Label) bool { return l.Category == meaning.OptimizerState })
 	n := a.Timeline.Len()
-	if failed := len(a.Timeline.OOMs) > 0 && n > 0 && a.Phase[n-1] == meaning.Optimizer; !failed || !found || len(o.Holders) == 0 {
+	failed := len(a.Timeline.OOMs) > 0 && n > 0 && a.Phase[n-1] == meaning.Optimizer
+	if !failed || !found || len(o.Holders) == 0 {
 		return nil
 	}
 	held := map[timeline.AllocationID]bool{}

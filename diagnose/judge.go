@@ -305,8 +305,23 @@ func (v *variables) add(h *classify.Holder, bytes int64) {
 	*v = append(*v, variable{h.Path, bytes, h.Cycle})
 }
 
-// heldWithoutName are the allocations after an event that variables hold and whose category says no more than that they
-// are there, is that of a training where nothing trains, of inputs by guess, or of weights that are no module's.
+// saysLittle reports whether a category says no more of what a variable holds than that it is there, is that of a training
+// where nothing trains, of inputs by guess, or of weights that are no module's where others have names.
+func (e *examination) saysLittle(id timeline.AllocationID, h *classify.Holder, named bool) bool {
+	switch e.Classes.Category[id] {
+	case classify.Temporary, classify.Unknown:
+		return true
+	case classify.Weights:
+		return named && e.NameOf(id) == ""
+	case classify.Inputs:
+		return e.Classes.Confidence[id] < sure
+	case classify.Activations:
+		return len(h.Graph) == 0 && !strings.HasPrefix(h.Path, "forward().") && !facts.Phases.Of(e.Pass).Trains
+	}
+	return false
+}
+
+// heldWithoutName are the allocations after an event that variables hold and whose category says little.
 func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]bool, tell func(*classify.Holder, int, int64),
 ) map[timeline.AllocationID]bool {
 	found := map[timeline.AllocationID]bool{}
@@ -318,12 +333,7 @@ func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]
 		h := &e.Variables[i]
 		tensors, bytes := 0, int64(0)
 		for _, id := range h.Tensors {
-			c := e.Classes.Category[id]
-			if !told[id] && e.T.AliveAt(id, event) && (c == classify.Temporary || c == classify.Unknown ||
-				c == classify.Weights && named && e.NameOf(id) == "" ||
-				c == classify.Inputs && e.Classes.Confidence[id] < sure ||
-				c == classify.Activations && len(h.Graph) == 0 && !strings.HasPrefix(h.Path, "forward().") &&
-					!facts.Phases.Of(e.Pass).Trains) {
+			if !told[id] && e.T.AliveAt(id, event) && e.saysLittle(id, h, named) {
 				found[id] = true
 				tensors++
 				bytes += e.T.Allocated[id]

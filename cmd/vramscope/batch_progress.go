@@ -162,7 +162,7 @@ func (t *teller) summary(out io.Writer, removed, kept int, reports batch.Reports
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{t.skipped, "of them unchanged since the last time"}, {t.failed, "failed"},
+	}{{t.skipped, "of them unchanged since the last time"}, {t.failed, "couldn't be read"},
 		{len(t.silent), "with nothing known in it passed over"},
 		{removed, "no longer there and removed"}, {kept, "of earlier batches kept (--prune removes them)"}} {
 		if x.n > 0 {

@@ -97,8 +97,8 @@ func trainer(config string, c *budget.Config, s *budget.Setting) (string, error)
 		more += ", gradient_checkpointing=True"
 	}
 	parts := max(s.Accumulate, 1)
-	return fmt.Sprintf(trained, config, count, class, kind[0], attention, 3*parts*s.Batch, s.Sequence, labels, mask, s.Batch, parts,
-		optimizer, more), nil
+	return fmt.Sprintf(trained, config, count, class, kind[0], attention, 3*parts*s.Batch, s.Sequence, labels, mask, s.Batch,
+		parts, optimizer, more), nil
 }
 
 // Program is a training of Transformers' own model in PyTorch's own loop, or in Transformers' Trainer, by the setting of a

@@ -210,11 +210,7 @@ func (x *sets) begin() {
 		if len(ids) == 0 || slices.ContainsFunc(ids, func(id timeline.AllocationID) bool { return x.claims[id].Sure > 0 }) {
 			continue
 		}
-		work, last := 0, slices.Max(ids) // made and gone between them
-		for id := slices.Min(ids); id < last; id++ {
-			work += phases.AsInt(x.Freed(id) < x.Born(last))
-		}
-		apart := work > len(ids) && !rules.Retention.Of(x.Facts).Retains // nor what is saved
+		apart := x.work(ids) > len(ids) && !rules.Retention.Of(x.Facts).Retains // nor what is saved
 		for _, id := range ids {
 			if times == 2 || x.Birth(id).Marks&frames.Filled != 0 || !x.Recorded.Native && apart {
 				x.claims[id] = rules.As(meaning.OptimizerState, rules.Plausible)
@@ -222,6 +218,15 @@ func (x *sets) begin() {
 		}
 		return
 	}
+}
+
+// work is how much is made and gone between blocks.
+func (x *sets) work(ids []timeline.AllocationID) (n int) {
+	last := slices.Max(ids)
+	for id := slices.Min(ids); id < last; id++ {
+		n += phases.AsInt(x.Freed(id) < x.Born(last))
+	}
+	return n
 }
 
 // without is a gap without some sizes, unless these are most of it.
@@ -273,16 +278,20 @@ func (x *sets) tell(g *gap, of map[int64][]timeline.AllocationID, times int) {
 			if rounds { // a weight's own follow each other
 				nth = k % times
 			}
-			switch last := nth == times-1; {
-			case last && (x.gone || times > 2 && x.Phase[id] != meaning.Optimizer):
-				x.claims[id] = rules.As(meaning.Weights, rules.Plausible)
-			case times > 1:
-				x.claims[id] = rules.As(meaning.OptimizerState, rules.Plausible)
-			default:
-				x.claims[id] = x.single(g, id)
-			}
+			x.claims[id] = x.ofSet(g, id, nth, times)
 		}
 	}
+}
+
+// ofSet says what a block of the nth set of several is.
+func (x *sets) ofSet(g *gap, id timeline.AllocationID, nth, times int) rules.Claim {
+	switch last := nth == times-1; {
+	case last && (x.gone || times > 2 && x.Phase[id] != meaning.Optimizer):
+		return rules.As(meaning.Weights, rules.Plausible)
+	case times > 1:
+		return rules.As(meaning.OptimizerState, rules.Plausible)
+	}
+	return x.single(g, id)
 }
 
 // near reports whether the first so many blocks follow each other sooner than the next one.
