@@ -59,14 +59,20 @@ func TestNeighbors(t *testing.T) {
 
 // TestBetweenPasses: with Python's stacks, what the program makes between two passes is neither's, unlike what a hook makes.
 func TestBetweenPasses(t *testing.T) {
+	hook := []string{"hooks.py:7 hook"}
 	for _, c := range []struct {
-		by   []string
-		want meaning.Phase
+		begins, by []string // of what the recording begins with, and of what lies between
+		want       meaning.Phase
 	}{
-		{[]string{other, mine}, meaning.OtherPhase},
-		{[]string{"hooks.py:7 hook"}, meaning.Backward},
+		{nil, []string{other, mine}, meaning.OtherPhase},
+		{nil, hook, meaning.Backward},
+		{hook, []string{other, mine}, meaning.OtherPhase},
+		{hook, hook, meaning.Backward},
 	} {
 		p := newTape(t, false)
+		if c.begins != nil {
+			p.brief(mib, c.begins...)
+		}
 		p.times(2, 12*mib, apply, mine)
 		saved := p.times(9, mib, linear, module, mine)
 		p.times(3, mib)
@@ -75,7 +81,7 @@ func TestBetweenPasses(t *testing.T) {
 		p.free(saved...)
 		p.times(3, mib)
 		if got := p.follow("").Phases[at]; got != c.want {
-			t.Errorf("by %q: %v, want %v", c.by, got, c.want)
+			t.Errorf("by %q, after %q: %v, want %v", c.by, c.begins, got, c.want)
 		}
 	}
 }

@@ -13,6 +13,7 @@ var Neighbors = &Signal{
 from the first thing on that is there until it has been used; where stacks tell which lines load batches, nothing else is one.
 What lies between a backward pass and the optimizer is neither's.`,
 	Find: func(f *facts) (x found) {
+		f.main = f.program()
 		for i := 0; i < f.Last; i++ {
 			if f.hints[i] != 0 {
 				continue
@@ -64,25 +65,32 @@ func isProgram(f *facts, first, end int, before, after meaning.Hint) bool {
 	if f.Recorded.Native {
 		return true
 	}
-	for i := range f.allocs(0, f.Last) {
-		if f.hint(i).Is(meaning.Forward, meaning.Optimizer) && f.outermost(i) != ([2]snapshot.StringID{}) {
-			main := f.outermost(i)
-			for k := range f.allocs(first, end) {
-				if f.outermost(k) != main {
-					return false
-				}
-			}
-			return true
+	for i := range f.allocs(first, end) {
+		if f.main == (outermost{}) || f.outermost(i) != f.main {
+			return false
 		}
 	}
-	return false
+	return true
 }
 
-// outermost is where the stack of an event begins: a file and a function.
-func (f *facts) outermost(event int) (out [2]snapshot.StringID) {
+// program is where the stacks of the program's own passes begin.
+func (f *facts) program() (main outermost) {
+	for i := range f.allocs(0, f.Last) {
+		if main == (outermost{}) && f.hint(i).Is(meaning.Forward, meaning.Optimizer) {
+			main = f.outermost(i)
+		}
+	}
+	return main
+}
+
+// outermost is where a stack begins.
+type outermost struct{ file, function snapshot.StringID }
+
+// outermost is where the stack of an event begins.
+func (f *facts) outermost(event int) (out outermost) {
 	if stack := f.Timeline.Snapshot.Stack(f.Events.StackOf(event)); len(stack) > 0 {
 		last := &f.Timeline.Snapshot.Frames[stack[len(stack)-1]]
-		out = [2]snapshot.StringID{last.File, last.Function}
+		out = outermost{last.File, last.Function}
 	}
 	return out
 }

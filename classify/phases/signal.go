@@ -72,6 +72,7 @@ type facts struct {
 	roots    []root                         // backward passes that no stack shows
 	unpacked map[timeline.AllocationID]bool // what flat buffers were made of, and models that went
 	stepping []int                          // first events of the windows in which an optimizer steps or clears
+	main     outermost                      // where the stacks of the program's own passes begin; gaps ask for it
 }
 
 // found is what one signal found.
