@@ -54,7 +54,7 @@ func ContainerOf(a, b string) string {
 	}
 	for n, part := range y {
 		switch {
-		case part == "[*]" && n > 1:
+		case part == "[*]" && n > 1 && (n >= len(x) || x[n] == part):
 			return strings.Join(y[:n], "")
 		case n >= len(x) || x[n] != part:
 			return ""

@@ -33,6 +33,8 @@ func TestContainerOf(t *testing.T) {
 		{"main.log['a'][*]", "main.log['b'][*]", ""},
 		{"main.trainer.losses[*]", "main.trainer.outputs[*]", ""},
 		{"main.log", "main.log", ""},
+		{"main.log['a']", "main.log[*]", ""},
+		{"main.log['a']", "main.log[*].y", ""},
 	} {
 		if got, back := facts.ContainerOf(c.a, c.b), facts.ContainerOf(c.b, c.a); got != c.want || back != c.want {
 			t.Errorf("%s, %s: %q and %q, want %q", c.a, c.b, got, back, c.want)
