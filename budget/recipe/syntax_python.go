@@ -54,7 +54,9 @@ func pyTokens(text string) (all []pyToken, err error) {
 			}
 			if t.kind != 0 {
 				t.text, t.begins, t.first = t.text[:min(len(t.text), maxText)], begins, begins && first
-				t.column = i - 1 - strings.LastIndexByte(text[:i], '\n')
+				if begins { // a file may be one line: looking back from each token would take its length squared
+					t.column = i - 1 - strings.LastIndexByte(text[:i], '\n')
+				}
 				all = append(all, t)
 			}
 			i += n

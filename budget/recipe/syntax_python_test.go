@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -87,6 +88,23 @@ if __name__ == "__main__":
 	want := "torch_dtype, which the program works out; load_in_4bit True (in a branch); load_in_8bit True (in a branch)"
 	if got := strings.Join(r.Open, "; "); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// TestPythonColumns: a token has a column where it begins a line. Of a file that is one long line, none else is looked for.
+func TestPythonColumns(t *testing.T) {
+	tokens, err := pyTokens("if a:\n    b = (1,\n         2); c = 3\n  d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, x := range tokens {
+		if x.begins || x.column != 0 {
+			got += fmt.Sprint(" ", x.text, x.column)
+		}
+	}
+	if want := " if0 b4 d2"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
