@@ -38,6 +38,7 @@ type notebookReader struct {
 // read walks over the JSON token by token. A string followed by a colon is a
 // key; any other is a value of the last key.
 func (n *notebookReader) read() error {
+	defer n.exception() // that of a file that ends before its traceback
 	for {
 		c, err := n.in.ReadByte()
 		if err == io.EOF {

@@ -37,3 +37,15 @@ func TestNotebookBoundsStrings(t *testing.T) {
 		}
 	}
 }
+
+// TestCutNotebook: of a notebook that ends before an exception's traceback, the exception's text is read.
+func TestCutNotebook(t *testing.T) {
+	const text = `{"cells": [{"outputs": [{"output_type": "error", "ename": "OutOfMemoryError", "evalue": "CUDA out of memory. Tried to ` +
+		`allocate 1.50 GiB. GPU 0 has a total capacity of 23.65 GiB of which 1.12 GiB is free.",`
+	var got []string
+	n := notebookReader{in: bufio.NewReader(strings.NewReader(text)), number: 1,
+		f: func(_ int, line []byte) { got = append(got, string(line)) }}
+	if err := n.read(); err != nil || len(got) != 1 || !strings.HasPrefix(got[0], "CUDA out of memory. Tried to allocate 1.50 GiB") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
