@@ -87,7 +87,7 @@ const mostAlike = 6
 // Worst says how many runs failed, of what, and for each reason one run that shows it and what to change.
 func Worst(out io.Writer, reports Reports) error {
 	var counts [fates]int
-	both := 0 // leak and are out of memory
+	both := 0 // leak and are counted as something worse
 	groups := map[string]*alike{}
 	for r, err := range reports {
 		if err != nil {
@@ -173,7 +173,7 @@ func tellAlike(out io.Writer, groups map[string]*alike) {
 // mostOfFix is how much of an advice the summary shows, in letters.
 const mostOfFix = 240
 
-// tally counts runs in words; both are those that leak and are out of memory.
+// tally counts runs in words; both are those that leak and are counted as something worse.
 func tally(counts *[fates]int, both int) string {
 	var failed, other []string
 	all, bad := 0, 0
@@ -183,7 +183,7 @@ func tally(counts *[fates]int, both int) string {
 			bad += n
 		}
 		if o == leaking && both > 0 {
-			n, words = n+both, fmt.Sprintf("leaking (%s of them out of memory, too)", units.Count(both))
+			n, words = n+both, fmt.Sprintf("leaking (%s of them counted already)", units.Count(both))
 		}
 		switch part := units.Count(n) + " " + words; {
 		case n == 0 || o == fine:

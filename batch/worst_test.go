@@ -67,3 +67,11 @@ func TestWorst(t *testing.T) {
 		t.Errorf("%s\nwithout %v", b.String(), want)
 	}
 }
+
+// TestTally: a run that leaks may have failed of something else than memory.
+func TestTally(t *testing.T) {
+	counts := [fates]int{ofStop: 1, leaking: 2, fine: 1}
+	if got, want := tally(&counts, 1), "1 of 4 runs failed: 1 stopped; 3 leaking (1 of them counted already)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
