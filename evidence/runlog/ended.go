@@ -77,9 +77,20 @@ func (p *Parser) raised(number int, line []byte) {
 // hostLimit is Slurm's, as its seff tells, or that of a container as kubectl describes it.
 var hostLimit = pattern.Of(`^Memory Efficiency: [\d.]+% of ([\d.]+ ?[KMGT]B)|^\s+memory:\s+(\d+[KMGT]i)\s*$`)
 
-// limitLine keeps how much of the host's memory the job may hold: the larger, where a container has a limit and a request.
-func (p *Parser) limitLine(_ int, line []byte, _ features) bool {
-	if m := hostLimit().FindSubmatch(line[:min(len(line), maxOther)]); m != nil {
+// longestLimits is how many lines kubectl's list of a container's limits may have.
+const longestLimits = 16
+
+// limitLine keeps how much of the host's memory the job may hold, the most of several containers. What kubectl lists below
+// Requests, or of a node, is no limit.
+func (p *Parser) limitLine(number int, line []byte, _ features) bool {
+	switch string(bytes.TrimSpace(line)) {
+	case "Limits:":
+		p.limitsAt = number
+	case "Requests:":
+		p.limitsAt = 0
+	}
+	limits := p.limitsAt > 0 && number-p.limitsAt <= longestLimits
+	if m := hostLimit().FindSubmatch(line[:min(len(line), maxOther)]); m != nil && (limits || len(m[1]) > 0) {
 		size, _ := figures.Size(figures.Compact(append(bytes.Join(m[1:], nil), 'B'), maxOther))
 		p.hostLimit = max(p.hostLimit, size)
 	}

@@ -75,7 +75,7 @@ var words = []feature{
 	{"gpu ", hasMetric}, {"GPU ", hasMetric}, {"GPU:", hasMetric},
 	{"poch", hasMetric}, {"nable params", hasMetric}, {"eserved", hasMetric}, {"GPU blocks", hasMetric},
 	{"* Running ", hasRunning},
-	{"Memory Efficiency: ", hasLimit}, {"memory:  ", hasLimit},
+	{"Memory Efficiency: ", hasLimit}, {"memory:  ", hasLimit}, {"Limits:", hasLimit}, {"Requests:", hasLimit},
 	{"tch size", hasSetting}, {"tch_size", hasSetting}, {"tch-size", hasSetting}, {"ccum", hasSetting}, {"eq_len", hasSetting},
 	{"uence_len", hasSetting}, {"toff_len", hasSetting}, {"ld_size", hasSetting}, {"m GPUs", hasSetting},
 	{"PASSED", hasTest}, {"SKIPPED", hasTest}, {"XFAIL", hasTest}, {"XPASS", hasTest}, {"... ok", hasTest}, {"| `", hasTest},

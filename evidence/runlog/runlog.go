@@ -82,6 +82,7 @@ type Parser struct {
 	inString       bool   // the line is one of a string's
 	settings       *tracker.Settings
 	hostLimit      int64 // bytes of the host's memory that the job may hold, 0: not said
+	limitsAt       int   // number of the line below which kubectl lists a container's limits, 0: none does
 }
 
 // Line takes one line without its line feed; parts of a line that overwrite

@@ -9,6 +9,9 @@ import (
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
+// nearby is how far in front of a setting is looked for what it is of.
+const nearby = 512
+
 // setting is one as trainers print it: "micro_batch_size .......... 2", "Batch size per device = 2 | …",
 // "train_micro_batch_size_per_gpu  4", "  \"sequence_len\": 8192,", "Namespace(batch_size=8, …".
 var setting = pattern.Of(`(?i)(?:^|[\s"'(,|\]])(?:instantaneous )?(batch size per device|(?:per_device_train_|` +
@@ -41,20 +44,29 @@ func (p *Parser) settingLine(number int, line []byte, _ features) bool {
 		}
 		return false
 	}
-	for _, m := range setting().FindAllSubmatch(line, 64) {
-		p.setTo(line, m)
+	for _, at := range setting().FindAllSubmatchIndex(line, 64) {
+		if !evaluations().Match(line[max(at[0]-nearby, 0):at[0]]) {
+			p.setTo(line, at)
+		}
 	}
 	return false
 }
 
+// evaluations are what settings in brackets are of that aren't the training's: an evaluation's, or a model's limits.
+var evaluations = pattern.Of(`(?i)(?:val|eval\w*|test|predict|infer)(?:[_-]\w+)?["']?\s*[:=]\s*\w*[({]|ModelArgs\(`)
+
 // setTo takes a setting where its name alone says what it is of.
-func (p *Parser) setTo(line []byte, m [][]byte) {
-	name := strings.ReplaceAll(strings.ToLower(string(m[1])), " ", "_")
-	inTable := bytes.Contains(m[2], []byte("..")) || bytes.Contains(m[2], []byte("  "))
+func (p *Parser) setTo(line []byte, at []int) {
+	name := strings.ReplaceAll(strings.ToLower(string(line[at[2]:at[3]])), " ", "_")
+	between := line[at[4]:at[5]]
+	inTable := bytes.Contains(between, []byte("..")) || bytes.Contains(between, []byte("  "))
+	// of a batch without another word, one that begins a line or stands among all of a program's counts
+	outer := at[0] == at[2] || bytes.Contains(line[:at[0]+1], []byte("Namespace(")) ||
+		strings.IndexByte(`"'`, line[at[0]]) >= 0 && bytes.IndexByte(line[:at[0]], '{') >= 0
 	switch {
 	case (name == "seq_length" || name == "world_size") && !inTable: // a model's, or some code's
-	case name == "batch_size" && m[0][0] == ' ' && !bytes.Contains(line, []byte("Namespace(")): // perhaps of an evaluation
+	case name == "batch_size" && !outer: // perhaps of an evaluation
 	default:
-		p.settings.Set(name, string(m[3]))
+		p.settings.Set(name, string(line[at[6]:at[7]]))
 	}
 }
