@@ -137,7 +137,7 @@ Where flags don't say whose implementation runs, words that one framework has de
 | Transformers' models under DDP, FSDP, ZeRO and TP | 32 | 22 within 2 %, others from -40 to +9 % |
 | pipelines, HSDP, loss and context parallelism | 14 | 11 within 2 %, others from -17 to +3 % |
 | PEFT and bitsandbytes adapters | 11 | 5 within 0.1 %, one refused, others from -34 to -1.4 % |
-| files as people post them: TRL, Trainer, NeMo AutoModel, vLLM, SGLang | 22 | 5 within 5 %, 3 refused, others from -58 to +367 % (now 15 within 5 %) |
+| files as people post them: TRL, Trainer, NeMo AutoModel, vLLM, SGLang | 22 | 5 within 5 %, 3 refused, others from -58 to +367 % (now 15 within 5 %, 2 of them run with the card's name in place of the source's capacity; with that, 13) |
 
 ## Where it is known to be off
 
