@@ -9,15 +9,15 @@ import (
 // linearExperts are what the model's routers, and experts' projections, were called when they were linear layers:
 // PEFT takes these names, as it takes all-linear, for the tensors that Transformers 5 makes of them, with a rank for each
 // (utils/transformers_weight_conversion.py). It leaves linear layers of such names out then; families with these aren't here.
-func (p *plan) linearExperts() [][]string {
+func (p *plan) linearExperts() (names [3][]string) {
 	switch {
 	case p.profile.bareExperts:
 	case slices.Contains([]string{"mixtral", "minimax", "minimax_m2"}, p.model.Config.Type):
-		return [][]string{{"gate"}, {"w1", "w3"}, {"w2"}}
+		return [3][]string{{"gate"}, {"w1", "w3"}, {"w2"}}
 	case slices.Contains([]string{"qwen3_moe", "olmoe", "flex_olmo"}, p.model.Config.Type):
-		return [][]string{{"gate"}, {"gate_proj", "up_proj"}, {"down_proj"}}
+		return [3][]string{{"gate"}, {"gate_proj", "up_proj"}, {"down_proj"}}
 	}
-	return make([][]string, 3)
+	return names
 }
 
 // addAdapters hangs them on the model, where the setting has some.

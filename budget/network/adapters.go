@@ -11,15 +11,15 @@ import (
 
 // Adapters says which adapters a model gets, and where.
 type Adapters struct {
-	Kind          string     // lora, rslora, dora, lora-fa or ia3
-	Rank          int64      // of LoRA's matrices
-	Targets       string     // all, qv, or layers by their names, with commas between them
-	Modules       string     // those that are trained in full beside them, with commas between them
-	ByRole        bool       // layers are named by what they are for, as litgpt does it
-	Wide          bool       // kept in float32
-	LinearExperts [][]string // what routers and experts' two projections were called as linear layers
-	NoExperts     bool       // no adapter can hang on experts
-	Joins         bool       // FSDP has a block's adapters in one flat tensor with its weights
+	Kind          string      // lora, rslora, dora, lora-fa or ia3
+	Rank          int64       // of LoRA's matrices
+	Targets       string      // all, qv, or layers by their names, with commas between them
+	Modules       string      // those that are trained in full beside them, with commas between them
+	ByRole        bool        // layers are named by what they are for, as litgpt does it
+	Wide          bool        // kept in float32
+	LinearExperts [3][]string // what routers and experts' two projections were called as linear layers
+	NoExperts     bool        // no adapter can hang on experts
+	Joins         bool        // FSDP has a block's adapters in one flat tensor with its weights
 }
 
 // hanger hangs them on one model.

@@ -239,7 +239,11 @@ func (b *builder) layers(prefix string, n int64, f func(i int64)) {
 func New(c *modelfile.Config, extra int64, file *modelfile.Packed) (*Model, error) {
 	m := &Model{Config: c, extra: extra > 0}
 	b := &builder{c: c, m: m}
-	familyOf(c.Type)(b)
+	build := familyOf(c.Type)
+	if build == nil {
+		return nil, fmt.Errorf("no network of %q is known", Short(c.Type))
+	}
+	build(b)
 	if m.extra {
 		b.prefix = ""
 		b.param("(the rest)", RoleOther, extra)

@@ -68,15 +68,15 @@ func (m *Machine) linear(x *value, l *Linear) *value { return m.Product(x, &l.la
 
 // Around is what a step does around parts of a network: what these need is gathered, fetched or received before they run.
 type Around interface {
-	// layer runs a layer as a whole, of which f may run parts again in backward.
+	// Layer runs a layer as a whole, of which f may run parts again in backward.
 	Layer(b *Block, x *value, f func(*value) *value) *value
-	// once is each of these runs.
+	// Once is each of these runs.
 	Once(b *Block, x *value, f func(*value) *value) *value
-	// table looks up what a stack begins with.
+	// Table looks up what a stack begins with.
 	Table(mod *Model, f func() *value) *value
-	// unit runs what takes one weight outside of the layers.
+	// Unit runs what takes one weight outside of the layers.
 	Unit(q *parameter, x *value, f func(*value) *value) *value
-	// arriving is what another stage of a pipeline sends.
+	// Arriving is what another stage of a pipeline sends.
 	Arriving() *value
 }
 

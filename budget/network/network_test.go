@@ -2,6 +2,8 @@ package network_test
 
 import (
 	"fmt"
+	"strings"
+	"testing"
 
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/budget/modelfile"
@@ -44,4 +46,27 @@ func Example() {
 	stream := s.Forward(s.Inputs())
 	fmt.Println(mod.Counts().Total, "parameters;", stream.N, "elements;", m.Live, "bytes for backward")
 	// Output: 6269440 parameters; 262144 elements; 23152640 bytes for backward
+}
+
+// TestUnknown: a family that isn't known is refused.
+func TestUnknown(t *testing.T) {
+	if mod, err := network.New(modelfile.New("nonesuch", nil), 0, nil); err == nil || !strings.Contains(err.Error(), "nonesuch") {
+		t.Errorf("%v, %v", mod, err)
+	}
+}
+
+// TestExperts: adapters hang on a router by the names that are given of it, if there are some.
+func TestExperts(t *testing.T) {
+	for targets, old := range map[string][3][]string{"q_proj": {}, "gate": {{"gate"}}} {
+		mod, err := network.New(modelfile.New("mixtral", map[string]any{"model_type": "mixtral", "hidden_size": 64.0,
+			"vocab_size": 100.0, "num_hidden_layers": 1.0, "num_attention_heads": 4.0, "num_key_value_heads": 4.0,
+			"intermediate_size": 128.0, "num_local_experts": 4.0, "num_experts_per_tok": 2.0}), 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := mod.Adapt(network.Adapters{Kind: "lora", Rank: 4, Targets: targets, LinearExperts: old})
+		if err != nil || len(made) != 2 {
+			t.Errorf("%s: %d, %v", targets, len(made), err)
+		}
+	}
 }
