@@ -46,9 +46,11 @@ func (r *Report) fate() fate {
 	switch status := r.Status(); {
 	case status == report.StatusOOM && wentOn:
 		return survived
+	case how == evidence.HostMemory: // whatever was survived before
+		return ofHost
 	case status == report.StatusOOM, how == evidence.GPUMemory:
 		return ofGPU
-	case how == evidence.HostMemory, slices.ContainsFunc(r.Document.Findings, ofTheHost):
+	case slices.ContainsFunc(r.Document.Findings, ofTheHost):
 		return ofHost
 	case how == evidence.Killed:
 		return ofKill
