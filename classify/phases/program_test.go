@@ -175,3 +175,33 @@ func TestLayersOfModel(t *testing.T) {
 		t.Error("three blocks are layers")
 	}
 }
+
+// TestFromItsEnd: a graph goes from what was made last; few blocks, those that go in order, and what else goes beside it are none.
+func TestFromItsEnd(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		blocks int
+		order  func(ids []int)
+		want   bool
+	}{
+		{"from its end", 24, slices.Reverse[[]int], true},
+		{"in the order in which it came", 24, func([]int) {}, false},
+		{"too few", 12, slices.Reverse[[]int], false},
+		{"the first block first, then from the end", 24, func(ids []int) { slices.Reverse(ids[1:]) }, false},
+	} {
+		p := newTape(t, false)
+		ids := p.times(c.blocks, mib, linear, module, mine)
+		p.brief(mib, other, mine)
+		at := len(p.events)
+		c.order(ids)
+		p.free(ids...)
+		p.brief(mib, other, mine)
+		a := p.follow()
+		if got := a.FromItsEnd(at); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+		if a.FromItsEnd(a.Last) {
+			t.Errorf("%s: what stays goes", c.name)
+		}
+	}
+}
