@@ -191,6 +191,8 @@ func TestWhole(t *testing.T) {
 		{"one for each layer", layers, 900 * kib, 0, inSetup, true},
 		{"last in setup, by the program", 2 * layers, 900 * kib, own, inSetup, true},
 		{"last in setup, moved with a module", 2 * layers, 2 << 20, frames.Weight | frames.Buffer, inSetup, true},
+		{"pair by pair, moved with modules", 2 * layers, 2 << 20, frames.Weight | frames.Buffer, afterEach(6 * kib), true},
+		{"tables of positions, each after its frequencies", 2 * layers, 2 << 20, frames.Weight | frames.Buffer, afterEach(256), false},
 		{"as small as masks", 2 * layers, 900 * kib, frames.Weight | frames.Buffer, inSetup, false},
 		{"last in setup, by a module", 2 * layers, 900 * kib, own | inner, inSetup, false},
 		{"as many as no layers", 2*layers + 2, 900 * kib, 0, inSetup, false},
@@ -230,6 +232,21 @@ func TestWhole(t *testing.T) {
 			if got := marked(a, Kept.Of(a)); !slices.Equal(got, made) {
 				t.Errorf("%d are kept, want %d", got, made)
 			}
+		})
+	}
+}
+
+// afterEach makes pairs of buffers in setup, each after another buffer.
+func afterEach(bytes int64) func(p *phased.Program, fill func() []int) []int {
+	return func(p *phased.Program, _ func() []int) []int {
+		return inSetup(p, func() (pairs []int) {
+			p.By(frames.Weight | frames.Buffer)
+			defer p.By(0)
+			for range layers {
+				p.Make(bytes, 1)
+				pairs = append(pairs, p.Make(2<<20, 2)...)
+			}
+			return pairs
 		})
 	}
 }

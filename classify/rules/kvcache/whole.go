@@ -119,11 +119,15 @@ func (f *whole) isPool(r *rows.Row) bool {
 	return true
 }
 
-// areBuffers is true of pairs of large buffers that come with a module to the device: keys and values.
+// areBuffers is true of pairs of large buffers that come with a module to the device: keys and values. Sines and cosines of
+// positions come after their frequencies.
 func (f *whole) areBuffers(r *rows.Row) bool {
-	const large = 1 << 20 // bytes: masks and tables of positions are smaller
+	const large, few = 1 << 20, 4 << 10 // bytes: masks and most tables of positions are smaller; of frequencies
 	for k, id := range r.IDs {
 		if f.Birth(id).Marks&frames.Buffer == 0 || k%2 == 1 && id != r.IDs[k-1]+1 {
+			return false
+		}
+		if k%2 == 0 && id > 0 && f.Birth(id-1).Marks&frames.Buffer != 0 && f.Timeline.Requested(id-1) <= few {
 			return false
 		}
 	}
