@@ -50,7 +50,7 @@ func heldOtherwise(a *rules.Facts, o Options) {
 	}
 	for _, id := range besidesState(a, o) {
 		if guessed(a, id, meaning.OptimizerState) {
-			a.Category[id], a.Detail[id], a.Rule[id] = meaning.Temporary, meaning.NoDetail, 0
+			a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Temporary, meaning.NoDetail, rules.Plausible, 0
 		}
 	}
 	heldByGraphs(a, o)

@@ -181,10 +181,9 @@ func (e *examination) defects(dev *report.Device) (out []defect) {
 // join takes in what another leak keeps in the same variable, or beside it in the elements of one container.
 func (d *defect) join(y *defect) {
 	d.ids = append(slices.Clip(d.ids), y.ids...)
-	if *d.Holder == *y.Holder {
-		return
+	if *d.Holder != *y.Holder {
+		d.Holder = new(facts.ContainerOf(*d.Holder, *y.Holder))
 	}
-	d.Holder = new(facts.ContainerOf(*d.Holder, *y.Holder))
 	both := *d.Leak
 	if both.TotalBytes += y.Leak.TotalBytes; both.BytesPerStep != nil && y.Leak.BytesPerStep != nil {
 		both.BytesPerStep = new(*both.BytesPerStep + *y.Leak.BytesPerStep)

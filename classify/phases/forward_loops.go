@@ -208,7 +208,7 @@ func keepForBackward(a *Program, starts []int) bool {
 		x := a.takenIn(starts[k], starts[k+1], starts[n-1])
 		keeping += AsInt(x.stay(parts))
 	}
-	return keeping*5 >= (n-1)*4
+	return n > 1 && keeping*5 >= (n-1)*4
 }
 
 // comesBack reports whether a run of values is there so many times, over a third of all.

@@ -78,9 +78,10 @@ pass that frees its graph, it is more likely a gradient.`,
 			f := a.Freed(id)
 			return f < a.Last && a.Phases[f] == meaning.Backward && !a.IsFused(f)
 		}
-		for id := range timeline.AllocationID(a.Timeline.Len()) {
-			if a.Phase[id] == meaning.Backward && a.Born(id) >= 0 && goesInAnother(id) && rules.OutlivesPass(a, id) {
-				many[kind{a.Run(a.Born(id)), a.Timeline.Requested(id)}]++
+		for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
+			n := a.Timeline.Requested(id)
+			if a.Phase[id] == meaning.Backward && sizes.WeightSize[n] > 0 && goesInAnother(id) && rules.OutlivesPass(a, id) {
+				many[kind{a.Run(a.Born(id)), n}]++
 			}
 		}
 		return func(id timeline.AllocationID) rules.Claim {
