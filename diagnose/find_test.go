@@ -409,13 +409,14 @@ func TestFailureBeforeAnythingIsFreed(t *testing.T) {
 }
 
 // TestGradientsOfEarlierModels: models that were trained and are kept hold the gradients
-// of their last steps; those of a teacher stay while the others of their step go.
+// of their last steps; those of a teacher stay while the others of their step go, and a hook keeps some of each step.
 func TestGradientsOfEarlierModels(t *testing.T) {
-	for _, teacher := range []bool{false, true} {
+	for _, kind := range []string{"earlier models", "a teacher", "a hook"} {
+		teacher, hook := kind == "a teacher", kind == "a hook"
 		p := &tape{t: t}
 		sizes := []int64{48, 40, 56, 36}
 		models := 3
-		if teacher {
+		if teacher || hook {
 			models = 1
 			for k := range sizes {
 				p.alloc(sizes[k] + 20)
@@ -444,7 +445,7 @@ func TestGradientsOfEarlierModels(t *testing.T) {
 				}
 				for i := len(sizes) - 1; i >= 0; i-- {
 					grads = append(grads, p.alloc(sizes[i]))
-					if teacher && step == 0 {
+					if hook || teacher && step == 0 {
 						p.alloc(sizes[i] + 20)
 					} else if teacher {
 						p.free(p.alloc(sizes[i] + 20))
@@ -463,7 +464,7 @@ func TestGradientsOfEarlierModels(t *testing.T) {
 			}
 		}
 		if f := finding(&p.report().Devices[0], "gradients_unused"); (f != nil) != teacher {
-			t.Errorf("a teacher: %v, found %+v", teacher, f)
+			t.Errorf("%s: found %+v", kind, f)
 		}
 	}
 }

@@ -61,7 +61,8 @@ func (l *loop) joined() []Leak {
 		if j.steps[n-1]+apart < l.n-1 || perStep < smallGrowth || l.bytes(last) < smallTotal { // it has stopped
 			continue
 		}
-		leak := Leak{Kind: GrowingList, Steps: n, BytesPerStep: perStep, TotalBytes: l.bytes(last)}
+		steps := max(n, j.steps[n-1]-j.steps[0]+apart) // also those between concatenations
+		leak := Leak{Kind: GrowingList, Steps: steps, BytesPerStep: perStep, TotalBytes: l.bytes(last)}
 		kept := make([]survivor, n)
 		for i, id := range j.ids {
 			kept[i] = survivor{id, int32(j.steps[i]), int32(l.n)}

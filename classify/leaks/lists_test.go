@@ -320,17 +320,23 @@ func TestBesides(t *testing.T) {
 // TestJoined has a tensor that a line makes anew in every step, larger by what is
 // there, or merely larger.
 func TestJoined(t *testing.T) {
-	joins := func(n int, part, first int64, kept bool) func(s *story) {
+	joins := func(n, every int, part, first int64, kept bool) func(s *story) {
 		return func(s *story) {
+			done := int64(0)
 			s.alloc(meaning.Weights, 64*mib, "train.py:5 main")
 			all := s.alloc(meaning.Temporary, first, "train.py:7 main")
 			s.loop(n, func(k int) {
+				if k%every > 0 {
+					s.ordinary(nil)
+					return
+				}
 				s.in(meaning.OtherPhase)
+				done++
 				out := s.alloc(meaning.Temporary, part, "train.py:12 main")
 				if !kept {
 					s.free(out)
 				}
-				next := s.alloc(meaning.Temporary, first+int64(k+1)*part, "train.py:13 main")
+				next := s.alloc(meaning.Temporary, first+done*part, "train.py:13 main")
 				if kept {
 					s.free(out)
 				}
@@ -341,13 +347,14 @@ func TestJoined(t *testing.T) {
 		}
 	}
 	check(t, []tale{
-		{"five times", false, joins(5, mib, mib, true), []string{"growing_list! joined train.py:13 5*1048576=6291456"}},
-		{"four times", false, joins(4, mib, mib, true), []string{"growing_list! joined train.py:13 4*1048576=5242880"}},
-		{"three times", false, joins(3, mib, mib, true), nil},
-		{"of 16 KiB each", false, joins(5, 16*kib, mib, true), []string{"growing_list? joined train.py:13 5*16384=1130496"}},
-		{"of a byte less", false, joins(5, 16*kib-1, mib, true), nil},
-		{"what it is larger by isn't there", false, joins(5, 3*mib, mib, false), nil},
-		{"without stacks", true, joins(5, mib, mib, true), nil},
+		{"five times", false, joins(5, 1, mib, mib, true), []string{"growing_list! joined train.py:13 5*1048576=6291456"}},
+		{"four times", false, joins(4, 1, mib, mib, true), []string{"growing_list! joined train.py:13 4*1048576=5242880"}},
+		{"every other step", false, joins(10, 2, mib, mib, true), []string{"growing_list! joined train.py:13 10*524288=6291456"}},
+		{"three times", false, joins(3, 1, mib, mib, true), nil},
+		{"of 16 KiB each", false, joins(5, 1, 16*kib, mib, true), []string{"growing_list? joined train.py:13 5*16384=1130496"}},
+		{"of a byte less", false, joins(5, 1, 16*kib-1, mib, true), nil},
+		{"what it is larger by isn't there", false, joins(5, 1, 3*mib, mib, false), nil},
+		{"without stacks", true, joins(5, 1, mib, mib, true), nil},
 	})
 }
 

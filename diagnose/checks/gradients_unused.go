@@ -34,8 +34,16 @@ var unusedGradients = facts.Named("gradients that no optimizer uses", func(p *fa
 		return x
 	}
 	clears, earlier := clearedSteps(p), facts.MadeAgain.Of(p).Allocations()
+	listed := map[timeline.AllocationID]bool{} // made anew in each step and kept, as a hook does: a weight's stay the same
+	for i := range p.Classes.Leaks() {
+		if l := &p.Classes.Leaks()[i]; l.Kind == classify.GrowingList && l.Defect {
+			for _, id := range l.Allocations {
+				listed[id] = true
+			}
+		}
+	}
 	for id := range p.Each(classify.Gradients) {
-		if p.Classes.Detail[id] != classify.NoDetail || p.T.Born[id] == timeline.Never ||
+		if listed[id] || p.Classes.Detail[id] != classify.NoDetail || p.T.Born[id] == timeline.Never ||
 			p.Classes.Phase[id] != classify.Backward {
 			continue
 		}
