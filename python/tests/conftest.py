@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
@@ -24,6 +25,10 @@ except ImportError:  # a checkout
 from vramscope._binary import find  # noqa: E402
 
 assert vramscope.__version__
+
+# A shell without job control starts what it puts into the background with Ctrl-C ignored, and programs inherit that.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class Done:
