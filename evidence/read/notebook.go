@@ -30,15 +30,11 @@ type notebookReader struct {
 	pending bool   // text may turn out to be a key
 	started int    // line where text began
 	table   stepTable
-	// evalue is an exception's text, which most often ends its traceback, too.
-	evalue []byte
-	raised int // its line
 }
 
 // read walks over the JSON token by token. A string followed by a colon is a
 // key; any other is a value of the last key.
 func (n *notebookReader) read() error {
-	defer n.exception() // that of a file that ends before its traceback
 	for {
 		c, err := n.in.ReadByte()
 		if err == io.EOF {
@@ -69,7 +65,6 @@ func (n *notebookReader) read() error {
 			n.flush()
 			if c == '}' {
 				n.key = n.key[:0]
-				n.exception()
 			}
 		default:
 			n.value()
@@ -92,46 +87,23 @@ func (n *notebookReader) value() {
 			n.f(n.started, []byte(u))
 		}
 		return
-	case "evalue":
-		n.evalue, n.raised = append(n.evalue[:0], n.text...), n.started
-		return
-	case "traceback":
-		if len(n.evalue) > 0 && bytes.Contains(n.text, n.evalue[:min(len(n.evalue), mostEvalue)]) {
-			n.evalue = n.evalue[:0]
-		}
-	case "text", "text/plain", "stdout", "stderr":
+	case "text", "text/plain", "evalue", "traceback", "stdout", "stderr":
 	default:
 		return
 	}
-	n.say(n.text)
-	if string(n.key) == "traceback" || len(n.line) > maxLine {
-		n.emit() // a traceback's entries end without line feeds
-	}
-}
-
-// mostEvalue is how much of an exception's text is looked for in its traceback.
-const mostEvalue = 60
-
-// exception hands out the text of an exception that no traceback has.
-func (n *notebookReader) exception() {
-	if len(n.evalue) > 0 {
-		n.started = n.raised
-		n.say(n.evalue)
-		n.emit()
-		n.evalue = n.evalue[:0]
-	}
-}
-
-// say adds text, and hands out its lines but for the last.
-func (n *notebookReader) say(text []byte) {
+	rest := n.text
 	for {
-		line, rest, more := bytes.Cut(text, []byte("\n"))
-		n.line = append(n.line, line...)
-		if !more {
-			return
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			break
 		}
+		n.line = append(n.line, rest[:i]...)
 		n.emit()
-		text = rest
+		rest = rest[i+1:]
+	}
+	n.line = append(n.line, rest...)
+	if string(n.key) == "traceback" || string(n.key) == "evalue" || len(n.line) > maxLine {
+		n.emit() // a traceback's entries end without line feeds
 	}
 }
 
