@@ -45,12 +45,12 @@ func heldOtherwise(a *rules.Facts, o Options) {
 			kinds = kinds[:phases.AsInt(setup)]
 		}
 		if guessed(a, id, kinds...) {
-			a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Unknown, meaning.NoDetail, 0, 0
+			retell(a, id, meaning.Unknown, 0)
 		}
 	}
 	for _, id := range besidesState(a, o) {
 		if guessed(a, id, meaning.OptimizerState) {
-			a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Temporary, meaning.NoDetail, rules.Plausible, 0
+			retell(a, id, meaning.Temporary, rules.Plausible)
 		}
 	}
 	heldByGraphs(a, o)
@@ -64,6 +64,11 @@ func guessed(a *rules.Facts, id timeline.AllocationID, of ...meaning.Category) b
 		(s == meaning.ByLife || s == meaning.BySite || s == meaning.BySize)
 }
 
+// retell says instead of what a rule guessed what holders show, and how sure that is, in percent.
+func retell(a *rules.Facts, id timeline.AllocationID, category meaning.Category, sure uint8) {
+	a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = category, meaning.NoDetail, sure, 0
+}
+
 // heldByGraphs says of guessed weights that only an autograd graph holds, or that have one behind them: they are activations.
 func heldByGraphs(a *rules.Facts, o Options) {
 	const saved = 90 // percent
@@ -75,7 +80,7 @@ func heldByGraphs(a *rules.Facts, o Options) {
 		}
 		for _, id := range behind {
 			if guessed(a, id, meaning.Weights) {
-				a.Category[id], a.Detail[id], a.Confidence[id], a.Rule[id] = meaning.Activations, meaning.NoDetail, saved, 0
+				retell(a, id, meaning.Activations, saved)
 			}
 		}
 	}

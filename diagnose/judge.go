@@ -242,14 +242,14 @@ func (e *examination) design(event int, told map[timeline.AllocationID]bool) (ou
 	var rest, doubtful [classify.NumCategories]int64
 	all = map[string]int64{}
 	held := report.Cause{Cause: report.HeldCause}
-	var parts variables
+	parts := variables{of: map[string]int{}}
 	variables := e.heldWithoutName(event, told, func(h *classify.Holder, tensors int, bytes int64) {
 		held.Bytes += bytes
 		held.Count += tensors
 		parts.add(h, bytes)
 	})
-	for i := range parts {
-		if x := &parts[i]; x.bytes > held.Most {
+	for i := range parts.all {
+		if x := &parts.all[i]; x.bytes > held.Most {
 			held.Holder, held.Most, held.Cause = &x.path, x.bytes, report.HeldCause
 			if x.cycle {
 				held.Cause = report.CycleCause
@@ -291,17 +291,23 @@ type variable struct {
 }
 
 // variables are those that hold something, each with all that lies in it.
-type variables []variable
+type variables struct {
+	all []variable
+	of  map[string]int // the first, by the variable that it is or lies in
+}
 
 // add counts what a variable, or a part of one, holds.
 func (v *variables) add(h *classify.Holder, bytes int64) {
 	root, _, _ := strings.Cut(h.Path, "[")
-	same := func(x variable) bool { return x.path == root || strings.HasPrefix(x.path, root+"[") }
-	if i := slices.IndexFunc(*v, same); i >= 0 && !h.Cycle && !(*v)[i].cycle {
-		(*v)[i].path, (*v)[i].bytes = root, (*v)[i].bytes+bytes
+	i, known := v.of[root]
+	if known && !h.Cycle && !v.all[i].cycle {
+		v.all[i].path, v.all[i].bytes = root, v.all[i].bytes+bytes
 		return
 	}
-	*v = append(*v, variable{h.Path, bytes, h.Cycle})
+	if !known {
+		v.of[root] = len(v.all)
+	}
+	v.all = append(v.all, variable{h.Path, bytes, h.Cycle})
 }
 
 // saysLittle reports whether a category says no more of what a variable holds than that it is there, is that of a training

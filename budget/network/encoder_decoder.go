@@ -111,9 +111,10 @@ func t5Head(b *builder, kind headKind, h int64) {
 	m.Head = l
 }
 
-// stack is one of the two stacks of bart and whisper.
-func (b *builder) stack(m *Model, prefix string, layers, h, a, inner int64, keyBias, cross, post bool, drop, scoreDrop float64,
-	act activation) {
+// stack is the encoder's or the decoder's stack of bart, whose keys have biases and whose norms come behind, or of whisper.
+func (b *builder) stack(m *Model, prefix, side string, h int64, bart bool, drop float64, act activation) {
+	layers, a, inner := b.c.Int(side+"_layers"), b.c.Int(side+"_attention_heads"), b.c.Int(side+"_ffn_dim")
+	cross, scoreDrop := side == "decoder", b.c.Float("attention_dropout")
 	if a <= 0 || h%a != 0 {
 		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)
 		return
@@ -122,7 +123,7 @@ func (b *builder) stack(m *Model, prefix string, layers, h, a, inner int64, keyB
 		at := &Attention{Heads: a, KV: a, Width: h / a, dv: h / a, dropout: scoreDrop, plainSoftmax: true,
 			bidirectional: bidirectional, byHead: b.c.Type == "whisper", byScale: b.c.Type == "whisper"}
 		b.under(name+".", func() {
-			at.k = b.linear("k_proj", RoleAttention, h, h, keyBias)
+			at.k = b.linear("k_proj", RoleAttention, h, h, bart)
 			at.v = b.linear("v_proj", RoleAttention, h, h, true)
 			at.q = b.linear("q_proj", RoleAttention, h, h, true)
 			at.o = b.linear("out_proj", RoleAttention, h, h, true)
@@ -130,7 +131,7 @@ func (b *builder) stack(m *Model, prefix string, layers, h, a, inner int64, keyB
 		return at
 	}
 	b.layers(prefix+"layers.", layers, func(int64) {
-		bl := &Block{Attention: attn("self_attn", !cross), drop: drop, postNorm: post}
+		bl := &Block{Attention: attn("self_attn", !cross), drop: drop, postNorm: bart}
 		n := b.norm("self_attn_layer_norm", layerNormKind, h, true)
 		bl.attnIn, bl.attnOut = n, n
 		if cross {
@@ -141,7 +142,7 @@ func (b *builder) stack(m *Model, prefix string, layers, h, a, inner int64, keyB
 			inner: b.c.Float("activation_dropout")}
 		f := b.norm("final_layer_norm", layerNormKind, h, true)
 		bl.mlpIn, bl.mlpOut = f, f
-		if !post {
+		if !bart {
 			bl.attnOut, bl.mlpOut = nil, nil
 		}
 		m.Blocks = append(m.Blocks, bl)
@@ -172,12 +173,10 @@ func buildBART(b *builder) {
 	act := b.activation("activation_function")
 	enc := &Model{Hidden: h, WordWidth: h, Embed: m.Embed, embedDrop: drop}
 	enc.Position = b.param("encoder.embed_positions.weight", RolePosition, pos, h)
-	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), true, false,
-		true, drop, c.Float("attention_dropout"), act)
+	b.stack(enc, "encoder.", "encoder", h, true, drop, act)
 	enc.embedNorm = b.norm("encoder.layernorm_embedding", layerNormKind, h, true)
 	m.Position = b.param("decoder.embed_positions.weight", RolePosition, pos, h)
-	b.stack(m, "decoder.", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true,
-		true, drop, c.Float("attention_dropout"), act)
+	b.stack(m, "decoder.", "decoder", h, true, drop, act)
 	m.embedNorm = b.norm("decoder.layernorm_embedding", layerNormKind, h, true)
 	m.embedDrop, m.Encoder = drop, enc
 	b.prefix = ""
@@ -206,8 +205,7 @@ func (b *builder) bartDecoder(h, pos int64, drop float64) {
 	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss, m.embedDrop = h, h, c.Int("vocab_size"), true, drop
 	b.embedding("embed_tokens", m.Vocab, h)
 	m.Position = b.param("embed_positions.weight", RolePosition, pos, h)
-	b.stack(m, "", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), true, true, true, drop,
-		c.Float("attention_dropout"), b.activation("activation_function"))
+	b.stack(m, "", "decoder", h, true, drop, b.activation("activation_function"))
 	m.embedNorm = b.norm("layernorm_embedding", layerNormKind, h, true)
 	b.prefix = ""
 	b.wordHead(TaskCausal, "lm_head", h)
@@ -232,13 +230,11 @@ func buildWhisper(b *builder) {
 		RoleEmbedding, h)
 	enc.Position = b.param("encoder.embed_positions.weight", RolePosition, enc.Patches, h)
 	enc.Position.Trainable = false
-	b.stack(enc, "encoder.", c.Int("encoder_layers"), h, c.Int("encoder_attention_heads"), c.Int("encoder_ffn_dim"), false, false,
-		false, drop, c.Float("attention_dropout"), act)
+	b.stack(enc, "encoder.", "encoder", h, false, drop, act)
 	enc.final = b.norm("encoder.layer_norm", layerNormKind, h, true)
 	b.embedding("decoder.embed_tokens", m.Vocab, h)
 	m.Position = b.param("decoder.embed_positions.weight", RolePosition, c.Int("max_target_positions"), h)
-	b.stack(m, "decoder.", c.Int("decoder_layers"), h, c.Int("decoder_attention_heads"), c.Int("decoder_ffn_dim"), false, true,
-		false, drop, c.Float("attention_dropout"), act)
+	b.stack(m, "decoder.", "decoder", h, false, drop, act)
 	m.final = b.norm("decoder.layer_norm", layerNormKind, h, true)
 	m.embedDrop, m.Encoder = drop, enc
 	b.prefix = ""

@@ -67,13 +67,13 @@ var GradientOfGradient = inBackward(rules.Rule{
 	Doc: `Made in a backward pass and freed in a later one, or of no weight's size in a pass that leaves the whole graph: what
 the gradient of a gradient needs (create_graph). There are no more gradients of a size than weights; of a weight's size, after a
 pass that frees its graph, it is more likely a gradient.`,
-	Needs: []rules.Need{rules.Training, rules.Sizes, rules.Retention},
+	Needs: []rules.Need{rules.Training, rules.Sizes, rules.Retention, keptGraphs},
 	Begin: func(a *rules.Facts) rules.Says {
 		type kind struct {
 			run  int
 			size int64
 		}
-		sizes, doubled, kept, many := rules.Sizes.Of(a), doubledGraphs(a), keptGraphs(a), map[kind]int{}
+		sizes, doubled, kept, many := rules.Sizes.Of(a), doubledGraphs(a), keptGraphs.Of(a), map[kind]int{}
 		goesInAnother := func(id timeline.AllocationID) bool {
 			f := a.Freed(id)
 			return f < a.Last && a.Phases[f] == meaning.Backward && !a.IsFused(f)
@@ -103,7 +103,7 @@ pass that frees its graph, it is more likely a gradient.`,
 })
 
 // keptGraphs are the backward passes after which a good part of their graph is there.
-func keptGraphs(a *rules.Facts) map[int]bool {
+var keptGraphs = rules.Named("backward passes that leave a good part of their graph", func(a *rules.Facts) map[int]bool {
 	kept := map[int]bool{}
 	if !a.Trains {
 		return kept
@@ -114,7 +114,7 @@ func keptGraphs(a *rules.Facts) map[int]bool {
 		}
 	}
 	return kept
-}
+})
 
 // doubledGraphs are the backward passes that leave the whole graph and several blocks of no weight's size, in recordings that
 // show all weights: what a leaf alone gets as a gradient is one block.
@@ -140,9 +140,9 @@ var GradientByLife = inBackward(rules.Rule{
 	Doc: `Made in a backward pass and there after it: the gradient of a weight. Less sure where a weight of its size would have
 another precision, where the pass keeps its graph and no optimizer uses it, and without stacks where no weight has its size. With
 stacks, what a hook makes of no weight's size is temporary.`,
-	Needs: []rules.Need{rules.Sizes, rules.Retention},
+	Needs: []rules.Need{rules.Sizes, keptGraphs},
 	Begin: func(a *rules.Facts) rules.Says {
-		sizes, kept := rules.Sizes.Of(a), keptGraphs(a)
+		sizes, kept := rules.Sizes.Of(a), keptGraphs.Of(a)
 		return func(id timeline.AllocationID) rules.Claim {
 			n, r := a.Timeline.Requested(id), a.Run(a.Born(id))
 			user := a.Birth(id).Marks&frames.UserInner != 0 // the program's own code, in a hook
