@@ -177,6 +177,9 @@ func runsIn(home string, files []candidate) []Run {
 	return runs
 }
 
+// maxTogether is how many recordings one program's text may belong to: it is read with each of them.
+const maxTogether = 16
+
 // unrelated are the runs of unrelated recordings. What else is there belongs to the one whose
 // name it begins with, if there is such; text without a name belongs to each of one program's
 // recordings (snapshot_before, snapshot_after); others are the rest.
@@ -189,7 +192,7 @@ func unrelated(recordings map[string][]candidate, files []candidate) (runs []Run
 			beginnings[wordSplit().Split(path.Base(f.Path), 2)[0]] = true
 		}
 	}
-	together := len(beginnings) == 1 && plainWords[strings.ToLower(slices.Collect(maps.Keys(beginnings))[0])]
+	together := len(recordings) <= maxTogether && len(beginnings) == 1 && plainWords[strings.ToLower(slices.Collect(maps.Keys(beginnings))[0])]
 	for _, f := range files {
 		best := closest(familyOf(f.Path), recordings)
 		switch _, ok := recordings[best]; {

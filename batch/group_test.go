@@ -56,6 +56,8 @@ func TestGroup(t *testing.T) {
 			[]string{"d/a: 3", "d/a/bert.pickle: 1"}},
 		{"unrelated ones beside a run without recordings", []string{"K d/a/run.json", "T d/a/output.log", "d/a/bert.pickle", "d/a/gpt.pickle"},
 			[]string{"d/a: 2", "d/a/bert.pickle: 1", "d/a/gpt.pickle: 1"}},
+		{"too many to be one program's", append(many("d/snapshot_lr%d.pickle", 1, 18), "T d/log.txt"),
+			append([]string{"d/log.txt: 1"}, slices.Sorted(slices.Values(many("d/snapshot_lr%d.pickle: 1", 1, 18)))...)},
 		{"one program's recordings and its output", []string{"d/a/snapshot_all.pickle", "d/a/snapshot_none.pickle", "T d/a/log.txt", "T d/a/run.json", "T d/a/bert.log"},
 			[]string{"d/a/bert.log: 1", "d/a/snapshot_all.pickle: 3", "d/a/snapshot_none.pickle: 3"}},
 		{"two programs' recordings and a log", []string{"d/a/bert.pickle", "d/a/gpt.pickle", "T d/a/log.txt"},
