@@ -192,7 +192,8 @@ func unrelated(recordings map[string][]candidate, files []candidate) (runs []Run
 			beginnings[wordSplit().Split(path.Base(f.Path), 2)[0]] = true
 		}
 	}
-	together := len(recordings) <= maxTogether && len(beginnings) == 1 && plainWords[strings.ToLower(slices.Collect(maps.Keys(beginnings))[0])]
+	together := len(recordings) <= maxTogether && len(beginnings) == 1 &&
+		plainWords[strings.ToLower(slices.Collect(maps.Keys(beginnings))[0])]
 	for _, f := range files {
 		best := closest(familyOf(f.Path), recordings)
 		switch _, ok := recordings[best]; {
