@@ -27,19 +27,15 @@ func (m *Machine) apply(x *value, l *Linear) *value {
 		only := *l
 		only.pairs = nil
 		y := m.apply(x, &only)
-		z := m.apply(x, l.pairs[0][0])
-		z = m.Replace(z, m.apply(z, l.pairs[0][1]))
-		defer m.Drop(z)
-		return m.Replace(y, m.Add(y, z))
+		return m.into(y, adds{m.of(x, l.pairs[0][0], l.pairs[0][1])})
 	case a == nil:
 		return m.plain(x, l)
 	case a.vector != nil && a.scalesIn:
-		in := m.Cast(x, a.vector.Val.Width)
-		in = m.Replace(in, m.rescaled(in, a.vector, x.Width))
+		in := m.of(x, a.vector.Val.Width, times{a.vector.Val}, x.Width)
 		return m.Replace(in, m.plain(in, l))
 	case a.vector != nil:
 		y := m.plain(x, l)
-		return m.Replace(y, m.rescaled(y, a.vector, y.Width))
+		return m.into(y, times{a.vector.Val}, y.Width)
 	}
 	y := m.plain(x, l)
 	wide := m.Again(x)
@@ -79,8 +75,7 @@ func (m *Machine) plain(x *value, l *Linear) *value {
 // lowRank is both matrices of LoRA, one after the other, and their scale.
 func (m *Machine) lowRank(x *value, a *adapter) *value {
 	p := m.linear(x, a.a)
-	q := m.Replace(p, m.linear(p, a.b))
-	return m.Replace(q, m.Scale(q))
+	return m.into(m.Replace(p, m.linear(p, a.b)), m.Scale)
 }
 
 // adapted is a weight of many experts with what its adapter adds to all of it, as PEFT has it for bare
@@ -99,12 +94,6 @@ func (m *Machine) adapted(q *parameter, a *adapter) *value {
 	})
 	m.Drop(left, right)
 	return y
-}
-
-// rescaled is x times a vector, and then of width e.
-func (m *Machine) rescaled(x *value, v *parameter, e int64) *value {
-	y := m.Mul(x, v.Val)
-	return m.Replace(y, m.Cast(y, e))
 }
 
 // weighted is DoRA as PEFT has it (tuners/lora/dora.py): the norm of every row of the
@@ -140,18 +129,16 @@ func (m *Machine) weighted(x, y *value, l *Linear) *value {
 	m.Record([]*value{scale}, []*value{a.magnitude.Val}, nil, func(g []*storage) []*storage {
 		return []*storage{m.Alloc(l.Out*e, words.Gradients)}
 	})
-	q := m.linear(x, a.a)
-	q = m.Replace(q, m.linear(q, a.b))
+	p := m.linear(x, a.a)
+	q := m.Replace(p, m.linear(p, a.b))
 	base := m.Again(y)
 	if m.Modes.Dropout > 0 {
 		bare := Linear{layer: layer{In: l.In, Out: l.Out, Weight: &parameter{Tensor: l.Weight.Tensor, Val: weight}}}
 		base = m.Replace(base, m.linear(x, &bare))
 	}
-	base = m.Replace(base, m.Mul(base, scale))
-	q = m.Replace(q, m.Mul(q, scale))
-	q = m.Replace(q, m.Scale(q))
-	q = m.Replace(q, m.Add(base, q))
-	m.Drop(base, scale)
+	base = m.into(base, times{scale})
+	q = m.into(base, adds{m.into(q, times{scale}, m.Scale)})
+	m.Drop(scale)
 	m.ReleaseAll(names)
 	return q
 }
@@ -172,16 +159,8 @@ func (m *Machine) embedAdapted(x *value, a *adapter, t int64, ids *storage) *val
 		defer m.Release(turned) // a gradient that lies otherwise than its parameter is copied
 		return []*storage{m.Alloc(bytes, words.Gradients)}
 	})
-	q := m.Replace(p, m.linear(p, a.b))
-	q = m.Replace(q, m.Scale(q))
-	y := m.Replace(q, m.Add(x, q))
-	return m.Replace(y, m.Cast(y, x.Width))
-}
-
-// applyWhole is a layer whose inputs are divided over the ranks, with the sum over them.
-func (m *Machine) applyWhole(x *value, l *Linear) *value {
-	y := m.apply(x, l)
-	return m.Replace(y, m.ScatterTokens(y))
+	q := m.into(m.Replace(p, m.linear(p, a.b)), m.Scale)
+	return m.of(x, adds{q}, x.Width)
 }
 
 // shareDropout drops parts of x once for all adapters of a layer's queries, keys and values, which are one layer of litgpt's

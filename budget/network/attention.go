@@ -95,7 +95,7 @@ func (a *Attention) forward(m *Machine, x, memory *value, s shape) *value {
 	}
 	q, k, v, gate := a.project(m, x, memory)
 	if a.byScale {
-		q = m.Replace(q, m.Scale(q))
+		q = m.into(q, m.Scale)
 	}
 	if a.byHead && s.batch > 0 && s.queries > 1 && a.Heads > 1 {
 		q, k, v = m.Replace(q, m.CopyOf(q)), m.Replace(k, m.CopyOf(k)), m.Replace(v, m.CopyOf(v))
@@ -118,8 +118,7 @@ func (a *Attention) forward(m *Machine, x, memory *value, s shape) *value {
 
 // query is all that a layer makes which takes another's keys and values.
 func (a *Attention) query(m *Machine, x *value, s shape) *value {
-	q := m.apply(x, a.q)
-	q = m.Replace(q, a.qNorm.forward(m, q))
+	q := m.of(x, a.q, a.qNorm)
 	return m.Replace(q, a.rope.forward(m, q, a.rope.tables(m, s.queries)...))
 }
 
@@ -148,12 +147,10 @@ func (a *Attention) output(m *Machine, q, k, v, gate *value, s shape) *value {
 		y = a.fusedKernel(m, q, k, v, s)
 	}
 	if gate != nil {
-		g := m.Unary(gate, false, true)
-		y = m.Replace(y, m.Mul(y, g))
-		m.Drop(g, gate)
+		y = m.into(y, multiplies{m.Unary(gate, false, true)})
+		m.Drop(gate)
 	}
-	z := m.Replace(y, m.applyWhole(y, a.o))
-	z = m.Replace(z, m.Dropout(z, a.outDrop))
+	z := m.into(m.Replace(y, m.of(y, a.o, m.ScatterTokens)), a.outDrop)
 	m.Drop(q, k, v)
 	return z
 }
@@ -186,8 +183,8 @@ func (a *Attention) project(m *Machine, x, memory *value) (q, k, v, gate *value)
 			m.Drop(q)
 			q, gate = vs[0], vs[1]
 		}
-		if a.qNorm != nil && !a.kNormLate() {
-			q = m.Replace(q, a.qNorm.forward(m, q))
+		if !a.kNormLate() {
+			q = m.into(q, a.qNorm)
 		}
 		k = m.apply(memory, a.k)
 		if a.keysAsValues {
@@ -200,10 +197,10 @@ func (a *Attention) project(m *Machine, x, memory *value) (q, k, v, gate *value)
 			v.Mem = m.Alloc(q.Bytes()+k.Bytes()+v.Bytes(), words.Temporary)
 		}
 	}
-	if a.qNorm != nil && a.kNormLate() {
-		q = m.Replace(q, a.qNorm.forward(m, q))
+	if a.kNormLate() {
+		q = m.into(q, a.qNorm)
 	}
-	return q, m.Replace(k, a.kNorm.forward(m, k)), m.Replace(v, a.vNorm.forward(m, v)), gate
+	return q, m.into(k, a.kNorm), m.into(v, a.vNorm), gate
 }
 
 // kNormLate: q and k are projected before either is normalised.
@@ -286,7 +283,7 @@ func (a *Attention) fusedKernel(m *Machine, q, k, v *value, s shape) *value {
 	m.ReleaseAll([]*storage{lse, bias, s.others})
 	m.Drop(cq, ck, cv, added)
 	if y.ByHead {
-		y = m.Replace(y, m.CopyOf(y))
+		y = m.into(y, m.CopyOf)
 	}
 	return y
 }
@@ -406,8 +403,7 @@ func (a *Attention) eager(m *Machine, q, k, v *value, s shape) *value {
 		w = next(w, m.Add(w, mask))
 	}
 	if a.sinks != nil { // one more column, and the maximum taken off
-		w = m.Replace(w, m.CopyOf(w))
-		w = m.Replace(w, m.Shift(w))
+		w = m.into(w, m.CopyOf, m.Shift)
 	}
 	if a.narrowSoftmax {
 		w = next(w, m.Cast(w, m.Wide))

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/vramscope/vramscope/internal/words"
@@ -117,9 +118,7 @@ func (b *Block) along(m *Machine, v *value, s shape) *value {
 		m.Alloc(b.Mixer.State(s.batch, m.Width), words.KVCache)
 	}
 	if b.Attention != nil {
-		z := b.Attention.forward(m, v, v, s)
-		y = m.Replace(y, m.Add(y, z))
-		m.Drop(z)
+		y = m.into(y, adds{b.Attention.forward(m, v, v, s)})
 	}
 	return y
 }
@@ -132,29 +131,24 @@ func (b *Block) part(m *Machine, x *value, in, out *norm, f func(*value) *value)
 		x = m.Cast(x, 4)
 		defer m.Drop(x)
 	}
-	if in != nil && !b.postNorm {
-		h = m.Replace(h, in.forward(m, h))
+	if !b.postNorm {
+		h = m.into(h, in)
 	}
 	whole := m.GatherTokens(h)
 	y := f(whole)
 	if y.N == whole.N {
-		y = m.Replace(y, m.ScatterTokens(y))
+		y = m.into(y, m.ScatterTokens)
 	}
 	m.Drop(whole, h)
-	if out != nil && !b.postNorm && out != in {
-		y = m.Replace(y, out.forward(m, y))
+	if !b.postNorm && out != in {
+		y = m.into(y, out)
 	}
-	y = m.Replace(y, m.Dropout(y, b.drop))
-	if b.scaled {
-		y = m.Replace(y, m.Scale(y))
+	if y = m.into(y, b.drop); b.scaled {
+		y = m.into(y, m.Scale)
 	}
 	s := m.Replace(y, m.toStream(x, y))
 	if b.postNorm {
-		n := out
-		if n == nil {
-			n = in
-		}
-		s = m.Replace(s, n.forward(m, s))
+		s = m.into(s, cmp.Or(out, in))
 	}
 	return s
 }
@@ -175,25 +169,18 @@ func (m *Machine) toStream(x, y *value) *value {
 }
 
 func (b *Block) sideBySide(m *Machine, x *value, c context) *value {
-	h := b.attnIn.forward(m, x)
-	h = m.Replace(h, m.GatherTokens(h))
-	a := b.Attention.forward(m, h, h, c.self)
-	a = m.Replace(a, m.Dropout(a, b.drop))
+	h := m.of(x, b.attnIn, m.GatherTokens)
+	a := m.into(b.Attention.forward(m, h, h, c.self), b.drop)
 	g := m.Again(h)
 	if b.mlpIn != nil {
-		g = m.Replace(g, b.mlpIn.forward(m, x))
-		g = m.Replace(g, m.GatherTokens(g))
+		g = m.Replace(g, m.of(x, b.mlpIn, m.GatherTokens))
 	}
 	m.Drop(h)
-	f := m.Replace(g, b.FF.forward(m, g))
-	f = m.Replace(f, m.Dropout(f, b.drop))
-	s := m.Add(f, a)
-	m.Drop(f, a)
+	s := m.into(g, b.FF, b.drop, adds{a})
 	if s.N > x.N {
-		s = m.Replace(s, m.ScatterTokens(s))
+		s = m.into(s, m.ScatterTokens)
 	}
-	y := m.Replace(s, m.Add(s, x))
-	return y
+	return m.into(s, plus{x})
 }
 
 // Trains says whether any of some weights is trained.

@@ -155,9 +155,7 @@ func (d *debertaStack) table(m *Machine) *value {
 
 // forward adds the convolution of the layers' input to the first one's result.
 func (c *debertaConv) forward(m *Machine, in, out *value, width int64) *value {
-	x := m.CopyOf(in)
-	x = m.Replace(x, m.convolution(x, c.weight, c.bias, x.N, 0))
-	x = m.Replace(x, m.CopyOf(x))
+	x := m.of(in, m.CopyOf, convolves{c.weight, c.bias, in.N, 0}, m.CopyOf)
 	tokens := x.N / width
 	padding := m.Alloc(tokens, words.Temporary)
 	y := m.Again(x)
@@ -165,17 +163,12 @@ func (c *debertaConv) forward(m *Machine, in, out *value, width int64) *value {
 		return []*storage{m.Alloc(g[0].Bytes, words.Temporary)}
 	})
 	m.Release(padding)
-	x = m.Replace(x, y)
-	x = m.Replace(x, m.Dropout(x, c.drop))
-	x = m.Replace(x, m.activate(x, c.act))
-	x = m.Replace(x, m.Add(out, x))
-	x = m.Replace(x, c.norm.forward(m, x))
+	x = m.into(m.Replace(x, y), c.drop, c.act)
+	x = m.into(m.Replace(x, m.Add(out, x)), c.norm)
 	return m.Replace(x, perToken(m, x, tokens))
 }
 
 // perToken multiplies the stream by one number for each token.
 func perToken(m *Machine, x *value, tokens int64) *value {
-	mask := m.Tensor(tokens, x.Width)
-	y := m.Replace(mask, m.Mul(x, mask))
-	return y
+	return m.of(x, multiplies{m.Tensor(tokens, x.Width)})
 }

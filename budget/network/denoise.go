@@ -35,26 +35,20 @@ func denoise(r *Step, b Batch) *value {
 	d := &denoiser{r: r, u: u, size: u.picture(m)}
 	d.text = &value{Mem: m.Keep(b.IDs), N: batch * textTokens * u.text, Width: m.Width}
 	for i := 0; i < len(u.times); i += 2 {
-		in := m.Tensor(batch*u.times[i].In, m.Width)
-		t := m.Replace(in, m.apply(in, u.times[i]))
-		t = m.Replace(t, m.activate(t, actSilu))
-		t = m.Replace(t, m.apply(t, u.times[i+1]))
+		t := m.into(m.Tensor(batch*u.times[i].In, m.Width), u.times[i], actSilu, u.times[i+1])
 		if d.time != nil {
-			t = m.Replace(t, m.Replace(d.time, m.Add(d.time, t)))
+			t = m.into(d.time, adds{t})
 		}
 		d.time = t
 	}
 	pixels := &value{Mem: m.Keep(b.Pixels), N: batch * d.size.Pixels() * u.channels, Width: m.Width}
-	x := m.Replace(pixels, d.convolve(pixels, u.in))
-	x = d.there(x)
+	x := d.there(m.into(pixels, d.convolves(u.in)))
 	for _, s := range u.middle {
 		x = d.parts(x, s)
 	}
-	x = d.back(x)
-	x = m.Replace(x, d.normed(x, u.last))
-	x = m.Replace(x, m.activate(x, actSilu))
+	x = m.into(d.back(x), d.norms(u.last), actSilu)
 	m.Drop(d.time, d.text)
-	return m.Replace(x, d.convolve(x, u.out))
+	return m.into(x, d.convolves(u.out))
 }
 
 // there goes down through the stages, and leaves a way's results for the way back.
@@ -68,7 +62,7 @@ func (d *denoiser) there(x *value) *value {
 		}
 		if s.resize != nil {
 			d.size.side /= 2
-			x = m.Replace(x, d.convolve(x, s.resize))
+			x = m.into(x, d.convolves(s.resize))
 			d.skips = append(d.skips, m.Again(x))
 		}
 	}
@@ -88,8 +82,7 @@ func (d *denoiser) back(x *value) *value {
 		}
 		if s.resize != nil {
 			d.size.side *= 2
-			x = m.Replace(x, m.Gather(x, 4*x.N))
-			x = m.Replace(x, d.convolve(x, s.resize))
+			x = m.into(m.Replace(x, m.Gather(x, 4*x.N)), d.convolves(s.resize))
 		}
 		m.Drop(taken...)
 	}
@@ -128,56 +121,45 @@ func (d *denoiser) repeated(x *value, b *Block, given *value, f func(*value) *va
 
 func (d *denoiser) resnet(x *value, r *resnet) *value {
 	m := d.r.M
-	h := d.normed(x, r.norm1)
-	h = m.Replace(h, m.activate(h, actSilu))
-	h = m.Replace(h, d.convolve(h, r.conv1))
+	h := m.of(x, d.norms(r.norm1), actSilu, d.convolves(r.conv1))
 	if d.time != nil && r.time != nil {
-		t := m.activate(d.time, actSilu)
-		t = m.Replace(t, m.apply(t, r.time))
-		h = m.Replace(t, m.Replace(h, m.Add(h, t)))
+		h = m.into(h, adds{m.of(d.time, actSilu, r.time)})
 	}
-	h = m.Replace(h, d.normed(h, r.norm2))
-	h = m.Replace(h, m.activate(h, actSilu))
-	h = m.Replace(h, d.convolve(h, r.conv2))
+	h = m.into(h, d.norms(r.norm2), actSilu, d.convolves(r.conv2))
 	in := m.Again(x)
 	if r.shortcut != nil {
-		in = m.Replace(in, d.convolve(in, r.shortcut))
+		in = m.into(in, d.convolves(r.shortcut))
 	}
-	sum := m.Add(in, h)
-	y := m.Scale(sum) // by a factor that is 1
-	m.Drop(sum, in, h)
+	y := m.of(in, plus{h}, m.Scale) // by a factor that is 1
+	m.Drop(in, h)
 	return y
 }
 
 // transform looks at the pixels as a sequence: they are copied so that channels come last, and back.
 func (d *denoiser) transform(x *value, t *transformer) *value {
 	m := d.r.M
-	h := d.normed(x, t.norm)
-	h = m.Replace(h, turned(m, h))
-	h = m.Replace(h, m.apply(h, t.in))
+	h := m.of(x, d.norms(t.norm), m.turned, t.in)
 	for _, b := range t.blocks {
 		c := context{memory: d.text, self: shape{batch: d.size.batch, queries: d.size.Pixels(), keys: d.size.Pixels()},
 			cross: shape{batch: d.size.batch, queries: d.size.Pixels(), keys: textTokens}}
 		h = m.Replace(h, d.repeated(h, b, d.text, func(in *value) *value { return b.forward(m, in, c) }))
 	}
-	h = m.Replace(h, m.apply(h, t.out))
-	h = m.Replace(h, m.Shift(h)) // a copy whose gradient passes as it is
-	y := m.Add(h, x)
-	m.Drop(h)
-	return y
+	return m.into(h, t.out, m.Shift, plus{x}) // a copy whose gradient passes as it is
 }
 
-func (d *denoiser) convolve(x *value, c *conv) *value {
-	return d.r.M.convolution(x, c.weight, c.bias, d.size.batch*d.size.Pixels()*c.out, 0)
+func (d *denoiser) convolves(c *conv) convolves {
+	return convolves{c.weight, c.bias, d.size.batch * d.size.Pixels() * c.out, 0}
 }
 
-// normed is a group norm.
-func (d *denoiser) normed(x *value, n *norm) *value {
-	return d.r.M.Normalised(x, n.size, d.size.batch*d.u.groups, n.weight, n.bias)
+// norms is a group norm.
+func (d *denoiser) norms(n *norm) func(*value) *value {
+	return func(x *value) *value {
+		return d.r.M.Normalised(x, n.size, d.size.batch*d.u.groups, n.weight, n.bias)
+	}
 }
 
 // turned is a copy with channels last. Its gradient lies as that does, and the norm before makes it contiguous.
-func turned(m *Machine, x *value) *value {
+func (m *Machine) turned(x *value) *value {
 	y := m.Tensor(x.N, x.Width)
 	b := x.Bytes()
 	m.Record([]*value{y}, []*value{x}, nil, func(g []*storage) []*storage {
@@ -195,22 +177,18 @@ func encodePictures(r *Step, x *Companions) {
 	d := &denoiser{r: r, u: &UNet{groups: x.groups}, size: r.Model.UNet.picture(m)}
 	d.size.side *= PerLatent
 	in := m.Tensor(3*d.size.batch*d.size.Pixels(), 4)
-	y := d.convolve(in, x.in)
+	y := m.of(in, d.convolves(x.in))
 	for _, s := range x.encoder {
 		given := m.Again(y) // whoever calls a stage has a name for it
 		y = d.parts(y, s)
 		if s.resize != nil {
 			y = m.Replace(y, m.Tensor(y.N/d.size.Pixels()*(d.size.side+1)*(d.size.side+1), y.Width)) // with zeros at two sides
 			d.size.side /= 2
-			y = m.Replace(y, d.convolve(y, s.resize))
+			y = m.into(y, d.convolves(s.resize))
 		}
 		m.Drop(given)
 	}
-	y = m.Replace(y, d.normed(y, x.last))
-	y = m.Replace(y, m.activate(y, actSilu))
-	y = m.Replace(y, d.convolve(y, x.out))
-	y = m.Replace(y, d.convolve(y, x.quant))
-	m.Drop(y, in)
+	m.Drop(m.into(y, d.norms(x.last), actSilu, d.convolves(x.out), d.convolves(x.quant)), in)
 }
 
 // UNetTargets are the layers that diffusers' scripts hang adapters on.

@@ -16,14 +16,12 @@ type disentangled struct {
 // pairs come with the shape.
 func (a *Attention) disentangle(m *Machine, x *value, s shape) *value {
 	byHead := func(l *Linear) *value {
-		y := m.apply(x, l)
-		return m.Replace(y, m.CopyOf(y))
+		return m.of(x, l, m.CopyOf)
 	}
 	q, k, v := byHead(a.q), byHead(a.k), byHead(a.v)
 	y := recomputed(m, q, k, v, func() *value { return a.byDistance(m, q, k, v, s) })
 	m.Drop(q, k, v)
-	z := m.Replace(y, m.apply(y, a.o))
-	return m.Replace(z, m.Dropout(z, a.outDrop))
+	return m.into(y, a.o, a.outDrop)
 }
 
 // byDistance are the scores, their softmax and what it makes of the values;
@@ -37,17 +35,15 @@ func (a *Attention) byDistance(m *Machine, q, k, v *value, s shape) *value {
 	if r.span > 0 {
 		table = m.Dropout(s.bias, r.drop)
 		if bias = a.distances(m, q, k, table, s); bias != nil {
-			w = m.Replace(w, m.Add(w, bias))
+			w = m.into(w, plus{bias})
 		}
 	}
 	sees := m.Alloc(pairs, words.Temporary)
 	hidden := m.Alloc(pairs, words.Temporary)
 	w = m.Replace(w, m.Gather(w, w.N, hidden)) // masked_fill keeps its mask as a gather its index
 	m.Release(hidden)
-	p := m.Softmax(w, false)
-	p = m.Replace(p, m.Dropout(p, a.dropout))
-	y := m.Matmul(p, v, s.batch*s.queries*a.Heads*a.Width)
-	y = m.Replace(y, m.CopyOf(y))
+	p := m.into(m.Softmax(w, false), a.dropout)
+	y := m.into(m.Matmul(p, v, s.batch*s.queries*a.Heads*a.Width), m.CopyOf)
 	m.Release(sees)
 	m.Drop(w, p, bias, table)
 	return y
@@ -62,10 +58,9 @@ func (a *Attention) distances(m *Machine, q, k, table *value, s shape) *value {
 		if l == nil {
 			return nil
 		}
-		y := m.apply(table, l)
-		y = m.Replace(y, m.CopyOf(y))
+		y := m.of(table, l, m.CopyOf)
 		if s.batch == 1 {
-			return m.Replace(y, m.CopyOf(y))
+			return m.into(y, m.CopyOf)
 		}
 		return m.Replace(y, m.repeat(y, s.batch, false))
 	}

@@ -182,8 +182,7 @@ func (x *Experts) by(m *Machine, in, seen *value) *value {
 	if x.oss {
 		z = ossGate(m, p[0], p[1])
 	} else {
-		a := m.activate(p[0], x.act)
-		z = m.Replace(a, m.Mul(a, p[1]))
+		z = m.of(p[0], x.act, times{p[1]})
 	}
 	m.Drop(p...)
 	down := m.adapted(x.down, x.downLoRA)
@@ -200,21 +199,16 @@ func (x *Experts) by(m *Machine, in, seen *value) *value {
 	back := m.Replace(w, m.Gather(w, s*x.h, ids[1]))
 	out := m.Gather(back, t*x.h)
 	m.Drop(back, o, weights)
-	m.Release(ids[0])
-	m.Release(ids[1])
-	out = m.Replace(out, m.Cast(out, in.Width))
+	m.ReleaseAll(ids)
+	out = m.into(out, in.Width)
 	switch {
 	case x.sharedGate != nil:
 		g := m.apply(in, x.sharedGate)
-		sg := m.Unary(g, false, true)
-		ws := m.Mul(shared, sg)
-		m.Drop(g, sg, shared)
-		out = m.Replace(out, m.Add(out, ws))
-		m.Drop(ws)
+		ws := m.into(shared, multiplies{m.of(g, byOutput)})
+		m.Drop(g)
+		out = m.into(out, adds{ws})
 	case x.shared != nil:
-		shared = x.shared.forward(m, in)
-		out = m.Replace(out, m.Add(out, shared))
-		m.Drop(shared)
+		out = m.into(out, adds{x.shared.forward(m, in)})
 	}
 	return out
 }
@@ -278,20 +272,12 @@ func pickBias(m *Machine, x *value, p *parameter, index *storage) *value {
 	m.Record([]*value{b}, []*value{p.Val}, []*storage{index}, func(g []*storage) []*storage {
 		return []*storage{m.Alloc(bytes, words.Gradients)}
 	})
-	y := m.Replace(b, m.AddInPlace(x, b))
-	return y
+	return m.Replace(b, m.AddInPlace(x, b))
 }
 
 // ossGate is (up + 1) * gate * sigmoid(a * gate) with both halves clamped.
 func ossGate(m *Machine, gate, up *value) *value {
-	g := m.Unary(gate, true, false)
-	u := m.Unary(up, true, false)
-	s := m.Scale(g)
-	sg := m.Replace(s, m.Unary(s, false, true))
-	glu := m.Mul(g, sg)
-	m.Drop(g, sg)
-	one := m.Replace(u, m.Shift(u))
-	y := m.Mul(one, glu)
-	m.Drop(one, glu)
-	return y
+	g, u := m.of(gate, byInput), m.of(up, byInput)
+	glu := m.into(g, multiplies{m.of(g, m.Scale, byOutput)})
+	return m.into(u, m.Shift, multiplies{glu})
 }

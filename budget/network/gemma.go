@@ -69,14 +69,8 @@ func (s *pass) begin(x *value, ids *storage) *value {
 	s.c.beside = &beside{keys: map[bool][2]*value{}}
 	s.c.self.beside = s.c.beside
 	if o.table != nil {
-		e := m.Embedding(o.table, t, o.width*o.layers, ids)
-		e = m.Replace(e, m.Scale(e))
-		p := m.apply(x, o.project)
-		p = m.Replace(p, m.Scale(p))
-		p = m.Replace(p, o.norm.forward(m, p))
-		sum := m.Add(p, e)
-		m.Drop(p, e)
-		s.c.beside.perLayer = m.Replace(sum, m.Scale(sum))
+		e := m.into(m.Embedding(o.table, t, o.width*o.layers, ids), m.Scale)
+		s.c.beside.perLayer = m.of(x, o.project, m.Scale, o.norm, adds{e}, m.Scale)
 	}
 	if len(o.streams) == 0 {
 		return x
@@ -93,14 +87,9 @@ func (s *pass) begin(x *value, ids *storage) *value {
 
 // asLong is a projection that is made as long as what its magnitude is of.
 func asLong(m *Machine, x *value, l *Linear, magnitude *value, rows int64) *value {
-	p := m.apply(x, l)
-	p = m.Replace(p, m.Cast(p, x.Width))
+	p := m.of(x, l, x.Width)
 	own := meanSquare(m, p, rows)
-	y := m.Mul(p, magnitude)
-	m.Drop(p)
-	z := m.Replace(y, m.Mul(y, own)) // a quotient, which keeps both as well
-	m.Drop(own)
-	return z
+	return m.into(p, times{magnitude}, multiplies{own}) // a quotient, which keeps both as well
 }
 
 // end makes one stream of several.
@@ -121,9 +110,7 @@ func (s *pass) end(x *value) *value {
 	m.Drop(x, magnitude)
 	sum := m.Cat(all...)
 	m.Drop(all...)
-	mean := m.Tensor(n, sum.Width)
-	m.UnaryNode(mean, sum, words.Temporary)
-	return m.Replace(sum, mean)
+	return m.Replace(sum, m.Gather(sum, n)) // their mean
 }
 
 // gemmaTables are the weights outside of layers.
@@ -228,13 +215,8 @@ func newOwnInput(b *builder) *ownInput {
 }
 
 func (o *ownInput) forward(m *Machine, x *value, s *beside) *value {
-	y := m.apply(x, o.gate)
-	y = m.Replace(y, m.activate(y, o.act))
-	mine := pick(m, s.perLayer, y.N)
-	y = m.Replace(y, m.Mul(y, mine))
-	m.Drop(mine)
-	y = m.Replace(y, m.apply(y, o.up))
-	return m.Replace(y, o.norm.forward(m, y))
+	y := m.of(x, o.gate, o.act)
+	return m.into(y, multiplies{pick(m, s.perLayer, y.N)}, o.up, o.norm)
 }
 
 // gemma4 is a layer of Gemma 4, which may have experts beside its feed-forward.
@@ -268,22 +250,14 @@ func gemma4Layer(b *builder, _ *decoder, l *layerDraft) {
 func (x *gemma4) forward(m *Machine, in *value, c context) *value {
 	b := x.b
 	h := b.part(m, in, b.attnIn, b.attnOut, func(v *value) *value { return b.along(m, v, c.self) })
-	y := b.mlpIn.forward(m, h)
-	y = m.Replace(y, b.FF.forward(m, y))
+	y := m.of(h, b.mlpIn, b.FF)
 	if x.experts != nil {
-		y = m.Replace(y, x.dense.forward(m, y))
-		e := x.routed(m, h)
-		y = m.Replace(y, m.Add(y, e))
-		m.Drop(e)
+		y = m.into(y, x.dense)
+		y = m.into(y, adds{x.routed(m, h)})
 	}
-	y = m.Replace(y, b.mlpOut.forward(m, y))
-	sum := m.Add(h, y)
-	m.Drop(y)
-	h = m.Replace(h, sum)
+	h = m.into(h, adds{m.into(y, b.mlpOut)})
 	if x.own != nil {
-		y = x.own.forward(m, h, c.beside)
-		h = m.Replace(h, m.Add(h, y))
-		m.Drop(y)
+		h = m.into(h, adds{x.own.forward(m, h, c.beside)})
 	}
 	z := m.Again(h) // times a number, in place
 	m.UnaryNode(z, h, words.Temporary)
@@ -292,13 +266,11 @@ func (x *gemma4) forward(m *Machine, in *value, c context) *value {
 
 // routed are the experts' results; the router sees the stream as it was.
 func (x *gemma4) routed(m *Machine, h *value) *value {
-	seen := (&norm{kind: rmsWideKind, size: x.experts.h}).forward(m, h)
-	seen = m.Replace(seen, m.Mul(seen, x.scale.Val))
-	seen = m.Replace(seen, m.Scale(seen))
+	seen := m.of(h, &norm{kind: rmsWideKind, size: x.experts.h}, times{x.scale.Val}, m.Scale)
 	n := x.before.forward(m, h)
 	e := x.experts.by(m, n, seen)
 	m.Drop(n, seen)
-	return m.Replace(e, x.behind.forward(m, e))
+	return m.into(e, x.behind)
 }
 
 // gemma3n is a layer of Gemma 3n: it predicts all streams, works on the first, and corrects the others by that.
@@ -344,45 +316,32 @@ func gemma3nLayer(b *builder, d *decoder, l *layerDraft) {
 
 // modalities are a few numbers for each token.
 func (x *gemma3n) modalities(m *Machine, v *value) *value {
-	y := x.routerNorm.forward(m, v)
-	y = m.Replace(y, m.Scale(y))
-	y = m.Replace(y, m.apply(y, x.router))
-	f := m.Replace(y, m.Cast(y, 4))
-	f = m.Replace(f, m.Unary(f, false, true))
-	return m.Replace(f, m.Cast(f, v.Width))
+	return m.of(v, x.routerNorm, m.Scale, x.router, 4, byOutput, v.Width)
 }
 
 func (x *gemma3n) forward(m *Machine, in *value, c context) *value {
 	b, n := x.b, in.N/x.streams
 	first := pick(m, in, n)
-	ms := m.Replace(first, x.modalities(m, first))
-	coefs := m.Replace(ms, m.apply(ms, x.predict))
+	coefs := m.into(m.Replace(first, x.modalities(m, first)), x.predict)
 	product := m.Matmul(in, coefs, in.N)
-	plus := m.Replace(product, m.AddInPlace(product, in))
-	predicted := m.Replace(plus, m.CopyOf(plus))
-	predicted = m.Replace(predicted, m.Cast(predicted, in.Width))
+	sum := m.Replace(product, m.AddInPlace(product, in))
+	predicted := m.into(sum, m.CopyOf, in.Width)
 	m.Drop(coefs)
 
 	active := pick(m, predicted, n)
 	normed := b.attnIn.forward(m, active)
-	low := m.apply(normed, x.left)
-	low = m.Replace(low, m.apply(low, x.right))
-	low = m.Replace(low, x.laurelNorm.forward(m, low))
+	low := m.of(normed, x.left, x.right, x.laurelNorm)
 	laurel := m.Replace(low, m.Add(normed, low))
-	y := b.Attention.forward(m, normed, normed, c.self)
-	y = m.Replace(y, b.attnOut.forward(m, y))
+	y := m.into(b.Attention.forward(m, normed, normed, c.self), b.attnOut)
 	gated := m.Replace(y, m.Add(active, y))
-	h := m.Add(gated, laurel)
-	h = m.Replace(h, m.Scale(h))
-	f := b.mlpIn.forward(m, h)
-	fed := m.Replace(f, b.FF.forward(m, f))
+	h := m.of(gated, plus{laurel}, m.Scale)
+	fed := m.of(h, b.mlpIn, b.FF)
 	out := b.mlpOut.forward(m, fed)
 	done := m.Add(h, out)
 	fixed := x.corrected(m, predicted, done)
-	firstOne := pick(m, fixed, n)
-	firstOne = m.Replace(firstOne, m.CopyOf(firstOne))
+	firstOne := m.into(pick(m, fixed, n), m.CopyOf)
 	if x.scaled {
-		firstOne = m.Replace(firstOne, m.Mul(firstOne, x.scale.Val))
+		firstOne = m.into(firstOne, times{x.scale.Val})
 	}
 	added := m.Replace(firstOne, x.own.forward(m, firstOne, c.beside))
 	z := m.Again(fixed) // some of it, in place: the gradient is copied
@@ -399,24 +358,15 @@ func (x *gemma3n) corrected(m *Machine, predicted, done *value) *value {
 	ms := x.modalities(m, done)
 	was := pick(m, predicted, done.N)
 	new := m.Replace(was, m.Add(done, was))
-	each := m.Tensor(predicted.N, new.Width)
-	m.UnaryNode(each, new, words.Temporary)
-	m.Drop(new)
-	coefs := m.Replace(ms, m.apply(ms, x.correct))
-	coefs = m.Replace(coefs, m.Shift(coefs))
-	y := m.Mul(each, coefs)
-	m.Drop(each, coefs)
+	each := m.Replace(new, m.Gather(new, predicted.N))
+	y := m.into(each, multiplies{m.into(ms, x.correct, m.Shift)})
 	return m.Replace(y, m.AddInPlace(y, predicted))
 }
 
 // sparsified leaves of each row what is larger than most of it.
-func sparsified(m *Machine, x *value) *value {
+func (m *Machine) sparsified(x *value) *value {
 	rows := x.N / 1024 // a number for each row, which is little
-	cut := m.Tensor(max(rows, 1), x.Width)
-	m.UnaryNode(cut, x, words.Temporary, x.Mem)
-	less := m.Add(x, cut)
-	m.Drop(cut)
-	return m.Replace(less, m.Unary(less, false, true))
+	return m.of(x, adds{m.Gather(x, max(rows, 1), x.Mem)}, byOutput)
 }
 
 // meanSquare is x.pow(2).mean(-1): the input is saved, one number per row comes out.

@@ -72,9 +72,7 @@ func finished(m *Machine, mod *Model, y *value) *value {
 
 // softcapped is a bound times the hyperbolic tangent of x over it, which takes the place of x.
 func softcapped(m *Machine, x *value) *value {
-	x = m.Replace(x, m.Scale(x))
-	x = m.Replace(x, m.Unary(x, false, true))
-	return m.Replace(x, m.Scale(x))
+	return m.into(x, m.Scale, byOutput, m.Scale)
 }
 
 // allWords are n logits, of which each rank has some: they arrive rank by rank, and are put

@@ -150,11 +150,10 @@ func (x *shortConv) forward(m *Machine, in *value, _ shape) *value {
 	n := in.N
 	parts := m.Split(p, n, n, n)
 	m.Drop(p)
-	y := m.Mul(parts[0], parts[2])
-	y = m.Replace(y, m.convolution(y, x.conv, x.convBias, n, 0))
+	y := m.of(parts[0], times{parts[2]}, convolves{x.conv, x.convBias, n, 0})
 	y = m.Replace(y, m.Mul(parts[1], y))
 	m.Drop(parts...)
-	return m.Replace(y, m.apply(y, x.out))
+	return m.into(y, x.out)
 }
 
 func lfmMixer(b *builder, i, h int64) Mixer {
@@ -320,14 +319,9 @@ func (x *zamba2) take(from *Block, n int64) {
 
 func (x *zamba2) forward(m *Machine, in *value, c context) *value {
 	b := x.b
-	y := m.Cat(in, c.beside.origin)
-	y = m.Replace(y, b.attnIn.forward(m, y))
-	y = m.Replace(y, b.Attention.forward(m, y, y, c.self))
-	y = m.Replace(y, b.mlpIn.forward(m, y))
-	y = m.Replace(y, b.FF.forward(m, y))
-	y = m.Replace(y, m.apply(y, x.linear))
-	y = m.Replace(y, m.Add(in, y))
-	y = m.Replace(y, x.mixIn.forward(m, y))
+	y := m.into(m.Cat(in, c.beside.origin), b.attnIn)
+	y = m.into(m.Replace(y, b.Attention.forward(m, y, y, c.self)), b.mlpIn, b.FF, x.linear)
+	y = m.into(m.Replace(y, m.Add(in, y)), x.mixIn)
 	if m.Pass.Inference && m.Modes.Cache == "dynamic" {
 		m.Alloc(b.Mixer.State(c.self.batch, m.Width), words.KVCache)
 	}

@@ -26,8 +26,7 @@ func (r *Step) image(mod *Model, b Batch) *value {
 	if mod.Position != nil {
 		y = m.Replace(x, m.Add(x, mod.Position.Val))
 	}
-	y = m.Replace(y, mod.embedNorm.forward(m, y))
-	return m.Replace(y, m.Dropout(y, mod.embedDrop))
+	return m.into(y, mod.embedNorm, mod.embedDrop)
 }
 
 // convolution keeps its input; columns is what unfolding the input takes.

@@ -69,14 +69,11 @@ func (x *kimiDelta) forward(m *Machine, in *value, s shape) *value {
 	q, k, v := m.apply(in, x.q), m.apply(in, x.k), m.apply(in, x.v)
 	all := m.Cat(q, k, v)
 	m.Drop(q, k, v)
-	conv := (&Mamba{kernel: x.kernel, conv: x.conv}).convolve(m, all, t, s.batch)
-	conv = m.Replace(all, conv)
-	conv = m.Replace(conv, m.Unary(conv, true, false))
-	conv = m.Replace(conv, m.Cast(conv, in.Width))
+	conv := m.Replace(all, (&Mamba{kernel: x.kernel, conv: x.conv}).convolve(m, all, t, s.batch))
+	conv = m.into(conv, byInput, in.Width)
 	qkv := m.Split(conv, t*w, t*w, t*w)
 	g := x.forget(m, in)
-	beta := m.apply(in, x.b)
-	beta = m.Replace(beta, m.Unary(beta, false, true))
+	beta := m.of(in, x.b, byOutput)
 	var y *value
 	if m.Modes.MixerKernels || s.queries == 1 {
 		y = x.kernelled(m, qkv, g, beta)
@@ -85,32 +82,21 @@ func (x *kimiDelta) forward(m *Machine, in *value, s shape) *value {
 	}
 	m.Drop(conv, g, beta)
 	m.Drop(qkv...)
-	low := m.apply(in, x.gateA)
-	gate := m.Replace(low, m.apply(low, x.gateB))
-	f := m.Cast(y, 4)
-	f = m.Replace(f, x.norm.forward(m, f))
-	wide := m.Cast(gate, 4)
-	wide = m.Replace(wide, m.Unary(wide, false, true))
-	out := m.Mul(f, wide)
-	m.Drop(f, wide)
-	z := m.Replace(out, m.Cast(out, in.Width))
-	z = m.Replace(z, m.apply(z, x.o))
+	gate := m.of(in, x.gateA, x.gateB)
+	f := m.of(y, 4, x.norm)
+	z := m.into(f, multiplies{m.of(gate, 4, byOutput)}, in.Width, x.o)
 	m.Drop(y, gate)
 	return z
 }
 
 // forget is how much of each channel stays, in float32: softplus, written out.
 func (x *kimiDelta) forget(m *Machine, in *value) *value {
-	f := m.apply(in, x.forgetA)
-	f = m.Replace(f, m.apply(f, x.forgetB))
+	f := m.of(in, x.forgetA, x.forgetB)
 	wide := m.Cast(f, 4)
-	bias := m.Cast(x.dtBias.Val, 4)
-	g := m.Replace(wide, m.Add(wide, bias))
-	m.Drop(bias, f)
+	g := m.into(wide, adds{m.Cast(x.dtBias.Val, 4)})
+	m.Drop(f)
 	mask := m.Alloc(g.N, words.Temporary)
-	e := m.Unary(g, false, true)
-	e = m.Replace(e, m.Shift(e))
-	e = m.Replace(e, m.Unary(e, true, false))
+	e := m.of(g, byOutput, m.Shift, byInput)
 	soft := m.Tensor(g.N, 4)
 	b := g.Bytes()
 	m.Record([]*value{soft}, []*value{g, e}, []*storage{mask}, func([]*storage) []*storage {
@@ -118,10 +104,7 @@ func (x *kimiDelta) forget(m *Machine, in *value) *value {
 	})
 	m.Release(mask)
 	m.Drop(e, g)
-	rate := m.Cast(x.rate.Val, 4)
-	rate = m.Replace(rate, m.Unary(rate, false, true))
-	neg := m.Replace(rate, m.Scale(rate))
-	return m.Replace(soft, m.Replace(neg, m.Mul(soft, neg)))
+	return m.into(soft, multiplies{m.of(x.rate.Val, 4, byOutput, m.Scale)})
 }
 
 // kernelled is what the kernels of flash-linear-attention keep (fla/ops/kda): what goes in, sums of the gates, and the scores of
@@ -129,9 +112,9 @@ func (x *kimiDelta) forget(m *Machine, in *value) *value {
 func (x *kimiDelta) kernelled(m *Machine, qkv []*value, g, beta *value) *value {
 	n := qkv[0].N
 	y := m.Tensor(n, qkv[0].Width)
-	sums, pairs := m.Alloc(4*n, words.Temporary), m.Alloc(2*m.Width*n/x.d*kimiChunk, words.Temporary)
+	kept := []*storage{m.Alloc(4*n, words.Temporary), m.Alloc(2*m.Width*n/x.d*kimiChunk, words.Temporary)} // sums, pairs
 	ins := append(append([]*value{}, qkv...), g, beta)
-	m.Record([]*value{y}, ins, []*storage{qkv[0].Mem, beta.Mem, sums, pairs}, func([]*storage) []*storage {
+	m.Record([]*value{y}, ins, append([]*storage{qkv[0].Mem, beta.Mem}, kept...), func([]*storage) []*storage {
 		states := m.Alloc(n*x.d/kimiChunk*m.Width, words.Temporary)
 		r := make([]*storage, len(ins))
 		for i, v := range ins {
@@ -140,15 +123,13 @@ func (x *kimiDelta) kernelled(m *Machine, qkv []*value, g, beta *value) *value {
 		m.Release(states)
 		return r
 	})
-	m.Release(sums)
-	m.Release(pairs)
+	m.ReleaseAll(kept)
 	return y
 }
 
 // inOrder is a tensor with heads in front, in float32.
 func inOrder(m *Machine, v *value) *value {
-	y := m.CopyOf(v)
-	return m.Replace(y, m.Cast(y, 4))
+	return m.of(v, m.CopyOf, 4)
 }
 
 // chunked is chunk_kimi_delta_attention (modeling_kimi_linear.py) as PyTorch runs it where no kernel is installed.
@@ -160,8 +141,7 @@ func (x *kimiDelta) chunked(m *Machine, qkv []*value, g, beta *value, s shape) *
 	q, k, v := inOrder(m, qkv[0]), inOrder(m, qkv[1]), inOrder(m, qkv[2])
 	b, f := inOrder(m, beta), inOrder(m, g)
 	q, k = m.Replace(q, oneLong(m, q, rows)), m.Replace(k, oneLong(m, k, rows))
-	q = m.Replace(q, m.Gather(q, n))
-	q = m.Replace(q, m.Scale(q))
+	q = m.into(m.Replace(q, m.Gather(q, n)), m.Scale)
 	k, v = m.Replace(k, m.Gather(k, n)), m.Replace(v, m.Gather(v, n))
 	f, b = m.Replace(f, m.Gather(f, n)), m.Replace(b, m.Gather(b, rows))
 	vb, kb := m.Mul(v, b), m.Mul(k, b)
@@ -172,32 +152,24 @@ func (x *kimiDelta) chunked(m *Machine, qkv []*value, g, beta *value, s shape) *
 		a := m.Alloc(small, words.Temporary)
 		return []*storage{a, m.Amid(small, words.Temporary, square*x.d*4)}
 	})
-	far = m.Replace(far, m.Scale(far))
-	decay := m.Replace(far, m.Unary(far, false, true))
-	attn := x.pairs(m, kb, k, decay, square)
-	attn = m.Replace(attn, m.Scale(attn))
-	attn = m.Replace(attn, m.Scale(attn))
-	attn = x.solved(m, attn)
-	attn = m.Replace(attn, m.Shift(attn))
+	decay := m.into(far, m.Scale, byOutput)
+	attn := x.solved(m, m.into(x.pairs(m, kb, k, decay, square), m.Scale, m.Scale))
+	attn = m.into(attn, m.Shift)
 	value2 := m.Matmul(attn, vb, n)
 	e := m.Unary(f, false, true)
 	faded := m.Mul(kb, e)
 	cum := m.Matmul(attn, faded, n)
 	m.Drop(e, faded)
 	out := x.walk(m, [5]*value{q, k, value2, f, cum}, decay, s.batch, chunks)
-	y := m.Replace(out, m.CopyOf(out))
-	y = m.Replace(y, m.Cast(y, qkv[0].Width))
+	out = m.into(out, m.CopyOf, qkv[0].Width)
 	m.Drop(q, k, v, b, f, vb, kb, decay, attn, value2, cum)
-	return y
+	return out
 }
 
 // oneLong divides each head by its length.
 func oneLong(m *Machine, v *value, rows int64) *value {
 	sq := m.Mul(v, v)
-	l := m.Tensor(rows, 4)
-	m.UnaryNode(l, sq, words.Temporary)
-	l = m.Replace(sq, l)
-	l = m.Replace(l, m.Unary(l, false, true))
+	l := m.into(m.Replace(sq, m.Made(sq, rows, 4, words.Temporary)), byOutput)
 	return m.Replace(l, m.Mul(v, l))
 }
 
@@ -254,8 +226,7 @@ func (x *kimiDelta) walk(m *Machine, in [5]*value, decay *value, batch, chunks i
 		qg := m.Mul(q, e)
 		inter := m.Matmul(qg, st, per)
 		near := pick(m, decay, square*x.d)
-		intra := x.pairs(m, q, k, near, square)
-		intra = m.Replace(intra, m.Scale(intra))
+		intra := m.into(x.pairs(m, q, k, near, square), m.Scale)
 		prime := m.Matmul(cum, st, per)
 		fresh := m.Add(v, prime)
 		more := m.Matmul(intra, fresh, per)
@@ -269,8 +240,7 @@ func (x *kimiDelta) walk(m *Machine, in [5]*value, decay *value, batch, chunks i
 		last := pick(m, g, rows*x.d)
 		le := m.Unary(last, false, true)
 		old := m.Mul(st, le)
-		left := m.Add(g, last)
-		left = m.Replace(left, m.Unary(left, false, true))
+		left := m.of(g, plus{last}, byOutput)
 		kg := m.Mul(k, left)
 		gain := m.Matmul(kg, fresh, rows*x.d*x.d)
 		st = m.Replace(st, m.Add(old, gain))

@@ -74,8 +74,7 @@ func (n *norm) forward(m *Machine, x *value) *value {
 		return m.Replace(in, y)
 	case layerNormWideKind:
 		y := m.Cast(x, 4)
-		y = m.Replace(y, n.layer(m, y))
-		return m.Replace(y, m.Cast(y, x.Width))
+		return m.into(m.Replace(y, n.layer(m, y)), x.Width)
 	default:
 		return n.layer(m, x)
 	}
@@ -133,12 +132,9 @@ func (m *Machine) liger() bool { return m.Modes.Liger && !m.Compiled }
 
 func (n *norm) rms(m *Machine, x *value) *value {
 	f := m.Cast(x, 4)
-	r := m.Inverse(f, x.N/n.size)
-	y := m.Mul(f, r)
-	m.Drop(f, r)
-	c := m.Cast(y, x.Width)
-	z := m.Mul(c, n.weight.Val)
-	m.Drop(c, y)
+	y := m.into(f, multiplies{m.Inverse(f, x.N/n.size)})
+	z := m.of(y, x.Width, times{n.weight.Val})
+	m.Drop(y)
 	return z
 }
 
@@ -148,24 +144,23 @@ func (n *norm) rmsWide(m *Machine, x *value) *value {
 	y := m.Mul(f, r)
 	if n.weight == nil {
 		m.Drop(r, f)
-		return m.Replace(y, m.Cast(y, x.Width))
+		return m.into(y, x.Width)
 	}
 	w := m.Cast(n.weight.Val, 4)
 	if n.plusOne {
-		w = m.Replace(w, m.Shift(w))
+		w = m.into(w, m.Shift)
 	}
-	z := m.Mul(y, w)
-	m.Drop(y, w, r, f)
-	return m.Replace(z, m.Cast(z, x.Width))
+	z := m.into(y, multiplies{w})
+	m.Drop(r, f)
+	return m.into(z, x.Width)
 }
 
 func (n *norm) rmsT5(m *Machine, x *value) *value {
 	f := m.Cast(x, 4)
 	r := m.Replace(f, m.Inverse(f, x.N/n.size))
-	y := m.Mul(x, r)
-	c := m.Cast(y, n.weight.Val.Width)
-	m.Drop(y, r)
-	return m.Replace(c, m.Mul(c, n.weight.Val))
+	c := m.of(x, times{r}, n.weight.Val.Width)
+	m.Drop(r)
+	return m.into(c, times{n.weight.Val})
 }
 
 func (n *norm) cohere(m *Machine, x *value) *value {
@@ -173,12 +168,9 @@ func (n *norm) cohere(m *Machine, x *value) *value {
 	c := m.Gather(f, f.N) // the mean's gradient is one more full tensor
 	r := m.Replace(c, m.Inverse(c, x.N/n.size))
 	c = m.Gather(f, f.N)
-	y := m.Mul(c, r)
-	m.Drop(c, r, f)
-	w := m.Cast(n.weight.Val, 4)
-	z := m.Mul(y, w)
-	m.Drop(y, w)
-	return m.Replace(z, m.Cast(z, x.Width))
+	y := m.into(c, multiplies{r})
+	m.Drop(f)
+	return m.into(y, multiplies{m.Cast(n.weight.Val, 4)}, x.Width)
 }
 
 // forward rotates x by position. Only cos and sin are kept, once per model.
@@ -238,10 +230,7 @@ func (r rotary) forward(m *Machine, x *value, tables ...*storage) *value {
 func (r rotary) both(m *Machine, q, k *value, positions int64) (rq, rk *value) {
 	if m.Modes.ComplexRotary && r.kind == ropeFull && !m.Compiled { // pairs as complex numbers
 		fq, fk := m.Cast(q, 4), m.Cast(k, 4)
-		turned := m.Scale(fq)
-		rq = m.Replace(turned, m.Cast(turned, q.Width))
-		turned = m.Scale(fk)
-		rk = m.Replace(turned, m.Cast(turned, k.Width))
+		rq, rk = m.of(fq, m.Scale, q.Width), m.of(fk, m.Scale, k.Width)
 		m.Drop(fq, fk, q, k)
 		return rq, rk
 	}
@@ -311,12 +300,9 @@ func (m *Machine) activate(x *value, a activation) *value {
 	case m.Compiled: // one kernel, which keeps its input
 		return m.fusedActivation(x)
 	case a == actQuickGelu:
-		t := m.Scale(x)
-		t = m.Replace(t, m.Unary(t, false, true))
-		return m.Replace(t, m.Mul(x, t))
+		return m.of(x, multiplies{m.of(x, m.Scale, byOutput)})
 	case a == actReluSquared:
-		r := m.Unary(x, false, true)
-		return m.Replace(r, m.Power(r))
+		return m.of(x, byOutput, m.Power)
 	case a == actGeluNew:
 		return geluNew(m, x)
 	case a == actBloomGelu:
@@ -337,15 +323,8 @@ func (m *Machine) fusedActivation(x *value) *value {
 // geluNew is 0.5 x (1 + tanh(c (x + 0.044715 x^3))) as Python evaluates it.
 func geluNew(m *Machine, x *value) *value {
 	half := m.Scale(x)
-	t := m.Power(x)
-	t = m.Replace(t, m.Scale(t))
-	t = m.Replace(t, m.Add(x, t))
-	t = m.Replace(t, m.Scale(t))
-	t = m.Replace(t, m.Unary(t, false, true))
-	t = m.Replace(t, m.Shift(t))
-	y := m.Mul(half, t)
-	m.Drop(half, t)
-	return y
+	t := m.of(x, adds{m.of(x, m.Power, m.Scale)}, m.Scale, byOutput, m.Shift)
+	return m.into(half, multiplies{t})
 }
 
 // bloomGelu keeps its input alone; what it is worked out of stands beside it for a
@@ -414,7 +393,7 @@ func (f *mlp) forward(m *Machine, x *value) *value {
 	case f.gate != nil:
 		a := m.apply(x, f.gate)
 		if f.sparse {
-			a = m.Replace(a, sparsified(m, a))
+			a = m.into(a, m.sparsified)
 		}
 		if m.Compiled || m.liger() {
 			u := m.apply(x, f.up)
@@ -422,15 +401,11 @@ func (f *mlp) forward(m *Machine, x *value) *value {
 			m.Drop(a, u)
 			break
 		}
-		a = m.Replace(a, m.activate(a, f.act))
-		u := m.apply(x, f.up)
-		y = m.Mul(a, u)
-		m.Drop(a, u)
+		a = m.into(a, f.act)
+		y = m.into(a, multiplies{m.apply(x, f.up)})
 	default:
-		y = m.apply(x, f.up)
-		y = m.Replace(y, m.activate(y, f.act))
+		y = m.of(x, f.up, f.act)
 	}
-	y = m.Replace(y, m.Dropout(y, f.inner))
-	z := m.Replace(y, m.applyWhole(y, f.down))
-	return m.Replace(z, m.Dropout(z, f.drop))
+	y = m.into(y, f.inner)
+	return m.into(m.Replace(y, m.of(y, f.down, m.ScatterTokens)), f.drop)
 }

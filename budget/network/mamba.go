@@ -86,6 +86,5 @@ func (x *Mamba) forward(m *Machine, in *value, s shape) *value {
 	m.Release(buf)
 	m.Drop(extra...)
 	m.Drop(p)
-	y = m.Replace(y, x.norm.forward(m, y))
-	return m.Replace(y, m.apply(y, x.out))
+	return m.into(y, x.norm, x.out)
 }

@@ -10,24 +10,19 @@ func (x *Mamba) chunked(m *Machine, in *value, s shape) *value {
 	padding := m.Modes.Padding
 	src := m.Again(in)
 	if padding {
-		src = m.Replace(src, m.Scale(src))
+		src = m.into(src, m.Scale)
 	}
-	p := m.Replace(src, m.apply(src, x.in))
+	p := m.into(src, x.in)
 	parts := m.Split(p, t*di, t*(di+2*bc), t*x.heads)
 	gate := parts[0]
 	wide := m.Cast(parts[1], x.conv.Val.Width)
-	conv := m.Replace(wide, x.convolve(m, wide, t, s.batch))
-	conv = m.Replace(conv, m.Unary(conv, true, false))
+	conv := m.into(m.Replace(wide, x.convolve(m, wide, t, s.batch)), byInput)
 	if padding {
-		conv = m.Replace(conv, m.Scale(conv))
+		conv = m.into(conv, m.Scale)
 	}
 	hbc := m.Split(conv, t*di, t*bc, t*bc)
 	y := x.scan(m, hbc, parts[2], s)
-	g := m.Cast(gate, 4)
-	g = m.Replace(g, m.Unary(g, true, false))
-	gated := m.Mul(y, g)
-	m.Drop(y, g)
-	n := m.Replace(gated, x.norm.forward(m, gated))
+	n := m.into(y, multiplies{m.of(gate, 4, byInput)}, x.norm)
 	w := m.Cast(n, in.Width)
 	z := m.apply(w, x.out)
 	m.Drop(w, n, conv, p)
@@ -41,21 +36,15 @@ func (x *Mamba) scan(m *Machine, hbc []*value, dt *value, s shape) *value {
 	t, chunks := hbc[0].N/x.inner, (s.queries+x.chunk-1)/x.chunk
 	padded := s.batch * chunks * x.chunk
 	heads, inner, keys := padded*x.heads, padded*x.inner, padded*x.heads*x.state_
-	step := m.Add(dt, x.dtBias.Val)
-	step = m.Replace(step, m.Cast(step, dt.Width))
-	step = m.Replace(step, m.WideUnderAutocast(step))
-	step = m.Replace(step, m.Unary(step, true, false)) // softplus
-	step = m.Replace(step, m.Unary(step, true, false)) // clamp
+	step := m.of(dt, plus{x.dtBias.Val}, dt.Width, m.WideUnderAutocast)
+	step = m.into(step, byInput, byInput) // softplus, clamp
 	h := m.Cast(hbc[0], 4)
 	b, c := x.spread(m, hbc[1]), x.spread(m, hbc[2])
 	ahead := m.Gather(h, inner)
 	skip := m.Replace(ahead, m.Mul(ahead, x.skip.Val))
 	f := m.Cast(step, 4)
-	h = m.Replace(h, m.Mul(h, f))
-	rate := m.Cast(x.a.Val, 4)
-	rate = m.Replace(rate, m.Unary(rate, false, true))
-	a := m.Replace(f, m.Mul(f, rate))
-	m.Drop(rate)
+	h = m.into(h, times{f})
+	a := m.into(f, multiplies{m.of(x.a.Val, 4, byOutput)})
 	old := []*value{h, a, b, c}
 	h, a, b, c = m.Gather(h, inner), m.Gather(a, heads), m.Gather(b, keys), m.Gather(c, keys)
 	m.Drop(old...)
@@ -64,8 +53,7 @@ func (x *Mamba) scan(m *Machine, hbc []*value, dt *value, s shape) *value {
 	scores := x.product(m, c, b, heads*x.chunk)
 	weights := m.Mul(scores, decay)
 	inside := x.times(m, weights, h, inner)
-	left := m.Scale(sum)
-	left = m.Replace(left, m.Unary(left, false, true))
+	left := m.of(sum, m.Scale, byOutput)
 	faded := m.Mul(b, left)
 	state := s.batch * chunks * x.inner * x.state_
 	first := m.Tensor(s.batch*x.inner*x.state_, 4)
@@ -81,9 +69,7 @@ func (x *Mamba) scan(m *Machine, hbc []*value, dt *value, s shape) *value {
 	past := x.product(m, c, from, inner)
 	m.Drop(from)
 	off := m.Mul(past, out)
-	y := m.Add(inside, off)
-	y = m.Replace(y, m.Shift(y))
-	y = m.Replace(y, m.Add(y, skip))
+	y := m.of(inside, plus{off}, m.Shift, plus{skip})
 	if padded > t {
 		whole := y
 		y = m.View(whole, t*x.inner)
@@ -103,10 +89,9 @@ func (x *Mamba) spread(m *Machine, v *value) *value {
 // decays is exp(segment_sum(a)) of n elements: a mask that isn't kept, sums of those before, and another mask.
 func (x *Mamba) decays(m *Machine, a *value, n int64) *value {
 	masked := m.Made(a, n, 4, words.Temporary)
-	sums := m.Scale(masked)
-	sums = m.Replace(sums, m.Scale(sums))
+	sums := m.of(masked, m.Scale, m.Scale)
 	m.Drop(masked)
-	return m.Replace(sums, m.Unary(sums, false, true))
+	return m.into(sums, byOutput)
 }
 
 // product is an einsum of two whose elements lie in another order than the product takes them: both are copied.

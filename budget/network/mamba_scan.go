@@ -12,13 +12,10 @@ func (x *Mamba) sequential(m *Machine, in *value, s shape) *value {
 	t := in.N / x.h
 	n, di := x.state_, x.inner
 	p := m.apply(in, x.in)
-	log := m.Cast(x.a.Val, 4)
-	e := m.Replace(log, m.Unary(log, false, true))
-	a := m.Replace(e, m.Scale(e))
+	a := m.of(x.a.Val, 4, byOutput, m.Scale)
 	d := m.Cast(x.skip.Val, 4)
 	parts := m.Split(p, t*di, t*di)
-	conv := x.convolve(m, parts[0], t, s.batch)
-	h := m.Replace(conv, m.Unary(conv, true, false))
+	h := m.into(x.convolve(m, parts[0], t, s.batch), byInput)
 	xp := m.apply(h, x.x)
 	ps := m.Split(xp, t*x.rank, t*n, t*n)
 	m.Drop(xp)
@@ -40,9 +37,7 @@ func (x *Mamba) sequential(m *Machine, in *value, s shape) *value {
 	hf := m.Cast(h, 4)
 	u := outer(m, db, hf, full)
 	y := walk(m, da, u, ps[2], t, s.batch, di*n, di)
-	hd := m.Mul(h, d)
-	sum := m.Add(y, hd)
-	m.Drop(hd, y)
+	sum := m.into(y, adds{m.Mul(h, d)})
 	g := m.Unary(parts[1], true, false)
 	out := m.Mul(sum, g)
 	m.Drop(u, da, db, b, hf, raw, g, sum)
@@ -82,9 +77,8 @@ func walk(m *Machine, a, u, c *value, tokens, batch, state, di int64) *value {
 	for i := range steps {
 		per := (seq*(i+1)/steps - seq*i/steps) * batch
 		ai, ui := pick(m, a, per*state), pick(m, u, per*state)
-		prod := m.Mul(ai, st)
-		next := m.Add(prod, ui)
-		m.Drop(prod, ai, ui, st)
+		next := m.of(ai, times{st}, plus{ui})
+		m.Drop(ai, ui, st)
 		st = next
 		low := m.Cast(st, m.Width)
 		y := m.Tensor(per*di, m.Width)

@@ -91,9 +91,7 @@ func (r *Step) body(mod *Model, b Batch, seq int64, memory *value, memorySeq int
 	if m.Compiled && r.M.Modes.Recomputes { // the last block's result is made again, too
 		x.Remade = true
 	}
-	x = m.Replace(x, mod.final.forward(m, x))
-	x = m.Replace(x, m.apply(x, mod.projectOut))
-	x = m.Replace(x, m.Dropout(x, mod.finalDrop))
+	x = m.into(x, mod.final, mod.projectOut, mod.finalDrop)
 	s.releaseMasks()
 	if a := mod.First(); a != nil && a.rope.spread > 0 && !r.M.Modes.Recomputes {
 		m.ReleaseAll(s.tables) // layers keep what they made of them

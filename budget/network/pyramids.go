@@ -109,23 +109,13 @@ func (x *convNext) forward(m *Machine, in *value, c context) *value {
 	n := c.self.batch * x.pixels * x.width
 	y := m.Again(in)
 	if x.between != nil {
-		y = m.Replace(y, x.between.forward(m, y))
-		y = m.Replace(y, m.convolution(y, x.halving, x.halvingBias, n, 0))
+		y = m.into(y, x.between, convolves{x.halving, x.halvingBias, n, 0})
 	}
-	h := m.convolution(y, x.deep, x.deepB, n, 0)
-	h = m.Replace(h, x.norm.forward(m, h))
-	h = m.Replace(h, m.apply(h, x.ff.up))
-	h = m.Replace(h, m.activate(h, x.ff.act))
+	h := m.of(y, convolves{x.deep, x.deepB, n, 0}, x.norm, x.ff.up, x.ff.act)
 	if x.global != nil {
 		h = m.Replace(h, x.response(m, h, c.self.batch))
 	}
-	h = m.Replace(h, m.apply(h, x.ff.down))
-	if x.scale != nil {
-		h = m.Replace(h, x.scale.forward(m, h))
-	}
-	z := m.Add(y, h)
-	m.Drop(y, h)
-	return z
+	return m.into(y, adds{m.into(h, x.ff.down, x.scale)})
 }
 
 // response is ConvNeXt V2's global response normalization: each channel times its share of a picture's norms.
@@ -139,11 +129,11 @@ func (x *convNext) response(m *Machine, h *value, batch int64) *value {
 		m.Release(t)
 		return []*storage{r}
 	})
-	y := m.Mul(h, norms)
-	m.Drop(in, norms)
-	y = m.Replace(y, m.Mul(y, x.global.Val))
+	y := m.of(h, multiplies{norms})
+	m.Drop(in)
+	y = m.into(y, times{x.global.Val})
 	y = m.Replace(y, m.AddBias(y, x.globalShift.Val))
-	return m.Replace(y, m.Add(y, h))
+	return m.into(y, plus{h})
 }
 
 // swin is a layer with attention within windows, every second one's windows shifted by half.
@@ -262,22 +252,18 @@ func (x *swin) build(b *builder, heads int64) {
 func (x *swin) forward(m *Machine, in *value, c context) *value {
 	y := m.Again(in)
 	if x.merge != nil {
-		y = m.Replace(y, m.CopyOf(y)) // four pixels' channels beside each other
+		steps := []any{m.CopyOf, x.merge, x.merged} // four pixels' channels beside each other
 		if x.cosine != nil {
-			y = m.Replace(y, m.apply(y, x.merged))
-			y = m.Replace(y, x.merge.forward(m, y))
-		} else {
-			y = m.Replace(y, x.merge.forward(m, y))
-			y = m.Replace(y, m.apply(y, x.merged))
+			steps[1], steps[2] = steps[2], steps[1]
 		}
+		y = m.into(y, steps...)
 	}
 	if x.cosine != nil {
 		attended := x.normed(m, x.within(m, y, c.self.batch), x.b.attnIn)
-		y = m.Replace(y, m.Add(y, attended))
+		y = m.into(y, plus{attended})
 		f := x.normed(m, x.b.FF.forward(m, y), x.b.mlpIn)
 		m.Drop(attended)
-		defer m.Drop(f)
-		return m.Replace(y, m.Add(y, f))
+		return m.into(y, adds{f})
 	}
 	y = m.Replace(y, x.b.part(m, y, x.b.attnIn, nil, func(v *value) *value { return x.within(m, v, c.self.batch) }))
 	return m.Replace(y, x.b.part(m, y, x.b.mlpIn, nil, func(v *value) *value { return x.b.FF.forward(m, v) }))
@@ -310,20 +296,11 @@ func (x *swin) within(m *Machine, v *value, batch int64) *value {
 	}
 	s.bias = x.biases(m, tokens)
 	if x.shift > 0 { // each window has a mask of its own
-		all := m.Tensor(windows*x.b.Attention.Heads*tokens*tokens, s.bias.Width)
-		small := s.bias.Bytes()
-		m.Record([]*value{all}, []*value{s.bias}, nil, func(g []*storage) []*storage {
-			return []*storage{m.Alloc(small, words.Temporary)}
-		})
-		s.bias, s.biasOf = m.Replace(s.bias, all), windows
+		s.bias, s.biasOf = m.Replace(s.bias, m.Gather(s.bias, windows*x.b.Attention.Heads*tokens*tokens)), windows
 	}
 	y = m.Replace(y, x.b.Attention.forward(m, y, y, s))
 	m.Drop(s.bias)
-	y = m.Replace(y, moved(y, times))
-	if x.drop > 0 && !m.Pass.Inference {
-		y = m.Replace(y, m.Scale(y))
-		y = m.Replace(y, m.Scale(y))
-	}
+	y = x.normed(m, m.Replace(y, moved(y, times)), nil)
 	y.N = v.N
 	return y
 }
@@ -334,7 +311,7 @@ func (x *swin) biases(m *Machine, tokens int64) *value {
 	ids := m.Alloc(8*tokens*tokens, words.Temporary)
 	y := m.Embedding(x.table, tokens*tokens, heads, ids)
 	m.Release(ids)
-	return m.Replace(y, m.CopyOf(y))
+	return m.into(y, m.CopyOf)
 }
 
 // cosineHeads are what Swin's second version has in attention: scores of vectors of length 1, times a number for each head, and
@@ -373,12 +350,11 @@ func (x *swin) buildCosine(b *builder, heads int64) {
 		down: b.linear("output.dense", RoleMLP, inner, h, true), drop: c.Float("hidden_dropout_prob")}
 }
 
-// normed is a part's result as the second version adds it: behind its norm, and left out now and then.
+// normed is a part's result as it is added: behind its norm in the second version, and left out now and then.
 func (x *swin) normed(m *Machine, y *value, n *norm) *value {
-	y = m.Replace(y, n.forward(m, y))
+	y = m.into(y, n)
 	if x.drop > 0 && !m.Pass.Inference {
-		y = m.Replace(y, m.Scale(y))
-		y = m.Replace(y, m.Scale(y))
+		y = m.into(y, m.Scale, m.Scale)
 	}
 	return y
 }
@@ -390,40 +366,29 @@ func (k *cosineHeads) attend(m *Machine, v *value, s shape, x *swin) *value {
 	uq, uk := unitLength(m, q, s.batch*s.queries*a.Heads), unitLength(m, key, s.batch*s.keys*a.Heads)
 	w := scores(m, uq, uk, n, s)
 	m.Drop(uq, uk)
-	f := m.WideUnderAutocast(k.scale.Val)
-	f = m.Replace(f, m.Unary(f, false, true))
+	f := m.of(k.scale.Val, m.WideUnderAutocast, byOutput)
 	old := m.Again(w) // its factor has a name until the module returns
-	w = m.Replace(w, m.Mul(w, f))
+	w = m.into(w, times{f})
 	bias := k.biases(m, x.window, s)
-	w = m.Replace(w, m.Add(w, bias))
+	w = m.into(w, plus{bias})
 	if x.shift > 0 { // the mask is added twice
-		w = m.Replace(w, m.Shift(w))
-		w = m.Replace(w, m.Shift(w))
+		w = m.into(w, m.Shift, m.Shift)
 	}
-	p := m.Replace(w, m.Softmax(w, false))
-	p = m.Replace(p, m.Dropout(p, a.dropout))
+	p := m.into(m.Replace(w, m.Softmax(w, false)), a.dropout)
 	cp, cv := m.Cast(p, m.Narrow(p.Width)), m.physical(val, s.batch)
 	y := m.Matmul(cp, cv, s.batch*s.queries*a.Heads*a.dv)
 	m.Drop(cp, cv)
-	z := m.Replace(y, m.CopyOf(y))
-	z = m.Replace(z, m.apply(z, a.o))
+	z := m.into(y, m.CopyOf, a.o)
 	m.Drop(q, key, val, bias, f, old, p)
-	return m.Replace(z, m.Dropout(z, a.dropout))
+	return m.into(z, a.dropout)
 }
 
 // biases of a window's pixels are 16 times a sigmoid of what the network makes of their distances.
 func (k *cosineHeads) biases(m *Machine, window int64, s shape) *value {
 	rows, heads := (2*window-1)*(2*window-1), k.second.Out
 	table := &value{Mem: m.Alloc(0, words.Temporary), N: 2 * rows, Width: 4}
-	h := m.Replace(table, m.apply(table, k.first))
-	h = m.Replace(h, m.Unary(h, false, true))
-	h = m.Replace(h, m.apply(h, k.second))
-	y := m.Tensor(s.queries*s.keys*heads, h.Width)
-	m.UnaryNode(y, h, words.Temporary)
-	y = m.Replace(h, y)
-	y = m.Replace(y, m.CopyOf(y))
-	y = m.Replace(y, m.Unary(y, false, true))
-	return m.Replace(y, m.Scale(y))
+	h := m.into(table, k.first, byOutput, k.second)
+	return m.into(m.Replace(h, m.Gather(h, s.queries*s.keys*heads)), m.CopyOf, byOutput, m.Scale)
 }
 
 // unitLength is F.normalize over heads, of so many rows: each divided by its norm.

@@ -175,8 +175,7 @@ func (r *Step) sounded(mod *Model, b Batch) (*value, []*value) {
 		m.Pulse(x.Bytes(), words.Temporary)
 		x = m.Replace(x, w.norm.forward(m, x))
 	}
-	x = m.Replace(x, m.apply(x, w.project))
-	x = m.Replace(x, m.Dropout(x, w.drop))
+	x = m.into(x, w.project, w.drop)
 	p := m.positionsOf(x, w)
 	y := m.Replace(x, m.Add(x, p))
 	y = m.Replace(y, mod.embedNorm.forward(m, y))
