@@ -9,9 +9,8 @@ import (
 func buildALBERT(b *builder) {
 	n := bertLike
 	n.model, n.embedSize, n.widen = "albert.", "embedding_size", "encoder.embedding_hidden_mapping_in"
-	n.q, n.k, n.v, n.o = "attention.query", "attention.key", "attention.value", "attention.dense"
-	n.attnNorm = "attention.LayerNorm"
-	n.ffNorm, n.up, n.down, n.crosses = "full_layer_layer_norm", "ffn", "ffn_output", false
+	n.attention = "q=attention.query+ k=attention.key+ v=attention.value+ o=attention.dense+ attnOut=attention.LayerNorm+"
+	n.fed, n.crosses = "up=ffn+ down=ffn_output+ mlpOut=full_layer_layer_norm+", false
 	c, m := b.c, b.m
 	kind := b.headUnder(n.model, headDefault)
 	h, a := bertFront(b, n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))

@@ -29,7 +29,7 @@ func buildDeBERTa(b *builder) {
 	}
 	kind := b.headUnder("deberta.", headDefault)
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
-	d := b.headDim(h, a)
+	b.headDim(h, a)
 	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
 	hiddenDrop := b.drop("hidden_dropout_prob")
 	stack := &debertaStack{}
@@ -47,19 +47,13 @@ func buildDeBERTa(b *builder) {
 		}
 	}
 	b.layers("encoder.layer.", c.Int("num_hidden_layers"), func(int64) {
-		at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: b.drop("attention_probs_dropout_prob"), plainSoftmax: true,
-			outDrop: hiddenDrop, bidirectional: true, eagerOnly: true}
-		at.q = b.linear("attention.self.query_proj", RoleAttention, h, h, true)
-		at.k = b.linear("attention.self.key_proj", RoleAttention, h, h, true)
-		at.v = b.linear("attention.self.value_proj", RoleAttention, h, h, true)
+		at := b.looks(h, a, b.drop("attention_probs_dropout_prob"), hiddenDrop)
+		at.eagerOnly = true
+		bl := &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act"), drop: hiddenDrop}, postNorm: true}
+		p := parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}
+		p.make("q=attention.self.query_proj+ k=attention.self.key_proj+ v=attention.self.value_proj+")
 		at.relative = b.distances(at, h, span)
-		at.o = b.linear("attention.output.dense", RoleAttention, h, h, true)
-		bl := &Block{Attention: at, postNorm: true}
-		bl.attnOut = b.norm("attention.output.LayerNorm", layerNormKind, h, true)
-		inner := c.Int("intermediate_size")
-		bl.FF = &mlp{act: b.activation("hidden_act"), up: b.linear("intermediate.dense", RoleMLP, h, inner, true),
-			down: b.linear("output.dense", RoleMLP, inner, h, true), drop: hiddenDrop}
-		bl.mlpOut = b.norm("output.LayerNorm", layerNormKind, h, true)
+		p.make("o=attention.output.dense+ attnOut=attention.output.LayerNorm+ " + bertLike.fed)
 		m.Blocks = append(m.Blocks, bl)
 	})
 	if span > 0 {

@@ -24,10 +24,7 @@ func buildT5(b *builder) {
 	attn := func(name string, cross bool, first bool) *Attention {
 		at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: drop, t5: true, bidirectional: cross, plainSoftmax: true}
 		b.under(name+".", func() {
-			at.q = b.linear("q", RoleAttention, h, a*d, false)
-			at.k = b.linear("k", RoleAttention, h, a*d, false)
-			at.v = b.linear("v", RoleAttention, h, a*d, false)
-			at.o = b.linear("o", RoleAttention, a*d, h, false)
+			parts{builder: b, block: &Block{Attention: at}, h: h}.make("q=q k=k v=v o=o")
 			if first {
 				at.bias = b.param("relative_attention_bias.weight", RolePosition, c.Int("relative_attention_num_buckets"), a)
 			}
@@ -35,15 +32,11 @@ func buildT5(b *builder) {
 		return at
 	}
 	ffn := func(name string) FeedForward {
-		f := &mlp{act: act, inner: drop}
-		b.under(name+".DenseReluDense.", func() {
-			if gated {
-				f.gate, f.up = b.linear("wi_0", RoleMLP, h, ff, false), b.linear("wi_1", RoleMLP, h, ff, false)
-			} else {
-				f.up = b.linear("wi", RoleMLP, h, ff, false)
-			}
-			f.down = b.linear("wo", RoleMLP, ff, h, false)
-		})
+		f, words := &mlp{act: act, inner: drop}, "up=wi down=wo"
+		if gated {
+			words = "gate=wi_0 up=wi_1 down=wo"
+		}
+		b.under(name+".DenseReluDense.", func() { parts{builder: b, block: &Block{FF: f}, h: h, inner: ff}.make(words) })
 		return f
 	}
 	b.layers("encoder.block.", c.Int("num_layers"), func(i int64) {
@@ -120,31 +113,24 @@ func (b *builder) stack(m *Model, prefix, side string, h int64, bart bool, drop 
 		return
 	}
 	attn := func(name string, bidirectional bool) *Attention {
-		at := &Attention{Heads: a, KV: a, Width: h / a, dv: h / a, dropout: scoreDrop, plainSoftmax: true,
-			bidirectional: bidirectional, byHead: b.c.Type == "whisper", byScale: b.c.Type == "whisper"}
-		b.under(name+".", func() {
-			at.k = b.linear("k_proj", RoleAttention, h, h, bart)
-			at.v = b.linear("v_proj", RoleAttention, h, h, true)
-			at.q = b.linear("q_proj", RoleAttention, h, h, true)
-			at.o = b.linear("out_proj", RoleAttention, h, h, true)
-		})
+		at := b.looks(h, a, scoreDrop, 0)
+		at.bidirectional, at.byHead, at.byScale = bidirectional, !bart, !bart
+		words := "k=k_proj v=v_proj+ q=q_proj+ o=out_proj+"
+		if bart {
+			words = "k=k_proj+ v=v_proj+ q=q_proj+ o=out_proj+"
+		}
+		b.under(name+".", func() { parts{builder: b, block: &Block{Attention: at}, h: h}.make(words) })
 		return at
 	}
 	b.layers(prefix+"layers.", layers, func(int64) {
 		bl := &Block{Attention: attn("self_attn", !cross), drop: drop, postNorm: bart}
-		n := b.norm("self_attn_layer_norm", layerNormKind, h, true)
-		bl.attnIn, bl.attnOut = n, n
-		if cross {
+		bl.FF = &mlp{act: act, inner: b.c.Float("activation_dropout")}
+		p := parts{builder: b, block: bl, h: h, inner: inner}
+		if p.make("attnIn=self_attn_layer_norm+"); cross {
 			bl.Cross = attn("encoder_attn", true)
-			bl.crossIn = b.norm("encoder_attn_layer_norm", layerNormKind, h, true)
+			p.make("crossIn=encoder_attn_layer_norm+")
 		}
-		bl.FF = &mlp{act: act, up: b.linear("fc1", RoleMLP, h, inner, true), down: b.linear("fc2", RoleMLP, inner, h, true),
-			inner: b.c.Float("activation_dropout")}
-		f := b.norm("final_layer_norm", layerNormKind, h, true)
-		bl.mlpIn, bl.mlpOut = f, f
-		if !bart {
-			bl.attnOut, bl.mlpOut = nil, nil
-		}
+		p.make("up=fc1+ down=fc2+ mlpIn=final_layer_norm+")
 		m.Blocks = append(m.Blocks, bl)
 	})
 }

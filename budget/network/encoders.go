@@ -2,6 +2,7 @@ package network
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/vramscope/vramscope/budget/modelfile"
 )
@@ -11,9 +12,7 @@ import (
 // bertNames are what a BERT-like family calls its tensors.
 type bertNames struct {
 	model, layer          string
-	q, k, v, o            string
-	attnNorm, ffNorm      string
-	up, down              string
+	attention, fed        string // a layer's parts
 	embedNorm             string
 	hiddenDrop, scoreDrop string
 	act                   string
@@ -24,35 +23,33 @@ type bertNames struct {
 }
 
 var bertLike = bertNames{
-	model: "bert.", layer: "encoder.layer.", q: "attention.self.query", k: "attention.self.key", v: "attention.self.value",
-	o:        "attention.output.dense",
-	attnNorm: "attention.output.LayerNorm", ffNorm: "output.LayerNorm", up: "intermediate.dense", down: "output.dense",
+	model: "bert.", layer: "encoder.layer.",
+	attention: "q=attention.self.query+ k=attention.self.key+ v=attention.self.value+ o=attention.output.dense+ " +
+		"attnOut=attention.output.LayerNorm+",
+	fed:        "up=intermediate.dense+ down=output.dense+ mlpOut=output.LayerNorm+",
 	embedNorm:  "embeddings.LayerNorm",
 	hiddenDrop: "hidden_dropout_prob", scoreDrop: "attention_probs_dropout_prob", act: "hidden_act", pooler: "pooler.dense",
 	crosses: true,
 }
 
+// looks is an encoder's attention of a heads, to all positions; dropout is on its scores, and on its result.
+func (b *builder) looks(h, a int64, dropout, outDrop float64) *Attention {
+	return &Attention{Heads: a, KV: a, Width: h / a, dv: h / a, dropout: dropout, outDrop: outDrop, plainSoftmax: true,
+		bidirectional: true}
+}
+
 // bertLayer is one post-norm encoder layer.
 func (b *builder) bertLayer(n bertNames, h, a, inner int64) *Block {
-	d := h / a
-	attn := func(bidirectional bool) *Attention {
-		at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: b.drop(n.scoreDrop), plainSoftmax: true,
-			outDrop: b.drop(n.hiddenDrop), bidirectional: bidirectional}
-		b.attentionParts(at, n.q, n.k, n.v, n.o, h, true)
-		return at
+	at := b.looks(h, a, b.drop(n.scoreDrop), b.drop(n.hiddenDrop))
+	cross := *at
+	at.bidirectional = !b.c.Bool("is_decoder")
+	bl := &Block{Attention: at, FF: &mlp{act: b.activation(n.act), drop: at.outDrop}, postNorm: true}
+	p := parts{builder: b, block: bl, h: h, inner: inner}
+	if p.make(n.attention); n.crosses && b.c.Bool("add_cross_attention") {
+		bl.Cross, p.at = &cross, &cross
+		b.under("cross", func() { p.make(strings.Replace(n.attention, "attnOut", "crossIn", 1)) })
 	}
-	bl := &Block{Attention: attn(!b.c.Bool("is_decoder")), postNorm: true}
-	bl.attnOut = b.norm(n.attnNorm, layerNormKind, h, true)
-	if n.crosses && b.c.Bool("add_cross_attention") {
-		for _, name := range []*string{&n.q, &n.k, &n.v, &n.o, &n.attnNorm} {
-			*name = "cross" + *name
-		}
-		bl.Cross = attn(true)
-		bl.crossIn = b.norm(n.attnNorm, layerNormKind, h, true)
-	}
-	bl.FF = &mlp{act: b.activation(n.act), up: b.linear(n.up, RoleMLP, h, inner, true), down: b.linear(n.down, RoleMLP, inner, h,
-		true), drop: b.drop(n.hiddenDrop)}
-	bl.mlpOut = b.norm(n.ffNorm, layerNormKind, h, true)
+	p.make(n.fed)
 	return bl
 }
 
@@ -225,9 +222,9 @@ func buildELECTRA(b *builder) {
 
 func buildDistilBERT(b *builder) {
 	n := bertNames{
-		model: "distilbert.", layer: "transformer.layer.", q: "attention.q_lin", k: "attention.k_lin", v: "attention.v_lin",
-		o:        "attention.out_lin",
-		attnNorm: "sa_layer_norm", ffNorm: "output_layer_norm", up: "ffn.lin1", down: "ffn.lin2",
+		model: "distilbert.", layer: "transformer.layer.",
+		attention:  "q=attention.q_lin+ k=attention.k_lin+ v=attention.v_lin+ o=attention.out_lin+ attnOut=sa_layer_norm+",
+		fed:        "up=ffn.lin1+ down=ffn.lin2+ mlpOut=output_layer_norm+",
 		embedNorm:  "embeddings.LayerNorm",
 		hiddenDrop: "dropout", scoreDrop: "attention_dropout", act: "activation",
 	}
@@ -268,7 +265,7 @@ func buildModernBERT(b *builder) {
 		return
 	}
 	m.Hidden, m.WordWidth, m.Vocab = h, h, c.Int("vocab_size")
-	nb, ab, mb := c.Bool("norm_bias"), c.Bool("attention_bias"), c.Bool("mlp_bias")
+	nb := c.Bool("norm_bias")
 	kind := b.headUnder("model.")
 	b.embedding("embeddings.tok_embeddings", m.Vocab, h)
 	m.embedNorm = b.norm("embeddings.norm", layerNormKind, h, nb)
@@ -279,7 +276,7 @@ func buildModernBERT(b *builder) {
 		at := &Attention{Heads: a, KV: a, Width: h / a, dv: h / a, fused: true,
 			rope:    rotary{kind: ropeWide, dim: h / a, of: h / a},
 			dropout: c.Float("attention_dropout"), bidirectional: true}
-		bl := &Block{Attention: at}
+		bl := &Block{Attention: at, FF: &mlp{act: b.activation("hidden_activation"), fused: true, inner: c.Float("mlp_dropout")}}
 		local := every > 0 && i%every != 0
 		if l := c.List("layer_types"); i < int64(len(l)) {
 			local = l[i] == "sliding_attention"
@@ -287,15 +284,12 @@ func buildModernBERT(b *builder) {
 		if local {
 			at.Window = c.Int("local_attention")
 		}
+		p := parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}
 		if i > 0 {
-			bl.attnIn = b.norm("attn_norm", layerNormKind, h, nb)
+			p.make("attnIn=attn_norm?norm_bias")
 		}
-		at.q = b.linear("attn.Wqkv", RoleAttention, h, 3*h, ab)
-		at.o = b.linear("attn.Wo", RoleAttention, h, h, ab)
-		bl.mlpIn = b.norm("mlp_norm", layerNormKind, h, nb)
-		inner := c.Int("intermediate_size")
-		bl.FF = &mlp{act: b.activation("hidden_activation"), fused: true, up: b.linear("mlp.Wi", RoleMLP, h, 2*inner, mb),
-			down: b.linear("mlp.Wo", RoleMLP, inner, h, mb), inner: c.Float("mlp_dropout")}
+		p.make("qkv=attn.Wqkv?attention_bias o=attn.Wo?attention_bias mlpIn=mlp_norm?norm_bias gateUp=mlp.Wi?mlp_bias " +
+			"down=mlp.Wo?mlp_bias")
 		m.Blocks = append(m.Blocks, bl)
 	})
 	m.final = b.norm("final_norm", layerNormKind, h, nb)
@@ -318,33 +312,26 @@ func buildModernBERT(b *builder) {
 	}
 }
 
-// visionLayer is a pre-norm encoder layer of an image model.
-func (b *builder) visionLayer(names map[string]string, h, a, inner int64, qkvBias bool, act activation, drop,
-	scoreDrop float64) *Block {
-	d := h / a
-	at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: scoreDrop, outDrop: drop, plainSoftmax: true, bidirectional: true}
-	bl := &Block{Attention: at}
-	bl.attnIn = b.norm(names["n1"], layerNormKind, h, true)
-	b.attentionParts(at, names["q"], names["k"], names["v"], names["o"], h, qkvBias)
-	bl.mlpIn = b.norm(names["n2"], layerNormKind, h, true)
+// visionLayer is a pre-norm encoder layer of an image model, of which words say the parts.
+func (b *builder) visionLayer(words string, h, a, inner int64, drop, scoreDrop float64) *Block {
+	bl := &Block{Attention: b.looks(h, a, scoreDrop, drop), FF: &mlp{act: b.activation("hidden_act"), drop: drop}}
 	if b.c.Bool("use_swiglu_ffn") { // two thirds as wide, in eights
 		inner = (inner*2/3 + 7) / 8 * 8
-		bl.FF = &mlp{act: actSilu, gate: b.linear("mlp.gate_proj", RoleMLP, h, inner, true),
-			up: b.linear("mlp.up_proj", RoleMLP, h, inner, true), down: b.linear("mlp.down_proj", RoleMLP, inner, h, true)}
-		return bl
+		bl.FF = &mlp{act: actSilu}
+		words = strings.Replace(words, "up=mlp.fc1+ down=mlp.fc2+", "gate=mlp.gate_proj+ up=mlp.up_proj+ down=mlp.down_proj+", 1)
 	}
-	bl.FF = &mlp{act: act, up: b.linear(names["up"], RoleMLP, h, inner, true), down: b.linear(names["down"], RoleMLP, inner, h,
-		true), drop: drop}
+	parts{builder: b, block: bl, h: h, inner: inner}.make(words)
 	return bl
 }
 
-var vitNames = map[string]string{"n1": "layernorm_before", "n2": "layernorm_after", "q": "attention.q_proj",
-	"k": "attention.k_proj", "v": "attention.v_proj",
-	"o": "attention.o_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
-
-var clipNames = map[string]string{"n1": "layer_norm1", "n2": "layer_norm2", "q": "self_attn.q_proj", "k": "self_attn.k_proj",
-	"v": "self_attn.v_proj",
-	"o": "self_attn.out_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
+// Layers' parts of families with encoders of images.
+const (
+	looksPlain = "q=attention.q_proj?qkv_bias k=attention.k_proj?qkv_bias v=attention.v_proj?qkv_bias o=attention.o_proj+ "
+	vitParts   = "attnIn=layernorm_before+ " + looksPlain + "mlpIn=layernorm_after+ up=mlp.fc1+ down=mlp.fc2+"
+	dinoParts  = "attnIn=norm1+ " + looksPlain + "mlpIn=norm2+ up=mlp.fc1+ down=mlp.fc2+"
+	clipParts  = "attnIn=layer_norm1+ q=self_attn.q_proj+ k=self_attn.k_proj+ v=self_attn.v_proj+ o=self_attn.out_proj+ " +
+		"mlpIn=layer_norm2+ up=mlp.fc1+ down=mlp.fc2+"
+)
 
 // imageSizes reads and checks an image encoder's sizes.
 func (b *builder) imageSizes(c *modelfile.Config) (h, a, inner, patches, patch int64) {
@@ -375,13 +362,10 @@ func (b *builder) patches(name string, role Role, h, patch int64) *patching {
 // configuration: the scale of each part's result, gated layers, the feed-forward's width as a multiple, tokens beside the first.
 type images struct {
 	layer     string
-	names     map[string]string
+	parts     string // of one
 	extra     string // a second token in front, which distillation trains
 	bothMeans bool   // the classifier takes the mean of the patches beside the first token
 }
-
-var dinoNames = map[string]string{"n1": "norm1", "n2": "norm2", "q": "attention.q_proj", "k": "attention.k_proj",
-	"v": "attention.v_proj", "o": "attention.o_proj", "up": "mlp.fc1", "down": "mlp.fc2"}
 
 func buildImages(b *builder, f images) {
 	c, m := b.c, b.m
@@ -416,7 +400,12 @@ func buildImages(b *builder, f images) {
 	m.Patch.class, m.Patch.before = cls, before
 	m.embedDrop = c.Float("hidden_dropout_prob")
 	b.layers(f.layer, c.Int("num_hidden_layers"), func(int64) {
-		m.Blocks = append(m.Blocks, b.imageLayer(f.names, h, a, inner))
+		words := f.parts
+		if c.Float("layerscale_value") != 0 {
+			words += " attnScale=layer_scale1.lambda1 mlpScale=layer_scale2.lambda1"
+		}
+		m.Blocks = append(m.Blocks, b.visionLayer(words, h, a, inner, c.Float("hidden_dropout_prob"),
+			c.Float("attention_probs_dropout_prob")))
 	})
 	m.final = b.norm("layernorm", layerNormKind, h, true)
 	if kind == headNone {
@@ -439,20 +428,5 @@ func buildImages(b *builder, f images) {
 }
 
 func buildDINO(b *builder) {
-	buildImages(b, images{layer: "encoder.layer.", names: dinoNames, bothMeans: true})
-}
-
-// imageLayer is one layer, with what its configuration adds to it.
-func (b *builder) imageLayer(names map[string]string, h, a, inner int64) *Block {
-	c := b.c
-	scale := func(name string) (n *norm) {
-		if c.Float("layerscale_value") != 0 {
-			n = &norm{kind: layerScaleKind, size: h, weight: b.param(name, RoleNorm, h)}
-		}
-		return n
-	}
-	bl := b.visionLayer(names, h, a, inner, c.Bool("qkv_bias"), b.activation("hidden_act"), c.Float("hidden_dropout_prob"),
-		c.Float("attention_probs_dropout_prob"))
-	bl.attnOut, bl.mlpOut = scale("layer_scale1.lambda1"), scale("layer_scale2.lambda1")
-	return bl
+	buildImages(b, images{layer: "encoder.layer.", parts: dinoParts, bothMeans: true})
 }

@@ -22,9 +22,9 @@ var families = map[string]func(*builder){
 	"deberta-v2":  buildDeBERTa,
 	"distilbert":  buildDistilBERT,
 	"modernbert":  buildModernBERT,
-	"vit":         func(b *builder) { buildImages(b, images{layer: "layers.", names: vitNames}) },
+	"vit":         func(b *builder) { buildImages(b, images{layer: "layers.", parts: vitParts}) },
 	"deit": func(b *builder) {
-		buildImages(b, images{layer: "layers.", names: vitNames, extra: "embeddings.distillation_token"})
+		buildImages(b, images{layer: "layers.", parts: vitParts, extra: "embeddings.distillation_token"})
 	},
 	"dinov2":                buildDINO,
 	"dinov2_with_registers": buildDINO,

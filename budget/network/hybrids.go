@@ -285,8 +285,7 @@ func zambaTransformer(b *builder, first, all, h, a, k int64) *Block {
 		return added
 	}
 	b.under("self_attn.", func() {
-		at.q = b.linear("q_proj", RoleAttention, 2*h, a*d, false)
-		at.k, at.v = b.linear("k_proj", RoleAttention, 2*h, k*d, false), b.linear("v_proj", RoleAttention, 2*h, k*d, false)
+		parts{builder: b, block: &Block{Attention: at}, h: 2 * h}.make("q=q_proj k=k_proj v=v_proj")
 		at.o = b.linear("o_proj", RoleAttention, a*d, h, false)
 		if c.Bool("use_shared_attention_adapter") {
 			at.q.pairs = pairs("linear_q_adapter_list", 2*h, 2*h)
@@ -294,8 +293,8 @@ func zambaTransformer(b *builder, first, all, h, a, k int64) *Block {
 		}
 	})
 	b.under("feed_forward.", func() {
-		f.up = b.linear("gate_up_proj", RoleMLP, h, 2*inner, c.Bool("add_bias_linear"))
-		f.down = b.linear("down_proj", RoleMLP, inner, h, c.Bool("add_bias_linear"))
+		parts{builder: b, block: &Block{FF: f}, h: h, inner: inner}.make("gateUp=gate_up_proj?add_bias_linear " +
+			"down=down_proj?add_bias_linear")
 		f.up.pairs = pairs("gate_up_proj_adapter_list", h, 2*inner)
 	})
 	return &Block{Attention: at, FF: f, attnIn: b.norm("input_layernorm", rmsNormKind, 2*h, false),

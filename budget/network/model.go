@@ -182,14 +182,6 @@ func (b *builder) wordHead(t Task, name string, in int64) {
 	}
 }
 
-// attentionParts are a layer's projections of a stream of h under four names.
-func (b *builder) attentionParts(at *Attention, q, k, v, o string, h int64, bias bool) {
-	at.q = b.linear(q, RoleAttention, h, at.Heads*at.Width, bias)
-	at.k = b.linear(k, RoleAttention, h, at.KV*at.Width, bias)
-	at.v = b.linear(v, RoleAttention, h, at.KV*at.Width, bias)
-	at.o = b.linear(o, RoleAttention, at.Heads*at.Width, h, true)
-}
-
 // need checks the fields that every later product relies on.
 func (b *builder) need(names ...string) bool {
 	if err := b.c.Need(names...); err != nil {

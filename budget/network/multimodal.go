@@ -61,7 +61,7 @@ func (b *builder) clipText(t *modelfile.Config) {
 		b.embedding("embeddings.token_embedding", t.Int("vocab_size"), h)
 		m.Position = b.param("embeddings.position_embedding.weight", RolePosition, t.Int("max_position_embeddings"), h)
 		b.layers("encoder.layers.", t.Int("num_hidden_layers"), func(int64) {
-			bl := b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0, t.Float("attention_dropout"))
+			bl := b.visionLayer(clipParts, h, a, inner, 0, t.Float("attention_dropout"))
 			bl.Attention.bidirectional = false
 			m.Blocks = append(m.Blocks, bl)
 		})
@@ -93,8 +93,7 @@ func (b *builder) clipVision(v *modelfile.Config, im *Model) {
 // clipLayers are those of CLIP's image encoder and SigLIP's, with their last norm.
 func (b *builder) clipLayers(im *Model, h, a, inner int64) {
 	b.layers("encoder.layers.", b.c.Int("num_hidden_layers"), func(int64) {
-		im.Blocks = append(im.Blocks, b.visionLayer(clipNames, h, a, inner, true, b.activation("hidden_act"), 0,
-			b.c.Float("attention_dropout")))
+		im.Blocks = append(im.Blocks, b.visionLayer(clipParts, h, a, inner, 0, b.c.Float("attention_dropout")))
 	})
 	im.final = b.norm("post_layernorm", layerNormKind, h, true)
 }

@@ -237,16 +237,14 @@ func (x *swin) build(b *builder, heads int64) {
 	if !x.divides(b, heads) {
 		return
 	}
-	at := &Attention{Heads: heads, KV: heads, Width: h / heads, dv: h / heads, bidirectional: true, t5: true, plainSoftmax: true,
-		dropout: c.Float("attention_probs_dropout_prob")}
-	b.attentionParts(at, "attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.o_proj", h, c.Bool("qkv_bias"))
+	at := b.looks(h, heads, c.Float("attention_probs_dropout_prob"), 0)
+	at.t5 = true
+	x.b = &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act")}, drop: c.Float("hidden_dropout_prob"), own: x.forward}
+	p := parts{builder: b, block: x.b, h: h, inner: int64(c.Float("mlp_ratio") * float64(h))}
+	p.make(looksPlain)
 	w := 2*c.Int("window_size") - 1
 	x.table = b.param("attention.relative_position_bias.relative_position_bias_table", RolePosition, w*w, heads)
-	inner := int64(c.Float("mlp_ratio") * float64(h))
-	x.b = &Block{Attention: at, attnIn: b.norm("layernorm_before", layerNormKind, h, true),
-		mlpIn: b.norm("layernorm_after", layerNormKind, h, true), drop: c.Float("hidden_dropout_prob"), own: x.forward}
-	x.b.FF = &mlp{act: b.activation("hidden_act"), up: b.linear("mlp.fc1", RoleMLP, h, inner, true),
-		down: b.linear("mlp.fc2", RoleMLP, inner, h, true)}
+	p.make("attnIn=layernorm_before+ mlpIn=layernorm_after+ up=mlp.fc1+ down=mlp.fc2+")
 }
 
 func (x *swin) forward(m *Machine, in *value, c context) *value {
@@ -329,25 +327,20 @@ func (x *swin) buildCosine(b *builder, heads int64) {
 	if !x.divides(b, heads) {
 		return
 	}
-	at := &Attention{Heads: heads, KV: heads, Width: h / heads, dv: h / heads, bidirectional: true, eagerOnly: true,
-		dropout: c.Float("attention_probs_dropout_prob")}
+	at := b.looks(h, heads, c.Float("attention_probs_dropout_prob"), 0)
+	at.plainSoftmax, at.eagerOnly = false, true
+	x.b = &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act"), drop: c.Float("hidden_dropout_prob")}, own: x.forward}
 	x.cosine = &cosineHeads{}
 	b.under("attention.self.", func() {
 		x.cosine.scale = b.param("logit_scale", RoleAttention, heads, 1, 1)
 		x.cosine.first = b.linear("continuous_position_bias_mlp.0", RolePosition, 2, distances, true)
 		x.cosine.second = b.linear("continuous_position_bias_mlp.2", RolePosition, distances, heads, false)
-		at.q = b.linear("query", RoleAttention, h, h, c.Bool("qkv_bias"))
-		at.k = b.linear("key", RoleAttention, h, h, false)
-		at.v = b.linear("value", RoleAttention, h, h, c.Bool("qkv_bias"))
 	})
-	at.o = b.linear("attention.output.dense", RoleAttention, h, h, true)
-	inner := int64(c.Float("mlp_ratio") * float64(h))
 	w := 2*x.window - 1
 	b.m.Buffers += float64(8*w*w + 8*x.window*x.window*x.window*x.window)
-	x.b = &Block{Attention: at, attnIn: b.norm("layernorm_before", layerNormKind, h, true),
-		mlpIn: b.norm("layernorm_after", layerNormKind, h, true), own: x.forward}
-	x.b.FF = &mlp{act: b.activation("hidden_act"), up: b.linear("intermediate.dense", RoleMLP, h, inner, true),
-		down: b.linear("output.dense", RoleMLP, inner, h, true), drop: c.Float("hidden_dropout_prob")}
+	parts{builder: b, block: x.b, h: h, inner: int64(c.Float("mlp_ratio") * float64(h))}.make("q=attention.self.query?qkv_bias " +
+		"k=attention.self.key v=attention.self.value?qkv_bias o=attention.output.dense+ attnIn=layernorm_before+ " +
+		"mlpIn=layernorm_after+ up=intermediate.dense+ down=output.dense+")
 }
 
 // normed is a part's result as it is added: behind its norm in the second version, and left out now and then.

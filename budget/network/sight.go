@@ -193,25 +193,16 @@ func buildDINO3(b *builder) {
 	m.Patch = b.patches("embeddings.patch_embeddings", RoleEmbedding, h, ps)
 	m.Patch.bias = b.param("embeddings.patch_embeddings.bias", RoleEmbedding, h)
 	m.Patch.class, m.Patch.before = cls, before
-	ab, mb := c.Bool("proj_bias"), c.Bool("mlp_bias")
-	scale := func(name string) *norm {
-		return &norm{kind: layerScaleKind, size: h, weight: b.param(name+".lambda1", RoleNorm, h)}
+	words := "q=attention.q_proj?query_bias k=attention.k_proj?key_bias v=attention.v_proj?value_bias o=attention.o_proj?proj_bias " +
+		"up=mlp.up_proj?mlp_bias down=mlp.down_proj?mlp_bias "
+	if c.Bool("use_gated_mlp") {
+		words += "gate=mlp.gate_proj?mlp_bias "
 	}
+	words += "attnIn=norm1+ mlpIn=norm2+ attnScale=layer_scale1.lambda1 mlpScale=layer_scale2.lambda1"
 	b.layers("model.layer.", c.Int("num_hidden_layers"), func(int64) {
-		d := h / a
-		at := &Attention{Heads: a, KV: a, Width: d, dv: d, plainSoftmax: true, bidirectional: true,
-			dropout: c.Float("attention_dropout"), rope: rotary{kind: ropeFull, dim: d, of: d}}
-		at.q = b.linear("attention.q_proj", RoleAttention, h, h, c.Bool("query_bias"))
-		at.k = b.linear("attention.k_proj", RoleAttention, h, h, c.Bool("key_bias"))
-		at.v = b.linear("attention.v_proj", RoleAttention, h, h, c.Bool("value_bias"))
-		at.o = b.linear("attention.o_proj", RoleAttention, h, h, ab)
-		f := &mlp{act: b.activation("hidden_act"), up: b.linear("mlp.up_proj", RoleMLP, h, inner, mb),
-			down: b.linear("mlp.down_proj", RoleMLP, inner, h, mb)}
-		if c.Bool("use_gated_mlp") {
-			f.gate = b.linear("mlp.gate_proj", RoleMLP, h, inner, mb)
-		}
-		m.Blocks = append(m.Blocks, &Block{Attention: at, FF: f, attnIn: b.norm("norm1", layerNormKind, h, true),
-			mlpIn: b.norm("norm2", layerNormKind, h, true), attnOut: scale("layer_scale1"), mlpOut: scale("layer_scale2")})
+		bl := b.visionLayer(words, h, a, inner, 0, c.Float("attention_dropout"))
+		bl.Attention.rope = rotary{kind: ropeFull, dim: h / a, of: h / a}
+		m.Blocks = append(m.Blocks, bl)
 	})
 	m.final = b.norm("norm", layerNormKind, h, true)
 	if kind := b.headKind(); kind != headNone && kind != headDefault {

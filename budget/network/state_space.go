@@ -188,12 +188,10 @@ func buildNemotron(b *builder) {
 			b.under("mixer.", func() { b.projections(&row, at, h) })
 			return &Block{Attention: at, attnIn: n}
 		case '-':
-			f := &mlp{act: actReluSquared}
-			b.under("mixer.", func() {
-				f.up = b.linear("up_proj", RoleMLP, h, c.Int("intermediate_size"), c.Bool("mlp_bias"))
-				f.down = b.linear("down_proj", RoleMLP, c.Int("intermediate_size"), h, c.Bool("mlp_bias"))
-			})
-			return &Block{FF: f, mlpIn: n}
+			bl := &Block{FF: &mlp{act: actReluSquared}, mlpIn: n}
+			p := parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}
+			b.under("mixer.", func() { p.make("up=up_proj?mlp_bias down=down_proj?mlp_bias") })
+			return bl
 		case 'E':
 			return &Block{FF: b.nemotronExperts(h), mlpIn: n}
 		}
@@ -251,12 +249,10 @@ func buildQwenNext(b *builder) {
 		bl := &Block{}
 		if full {
 			at := &Attention{Heads: a, KV: k, Width: d, dv: d, rope: rotary{kind: ropePartial, dim: d / 4, of: d}, gated: true}
-			ab := c.Bool("attention_bias")
 			b.under("self_attn.", func() {
-				at.q = b.linear("q_proj", RoleAttention, h, 2*a*d, ab)
-				at.k = b.linear("k_proj", RoleAttention, h, k*d, ab)
-				at.v = b.linear("v_proj", RoleAttention, h, k*d, ab)
-				at.o = b.linear("o_proj", RoleAttention, a*d, h, ab)
+				at.q = b.linear("q_proj", RoleAttention, h, 2*a*d, c.Bool("attention_bias"))
+				parts{builder: b, block: &Block{Attention: at}, h: h}.make("k=k_proj?attention_bias v=v_proj?attention_bias " +
+					"o=o_proj?attention_bias")
 				at.qNorm, at.kNorm = b.norm("q_norm", rmsWideKind, d, false), b.norm("k_norm", rmsWideKind, d, false)
 			})
 			bl.Attention = at

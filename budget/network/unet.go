@@ -239,22 +239,13 @@ func newTransformer(b *builder, h, heads, depth int64) *transformer {
 	}
 	text := b.c.Int("cross_attention_dim")
 	t := &transformer{norm: b.norm("norm", layerNormKind, h, true), in: b.linear("proj_in", RoleOther, h, h, true)}
-	looks := func(name string, from int64) *Attention {
-		a := &Attention{Heads: heads, KV: heads, Width: h / heads, dv: h / heads, bidirectional: true, uncached: true,
-			plainSoftmax: true}
-		a.q = b.linear(name+".to_q", RoleAttention, h, h, false)
-		a.k = b.linear(name+".to_k", RoleAttention, from, h, false)
-		a.v = b.linear(name+".to_v", RoleAttention, from, h, false)
-		a.o = b.linear(name+".to_out.0", RoleAttention, h, h, true)
-		return a
-	}
 	b.layers("transformer_blocks.", depth, func(int64) {
-		bl := &Block{attnIn: b.norm("norm1", layerNormKind, h, true), Attention: looks("attn1", h)}
-		bl.crossIn = b.norm("norm2", layerNormKind, h, true)
-		bl.Cross = looks("attn2", text)
-		bl.mlpIn = b.norm("norm3", layerNormKind, h, true)
-		bl.FF = &mlp{fused: true, act: actGelu, up: b.linear("ff.net.0.proj", RoleMLP, h, 8*h, true),
-			down: b.linear("ff.net.2", RoleMLP, 4*h, h, true)}
+		bl := &Block{Attention: b.looks(h, heads, 0, 0), Cross: b.looks(h, heads, 0, 0), FF: &mlp{fused: true, act: actGelu}}
+		bl.Attention.uncached, bl.Cross.uncached = true, true
+		p := parts{builder: b, block: bl, h: h, inner: 4 * h}
+		p.make("attnIn=norm1+ q=attn1.to_q k=attn1.to_k v=attn1.to_v o=attn1.to_out.0+ crossIn=norm2+")
+		p.at, p.from = bl.Cross, text
+		p.make("q=attn2.to_q k=attn2.to_k v=attn2.to_v o=attn2.to_out.0+ mlpIn=norm3+ gateUp=ff.net.0.proj+ down=ff.net.2+")
 		b.m.Blocks, t.blocks = append(b.m.Blocks, bl), append(t.blocks, bl)
 	})
 	t.out = b.linear("proj_out", RoleOther, h, h, true)

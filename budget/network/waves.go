@@ -133,22 +133,13 @@ func (b *builder) waveConvs(w *Waves) (channels int64) {
 }
 
 func (b *builder) waveLayer(h, a int64, stable bool) *Block {
-	c, d := b.c, h/a
-	at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: c.Float("attention_dropout"), outDrop: c.Float("hidden_dropout"),
-		plainSoftmax: true, bidirectional: true}
-	b.attentionParts(at, "attention.q_proj", "attention.k_proj", "attention.v_proj", "attention.out_proj", h, true)
-	bl := &Block{Attention: at, postNorm: !stable}
-	n1 := b.norm("layer_norm", layerNormKind, h, true)
-	inner := c.Int("intermediate_size")
-	bl.FF = &mlp{act: b.activation("hidden_act"), inner: c.Float("activation_dropout"), drop: c.Float("hidden_dropout"),
-		up:   b.linear("feed_forward.intermediate_dense", RoleMLP, h, inner, true),
-		down: b.linear("feed_forward.output_dense", RoleMLP, inner, h, true)}
-	n2 := b.norm("final_layer_norm", layerNormKind, h, true)
-	if stable {
-		bl.attnIn, bl.mlpIn = n1, n2
-	} else {
-		bl.attnOut, bl.mlpOut = n1, n2
-	}
+	c := b.c
+	drop := c.Float("hidden_dropout")
+	bl := &Block{Attention: b.looks(h, a, c.Float("attention_dropout"), drop), postNorm: !stable,
+		FF: &mlp{act: b.activation("hidden_act"), inner: c.Float("activation_dropout"), drop: drop}}
+	parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}.make("q=attention.q_proj+ k=attention.k_proj+ " +
+		"v=attention.v_proj+ o=attention.out_proj+ attnIn=layer_norm+ up=feed_forward.intermediate_dense+ " +
+		"down=feed_forward.output_dense+ mlpIn=final_layer_norm+")
 	return bl
 }
 
