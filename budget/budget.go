@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/optimizers"
 )
 
 // Budget is the answer: what is alive in each phase.
@@ -191,17 +192,17 @@ func (p *plan) optimizer() (state, temp int64) {
 		return 0, 0
 	}
 	ws, _ := p.workspaces()
-	add := func(ts []optTensor, experts bool) {
-		for _, same := range byWidth(ts) {
-			s, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights, p.wideGradients())
+	add := func(ts []optimizers.Tensor, experts bool) {
+		for _, same := range optimizers.ByWidth(ts) {
+			s, t := optimizers.Of(p.Optimizer).Bytes(same, ws, p.MasterWeights, p.wideGradients())
 			state += p.share(s, 1, experts)
 			temp = max(temp, p.share(t, 1, experts))
 		}
 	}
 	ts := p.unevenTensors(p.optTensors(p.everything()))
 	if p.EP > 1 && p.shards(true) != p.shards(false) && (p.Zero > 0 || p.FSDP != "") {
-		add(slices.DeleteFunc(slices.Clone(ts), func(t optTensor) bool { return !t.expert }), true)
-		ts = slices.DeleteFunc(ts, func(t optTensor) bool { return t.expert })
+		add(slices.DeleteFunc(slices.Clone(ts), func(t optimizers.Tensor) bool { return !t.Expert }), true)
+		ts = slices.DeleteFunc(ts, func(t optimizers.Tensor) bool { return t.Expert })
 	}
 	add(ts, false)
 	return state, temp
@@ -214,7 +215,7 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 	held := p.gradients()
 	kept := p.KeepGradients || p.Accumulate > 1 && p.moved == nil
 	bucket, gathered := p.buckets()
-	early := optimizers[p.Optimizer].early
+	early := optimizers.Of(p.Optimizer).Early
 	r := p.simulated(kept, prepare)
 	if p.reserve == 0 {
 		b.load, b.step = p.requests(kept, prepare)

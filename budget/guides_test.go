@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/budget/optimizers"
 )
 
 var update = flag.Bool("update", false, "write golden files and documents anew")
@@ -51,7 +53,7 @@ func must(fields map[string]any, s Setting) *Budget {
 
 // state is an optimizer's state for n parameters in one large matrix.
 func state(name string, n, width int64, master bool) float64 {
-	s, _ := optimizerBytes(name, []optTensor{{n: n, rows: 1 << 10, cols: n >> 10, width: width, hidden: true}}, 0, master, false)
+	s, _ := optimizers.Of(name).Bytes([]optimizers.Tensor{{N: n, Rows: 1 << 10, Cols: n >> 10, Width: width, Hidden: true}}, 0, master, false)
 	return float64(s)
 }
 
@@ -246,7 +248,7 @@ var guideChecks = map[string]func() []string{
 	"Adafactor 0.5x": func() []string {
 		c, _ := newConfig(llama31)
 		m, _ := c.build()
-		s, _ := optimizerBytes("adafactor", (&plan{kept: 4}).optTensors(m.Params), 0, false, false)
+		s, _ := optimizers.Of("adafactor").Bytes((&plan{kept: 4}).optTensors(m.Params), 0, false, false)
 		return []string{fmt.Sprintf("%.1f MB", float64(s)/1e6)}
 	},
 	"SGD 0x, Adam/AdamW 2x": func() []string { return []string{"state dtype = param dtype"} },

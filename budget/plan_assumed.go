@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/optimizers"
 	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -34,7 +35,7 @@ func (a *assumption) vary(s *Setting) bool {
 
 // assumptions are those that may move a training's figures.
 var assumptions = []assumption{
-	{flag: "optimizer", is: func(s *Setting) bool { _, ok := optimizers[s.Optimizer+"-fused"]; return ok },
+	{flag: "optimizer", is: func(s *Setting) bool { return slices.Contains(optimizers.Names(), s.Optimizer+"-fused") },
 		with: func(s, was *Setting) { s.Optimizer = was.Optimizer + "-fused" }},
 	{flag: "attention", other: "eager", is: func(s *Setting) bool { return s.Attention != "eager" }},
 	{flag: "loss", other: "fused", is: func(s *Setting) bool { return s.Loss == "default" }},

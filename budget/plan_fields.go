@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/optimizers"
 )
 
 // Field is one of a setting's: a flag, or a key of --set where few need it.
@@ -45,7 +46,7 @@ var Fields = readFields(fieldsText)
 
 // readFields reads fields.txt, whose faults any test finds.
 func readFields(text string) (all []Field) {
-	setting, lists := reflect.TypeFor[Setting](), map[string][]string{"{optimizers}": Optimizers(), "{frameworks}": Frameworks()}
+	setting, lists := reflect.TypeFor[Setting](), map[string][]string{"{optimizers}": optimizers.Names(), "{frameworks}": Frameworks()}
 	for line := range strings.Lines(text) {
 		c := strings.Split(strings.TrimSuffix(line, "\n"), " | ")
 		if len(c) < 6 {

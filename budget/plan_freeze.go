@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/optimizers"
 )
 
 // freezable refuses what cannot be frozen, with the reason.
@@ -52,7 +53,7 @@ func freezeVision(s Setting, mod *network.Model) {
 
 // unevenTensors adds to the optimizer's tensors what the fullest rank has more than its even
 // share: of a flat tensor some ranks have frozen parameters, and others those that are trained.
-func (p *plan) unevenTensors(ts []optTensor) []optTensor {
+func (p *plan) unevenTensors(ts []optimizers.Tensor) []optimizers.Tensor {
 	if !slices.ContainsFunc(p.trained().Params, func(q *parameter) bool { return q.Joined }) {
 		return ts
 	}
@@ -76,7 +77,7 @@ func (p *plan) unevenTensors(ts []optTensor) []optTensor {
 		unit(inUnit(b))
 	}
 	unit(outsideOf(p.trained().Params, p.trained().Blocks))
-	return append(ts, optTensor{n: k*slices.Max(mine) - all, width: p.kept})
+	return append(ts, optimizers.Tensor{N: k*slices.Max(mine) - all, Width: p.kept})
 }
 
 // inUnit is a block's parameters in the order of its modules: adapters come after what they hang on.

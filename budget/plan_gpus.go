@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/optimizers"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -102,7 +103,7 @@ func (b *Budget) explain(p *plan) {
 		b.note("--ep %d divides nothing: this model has no experts", p.EP)
 	}
 	if !p.Inference {
-		b.told(optimizers[p.Optimizer].note)
+		b.told(optimizers.Of(p.Optimizer).Note)
 	}
 	b.guess(p)
 	p.noteFlatUnits(b)

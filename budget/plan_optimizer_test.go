@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/budget/modelfile"
+	"github.com/vramscope/vramscope/budget/optimizers"
 )
 
 // Optimizer state of an 8-billion-parameter llama, in GB (1e9).
@@ -42,9 +43,9 @@ func TestOptimizerState(t *testing.T) {
 		{"apollo-mini", 2, false, "8.42"},
 	} {
 		for i := range ps {
-			ps[i].width = tt.width
+			ps[i].Width = tt.width
 		}
-		state, _ := optimizerBytes(tt.name, ps, 0, tt.master, false)
+		state, _ := optimizers.Of(tt.name).Bytes(ps, 0, tt.master, false)
 		if got := fmt.Sprintf("%.2f", float64(state)/1e9); got != tt.want {
 			t.Errorf("%s on %d-byte weights: %s GB, want %s", tt.name, tt.width, got, tt.want)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/optimizers"
 )
 
 // What sharding over data-parallel ranks does to a step: ZeRO and FSDP keep a
@@ -542,8 +543,8 @@ func (p *plan) optimizerTemp(qs []*parameter) int64 {
 	}
 	ws, _ := p.workspaces()
 	var temp int64
-	for _, same := range byWidth(p.optTensors(qs)) {
-		_, t := optimizerBytes(p.Optimizer, same, ws, p.MasterWeights, p.wideGradients())
+	for _, same := range optimizers.ByWidth(p.optTensors(qs)) {
+		_, t := optimizers.Of(p.Optimizer).Bytes(same, ws, p.MasterWeights, p.wideGradients())
 		temp = max(temp, t)
 	}
 	return temp

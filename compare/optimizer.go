@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/optimizers"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -39,7 +39,7 @@ func (o *observed) optimizer(trained int64, copies float64) (name, how string) {
 		}
 	}
 	kind, why := o.optimizerKind(trained, temporary, most)
-	if slices.Contains(budget.Optimizers(), name+kind) {
+	if slices.Contains(optimizers.Names(), name+kind) {
 		name += kind
 	}
 	return name, how + why
