@@ -23,7 +23,8 @@ import (
 var GrowingCache = &rules.Rule{
 	ID: "kv-cache-growing",
 	Doc: `One of equal numbers of blocks of sizes that rise by the same amount, each freed only after the next
-size is there: a key-value cache that grows by concatenation.`,
+size is there: a key-value cache that grows by concatenation. Where nothing trains, it may also grow by other amounts, be cut
+back to what was accepted, or be put in another order, as long as each set takes the whole one's place.`,
 	Signal: meaning.BySize,
 	Born:   rules.BornIn(meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{Growth},
@@ -64,7 +65,7 @@ func findGrowth(a *rules.Facts) *Grown {
 			if grows[r] {
 				continue
 			}
-			if chain := chainFrom(list, i); len(chain) >= shortest {
+			if chain, changes := chainFrom(list, i, a.Trains); changes+1 >= shortest {
 				g.Chains = append(g.Chains, chain)
 				for _, r := range chain {
 					grows[r] = true
@@ -110,19 +111,23 @@ func thereAt(list []*rows.Row, event int) *rows.Row {
 	return nil
 }
 
-// chainFrom follows a growing cache from one of a list of rows.
-func chainFrom(list []*rows.Row, first int) []*rows.Row {
+// chainFrom follows a growing cache from one of a list of rows, and counts how often its size changes: by as much each time
+// where that must be, else it may also be cut back, or only put into another order.
+func chainFrom(list []*rows.Row, first int, steady bool) (chain []*rows.Row, changes int) {
 	const look = 64 // rows: what else a pass makes as many of
-	chain := []*rows.Row{list[first]}
+	chain = []*rows.Row{list[first]}
 	var step int64
 	for i := first + 1; i < min(len(list), first+1+look); i++ {
 		last, next := chain[len(chain)-1], list[i]
-		if by := next.Size - last.Size; by <= 0 || by > last.Size || step > 0 && by != step || !follows(last, next) {
+		by := next.Size - last.Size
+		other := by <= 0 || step > 0 && by != step
+		if by > last.Size || -by*2 > last.Size || other && (steady || last.MaxFreed > next.MinFreed) || !follows(last, next) {
 			continue
 		}
-		chain, step, first = append(chain, next), next.Size-last.Size, i
+		chain, step, first = append(chain, next), by, i
+		changes += phases.AsInt(by != 0)
 	}
-	return chain
+	return chain, changes
 }
 
 // follows reports whether one row takes the place of another, of which all are there until

@@ -62,7 +62,9 @@ func TestGrowth(t *testing.T) {
 		{"token by token", []int64{2, 3, 4, 5, 6}, 0, 1},
 		{"too short", []int64{2, 3, 4}, 0, 0},
 		{"two requests", []int64{2, 3, 4, 5, 6, 0, 7, 8, 9, 10}, 0, 2},
-		{"by other amounts each time", []int64{2, 3, 5, 6, 9}, 0, 0},
+		{"by as many as were accepted", []int64{2, 3, 5, 6, 9}, 0, 1},
+		{"and is cut back", []int64{5, 9, 7, 11, 8}, 0, 1},
+		{"by too much", []int64{2, 6, 20, 70, 300}, 0, 0},
 		{"not at all", []int64{5, 5, 5, 5, 5}, 0, 0},
 		{"beside many rows of other kinds", []int64{2, 3, 4, 5, 6}, 80, 1},
 	} {
@@ -207,7 +209,8 @@ func TestWhole(t *testing.T) {
 		{"for one pass", 2 * layers, 900 * kib, 0, inOnePass, false},
 		{"by the layers", 2 * layers, 900 * kib, 0, byLayers, true},
 		{"by the layers, as many as other rows", 2*layers + 4, 900 * kib, 0, byLayers, false},
-		{"one by one", 2 * layers, 900 * kib, 0, oneByOne, false},
+		{"one by one", 2 * layers, 900 * kib, 0, oneByOne, true},
+		{"one by one, by torch's modules", 2 * layers, 900 * kib, inner, oneByOne, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &phased.Program{}

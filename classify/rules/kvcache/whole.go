@@ -15,7 +15,7 @@ import (
 
 var CacheRow = &rules.Rule{
 	ID: "kv-cache-row",
-	Doc: `One of a row of equal blocks, one or two for each of the model's layers, that stay from pass to pass
+	Doc: `One of a row of equal blocks, one or two for each of the model's layers or its decoder's, that stay from pass to pass
 while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache). So is what setup
 leaves by a function of the program's own that says so (cache, kv, past, slots).`,
 	Signal: meaning.ByLife,
@@ -135,14 +135,15 @@ func (f *whole) areBuffers(r *rows.Row) bool {
 }
 
 // isCache is true of rows that are there for passes: with one or two blocks for each layer,
-// which the program makes at once or its layers two by two; or, beside a cache that grows,
+// which the program makes at once or its layers two by two, or which are there for several times as long as it took to make
+// them; or, beside a cache that grows,
 // with as many as that has or half as many, which layers keep of an encoder's result or of a
 // prefix that requests share.
 func (f *whole) isCache(r *rows.Row) bool {
 	if f.Phase[r.IDs[0]] == meaning.Setup {
 		return false
 	}
-	fits := r.Fits && (r.AtOnce() || r.Paired(f.Program)) && f.isOwn(r)
+	fits := r.Fits && (r.AtOnce() || r.Paired(f.Program) || r.Stays()) && f.isOwn(r)
 	if len(f.Chains) > 0 {
 		fits = f.isBeside(r)
 	}
@@ -159,7 +160,7 @@ func (f *whole) isBeside(r *rows.Row) bool {
 	return false
 }
 
-// isOwn is true of what no module's operators make, as far as stacks show.
+// isOwn is true of what no module's operators make, as far as stacks show, and of what layers make and that stays.
 func (f *whole) isOwn(r *rows.Row) bool {
 	not := frames.Weight | frames.Input
 	if r.AtOnce() {
@@ -167,7 +168,7 @@ func (f *whole) isOwn(r *rows.Row) bool {
 	}
 	return !slices.ContainsFunc(r.IDs, func(id timeline.AllocationID) bool {
 		m := f.Birth(id).Marks
-		return m&not != 0 || f.Recorded.Allocs && m&frames.UserInner == 0
+		return m&not != 0 || f.Recorded.Allocs && m&frames.UserInner == 0 && (r.AtOnce() || !r.Stays())
 	})
 }
 

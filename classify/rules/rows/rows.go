@@ -5,6 +5,7 @@ package rows
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
@@ -38,6 +39,12 @@ func (r *Row) Paired(p *phases.Program) bool {
 	return true
 }
 
+// Stays is true of blocks that are there together for several times as long as it took to make them all.
+func (r *Row) Stays() bool {
+	const times = 3
+	return r.MinFreed-r.Last > times*(r.Last-r.First)
+}
+
 // GoTogether is true of blocks that are freed with nothing made in between.
 func (r *Row) GoTogether(p *phases.Program) bool {
 	return !slices.Contains(p.Events.Action[r.MinFreed:r.MaxFreed], snapshot.Alloc)
@@ -61,7 +68,7 @@ func Find(p *phases.Program, weights map[int64]int) []*Row {
 		}
 	}
 	for _, o := range f.open {
-		f.close(o.ids)
+		f.end(o)
 	}
 	slices.SortFunc(f.rows, func(a, b *Row) int { return cmp.Compare(a.First, b.First) })
 	return f.rows
@@ -81,7 +88,8 @@ type open struct {
 	size int64
 	run  int
 	ids  []timeline.AllocationID
-	ends []int // of the first to go among so many
+	ends []int                   // of the first to go among so many
+	gone []timeline.AllocationID // one by one, since the row began
 }
 
 // lasts is true of what a row may consist of.
@@ -112,8 +120,7 @@ func (f *finder) add(id timeline.AllocationID, n int64) {
 	b := f.Born(id)
 	run := f.Run(b)
 	if n := len(o.ids); n >= most || n > 0 && o.run != run && o.ids[n-1]+1 != id {
-		f.close(o.ids)
-		o.cut(0)
+		f.end(o)
 	}
 	for len(o.ids) > 0 && f.Freed(o.ids[len(o.ids)-1]) < b && (len(o.ids) == 1 || o.ends[len(o.ids)-2] >= b) {
 		o.cut(len(o.ids) - 1) // what was made last is gone first
@@ -146,7 +153,43 @@ func (f *finder) drop(o *open, at int) {
 			o.push(id, freed)
 		}
 	}
+	if len(gone) < fewest && len(o.gone) < most {
+		o.gone = append(o.gone, gone...)
+		return
+	}
 	f.close(gone)
+}
+
+// end makes a row of what is there, or two where that replaced others at once: a beam search puts a cache in another order.
+func (f *finder) end(o *open) {
+	all := slices.Concat(o.gone, o.ids)
+	slices.Sort(all)
+	first := f.Last // to go
+	for _, id := range all {
+		first = min(first, f.Freed(id))
+	}
+	n := sort.Search(len(all), func(k int) bool { return f.Born(all[k]) > first })
+	for _, h := range [...]int{n - 1, n / 2} { // one by one, or all at once
+		if h >= fewest && 2*h <= len(all) && f.replace(all[h:2*h], all[:h]) {
+			f.close(all[:h])
+			o.ids = all[h:]
+			break
+		}
+	}
+	f.close(o.ids)
+	o.gone = o.gone[:0]
+	o.cut(0)
+}
+
+// replace reports whether blocks are made in one go and stay, and others go meanwhile or right after.
+func (f *finder) replace(ids, others []timeline.AllocationID) bool {
+	first, last := f.Born(ids[0]), f.Born(ids[len(ids)-1])
+	for last+1 < f.Last && f.Events.Action[last+1] != snapshot.Alloc {
+		last++
+	}
+	return int(ids[len(ids)-1]-ids[0]) < 2*len(ids) &&
+		!slices.ContainsFunc(ids, func(id timeline.AllocationID) bool { return f.Freed(id) <= last }) &&
+		!slices.ContainsFunc(others, func(id timeline.AllocationID) bool { return f.Freed(id) < first || f.Freed(id) > last })
 }
 
 // close makes a row of blocks but for those that went long before the rest, or before the
@@ -161,7 +204,10 @@ func (f *finder) close(ids []timeline.AllocationID) {
 		longest, end = max(longest, freed-f.Born(id)), max(end, freed)
 	}
 	r := &Row{Size: f.Timeline.Requested(ids[0]), MinFreed: f.Last}
-	for _, id := range ids {
+	for k, id := range ids {
+		if k >= fewest && (f.Born(id)-f.Born(ids[k-1]))*2 > end-f.Born(ids[0]) {
+			break // of another pass
+		}
 		born, freed := f.Born(id), f.Freed(id)
 		if (freed-born)*2 >= min(longest, end-born) {
 			r.IDs = append(r.IDs, id)
@@ -170,7 +216,7 @@ func (f *finder) close(ids []timeline.AllocationID) {
 	}
 	if len(r.IDs) >= fewest {
 		r.First, r.Last = f.Born(r.IDs[0]), f.Born(r.IDs[len(r.IDs)-1])
-		r.Fits = f.layers.fits(r.Size, len(r.IDs))
+		r.Fits = f.layers.fits(kind{r.Size, len(r.IDs), r.Stays() && !r.AtOnce()})
 		f.rows = append(f.rows, r)
 	}
 }
@@ -184,13 +230,13 @@ type layerCounts struct {
 type kind struct {
 	size  int64
 	count int
+	some  bool // of the layers may have them: an encoder's have none
 }
 
-func (l *layerCounts) fits(size int64, count int) bool {
-	k := kind{size, count}
+func (l *layerCounts) fits(k kind) bool {
 	fits, ok := l.known[k]
 	if !ok {
-		fits = l.fit(count, size) || l.fit(count/2, size)
+		fits = l.fit(k.count, k) || l.fit(k.count/2, k)
 		l.known[k] = fits
 	}
 	return fits
@@ -199,15 +245,15 @@ func (l *layerCounts) fits(size int64, count int) bool {
 // fit reports whether a model has so many layers, going by how often most of its large
 // weights recur. What a row itself consists of isn't one of them, and is not small beside
 // them, as adapters are. What is several times as large as all of them may stand beside two of each size in a layer.
-func (l *layerCounts) fit(layers int, row int64) bool {
+func (l *layerCounts) fit(layers int, row kind) bool {
 	const large, part, few = 64 << 10, 16, 4 // bytes: norms and biases may be as large as each other; of a weight; times as large
 	var bytes, all, largest int64
 	common := 0
 	for n, count := range l.weights {
-		if n == row || n < large || count < layers {
+		if n == row.size || n < large || count < layers {
 			continue
 		}
-		if n > row*part {
+		if n > row.size*part {
 			return false
 		}
 		all, largest = all+n*int64(count), max(largest, n)
@@ -216,7 +262,8 @@ func (l *layerCounts) fit(layers int, row int64) bool {
 			common = gcd(common, count)
 		}
 	}
-	return (common == layers || common == 2*layers && largest*few <= row) && bytes*4 >= all*3
+	fits := common == layers || common == 2*layers && largest*few <= row.size || row.some && layers >= fewest && common > 0 && common%layers == 0
+	return fits && bytes*4 >= all*3
 }
 
 func gcd(a, b int) int {

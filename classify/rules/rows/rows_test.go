@@ -71,6 +71,15 @@ func TestFind(t *testing.T) {
 			}
 			p.Work(100*kib, 900*kib)
 		}, []string{"8 of 100 KiB, fits, in one go, go together", "8 of 100 KiB, fits, in one go, go together", "8 of 100 KiB, fits, in one go, go together"}},
+		{"put in another order after each pass", func(p *phased.Program) {
+			p.In(meaning.Generate)
+			old := layers(p, 100*kib, nil)
+			for _, block := range old {
+				p.Make(100*kib, 1)
+				p.Free(block)
+			}
+			p.Work(100*kib, 900*kib)
+		}, []string{"8 of 100 KiB, fits, paired", "8 of 100 KiB, fits, in one go, go together"}},
 		{"as many as no layers", func(p *phased.Program) {
 			p.In(meaning.Generate)
 			p.Make(100*kib, 6)
@@ -168,22 +177,25 @@ func TestFit(t *testing.T) {
 		row     int64
 		count   int
 		want    bool
+		some    bool
 	}{
-		{"keys and values", map[int64]int{large: 12, 4 * large: 24, 50 * large: 1}, large / 2, 24, true},
-		{"one for each layer", map[int64]int{large: 12, 4 * large: 24}, large / 2, 12, true},
-		{"two for each of half as many", map[int64]int{large: 24, 4 * large: 24}, large / 2, 12, false},
-		{"one for two of each", map[int64]int{large: 24, 4 * large: 24}, 16 * large, 12, true},
-		{"one for two of each, and not large", map[int64]int{large: 24, 4 * large: 24}, 16*large - 1, 12, false},
-		{"its own blocks aside", map[int64]int{large: 12, large / 2: 10}, large / 2, 10, false},
-		{"another number of layers", map[int64]int{large: 12, 4 * large: 12}, large / 2, 10, false},
-		{"norms alone", map[int64]int{4096: 8}, large / 2, 8, false},
-		{"layers of two kinds", map[int64]int{large: 8, 2 * large: 3}, large / 2, 8, true},
-		{"too little to be more than an adapter", map[int64]int{large: 8}, large/16 - 1, 8, false},
-		{"no weights", nil, large, 8, false},
+		{"keys and values", map[int64]int{large: 12, 4 * large: 24, 50 * large: 1}, large / 2, 24, true, false},
+		{"one for each layer", map[int64]int{large: 12, 4 * large: 24}, large / 2, 12, true, false},
+		{"two for each of half as many", map[int64]int{large: 24, 4 * large: 24}, large / 2, 12, false, false},
+		{"one for two of each", map[int64]int{large: 24, 4 * large: 24}, 16 * large, 12, true, false},
+		{"one for two of each, and not large", map[int64]int{large: 24, 4 * large: 24}, 16*large - 1, 12, false, false},
+		{"its own blocks aside", map[int64]int{large: 12, large / 2: 10}, large / 2, 10, false, false},
+		{"another number of layers", map[int64]int{large: 12, 4 * large: 12}, large / 2, 10, false, false},
+		{"norms alone", map[int64]int{4096: 8}, large / 2, 8, false, false},
+		{"layers of two kinds", map[int64]int{large: 8, 2 * large: 3}, large / 2, 8, true, false},
+		{"too little to be more than an adapter", map[int64]int{large: 8}, large/16 - 1, 8, false, false},
+		{"no weights", nil, large, 8, false, false},
+		{"two for each of a decoder's layers", map[int64]int{large: 24, 4 * large: 24}, large / 2, 12, true, true},
+		{"two for so many layers that none are", map[int64]int{large: 24, 4 * large: 24}, large / 2, 10, false, true},
 	} {
 		l := layerCounts{weights: c.weights, known: map[kind]bool{}}
 		for range 2 { // the second time it is known
-			if got := l.fits(c.row, c.count); got != c.want {
+			if got := l.fits(kind{c.row, c.count, c.some}); got != c.want {
 				t.Errorf("%s: %v, want %v", c.name, got, c.want)
 			}
 		}
