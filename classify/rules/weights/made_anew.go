@@ -2,6 +2,7 @@ package weights
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
@@ -49,15 +50,32 @@ type gap struct {
 	bytes int64                             // of all of these
 }
 
-// findSets looks at every gap for sets, then at what the first of them replaced.
+// findSets looks for sets of twice the bytes, too: an optimizer's copies of weights in 16 bits, and their moments. Beside these a
+// set of the weights' own sizes is one of weights.
 func findSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
-	x := &sets{Facts: a, passGradients: leftByPasses.Of(a), state: rules.Sizes.Of(a).StateSize,
+	own, state := leftByPasses.Of(a), rules.Sizes.Of(a).StateSize
+	masters := setsOf(a, own.twice(), state, true)
+	if len(masters) > 0 {
+		state = maps.Clone(state)
+		for id := range masters {
+			masters[id] = rules.As(meaning.OptimizerState, rules.Plausible)
+			state[a.Timeline.Requested(id)/2] = true
+		}
+	}
+	claims := setsOf(a, own, state, false)
+	maps.Copy(claims, masters)
+	return claims
+}
+
+// setsOf looks at every gap for sets, then at what the first of them replaced.
+func setsOf(a *rules.Facts, of *passGradients, state map[int64]bool, double bool) map[timeline.AllocationID]rules.Claim {
+	x := &sets{Facts: a, passGradients: of, state: state,
 		claims: map[timeline.AllocationID]rules.Claim{}, order: map[int64][]meaning.Category{}}
 	if len(x.most) == 0 {
-		return nil
+		return x.claims
 	}
 	x.fill()
-	if !a.Recorded.Allocs || a.All&frames.InModule == 0 {
+	if !double && (!a.Recorded.Allocs || a.All&frames.InModule == 0) {
 		x.keep()
 	}
 	for i := range x.gaps {
@@ -424,6 +442,24 @@ func (x *sets) replaced(g *gap) {
 type passGradients struct {
 	left []map[int64]int // by pass
 	most map[int64]int   // in any pass
+}
+
+// twice are as many of twice the bytes, but for sizes that gradients have.
+func (x *passGradients) twice() *passGradients {
+	double := func(sizes map[int64]int) map[int64]int {
+		out := map[int64]int{}
+		for n, count := range sizes {
+			if x.most[2*n] == 0 {
+				out[2*n] = count
+			}
+		}
+		return out
+	}
+	twice := &passGradients{most: double(x.most)}
+	for _, sizes := range x.left {
+		twice.left = append(twice.left, double(sizes))
+	}
+	return twice
 }
 
 // OfPass are the gradients that a backward pass leaves where it leaves the most of a size, by size.
