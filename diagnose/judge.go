@@ -185,6 +185,7 @@ func (d *defect) join(y *defect) {
 		d.Holder = new(facts.ContainerOf(*d.Holder, *y.Holder))
 	}
 	both := *d.Leak
+	both.Older += y.Leak.Older
 	if both.TotalBytes += y.Leak.TotalBytes; both.BytesPerStep != nil && y.Leak.BytesPerStep != nil {
 		both.BytesPerStep = new(*both.BytesPerStep + *y.Leak.BytesPerStep)
 	}

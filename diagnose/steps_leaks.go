@@ -36,7 +36,8 @@ func (e *examination) leaks(dev *report.Device) []report.Leak {
 		x := report.Leak{Kind: l.Kind, Defect: l.Defect, Suspected: l.Suspected, Sites: []report.LeakSite{},
 			Holders:      []report.Holder{},
 			Category:     new(l.Category.String()),
-			BytesPerStep: new(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Confidence: l.Confidence}
+			BytesPerStep: new(l.BytesPerStep), Steps: l.Steps, TotalBytes: l.TotalBytes, Older: l.Older,
+			Confidence: l.Confidence}
 		if l.Steps == 0 {
 			x.BytesPerStep = nil
 		}

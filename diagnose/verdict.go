@@ -6,7 +6,6 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/diagnose/advice"
-	"github.com/vramscope/vramscope/diagnose/checks"
 	"github.com/vramscope/vramscope/diagnose/facts"
 	"github.com/vramscope/vramscope/diagnose/logs"
 	"github.com/vramscope/vramscope/evidence"
@@ -216,7 +215,7 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 		return f.Title + at
 	}
 	about := ""
-	if checks.Uneven(l, 0) {
+	if l.Uneven() {
 		about = "about "
 	}
 	text := fmt.Sprintf("Every step leaves %s%s behind, %s so far", about, units.Size(*l.BytesPerStep), units.Size(l.TotalBytes))

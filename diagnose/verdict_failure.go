@@ -206,8 +206,12 @@ func (f *failure) leak(c *report.Cause) string {
 		text = "probably " + text
 	}
 	text += growth(c) + storedOrMade(c)
-	if text += ": " + f.of(c.Bytes); c.Leak.Steps > 0 {
-		text += " after " + units.Plural(c.Leak.Steps, "step")
+	text += ": " + f.of(c.Bytes)
+	switch l := c.Leak; {
+	case l.Steps > 0 && l.Older > 0:
+		text += ", " + units.Size(l.TotalBytes-l.Older) + " of it from the " + units.Plural(l.Steps, "step") + " recorded"
+	case l.Steps > 0:
+		text += " after " + units.Plural(l.Steps, "step")
 	}
 	return text
 }
@@ -224,8 +228,8 @@ func storedOrMade(c *report.Cause) string {
 func growth(c *report.Cause) string {
 	each := "a part"
 	if n := c.Leak.BytesPerStep; n != nil && *n > 0 {
-		if each = units.Size(*n); checks.Uneven(c.Leak, 0) {
-			each = "about " + each
+		if each = units.Size(*n); c.Leak.Uneven() { // then the mean, which adds up
+			each = "about " + units.Size((c.Leak.TotalBytes-c.Leak.Older)/int64(max(1, c.Leak.Steps)))
 		}
 	}
 	switch {

@@ -568,12 +568,19 @@ type Leak struct {
 	StoredFile *string `json:"stored_file"`
 	StoredLine *int    `json:"stored_line"`
 	StoredCode *string `json:"stored_code"`
+	Older      int64   `json:"-"` // of TotalBytes, made by steps before the recording
 	// Part tells that what is stored is a part of a tensor, whose memory is kept whole.
 	Part bool `json:"-"`
 	// Awaited tells that the program runs one backward pass of all that is kept.
 	Awaited bool `json:"-"`
 	// Gathered tells that the pass is of something made of all that is kept, and not of its sum.
 	Gathered bool `json:"-"`
+}
+
+// Uneven reports whether steps differ in what they leave: what the recorded ones left isn't that many times what they usually do.
+func (l *Leak) Uneven() bool {
+	off := l.TotalBytes - l.Older - int64(l.Steps)**l.BytesPerStep
+	return max(off, -off)*20 > l.TotalBytes
 }
 
 // Made is the line that makes what leaks, nil where no stack shows one.

@@ -71,7 +71,7 @@ var checkpointingIneffective = Check{
 			d.Evidence = []string{"a checkpointed part is made again as a whole: at its backward pass all of it is there"}
 			d.advise("checkpointing_ineffective.together")
 			if part := inLayers(p, x.again); part > 0 {
-				d.falls(p.Needed(), p.Needed()-x.again+part, "figures")
+				d.falls(p.WholeNeed(), p.WholeNeed()-x.again+part, "figures")
 			}
 		case facts.Share(x.kept, peak) >= activationShare && x.kept >= activationLeast:
 			d.Title = fmt.Sprintf("Checkpointing is on, yet activations outside it take %s, %s of the peak",

@@ -20,7 +20,7 @@ func leaksOf(p *facts.Pass, kind string, tell func(d *Draft, l *classify.Leak) b
 			continue
 		}
 		d := Draft{Finding: report.Finding{Severity: report.Info, Title: LeakTitle(l), Confidence: l.Confidence, Code: l.FixCode,
-			Evidence: leakEvidence(l, found.Older, len(p.Dev.OOMs) > 0), Leak: l}}
+			Evidence: leakEvidence(l, len(p.Dev.OOMs) > 0), Leak: l}}
 		if mayFill(l) {
 			d.Code = ""
 		}
@@ -99,8 +99,8 @@ func beyondStep(p *facts.Pass, l *classify.Leak) []facts.Spell {
 	return out
 }
 
-// leakEvidence is what shows a leak, of which older bytes were made before the trace.
-func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
+// leakEvidence is what shows a leak.
+func leakEvidence(l *report.Leak, failed bool) (out []string) {
 	if l.File != nil {
 		where := *l.Function + "  " + report.ShortFile(*l.File)
 		if l.Line != nil {
@@ -120,11 +120,11 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 	if grows := l.Kind == classify.GrowingList || l.Kind == classify.RetainedGraph ||
 		l.Kind == classify.FragmentationCreep; grows && l.BytesPerStep != nil {
 		before := ""
-		if older > 0 {
-			before = units.Bytes(older) + " from before the first event, "
+		if l.Older > 0 {
+			before = units.Bytes(l.Older) + " from before the first event, "
 		}
 		usually := ""
-		if Uneven(l, older) {
+		if l.Uneven() {
 			usually = "usually "
 		}
 		out = append(out, fmt.Sprintf("%s a step, seen in %s, %s%s in all", usually+units.Bytes(*l.BytesPerStep),
@@ -138,13 +138,6 @@ func leakEvidence(l *report.Leak, older int64, failed bool) (out []string) {
 		out = append(out, fmt.Sprintf("at this pace the GPU is full at step %s", units.Count(*l.FullAtStep)))
 	}
 	return out
-}
-
-// Uneven reports whether steps differ in what they leave: the sum, of which older
-// bytes were made before the trace, isn't that many times what they usually do.
-func Uneven(l *report.Leak, older int64) bool {
-	off := l.TotalBytes - older - int64(l.Steps)**l.BytesPerStep
-	return max(off, -off)*20 > l.TotalBytes
 }
 
 // LeakTitle is a leak in one sentence.

@@ -289,7 +289,7 @@ func LeakFirst(o *report.OOM) string {
 		at = " at " + facts.PlaceText(p)
 	}
 	id, each := "leak=fixed.here", ""
-	if n := c.Leak.BytesPerStep; n != nil && *n > 0 && !Uneven(c.Leak, 0) {
+	if n := c.Leak.BytesPerStep; n != nil && *n > 0 && !c.Leak.Uneven() {
 		id, each = "leak=fixed.grows", units.Size(*n)
 	}
 	return *advice.Text(id, "at", at, "bytes", units.Size(c.Bytes), "all", units.Size(o.AllocatedBytes), "each", each)

@@ -139,8 +139,8 @@ func tryRemedies(p *facts.Pass, o *timeline.OOM, s facts.Shortage) []report.Chan
 	var out []report.Change
 	add := func(change string, saves int64) (after int64) {
 		c := remedyChange(p, change)
-		before := max(p.Needed(), s.Need(o))
-		after = afterChange(p, o, s, change, saves)
+		before := p.WholeNeed()
+		after = afterChange(p, o, s, change, saves) + before - max(p.Needed(), s.Need(o))
 		c.PeakBefore, c.PeakAfter, c.Tried = &before, &after, change
 		c.Settle(answer(p, o, s, change, p.Needed()-saves))
 		if c.Saves()*100 >= before {
@@ -192,7 +192,7 @@ func afterChange(p *facts.Pass, o *timeline.OOM, s facts.Shortage, change string
 	}
 	part := replay.Leaves(change, new(facts.ToCome.Of(p)[o.Event]), p.Classes)
 	if part < 0 {
-		part = 1
+		part = 1 - p.Part(o, saves)
 	}
 	return after + int64(part*float64(s.Still-o.Requested))
 }

@@ -87,7 +87,7 @@ func settleByReplay(p *facts.Pass, drafts []Draft) {
 	if len(names) == 0 {
 		return
 	}
-	before := p.Needed()
+	before := p.WholeNeed()
 	for i, s := range p.Changed(names) {
 		if s.Impossible == "" {
 			d := &drafts[of[i]]
@@ -101,7 +101,7 @@ func settleByReplay(p *facts.Pass, drafts []Draft) {
 
 // settleByLives takes out of the curve what is still unsettled.
 func settleByLives(p *facts.Pass, drafts []Draft) {
-	before := p.Needed()
+	before := p.WholeNeed()
 	for i := range drafts {
 		if d := &drafts[i]; d.SavesBytes == nil && len(d.Spells) > 0 {
 			d.saves(d.Without, "lives", before, before-p.PeakWithout(d.Spells))

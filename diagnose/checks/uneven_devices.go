@@ -32,7 +32,7 @@ func findUnevenDevices(p *facts.Pass) []Draft {
 	}
 	o := &p.T.OOMs[len(p.T.OOMs)-1]
 	s := p.Shortage(o)
-	before := max(p.Needed(), s.Need(o))
+	before := p.WholeNeed()
 	after := (before + all) / (used + 1)
 	if after >= before { // the others hold more still
 		return nil

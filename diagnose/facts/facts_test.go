@@ -50,9 +50,9 @@ func TestPeakWithout(t *testing.T) {
 		}
 		at(timeline.NoEvent, p.T.Start.Allocated)
 		p.T.WalkAllocated(at)
-		if len(p.T.OOMs) > 0 {
-			o := &p.T.OOMs[0]
-			at(o.Event, o.Allocated+o.Requested)
+		for i := range p.T.OOMs {
+			o := &p.T.OOMs[i]
+			at(o.Event, o.Active+max(o.Requested, p.StillToCome(o)))
 		}
 		if got := p.PeakWithout(spells); got != want {
 			t.Fatalf("program %d of %d events: %d instead of %d without %v", seed, n, got, want, spells)

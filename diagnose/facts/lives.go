@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"math"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
@@ -30,7 +31,56 @@ func (p *Pass) Needed() int64 {
 	return peak
 }
 
-// PeakWithout is what Needed would be with some memory gone. Only stretches that
+// WholeNeed is the same with all that phases had yet to make in which requests failed.
+func (p *Pass) WholeNeed() int64 {
+	need := p.Needed()
+	for i := range p.T.OOMs {
+		need = max(need, needAt(p, &p.T.OOMs[i]))
+	}
+	return need
+}
+
+// needAt is what a program wanted to hold next when a request failed.
+func needAt(p *Pass, o *timeline.OOM) int64 { return o.Active + max(o.Requested, p.StillToCome(o)) }
+
+// needWithout is the same with some memory gone: of what was still to come as much as of what its step had made.
+func needWithout(p *Pass, o *timeline.OOM, spells []Spell, gone int64) int64 {
+	need := needAt(p, o) - gone
+	if need+gone == o.Active+o.Requested {
+		return need
+	}
+	first := stepOf(p, o)
+	var spared int64
+	for _, s := range spells {
+		if s.From >= first && s.From <= o.Event && o.Event < s.To {
+			spared += s.Bytes
+		}
+	}
+	return need - int64(float64(p.StillToCome(o)-o.Requested)*p.Part(o, spared))
+}
+
+// stepOf is the first event of the step in which a request failed; what comes next is never a part of what
+// an optimizer's first step has made.
+func stepOf(p *Pass, o *timeline.OOM) int {
+	if step := p.StepAt(o.Event); step >= 0 && ToCome.Of(p)[o.Event].State.ToCome == 0 {
+		return p.Classes.Steps[step].FirstEvent
+	}
+	return math.MaxInt
+}
+
+// Part is which part some bytes are of what the step had made in which a request failed.
+func (p *Pass) Part(o *timeline.OOM, bytes int64) float64 {
+	first := stepOf(p, o)
+	var made int64
+	for i := p.T.Older(); i < p.T.Len(); i++ {
+		if id := timeline.AllocationID(i); p.T.BornAt(id) >= first && p.T.AliveAt(id, o.Event) {
+			made += p.T.Allocated[id]
+		}
+	}
+	return float64(min(bytes, made)) / float64(max(1, made))
+}
+
+// PeakWithout is what WholeNeed would be with some memory gone. Only stretches that
 // could hold more than was found at the curve's instants are walked through.
 func (p *Pass) PeakWithout(spells []Spell) int64 {
 	l := newLowered(spells)
@@ -39,11 +89,11 @@ func (p *Pass) PeakWithout(spells []Spell) int64 {
 		peak = max(peak, c.Allocated-l.goneAt(c.Event))
 	}
 	l.rewind(0)
-	if len(p.T.OOMs) > 0 {
-		o := &p.T.OOMs[0]
-		peak = max(peak, o.Allocated+o.Requested-l.goneAt(o.Event))
-		l.rewind(0)
+	for i := range p.T.OOMs {
+		o := &p.T.OOMs[i]
+		peak = max(peak, needWithout(p, o, spells, l.goneAt(o.Event)))
 	}
+	l.rewind(0)
 	for k, s := range p.T.Stretches {
 		least := l.goneAt(s.First.Event)
 		from := l.next
