@@ -24,7 +24,7 @@ func withdraw(a *rules.Facts, p rules.Panel) {
 			before := a.Category[id]
 			joinOne(a, p[bornIn(a, id)], id, nil, before)
 			if a.Category[id] == meaning.Unknown {
-				a.Category[id], a.Confidence[id] = meaning.Temporary, rules.Guess
+				a.Category[id], a.Confidence[id], a.Signal[id] = meaning.Temporary, rules.Guess, meaning.ByLife
 			}
 		}
 	}

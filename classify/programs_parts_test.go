@@ -271,36 +271,6 @@ func TestPairsThatGoBitByBit(t *testing.T) {
 	}
 }
 
-// TestCompiledToTrain runs compiled code forward whose output is kept: autograd is
-// part of it, so it saves for a backward pass, however much the compiler tried out
-// before.
-func TestCompiledToTrain(t *testing.T) {
-	const code, clone = "site-packages/torch/_inductor/output_code.py:500 __call__", "site-packages/torch/_inductor/runtime/triton_heuristics.py:800 prepare_arg"
-	const autograd = "site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py:2004 forward"
-	for _, test := range []struct {
-		stack []string
-		want  Category
-	}{
-		{[]string{code, autograd, callFrame, "train.py:12 main"}, Activations},
-		{[]string{code, callFrame, "train.py:12 main"}, Temporary},
-	} {
-		p := newProgram(t, true)
-		var kept []int
-		for range 200 {
-			p.free(p.alloc(Temporary, 5*mib, append([]string{clone}, test.stack...)...))
-		}
-		for range 24 {
-			kept = append(kept, p.alloc(test.want, 5*mib, test.stack...))
-		}
-		c := New(p.timeline(), Options{})
-		for _, id := range kept {
-			if c.Category[id] != test.want {
-				t.Fatalf("%v: said %v, %d %% sure, want %v", test.stack, c.Category[id], c.Confidence[id], test.want)
-			}
-		}
-	}
-}
-
 // TestFlatBuffers makes Megatron's buffers: those of the weights first.
 func TestFlatBuffers(t *testing.T) {
 	const file = "megatron/core/distributed/param_and_grad_buffer.py"

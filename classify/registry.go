@@ -47,8 +47,6 @@ var registry = []*rules.Rule{
 	passes.UnfinishedBackward,
 	passes.GradientOfGradient,
 	passes.GradientByLife,
-	passes.MaskInForward,
-	passes.UnseenBackward,
 	passes.KeptWithoutGraph,
 	passes.FreedWithGraph,
 	passes.HeldAtEnd,
@@ -66,7 +64,6 @@ var registry = []*rules.Rule{
 	logits.LogitsInParts,
 	kvcache.GrowingCache,
 	weights.CastBySize,
-	weights.BucketBySize,
 
 	older.OlderSiblings,
 	stacks.WorkspaceBySize,

@@ -41,7 +41,7 @@ var pythonRules = []rule{
 	{"torch/amp/grad_scaler.py", "", 0, AtOptimizer},
 	{"torch/cuda/amp/grad_scaler.py", "", 0, AtOptimizer},
 
-	{"torch/autograd/__init__.py", "_make_grads", Rooted, AtBackward},
+	{"torch/autograd/__init__.py", "_make_grads", 0, AtBackward},
 	{"torch/autograd/__init__.py", "backward", 0, AtBackward},
 	{"torch/autograd/__init__.py", "grad", 0, AtBackward},
 	{"torch/_tensor.py", "backward", 0, AtBackward},
@@ -113,7 +113,6 @@ var pythonRules = []rule{
 
 	{"transformers/loss/loss_utils.py", "", Loss, 0},
 	{"transformers/cache_utils.py", "", Cache, 0},
-	{"transformers/masking_utils.py", "", Mask, 0},
 	{"vllm/", "initialize_kv_cache", Cache, AtSetup},
 	{"vllm/", "_allocate_kv_cache", Cache, AtSetup},
 	{"vllm/", "_allocate_kv_cache_tensors", Cache, AtSetup},

@@ -33,7 +33,6 @@ const (
 	Flat                           // Megatron's buffers of all weights and of all gradients
 	InModule                       // a module's forward
 	LossGrad                       // gradient of a classification loss
-	Rooted                         // autograd makes the gradient that backward starts from
 	Keep                           // gradients: those that FSDP reduces are views of communication
 	Inductor                       // by torch.compile: operators have no frames
 	Unpacked                       // checkpointing made it again for a saved tensor's hook
@@ -41,7 +40,6 @@ const (
 	PerClass                       // a loss that compares each logit with a target of its own
 	Stored                         // read from a file
 	Named                          // a function of the program's own says that it makes weights, or is a constructor
-	Mask                           // an attention mask, which a variable holds through the whole pass
 	Checkpointed                   // within the first forward of checkpointing
 	Softmax                        // the operator is an exponential, as of logits
 	Custom                         // a function with a backward of its own, which hides its operators

@@ -467,12 +467,6 @@ var cases = []struct {
 	{"flat-weights", "too few weights", true, packing(7, 0),
 		"forward/rhythm 40",
 		""},
-	{"flat-weights", "a teacher that is dropped", true, dropped(8),
-		"setup/neighbors 84, forward/rhythm 18",
-		"forward/rhythm 102"},
-	{"flat-weights", "what is dropped is too little", true, dropped(7),
-		"forward/rhythm 99",
-		""},
 
 	{"frees-without-stacks", "with context=\"alloc\"", false, freeing(true, true),
 		"setup/frames 2, data/loaded-batches 1, forward/frames 3, backward/frees-without-stacks 15, " +
@@ -579,16 +573,6 @@ func packing(n int, padding int64) func(p *tape) {
 		parts := p.times(n, mib)
 		p.alloc(int64(n)*mib + padding)
 		p.free(parts...)
-		p.free(p.forward(3)...)
-	}
-}
-
-// dropped frees a model after a while, and runs forward.
-func dropped(n int) func(p *tape) {
-	return func(p *tape) {
-		teacher := p.times(n, mib)
-		p.times(60, 3*mib)
-		p.free(teacher...)
 		p.free(p.forward(3)...)
 	}
 }

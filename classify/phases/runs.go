@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	"github.com/vramscope/vramscope/classify/meaning"
-	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
@@ -26,8 +25,7 @@ func (a *Program) findRuns() {
 	a.RunOf = pages.Make[int32](a.Last)
 	for i := 0; i < a.Last; {
 		p, j := a.Phases[i], i
-		for j < a.Last && (a.Phases[j] == p || a.IsFused(j)) && !(p == meaning.Backward && j > i && a.isRoot(j) &&
-			!a.isRoot(j-1)) {
+		for j < a.Last && (a.Phases[j] == p || a.IsFused(j)) {
 			j++
 		}
 		for k := i; k < j; k++ {
@@ -86,11 +84,6 @@ func (a *Program) Rephase() {
 			steps[i].Phases = a.Spans(steps[i].FirstEvent, steps[i].LastEvent+1)
 		}
 	}
-}
-
-// isRoot tells where autograd makes the gradient that a backward pass starts from.
-func (a *Program) isRoot(event int) bool {
-	return a.Events.Action[event] == snapshot.Alloc && a.Stacks[a.Events.StackOf(event)].Marks&frames.Rooted != 0
 }
 
 // IsFused reports whether an event is part of a step within a backward pass.

@@ -70,7 +70,7 @@ func (n Need) met(f *facts) bool {
 type facts struct {
 	*Program
 	roots    []root                         // backward passes that no stack shows
-	unpacked map[timeline.AllocationID]bool // what flat buffers were made of, and models that went
+	unpacked map[timeline.AllocationID]bool // what flat buffers were made of
 	stepping []int                          // first events of the windows in which an optimizer steps or clears
 	main     outermost                      // where the stacks of the program's own passes begin; gaps ask for it
 }

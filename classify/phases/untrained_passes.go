@@ -61,7 +61,6 @@ func (a untrained) find() (x found) {
 		if len(starts) < untrainedPasses || s.allocs*5 < usual*2*len(starts) {
 			continue
 		}
-		s.end = a.asLong(starts, s.end)
 		bounds := append(starts, s.end)
 		var steps []meaning.Step
 		for n, first := range starts {
@@ -87,20 +86,6 @@ func (a untrained) inFlight(s stretch) bool {
 		}
 	}
 	return used*2 > kept && used*4 >= s.allocs
-}
-
-// asLong is where the last of some iterations ends: after as many allocations as the one before had, for the program may go
-// on with something else.
-func (a untrained) asLong(starts []int, end int) int {
-	n := len(starts)
-	made := a.made(starts[n-2], starts[n-1])
-	for i := range a.allocs(starts[n-1], end) {
-		if made == 0 {
-			return i
-		}
-		made--
-	}
-	return end
 }
 
 // stretch is a part of the loop without a backward pass or an optimizer's step.

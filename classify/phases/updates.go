@@ -75,29 +75,10 @@ func period(f *facts, ends []int) int {
 	if !left { // they are kept, and added to
 		grads = passes
 	}
-	switch n := turns(grads); {
-	case !apart:
-	case n > 0:
-		return n
-	case oneOptimizer(grads):
+	if apart && oneOptimizer(grads) {
 		return 1
 	}
 	return cmp.Or(recurrence(bytes, 0), recurrence(counts, 20), 1)
-}
-
-// turns is the shortest distance, up to 8, at which nearly all numbers come back, and that more than twice; 0 when there is none,
-// or when they are all alike.
-func turns(numbers []int) int {
-	for n := 1; n <= 8 && n*3 <= len(numbers); n++ {
-		same := 0
-		for i := n; i < len(numbers); i++ {
-			same += AsInt(numbers[i] == numbers[i-n])
-		}
-		if same*10 >= (len(numbers)-n)*9 {
-			return n * AsInt(n > 1)
-		}
-	}
-	return 0
 }
 
 // recurrence is the shortest distance, up to 4, at which most numbers come back, 0 when there is none; the first ones make

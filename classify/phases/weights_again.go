@@ -27,7 +27,6 @@ func weightsAgain(a *facts) []root {
 	if len(weights) == 0 {
 		return nil
 	}
-	layers := ofLayers(a)
 	var out []root
 	kept := false                                          // one of the passes leaves gradients
 	tried, budget := 0, 32*a.Last                          // events looked at
@@ -37,8 +36,7 @@ func weightsAgain(a *facts) []root {
 			continue
 		}
 		f := a.Freed(id)
-		if !livesThroughWork(a, i, f) || len(out) > 0 && f >= out[len(out)-1].first ||
-			layers[a.surroundings(i)] {
+		if !livesThroughWork(a, i, f) || len(out) > 0 && f >= out[len(out)-1].first {
 			continue
 		}
 		if tried++; f-i > budget {
@@ -105,17 +103,4 @@ func trainedSizes(a *facts, least int64) map[int64]bool {
 		}
 	}
 	return out
-}
-
-// ofLayers finds the surroundings of numbers of which several are there at a time.
-func ofLayers(a *facts) map[[2]int64]bool {
-	ends, several := map[[2]int64]int{}, map[[2]int64]bool{}
-	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		if b, f := a.Born(id), a.Freed(id); a.Timeline.Requested(id) <= Scalar && f-b >= shortest && f < a.Last {
-			at := a.surroundings(b)
-			several[at] = several[at] || b < ends[at]
-			ends[at] = max(ends[at], f)
-		}
-	}
-	return several
 }

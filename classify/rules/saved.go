@@ -2,7 +2,6 @@ package rules
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/vramscope/vramscope/classify/meaning"
@@ -12,19 +11,6 @@ import (
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
-
-// showsReleases reports whether autograd is ever seen letting go of a saved tensor.
-func showsReleases(a *Facts) bool {
-	if a.All&frames.Release == 0 {
-		return false
-	}
-	for i := range a.Category {
-		if a.Death(timeline.AllocationID(i)).Marks&frames.Release != 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // Graphs tell whose autograd graph outlives its backward pass.
 type Graphs struct {
@@ -99,11 +85,7 @@ func findSaved(f *Facts) *SavedMarks {
 	}
 	kept, all := keptByForward(f)
 	kept += markBulks(a)
-	a.Saves = a.Checkpoints || a.All&frames.Checkpointed != 0 && kept >= layers || kept >= bulk &&
-		(kept*4 >= all || a.All&frames.Inductor != 0 && compiledToTrain(f) >= bulk)
-	if a.Recorded.Native && a.Recorded.Frees {
-		a.Saves = a.Saves || showsReleases(f)
-	}
+	a.Saves = a.Checkpoints || a.All&frames.Checkpointed != 0 && kept >= layers || kept >= bulk && kept*4 >= all
 	return a.SavedMarks
 }
 
@@ -152,24 +134,6 @@ func keptByForward(a *Facts) (kept, all int) {
 		}
 	}
 	return kept, all
-}
-
-// compiledToTrain counts what stays of compiled forward passes that autograd runs:
-// without gradients it would have no part in them. The compiler's own trials, which
-// free what they make, may be many beside them.
-func compiledToTrain(a *Facts) (kept int) {
-	s := a.Timeline.Snapshot
-	wraps := make([]bool, len(s.Frames))
-	for i, f := range s.Frames {
-		wraps[i] = s.String(f.Function) == "forward" && strings.Contains(s.String(f.File), "torch/_functorch/")
-	}
-	for id := range timeline.AllocationID(a.Timeline.Len()) {
-		if a.Phase[id] == meaning.Forward && a.Born(id) >= 0 && a.Outlives(id) && a.Birth(id).Marks&frames.Inductor != 0 &&
-			slices.ContainsFunc(s.Stack(a.Timeline.Stack(id)), func(f snapshot.FrameID) bool { return wraps[f] }) {
-			kept++
-		}
-	}
-	return kept
 }
 
 // bulk is how many frees at least without an allocation in between are a graph's.

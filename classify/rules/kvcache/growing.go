@@ -16,7 +16,6 @@ import (
 	"github.com/vramscope/vramscope/classify/rules/rows"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/pages"
-	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -163,9 +162,6 @@ func generates(a *rules.Facts) bool {
 	if len(Whole.Of(a)) == 0 && len(chains) == 0 && (rules.Saved.Of(a).Saves || !hasClass(a)) {
 		return false
 	}
-	if a.Loop == a.Last && len(chains) > 0 {
-		beginLoop(a)
-	}
 	end := endOfGrowth(a, chains)
 	for i := a.Loop; i < end; i++ {
 		if meaning.HintOf(a.Phases[i]).Is(meaning.Forward, meaning.Data, meaning.OtherPhase) {
@@ -193,20 +189,6 @@ func endOfGrowth(a *rules.Facts, chains [][]*rows.Row) int {
 		return a.Last
 	}
 	return min(end+each, a.Last)
-}
-
-// beginLoop begins the loop of a program whose stacks show no model as it would without stacks: with the first that goes, but
-// not at once.
-func beginLoop(a *rules.Facts) {
-	for i, action := range a.Events.Action {
-		if action == snapshot.Alloc {
-			if f := a.Freed(a.Timeline.Of[i]); i+4 < f && f < a.Last {
-				a.Loop = i
-				return
-			}
-		}
-		a.Phases[i] = meaning.Setup
-	}
 }
 
 // hasClass reports whether a forward pass runs through the class of a cache.

@@ -112,40 +112,6 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestNoModules: a cache that grows begins the loop of a program whose stacks show no model.
-func TestNoModules(t *testing.T) {
-	p := &phased.Program{}
-	p.By(frames.UserInner)
-	p.In(meaning.OtherPhase)
-	weight := p.Make(650*kib, 3)[0]
-	prompt := p.Make(2*kib, 1)
-	var cache []int
-	for rows := int64(2); rows <= 7; rows++ {
-		var next []int
-		for k := range layers {
-			p.Work(510 * kib)
-			next = append(next, p.Make(rows*100*kib, 2)...)
-			if cache != nil {
-				p.Free(cache[2*k : 2*k+2]...)
-			}
-		}
-		cache = next
-	}
-	p.Free(prompt...)
-	program := p.Follow()
-	program.Loop = program.Last
-	a := Look(program)
-	if got := a.Phases[weight]; got != meaning.Setup {
-		t.Errorf("a weight is made in %v", got)
-	}
-	if got := a.Phases[prompt[0]]; got != meaning.Generate || a.Loop != prompt[0] {
-		t.Errorf("a prompt is made in %v, and the loop begins at %d", got, a.Loop)
-	}
-	if !Growth.Of(a).Growing[a.Timeline.Of[cache[0]]] {
-		t.Error("no cache grows")
-	}
-}
-
 // TestRising: passes without a cache, each of one token more than the one before.
 func TestRising(t *testing.T) {
 	for _, c := range []struct {

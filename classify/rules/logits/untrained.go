@@ -58,13 +58,13 @@ func markUntrained(a *look) {
 	}
 	for _, steps := range a.Untrained {
 		markLogitsIn(a, steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1)
-		MarkJoined(a, steps)
+		markJoined(a, steps)
 	}
 }
 
-// MarkJoined marks what joins the logits of several passes that aren't trained
+// markJoined marks what joins the logits of several passes that aren't trained
 // on, as evaluations do: as large as those of two or more.
-func MarkJoined(a *look, steps []meaning.Step) {
+func markJoined(a *look, steps []meaning.Step) {
 	const large = 1 << 20
 	sizes := map[int64]bool{}
 	for i, id := range a.Allocs(steps[0].FirstEvent, steps[len(steps)-1].LastEvent+1) {
@@ -171,20 +171,6 @@ func markWidest(a *look, p rules.Pass) {
 				a.Widest[id] = true
 			}
 		}
-		markWidestIn(a, p.Backward, sizes[k])
 		return
-	}
-}
-
-// markWidestIn marks what may be the gradients of such logits: as large as they are,
-// and gone by the end of the backward pass.
-func markWidestIn(a *look, backward *phases.Run, least int64) {
-	if backward == nil {
-		return
-	}
-	for i, id := range a.Allocs(backward.First, backward.End) {
-		if a.Events.Size[i] >= least && a.Freed(id) < backward.End && a.Logits[id] == meaning.NoDetail {
-			a.Widest[id] = true
-		}
 	}
 }

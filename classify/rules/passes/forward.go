@@ -11,39 +11,6 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-var MaskInForward = inForward(rules.Rule{
-	ID: "attention-mask",
-	Doc: `Made by code of attention masks and there until a failure or the end of the recording: a mask that a
-variable holds through the pass. It is as temporary as the pass.`,
-	Birth: frames.Mask,
-	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
-		f := a.Freed(id)
-		return rules.When(f >= a.Last || a.FailedBetween(a.Born(id), f), rules.As(meaning.Temporary, rules.Guess))
-	},
-})
-
-var UnseenBackward = inForward(rules.Rule{
-	ID: "backward-not-seen",
-	Doc: `Made in a forward pass of a program whose optimizer steps though no backward pass could be seen, and there for
-a while: an activation, by guess. What is as large as a weight and goes with an optimizer's step, or stays, is a gradient.`,
-	Needs: []rules.Need{rules.Sizes},
-	Begin: func(a *rules.Facts) rules.Says {
-		if a.Trains || !a.Updates {
-			return nil
-		}
-		return func(id timeline.AllocationID) rules.Claim {
-			f := a.Freed(id)
-			switch used := meaning.HintOf(a.PhaseAt(f)).Is(meaning.Optimizer, meaning.ZeroGrad); {
-			case f-a.Born(id) <= 16:
-				return rules.Claim{}
-			case rules.WeightSized(a, id) && (used || f >= a.Last):
-				return rules.As(meaning.Gradients, rules.Guess)
-			}
-			return rules.As(meaning.Activations, rules.Guess)
-		}
-	},
-})
-
 var KeptWithoutGraph = inForward(rules.Rule{
 	ID: "kept-without-graph",
 	Doc: `Made by a forward pass of a program that neither trains nor keeps graphs, and still there at the end: a

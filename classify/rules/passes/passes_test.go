@@ -118,19 +118,6 @@ const (
 	clearing, generate, other       = meaning.ZeroGrad, meaning.Generate, meaning.OtherPhase
 )
 
-func TestMask(t *testing.T) {
-	check(t, MaskInForward, []asked{
-		{"kept", by(frames.Mask, kept(forward, 5*kib)), nil, temporary},
-		{"kept, of generation", by(frames.Mask, kept(generate, 5*kib, forward)), nil, temporary},
-		{"kept, of a batch", by(frames.Mask, kept(data, 5*kib, forward)), nil, none},
-		{"kept, by other code", by(frames.MatMul, kept(forward, 5*kib)), nil, none},
-		{"gone", by(frames.Mask, life(forward, 5*kib, 2, forward)), nil, none},
-		{"gone with a failure", by(frames.Mask, life(forward, 5*kib, 2, forward)), failed(3), temporary},
-		{"gone one event before a failure", by(frames.Mask, life(forward, 5*kib, 2, forward)), failed(4), none},
-		{"made right after a failure", by(frames.Mask, life(forward, 5*kib, 2, forward)), failed(0), none},
-	})
-}
-
 func TestUnfinishedBackward(t *testing.T) {
 	gradient := rules.As(meaning.Gradients, rules.Plausible)
 	check(t, UnfinishedBackward, []asked{
@@ -140,26 +127,6 @@ func TestUnfinishedBackward(t *testing.T) {
 		{"gone at last", life(backward, 600*kib, 3, backward), nil, none},
 		{"the pass ends", kept(backward, 600*kib, update), nil, none},
 		{"in forward", kept(forward, 600*kib), nil, none},
-	})
-}
-
-func TestUnseenBackward(t *testing.T) {
-	steps := func(a *phases.Program, _, _ int) { a.Updates = true }
-	gradient := rules.As(meaning.Gradients, rules.Guess)
-	check(t, UnseenBackward, []asked{
-		{"for 16 events", life(forward, 5*kib, 15, forward), steps, none},
-		{"for 17 events", life(forward, 5*kib, 16, forward), steps, saved},
-		{"without an optimizer", life(forward, 5*kib, 16, forward), nil, none},
-		{"in a program with a backward pass", life(forward, 5*kib, 16, forward, backward), steps, none},
-		{"of a weight's size, gone in a step", life(forward, 600*kib, 16, update), steps, gradient},
-		{"of a weight's size, cleared", life(forward, 600*kib, 16, clearing), steps, gradient},
-		{"of a weight's size, gone in forward", life(forward, 600*kib, 16, forward), steps, saved},
-		{"of a weight's size, kept", func(p *phased.Program) int {
-			b := kept(forward, 600*kib)(p)
-			p.Make(7*kib, 20)
-			return b
-		}, steps, gradient},
-		{"of a small weight's size", life(forward, 60*kib, 16, update), steps, saved},
 	})
 }
 
@@ -493,7 +460,6 @@ func TestRecomputed(t *testing.T) {
 			a.Recorded.Native = true
 		}, none},
 		{"frees have no stacks, after work of the engine", stacked(layer, engine, 2), nil, claim(rules.Likely)},
-		{"frees have no stacks, after work of the layer", stacked(layer, layer, 2), nil, none},
 		{"sizes come back", by(0, again(six, 0, goesOn)), frees, none},
 	})
 }

@@ -138,9 +138,7 @@ func (x *MadeAgain) claim(a *rules.Facts, id timeline.AllocationID, f int) rules
 		return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Likely+2)
 	case f >= a.Last, a.Recorded.Native && a.Recorded.Frees:
 	case !a.Recorded.Frees:
-		// What was made last before a free tells whether the layer is still at work.
-		if made := madeBefore(a, f).Marks; a.Birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild &&
-			made&(frames.Rebuild|frames.Nested) != frames.Rebuild {
+		if a.Birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild {
 			return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Likely)
 		}
 	case a.Birth(id).Marks&(frames.Rebuild|frames.Nested) == frames.Rebuild && (a.Events.StackOf(f) == 0 ||
@@ -148,14 +146,4 @@ func (x *MadeAgain) claim(a *rules.Facts, id timeline.AllocationID, f int) rules
 		return rules.KindOf(meaning.Activations, meaning.Recomputed, rules.Likely+5) // made by the layer, freed by the engine
 	}
 	return rules.Claim{}
-}
-
-// madeBefore is the evidence of the last allocation before an event.
-func madeBefore(a *rules.Facts, event int) phases.StackMarks {
-	for i := event - 1; i >= 0; i-- {
-		if a.Events.Action[i] == snapshot.Alloc {
-			return a.Stacks[a.Events.StackOf(i)]
-		}
-	}
-	return phases.StackMarks{}
 }

@@ -290,7 +290,7 @@ func (x *sets) tell(g *gap, of map[int64][]timeline.AllocationID, times int) {
 		if each == 0 || len(ids) != times*each {
 			continue
 		}
-		rounds := times > 1 && len(ids) > times && (turns || x.near(ids, times))
+		rounds := times > 1 && len(ids) > times && turns
 		for k, id := range ids {
 			nth := k / each
 			if rounds { // a weight's own follow each other
@@ -310,12 +310,6 @@ func (x *sets) ofSet(g *gap, id timeline.AllocationID, nth, times int) rules.Cla
 		return rules.As(meaning.OptimizerState, rules.Plausible)
 	}
 	return x.single(g, id)
-}
-
-// near reports whether the first so many blocks follow each other sooner than the next one.
-func (x *sets) near(ids []timeline.AllocationID, times int) bool {
-	last := x.Born(ids[times-1])
-	return last-x.Born(ids[0]) < x.Born(ids[times])-last
 }
 
 // turns reports whether the blocks of a weight that has hardly another of its size follow each other, before those of others.
