@@ -115,7 +115,7 @@ func (b *Budget) describe(c *Config, p *plan) {
 		b.Model.Layers += int64(len(m.Encoder.Blocks))
 	}
 	b.Model.Trainable = n.Trainable
-	if p.adapts() {
+	if p.Adapts() {
 		b.Model.Trainable = network.Elements(p.everything(), func(q *parameter) bool { return q.Trainable })
 	}
 	if p.Inference {
@@ -217,7 +217,7 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 	bucket, gathered := p.buckets()
 	early := optimizers.Of(p.Optimizer).Early
 	r := p.simulated(kept, prepare)
-	if p.reserve == 0 {
+	if p.Reserve == 0 {
 		b.load, b.step = p.requests(kept, prepare)
 	}
 	steady := r.peaks

@@ -9,12 +9,13 @@
 // parameters and operations; the machine of the package autograd runs the step's operations
 // on byte counts. What is read, of config.json and of checkpoints, is in the package
 // modelfile; model families, the layers that they are made of, and a batch's way through them are in the package network, which
-// asks of a setting what its Modes say. Files are ordered by prefix, each of which uses those before it:
+// asks of a setting what its Modes say; what a setting is made of is in the package settings, what optimizers keep in the
+// package optimizers, and what a pipeline's rank does when in the package schedule. Files are ordered by prefix, each of which
+// uses those before it:
 //
 //   - step_: the step of training that runs a network on a machine, from the batch to the last gradient.
-//   - plan_: a setting (fields.txt has what it is made of), its checks, what it divides over ranks, optimizers, GPUs,
-//     serving, pipelines, and the questions that need many budgets (plan_solve.go,
-//     plan_search.go).
+//   - plan_: a setting's checks against a model, what it divides over ranks, GPUs, serving, pipelines, and the questions that
+//     need many budgets (plan_solve.go, plan_search.go).
 //
 // To add a model family, put its model_type and its class's defaults into
 // modelfile/defaults.json. A decoder-only model is a line of network/decoders.txt, what its code does

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
-
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/budget/recipe"
 )

@@ -11,7 +11,7 @@ import (
 // (utils/transformers_weight_conversion.py). It leaves linear layers of such names out then; families with these aren't here.
 func (p *plan) linearExperts() (names [3][]string) {
 	switch {
-	case p.profile.bareExperts:
+	case p.profile.BareExperts:
 	case slices.Contains([]string{"mixtral", "minimax", "minimax_m2"}, p.model.Config.Type):
 		return [3][]string{{"gate"}, {"w1", "w3"}, {"w2"}}
 	case slices.Contains([]string{"qwen3_moe", "olmoe", "flex_olmo"}, p.model.Config.Type):
@@ -22,11 +22,11 @@ func (p *plan) linearExperts() (names [3][]string) {
 
 // addAdapters hangs them on the model, where the setting has some.
 func (p *plan) addAdapters() (err error) {
-	if !p.adapts() {
+	if !p.Adapts() {
 		return nil
 	}
 	p.adapters, err = p.model.Adapt(network.Adapters{Kind: p.Adapter, Rank: p.LoRA, Targets: p.LoRATargets,
-		Modules: p.SaveModules, ByRole: p.profile.fabric,
+		Modules: p.SaveModules, ByRole: p.profile.Fabric,
 		Wide: p.wideAdapters(), LinearExperts: p.linearExperts(), NoExperts: p.bareExpertsOnly(),
 		Joins: p.OneUnit && p.flatUnits()})
 	return err

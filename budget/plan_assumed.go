@@ -9,6 +9,7 @@ import (
 
 	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/budget/optimizers"
+	"github.com/vramscope/vramscope/budget/settings"
 	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/units"
 )
@@ -26,7 +27,7 @@ func (a *assumption) vary(s *Setting) bool {
 		return false
 	}
 	was := *s
-	s.set(a.flag, cmp.Or(a.other, "true"))
+	s.SetFlag(a.flag, cmp.Or(a.other, "true"))
 	if a.with != nil {
 		a.with(s, &was)
 	}
@@ -40,21 +41,21 @@ var assumptions = []assumption{
 	{flag: "attention", other: "eager", is: func(s *Setting) bool { return s.Attention != "eager" }},
 	{flag: "loss", other: "fused", is: func(s *Setting) bool { return s.Loss == "default" }},
 	{flag: "loss", other: "shifted", is: func(s *Setting) bool { return s.Loss == "cross-entropy" }},
-	{flag: "framework", other: fallback,
-		is: func(s *Setting) bool { return s.Framework != fallback || s.unsaid && s.Compile },
+	{flag: "framework", other: settings.Fallback,
+		is: func(s *Setting) bool { return s.Framework != settings.Fallback || s.Unsaid && s.Compile },
 		with: func(s, was *Setting) {
-			s.unsaid = false
-			s.DropOutputs = s.DropOutputs && !ProfileOf(was.Framework).dropsOutputs
+			s.Unsaid = false
+			s.DropOutputs = s.DropOutputs && !settings.ProfileOf(was.Framework).DropsOutputs
 		}},
-	{flag: "framework", other: "torchtune", is: func(s *Setting) bool { return s.Framework == fallback }},
+	{flag: "framework", other: "torchtune", is: func(s *Setting) bool { return s.Framework == settings.Fallback }},
 	{flag: "drop-outputs", is: func(s *Setting) bool { return !s.DropOutputs }},
 	{flag: "padding", is: func(s *Setting) bool { return !s.Padding }},
 	{flag: "master-weights", is: func(s *Setting) bool {
-		return !s.MasterWeights && !s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16")
+		return !s.MasterWeights && !s.Adapts() && (s.Precision == "bf16" || s.Precision == "fp16")
 	}},
 	{flag: "keep-gradients", is: func(s *Setting) bool { return !s.KeepGradients }},
 	{flag: "trainer", is: func(s *Setting) bool { return !s.Trainer }, with: func(s, _ *Setting) { s.DropOutputs = true }},
-	{flag: "lora-dtype", other: "model", is: func(s *Setting) bool { return s.adapts() && s.LoRADtype != "model" }},
+	{flag: "lora-dtype", other: "model", is: func(s *Setting) bool { return s.Adapts() && s.LoRADtype != "model" }},
 	{flag: "lora-dropout", other: "0.05", is: func(s *Setting) bool { return s.LoRA > 0 && s.LoRADropout == 0 }},
 	{flag: "plain-scales", is: func(s *Setting) bool { return s.Precision == "int4" && !s.PlainScales }},
 	{flag: "prepare-kbit", is: func(s *Setting) bool { return s.Precision == "int4" && !s.PrepareKbit }},
@@ -179,7 +180,7 @@ func Assumed(c *Config, b *Budget, given func(flag string) bool) (note string, b
 		if given(a.flag) || !a.vary(&s) {
 			continue
 		}
-		s.reserve, s.fullest = 1, b.fullest
+		s.Reserve, s.Fullest = 1, b.fullest
 		x, err := Compute(c, s)
 		if err != nil {
 			continue

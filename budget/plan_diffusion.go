@@ -6,15 +6,16 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/settings"
 	"github.com/vramscope/vramscope/internal/units"
 )
 
 // encodesHere says whether pictures and texts are encoded within a step: scripts that train adapters do so, and those that
 // train everything have done it beforehand and let the encoders go (train_text_to_image_sdxl.py).
-func encodesHere(p *plan) bool { return !p.CachedLatents && p.adapts() }
+func encodesHere(p *plan) bool { return !p.CachedLatents && p.Adapts() }
 
 // scriptOfAdapters says whether adapters are trained as diffusers' scripts do it, under autocast on 16-bit weights.
-func scriptOfAdapters(p *plan) bool { return p.model.UNet != nil && p.adapts() && p.width == 2 }
+func scriptOfAdapters(p *plan) bool { return p.model.UNet != nil && p.Adapts() && p.width == 2 }
 
 // diffuses refuses what isn't counted of a UNet's training, and what its pictures can't be.
 func diffuses(p *plan) error {
@@ -37,9 +38,9 @@ func diffuses(p *plan) error {
 		{"attention " + s.Attention, s.Attention == "eager"}, {"reference", s.References > 0},
 		{"precision " + s.Precision, !slices.Contains([]string{"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed"}, s.Precision)},
 		{"checkpointing " + s.Checkpointing, s.Checkpointing != "none" && s.Checkpointing != "full"},
-		{"adapter " + s.Adapter, s.adapts() && s.Adapter != "lora" && s.Adapter != "rslora"},
+		{"adapter " + s.Adapter, s.Adapts() && s.Adapter != "lora" && s.Adapter != "rslora"},
 		{"offload " + s.Offload, s.Offload != "none"}, {"optimizer-in-backward", s.OptimizerInBackward},
-		{"activation-offload", s.ActivationOffload}, {"framework " + s.Framework, s.Framework != fallback}} {
+		{"activation-offload", s.ActivationOffload}, {"framework " + s.Framework, s.Framework != settings.Fallback}} {
 		if x.has {
 			return fmt.Errorf("--%s isn't counted for %s: full training and LoRA as diffusers' scripts have them are", x.flag,
 				network.UNetClass)
@@ -67,7 +68,7 @@ func explainDiffusion(p *plan, b *Budget) {
 		b.note("pictures and texts are taken as encoded beforehand, as train_text_to_image_sdxl.py does it: no encoders on the " +
 			"GPU")
 	}
-	if p.adapts() && p.LoRATargets == "all" {
+	if p.Adapts() && p.LoRATargets == "all" {
 		b.note("adapters hang on %s, as diffusers' scripts have it", strings.Join(network.UNetTargets, ", "))
 	}
 	b.note("workspaces of convolutions aren't counted: what cuDNN takes depends on the GPU")

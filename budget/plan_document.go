@@ -71,7 +71,7 @@ func NewDocument(b *Budget) *Document {
 	d := &Document{
 		Schema:  "vramscope.budget/1",
 		Model:   b.Model,
-		Setting: b.Setting.words(), Categories: b.Categories.Map(), PeakBytes: b.PeakBytes, PeakPhase: b.PeakPhase.String(),
+		Setting: b.Setting.Words(), Categories: b.Categories.Map(), PeakBytes: b.PeakBytes, PeakPhase: b.PeakPhase.String(),
 		FirstStep: b.FirstStep, Host: b.Host,
 		Reserved: b.Reserved, TotalDevice: b.TotalDevice(), Weights: b.WeightsBytes, CacheToken: b.CacheToken,
 		CacheFixed: b.CacheFixed, Stages: append([]Stage{}, b.Stages...),

@@ -66,7 +66,7 @@ func TestEngine(t *testing.T) {
 		}
 	}
 	s := Setting{Context: 1000, Shared: 0.5}
-	if n := s.atOnce(2500); n != 4 {
+	if n := atOnce(s, 2500); n != 4 {
 		t.Errorf("%v requests that share half, want 4", n)
 	}
 	b, err := Compute(c, Setting{Engine: "vllm", Context: 2048})

@@ -10,10 +10,10 @@ import (
 )
 
 // freezable refuses what cannot be frozen, with the reason.
-func (s Setting) freezable(mod *network.Model) error {
+func freezable(s Setting, mod *network.Model) error {
 	switch {
 	case s.Freeze == 0:
-	case s.Inference || s.adapts():
+	case s.Inference || s.Adapts():
 		return fmt.Errorf("--freeze is for training a part of the model: leave --inference and --lora out")
 	case mod.Encoder != nil || mod.Vision != nil:
 		return fmt.Errorf("--freeze %d: models of two stacks are not supported", s.Freeze)
@@ -24,9 +24,9 @@ func (s Setting) freezable(mod *network.Model) error {
 }
 
 // freeze leaves the first blocks of a model, and what is before them, as they are.
-func (s Setting) freeze(mod *network.Model) error {
+func freeze(s Setting, mod *network.Model) error {
 	freezeVision(s, mod)
-	if err := s.freezable(mod); err != nil || s.Freeze == 0 {
+	if err := freezable(s, mod); err != nil || s.Freeze == 0 {
 		return err
 	}
 	still, inBlocks := network.ParamsOf(mod.Blocks[:s.Freeze]), network.ParamsOf(mod.Blocks)

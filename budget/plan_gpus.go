@@ -7,7 +7,6 @@ import (
 
 	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/budget/optimizers"
-	"github.com/vramscope/vramscope/gpus"
 )
 
 const (
@@ -15,19 +14,9 @@ const (
 	gib = 1 << 30
 )
 
-// device is the GPU a setting is for; an H100 when none is named.
-func (p *plan) device() gpus.GPU {
-	if p.GPU != "" {
-		if g, err := gpus.Find(p.GPU); err == nil {
-			return g
-		}
-	}
-	return gpus.Usual()
-}
-
 // workspaces are those of a plain product and of one with a bias epilogue.
 func (p *plan) workspaces() (int64, int64) {
-	if d := p.device(); d.LargeWorkspaces() {
+	if d := p.Device(); d.LargeWorkspaces() {
 		return 32 * mib, 1 * mib
 	}
 	return 8519680, 1 * mib
@@ -62,12 +51,12 @@ func (b *Budget) finish(p *plan) {
 	if b.Stages == nil {
 		b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)
 	}
-	if b.load != nil && p.reserve == 0 {
+	if b.load != nil && p.Reserve == 0 {
 		b.Reserved = max(p.reserved(b.load, b.step), (top+2*mib-1)/(2*mib)*(2*mib))
 		b.load, b.step = nil, nil
 	}
-	b.Setting.reserve, b.Setting.fullest = 0, 0
-	b.Context = p.device().Context
+	b.Setting.Reserve, b.Setting.Fullest = 0, 0
+	b.Context = p.Device().Context
 	if p.GPUs > 1 {
 		comms := int64(0)
 		dp := p.dp
@@ -107,7 +96,7 @@ func (b *Budget) explain(p *plan) {
 	}
 	b.guess(p)
 	p.noteFlatUnits(b)
-	b.told(p.profile.tells)
+	b.told(p.profile.Tells)
 	for _, n := range notes {
 		if n.holds(p) {
 			b.note("%s", strings.ReplaceAll(n.text, "{offload}", p.Offload))
@@ -164,7 +153,7 @@ var notes = []struct {
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
 	{func(p *plan) bool { return !p.Inference && p.dp > 1 && !p.sharded() && p.Zero == 0 },
 		"each data-parallel GPU has a whole copy of the model (DDP): --fsdp full or --zero 3 divides it"},
-	{func(p *plan) bool { return p.profile.lossWithFused && p.compiledLoss() },
+	{func(p *plan) bool { return p.profile.LossWithFused && p.compiledLoss() },
 		"the loss is compiled, too, as in torchtitan since 2025, which takes the fused optimizer; with --optimizer adamw it " +
 			"isn't, and keeps float32 logits"},
 	{func(p *plan) bool { return p.keepsPackedInputs() },
@@ -224,7 +213,7 @@ var notes = []struct {
 		"--expert-load changes nothing without --ep, without experts, and in inference"},
 	{func(p *plan) bool { return p.Compile && !p.CUDAGraphs && !p.Inference },
 		"compiled without CUDA graphs: for mode reduce-overhead or max-autotune give --cuda-graphs, whose pool takes more"},
-	{func(p *plan) bool { return p.Compile && p.profile.compilesWhole && p.unsaid },
+	{func(p *plan) bool { return p.Compile && p.profile.CompilesWhole && p.Unsaid },
 		"compiled block by block: --framework transformers compiles the whole model with its loss, as its Trainer does"},
 	{func(p *plan) bool { return p.compiledWhole() },
 		"the model is compiled whole, with its loss, as Transformers' Trainer does it, and not block by block"},
@@ -240,13 +229,13 @@ var notes = []struct {
 		return p.CUDAGraphs && !p.Inference && (p.sharded() || p.Zero > 0 || p.PP > 1 || p.TP > 1)
 	},
 		"CUDA graphs were recorded on one GPU only: with many, their pool isn't known to be as large as is said here"},
-	{func(p *plan) bool { return p.profile.expands && !p.unsaid && p.Allocator == "native" },
+	{func(p *plan) bool { return p.profile.Expands && !p.Unsaid && p.Allocator == "native" },
 		"torchtitan's run_train.sh sets expandable segments, with which much less is reserved: --allocator expandable; the " +
 			"budget is of a launch without"},
 	{func(p *plan) bool { return p.unsynced() },
 		"gradients of the micro-batches before a step's last one stay whole on each GPU, as Accelerate's no_sync leaves them " +
 			"since 1.11: --sync-each-batch reduces each, as it did before"},
-	{func(p *plan) bool { return p.TP > 1 && p.profile.perOperation && !p.AsyncTP },
+	{func(p *plan) bool { return p.TP > 1 && p.profile.PerOperation && !p.AsyncTP },
 		"tensor parallelism is taken as synchronous: --async-tp counts the symmetric memory of an asynchronous one"},
 	{func(p *plan) bool { return p.AsyncTP && p.symmetric() > 0 },
 		"--async-tp, by PyTorch's code and not measured: symmetric memory for two pieces of the stream is beside PyTorch's " +

@@ -4,6 +4,7 @@ import (
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/budget/modelfile"
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/schedule"
 )
 
 // newRun loads the weights.
@@ -51,10 +52,10 @@ func (p *plan) modes() network.Modes {
 		WholeLogits: p.wholeLogits(), LastLogit: p.Inference && p.LastLogit, FillsCache: p.UseCache, SharesDropout: p.fabric(),
 		Dropout: p.LoRADropout, Cache: p.Cache, ContextRanks: p.CP, PassesRound: p.megatron() || p.Inference,
 		KeepsKeys:     keepsKeys(p),
-		Checkpointing: p.Checkpointing, Recomputes: p.recomputes(), EntersInputs: p.adapts() && p.recomputes(),
+		Checkpointing: p.Checkpointing, Recomputes: p.Recomputes(), EntersInputs: p.Adapts() && p.Recomputes(),
 		Offloads: p.ActivationOffload, Sequence: p.Sequence, Target: p.decoderTokens(), Resolution: p.Resolution,
 		Encodes: encodesHere(p)}
-	o.Nth, _ = p.everyNth()
+	o.Nth, _ = p.EveryNth()
 	if p.KV != "" {
 		o.CacheBytes = p.kvBytes
 	}
@@ -70,9 +71,9 @@ func (p *plan) writesScores(a *network.Attention) bool {
 // pass is what the setting comes down to for one pass.
 func (p *plan) pass(m *ranks) autograd.Pass {
 	v := autograd.Pass{Batch: p.Batch, KeepsPart: p.megatron(), Inference: p.Inference, Compiles: p.Compile,
-		CUDAGraphs: p.CUDAGraphs, InputsLeave: p.Checkpointing == "offload", NoGraph: p.profile.reentrant,
+		CUDAGraphs: p.CUDAGraphs, InputsLeave: p.Checkpointing == "offload", NoGraph: p.profile.Reentrant,
 		Mixed8: p.inMixedInt8(), Hoards: p.keepsPackedInputs(), TwoCopies: p.fabric() && p.Precision != "fp16",
-		LooksUp: p.profile.torchao && p.Precision == "int4", Blocks8: p.MXFP8, Gathers8: p.gathersEight(),
+		LooksUp: p.profile.Torchao && p.Precision == "int4", Blocks8: p.MXFP8, Gathers8: p.gathersEight(),
 		Gradient2: p.Float8Recipe == wideGradient,
 		Reduce:    func(q *parameter, s *storage) bool { return p.reduceGradient(m, q, s) }}
 	if p.SequenceParallel {
@@ -90,7 +91,7 @@ func (p *plan) pass(m *ranks) autograd.Pass {
 func (r *run) received() {
 	p := r.p
 	for i, c := range r.parts {
-		n := p.microBatches()
+		n := schedule.MicroBatches(p.Setting)
 		if p.buffersAhead() {
 			if c.Model.Received {
 				r.M.Alloc(n*c.boundary(), Communication)
@@ -100,7 +101,7 @@ func (r *run) received() {
 			}
 		}
 		for _, v := range p.moved {
-			if v.chunk == int64(i) && !v.back {
+			if v.Chunk == int64(i) && !v.Back {
 				n--
 			}
 		}
@@ -241,7 +242,7 @@ func (p *plan) besideShards(q *parameter) int64 {
 	if z := p.packing(); z.Has(q) {
 		four = z.Method == "bitsandbytes" && z.Bits == 4
 	}
-	if !packed || !four || !p.sharded() || p.profile.torchao {
+	if !packed || !four || !p.sharded() || p.profile.Torchao {
 		return 0
 	}
 	return n - autograd.Parts(q.Elements(), 2)

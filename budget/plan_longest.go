@@ -19,7 +19,7 @@ func Longest(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan
 		return nil, b.oneLength()
 	}
 	precisions = planned(&s, precisions)
-	s.reserve, s.Checkpointing = b.looseness(), "full"
+	s.Reserve, s.Checkpointing = b.looseness(), "full"
 	for i, w := range ways {
 		if w.seldom {
 			continue
@@ -64,11 +64,11 @@ func stretches(c *Config, s Setting, way int, precision string, g gpus.GPU) (all
 		if t.TP*t.CP < most || !w.goes(&t) {
 			continue
 		}
-		one, err := Compute(c, t.withSequence(near))
+		one, err := Compute(c, t.WithSequence(near))
 		if err != nil {
 			continue
 		}
-		two, err := Compute(c, t.withSequence(2*near))
+		two, err := Compute(c, t.WithSequence(2*near))
 		if err != nil || two.TotalDevice() <= one.TotalDevice() {
 			continue
 		}
@@ -92,8 +92,8 @@ func (t stretch) plan(c *Config, g gpus.GPU) (p Plan, ok bool) {
 	unit := max(1024, t.s.CP)
 	n := max(t.length/unit*unit, unit)
 	for range 5 {
-		t.s.reserve = 0
-		b, err := Compute(c, t.s.withSequence(n))
+		t.s.Reserve = 0
+		b, err := Compute(c, t.s.WithSequence(n))
 		if err != nil {
 			return p, false
 		}
@@ -101,8 +101,8 @@ func (t stretch) plan(c *Config, g gpus.GPU) (p Plan, ok bool) {
 			p.Setting, ok = b.Setting, true
 			p.weigh(b)
 		}
-		t.s.reserve = b.looseness()
-		m := c.longest(unit, n, g.Capacity, func(n int64) int64 { return surely(c, t.s.withSequence(n), g) })
+		t.s.Reserve = b.looseness()
+		m := c.longest(unit, n, g.Capacity, func(n int64) int64 { return surely(c, t.s.WithSequence(n), g) })
 		if m == 0 || m == n || ok && m <= p.Sequence {
 			break
 		}
@@ -136,13 +136,13 @@ func Spared(c *Config, s Setting, what string, g gpus.GPU) (int64, error) {
 		return 0, err
 	}
 	n, unit := s.Batch, int64(1)
-	with := Setting.withBatch
+	with := Setting.WithBatch
 	if what == "seq" {
-		n, unit, with = s.Sequence, s.sequenceUnit(), Setting.withSequence
+		n, unit, with = s.Sequence, s.SequenceUnit(), Setting.WithSequence
 	}
 	if b.surely(g) <= g.Capacity {
 		return n, nil
 	}
-	s.reserve, s.fullest = b.looseness(), b.fullest
+	s.Reserve, s.Fullest = b.looseness(), b.fullest
 	return largest(unit, max(n/unit*unit, unit), n, g.Capacity, func(k int64) int64 { return surely(c, with(s, k), g) }), nil
 }

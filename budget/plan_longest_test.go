@@ -80,7 +80,7 @@ func TestSpared(t *testing.T) {
 		}
 		s.Batch = 1
 		if what == "seq" {
-			s = s.withSequence(1024)
+			s = s.WithSequence(1024)
 		}
 		one, err := Spared(c, s, what, g)
 		if want := map[string]int64{"seq": 1024, "batch": 1}[what]; err != nil || one != want {

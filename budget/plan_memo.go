@@ -37,7 +37,7 @@ func (m *memo) budget(s Setting) *Budget {
 }
 
 func (m *memo) keep(s Setting, b *Budget) {
-	if m == nil || s.reserve > 0 || s.fullest > 0 { // an estimate
+	if m == nil || s.Reserve > 0 || s.Fullest > 0 { // an estimate
 		return
 	}
 	m.Lock()
@@ -73,7 +73,7 @@ func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
 		return work()
 	}
 	k := memoKey{p.Setting, kept, p.rank}
-	k.s.MasterWeights, k.s.Allocator, k.s.reserve, k.s.fullest = false, "", 0, 0
+	k.s.MasterWeights, k.s.Allocator, k.s.Reserve, k.s.Fullest = false, "", 0, 0
 	if !k.s.OptimizerInBackward && !k.s.Compile {
 		k.s.Optimizer = ""
 	}

@@ -30,7 +30,7 @@ func (p *plan) optTensors(qs []*parameter) []optimizers.Tensor {
 // overridesEmbeddings: Transformers' Trainer has bitsandbytes keep embeddings' state in 32 bits (its
 // GlobalOptimManager); loops of one's own with Accelerate don't.
 func (p *plan) overridesEmbeddings() bool {
-	return p.Trainer && !p.unsaid && p.profile.accelerates
+	return p.Trainer && !p.Unsaid && p.profile.Accelerates
 }
 
 // reserved is what the caching allocator takes from the device for these requests, in bytes.

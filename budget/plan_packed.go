@@ -13,7 +13,7 @@ import (
 func (p *plan) packing() *network.Packing {
 	z := p.model.Packing
 	if z == nil || z.Matrix == nil && z.File == nil || p.Precision != "bf16" && p.Precision != "fp16" || !p.Inference &&
-		(!p.adapts() || z.Frozen) {
+		(!p.Adapts() || z.Frozen) {
 		return nil
 	}
 	return z

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/schedule"
 )
 
 // Stage is what one rank of a pipeline takes.
@@ -17,37 +18,10 @@ type Stage struct {
 	Reserved int64 `json:"reserved_bytes"`
 }
 
-// chunksPerRank is how many pieces of the model a rank of a schedule has.
-func (s Setting) chunksPerRank() int64 {
-	switch s.Schedule {
-	case "interleaved":
-		return cmp.Or(s.StagesPerRank, 2)
-	case "zbv":
-		return 2
-	}
-	return 1
-}
-
-// layersOf says how many layers each of n pieces of a model has: as many in each, and where
-// that leaves some over, one more in each of those in the middle, which have neither
-// embeddings nor head (torchtitan's generate_split_points, Megatron-LM's advice).
-func layersOf(layers, n int64) []int64 {
-	ls := make([]int64, n)
-	over := layers % n
-	for i := range ls {
-		ls[i] = layers / n
-		if i > 0 && over > 0 {
-			ls[i]++
-			over--
-		}
-	}
-	return ls
-}
-
 // chunks are the pieces of the model on a rank, in the order of their layers: one after
 // every p-th, or with zbv one down and one up again.
 func (p *plan) chunks(rank int64) []*plan {
-	per := p.chunksPerRank()
+	per := schedule.Chunks(p.Setting)
 	n := p.PP * per
 	at := []int64{rank}
 	for i := int64(1); i < per; i++ {
@@ -58,7 +32,7 @@ func (p *plan) chunks(rank int64) []*plan {
 	}
 	var cs []*plan
 	all, before := p.model.Blocks, int64(0)
-	for i, k := range layersOf(int64(len(all)), n) {
+	for i, k := range schedule.Layers(int64(len(all)), n) {
 		for _, j := range at {
 			if j == int64(i) {
 				cs = append(cs, p.stage(all[before:before+k], i == 0, int64(i) == n-1))
@@ -69,126 +43,11 @@ func (p *plan) chunks(rank int64) []*plan {
 	return cs
 }
 
-// move is one step of a rank's schedule: a micro-batch goes forward or backward through one
-// of its chunks.
-type move struct {
-	chunk, micro int64
-	back         bool
-}
-
-// moves are a rank's, for as many micro-batches as show the most that it ever holds: after
-// the first ones go forward, forward and backward take turns.
-// Each schedule counts its first forwards in its own way.
-func (s Setting) moves(rank int64) []move {
-	m, per := s.microBatches(), s.chunksPerRank()
-	ahead := min(m, s.PP-rank)
-	switch s.Schedule {
-	case "zbv":
-		return s.zeroBubble(rank)
-	case "gpipe":
-		ahead = m
-	case "interleaved": // torch.distributed.pipelining: as many as the ranks behind wait for, twice
-		ahead = min(m*per, (per-1)*s.PP+1+2*(s.PP-1-rank))
-	}
-	total := min(m, ahead+2) * per
-	step := func(k int64, back bool) move { // groups of as many micro-batches as ranks go through a chunk
-		g := min(s.PP, m)
-		v := move{chunk: k / g % per, micro: k/(g*per)*g + k%g, back: back}
-		if back {
-			v.chunk = per - 1 - v.chunk
-		}
-		return v
-	}
-	if per == 1 {
-		step = func(k int64, back bool) move { return move{micro: k, back: back} }
-	} else {
-		total = min(m*per, (ahead/(s.PP*per)+2)*s.PP*per)
-	}
-	var ms []move
-	f, b := int64(0), int64(0)
-	for ; f < min(ahead, total); f++ {
-		ms = append(ms, step(f, false))
-	}
-	for ; b < total; b++ {
-		ms = append(ms, step(b, true))
-		if f < total {
-			ms = append(ms, step(f, false))
-			f++
-		}
-	}
-	return ms
-}
-
-// zeroBubble are a rank's moves under zbv (torch.distributed.pipelining's ScheduleZBVZeroBubble).
-func (s Setting) zeroBubble(rank int64) (ms []move) {
-	m := min(s.microBatches(), 2*s.PP+2)
-	var n [2][2]int64 // forwards and backwards of each chunk
-	step := func(chunk int64, back bool) {
-		k := &n[chunk][0]
-		if back {
-			k = &n[chunk][1]
-		}
-		if *k < m {
-			ms = append(ms, move{chunk: chunk, micro: *k, back: back})
-		}
-		*k++
-	}
-	for range 2*(s.PP-rank) - 1 {
-		step(0, false)
-	}
-	for range rank {
-		step(1, false)
-		step(0, false)
-	}
-	for range s.PP - rank {
-		step(1, false)
-		step(1, true)
-	}
-	for most := max(2*s.PP-1, m); n[1][0] < n[0][0] || n[0][0] < most; {
-		if n[0][0] < most {
-			step(0, false)
-		}
-		step(0, true)
-		step(1, false)
-		step(1, true)
-	}
-	for n[0][1] < m || n[1][1] < m {
-		step(0, true)
-		step(1, true)
-	}
-	return ms
-}
-
-// microBatches of a step: as many as there are stages, unless the setting says.
-func (s Setting) microBatches() int64 {
-	switch {
-	case s.MicroBatches > 0:
-		return s.MicroBatches
-	case s.Accumulate > 1:
-		return s.Accumulate
-	}
-	return s.PP
-}
-
-// inFlight is the most micro-batches that a rank holds at once.
-func inFlight(ms []move) (most int64) {
-	var n int64
-	for _, v := range ms {
-		if v.back {
-			n--
-		} else {
-			n++
-		}
-		most = max(most, n)
-	}
-	return most
-}
-
 // rankOf is the part of a pipeline's plan that one rank has.
 func (p *plan) rankOf(rank int64) *plan {
 	cs := p.chunks(rank)
 	q := *cs[0]
-	q.chunked, q.moved, q.rank = cs, p.moves(rank), rank
+	q.chunked, q.moved, q.rank = cs, schedule.Moves(p.Setting, rank), rank
 	if len(cs) == 1 {
 		return &q
 	}
@@ -221,20 +80,20 @@ type rankBudget struct {
 func (p *plan) pipeline(b *Budget) {
 	var ranks []rankBudget
 	for i := range p.PP {
-		if p.fullest > 0 && i != p.fullest-1 {
+		if p.Fullest > 0 && i != p.Fullest-1 {
 			continue
 		}
 		x := rankBudget{p.rankOf(i), &Budget{Setting: b.Setting}}
-		reserve := x.reserve
-		x.reserve = 1 // nothing is asked for yet
+		reserve := x.Reserve
+		x.Reserve = 1 // nothing is asked for yet
 		x.train(x.b, nil)
-		x.reserve = reserve
+		x.Reserve = reserve
 		var layers int64
 		for _, c := range x.chunked {
 			layers += int64(len(c.model.Blocks))
 		}
 		ranks = append(ranks, x)
-		b.Stages = append(b.Stages, Stage{Rank: i, Layers: layers, InFlight: inFlight(x.moved), Peak: x.b.PeakBytes})
+		b.Stages = append(b.Stages, Stage{Rank: i, Layers: layers, InFlight: schedule.InFlight(x.moved), Peak: x.b.PeakBytes})
 	}
 	best := p.reservedByRank(ranks, b.Stages)
 	full, rank := ranks[best].b, b.Stages[best].Rank
@@ -250,7 +109,7 @@ func (p *plan) pipeline(b *Budget) {
 		where = "the last"
 	}
 	b.note("of %d pipeline stages %s is the fullest, and the one shown (%s, %d micro-batches)", p.PP, where, p.Schedule,
-		p.microBatches())
+		schedule.MicroBatches(p.Setting))
 }
 
 // reservedByRank fills in what is reserved, and says which rank is the fullest.
@@ -265,11 +124,11 @@ func (p *plan) reservedByRank(ranks []rankBudget, stages []Stage) (best int) {
 	for n, i := range order {
 		x := ranks[i]
 		kept := p.KeepGradients || p.Accumulate > 1 && x.moved == nil
-		if x.b.Reserved = int64(float64(x.b.top()) * factor); n < ranksServed && p.reserve == 0 {
+		if x.b.Reserved = int64(float64(x.b.top()) * factor); n < ranksServed && p.Reserve == 0 {
 			load, step := x.requests(kept, nil)
 			x.b.Reserved = max(x.reserved(load, step), x.b.top())
 		}
-		if n == 0 && p.reserve == 0 {
+		if n == 0 && p.Reserve == 0 {
 			factor = float64(x.b.Reserved) / float64(x.b.top())
 		}
 		stages[i].Reserved = x.b.Reserved
@@ -288,31 +147,31 @@ func (r *run) runStages() {
 	open := map[key]*forward{}
 	left := map[int64]int64{} // backward moves by chunk
 	for _, v := range p.moved {
-		if v.back {
-			left[v.chunk]++
+		if v.Back {
+			left[v.Chunk]++
 		}
 	}
 	twins := p.twins()
 	var kept []*storage
 	for _, v := range p.moved {
-		c := r.parts[v.chunk]
-		k := key{v.chunk, v.micro}
-		if v.back {
-			left[v.chunk]--
+		c := r.parts[v.Chunk]
+		k := key{v.Chunk, v.Micro}
+		if v.Back {
+			left[v.Chunk]--
 		}
-		if twins.has(v.micro) {
-			twins.run(r.M, v.back)
+		if twins.has(v.Micro) {
+			twins.run(r.M, v.Back)
 			continue
 		}
-		if !v.back {
+		if !v.Back {
 			before := r.M.Cats
 			open[k] = c.forward()
-			if v.micro == 1 {
+			if v.Micro == 1 {
 				twins.keep(before, r.M.Cats)
 			}
 			continue
 		}
-		c.last = left[v.chunk] == 0
+		c.last = left[v.Chunk] == 0
 		c.backward(open[k])
 		delete(open, k)
 		for range c.keptBoundaries() {
@@ -327,7 +186,7 @@ func (r *run) runStages() {
 	r.end(Backward)
 	for _, c := range r.parts { // the schedule hands all outputs out, as one
 		if !c.Model.Sends && p.collectsOutputs() {
-			r.M.Pulse(p.microBatches()*c.collected(), Logits)
+			r.M.Pulse(schedule.MicroBatches(p.Setting)*c.collected(), Logits)
 		}
 		r.M.ReleaseAll(c.outputs)
 	}
@@ -345,11 +204,11 @@ type twins struct {
 // twins are those of a rank's moves; none where they leave anything else behind, as the last
 // stage's results are, or where every request is asked for.
 func (p *plan) twins() twins {
-	if p.everyMicroBatch || p.logging || p.chunksPerRank() > 1 || !p.model.Sends || p.keepsPackedInputs() ||
+	if p.EveryMicroBatch || p.logging || schedule.Chunks(p.Setting) > 1 || !p.model.Sends || p.keepsPackedInputs() ||
 		p.ActivationOffload || p.UseCache || p.Checkpointing == "offload" {
 		return twins{}
 	}
-	return twins{from: 2, to: inFlight(p.moved) - 1}
+	return twins{from: 2, to: schedule.InFlight(p.moved) - 1}
 }
 
 func (t *twins) has(micro int64) bool { return t.from <= micro && micro < t.to }
@@ -383,7 +242,7 @@ func (t *twins) run(m *network.Machine, back bool) {
 // waitsLast says whether what a rank sends stays until it has to be through: PyTorch's schedules
 // of several stages a rank wait for a result when its backward comes, and for gradients when
 // the step is over (schedules.py, _PipelineScheduleRuntime).
-func (p *plan) waitsLast() bool { return p.PP > 1 && p.chunksPerRank() > 1 && !p.megatron() }
+func (p *plan) waitsLast() bool { return p.PP > 1 && schedule.Chunks(p.Setting) > 1 && !p.megatron() }
 
 // keptBoundaries is how many tensors as large as what goes between stages a micro-batch leaves
 // until the step is over: of the last stage what it was given, with the graph of its result;

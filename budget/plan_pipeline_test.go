@@ -54,7 +54,7 @@ func TestTwins(t *testing.T) {
 				if err != nil {
 					t.Fatal(x.name, err)
 				}
-				s.everyMicroBatch = true
+				s.EveryMicroBatch = true
 				every, err := Compute(x.c, s)
 				if err != nil {
 					t.Fatal(x.name, err)

@@ -51,12 +51,12 @@ type way struct {
 
 // goes makes a setting one of the way; false where it isn't this setting's, or its framework can't.
 func (w *way) goes(s *Setting) bool {
-	return w.take(s) && s.has() && (s.TP <= 1 || w.tp && !s.adapts() || s.profile().dividesAdapters)
+	return w.take(s) && has(s) && (s.TP <= 1 || w.tp && !s.Adapts() || s.Profile().DividesAdapters)
 }
 
 // called is the way's name, of which adapters on whole weights have another.
 func (w *way) called(s *Setting) string {
-	if s.adapts() && w.tp {
+	if s.Adapts() && w.tp {
 		return "adapters"
 	}
 	return w.name
@@ -70,11 +70,11 @@ var ways = []way{
 		false},
 	{"8-bit optimizer state", func(s *Setting) bool {
 		s.Optimizer, s.Loss = "adamw-8bit", "chunked"
-		return s.whole()
+		return inFull(s)
 	}, 2, false, false, false},
 	{"8-bit state, steps in backward", func(s *Setting) bool {
 		s.Optimizer, s.Loss, s.OptimizerInBackward = "adamw-8bit", "chunked", true
-		return s.whole() && s.GPUs == 1 && s.Accumulate <= 1
+		return inFull(s) && s.GPUs == 1 && s.Accumulate <= 1
 	}, 2, false, false, false},
 	{"state in host memory", func(s *Setting) bool {
 		none := s.Offload == "none" || s.Offload == ""
@@ -82,41 +82,41 @@ var ways = []way{
 		if s.GPUs == 1 {
 			s.Optimizer, s.Offload, s.OptimizerInBackward = "adamw-8bit", "optimizer", s.Accumulate <= 1
 		}
-		return s.whole() && none
+		return inFull(s) && none
 	}, 2, false, false, false},
-	{"adapters", func(s *Setting) bool { s.adapt(); return s.Precision == "bf16" }, 2, false, true, false},
-	{"adapters on 4-bit weights", func(s *Setting) bool { s.adapt(); return s.pack() }, 2, false, true, false},
+	{"adapters", func(s *Setting) bool { adapt(s); return s.Precision == "bf16" }, 2, false, true, false},
+	{"adapters on 4-bit weights", func(s *Setting) bool { adapt(s); return pack(s) }, 2, false, true, false},
 	{"adapters on 4-bit weights, fused loss", func(s *Setting) bool {
-		s.adapt()
+		adapt(s)
 		free := s.Loss == "default" || s.Loss == ""
 		s.Loss = "fused"
-		return s.pack() && free
+		return pack(s) && free
 	}, 2, false, false, true},
 }
 
-// whole says whether all parameters of 16 bits are trained.
-func (s *Setting) whole() bool { return !s.adapts() && s.Precision == "bf16" && !s.MasterWeights }
+// inFull says whether all parameters of 16 bits are trained.
+func inFull(s *Setting) bool { return !s.Adapts() && s.Precision == "bf16" && !s.MasterWeights }
 
 // adapt trains adapters, those that are asked for already or LoRA's.
-func (s *Setting) adapt() {
-	if !s.adapts() {
+func adapt(s *Setting) {
+	if !s.Adapts() {
 		s.LoRA, s.Freeze, s.MasterWeights = 16, 0, false
 	}
 }
 
 // pack takes weights of four bits in the place of sixteen.
-func (s *Setting) pack() bool {
+func pack(s *Setting) bool {
 	packed := s.Precision == "bf16"
 	s.Precision = "int4"
 	return packed
 }
 
 // has says whether the framework that is asked for can train so.
-func (s Setting) has() bool {
-	if !s.profile().onlyWhole {
+func has(s *Setting) bool {
+	if !s.Profile().OnlyWhole {
 		return true
 	}
-	return !s.adapts() && s.Optimizer != "adamw-8bit"
+	return !s.Adapts() && s.Optimizer != "adamw-8bit"
 }
 
 // Plans are the five best settings of a training that fit a device: precision, sharding,
@@ -127,7 +127,7 @@ func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, 
 	if err != nil {
 		return nil, nil, err
 	}
-	s.reserve = b.looseness()
+	s.Reserve = b.looseness()
 	v := search{c: c, g: g, halves: len(precisions) > 1 && !g.Bfloat16()}
 	precisions = planned(&s, precisions)
 	var more []Plan
@@ -150,9 +150,9 @@ func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, 
 // planned are the precisions that a search goes through.
 func planned(s *Setting, precisions []string) []string {
 	switch { // what is trained beside frozen weights leaves them in 16 bits; Megatron-LM has copies in 32
-	case len(precisions) > 1 && s.adapts():
+	case len(precisions) > 1 && s.Adapts():
 		return []string{"bf16"}
-	case len(precisions) > 1 && s.profile().ownParallelism:
+	case len(precisions) > 1 && s.Profile().OwnParallelism:
 		s.MasterWeights, s.GradientDtype = true, "fp32"
 		return []string{"bf16"}
 	}
@@ -182,8 +182,8 @@ type search struct {
 }
 
 // asHalves is a setting in float16. Weights of it aren't trained in full: steps on them need bfloat16's range.
-func (s *Setting) asHalves() bool {
-	if s.whole() {
+func asHalves(s *Setting) bool {
+	if inFull(s) {
 		return false
 	}
 	switch s.Precision {
@@ -206,7 +206,7 @@ func (v *search) plans(s Setting, of int, precisions []string) []Plan {
 				continue
 			}
 			for _, how := range []string{"none", "op", "full"} {
-				if how == "op" && !s.profile().perOperation {
+				if how == "op" && !s.Profile().PerOperation {
 					continue
 				}
 				t.Checkpointing, v.way = how, w.called(&t)
@@ -228,7 +228,7 @@ func shardings(s Setting) (all []Setting) {
 		return []Setting{s}
 	}
 	contexts := []int64{max(s.CP, 1)}
-	for n := int64(2); s.CP <= 1 && s.Sequence >= longPlan && n <= min(nodeGPUs, gpus) && s.dividesSequences(); n *= 2 {
+	for n := int64(2); s.CP <= 1 && s.Sequence >= longPlan && n <= min(nodeGPUs, gpus) && dividesSequences(&s); n *= 2 {
 		contexts = append(contexts, n)
 	}
 	for _, n := range contexts {
@@ -248,12 +248,12 @@ func shardings(s Setting) (all []Setting) {
 }
 
 // dividesSequences says whether the framework does, where one is named.
-func (s Setting) dividesSequences() bool { return s.Framework == "" || s.profile().contexts }
+func dividesSequences(s *Setting) bool { return s.Framework == "" || s.Profile().Contexts }
 
 // plan is a setting with the largest micro-batch that fits.
 func (v *search) plan(s Setting) (p Plan, ok bool) {
 	var b *Budget
-	if v.halves && !s.asHalves() {
+	if v.halves && !asHalves(&s) {
 		return p, false
 	}
 	for n := int64(1); n <= largestPlan; n *= 2 {
@@ -288,7 +288,7 @@ func (p *Plan) weigh(b *Budget) {
 	var far, near float64
 	if s.FSDP != "" { // gathered twice in 16 bits, reduced once in 32
 		far = 8 * float64(b.Model.Parameters) / float64(s.TP)
-		if s.adapts() {
+		if s.Adapts() {
 			far /= 2
 		}
 	}
@@ -308,7 +308,7 @@ func (p *Plan) weigh(b *Budget) {
 	gather := far / link
 	p.Cost = (max(compute, gather) + min(compute, gather)/8 + near/nearLink) / here
 	p.Batch, p.Sequence, p.TotalDevice, p.Host = s.Batch, s.Sequence, b.TotalDevice(), b.Host
-	p.Flags, p.Framework = s.flags(), p.Setting.framework()
+	p.Flags, p.Framework = s.Flags(), p.Setting.FrameworkFlags()
 }
 
 // NoBfloat16 says which of the GPUs that were asked about lack matrix units for a setting's bfloat16.
@@ -341,7 +341,7 @@ func confirmed(c *Config, ps []Plan, g gpus.GPU) []Plan {
 		if len(good) == plansShown {
 			break
 		}
-		for p.Setting.reserve = 0; p.Setting.Batch > 0; p.Setting.Batch /= 2 {
+		for p.Setting.Reserve = 0; p.Setting.Batch > 0; p.Setting.Batch /= 2 {
 			b, err := Compute(c, p.Setting)
 			if err != nil || !b.fits(g) {
 				continue
@@ -354,9 +354,4 @@ func confirmed(c *Config, ps []Plan, g gpus.GPU) []Plan {
 		}
 	}
 	return byCost(good)
-}
-
-// namesFramework says whether the framework's name makes a difference.
-func (s Setting) namesFramework() bool {
-	return s.Framework != "" && (s.Framework != fallback || !s.unsaid && (s.Compile || s.Trainer))
 }

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,8 +65,8 @@ func TestPlanWays(t *testing.T) {
 		}
 		for i, p := range ps {
 			s := p.Setting
-			if s.TP > 1 && (s.adapts() || s.Optimizer == "adamw-8bit") || (framework == "torchtitan" || framework == "megatron") &&
-				(s.adapts() || s.Optimizer == "adamw-8bit") {
+			if s.TP > 1 && (s.Adapts() || s.Optimizer == "adamw-8bit") || (framework == "torchtitan" || framework == "megatron") &&
+				(s.Adapts() || s.Optimizer == "adamw-8bit") {
 				t.Errorf("%s has no %s", framework, p.Flags)
 			}
 			for _, q := range ps[:i] {
@@ -93,7 +94,7 @@ func TestPlanWords(t *testing.T) {
 		"deepspeed":    "",
 	} {
 		s.Framework = framework
-		if got := s.framework(); got != want {
+		if got := s.FrameworkFlags(); got != want {
 			t.Errorf("%s: %s", framework, got)
 		}
 	}
@@ -157,5 +158,50 @@ func TestPlansWithoutBfloat16(t *testing.T) {
 	}
 	if n := NoBfloat16(&Setting{Precision: "fp16"}, []string{"T4"}, []gpus.GPU{g}); n != nil {
 		t.Error(n)
+	}
+}
+
+// TestLongPlans: a long sequence is divided over GPUs where the framework can, and the plan says so; a short one is not.
+func TestLongPlans(t *testing.T) {
+	c := configOf(t, llama31)
+	for _, tt := range []struct {
+		framework string
+		sequence  int64
+		want      bool
+	}{{"torchtitan", 131072, true}, {"torchtitan", 8192, false}, {"torchtune", 131072, false}} {
+		plans, _, err := Plans(c, Setting{GPUs: 8, Sequence: tt.sequence, Framework: tt.framework}, gpus.GPU{Name: "H100", Capacity: 79 * gib}, []string{"bf16"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.ContainsFunc(plans, func(p Plan) bool { return strings.Contains(p.Flags, " --cp ") })
+		if got != tt.want {
+			t.Errorf("%s, %d tokens: %+v", tt.framework, tt.sequence, plans)
+		}
+	}
+}
+
+// TestHostBytes: what is offloaded lies in host memory, what is sharded a rank's part of it.
+func TestHostBytes(t *testing.T) {
+	c := configOf(t, llama31)
+	const n = 8030261248
+	for _, tt := range []struct {
+		name string
+		s    Setting
+		want int64
+	}{
+		{"nothing", Setting{}, 0},
+		{"state", Setting{Offload: "optimizer"}, 4 * n},
+		{"no state", Setting{Offload: "optimizer", Optimizer: "sgd"}, 0},
+		{"all of it", Setting{Offload: "params", Precision: "fp32"}, 16 * n},
+		{"a rank's part", Setting{Offload: "params", Precision: "bf16-mixed", FSDP: "full", GPUs: 8}, 2 * n},
+		{"inputs of blocks", Setting{Checkpointing: "offload", Sequence: 2048, Batch: 2}, 32 * 2 * 2048 * 4096 * 2},
+	} {
+		b, err := Compute(c, tt.s)
+		if err != nil {
+			t.Fatal(tt.name, err)
+		}
+		if off := b.Host - tt.want; off < 0 || float64(off) > 0.001*float64(tt.want) {
+			t.Errorf("%s: %d bytes, want %d", tt.name, b.Host, tt.want)
+		}
 	}
 }

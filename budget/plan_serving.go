@@ -2,7 +2,6 @@ package budget
 
 import (
 	"cmp"
-	"strings"
 
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/gpus"
@@ -77,49 +76,23 @@ func (p *plan) crossLength() int64 {
 	return p.Sequence
 }
 
-// engine is a server that keeps its cache in a pool: what is left of its share of the GPU beside weights and activations.
-type engine struct {
-	share        float64 // of the GPU
-	seqs, tokens int64   // at most at once, and of their prompts in one piece
-	outside      bool    // activations and the CUDA context lie beside the share, not in it
-}
-
-// engines have the defaults of their servers; on GPUs from 70 GiB on more tokens and requests go through vLLM at once.
-var engines = map[string]engine{
-	"vllm":   {share: 0.92, seqs: 256, tokens: 2048},
-	"sglang": {share: 0.88, seqs: 256, tokens: 8192, outside: true},
-}
-
-const manyTokens, manySequences, largeGPU = 8192, 1024, 70 << 30
-
-// engine is the setting's, with what it says otherwise; ok is false without one.
-func (s Setting) engine() (e engine, ok bool) {
-	e, ok = engines[s.Engine]
-	p := plan{Setting: s}
-	if g := p.device(); s.Engine == "vllm" && g.Capacity >= largeGPU && !strings.Contains(g.Name, "A100") {
-		e.tokens, e.seqs = manyTokens, manySequences
-	}
-	e.share, e.tokens = cmp.Or(s.Share, e.share), cmp.Or(s.Tokens, e.tokens)
-	return e, ok
-}
-
 // inPieces is the setting as an engine runs it: prompts of some requests go through the model together, the cache is a pool
 // that holds one request of full length at least, and only the last token of each request has logits.
 func (c *Config) inPieces(s Setting) Setting {
-	e, ok := s.engine()
+	e, ok := s.Served()
 	if !ok {
 		return s
 	}
 	s.Inference, s.Cache, s.LastLogit = true, "static", true
 	s.Context = cmp.Or(s.Context, c.Positions(), c.Int("max_position_embeddings"), 1024)
-	s.Batch = cmp.Or(s.Batch, e.seqs)
-	s.Sequence, s.NewTokens = min(e.tokens, s.Context), 0
+	s.Batch = cmp.Or(s.Batch, e.Seqs)
+	s.Sequence, s.NewTokens = min(e.Tokens, s.Context), 0
 	return s
 }
 
 // engineTotal is what an engine counts of the device: vLLM the peak of what is allocated, and what lies outside of PyTorch.
 func (b *Budget) engineTotal() int64 {
-	if e, ok := b.Setting.engine(); ok && !e.outside {
+	if e, ok := b.Setting.Served(); ok && !e.Outside {
 		return b.TotalDevice() - b.Reserved + b.top()
 	}
 	return b.TotalDevice()
@@ -127,18 +100,17 @@ func (b *Budget) engineTotal() int64 {
 
 // pool is what the device's share leaves for the cache: its bytes, and the tokens in it.
 func (b *Budget) pool(g gpus.GPU) (bytes, tokens int64) {
-	e, ok := b.Setting.engine()
+	e, ok := b.Setting.Served()
 	if !ok || b.CacheToken == 0 {
 		return 0, 0
 	}
-	p := plan{Setting: b.Setting}
-	beside := b.engineTotal() - b.oneRequest - p.device().Context + g.Context
-	if e.outside { // what is static is in the share of what was free when the ranks had met
-		ranks := b.Context - p.device().Context
-		bytes = int64(e.share*float64(g.Capacity-g.Context-ranks)) - b.WeightsBytes
+	beside := b.engineTotal() - b.oneRequest - b.Setting.Device().Context + g.Context
+	if e.Outside { // what is static is in the share of what was free when the ranks had met
+		ranks := b.Context - b.Setting.Device().Context
+		bytes = int64(e.Share*float64(g.Capacity-g.Context-ranks)) - b.WeightsBytes
 		bytes = min(bytes, g.Capacity-beside)
 	} else {
-		bytes = int64(e.share*float64(g.Capacity)) - beside
+		bytes = int64(e.Share*float64(g.Capacity)) - beside
 	}
 	return bytes, max(bytes-b.Setting.Batch*b.CacheFixed, 0) / b.CacheToken / cacheBlock * cacheBlock * b.Setting.CP
 }
@@ -147,7 +119,7 @@ func (b *Budget) pool(g gpus.GPU) (bytes, tokens int64) {
 const cacheBlock = 16
 
 // atOnce is how many requests of full length a pool holds, which share their beginning once.
-func (s Setting) atOnce(tokens int64) float64 {
+func atOnce(s Setting, tokens int64) float64 {
 	shared := s.Shared * float64(s.Context)
 	return max(float64(tokens)-shared, 0) / max(float64(s.Context)-shared, 1)
 }
@@ -171,9 +143,9 @@ func (p *plan) serve(b *Budget) {
 	total := (p.Context + p.NewTokens + p.CP - 1) / p.CP // context-parallel ranks share the cache, too
 	static, _, _ := p.cacheBytes(total, false)
 	seqs := p.Batch
-	if e, ok := p.engine(); ok {
+	if e, ok := p.Served(); ok {
 		one := *p
-		one.Batch, p.Batch = 1, max(e.tokens/p.Sequence, 1)
+		one.Batch, p.Batch = 1, max(e.Tokens/p.Sequence, 1)
 		m.Pass.Batch = p.Batch
 		static, _, _ = one.cacheBytes(total, false)
 		b.oneRequest = static

@@ -38,7 +38,7 @@ func (p *plan) shards(experts bool) int64 {
 func (p *plan) padded(q *parameter) int64 {
 	n := p.shards(q.Expert())
 	if p.FSDP == "" || p.dp == 1 || p.flatUnits() || p.packing().Has(q) || len(q.Shape) == 0 || q.Shape[0] == 0 ||
-		q.Expert() && (p.profile.expertsApart || p.EP > 1) {
+		q.Expert() && (p.profile.ExpertsApart || p.EP > 1) {
 		return q.Elements()
 	}
 	return q.Elements() / q.Shape[0] * autograd.Parts(q.Shape[0], n) * n
@@ -353,7 +353,7 @@ func (r *run) sumsBefore() {
 
 // staysFor says whether a block's parameters stay gathered from forward to backward.
 func staysFor(r *run, g *group, b *network.Block) bool {
-	return g.stays || r.p.profile.keepsLast && !r.p.flatUnits() && b == r.Model.Blocks[len(r.Model.Blocks)-1]
+	return g.stays || r.p.profile.KeepsLast && !r.p.flatUnits() && b == r.Model.Blocks[len(r.Model.Blocks)-1]
 }
 
 // Layer runs a block with its parameters gathered.

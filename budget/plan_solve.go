@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/budget/settings"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -32,13 +33,12 @@ func (b *Budget) need(g gpus.GPU) int64 {
 	if b == nil {
 		return -1
 	}
-	p := plan{Setting: b.Setting}
-	n := b.engineTotal() - p.device().Context + g.Context
-	switch e, ok := b.Setting.engine(); {
-	case ok && e.outside:
-		return max(n, int64(float64(b.WeightsBytes+b.oneRequest)/e.share)+g.Context)
+	n := b.engineTotal() - b.Setting.Device().Context + g.Context
+	switch e, ok := b.Setting.Served(); {
+	case ok && e.Outside:
+		return max(n, int64(float64(b.WeightsBytes+b.oneRequest)/e.Share)+g.Context)
 	case ok:
-		return int64(float64(n) / e.share)
+		return int64(float64(n) / e.Share)
 	}
 	return n
 }
@@ -57,7 +57,7 @@ func (v *solver) at(batch, seq int64) *Budget {
 	}
 	s := v.s
 	s.Batch = batch
-	b, err := Compute(v.c, s.withSequence(seq))
+	b, err := Compute(v.c, s.WithSequence(seq))
 	if err != nil {
 		b = nil
 	}
@@ -127,7 +127,7 @@ func Fits(c *Config, s Setting, devices []gpus.GPU) ([]Fit, error) {
 	}
 	v := &solver{c: c, s: s, seen: map[[2]int64]*Budget{}}
 	v.seen[[2]int64{s.Batch, s.Sequence}] = here
-	v.s.reserve, v.s.fullest = here.looseness(), here.fullest
+	v.s.Reserve, v.s.Fullest = here.looseness(), here.fullest
 	var fits []Fit
 	for _, g := range devices {
 		f := Fit{GPU: g, Fits: here.fits(g)}
@@ -143,7 +143,7 @@ func Fits(c *Config, s Setting, devices []gpus.GPU) ([]Fit, error) {
 		}
 		if s.Engine != "" {
 			_, f.MaxTokens = here.pool(g)
-			f.AtOnce = s.atOnce(f.MaxTokens)
+			f.AtOnce = atOnce(s, f.MaxTokens)
 			f.MaxBatch, f.MaxSequence = int64(f.AtOnce), f.MaxTokens
 			fits = append(fits, f)
 			continue
@@ -188,8 +188,8 @@ func (b *Budget) workingBytes() int64 {
 }
 
 func reserveFactor(s Setting) float64 {
-	if s.reserve > 0 {
-		return s.reserve
+	if s.Reserve > 0 {
+		return s.Reserve
 	}
 	if s.Allocator == "expandable" {
 		return expandableReserve
@@ -208,16 +208,16 @@ func Solve(c *Config, s Setting, what string, g gpus.GPU) (int64, Setting, error
 	first := s
 	switch what {
 	case "batch":
-		v.rough, v.limit, v.with = true, limitBatch, Setting.withBatch
+		v.rough, v.limit, v.with = true, limitBatch, Setting.WithBatch
 		v.search = func() int64 { return largest(1, 1, limitBatch, g.Capacity, v.need) }
 	case "seq":
-		v.unit, v.limit, v.with = s.sequenceUnit(), limitSequence, Setting.withSequence
+		v.unit, v.limit, v.with = s.SequenceUnit(), limitSequence, Setting.WithSequence
 		v.search = func() int64 { return c.longest(v.unit, v.unit, g.Capacity, v.need) }
 	case "gpus":
 		if s.Inference {
 			first.TP = 1 // how many is what is asked
 		}
-		v.unit, v.with = first.group(), Setting.onGPUs
+		v.unit, v.with = first.Group(), Setting.OnGPUs
 		first.GPUs, first.Zero, first.FSDP = v.unit, 0, ""
 		v.search = func() int64 {
 			return v.unit * fewest(func(n int64) bool { b := v.need(n * v.unit); return b >= 0 && b <= g.Capacity })
@@ -278,9 +278,9 @@ func (v *solving) estimate() (n, misfit int64) {
 
 // near takes what is reserved from a budget, or from none.
 func (v *solving) near(b *Budget) {
-	v.s.reserve, v.s.fullest = 0, 0
+	v.s.Reserve, v.s.Fullest = 0, 0
 	if b != nil && v.rough {
-		v.s.reserve, v.s.fullest = b.looseness(), b.fullest
+		v.s.Reserve, v.s.Fullest = b.looseness(), b.fullest
 	}
 }
 
@@ -332,21 +332,6 @@ func (v *solving) settled(n, misfit int64) int64 {
 // neighbours is how many sizes beside an estimated one are tried.
 const neighbours = 32
 
-func (s Setting) withBatch(n int64) Setting { s.Batch = n; return s }
-
-// sequenceUnit is the step in which sequences are tried, which context parallelism divides.
-func (s *Setting) sequenceUnit() int64 { return max(64/max(s.CP, 1)*s.CP, s.CP, 1) }
-
-// withSequence is the setting with sequences of n tokens, and as many more in
-// the cache as before.
-func (s Setting) withSequence(n int64) Setting {
-	if !s.encoder {
-		s.Context = max(s.Context-s.Sequence, 0) + n
-	}
-	s.Sequence = n
-	return s
-}
-
 // fewest tries powers of two and what lies between the last two.
 func fewest(ok func(int64) bool) int64 {
 	for n := int64(1); n <= 1<<16; n *= 2 {
@@ -390,7 +375,7 @@ func (r *rung) take(s *Setting) {
 		return
 	}
 	flag, value, _ := strings.Cut(strings.TrimPrefix(r.flags, "--"), " ")
-	s.set(flag, cmp.Or(value, "true"))
+	s.SetFlag(flag, cmp.Or(value, "true"))
 }
 
 // rungs are the measures in training, cheapest first.
@@ -414,7 +399,7 @@ var rungs = []rung{
 		func(s *Setting) bool { return s.FSDP == "" && s.Zero < 3 && s.GPUs > s.TP*s.PP },
 		func(s *Setting) { s.FSDP, s.Zero = "full", 0 }},
 	{"pictures and texts encoded beforehand, no encoders on the GPU", "--cached-latents", "a pass over the data set first",
-		func(s *Setting) bool { return s.Resolution > 0 && s.adapts() && !s.CachedLatents },
+		func(s *Setting) bool { return s.Resolution > 0 && s.Adapts() && !s.CachedLatents },
 		func(s *Setting) { s.CachedLatents = true }},
 	{"gradient checkpointing", "--checkpointing full", "about a third more compute",
 		func(s *Setting) bool { return s.Checkpointing != "full" }, nil},
@@ -424,14 +409,14 @@ var rungs = []rung{
 	{"8-bit optimizer state", "--optimizer adamw-8bit", "bitsandbytes; a little noise",
 		func(s *Setting) bool { return strings.HasPrefix(s.Optimizer, "adam") && s.Optimizer != "adamw-8bit" },
 		func(s *Setting) { s.Optimizer, s.MasterWeights = "adamw-8bit", false }},
-	{"LoRA, rank 16", "--lora 16", "trains adapters only", func(s *Setting) bool { return !s.adapts() },
+	{"LoRA, rank 16", "--lora 16", "trains adapters only", func(s *Setting) bool { return !s.Adapts() },
 		func(s *Setting) { s.LoRA, s.Freeze, s.Optimizer, s.MasterWeights = 16, 0, "adamw", false }},
 	{"4-bit base weights (QLoRA)", "--precision int4", "slower, a little noise in the base",
-		func(s *Setting) bool { return s.adapts() && (s.Precision == "bf16" || s.Precision == "fp16") }, nil},
+		func(s *Setting) bool { return s.Adapts() && (s.Precision == "bf16" || s.Precision == "fp16") }, nil},
 	{"optimizer on the CPU", "--offload optimizer", "PCIe traffic every step",
 		func(s *Setting) bool { return s.Offload == "none" }, nil},
 	{"shorter sequences, by half", "--seq N/2", "shorter context", func(s *Setting) bool { return s.Sequence > 256 },
-		func(s *Setting) { *s = s.withSequence(s.Sequence / 2) }},
+		func(s *Setting) { *s = s.WithSequence(s.Sequence / 2) }},
 }
 
 func always(*Setting) bool { return true }
@@ -467,12 +452,12 @@ func Ladder(c *Config, s Setting, g *gpus.GPU) ([]Measure, error) {
 		if !r.open(&t) {
 			continue
 		}
-		t.reserve, t.fullest = b.looseness(), b.fullest
+		t.Reserve, t.Fullest = b.looseness(), b.fullest
 		r.take(&t)
 		if t.Allocator != s.Allocator {
-			t.reserve = 0
+			t.Reserve = 0
 		}
-		if t.Precision != s.Precision && c.packedBits() <= weightBits[t.Precision] {
+		if t.Precision != s.Precision && c.packedBits() <= settings.WeightBits[t.Precision] {
 			continue
 		}
 		n, err := Compute(c, t)
@@ -481,16 +466,12 @@ func Ladder(c *Config, s Setting, g *gpus.GPU) ([]Measure, error) {
 		}
 		ms = append(ms, Measure{Change: r.change, Flags: r.flags, Costs: r.costs, Setting: t, TotalDevice: n.TotalDevice(),
 			Saves: b.TotalDevice() - n.TotalDevice(), Fits: g != nil && n.fits(*g)})
-		t.reserve, t.fullest = 0, 0
+		t.Reserve, t.Fullest = 0, 0
 		ms[len(ms)-1].Setting = t
 		s, b = t, n
 	}
 	return ms, nil
 }
-
-// weightBits are those of precisions that pack weights, which a checkpoint may have
-// packed as narrow already.
-var weightBits = map[string]int64{"int8": 8, "int4": 4}
 
 // WithVocabulary is the configuration with another vocabulary.
 func WithVocabulary(c *Config, v int64) (*Config, error) {

@@ -7,23 +7,6 @@ import (
 	"github.com/vramscope/vramscope/budget/network"
 )
 
-// expertRanks is how experts lie on the GPUs of a stage: each on one of the
-// expert-parallel ranks, cut there over as many of the tensor-parallel ranks
-// as the GPUs suffice for (with --tp 8 --ep 8 on 8 GPUs over none: each GPU
-// has whole experts, as vLLM lays them). copies is how many ranks have the same.
-func (s Setting) expertRanks() (tp, copies int64) {
-	n := s.GPUs / s.PP / s.EP
-	tp = gcd(s.TP, n)
-	return tp, n / tp
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
 // tensorParallel makes this rank's part of the model.
 func (p *plan) tensorParallel() error {
 	if p.TP == 1 && p.EP == 1 {

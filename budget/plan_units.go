@@ -6,26 +6,26 @@ package budget
 // do unless the framework asks for it to go, as torchtitan and torchtune do; before PyTorch 2.8 a root wasn't asked,
 // and torchtune's last release, 0.6.1, is older than that.
 func (p *plan) staysGathered(root bool) bool {
-	goes := p.profile.rootGoes || p.profile.rootGoes28 && p.Torch != "" && !p.torchBefore(2, 8)
-	return p.KeepGathered || p.profile.stagesKeep && p.PP > 1 || root && (!goes || p.flatUnits())
+	goes := p.profile.RootGoes || p.profile.RootGoes28 && p.Torch != "" && !p.torchBefore(2, 8)
+	return p.KeepGathered || p.profile.StagesKeep && p.PP > 1 || root && (!goes || p.flatUnits())
 }
 
 // ownUnits says whether embeddings and head are units of their own, as custom_sharded_layers makes them: torchtune's
 // recipes that train Llama 3 in full have them so, those with adapters and of other models don't. Accelerate does with FSDP2.
 func (p *plan) ownUnits() bool {
 	accelerate := p.headStays()
-	if !p.profile.ownUnits && !accelerate || !p.sharded() || p.model.Tied {
+	if !p.profile.OwnUnits && !accelerate || !p.sharded() || p.model.Tied {
 		return false
 	}
 	if p.FSDPEnds != "" {
 		return p.FSDPEnds == "apart"
 	}
-	return accelerate || !p.adapts() && p.model.Config.Type == "llama" && p.model.Vocab > wordsOfLlama2
+	return accelerate || !p.Adapts() && p.model.Config.Type == "llama" && p.model.Vocab > wordsOfLlama2
 }
 
 // headStays: Accelerate gathers the head for forward, and it stays for backward (fsdp2_prepare_model).
 func (p *plan) headStays() bool {
-	return p.Trainer && p.FSDP != "" && !p.flatUnits() && p.profile.accelerates
+	return p.Trainer && p.FSDP != "" && !p.flatUnits() && p.profile.Accelerates
 }
 
 // wordsOfLlama2 is a bound between vocabularies: Llama 2 has 32,000 words, Llama 3 128,256.

@@ -18,10 +18,10 @@ func (r *run) chunked(h *value, batch network.Batch) *value {
 	m := r.M
 	var sizes []int64
 	t := h.N / r.Model.WordWidth
-	if r.p.profile.outputsInPieces {
+	if r.p.profile.OutputsInPieces {
 		return r.outputsInPieces(h, batch, outputPieces)
 	}
-	if r.p.profile.outputsInTiles {
+	if r.p.profile.OutputsInTiles {
 		return r.inTiles(h)
 	}
 	m.Phase = Loss
@@ -179,7 +179,7 @@ func (r *run) logits(h *value) *value {
 
 // wholeLogits says whether each tensor-parallel rank has the logits of all words: Transformers'
 // plans gather the head's results (colwise_gather_output).
-func (p *plan) wholeLogits() bool { return p.TP > 1 && p.profile.wholeLogits }
+func (p *plan) wholeLogits() bool { return p.TP > 1 && p.profile.WholeLogits }
 
 // lossOf is cross entropy: the float32 copy, its log-softmax, one number.
 // Unnamed logits go as soon as the copy is made.

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/settings"
 	"github.com/vramscope/vramscope/internal/words"
 )
 
@@ -22,6 +23,9 @@ const (
 	Workspace      = words.Workspace
 	Temporary      = words.Temporary
 )
+
+// Setting is how a model is trained or served.
+type Setting = settings.Setting
 
 // What a step is counted in.
 type (

@@ -100,7 +100,7 @@ func (r *run) lossInPieces(h *value, batch network.Batch) (loss *value) {
 	}
 	switch {
 	case p.Loss == "chunked":
-		if !p.profile.outputsInPieces {
+		if !p.profile.OutputsInPieces {
 			r.rootDone(h)
 		}
 		loss = r.chunked(h, batch)
@@ -118,7 +118,7 @@ func (r *run) lossInPieces(h *value, batch network.Batch) (loss *value) {
 func (f *forward) lossOfAll(r *run, h *value) *value {
 	m, p := r.M, r.p
 	logits := r.logits(h)
-	if p.profile.castsLogits && logits.Width < 4 { // modules/transformer.py, unembed: the model's own cast
+	if p.profile.CastsLogits && logits.Width < 4 { // modules/transformer.py, unembed: the model's own cast
 		logits = m.Replace(logits, m.Cast(logits, 4))
 		m.Logit(logits)
 	}
@@ -256,5 +256,5 @@ func (r *run) lossDone(loss *value) {
 
 // lossInside says whether the loss is among the model's results, as Transformers' is.
 func (p *plan) lossInside() bool {
-	return p.profile.lossInside && (p.Loss == "default" || p.Loss == "fused") && p.PP == 1
+	return p.profile.LossInside && (p.Loss == "default" || p.Loss == "fused") && p.PP == 1
 }

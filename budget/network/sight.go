@@ -193,8 +193,8 @@ func buildDINO3(b *builder) {
 	m.Patch = b.patches("embeddings.patch_embeddings", RoleEmbedding, h, ps)
 	m.Patch.bias = b.param("embeddings.patch_embeddings.bias", RoleEmbedding, h)
 	m.Patch.class, m.Patch.before = cls, before
-	words := "q=attention.q_proj?query_bias k=attention.k_proj?key_bias v=attention.v_proj?value_bias o=attention.o_proj?proj_bias " +
-		"up=mlp.up_proj?mlp_bias down=mlp.down_proj?mlp_bias "
+	words := "q=attention.q_proj?query_bias k=attention.k_proj?key_bias v=attention.v_proj?value_bias " +
+		"o=attention.o_proj?proj_bias up=mlp.up_proj?mlp_bias down=mlp.down_proj?mlp_bias "
 	if c.Bool("use_gated_mlp") {
 		words += "gate=mlp.gate_proj?mlp_bias "
 	}

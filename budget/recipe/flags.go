@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/settings"
 )
 
 // SettingFlags are the budget's flags, which fields of recipes mean, over a setting; --set says those that few need.
 func SettingFlags(fl *pflag.FlagSet, s *budget.Setting) {
-	for i := range budget.Fields {
-		f := &budget.Fields[i]
+	for i := range settings.Fields {
+		f := &settings.Fields[i]
 		switch p := f.At(s).(type) {
 		case *string:
 			fl.StringVar(p, f.Name, f.Start.(string), f.Help)
@@ -41,7 +41,7 @@ func (pairs) Type() string   { return "pair" }
 func (p pairs) Set(pair string) error {
 	key, value, ok := strings.Cut(pair, "=")
 	key = strings.ReplaceAll(strings.TrimSpace(key), "_", "-")
-	if !slices.ContainsFunc(budget.Fields, func(f budget.Field) bool { return f.Name == key }) {
+	if !slices.ContainsFunc(settings.Fields, func(f settings.Field) bool { return f.Name == key }) {
 		return fmt.Errorf("%q is no key: they are %s", Clipped(key), strings.Join(seldomKeys(), " "))
 	}
 	switch flag := p.fl.Lookup(key); {
@@ -56,7 +56,7 @@ func (p pairs) Set(pair string) error {
 }
 
 func seldomKeys() (keys []string) {
-	for _, f := range budget.Fields {
+	for _, f := range settings.Fields {
 		if f.Seldom {
 			keys = append(keys, f.Name)
 		}

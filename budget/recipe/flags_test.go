@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
-
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/settings"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -83,7 +83,7 @@ func TestSet(t *testing.T) {
 			}
 		}
 	}
-	for _, f := range budget.Fields {
+	for _, f := range settings.Fields {
 		if line := "\n  " + f.Name; strings.Contains("\n"+Keys(), line+" ") != f.Seldom && strings.Contains("\n"+Keys(), line+"=") != f.Seldom {
 			t.Errorf("%s: seldom is %v", f.Name, f.Seldom)
 		}

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/settings"
 )
 
 // Usual sets what the framework that the user has named does unasked, and gives these flags as text, empty without any. ZeRO
@@ -20,7 +20,7 @@ func Usual(fl *pflag.FlagSet, s *budget.Setting) string {
 	}
 	var said []string
 	outputs := false
-	for _, u := range budget.ProfileOf(name).Usual {
+	for _, u := range settings.ProfileOf(name).Usual {
 		if fl.Changed(u.Flag) || !s.Takes(u) {
 			continue
 		}

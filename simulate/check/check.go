@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/settings"
 	"github.com/vramscope/vramscope/internal/units"
 	vrun "github.com/vramscope/vramscope/run"
 	"github.com/vramscope/vramscope/simulate"
@@ -50,7 +51,6 @@ config = AutoConfig.from_pretrained(%q%s)
 with torch.device("cuda"):
     model = transformers.%s.from_config(config, dtype=torch.%s%s)
 
-
 class Sentences(torch.utils.data.Dataset):
     def __len__(self):
         return %d
@@ -58,7 +58,6 @@ class Sentences(torch.utils.data.Dataset):
     def __getitem__(self, index):
         ids = torch.ones(%d, dtype=torch.long)
         return {"input_ids": ids, "labels": %s%s}
-
 
 args = TrainingArguments(output_dir="out", max_steps=3, report_to=[], save_strategy="no", disable_tqdm=True,
                          per_device_train_batch_size=%d, gradient_accumulation_steps=%d, optim=%q%s)
@@ -135,8 +134,8 @@ func Program(config string, c *budget.Config, s *budget.Setting) (string, error)
 
 // refused says what of a setting no program is made for.
 func refused(s *budget.Setting) error {
-	for i := range budget.Fields {
-		if f := &budget.Fields[i]; f.Said(s) && !slices.Contains(taken, f.Name) {
+	for i := range settings.Fields {
+		if f := &settings.Fields[i]; f.Said(s) && !slices.Contains(taken, f.Name) {
 			return fmt.Errorf("--check runs full training on one GPU by Transformers' model and loss, in a loop of PyTorch "+
 				"or Transformers' Trainer: it makes no program with --%s", f.Name)
 		}

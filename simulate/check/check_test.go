@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/settings"
 )
 
 // TestProgram makes programs of settings, and refuses those that none is made for.
@@ -79,8 +80,8 @@ func TestTrainer(t *testing.T) {
 
 // atStart is a setting of which nobody said anything.
 func atStart() (s budget.Setting) {
-	for i := range budget.Fields {
-		f := &budget.Fields[i]
+	for i := range settings.Fields {
+		f := &settings.Fields[i]
 		switch p := f.At(&s).(type) {
 		case *string:
 			*p, _ = f.Start.(string)

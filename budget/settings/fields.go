@@ -1,8 +1,7 @@
-package budget
+package settings
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/budget/optimizers"
 )
+import _ "embed"
 
 // Field is one of a setting's: a flag, or a key of --set where few need it.
 type Field struct {
@@ -46,7 +46,8 @@ var Fields = readFields(fieldsText)
 
 // readFields reads fields.txt, whose faults any test finds.
 func readFields(text string) (all []Field) {
-	setting, lists := reflect.TypeFor[Setting](), map[string][]string{"{optimizers}": optimizers.Names(), "{frameworks}": Frameworks()}
+	setting := reflect.TypeFor[Setting]()
+	lists := map[string][]string{"{optimizers}": optimizers.Names(), "{frameworks}": Frameworks()}
 	for line := range strings.Lines(text) {
 		c := strings.Split(strings.TrimSuffix(line, "\n"), " | ")
 		if len(c) < 6 {
@@ -87,23 +88,24 @@ var typed = map[string]func(*Setting) bool{
 	"precision": always, "batch": always, "seq": func(s *Setting) bool { return s.Resolution == 0 },
 	"gpus": func(s *Setting) bool { return s.GPUs > 1 },
 	"dora": never, "drop-outputs": never, "decoder-seq": never, "context": never,
-	"adapter":        func(s *Setting) bool { return s.adapts() && s.Adapter != "lora" },
-	"lora-targets":   func(s *Setting) bool { return s.adapts() && s.LoRATargets != "all" },
-	"lora-dtype":     func(s *Setting) bool { return s.adapts() && s.LoRADtype != "fp32" },
+	"adapter":        func(s *Setting) bool { return s.Adapts() && s.Adapter != "lora" },
+	"lora-targets":   func(s *Setting) bool { return s.Adapts() && s.LoRATargets != "all" },
+	"lora-dtype":     func(s *Setting) bool { return s.Adapts() && s.LoRADtype != "fp32" },
 	"gradient-dtype": func(s *Setting) bool { return s.GradientDtype != "" && s.FSDP == "" },
 	"compile":        func(s *Setting) bool { return s.Compile && !s.CUDAGraphs },
-	"float8-recipe":  func(s *Setting) bool { return s.Float8 && s.byRows() },
+	"float8-recipe":  func(s *Setting) bool { return s.Float8 && s.ByRows() },
 	"framework":      (*Setting).namesFramework,
 	"host-ahead":     func(s *Setting) bool { return !s.HostAhead && s.FSDPVersion == 1 },
 }
 
-func never(*Setting) bool { return false }
+func always(*Setting) bool { return true }
+func never(*Setting) bool  { return false }
 
 // is the field's value in a setting.
 func (f *Field) is(s *Setting) any { return f.value(s).Interface() }
 
-// set gives a field what its flag says.
-func (s *Setting) set(flag, value string) {
+// SetFlag gives a field what its flag says.
+func (s *Setting) SetFlag(flag, value string) {
 	i := slices.IndexFunc(Fields, func(f Field) bool { return f.Name == flag })
 	_, _ = fmt.Sscan(value, Fields[i].At(s))
 }
@@ -166,11 +168,11 @@ func (f *Field) check(s *Setting) error {
 func (s *Setting) tells(f *Field) bool {
 	training := !s.Inference
 	return map[string]bool{"always": true, "serving": s.Inference, "training": training, "sharded": training && s.FSDP != "",
-		"adapters": training && s.adapts(), "float8": training && s.Float8, "said": training && f.Said(s)}[f.told]
+		"adapters": training && s.Adapts(), "float8": training && s.Float8, "said": training && f.Said(s)}[f.told]
 }
 
-// words are a setting's fields under the names of the flags.
-func (s Setting) words() map[string]any {
+// Words are a setting's fields under the names of the flags.
+func (s Setting) Words() map[string]any {
 	m := map[string]any{"gpu": s.GPU}
 	for i := range Fields {
 		if f := &Fields[i]; s.tells(f) {
@@ -179,22 +181,22 @@ func (s Setting) words() map[string]any {
 	}
 	switch {
 	case s.Inference:
-		if e, ok := s.engine(); ok {
-			m["engine"], m["gpu_share"], m["batch_tokens"], m["prefix_share"] = s.Engine, e.share, e.tokens, s.Shared
+		if e, ok := s.Served(); ok {
+			m["engine"], m["gpu_share"], m["batch_tokens"], m["prefix_share"] = s.Engine, e.Share, e.Tokens, s.Shared
 		}
 		m["last_logit"] = s.LastLogit
 		m["optimizer"], m["checkpointing"], m["loss"], m["zero"] = nil, nil, nil, nil
 	case s.FSDP != "":
 		m["fsdp_version"] = cmp.Or(s.FSDPVersion, 2)
 	}
-	if !s.Inference && s.adapts() {
+	if !s.Inference && s.Adapts() {
 		m["dora"] = s.Adapter == "dora"
 	}
 	return m
 }
 
-// flags are a plan's, as the command takes them.
-func (s Setting) flags() string {
+// Flags are a plan's, as the command takes them.
+func (s Setting) Flags() string {
 	var words []string
 	for i := range Fields {
 		f := &Fields[i]
@@ -216,9 +218,9 @@ func (s Setting) flags() string {
 //go:embed dialects.txt
 var dialects string
 
-// framework tells a plan in the words of the framework that is asked for, "" where none is
+// FrameworkFlags tells a plan in the words of the framework that is asked for, "" where none is
 // or it has none.
-func (s Setting) framework() string {
+func (s Setting) FrameworkFlags() string {
 	of := map[string]string{"shards": fmt.Sprint(s.GPUs / (max(s.TP, 1) * max(s.CP, 1)))}
 	for i := range Fields {
 		of[Fields[i].Name] = fmt.Sprint(Fields[i].is(&s))
