@@ -29,7 +29,7 @@ type Budget struct {
 
 	guessed    bool      // a part of it isn't near anything measured
 	oneRequest int64     // serving by an engine: the cache of one request of full length
-	fullest    int64     // the rank of a pipeline that is shown, from 1 on
+	Fullest    int64     // the rank of a pipeline that is shown, from 1 on
 	load, step []request // what the allocator is asked for, nil where nobody wants to know
 }
 
@@ -80,7 +80,7 @@ func (c *Config) broken(err *error) {
 // Compute works a budget out.
 func Compute(c *Config, s Setting) (b *Budget, err error) {
 	defer c.broken(&err)
-	if s, err = c.complete(s); err != nil {
+	if s, err = c.Complete(s); err != nil {
 		return nil, err
 	}
 	if b := c.memo.budget(s); b != nil {

@@ -14,8 +14,9 @@
 // uses those before it:
 //
 //   - step_: the step of training that runs a network on a machine, from the batch to the last gradient.
-//   - plan_: a setting's checks against a model, what it divides over ranks, GPUs, serving, pipelines, and the questions that
-//     need many budgets (plan_solve.go, plan_search.go).
+//   - plan_: a setting's checks against a model, what it divides over ranks, GPUs, serving and pipelines.
+//
+// Questions that need many budgets are answered by the package search.
 //
 // To add a model family, put its model_type and its class's defaults into
 // modelfile/defaults.json. A decoder-only model is a line of network/decoders.txt, what its code does

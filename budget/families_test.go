@@ -356,8 +356,8 @@ func TestUnmeasured(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := strings.Contains(strings.Join(b.Notes, "\n"), "±15 %")
-		if said != want || (b.errorOf() == errorUnmeasured) != want {
-			t.Errorf("%s: said %t, takes %.2f", family, said, b.errorOf())
+		if said != want || (b.ErrorOf() == errorUnmeasured) != want {
+			t.Errorf("%s: said %t, takes %.2f", family, said, b.ErrorOf())
 		}
 	}
 }
@@ -382,8 +382,8 @@ func TestGuesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		i := slices.IndexFunc(b.Notes, func(n string) bool { return strings.HasPrefix(n, "±15 %") })
-		if (i >= 0) != (tt.want != "") || i >= 0 && !strings.Contains(b.Notes[i], tt.want) || (b.errorOf() == errorUnmeasured) != (tt.want != "") {
-			t.Errorf("%+v: %q, takes %.2f", tt.s, b.Notes, b.errorOf())
+		if (i >= 0) != (tt.want != "") || i >= 0 && !strings.Contains(b.Notes[i], tt.want) || (b.ErrorOf() == errorUnmeasured) != (tt.want != "") {
+			t.Errorf("%+v: %q, takes %.2f", tt.s, b.Notes, b.ErrorOf())
 		}
 	}
 }

@@ -112,16 +112,6 @@ func (p *plan) withinPositions() error {
 	return nil
 }
 
-// longest is the longest sequence within room; learned positions bound it.
-func (c *Config) longest(unit, near, room int64, size func(int64) int64) int64 {
-	if n := c.Positions(); n > 0 {
-		if b := size(n); b >= 0 && b <= room {
-			return n
-		}
-	}
-	return largest(unit, near, limitSequence, room, size)
-}
-
 // Bounded takes a setting's sequence within the model's positions where nobody asked for a length, and says of one that was
 // asked for where the model has none.
 func (c *Config) Bounded(s *Setting, asked bool) (notes []string) {
@@ -149,7 +139,7 @@ func Count(c *Config) (_ network.Counts, err error) {
 // those of adapters.
 func RankTensors(c *Config, s Setting) (model, adapters []modelfile.Tensor, err error) {
 	defer c.broken(&err)
-	if s, err = c.complete(s); err != nil {
+	if s, err = c.Complete(s); err != nil {
 		return nil, nil, err
 	}
 	p, err := newPlan(c, s)

@@ -105,9 +105,26 @@ func (d *Document) AddFits(fits []Fit, serving bool) {
 func (d *Document) Judge(b *Budget, fits []Fit, band Band) {
 	for i := range d.Fits {
 		row, g := &d.Fits[i], fits[i].GPU
-		row.Spare, row.Verdict = g.Capacity-b.need(g), b.Verdict(g, band)
+		row.Spare, row.Verdict = g.Capacity-b.Need(g), b.Verdict(g, band)
 		if row.Verdict == Depending {
 			row.If = band.Flags
 		}
 	}
+}
+
+// Plan is a setting that fits, and what it costs in time.
+type Plan struct {
+	Way         string  `json:"way"` // what is trained, and how much of it in full
+	Flags       string  `json:"flags"`
+	Command     string  `json:"command"`         // that makes it again, with the model and the GPU; "": whoever asks knows them
+	Framework   string  `json:"framework_flags"` // the same as the framework asked for has it
+	TotalDevice int64   `json:"total_device_bytes"`
+	Host        int64   `json:"host_bytes"` // for each GPU
+	Batch       int64   `json:"batch"`
+	Sequence    int64   `json:"sequence"`
+	Recompute   float64 `json:"recompute_share"`                    // of the forward and backward without it
+	Traffic     int64   `json:"communicated_bytes_per_micro_batch"` // by one GPU
+	Cost        float64 `json:"relative_cost"`                      // time per token against the best plan, estimated
+	Setting     Setting `json:"-"`
+	Order       int     `json:"-"` // of its way among the ways of training, from 0 on
 }

@@ -71,20 +71,6 @@ func TestContextParallel(t *testing.T) {
 	}
 }
 
-// TestSyncEachBatch: what Accelerate leaves whole isn't there where each micro-batch is reduced, and the ladder says so.
-func TestSyncEachBatch(t *testing.T) {
-	s := Setting{Trainer: true, FSDP: "full", GPUs: 8, Accumulate: 4}
-	whole := of(t, eightBillion, s)
-	ms, err := Ladder(mustConfig(t), s, nil)
-	if err != nil || len(ms) == 0 || ms[0].Flags != "--sync-each-batch" {
-		t.Fatalf("%v %+v", err, ms)
-	}
-	s.SyncEachBatch = true
-	if saved := whole.PeakBytes - of(t, eightBillion, s).PeakBytes; saved < 12<<30 {
-		t.Errorf("saves %d of gradients of 15 GiB", saved)
-	}
-}
-
 func mustConfig(t *testing.T) *Config {
 	t.Helper()
 	c, err := ReadConfig(strings.NewReader(eightBillion))

@@ -42,7 +42,7 @@ const (
 
 // finish works out what stands beside PyTorch's own bytes.
 func (b *Budget) finish(p *plan) {
-	f := reserveFactor(p.Setting)
+	f := ReserveFactor(p.Setting)
 	top := b.top()
 	loose := top
 	if p.Inference { // weights are laid down once and leave no holes

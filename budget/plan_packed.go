@@ -54,10 +54,10 @@ func (b *Budget) packingNote(p *plan) {
 }
 
 // IsPacked says whether the configuration or its checkpoint says how weights are packed.
-func (c *Config) IsPacked() bool { return c.packedBits() < 16 }
+func (c *Config) IsPacked() bool { return c.PackedBits() < 16 }
 
-// packedBits is the width of the packed weights, 16 when none are.
-func (c *Config) packedBits() int64 {
+// PackedBits is the width of the packed weights, 16 when none are.
+func (c *Config) PackedBits() int64 {
 	switch z := c.Packing(); {
 	case c.file != nil:
 		return c.file.Bits

@@ -97,7 +97,7 @@ func (p *plan) pipeline(b *Budget) {
 	}
 	best := p.reservedByRank(ranks, b.Stages)
 	full, rank := ranks[best].b, b.Stages[best].Rank
-	b.fullest = rank + 1
+	b.Fullest = rank + 1
 	b.Phases, b.FirstStep, b.WeightsBytes = full.Phases, full.FirstStep, full.WeightsBytes
 	b.load, b.step, b.Reserved, b.Host = nil, nil, full.Reserved, full.Host
 	b.peak()
@@ -119,7 +119,7 @@ func (p *plan) reservedByRank(ranks []rankBudget, stages []Stage) (best int) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(ranks[j].b.top(), ranks[i].b.top()) })
-	factor := reserveFactor(p.Setting)
+	factor := ReserveFactor(p.Setting)
 	best = order[0]
 	for n, i := range order {
 		x := ranks[i]

@@ -98,8 +98,8 @@ func (b *Budget) engineTotal() int64 {
 	return b.TotalDevice()
 }
 
-// pool is what the device's share leaves for the cache: its bytes, and the tokens in it.
-func (b *Budget) pool(g gpus.GPU) (bytes, tokens int64) {
+// Pool is what the device's share leaves for the cache: its bytes, and the tokens in it.
+func (b *Budget) Pool(g gpus.GPU) (bytes, tokens int64) {
 	e, ok := b.Setting.Served()
 	if !ok || b.CacheToken == 0 {
 		return 0, 0
@@ -118,8 +118,8 @@ func (b *Budget) pool(g gpus.GPU) (bytes, tokens int64) {
 // cacheBlock is how many tokens of one request a block of the pool holds.
 const cacheBlock = 16
 
-// atOnce is how many requests of full length a pool holds, which share their beginning once.
-func atOnce(s Setting, tokens int64) float64 {
+// AtOnce is how many requests of full length a pool holds, which share their beginning once.
+func AtOnce(s Setting, tokens int64) float64 {
 	shared := s.Shared * float64(s.Context)
 	return max(float64(tokens)-shared, 0) / max(float64(s.Context)-shared, 1)
 }

@@ -1,10 +1,6 @@
 package budget
 
-import (
-	"testing"
-
-	"github.com/vramscope/vramscope/gpus"
-)
+import "testing"
 
 var (
 	flanT5Large  = map[string]any{"model_type": "t5", "d_model": 1024.0, "d_kv": 64.0, "d_ff": 2816.0, "num_layers": 24.0, "num_heads": 16.0, "vocab_size": 32128.0, "feed_forward_proj": "gated-gelu"}
@@ -47,26 +43,6 @@ func TestCacheLengths(t *testing.T) {
 				t.Errorf("while decoding %d KiB, want %d", got>>10, tt.decode)
 			}
 		})
-	}
-}
-
-// A decoder that hears sound is trained on as many tokens as the target has,
-// and on no more than it has positions for unless told to.
-func TestTokensOfSound(t *testing.T) {
-	for _, tt := range []struct {
-		s    Setting
-		want int64
-	}{{Setting{}, 448}, {Setting{Sequence: 128}, 128}, {Setting{DecoderSeq: 64}, 64}, {Setting{Sequence: 128, DecoderSeq: 64}, 64}} {
-		b, err := Compute(configOf(t, whisperSmall), tt.s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := b.Phase(Forward).Categories[Logits]; b.Setting.DecoderSeq != tt.want || got > 2*tt.want*51865 {
-			t.Errorf("%+v: %d tokens, logits of %d bytes, want %d tokens", tt.s, b.Setting.DecoderSeq, got, tt.want)
-		}
-	}
-	if n, _, err := Solve(configOf(t, whisperSmall), Setting{}, "seq", gpus.All()[0]); err == nil {
-		t.Errorf("the longest sound: %d", n)
 	}
 }
 

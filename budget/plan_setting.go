@@ -9,11 +9,11 @@ import (
 	"github.com/vramscope/vramscope/budget/settings"
 )
 
-// complete fills in what has a default, where it is the model's, too: the cache
+// Complete fills in what has a default, where it is the model's, too: the cache
 // of an encoder-decoder holds the target sequence, not the encoder's, and
 // where the encoder hears sound, the target has the only tokens: as many as
 // its table of positions at most.
-func (c *Config) complete(s Setting) (_ Setting, err error) {
+func (c *Config) Complete(s Setting) (_ Setting, err error) {
 	defer c.broken(&err)
 	m, err := c.network()
 	if err != nil {

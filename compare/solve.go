@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/search"
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/gpus"
@@ -22,7 +23,7 @@ func Solve(t *timeline.Timeline, c *classify.Classification, config *budget.Conf
 	if r.Foreign {
 		return "", fmt.Errorf("the weights in the recording are another model's")
 	}
-	n, setting, err := budget.Solve(config, r.Assumed, what, gpu)
+	n, setting, err := search.Solve(config, r.Assumed, what, gpu)
 	if err != nil {
 		return "", err
 	}

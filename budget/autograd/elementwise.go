@@ -51,7 +51,7 @@ func (m *Machine) Weight(p *Parameter) *Value {
 	return c
 }
 
-// enterAutocast and leaveAutocast bracket the block; leaving empties the cache.
+// LeaveAutocast ends autocast, which empties its cache of weights.
 func (m *Machine) LeaveAutocast() {
 	for p, c := range m.Casts {
 		m.Drop(c)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/vramscope/vramscope/budget"
+	"github.com/vramscope/vramscope/budget/search"
 	"github.com/vramscope/vramscope/budget/settings"
 	"github.com/vramscope/vramscope/gpus"
 )
@@ -30,7 +31,7 @@ func TestPlansAgain(t *testing.T) {
 			precisions = []string{s.Precision}
 		}
 		s.Sequence = 512
-		plans, _, err := budget.Plans(c, s, g, precisions)
+		plans, _, err := search.Plans(c, s, g, precisions)
 		if err != nil || len(plans) == 0 {
 			t.Errorf("%+v: %d plans, %v", s, len(plans), err)
 		}

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/budget/recipe"
+	"github.com/vramscope/vramscope/budget/search"
 	"github.com/vramscope/vramscope/gpus"
 	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
@@ -300,7 +300,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 	}
 	doc := budget.NewDocument(b)
 	doc.Solved, doc.Plans = solved, plans
-	note, band := budget.Assumed(c, b, f.given)
+	note, band := search.Assumed(c, b, f.given)
 	if note != "" {
 		doc.Notes = append(doc.Notes, note)
 	}
@@ -311,7 +311,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		}
 		doc.Notes = append(doc.Notes, note)
 	}
-	fits, err := budget.Fits(c, f.s, gs)
+	fits, err := search.Fits(c, f.s, gs)
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (f *budgetFlags) answer(c *budget.Config) (*budget.Document, error) {
 		doc.Notes = append(doc.Notes, fmt.Sprintf("sequences end at the model's %s learned positions, whatever memory is left",
 			units.Count(int(b.Model.Positions))))
 	}
-	doc.Notes = append(doc.Notes, budget.NoBfloat16(&f.s, f.devices, gs)...)
+	doc.Notes = append(doc.Notes, search.NoBfloat16(&f.s, f.devices, gs)...)
 	if err := f.ladder(c, gs, doc); err != nil {
 		return nil, err
 	}
@@ -346,10 +346,10 @@ func (f *budgetFlags) solved(c *budget.Config, g gpus.GPU, plans []budget.Plan) 
 		}
 		return d, nil
 	}
-	n, s, err := budget.Solve(c, f.s, f.solve, g)
+	n, s, err := search.Solve(c, f.s, f.solve, g)
 	d.Value, f.s = n, s // so that the rest is about it
 	if err == nil && n > 0 && f.solve != "gpus" && !s.Inference {
-		d.WithMargin, err = budget.Spared(c, s, f.solve, g)
+		d.WithMargin, err = search.Spared(c, s, f.solve, g)
 	}
 	return d, err
 }
@@ -372,10 +372,10 @@ func (f *budgetFlags) plans(c *budget.Config, gs []gpus.GPU) (best []budget.Plan
 		precisions = []string{f.s.Precision}
 	}
 	if f.solve == "seq" {
-		best, err := budget.Longest(c, f.s, gs[0], precisions)
+		best, err := search.Longest(c, f.s, gs[0], precisions)
 		return best, nil, err
 	}
-	return budget.Plans(c, f.s, gs[0], precisions)
+	return search.Plans(c, f.s, gs[0], precisions)
 }
 
 func (f *budgetFlags) ladder(c *budget.Config, gs []gpus.GPU, doc *budget.Document) error {
@@ -386,7 +386,7 @@ func (f *budgetFlags) ladder(c *budget.Config, gs []gpus.GPU, doc *budget.Docume
 	if len(f.devices) > 0 {
 		target = &gs[0]
 	}
-	ms, err := budget.Ladder(c, f.s, target)
+	ms, err := search.Ladder(c, f.s, target)
 	doc.Ladder = append(doc.Ladder, ms...)
 	return err
 }

@@ -1,10 +1,11 @@
-package budget
+package search
 
 import (
 	"maps"
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -29,22 +30,22 @@ func TestLearnedPositions(t *testing.T) {
 		if got := c.Positions(); got != tt.want {
 			t.Errorf("%s: %d positions, want %d", tt.kind, got, tt.want)
 		}
-		b, err := Compute(c, Setting{})
+		b, err := budget.Compute(c, budget.Setting{})
 		if err != nil || tt.want > 0 && b.Setting.Sequence > tt.want || b.Model.Positions != tt.want {
 			t.Errorf("%s: the plain setting has %d tokens, %v", tt.kind, b.Setting.Sequence, err)
 		}
 		if tt.want == 0 {
 			continue
 		}
-		for _, s := range []Setting{{}, {Inference: true}} {
+		for _, s := range []budget.Setting{{}, {Inference: true}} {
 			s.Sequence = tt.want
-			if _, err := Compute(c, s); err != nil {
+			if _, err := budget.Compute(c, s); err != nil {
 				t.Errorf("%s: as long as the table: %v", tt.kind, err)
 			}
 			if s.Sequence++; tt.kind == "whisper" { // whose --seq is cut to what the decoder can take
 				s.DecoderSeq = s.Sequence
 			}
-			if _, err := Compute(c, s); err == nil || !strings.Contains(err.Error(), "learned positions") {
+			if _, err := budget.Compute(c, s); err == nil || !strings.Contains(err.Error(), "learned positions") {
 				t.Errorf("%s: one token more: %v", tt.kind, err)
 			}
 			if s.Sequence, s.DecoderSeq = 64, 0; tt.kind == "whisper" || tt.kind == "clip" {
@@ -63,19 +64,19 @@ func TestLearnedPositions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]Setting{"context": {Inference: true, Sequence: 512, Context: 1025}, "new tokens": {Inference: true, Sequence: 1000, NewTokens: 25}} {
-		if _, err := Compute(gpt2, s); err == nil || !strings.Contains(err.Error(), "1025") {
+	for name, s := range map[string]budget.Setting{"context": {Inference: true, Sequence: 512, Context: 1025}, "new tokens": {Inference: true, Sequence: 1000, NewTokens: 25}} {
+		if _, err := budget.Compute(gpt2, s); err == nil || !strings.Contains(err.Error(), "1025") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n, _, err := Solve(gpt2, Setting{Inference: true, Sequence: 64, NewTokens: 100}, "seq", g); err != nil || n != 896 {
+	if n, _, err := Solve(gpt2, budget.Setting{Inference: true, Sequence: 64, NewTokens: 100}, "seq", g); err != nil || n != 896 {
 		t.Errorf("with room for new tokens the longest prompt is %d, %v", n, err)
 	}
 	bart, err := newConfig(map[string]any{"model_type": "bart"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Compute(bart, Setting{Sequence: 64, DecoderSeq: 1025}); err == nil || !strings.Contains(err.Error(), "--decoder-seq 1025") {
+	if _, err := budget.Compute(bart, budget.Setting{Sequence: 64, DecoderSeq: 1025}); err == nil || !strings.Contains(err.Error(), "--decoder-seq 1025") {
 		t.Errorf("a long target: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package budget
+package search
 
 import (
 	"cmp"
@@ -6,25 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/gpus"
 )
-
-// Plan is a setting that fits, and what it costs in time.
-type Plan struct {
-	Way         string  `json:"way"` // what is trained, and how much of it in full
-	Flags       string  `json:"flags"`
-	Command     string  `json:"command"`         // that makes it again, with the model and the GPU; "": whoever asks knows them
-	Framework   string  `json:"framework_flags"` // the same as the framework asked for has it
-	TotalDevice int64   `json:"total_device_bytes"`
-	Host        int64   `json:"host_bytes"` // for each GPU
-	Batch       int64   `json:"batch"`
-	Sequence    int64   `json:"sequence"`
-	Recompute   float64 `json:"recompute_share"`                    // of the forward and backward without it
-	Traffic     int64   `json:"communicated_bytes_per_micro_batch"` // by one GPU
-	Cost        float64 `json:"relative_cost"`                      // time per token against the best plan, estimated
-	Setting     Setting `json:"-"`
-	way         int     // of training, a place in ways
-}
 
 // Figures for the ranking alone, of an H100: what its products and links reach in practice.
 const (
@@ -41,21 +25,21 @@ const (
 // way is one of training a model.
 type way struct {
 	name  string
-	take  func(*Setting) bool // false: not this setting's
-	shown int                 // plans of it, where there are others
-	tp    bool                // frameworks divide layers so
-	other bool                // shown though a way before it is as fast
+	take  func(*budget.Setting) bool // false: not this setting's
+	shown int                        // plans of it, where there are others
+	tp    bool                       // frameworks divide layers so
+	other bool                       // shown though a way before it is as fast
 	// seldom isn't searched for long sequences: the way before it is as good there.
 	seldom bool
 }
 
 // goes makes a setting one of the way; false where it isn't this setting's, or its framework can't.
-func (w *way) goes(s *Setting) bool {
+func (w *way) goes(s *budget.Setting) bool {
 	return w.take(s) && has(s) && (s.TP <= 1 || w.tp && !s.Adapts() || s.Profile().DividesAdapters)
 }
 
 // called is the way's name, of which adapters on whole weights have another.
-func (w *way) called(s *Setting) string {
+func (w *way) called(s *budget.Setting) string {
 	if s.Adapts() && w.tp {
 		return "adapters"
 	}
@@ -65,18 +49,18 @@ func (w *way) called(s *Setting) string {
 // ways are from all parameters in full to adapters on packed weights: plans of a later one
 // stand behind those of an earlier one.
 var ways = []way{
-	{"full training", func(s *Setting) bool { return s.Precision != "bf16" || s.MasterWeights }, 3, true, false, false},
-	{"full training in 16 bits", func(s *Setting) bool { return s.Precision == "bf16" && !s.MasterWeights }, 2, true, false,
-		false},
-	{"8-bit optimizer state", func(s *Setting) bool {
+	{"full training", func(s *budget.Setting) bool { return s.Precision != "bf16" || s.MasterWeights }, 3, true, false, false},
+	{"full training in 16 bits", func(s *budget.Setting) bool { return s.Precision == "bf16" && !s.MasterWeights }, 2,
+		true, false, false},
+	{"8-bit optimizer state", func(s *budget.Setting) bool {
 		s.Optimizer, s.Loss = "adamw-8bit", "chunked"
 		return inFull(s)
 	}, 2, false, false, false},
-	{"8-bit state, steps in backward", func(s *Setting) bool {
+	{"8-bit state, steps in backward", func(s *budget.Setting) bool {
 		s.Optimizer, s.Loss, s.OptimizerInBackward = "adamw-8bit", "chunked", true
 		return inFull(s) && s.GPUs == 1 && s.Accumulate <= 1
 	}, 2, false, false, false},
-	{"state in host memory", func(s *Setting) bool {
+	{"state in host memory", func(s *budget.Setting) bool {
 		none := s.Offload == "none" || s.Offload == ""
 		s.Loss, s.Offload = "chunked", "params"
 		if s.GPUs == 1 {
@@ -84,9 +68,9 @@ var ways = []way{
 		}
 		return inFull(s) && none
 	}, 2, false, false, false},
-	{"adapters", func(s *Setting) bool { adapt(s); return s.Precision == "bf16" }, 2, false, true, false},
-	{"adapters on 4-bit weights", func(s *Setting) bool { adapt(s); return pack(s) }, 2, false, true, false},
-	{"adapters on 4-bit weights, fused loss", func(s *Setting) bool {
+	{"adapters", func(s *budget.Setting) bool { adapt(s); return s.Precision == "bf16" }, 2, false, true, false},
+	{"adapters on 4-bit weights", func(s *budget.Setting) bool { adapt(s); return pack(s) }, 2, false, true, false},
+	{"adapters on 4-bit weights, fused loss", func(s *budget.Setting) bool {
 		adapt(s)
 		free := s.Loss == "default" || s.Loss == ""
 		s.Loss = "fused"
@@ -95,24 +79,24 @@ var ways = []way{
 }
 
 // inFull says whether all parameters of 16 bits are trained.
-func inFull(s *Setting) bool { return !s.Adapts() && s.Precision == "bf16" && !s.MasterWeights }
+func inFull(s *budget.Setting) bool { return !s.Adapts() && s.Precision == "bf16" && !s.MasterWeights }
 
 // adapt trains adapters, those that are asked for already or LoRA's.
-func adapt(s *Setting) {
+func adapt(s *budget.Setting) {
 	if !s.Adapts() {
 		s.LoRA, s.Freeze, s.MasterWeights = 16, 0, false
 	}
 }
 
 // pack takes weights of four bits in the place of sixteen.
-func pack(s *Setting) bool {
+func pack(s *budget.Setting) bool {
 	packed := s.Precision == "bf16"
 	s.Precision = "int4"
 	return packed
 }
 
 // has says whether the framework that is asked for can train so.
-func has(s *Setting) bool {
+func has(s *budget.Setting) bool {
 	if !s.Profile().OnlyWhole {
 		return true
 	}
@@ -122,15 +106,16 @@ func has(s *Setting) bool {
 // Plans are the five best settings of a training that fit a device: precision, sharding,
 // checkpointing and micro-batch are searched, everything else is as the setting says. Where
 // none fits, least is the one that takes the least.
-func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, least *Plan, err error) {
-	_, b, err := c.first(s)
+func Plans(c *budget.Config, s budget.Setting, g gpus.GPU, precisions []string) (best []budget.Plan, least *budget.Plan,
+	err error) {
+	_, b, err := first(c, s)
 	if err != nil {
 		return nil, nil, err
 	}
-	s.Reserve = b.looseness()
+	s.Reserve = b.Looseness()
 	v := search{c: c, g: g, halves: len(precisions) > 1 && !g.Bfloat16()}
 	precisions = planned(&s, precisions)
-	var more []Plan
+	var more []budget.Plan
 	for i, w := range ways {
 		plans := worth(v.plans(s, i, precisions), append(slices.Clone(best), more...), w.other)
 		n := min(len(plans), w.shown)
@@ -140,7 +125,9 @@ func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, 
 		}
 	}
 	best = append(best[:min(len(best), plansShown)], more[:min(len(more), max(plansShown-len(best), 0))]...)
-	slices.SortStableFunc(best, func(a, b Plan) int { return cmp.Or(cmp.Compare(a.way, b.way), cmp.Compare(a.Cost, b.Cost)) })
+	slices.SortStableFunc(best, func(a, b budget.Plan) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Cost, b.Cost))
+	})
 	for i := len(best) - 1; i >= 0; i-- {
 		best[i].Cost /= best[0].Cost
 	}
@@ -148,7 +135,7 @@ func Plans(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, 
 }
 
 // planned are the precisions that a search goes through.
-func planned(s *Setting, precisions []string) []string {
+func planned(s *budget.Setting, precisions []string) []string {
 	switch { // what is trained beside frozen weights leaves them in 16 bits; Megatron-LM has copies in 32
 	case len(precisions) > 1 && s.Adapts():
 		return []string{"bf16"}
@@ -161,28 +148,28 @@ func planned(s *Setting, precisions []string) []string {
 
 // worth are those of a way's plans that take less than twice the time of its best, and less
 // than every plan of a way before it, unless the way is another kind of training.
-func worth(plans, before []Plan, other bool) []Plan {
+func worth(plans, before []budget.Plan, other bool) []budget.Plan {
 	if len(plans) == 0 {
 		return nil
 	}
 	limit := 2 * plans[0].Cost
-	return slices.DeleteFunc(plans, func(p Plan) bool {
-		return p.Cost > limit || !other && slices.ContainsFunc(before, func(q Plan) bool { return q.Cost <= p.Cost })
+	return slices.DeleteFunc(plans, func(p budget.Plan) bool {
+		return p.Cost > limit || !other && slices.ContainsFunc(before, func(q budget.Plan) bool { return q.Cost <= p.Cost })
 	})
 }
 
 // search is one for plans.
 type search struct {
-	c     *Config
+	c     *budget.Config
 	g     gpus.GPU
-	least *Plan
+	least *budget.Plan
 	way   string
 	// halves: nobody asked for bfloat16, which the GPU has no matrix units for.
 	halves bool
 }
 
 // asHalves is a setting in float16. Weights of it aren't trained in full: steps on them need bfloat16's range.
-func asHalves(s *Setting) bool {
+func asHalves(s *budget.Setting) bool {
 	if inFull(s) {
 		return false
 	}
@@ -196,8 +183,8 @@ func asHalves(s *Setting) bool {
 }
 
 // plans are those of a way that fit, the fastest first.
-func (v *search) plans(s Setting, of int, precisions []string) []Plan {
-	var plans []Plan
+func (v *search) plans(s budget.Setting, of int, precisions []string) []budget.Plan {
+	var plans []budget.Plan
 	w := &ways[of]
 	for _, precision := range precisions {
 		for _, t := range shardings(s) {
@@ -211,7 +198,7 @@ func (v *search) plans(s Setting, of int, precisions []string) []Plan {
 				}
 				t.Checkpointing, v.way = how, w.called(&t)
 				if p, ok := v.plan(t); ok {
-					p.way, p.Way = of, v.way
+					p.Order, p.Way = of, v.way
 					plans = append(plans, p)
 				}
 			}
@@ -221,11 +208,11 @@ func (v *search) plans(s Setting, of int, precisions []string) []Plan {
 }
 
 // shardings divide a model over the setting's GPUs, and long sequences of a decoder.
-func shardings(s Setting) (all []Setting) {
+func shardings(s budget.Setting) (all []budget.Setting) {
 	gpus := max(s.GPUs, 1)
 	s.GPUs, s.TP, s.FSDP, s.Zero = gpus, 1, "", 0
 	if gpus == 1 {
-		return []Setting{s}
+		return []budget.Setting{s}
 	}
 	contexts := []int64{max(s.CP, 1)}
 	for n := int64(2); s.CP <= 1 && s.Sequence >= longPlan && n <= min(nodeGPUs, gpus) && dividesSequences(&s); n *= 2 {
@@ -248,24 +235,24 @@ func shardings(s Setting) (all []Setting) {
 }
 
 // dividesSequences says whether the framework does, where one is named.
-func dividesSequences(s *Setting) bool { return s.Framework == "" || s.Profile().Contexts }
+func dividesSequences(s *budget.Setting) bool { return s.Framework == "" || s.Profile().Contexts }
 
 // plan is a setting with the largest micro-batch that fits.
-func (v *search) plan(s Setting) (p Plan, ok bool) {
-	var b *Budget
+func (v *search) plan(s budget.Setting) (p budget.Plan, ok bool) {
+	var b *budget.Budget
 	if v.halves && !asHalves(&s) {
 		return p, false
 	}
 	for n := int64(1); n <= largestPlan; n *= 2 {
 		s.Batch = n
-		x, err := Compute(v.c, s)
+		x, err := budget.Compute(v.c, s)
 		if err != nil {
 			break
 		}
-		if !x.fits(v.g) {
+		if !x.Fits(v.g) {
 			if n == 1 && (v.least == nil || x.TotalDevice() < v.least.TotalDevice) {
-				v.least = &Plan{Setting: s, Way: v.way}
-				v.least.weigh(x)
+				v.least = &budget.Plan{Setting: s, Way: v.way}
+				weigh(v.least, x)
 			}
 			break
 		}
@@ -274,12 +261,12 @@ func (v *search) plan(s Setting) (p Plan, ok bool) {
 	if b == nil {
 		return p, false
 	}
-	p.weigh(b)
+	weigh(&p, b)
 	return p, true
 }
 
 // weigh estimates a plan's time per token.
-func (p *Plan) weigh(b *Budget) {
+func weigh(p *budget.Plan, b *budget.Budget) {
 	s := b.Setting
 	tokens := float64(s.Batch * s.Sequence)
 	p.Recompute = map[string]float64{"full": 1.0 / 3, "op": 1.0 / 8}[s.Checkpointing]
@@ -312,7 +299,7 @@ func (p *Plan) weigh(b *Budget) {
 }
 
 // NoBfloat16 says which of the GPUs that were asked about lack matrix units for a setting's bfloat16.
-func NoBfloat16(s *Setting, asked []string, gs []gpus.GPU) (notes []string) {
+func NoBfloat16(s *budget.Setting, asked []string, gs []gpus.GPU) (notes []string) {
 	if len(asked) != len(gs) || !strings.HasPrefix(s.Precision, "bf16") {
 		return nil
 	}
@@ -326,8 +313,8 @@ func NoBfloat16(s *Setting, asked []string, gs []gpus.GPU) (notes []string) {
 }
 
 // byCost sorts plans by the time that they take.
-func byCost(ps []Plan) []Plan {
-	slices.SortStableFunc(ps, func(a, b Plan) int {
+func byCost(ps []budget.Plan) []budget.Plan {
+	slices.SortStableFunc(ps, func(a, b budget.Plan) int {
 		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.TotalDevice, b.TotalDevice))
 	})
 	return ps
@@ -335,19 +322,19 @@ func byCost(ps []Plan) []Plan {
 
 // confirmed are the best of some plans, each worked out for itself: where the allocator
 // cannot meet its requests after all, with a smaller micro-batch.
-func confirmed(c *Config, ps []Plan, g gpus.GPU) []Plan {
-	var good []Plan
+func confirmed(c *budget.Config, ps []budget.Plan, g gpus.GPU) []budget.Plan {
+	var good []budget.Plan
 	for _, p := range ps {
 		if len(good) == plansShown {
 			break
 		}
 		for p.Setting.Reserve = 0; p.Setting.Batch > 0; p.Setting.Batch /= 2 {
-			b, err := Compute(c, p.Setting)
-			if err != nil || !b.fits(g) {
+			b, err := budget.Compute(c, p.Setting)
+			if err != nil || !b.Fits(g) {
 				continue
 			}
-			p.weigh(b)
-			if !slices.ContainsFunc(good, func(q Plan) bool { return q.Flags == p.Flags }) {
+			weigh(&p, b)
+			if !slices.ContainsFunc(good, func(q budget.Plan) bool { return q.Flags == p.Flags }) {
 				good = append(good, p)
 			}
 			break

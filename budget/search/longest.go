@@ -1,25 +1,26 @@
-package budget
+package search
 
 import (
 	"cmp"
 	"slices"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/gpus"
 )
 
 // Longest are settings with the longest sequences that fit a device, one for each way of training: sharding, tensor and context
 // parallelism and the loss are searched, everything is checkpointed. What trains most in full comes first, and a later way
 // only where its sequences are longer.
-func Longest(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan, err error) {
-	_, b, err := c.first(s)
+func Longest(c *budget.Config, s budget.Setting, g gpus.GPU, precisions []string) (best []budget.Plan, err error) {
+	_, b, err := first(c, s)
 	if err != nil {
 		return nil, err
 	}
-	if !b.sequenceFree() {
-		return nil, b.oneLength()
+	if !b.SequenceFree() {
+		return nil, oneLength(b)
 	}
 	precisions = planned(&s, precisions)
-	s.Reserve, s.Checkpointing = b.looseness(), "full"
+	s.Reserve, s.Checkpointing = b.Looseness(), "full"
 	for i, w := range ways {
 		if w.seldom {
 			continue
@@ -33,7 +34,7 @@ func Longest(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan
 		}
 		t := slices.MaxFunc(tried, func(a, b stretch) int { return cmp.Compare(a.length, b.length) })
 		if p, ok := t.plan(c, g); ok && (len(best) == 0 || p.Sequence > best[len(best)-1].Sequence) {
-			p.way, p.Way = i, w.called(&p.Setting)
+			p.Order, p.Way = i, w.called(&p.Setting)
 			best = append(best, p)
 		}
 	}
@@ -45,13 +46,13 @@ func Longest(c *Config, s Setting, g gpus.GPU, precisions []string) (best []Plan
 
 // stretch is a setting, and about how long its sequences can be.
 type stretch struct {
-	s      Setting
+	s      budget.Setting
 	length int64
 }
 
 // stretches are those of a way that divide sequences over as many GPUs as they can: from two lengths follows a third, as memory
 // grows in a line with long ones.
-func stretches(c *Config, s Setting, way int, precision string, g gpus.GPU) (all []stretch) {
+func stretches(c *budget.Config, s budget.Setting, way int, precision string, g gpus.GPU) (all []stretch) {
 	near := longPlan / 2 * max(s.GPUs, 1)
 	s.Sequence = max(2*near, longPlan)
 	var most int64
@@ -64,11 +65,11 @@ func stretches(c *Config, s Setting, way int, precision string, g gpus.GPU) (all
 		if t.TP*t.CP < most || !w.goes(&t) {
 			continue
 		}
-		one, err := Compute(c, t.WithSequence(near))
+		one, err := budget.Compute(c, t.WithSequence(near))
 		if err != nil {
 			continue
 		}
-		two, err := Compute(c, t.WithSequence(2*near))
+		two, err := budget.Compute(c, t.WithSequence(2*near))
 		if err != nil || two.TotalDevice() <= one.TotalDevice() {
 			continue
 		}
@@ -79,7 +80,7 @@ func stretches(c *Config, s Setting, way int, precision string, g gpus.GPU) (all
 }
 
 // longLoss is chunked where nobody asks for another one; what divides layers has its own.
-func longLoss(s Setting) string {
+func longLoss(s budget.Setting) string {
 	if s.TP == 1 && s.Framework == "" && (s.Loss == "" || s.Loss == "default") {
 		return "chunked"
 	}
@@ -88,21 +89,21 @@ func longLoss(s Setting) string {
 
 // plan works the longest sequence out, to a thousand tokens: for about that length first, and with as much reserved over
 // allocated then for others.
-func (t stretch) plan(c *Config, g gpus.GPU) (p Plan, ok bool) {
+func (t stretch) plan(c *budget.Config, g gpus.GPU) (p budget.Plan, ok bool) {
 	unit := max(1024, t.s.CP)
 	n := max(t.length/unit*unit, unit)
 	for range 5 {
 		t.s.Reserve = 0
-		b, err := Compute(c, t.s.WithSequence(n))
+		b, err := budget.Compute(c, t.s.WithSequence(n))
 		if err != nil {
 			return p, false
 		}
-		if b.surely(g) <= g.Capacity && (!ok || n > p.Sequence) {
+		if surelyOf(b, g) <= g.Capacity && (!ok || n > p.Sequence) {
 			p.Setting, ok = b.Setting, true
-			p.weigh(b)
+			weigh(&p, b)
 		}
-		t.s.Reserve = b.looseness()
-		m := c.longest(unit, n, g.Capacity, func(n int64) int64 { return surely(c, t.s.WithSequence(n), g) })
+		t.s.Reserve = b.Looseness()
+		m := longest(c, unit, n, g.Capacity, func(n int64) int64 { return surely(c, t.s.WithSequence(n), g) })
 		if m == 0 || m == n || ok && m <= p.Sequence {
 			break
 		}
@@ -112,37 +113,37 @@ func (t stretch) plan(c *Config, g gpus.GPU) (p Plan, ok bool) {
 }
 
 // surely is what a budget takes of a device with what published measurements of its kind were off by; -1 for one that can't be.
-func (b *Budget) surely(g gpus.GPU) int64 {
-	n := b.need(g)
+func surelyOf(b *budget.Budget, g gpus.GPU) int64 {
+	n := b.Need(g)
 	if n < 0 || b.Setting.Inference {
 		return n
 	}
-	return n + int64(b.errorOf()*float64(b.Reserved))
+	return n + int64(b.ErrorOf()*float64(b.Reserved))
 }
 
-func surely(c *Config, s Setting, g gpus.GPU) int64 {
-	b, err := Compute(c, s)
+func surely(c *budget.Config, s budget.Setting, g gpus.GPU) int64 {
+	b, err := budget.Compute(c, s)
 	if err != nil {
 		return -1
 	}
-	return b.surely(g)
+	return surelyOf(b, g)
 }
 
 // Spared is the largest batch or sequence up to the one that was solved for that leaves a device as much spare as published
 // measurements of its kind were off by; 0 where none does.
-func Spared(c *Config, s Setting, what string, g gpus.GPU) (int64, error) {
-	b, err := Compute(c, s)
+func Spared(c *budget.Config, s budget.Setting, what string, g gpus.GPU) (int64, error) {
+	b, err := budget.Compute(c, s)
 	if err != nil {
 		return 0, err
 	}
 	n, unit := s.Batch, int64(1)
-	with := Setting.WithBatch
+	with := budget.Setting.WithBatch
 	if what == "seq" {
-		n, unit, with = s.Sequence, s.SequenceUnit(), Setting.WithSequence
+		n, unit, with = s.Sequence, s.SequenceUnit(), budget.Setting.WithSequence
 	}
-	if b.surely(g) <= g.Capacity {
+	if surelyOf(b, g) <= g.Capacity {
 		return n, nil
 	}
-	s.Reserve, s.Fullest = b.looseness(), b.fullest
+	s.Reserve, s.Fullest = b.Looseness(), b.Fullest
 	return largest(unit, max(n/unit*unit, unit), n, g.Capacity, func(k int64) int64 { return surely(c, with(s, k), g) }), nil
 }

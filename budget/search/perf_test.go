@@ -1,8 +1,9 @@
-package budget
+package search
 
 import (
 	"testing"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -20,19 +21,19 @@ func BenchmarkCompute(b *testing.B) {
 		}
 		b.Run(m.name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Compute(c, Setting{Batch: 1, Sequence: 4096}); err != nil {
+				if _, err := budget.Compute(c, budget.Setting{Batch: 1, Sequence: 4096}); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		b.Run(m.name+"/fits", func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Fits(c, Setting{Batch: 1, Sequence: 4096}, gpus.All()); err != nil {
+				if _, err := Fits(c, budget.Setting{Batch: 1, Sequence: 4096}, gpus.All()); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
-		stages := Setting{Batch: 4, Sequence: 8192, PP: 8, TP: 8, GPUs: 512, FSDP: "full", MicroBatches: 8, SequenceParallel: true,
+		stages := budget.Setting{Batch: 4, Sequence: 8192, PP: 8, TP: 8, GPUs: 512, FSDP: "full", MicroBatches: 8, SequenceParallel: true,
 			Checkpointing: "full", Precision: "bf16-mixed"}
 		if m.name == "405B" {
 			b.Run(m.name+"/stages", func(b *testing.B) {

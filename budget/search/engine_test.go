@@ -1,10 +1,11 @@
-package budget
+package search
 
 import (
 	"math"
 	"strings"
 	"testing"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/gpus"
 )
 
@@ -14,7 +15,7 @@ func TestEngine(t *testing.T) {
 	const w8a8 = `{"model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64, "num_hidden_layers": 80,
 		"num_key_value_heads": 8, "vocab_size": 128256, "quantization_config": {"quant_method": "compressed-tensors", "ignore": ["lm_head"],
 		"config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 8, "type": "int", "symmetric": true, "strategy": "channel"}}}}}`
-	c, err := ReadConfig(strings.NewReader(w8a8))
+	c, err := budget.ReadConfig(strings.NewReader(w8a8))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,14 +24,14 @@ func TestEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		s      Setting
+		s      budget.Setting
 		fits   bool
 		tokens int64 // 0: not known from elsewhere
 	}{
-		{Setting{Engine: "vllm", Share: 0.98, Context: 2048}, true, 22096},
-		{Setting{Engine: "vllm", Share: 0.8, Context: 2048}, false, 0},
-		{Setting{Engine: "vllm", Share: 0.98, Context: 131072}, false, 0},
-		{Setting{Engine: "sglang", Share: 0.95, Context: 2048}, true, 0},
+		{budget.Setting{Engine: "vllm", Share: 0.98, Context: 2048}, true, 22096},
+		{budget.Setting{Engine: "vllm", Share: 0.8, Context: 2048}, false, 0},
+		{budget.Setting{Engine: "vllm", Share: 0.98, Context: 131072}, false, 0},
+		{budget.Setting{Engine: "sglang", Share: 0.95, Context: 2048}, true, 0},
 	} {
 		tt.s.GPU = "H100 80GB"
 		fits, err := Fits(c, tt.s, []gpus.GPU{g})
@@ -50,13 +51,13 @@ func TestEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c8, err := ReadConfig(strings.NewReader(`{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096,
+	c8, err := budget.ReadConfig(strings.NewReader(`{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096,
 		"intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for context, tokens := range map[int64]int64{20000: 31232, 29000: 23648} {
-		fits, err := Fits(c8, Setting{Engine: "vllm", Share: 0.9, Context: context, Tokens: context, Precision: "bf16", GPU: small.Name},
+		fits, err := Fits(c8, budget.Setting{Engine: "vllm", Share: 0.9, Context: context, Tokens: context, Precision: "bf16", GPU: small.Name},
 			[]gpus.GPU{small})
 		if err != nil {
 			t.Fatal(err)
@@ -65,11 +66,11 @@ func TestEngine(t *testing.T) {
 			t.Errorf("%d tokens at once: fits %v, %d of cache, %+.1f %%", context, fits[0].Fits, fits[0].MaxTokens, 100*off)
 		}
 	}
-	s := Setting{Context: 1000, Shared: 0.5}
-	if n := atOnce(s, 2500); n != 4 {
+	s := budget.Setting{Context: 1000, Shared: 0.5}
+	if n := budget.AtOnce(s, 2500); n != 4 {
 		t.Errorf("%v requests that share half, want 4", n)
 	}
-	b, err := Compute(c, Setting{Engine: "vllm", Context: 2048})
+	b, err := budget.Compute(c, budget.Setting{Engine: "vllm", Context: 2048})
 	if err != nil || math.Abs(float64(b.WeightsBytes)/72716910173-1) > 0.01 {
 		t.Errorf("%v: weights of %d", err, b.WeightsBytes)
 	}
