@@ -146,7 +146,7 @@ func (r *run) load() {
 		if q.Copied {
 			m.Alloc(stored, Weights)
 		}
-		for range p.Copies + p.References {
+		for range p.wholeModels() {
 			m.Alloc(stored, Weights)
 		}
 	}
@@ -167,6 +167,14 @@ func (r *run) load() {
 		m.Alloc(e.Val.Bytes(), Weights)
 		m.Alloc(e.Val.Bytes(), Gradients)
 	}
+}
+
+// wholeModels are the weights beside the model: a model without its adapters is its own reference.
+func (p *plan) wholeModels() int64 {
+	if p.adapts() {
+		return p.Copies
+	}
+	return p.Copies + p.References
 }
 
 // staysWhole is up to how many elements ZeRO 3 keeps a parameter whole (stage3_param_persistence_threshold).

@@ -182,7 +182,7 @@ func lfmMixer(b *builder, i, h int64) Mixer {
 
 // lfmInner is two thirds of the width that the file gives, in whole blocks.
 func lfmInner(c *modelfile.Config) int64 {
-	n := c.IntOr("intermediate_size", c.Int("block_ff_dim"))
+	n := c.IntOr("block_ff_dim", c.Int("intermediate_size"))
 	if !c.Bool("block_auto_adjust_ff_dim") {
 		return n
 	}

@@ -135,7 +135,7 @@ var (
 		`recompute|checkpointing$|badam|lisa_n|adam|fp8|float8|fp4|dtype|precision|compile|freez|trainable|num_generations|` +
 		`batch_size|` +
 		`(seq|model|max|context)_?len|oft_|_r(ank)?$|adapter$|ema_|teacher|ref_model|reward_model|draft|speculative|` +
-		`vision_tower|num_images|image_size`)
+		`vision_tower|num_images|image_size|(first|last)_pipeline`)
 	takesNone = pattern.Of(`^train_batch_size$|_method$|_backend$|_scale|filter|limit_all_gathers|parallel_plan|custom_sharded|` +
 		`policy|eval|kernel|(^|_)(load|sav)|state_dict|ckpt|checkpoint(er)?[._]|tokenizer|dataset|` +
 		`data(loader)?_(path|dir|files?|cache|impl|workers|pin|prefetch|drop|num|config)|beta|epsilon|eps$|wandb|` +

@@ -178,7 +178,7 @@ func factoryDefaults(f *fields, r *Recipe) {
 // torchtuneAlone: which recipe a file is for, its name tells alone.
 func torchtuneAlone(f *fields, r *Recipe) {
 	if strings.HasPrefix(f.values["loss._component_"], "torchtune.rlhf.loss.DPO") {
-		r.inPairs(f.count("batch_size"), strings.Contains(f.values["model._component_"], "lora_"))
+		r.inPairs(f.count("batch_size"), true)
 	}
 	if strings.Contains(f.file, "single_device") {
 		r.implied(Flag{"gpus", "1"})
@@ -235,16 +235,15 @@ func (r *Recipe) pairs(f *fields, names ...string) {
 			continue
 		}
 		batch := cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
-		r.inPairs(batch, withAdapters(f) || oneself().MatchString(cmp.Or(f.values["pref_loss"], method)))
+		r.inPairs(batch, !oneself().MatchString(cmp.Or(f.values["pref_loss"], method)))
 		return
 	}
 }
 
-// inPairs counts both sequences of each pair, and the model that training began with, unless it is this one without its
-// adapters or isn't asked.
-func (r *Recipe) inPairs(batch int64, alone bool) {
+// inPairs counts both sequences of each pair, and what the model that training began with makes of them, where it is asked.
+func (r *Recipe) inPairs(batch int64, asked bool) {
 	r.implied(Flag{"batch", strconv.FormatInt(2*max(batch, 1), 10)})
-	if !alone {
+	if asked {
 		r.implied(Flag{"reference", "1"})
 	}
 }
@@ -290,9 +289,14 @@ func litgptTargets(_ string, f *fields) ([]Flag, bool) {
 	return []Flag{{"lora-targets", strings.Join(names, ",")}}, len(names) > 0
 }
 
-// litgptRanks: on several devices litgpt shards, and fine-tunes with checkpointing.
+// litgptRanks: on several devices litgpt shards, and fine-tunes with checkpointing. It fine-tunes on one unless it is told, and
+// trains on all.
 func litgptRanks(f *fields, r *Recipe) {
-	n := f.count("devices") * max(f.count("num_nodes"), 1)
+	devices := f.count("devices")
+	if !f.has("devices") && !f.has("model_name") && !f.has("model.name") {
+		devices = 1
+	}
+	n := devices * max(f.count("num_nodes"), 1)
 	if n > 0 {
 		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
 	}
@@ -395,9 +399,9 @@ func (r *Recipe) trainedBy(method string, f *fields) {
 		r.implied(Flag{"seq", strconv.FormatInt(prompt+answer, 10)})
 		r.Open = append(r.Open, "what generates the answers, and its cache")
 	case "dpo":
-		r.inPairs(batch, withAdapters(f) || f.yes("precompute_ref_log_probs"))
+		r.inPairs(batch, !f.yes("precompute_ref_log_probs"))
 	case "reward":
-		r.inPairs(batch, true)
+		r.inPairs(batch, false)
 		r.Head, r.Labels = "SequenceClassification", 1
 	}
 }

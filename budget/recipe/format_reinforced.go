@@ -34,7 +34,14 @@ func openRLHFTrainers(f *fields, r *Recipe) {
 		r.Open = append(r.Open, "what generates the answers, and its cache")
 	}
 	if f.has("chosen_key") {
-		r.inPairs(f.count("micro_train_batch_size"), !full)
+		rewards := strings.HasSuffix(cmp.Or(f.values["module"], f.values["m"]), "train_rm")
+		r.inPairs(f.count("micro_train_batch_size"), !rewards)
+		switch {
+		case rewards:
+			r.Head, r.Labels = "SequenceClassification", 1
+		case !full: // the reference is loaded of its own
+			r.implied(Flag{"copies", "1"})
+		}
 	}
 }
 

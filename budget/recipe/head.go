@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/pattern"
@@ -32,6 +33,7 @@ var programs = []struct {
 	{pattern.Of(`^run_(ner|token_classification)`), "TokenClassification", true},
 	{pattern.Of(`^run_(qa|squad)`), "QuestionAnswering", true},
 	{pattern.Of(`^run_swag`), "MultipleChoice", true},
+	{pattern.Of(`^run_speech_recognition_ctc`), "", true},
 	{pattern.Of(`^run_(summarization|translation|seq2seq)`), "", true},
 	{pattern.Of(`^run_mlm`), "MaskedLM", false},
 	{pattern.Of(`^run_image_classification`), "ImageClassification", false},
@@ -47,6 +49,13 @@ func (r *Recipe) putOn(f *fields) {
 			}
 			if p.pads {
 				r.unasked(Flag{"padding", "true"})
+			}
+			if strings.Contains(f.program, "speech_recognition_ctc") { // it reads sound by the sample
+				seconds, err := strconv.ParseFloat(f.values["max_duration_in_seconds"], 64)
+				if err != nil || !(seconds > 0 && seconds < 1e6) {
+					seconds = 20
+				}
+				r.unasked(Flag{"seq", strconv.FormatInt(int64(16_000*seconds), 10)})
 			}
 			return
 		}

@@ -159,7 +159,7 @@ func TestMeanings(t *testing.T) {
 			"batch=1 lora=4 precision=int4 framework=trl checkpointing=full optimizer=adamw-fused plain-scales=true lora-dropout=0.05 lora-targets=qv " +
 				"lora-dtype=model seq=1024"},
 		{"TRL's preference pairs with adapters", "a.sh", "trl dpo --model_name_or_path x --use_peft --per_device_train_batch_size 2",
-			"framework=trl checkpointing=full precision=bf16-mixed optimizer=adamw-fused lora=16 lora-dropout=0.05 lora-targets=qv batch=4 seq=1024"},
+			"framework=trl checkpointing=full precision=bf16-mixed optimizer=adamw-fused lora=16 lora-dropout=0.05 lora-targets=qv batch=4 reference=1 seq=1024"},
 		{"TRL in 32 bits", "a.yaml", "model_name_or_path: x\ndataset_text_field: text\nbf16: false\ngradient_checkpointing: false\nmax_length: 64",
 			"precision=fp32 checkpointing=none seq=64 framework=trl batch=8 optimizer=adamw-fused"},
 		{"(IA)3", "a.json", `{"peft_type": "IA3", "task_type": "CAUSAL_LM", "target_modules": null, "feedforward_modules": null}`, "adapter=ia3"},
@@ -205,16 +205,31 @@ func TestMeanings(t *testing.T) {
 				"precision=bf16 batch=1 lora=8"},
 		{"axolotl's pairs", "a.yaml", "base_model: x\nmicro_batch_size: 2\nrl: dpo", "framework=axolotl trainer=true optimizer=adamw-fused batch=4 reference=1"},
 		{"LLaMA-Factory's, with adapters", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: lora\nstage: dpo\nper_device_train_batch_size: 3",
-			"framework=transformers trainer=true checkpointing=full optimizer=adamw-fused batch=6 lora=8"},
+			"framework=transformers trainer=true checkpointing=full optimizer=adamw-fused batch=6 reference=1 lora=8"},
 		{"ms-swift's, without a second model", "a.sh", "swift rlhf --rlhf_type orpo --model a/b --train_type full",
 			"framework=transformers trainer=true checkpointing=full precision=bf16 batch=2"},
 		{"torchtune's", "a.yaml", "model:\n  _component_: torchtune.models.llama3.lora_llama3_8b\ntokenizer:\n  _component_: x\nbatch_size: 4\n" +
-			"loss:\n  _component_: torchtune.rlhf.loss.DPOLoss", "framework=torchtune lora-dtype=model fsdp=full fsdp-ends=together batch=8"},
+			"loss:\n  _component_: torchtune.rlhf.loss.DPOLoss", "framework=torchtune lora-dtype=model fsdp=full fsdp-ends=together batch=8 reference=1"},
 		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
 			"context=100 inference=true engine=vllm precision=int4"},
 		{"Megatron-SWIFT in full, in pairs", "a.sh", "NPROC_PER_NODE=4 megatron rlhf --rlhf_type dpo --model a/b --tensor_model_parallel_size 4 --micro_batch_size 8",
 			"tp=4 framework=megatron precision=bf16 optimizer=adamw-fused gpus=4 master-weights=true gradient-dtype=fp32 checkpointing=selective " +
 				"batch=16 reference=1"},
+		{"OpenRLHF's rewards", "a.sh", "deepspeed --module openrlhf.cli.train_rm --pretrain a/b --micro_train_batch_size 1 --chosen_key c --zero_stage 2 --bf16",
+			"zero=2 framework=openrlhf precision=bf16 optimizer=adamw-fused checkpointing=none attention=flash master-weights=true batch=2"},
+		{"OpenRLHF's pairs with adapters, whose reference is another model", "a.sh",
+			"python -m openrlhf.cli.train_dpo --pretrain a/b --micro_train_batch_size 1 --chosen_key c --zero_stage 2 --bf16 --lora_rank 8",
+			"zero=2 lora=8 framework=openrlhf precision=bf16 optimizer=adamw-fused checkpointing=none attention=flash batch=2 reference=1 copies=1"},
+		{"litgpt on one device, as no file names more", "a.sh",
+			"litgpt finetune_full a/b --precision bf16-true --train.micro_batch_size 4 --train.global_batch_size 8 --train.max_seq_length 1024 --out_dir x",
+			"precision=bf16 batch=4 seq=1024 framework=litgpt lora-dtype=model gpus=1 accumulate=2"},
+		{"a tokenizer's length", "a.py", "from transformers import Trainer, TrainingArguments\ndef tok(b):\n  return tokenizer(b['t'], truncation=True, max_length=256)\n" +
+			"args = TrainingArguments(per_device_train_batch_size=16)\n", "seq=256 batch=16 framework=transformers trainer=true optimizer=adamw-fused"},
+		{"sound by the second", "a.sh", "python run_speech_recognition_ctc.py --model_name_or_path a/b --per_device_train_batch_size 8 --max_duration_in_seconds 10.0",
+			"batch=8 framework=transformers trainer=true optimizer=adamw-fused padding=true seq=160000"},
+		{"classes of what torchtitan keeps", "a.py", "def qwen3_32b():\n    return Trainer.Config(\n        training=TrainingConfig(local_batch_size=2, seq_len=4096),\n" +
+			"        activation_checkpoint=FullAC.Config(),\n    )\n",
+			"batch=2 seq=4096 checkpointing=full framework=torchtitan precision=bf16-mixed optimizer=adamw-fused loss=default fsdp=full allocator=expandable"},
 		{"SGLang's model by the other name", "a.sh", "python -m sglang.launch_server --model a/b --chunked-prefill-size 4096 --mem-fraction-static 0.8",
 			"batch-tokens=4096 gpu-share=0.8 inference=true engine=sglang"},
 	} {
@@ -370,7 +385,7 @@ func TestTrainers(t *testing.T) {
 		{"", "", "batch=4", ""},
 		{"trl sft --config a.yaml", "", "batch=4", ""},
 		{"trl dpo --config a.yaml", "", "batch=8 reference=1", ""},
-		{"trl dpo --config a.yaml", "use_peft: true\n", "batch=8", ""},
+		{"trl dpo --config a.yaml", "use_peft: true\n", "batch=8 reference=1", ""},
 		{"accelerate launch trl/scripts/reward.py --config a.yaml", "", "batch=8", "SequenceClassification"},
 		{"trl dpo --config a.yaml", "packing: true\n", "batch=4", ""}, // the file is sft's: it counts
 	} {

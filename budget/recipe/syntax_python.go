@@ -481,6 +481,10 @@ func (f *fields) titanCall(at string, c *pyCall, depth int) error {
 		if err := f.add("model.converters", "float8"); err != nil {
 			return err
 		}
+	case kept().MatchString(c.name):
+		if err := f.add("activation_checkpoint.mode", strings.ToLower(strings.SplitN(c.name, "AC", 2)[0])); err != nil {
+			return err
+		}
 	case strings.HasPrefix(c.name, "MX"):
 		if err := f.add("model.converters", "mx"); err != nil {
 			return err
@@ -493,6 +497,9 @@ func (f *fields) titanCall(at string, c *pyCall, depth int) error {
 	}
 	return nil
 }
+
+// kept are classes of what backward keeps.
+var kept = pattern.Of(`^(Full|Selective|MemoryBudget)AC(\.|$)`)
 
 func (f *fields) titanValue(name string, v pyValue, depth int) error {
 	switch {
@@ -577,6 +584,9 @@ func (f *fields) scriptCall(c *pyCall) error {
 			}
 		}
 		return f.keywords(c, x.fields)
+	}
+	if _, cuts := c.by["truncation"]; cuts { // a tokenizer
+		return f.keywords(c, map[string]string{"max_length": "max_length"})
 	}
 	return nil
 }
