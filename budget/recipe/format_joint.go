@@ -178,7 +178,7 @@ func factoryDefaults(f *fields, r *Recipe) {
 // torchtuneAlone: which recipe a file is for, its name tells alone.
 func torchtuneAlone(f *fields, r *Recipe) {
 	if strings.HasPrefix(f.values["loss._component_"], "torchtune.rlhf.loss.DPO") {
-		r.inPairs(f.count("batch_size"), true)
+		r.inPairs(2*max(f.count("batch_size"), 1), true)
 	}
 	if strings.Contains(f.file, "single_device") {
 		r.implied(Flag{"gpus", "1"})
@@ -234,15 +234,18 @@ func (r *Recipe) pairs(f *fields, names ...string) {
 		if _, ok := preferences(method, f); !ok {
 			continue
 		}
-		batch := cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
+		batch := 2 * cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
+		if f.yes("packing") { // whole pairs fill a sequence
+			batch /= 2
+		}
 		r.inPairs(batch, !oneself().MatchString(cmp.Or(f.values["pref_loss"], method)))
 		return
 	}
 }
 
-// inPairs counts both sequences of each pair, and what the model that training began with makes of them, where it is asked.
-func (r *Recipe) inPairs(batch int64, asked bool) {
-	r.implied(Flag{"batch", strconv.FormatInt(2*max(batch, 1), 10)})
+// inPairs counts the sequences of pairs, and what the model that training began with makes of them, where it is asked.
+func (r *Recipe) inPairs(sequences int64, asked bool) {
+	r.implied(Flag{"batch", strconv.FormatInt(max(sequences, 1), 10)})
 	if asked {
 		r.implied(Flag{"reference", "1"})
 	}
@@ -389,19 +392,32 @@ func trlTrainers(f *fields, r *Recipe) {
 	}
 }
 
+// inOneRow: what is packed lies in one row, of which a batch is made; attention has a mask there, where no kernel for
+// several sequences does without.
+func (r *Recipe) inOneRow(batch int64, f *fields) {
+	kernel := valueOf(r.Flags(), "attention")
+	if !f.yes("packing") || f.values["packing_strategy"] == "wrapped" || kernel == "flash" || kernel == "flex" {
+		return
+	}
+	seq := cmp.Or(f.count("max_length", "max_seq_length"), 1024)
+	r.implied(Flag{"batch", "1"}, Flag{"seq", strconv.FormatInt(batch*seq, 10)}, Flag{"padding", "true"})
+}
+
 // trainedBy is what one of TRL's trainers does. Preferences come in pairs, and beside the model is the one that it began as,
 // unless that is the model without its adapters, or was asked before. Rewards are one score each.
 func (r *Recipe) trainedBy(method string, f *fields) {
 	batch := cmp.Or(f.count("per_device_train_batch_size"), 8)
 	switch method {
+	case "sft":
+		r.inOneRow(batch, f)
 	case "grpo":
 		prompt, answer := cmp.Or(f.count("max_prompt_length"), 512), cmp.Or(f.count("max_completion_length"), 512)
 		r.implied(Flag{"seq", strconv.FormatInt(prompt+answer, 10)})
 		r.Open = append(r.Open, "what generates the answers, and its cache")
 	case "dpo":
-		r.inPairs(batch, !f.yes("precompute_ref_log_probs"))
+		r.inPairs(2*batch, !f.yes("precompute_ref_log_probs"))
 	case "reward":
-		r.inPairs(batch, false)
+		r.inPairs(2*batch, false)
 		r.Head, r.Labels = "SequenceClassification", 1
 	}
 }

@@ -35,7 +35,7 @@ func openRLHFTrainers(f *fields, r *Recipe) {
 	}
 	if f.has("chosen_key") {
 		rewards := strings.HasSuffix(cmp.Or(f.values["module"], f.values["m"]), "train_rm")
-		r.inPairs(f.count("micro_train_batch_size"), !rewards)
+		r.inPairs(2*f.count("micro_train_batch_size"), !rewards)
 		switch {
 		case rewards:
 			r.Head, r.Labels = "SequenceClassification", 1

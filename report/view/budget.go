@@ -98,7 +98,7 @@ func suffix(before string, v any) string {
 // BudgetSolved is what --solve found.
 func BudgetSolved(s *budget.DocSolved) string {
 	if s.Value == 0 {
-		return fmt.Sprintf("No %s fits %s; the setting below is the one given.", s.What, s.GPU)
+		return fmt.Sprintf("No %s fits %s; the setting below is the one given. --plan lists settings that fit.", s.What, s.GPU)
 	}
 	margin := ""
 	switch {
@@ -142,7 +142,9 @@ func BudgetVerdict(d *budget.Document) string {
 		if f.Fits {
 			return fmt.Sprintf("FITS %s: %s", f.GPU, s)
 		}
-		return fmt.Sprintf("DOES NOT FIT %s, short by %s: %s", f.GPU, units.Bytes(max(d.TotalDevice-f.Capacity, 0)), s)
+		last := len(d.Ladder) - 1
+		return fmt.Sprintf("DOES NOT FIT %s, short by %s: %s", f.GPU, units.Bytes(max(d.TotalDevice-f.Capacity, 0)), s) +
+			when(last >= 0 && d.Ladder[max(last, 0)].Fits, "; with what would save memory, below, it fits")
 	}
 	return s
 }
