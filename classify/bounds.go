@@ -7,6 +7,7 @@ import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/passes"
 	"github.com/vramscope/vramscope/classify/rules/weights"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/snapshot"
@@ -150,7 +151,8 @@ func ofNoWeight(a *rules.Facts) (out []timeline.AllocationID) {
 		id := timeline.AllocationID(i)
 		n := a.Timeline.Requested(id)
 		switch {
-		case c != meaning.Gradients || a.Signal[i] != meaning.ByLife || n <= phases.Scalar:
+		case c != meaning.Gradients || a.Signal[i] != meaning.ByLife || n <= phases.Scalar,
+			registry[a.Rule[i]-1] == passes.GradientOfSample:
 		case weights[n]+weights[2*n]+weights[n/2] > 0:
 			others++
 		default:

@@ -41,6 +41,7 @@ var registry = []*rules.Rule{
 	weights.OwnWeights,
 	optimizer.TemporaryInStep,
 	optimizer.StateByLife,
+	passes.GradientOfSample,
 	passes.ClearedInBackward,
 	passes.RecomputedInBackward,
 	passes.TemporaryInBackward,

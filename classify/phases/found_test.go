@@ -199,6 +199,25 @@ var cases = []struct {
 		"setup/neighbors 3, forward/rhythm 52, backward/root-gradients 70, forward/rhythm 53, " +
 			"backward/root-gradients 70, forward/rhythm 1",
 		"setup/neighbors 3, forward/rhythm 52, backward/weights-again 70, forward/rhythm 53, backward/weights-again 70, forward/rhythm 1"},
+	{"root-gradients", "the first of two losses is there while the second is worked out", true, func(p *tape) {
+		p.weights(12*mib, 20*mib, 28*mib)
+		for range 2 {
+			first := p.forward(9)
+			loss := p.alloc(4)
+			for _, id := range slices.Backward(first[6:]) {
+				p.brief(5 * mib)
+				p.brief(3 * mib)
+				p.free(id)
+			}
+			second := p.forward(9)
+			p.free(loss)
+			p.backward(append(first[:6], second...), 28*mib, 20*mib, 12*mib)
+		}
+	},
+		"setup/neighbors 3, forward/rhythm 99, backward/root-gradients 80, forward/rhythm 100, backward/root-gradients 80, " +
+			"forward/rhythm 1",
+		"setup/neighbors 3, forward/rhythm 99, backward/weights-again 80, forward/rhythm 100, backward/weights-again 80, " +
+			"forward/rhythm 1"},
 	{"root-gradients", "freed in one go", true, func(p *tape) {
 		p.weights(12*mib, 20*mib, 28*mib)
 		saved := p.forward(12)

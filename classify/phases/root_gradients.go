@@ -28,8 +28,9 @@ var RootGradients = &Signal{
 	Doc: `One scalar lives exactly as long as the backward pass, the gradient of its loss, while what forward had saved is
 freed in the opposite order of its birth. The freeing goes on between allocations, and no optimizer steps meanwhile. Where the
 recording ends in the middle of a pass, the scalar is still there: with a failed request that is enough, without one the pass
-must free what forward saved as others do. A number that a cache or a layer keeps is none. A pass that retains its graph frees
-nothing: there it counts that nearly all that stays has the sizes of weights, those of the last ones first.`,
+must free what forward saved as others do. A number that a cache or a layer keeps is none, nor one of several losses, while what
+the next pass frees is made. A pass that retains its graph frees nothing: there it counts that nearly all that stays has the
+sizes of weights, those of the last ones first.`,
 	Needs: []Need{NoStacks},
 	Find:  func(f *facts) found { return found{roots: rootGradients{f}.find()} },
 }
@@ -120,10 +121,11 @@ func (a *facts) stepsWithin(from, to int) bool {
 }
 
 // keepRoots keeps the innermost of intervals that release nearly the same, for the loss lives around the root gradient, or
-// around those of all micro-batches, and the later of two that overlap, for what forward saved goes early in backward.
+// around those of all micro-batches, and the later of two that overlap, for what forward saved goes early in backward. What
+// makes much of what the next run releases is forward's: one of several losses is there for as long.
 func (a rootGradients) keepRoots(found []root) []root {
 	sort.Slice(found, func(i, j int) bool { return found[i].first < found[j].first })
-	const look = 400 // how many later scalars are compared
+	const look, many = 400, 4 // later scalars that are compared; times as much as a forward pass lets go is saved in it
 	var inner []root
 	for i, r := range found {
 		dominated, within, end := false, int64(0), 0 // what those release that follow each other within
@@ -157,7 +159,19 @@ func (a rootGradients) keepRoots(found []root) []root {
 			out[n] = r
 		}
 	}
-	return out
+	return slices.DeleteFunc(out, func(r root) bool {
+		k, _ := slices.BinarySearchFunc(out, r.end, func(s root, end int) int { return s.first - end })
+		return k < len(out) && !r.retained && a.savedIn(r, out[k]) > many*r.released
+	})
+}
+
+// savedIn counts what is made in one run and goes in the next.
+func (a rootGradients) savedIn(r, next root) (n int64) {
+	for _, id := range a.frees(next.first, next.end) {
+		b := a.Born(id)
+		n += int64(AsInt(r.first < b && b < r.end))
+	}
+	return n
 }
 
 // dominates reports whether one of two overlapping runs is the pass rather than the one that begins before it.

@@ -302,6 +302,44 @@ func TestGradient(t *testing.T) {
 	})
 }
 
+// TestGradientOfSample: blocks that are so many times as large as each weight.
+func TestGradientOfSample(t *testing.T) {
+	claim := rules.As(meaning.Gradients, rules.Likely+1)
+	of := func(in meaning.Phase, then func(p *phased.Program, made []int), sizes ...int64) func(p *phased.Program) int {
+		return func(p *phased.Program) int {
+			p.In(in)
+			p.Free(p.Make(800*kib*5, 1)...) // a product on the way
+			var made []int
+			for _, n := range sizes {
+				made = append(made, p.Make(n*kib, 1)...)
+			}
+			then(p, made)
+			return made[len(made)-1]
+		}
+	}
+	clip := func(p *phased.Program, made []int) {
+		p.In(other)
+		p.Work(9 * kib)
+		p.Free(made...)
+		after(p, []meaning.Phase{update, forward, backward, update})
+	}
+	check(t, GradientOfSample, []asked{
+		{"five times all", of(backward, clip, 600*5, 300, 600*5, 800*5), nil, claim},
+		{"all as large as weights", of(backward, clip, 600, 60, 600, 800), nil, none},
+		{"one is missing", of(backward, clip, 600*5, 300, 800*5), nil, none},
+		{"the smallest is missing", of(backward, clip, 600*5, 600*5, 800*5), nil, none},
+		{"others times as large", of(backward, clip, 600*5, 300, 600*4, 800*5), nil, none},
+		{"one after the other", of(backward, func(p *phased.Program, made []int) {
+			p.Free(made[0])
+			p.Make(600*5*kib, 1)
+		}, 600*5, 300, 800*5), nil, none},
+		{"made in forward", of(forward, clip, 600*5, 300, 600*5, 800*5), nil, none},
+		{"in a pass that may be backward", of(forward, clip, 600*5, 300, 600*5, 800*5), func(a *phases.Program, _, _ int) {
+			a.Trains, a.Updates = false, true
+		}, claim},
+	})
+}
+
 func TestKeptWithoutGraph(t *testing.T) {
 	several := func(n int) func(p *phased.Program) int {
 		return func(p *phased.Program) int {

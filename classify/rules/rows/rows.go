@@ -262,8 +262,8 @@ func (l *layerCounts) fit(layers int, row kind) bool {
 			common = gcd(common, count)
 		}
 	}
-	fits := common == layers || common == 2*layers && largest*few <= row.size || row.some && layers >= fewest && common > 0 && common%layers == 0
-	return fits && bytes*4 >= all*3
+	some := row.some && layers >= fewest && common > 0 && common%layers == 0
+	return (some || common == layers || common == 2*layers && largest*few <= row.size) && bytes*4 >= all*3
 }
 
 func gcd(a, b int) int {

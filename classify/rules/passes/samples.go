@@ -1,0 +1,84 @@
+package passes
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
+	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/timeline"
+)
+
+var GradientOfSample = madeIn(rules.Rule{
+	ID: "gradient-of-each-sample",
+	Doc: `One of as many blocks as there are weights, made in one pass, all of which are there at once and so many times as large
+as each weight: gradients of each sample of a batch, as vmap and differential privacy make them. Of more blocks of a size, those
+that stay the longest.`,
+	Needs: []rules.Need{rules.Sizes},
+	Round: 8,
+	Begin: func(a *rules.Facts) rules.Says {
+		return rules.Among(gradientsOfSamples(a), rules.As(meaning.Gradients, rules.Likely+1))
+	},
+}, meaning.Backward, meaning.Forward)
+
+// gradientsOfSamples looks at each pass that trains, or may.
+func gradientsOfSamples(a *rules.Facts) map[timeline.AllocationID]bool {
+	x := samples{a, rules.Sizes.Of(a).WeightSize, 0, 0, 0}
+	for n, count := range x.weights {
+		x.largest, x.all, x.count = max(x.largest, n), x.all+n*int64(count), x.count+count
+	}
+	found := map[timeline.AllocationID]bool{}
+	for r := range a.Runs {
+		run := &a.Runs[r]
+		if x.largest <= phases.Scalar || run.Phase != meaning.Backward && (run.Phase != meaning.Forward || a.Trains || !a.Updates) {
+			continue
+		}
+		of := map[int64][]timeline.AllocationID{}
+		for i, id := range a.Allocs(run.First, run.End) {
+			if n := a.Events.Size[i]; n > phases.Scalar && (run.Phase == meaning.Forward || a.Freed(id) >= run.End) {
+				of[n] = append(of[n], id)
+			}
+		}
+		for n := range of {
+			if times := n / x.largest; times > 1 && n%x.largest == 0 {
+				for _, id := range x.ofEach(of, times) {
+					found[id] = true
+				}
+			}
+		}
+	}
+	return found
+}
+
+// samples are a program's weights, by size.
+type samples struct {
+	*rules.Facts
+	weights      map[int64]int
+	largest, all int64 // bytes
+	count        int   // biases, too: layers alone may be so many times as large as what they make
+}
+
+// ofEach are the blocks of a pass that are so many times as large as nearly all weights, of at least a few sizes.
+func (x *samples) ofEach(of map[int64][]timeline.AllocationID, times int64) (ids []timeline.AllocationID) {
+	const few = 3 // sizes: fewer are so by chance
+	var bytes int64
+	sizes, made, freed := 0, 0, x.Last
+	for n, count := range x.weights {
+		blocks := slices.SortedFunc(slices.Values(of[n*times]), func(p, q timeline.AllocationID) int {
+			return cmp.Or(cmp.Compare(x.Freed(q), x.Freed(p)), cmp.Compare(p, q))
+		})
+		if len(blocks) < count {
+			continue
+		}
+		sizes, bytes = sizes+1, bytes+n*int64(count)
+		for _, id := range blocks[:count] {
+			made, freed = max(made, x.Born(id)), min(freed, x.Freed(id))
+		}
+		ids = append(ids, blocks[:count]...)
+	}
+	if sizes < few || bytes*10 < x.all*9 || len(ids)*10 < x.count*9 || freed < made {
+		return nil
+	}
+	return ids
+}
