@@ -64,8 +64,8 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		if s := e.Shortage(o); s.Usable > 0 {
 			x.MissingBytes = new(s.Missing)
 		}
-		if times, _, before := e.Larger(o); times > 0 {
-			x.LargerTimes, x.LargerPass = new(times), before == 0
+		if y := e.Larger(o); y.Times > 0 {
+			x.LargerTimes, x.LargerPass, x.LargerStep = &y.Times, y.Pass, y.Step
 		}
 		if x.Verdict == report.Fragmentation && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
 			x.PinnedBy = e.pins(o.Event)

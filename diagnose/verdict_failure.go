@@ -93,6 +93,9 @@ func (f *failure) larger() string {
 	if f.LargerPass {
 		return ", in a pass " + facts.Factor(*f.LargerTimes) + " times as large as that of the step before"
 	}
+	if f.LargerStep {
+		return ", which needs " + facts.Factor(*f.LargerTimes) + " times as much as any step before"
+	}
 	return ", on inputs " + facts.Factor(*f.LargerTimes) + " times as large as any before"
 }
 

@@ -507,9 +507,11 @@ type OOM struct {
 	// PyTorch could have; nil: not known, 0: memory was there, in pieces or refused.
 	MissingBytes *int64 `json:"missing_bytes"`
 	// LargerTimes is how many times as large the batch is on which it failed as in all steps before, by its inputs, or
-	// where those aren't known, as in the last one, by what its pass makes (LargerPass); nil: it isn't, or no steps tell.
+	// where those don't tell, as in the last one, by what its pass makes (LargerPass), or as in all, by what the step holds
+	// beyond what was there when it began (LargerStep); nil: it isn't, or no steps tell.
 	LargerTimes *float64 `json:"larger_times"`
 	LargerPass  bool     `json:"-"`
+	LargerStep  bool     `json:"-"`
 	PinnedBy    []Pin    `json:"pinned_by"`
 	Site        *Site    `json:"site"` // who asked
 	// LeakedBytes is what of the temporary memory defects kept then.

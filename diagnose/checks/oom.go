@@ -204,7 +204,7 @@ func (f *failure) makesRoom(p *facts.Pass, d *Draft) {
 		return
 	}
 	f.remedy(p, d)
-	outlier(p, d, f.recorded)
+	f.outlier(p, d)
 	if bytes := f.graphs(p); facts.Share(bytes, f.AllocatedBytes) >= 30 && LeakFirst(f.OOM) == "" {
 		d.Fix = advice.Text("maybe_no_grad", "bytes", units.Size(bytes), "first", facts.LowerFirst(*d.Fix))
 	}
@@ -330,19 +330,22 @@ func evaluating(p *facts.Pass, d *Draft, l *report.Leak, kept *classify.Leak) {
 }
 
 // outlier says that the step of a failure has a larger batch than all steps before it: that one doesn't fit, others do.
-func outlier(p *facts.Pass, d *Draft, o *timeline.OOM) {
-	times, inputs, before := p.Larger(o)
-	what := "this step's are " + facts.Factor(times) + " times as large as any before"
+func (f *failure) outlier(p *facts.Pass, d *Draft) {
+	o := f.recorded
+	x := p.Larger(o)
+	what := "this step's are " + facts.Factor(x.Times) + " times as large as any before"
 	switch {
-	case times == 0:
+	case x.Times == 0, x.Step && LeakFirst(f.OOM) != "":
 		return
-	case before > 0:
+	case x.Before > 0:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("this step's inputs are %.1f times as large as the largest before: %s, in "+
-			"%s at most %s", times, units.Bytes(inputs), units.Plural(int(p.StepAt(o.Event)), "step"), units.Bytes(before)))
+			"%s at most %s", x.Times, units.Bytes(x.Inputs), units.Plural(int(p.StepAt(o.Event)), "step"), units.Bytes(x.Before)))
+	case x.Step:
+		what = "this step needs " + facts.Factor(x.Times) + " times as much as any before"
 	default:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("what this pass makes is %.1f times as large as in the step before, and "+
-			"it needs more than any step did", times))
-		what = "what this pass makes is " + facts.Factor(times) + " times as large as in the step before"
+			"it needs more than any step did", x.Times))
+		what = "what this pass makes is " + facts.Factor(x.Times) + " times as large as in the step before"
 	}
 	if d.FixID == nil || !strings.HasPrefix(*d.FixID, "doing.") { // which is about what grows with them
 		d.Fix = advice.Text("longer_inputs", "first", facts.LowerFirst(*d.Fix), "what", what)

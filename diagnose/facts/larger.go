@@ -5,33 +5,57 @@ import (
 	"strings"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// Larger is how many times as large as any before the batch is on which a request failed: by its inputs, of which before is
-// the most that an earlier step had; where none is known, by what its pass makes against the step before (before 0), if it also
-// needs far more than any step had in use. 0: it isn't, or no two steps went well before.
-func (p *Pass) Larger(o *timeline.OOM) (times float64, inputs, before int64) {
+// Larger tells of a batch on which a request failed that it is larger than any before.
+type Larger struct {
+	Times          float64 // 0: it isn't, or no two steps went well before
+	Inputs, Before int64   // of the step, and the most that an earlier one had; 0: something else shows it
+	Pass           bool    // by what its pass makes against the step before, if it also needs far more than any step had in use
+	Step           bool    // by what it holds beyond what was there when it began
+}
+
+// Larger is how large the batch is on which a request failed, by its inputs; where these don't tell, by what its pass makes, or
+// by how much the step holds beyond what was there when it began.
+func (p *Pass) Larger(o *timeline.OOM) Larger {
 	const steps, larger, far = 2, 1.5, 1.25
 	k := int(p.StepAt(o.Event))
 	if k < steps {
-		return 0, 0, 0
+		return Larger{}
 	}
-	of := inputsOf.Of(p)
-	most, peak := int64(0), int64(0)
+	of, rise := inputsOf.Of(p), rises.Of(p)
+	var most, peak, rose int64
 	for i := range k {
-		most, peak = max(most, of[i]), max(peak, p.Classes.Steps[i].PeakAllocated)
+		most, peak, rose = max(most, of[i]), max(peak, p.Classes.Steps[i].PeakAllocated), max(rose, rise[i])
 	}
-	if known := most > 0 && of[k] > 0; known && float64(of[k]) >= larger*float64(most) {
-		return float64(of[k]) / float64(most), of[k], most
-	} else if known {
-		return 0, 0, 0
+	if most > 0 && float64(of[k]) >= larger*float64(most) {
+		return Larger{Times: float64(of[k]) / float64(most), Inputs: of[k], Before: most}
 	}
 	if rest := ToCome.Of(p)[o.Event]; rest.Times >= larger && float64(o.Active+rest.Bytes) > far*float64(peak) {
-		return rest.Times, 0, 0
+		return Larger{Times: rest.Times, Pass: true}
 	}
-	return 0, 0, 0
+	began := p.Classes.Steps[k].PeakAllocated - rise[k]
+	if now := o.Active + o.Requested - began; rose > 0 && float64(now) >= larger*float64(rose) && float64(now+began) > far*
+		float64(peak) && (passes.In(p.Classes, classify.Forward, o.Event) || passes.In(p.Classes, classify.Backward, o.Event)) {
+		return Larger{Times: float64(now) / float64(rose), Step: true}
+	}
+	return Larger{}
 }
+
+// rises are by how much each step came to hold more than what was there when it began.
+var rises = inner(func(p *Pass) []int64 {
+	steps := p.Classes.Steps
+	of, next, before := make([]int64, len(steps)), 0, p.T.Start.Allocated
+	p.T.WalkAllocated(func(event int, level int64) {
+		for ; next < len(steps) && steps[next].FirstEvent <= event; next++ {
+			of[next] = max(0, steps[next].PeakAllocated-before)
+		}
+		before = level
+	})
+	return of
+})
 
 // inputsOf are the requested bytes of each step's inputs.
 var inputsOf = inner(func(p *Pass) []int64 {
