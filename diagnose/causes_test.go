@@ -110,7 +110,8 @@ func TestAttempts(t *testing.T) {
 // TestLarger: how much larger the batch of a failure is than all before it, by its inputs or by what its pass makes.
 func TestLarger(t *testing.T) {
 	for folder, want := range map[string]float64{"runs/oom/rendered_picture": 16, "runs/oom/checkpointed_whole": 0,
-		"runs/oom/summed_micro_batches": 0, "recordings/true_shortage_oom__fsdp_gather": 4, "unseen/oom_backward__long_attention": 1.6} {
+		"runs/oom/summed_micro_batches": 0, "recordings/true_shortage_oom__fsdp_gather": 4,
+		"unseen/oom_backward__long_attention": 1.6} {
 		files := recordingsOf(t, folder, "dir")
 		o := analyzed(t, files[0]).Devices[0].OOMs[0]
 		switch {

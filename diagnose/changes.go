@@ -178,7 +178,7 @@ func goesThrough(d *report.Device, c *report.Change) {
 func ofLeak(d *report.Device, c *report.Change) bool {
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		if !grows(f) {
+		if f.Fix == nil || f.Leak == nil || !f.Leak.Defect || f.Leak.Kind == classify.GradientsKept {
 			continue
 		}
 		if own := d.Findings[c.Finding].Fix; own == nil || c.Text != *own || c.Text == advice.Find(*c.FixID).Text {
