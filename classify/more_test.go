@@ -44,6 +44,8 @@ func TestMoreEvidenceIsNoWorse(t *testing.T) {
 		"meta__maml_second_order python":      true, // weights that the program's own line makes
 		"pruning__masks_mixer all":            true, // what autocast casts are weights under a mask
 		"embedder__gradcache all":             true, // weights cast for passes whose graph is dropped
+		"pipeline__1f1b_rank1of4 python":      true, // what the program's own line receives looks like a batch
+		"pipeline__1f1b_rank1of4 all":         true,
 	}
 	turned := map[string]bool{
 		"leak_oom__notebook_cells":     true, // sizes alone show models of cells, their lines say that each is another

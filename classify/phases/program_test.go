@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -100,6 +101,34 @@ func TestAsSecond(t *testing.T) {
 	}
 	if a := p.follow(); a.Loop != 3 || !a.Trains {
 		t.Errorf("the loop begins at %d", a.Loop)
+	}
+}
+
+// TestInRoot: what a pass leaves to another backward pass, which no stack shows, is of its graph and no batch.
+func TestInRoot(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		blocks int // that the second pass frees
+		want   meaning.Phase
+	}{
+		{"as many as a graph has", 9, meaning.Forward},
+		{"as few as a batch", 4, meaning.Data},
+	} {
+		p := newTape(t, true)
+		p.weights(12*mib, 20*mib, 28*mib)
+		var first int
+		for range 3 {
+			first = len(p.events)
+			later := p.times(c.blocks, mib)
+			saved := p.forward(8)
+			grads := p.backward(saved, 12*mib, 20*mib, 28*mib)
+			grads = append(grads, p.backward(later, 12*mib)...)
+			p.within("optimizer", func() { p.brief(2 * mib) })
+			p.free(grads...)
+		}
+		if got := p.follow().Phases[first]; got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/classify/rules/rows"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/phased"
 	"github.com/vramscope/vramscope/timeline"
@@ -342,6 +343,27 @@ func TestBeside(t *testing.T) {
 				t.Errorf("%d are kept, want %d", got, crossed)
 			}
 		})
+	}
+}
+
+// TestRequests: beside caches of several requests at a time may be as many blocks as all of them have.
+func TestRequests(t *testing.T) {
+	const each = 8 // blocks of a request's cache
+	for _, c := range []struct {
+		requests, blocks int
+		want             bool
+	}{
+		{1, each / 2, true}, {1, each, true}, {1, each - 2, false}, {1, 2 * each, false},
+		{2, 2 * each, true}, {2, 3 * each, false}, {3, 3 * each, true}, {3, 5 * each / 2, true},
+	} {
+		f := &whole{Grown: &Grown{Growing: make([]bool, 1)}, requests: map[int]int{each: c.requests}}
+		if got := f.isBeside(&rows.Row{IDs: make([]timeline.AllocationID, c.blocks)}); got != c.want {
+			t.Errorf("%d blocks beside the caches of %d requests: %v", c.blocks, c.requests, got)
+		}
+		f.Growing[0] = true
+		if f.isBeside(&rows.Row{IDs: make([]timeline.AllocationID, c.blocks)}) {
+			t.Errorf("%d blocks of a cache that grows are beside it", c.blocks)
+		}
 	}
 }
 

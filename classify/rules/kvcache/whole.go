@@ -17,7 +17,8 @@ var CacheRow = &rules.Rule{
 	ID: "kv-cache-row",
 	Doc: `One of a row of equal blocks, one or two for each of the model's layers or its decoder's, that stay from pass to pass
 while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache). So is what setup
-leaves by a function of the program's own that says so (cache, kv, past, slots).`,
+leaves by a function of the program's own that says so (cache, kv, past, slots), and pairs of large buffers that come with a
+module to the device, unless a small one, as of frequencies, comes right before each.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{Kept},

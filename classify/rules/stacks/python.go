@@ -133,8 +133,8 @@ func unlessGone(a *rules.Facts, id timeline.AllocationID, events int, c rules.Cl
 var WeightPython = byPython(rules.Rule{
 	ID: "module-weight",
 	Doc: `Made in setup by code that builds, loads, moves or converts a module (nn.Module, from_pretrained,
-load_state_dict), and there after it: a parameter or buffer. Less sure where a file was read and the optimizer makes
-no state, which may have come from that file.`,
+load_state_dict), and there after it: a parameter or buffer, but for pairs of buffers that hold keys and values. Less sure where
+a file was read and the optimizer makes no state, which may have come from that file.`,
 	Birth: frames.Weight,
 	Needs: []rules.Need{rules.Sizes, optimizer.Beside, kvcache.Kept},
 	Begin: func(a *rules.Facts) rules.Says {

@@ -7,6 +7,7 @@ import (
 	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/phased"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // twice is a pass with its gradients, which lets go of some blocks, and what happens before the gradients go.
@@ -175,24 +176,29 @@ func TestUntrainedOfSetup(t *testing.T) {
 		size   int64        // below 0: each is larger than the one before
 		blocks int
 		frozen int // layers
+		models int // as large as the one that is trained
 		want   rules.Claim
 	}{
-		{"one table", 0, 5000 * kib, 1, 0, data},
-		{"one table, by the program", frames.UserInner, 5000 * kib, 1, 0, data},
-		{"by a function of torch", frames.Filled, 5000 * kib, 1, 0, data},
-		{"by a module", frames.Weight, 5000 * kib, 1, 0, rules.Claim{}},
-		{"small", 0, 60 * kib, 1, 0, rules.Claim{}},
-		{"of a weight's size", 0, 600 * kib, 1, 0, rules.Claim{}},
-		{"a list of equal ones", 0, 5000 * kib, 9, 0, data},
-		{"many", 0, -5000 * kib, 9, 0, rules.Claim{}},
-		{"beside layers that nothing trains", 0, 5000 * kib, 1, 10, rules.Claim{}},
+		{"one table", 0, 5000 * kib, 1, 0, 0, data},
+		{"one table, by the program", frames.UserInner, 5000 * kib, 1, 0, 0, data},
+		{"by a function of torch", frames.Filled, 5000 * kib, 1, 0, 0, data},
+		{"by a module", frames.Weight, 5000 * kib, 1, 0, 0, rules.Claim{}},
+		{"small", 0, 60 * kib, 1, 0, 0, rules.Claim{}},
+		{"of a weight's size", 0, 600 * kib, 1, 0, 0, rules.Claim{}},
+		{"a list of equal ones", 0, 5000 * kib, 9, 0, 0, data},
+		{"many", 0, -5000 * kib, 9, 0, 0, rules.Claim{}},
+		{"beside layers that nothing trains", 0, 5000 * kib, 1, 10, 0, rules.Claim{}},
+		{"beside another set of all weights", 0, 5000 * kib, 1, 0, 1, data},
+		{"beside two more sets", 0, 5000 * kib, 1, 0, 2, rules.Claim{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &phased.Program{}
 			if c.marks != 0 {
 				p.By(frames.Weight)
 			}
-			model(p)
+			for range 1 + c.models {
+				model(p)
+			}
 			p.Make(600*kib, c.frozen)
 			if c.marks != 0 {
 				p.By(c.marks)
@@ -255,6 +261,33 @@ func TestBegin(t *testing.T) {
 		}
 		if got := phased.Ask(MadeAnew, p.Follow(), made[0]); got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestAsMany: sets that are made last and stay take the place of as many, of the weights' sizes or of others.
+func TestAsMany(t *testing.T) {
+	g := &gap{each: map[int64]int{600 * kib: 2, 800 * kib: 1}, bytes: 2000 * kib}
+	for _, c := range []struct {
+		name  string
+		goes  map[int64][]timeline.AllocationID
+		times int
+		want  bool
+	}{
+		{"one set", map[int64][]timeline.AllocationID{600 * kib: {0, 1}, 800 * kib: {2}}, 1, true},
+		{"one set, and two come", map[int64][]timeline.AllocationID{600 * kib: {0, 1}, 800 * kib: {2}}, 2, false},
+		{"two sets", map[int64][]timeline.AllocationID{600 * kib: {0, 1, 3, 4}, 800 * kib: {2, 5}}, 2, true},
+		{"as many of other sizes", map[int64][]timeline.AllocationID{900 * kib: {0, 1, 2}}, 1, true},
+		{"fewer of other sizes", map[int64][]timeline.AllocationID{900 * kib: {0, 1}}, 1, false},
+		{"what is of no set", map[int64][]timeline.AllocationID{600 * kib: {6, 7}, 800 * kib: {8}}, 1, false},
+	} {
+		x := &sets{claims: map[timeline.AllocationID]rules.Claim{}}
+		for id := range timeline.AllocationID(6) {
+			x.claims[id] = rules.As(meaning.OptimizerState, rules.Plausible)
+		}
+		g.goes = c.goes
+		if got := x.asMany(g, c.times); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
 		}
 	}
 }
