@@ -127,12 +127,12 @@ func (b *builder) debertaHead(kind headKind, h int64) {
 	case headMasked, headLM:
 		if c.Has("legacy") && !c.Bool("legacy") { // products with the words' own vectors
 			bias := b.param("lm_predictions.lm_head.bias", RoleHead, m.Vocab)
-			b.transform("lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", h, b.activation("hidden_act"))
+			b.transform("lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", h, h, b.activation("hidden_act"))
 			b.maskedHead("lm_predictions.lm_head", bias)
 			return
 		}
 		bias := b.param("cls.predictions.bias", RoleHead, m.Vocab)
-		b.transform("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", h, b.activation("hidden_act"))
+		b.transform("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", h, h, b.activation("hidden_act"))
 		b.maskedHead("cls.predictions.decoder", bias)
 	case headSequence, headChoice:
 		b.pooler(kind, "pooler.dense", h, actGelu)

@@ -1,6 +1,10 @@
 package network
 
-import "github.com/vramscope/vramscope/budget/modelfile"
+import (
+	"slices"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
+)
 
 // What single families do differently from their row in the decoder table.
 
@@ -8,49 +12,43 @@ import "github.com/vramscope/vramscope/budget/modelfile"
 
 func slidingAll(c *modelfile.Config, _ int64) int64 { return c.Int("sliding_window") }
 
-func slidingQwen(c *modelfile.Config, i int64) int64 {
-	if !c.Bool("use_sliding_window") {
-		return 0
-	}
-	if l := c.List("layer_types"); i < int64(len(l)) {
-		if l[i] != "sliding_attention" {
-			return 0
-		}
-	} else if i < c.Int("max_window_layers") {
-		return 0
-	}
-	return c.Int("sliding_window")
-}
-
-// slidingTyped: the layers that layer_types names, all without it.
-func slidingTyped(c *modelfile.Config, i int64) int64 {
-	if l := c.List("layer_types"); i < int64(len(l)) && l[i] != "sliding_attention" {
-		return 0
-	}
-	return c.Int("sliding_window")
-}
-
-// slidingGemma: every n-th layer sees everything, unless layer_types says otherwise.
-func slidingGemma(n int64) func(*modelfile.Config, int64) int64 {
+// sliding is the window of layers that layer_types names, or of which other holds where it says nothing of them.
+func sliding(other func(c *modelfile.Config, i int64) bool) func(*modelfile.Config, int64) int64 {
 	return func(c *modelfile.Config, i int64) int64 {
-		every := c.IntOr("sliding_window_pattern", n)
-		full := every > 0 && (i+1)%every == 0
+		has := other(c, i)
 		if l := c.List("layer_types"); i < int64(len(l)) {
-			full = l[i] != "sliding_attention"
+			has = l[i] == "sliding_attention"
 		}
-		if full {
-			return 0
+		if has {
+			return c.Int("sliding_window")
 		}
-		return c.Int("sliding_window")
+		return 0
 	}
 }
 
-// slidingSmol: the layers that layer_types names, none unless windows are on.
-func slidingSmol(c *modelfile.Config, i int64) int64 {
-	if l := c.List("layer_types"); c.Bool("use_sliding_window") && i < int64(len(l)) && l[i] == "sliding_attention" {
-		return c.Int("sliding_window")
+// switched is a window that is there where a field says so.
+func switched(window func(*modelfile.Config, int64) int64) func(*modelfile.Config, int64) int64 {
+	return func(c *modelfile.Config, i int64) int64 {
+		if c.Bool("use_sliding_window") {
+			return window(c, i)
+		}
+		return 0
 	}
-	return 0
+}
+
+// Rules of families for their layers.
+var (
+	slidingQwen  = switched(sliding(func(c *modelfile.Config, i int64) bool { return i >= c.Int("max_window_layers") }))
+	slidingTyped = sliding(func(*modelfile.Config, int64) bool { return true })
+	slidingSmol  = switched(sliding(func(*modelfile.Config, int64) bool { return false }))
+)
+
+// slidingGemma: every n-th layer sees everything.
+func slidingGemma(n int64) func(*modelfile.Config, int64) int64 {
+	return sliding(func(c *modelfile.Config, i int64) bool {
+		every := c.IntOr("sliding_window_pattern", n)
+		return every <= 0 || (i+1)%every != 0
+	})
 }
 
 // turnedSmol: smollm3 leaves every few layers without rotation.
@@ -83,16 +81,14 @@ func scaledParts(b *builder, _ *decoder, l *layerDraft) { l.block.scaled = true 
 
 // wholeQKNorm: olmo2 and olmoe normalise q and k over all heads at once.
 func wholeQKNorm(b *builder, d *decoder, l *layerDraft) {
-	b.under(d.attn, func() {
-		l.attn.qNorm = b.norm("q_norm", d.norm, l.attn.Heads*l.attn.Width, false)
-		l.attn.kNorm = b.norm("k_norm", d.norm, l.attn.KV*l.attn.Width, false)
-	})
+	l.attn.qNorm = b.norm(d.Attn+"q_norm", d.Norm, l.attn.Heads*l.attn.Width, false)
+	l.attn.kNorm = b.norm(d.Attn+"k_norm", d.Norm, l.attn.KV*l.attn.Width, false)
 }
 
 // glmNorms: only the larger models normalise q and k.
 func glmNorms(b *builder, d *decoder) {
 	if b.c.Bool("use_qk_norm") {
-		d.qNorm, d.kNorm = "q_norm", "k_norm"
+		d.QNorm, d.KNorm = "q_norm", "k_norm"
 	}
 }
 
@@ -106,18 +102,16 @@ func bigCodeKV(c *modelfile.Config) int64 {
 
 func phiNorms(b *builder, d *decoder, l *layerDraft) {
 	if b.c.Bool("qk_layernorm") {
-		b.under(d.attn, func() {
-			l.attn.qNorm = b.norm("q_layernorm", layerNormKind, l.attn.Width, true)
-			l.attn.kNorm = b.norm("k_layernorm", layerNormKind, l.attn.Width, true)
-		})
+		l.attn.qNorm = b.norm(d.Attn+"q_layernorm", layerNormKind, l.attn.Width, true)
+		l.attn.kNorm = b.norm(d.Attn+"k_layernorm", layerNormKind, l.attn.Width, true)
 	}
 }
 
 // stableHeads: one norm for each head, and a parallel block shares its norm.
 func stableHeads(b *builder, d *decoder, l *layerDraft) {
 	if b.c.Bool("qk_layernorm") {
-		l.attn.qNorm = b.perHead(d.attn+"q_layernorm.norms", l.attn.Heads, l.attn.Width)
-		l.attn.kNorm = b.perHead(d.attn+"k_layernorm.norms", l.attn.KV, l.attn.Width)
+		l.attn.qNorm = b.perHead(d.Attn+"q_layernorm.norms", l.attn.Heads, l.attn.Width)
+		l.attn.kNorm = b.perHead(d.Attn+"k_layernorm.norms", l.attn.KV, l.attn.Width)
 	}
 	if l.block.parallel { // no second norm in a parallel block
 		b.remove(l.block.mlpIn.weight, l.block.mlpIn.bias)
@@ -139,18 +133,15 @@ func (b *builder) perHead(name string, heads, d int64) *norm {
 // cohereHeads: command-r-plus normalises q and k with a weight for every head.
 func cohereHeads(b *builder, d *decoder, l *layerDraft) {
 	if b.c.Bool("use_qk_norm") {
-		b.under(d.attn, func() {
-			l.attn.qNorm = &norm{kind: cohereNormKind, size: l.attn.Width,
-				weight: b.param("q_norm.weight", RoleNorm, l.attn.Heads,
-					l.attn.Width)}
-			l.attn.kNorm = &norm{kind: cohereNormKind, size: l.attn.Width, weight: b.param("k_norm.weight", RoleNorm, l.attn.KV,
-				l.attn.Width)}
-		})
+		one := func(name string, heads int64) *norm {
+			return &norm{kind: cohereNormKind, size: l.attn.Width, weight: b.param(d.Attn+name, RoleNorm, heads, l.attn.Width)}
+		}
+		l.attn.qNorm, l.attn.kNorm = one("q_norm.weight", l.attn.Heads), one("k_norm.weight", l.attn.KV)
 	}
 }
 
 func withSinks(b *builder, d *decoder, l *layerDraft) {
-	l.attn.sinks = b.param(d.attn+"sinks", RoleAttention, l.attn.Heads)
+	l.attn.sinks = b.param(d.Attn+"sinks", RoleAttention, l.attn.Heads)
 	l.attn.eagerOnly, l.attn.plainSoftmax, l.attn.downcast = true, true, true
 	l.attn.Kernels = true
 }
@@ -180,17 +171,17 @@ func optSetup(b *builder, d *decoder) {
 	m.Params = m.Params[:0]
 	width := c.IntOr("word_embed_proj_dim", h)
 	m.WordWidth = width
-	b.embedding(d.embed, m.Vocab, width)
+	b.embedding(d.Embed, m.Vocab, width)
 	m.Position = b.param("embed_positions.weight", RolePosition, c.Int("max_position_embeddings")+2, h)
 	if width != h {
 		m.projectOut = b.linear("project_out", RoleEmbedding, h, width, false)
 		m.projectIn = b.linear("project_in", RoleEmbedding, width, h, false)
 	}
 	if !c.Bool("do_layer_norm_before") || c.Bool("_remove_final_layer_norm") {
-		d.final = ""
+		d.Final = ""
 	}
 	if !c.Bool("layer_norm_elementwise_affine") {
-		d.noNorms = true
+		d.NoNorms = true
 	}
 }
 
@@ -210,6 +201,9 @@ func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
 	l.block.FF.(*mlp).act = actBloomGelu
 	l.attn.alibi, l.attn.eagerOnly, l.attn.addmm, l.attn.keepNames = true, true, true, true
 }
+
+// halfInner: the first Qwen counts both halves.
+func halfInner(c *modelfile.Config) int64 { return c.Int("intermediate_size") / 2 }
 
 // everyHead: families without shared key and value heads.
 func everyHead(c *modelfile.Config) int64 { return c.Int("num_attention_heads") }
@@ -266,15 +260,5 @@ func falconLayer(b *builder, d *decoder, l *layerDraft) {
 
 // remove takes parameters back that a layer turns out not to have.
 func (b *builder) remove(gone ...*parameter) {
-	kept := make([]*parameter, 0, len(b.m.Params))
-next:
-	for _, p := range b.m.Params {
-		for _, g := range gone {
-			if p == g {
-				continue next
-			}
-		}
-		kept = append(kept, p)
-	}
-	b.m.Params = kept
+	b.m.Params = slices.DeleteFunc(slices.Clone(b.m.Params), func(p *parameter) bool { return slices.Contains(gone, p) })
 }

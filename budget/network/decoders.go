@@ -15,48 +15,49 @@ import (
 // what its code keeps. Everything that a configuration can change is read
 // from its field; the rest is the family's.
 type decoder struct {
-	model     string // prefix of everything but the head
-	bare      string // and where there is no head
-	embed     string // token embedding
-	positions string // learned positions, empty without
-	layers    string
-	final     string
-	head      string
+	Model     string // prefix of everything but the head
+	Bare      string // and where there is no head
+	Embed     string // token embedding
+	Positions string // learned positions, empty without
+	Layers    string
+	Final     string
+	Head      string
 
-	norm       normKind
-	normBias   bool
-	noNorms    bool // olmo: norms without weights
-	attn       string
-	q, k, v, o string
-	qkv        string // one fused projection instead of q, k and v
-	mlp        string
-	gate, up   string // gate empty: two matrices only
-	gateUp     string // gate and up fused
-	down       string
-	conv1D     bool
+	Norm       normKind
+	NormBias   bool
+	NoNorms    bool // olmo: norms without weights
+	Attn       string
+	Q, K, V, O string
+	Qkv        string // one fused projection instead of q, k and v
+	Mlp        string
+	Gate, Up   string // gate empty: two matrices only
+	GateUp     string // gate and up fused
+	Down       string
+	Conv1D     bool
 
-	attnIn, attnOut, mlpIn, mlpOut string
+	AttnIn, AttnOut, MlpIn, MlpOut string
 
-	qkvBias, oBias, mlpBias string // "yes", a field, or empty
-	headBias                string
-	qNorm, kNorm            string
-	act                     string // field of the activation
-	rope                    ropeKind
-	spread                  int
-	tune                    func(b *builder, d *decoder, l *layerDraft)
-	// perLayer are sizes that layers don't share.
-	perLayer            func(b *builder, d *decoder, i int64, at *Attention, inner int64) int64
-	moe                 func(b *builder, i int64) FeedForward
-	mixer               func(b *builder, i, h int64) Mixer // nil where a layer has attention
-	both                bool                               // a mixer and attention side by side
-	parallel            string                             // "yes" or a field
-	setup               func(b *builder, d *decoder)
-	outDrop             string // dropout fields: on each part, on embeddings, on scores
-	embedDrop, attnDrop string
-	scaledEmbed         bool
-	window              func(c *modelfile.Config, i int64) int64
-	inner               func(c *modelfile.Config) int64
-	kvHeads             func(c *modelfile.Config) int64
+	QkvBias, OBias, MlpBias string // "yes", a field, or empty
+	HeadBias                string
+	QNorm, KNorm            string
+	Act                     string // field of the activation
+	Rope                    ropeKind
+	Spread                  int
+	Tune                    func(b *builder, d *decoder, l *layerDraft)
+	// PerLayer are sizes that layers don't share.
+	PerLayer            func(b *builder, d *decoder, i int64, at *Attention, inner int64) int64
+	Moe                 func(b *builder, i int64) FeedForward
+	Mixer               func(b *builder, i, h int64) Mixer // nil where a layer has attention
+	Both                bool                               // a mixer and attention side by side
+	Parallel            string                             // "yes" or a field
+	Setup               func(b *builder, d *decoder)
+	OutDrop             string // dropout fields: on each part, on embeddings, on scores
+	EmbedDrop, AttnDrop string
+	ScaledEmbed         bool
+	Window              func(c *modelfile.Config, i int64) int64
+	Inner               func(c *modelfile.Config) int64
+	KvHeads             func(c *modelfile.Config) int64
+	HeadWidth           string // field of a head's width, where that isn't head_dim
 }
 
 // layerDraft is a layer being built.
@@ -68,11 +69,11 @@ type layerDraft struct {
 
 // llamaLike are the names that most families have inherited.
 var llamaLike = decoder{
-	model: "model.", embed: "embed_tokens", layers: "layers.", final: "norm", head: "lm_head",
-	norm: rmsNormKind, attn: "self_attn.", q: "q_proj", k: "k_proj", v: "v_proj", o: "o_proj",
-	mlp: "mlp.", gate: "gate_proj", up: "up_proj", down: "down_proj",
-	attnIn: "input_layernorm", mlpIn: "post_attention_layernorm",
-	act: "hidden_act", rope: ropeFull, attnDrop: "attention_dropout",
+	Model: "model.", Embed: "embed_tokens", Layers: "layers.", Final: "norm", Head: "lm_head",
+	Norm: rmsNormKind, Attn: "self_attn.", Q: "q_proj", K: "k_proj", V: "v_proj", O: "o_proj",
+	Mlp: "mlp.", Gate: "gate_proj", Up: "up_proj", Down: "down_proj",
+	AttnIn: "input_layernorm", MlpIn: "post_attention_layernorm",
+	Act: "hidden_act", Rope: ropeFull, AttnDrop: "attention_dropout",
 }
 
 //go:embed decoders.txt
@@ -87,10 +88,10 @@ var decoders = sync.OnceValue(func() map[string]decoder {
 			continue
 		}
 		d := llamaLike
-		fields := d.fields()
+		row := reflect.ValueOf(&d).Elem()
 		for word := range strings.SplitSeq(changes, " ") {
 			name, value, _ := strings.Cut(word, "=")
-			switch f := reflect.ValueOf(fields[name]).Elem(); f.Kind() {
+			switch f := row.FieldByName(strings.ToUpper(name[:1]) + name[1:]); f.Kind() {
 			case reflect.String:
 				f.SetString(value)
 			case reflect.Bool:
@@ -105,20 +106,6 @@ var decoders = sync.OnceValue(func() map[string]decoder {
 	}
 	return all
 })
-
-// fields are the places of a row's, by name.
-func (d *decoder) fields() map[string]any {
-	return map[string]any{"model": &d.model, "bare": &d.bare, "embed": &d.embed, "positions": &d.positions, "layers": &d.layers,
-		"final": &d.final, "head": &d.head, "norm": &d.norm, "normBias": &d.normBias, "noNorms": &d.noNorms, "attn": &d.attn,
-		"q": &d.q, "k": &d.k, "v": &d.v, "o": &d.o, "qkv": &d.qkv, "mlp": &d.mlp, "gate": &d.gate, "up": &d.up,
-		"gateUp": &d.gateUp, "down": &d.down, "conv1D": &d.conv1D, "attnIn": &d.attnIn, "attnOut": &d.attnOut, "mlpIn": &d.mlpIn,
-		"mlpOut": &d.mlpOut, "qkvBias": &d.qkvBias, "oBias": &d.oBias, "mlpBias": &d.mlpBias, "headBias": &d.headBias,
-		"qNorm": &d.qNorm, "kNorm": &d.kNorm, "act": &d.act, "rope": &d.rope, "spread": &d.spread, "tune": &d.tune,
-		"perLayer": &d.perLayer, "moe": &d.moe,
-		"mixer": &d.mixer, "both": &d.both, "parallel": &d.parallel, "setup": &d.setup, "outDrop": &d.outDrop,
-		"embedDrop": &d.embedDrop, "attnDrop": &d.attnDrop, "scaledEmbed": &d.scaledEmbed, "window": &d.window, "inner": &d.inner,
-		"kvHeads": &d.kvHeads}
-}
 
 // kinds are the numbers that stand in rows by their names.
 var kinds = map[string]int64{"norm=layerNorm": int64(layerNormKind), "norm=rmsWide": int64(rmsWideKind),
@@ -142,15 +129,17 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 	"gemma4Layer": gemma4Layer, "gemma3nLayer": gemma3nLayer, "slidingGemma5": slidingGemma(5), "graniteMixer": graniteMixer,
 	"lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead,
 	"bigCodeKV": bigCodeKV, "falconKV": falconKV, "mlpSize": widthOf("intermediate_size_mlp"), "ffnDim": widthOf("ffn_dim"),
-	"nInner": widthOf("n_inner"), "ffnHidden": widthOf("ffn_hidden_size"), "fourTimes": widthOf("")}
+	"nInner": widthOf("n_inner"), "halfInner": halfInner, "ffnHidden": widthOf("ffn_hidden_size"), "fourTimes": widthOf("")}
 
 // widthOf is the feed-forward's, by a field, and without it four times the stream's.
 func widthOf(field string) func(*modelfile.Config) int64 {
 	return func(c *modelfile.Config) int64 { return c.IntOr(field, 4*c.Int("hidden_size")) }
 }
 
+// flag is a field that says yes, or no behind an exclamation mark.
 func (b *builder) flag(name string) bool {
-	return name == "yes" || name != "" && b.c.Bool(name)
+	field, not := strings.CutPrefix(name, "!")
+	return name == "yes" || name != "" && b.c.Bool(field) != not
 }
 
 // drop is a dropout field's probability.
@@ -170,40 +159,40 @@ func buildDecoder(b *builder, d decoder) {
 	}
 	k, hd, inner := d.sizes(b, h, a)
 	m.Hidden, m.WordWidth, m.Vocab = h, h, c.Int("vocab_size")
-	m.scaled = d.scaledEmbed
-	if d.rope != ropeNone {
+	m.scaled = d.ScaledEmbed
+	if d.Rope != ropeNone {
 		m.RotaryWidth = hd
 	}
 	root, kind := b.prefix, b.headKind()
 	switch {
-	case kind == headSpan && d.model == llamaLike.model:
+	case kind == headSpan && d.Model == llamaLike.Model:
 		b.prefix += "transformer."
 	case kind == headNone:
-		b.prefix += d.bare
+		b.prefix += d.Bare
 	default:
-		b.prefix += d.model
+		b.prefix += d.Model
 	}
-	b.embedding(d.embed, m.Vocab, h)
-	m.embedDrop = b.drop(d.embedDrop)
-	if d.positions != "" {
-		m.Position = b.param(d.positions+".weight", RolePosition, c.Int("max_position_embeddings"), h)
+	b.embedding(d.Embed, m.Vocab, h)
+	m.embedDrop = b.drop(d.EmbedDrop)
+	if d.Positions != "" {
+		m.Position = b.param(d.Positions+".weight", RolePosition, c.Int("max_position_embeddings"), h)
 	}
-	if d.setup != nil {
-		d.setup(b, &d)
+	if d.Setup != nil {
+		d.Setup(b, &d)
 	}
-	rot := rotary{kind: d.rope, dim: hd, of: hd}
-	if d.rope == ropePartial {
+	rot := rotary{kind: d.Rope, dim: hd, of: hd}
+	if d.Rope == ropePartial {
 		rot = b.partial(hd)
 	}
-	rot.spread = d.spread
-	b.layers(d.layers, c.Int("num_hidden_layers"), func(i int64) {
-		at := &Attention{Heads: a, KV: k, Width: hd, dv: hd, rope: rot, dropout: b.drop(d.attnDrop)}
+	rot.spread = d.Spread
+	b.layers(d.Layers, c.Int("num_hidden_layers"), func(i int64) {
+		at := &Attention{Heads: a, KV: k, Width: hd, dv: hd, rope: rot, dropout: b.drop(d.AttnDrop)}
 		m.Blocks = append(m.Blocks, b.decoderLayer(&d, i, at, h, inner))
 	})
-	if d.noNorms {
-		m.final = &norm{kind: d.norm, size: h}
-	} else if d.final != "" {
-		m.final = b.norm(d.final, d.norm, h, d.normBias)
+	if d.NoNorms {
+		m.final = &norm{kind: d.Norm, size: h}
+	} else if d.Final != "" {
+		m.final = b.norm(d.Final, d.Norm, h, d.NormBias)
 	}
 	b.prefix = root
 	b.decoderHead(&d, kind)
@@ -213,18 +202,20 @@ func buildDecoder(b *builder, d decoder) {
 func (d *decoder) sizes(b *builder, h, a int64) (k, hd, inner int64) {
 	c := b.c
 	k, inner = c.IntOr("num_key_value_heads", a), c.IntOr("intermediate_size", 4*h)
-	if d.kvHeads != nil {
-		k = d.kvHeads(c)
+	if d.KvHeads != nil {
+		k = d.KvHeads(c)
 	}
 	b.heads(h, a, k)
-	hd = b.headDim(h, a)
-	if d.kvHeads != nil || d.conv1D { // families whose head is always h/a
+	if hd = c.Int(d.HeadWidth); d.HeadWidth == "" {
+		hd = b.headDim(h, a)
+	}
+	if d.KvHeads != nil || d.Conv1D { // families whose head is always h/a
 		hd = h / a
 	}
-	if d.inner != nil {
-		inner = d.inner(c)
+	if d.Inner != nil {
+		inner = d.Inner(c)
 	}
-	if c.Has("n_inner") && d.conv1D || c.Type == "gptj" {
+	if c.Has("n_inner") && d.Conv1D || c.Type == "gptj" {
 		inner = c.IntOr("n_inner", 4*h)
 	}
 	return k, hd, inner
@@ -233,34 +224,34 @@ func (d *decoder) sizes(b *builder, h, a int64) (k, hd, inner int64) {
 // decoderLayer is one layer of a row around its attention.
 func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int64) *Block {
 	c := b.c
-	bl := &Block{Attention: at, parallel: b.flag(d.parallel), drop: b.drop(d.outDrop)}
-	if d.window != nil {
-		at.Window = d.window(c, i)
+	bl := &Block{Attention: at, parallel: b.flag(d.Parallel), drop: b.drop(d.OutDrop)}
+	if d.Window != nil {
+		at.Window = d.Window(c, i)
 	}
-	if d.perLayer != nil {
-		inner = d.perLayer(b, d, i, at, inner)
+	if d.PerLayer != nil {
+		inner = d.PerLayer(b, d, i, at, inner)
 	}
 	norm := func(name string) *norm {
 		if name == "" {
 			return nil
 		}
-		if d.noNorms {
-			return &norm{kind: d.norm, size: h}
+		if d.NoNorms {
+			return &norm{kind: d.Norm, size: h}
 		}
-		return b.norm(name, d.norm, h, d.normBias)
+		return b.norm(name, d.Norm, h, d.NormBias)
 	}
-	bl.attnIn = norm(d.attnIn)
-	if d.mixer != nil {
-		bl.Mixer = d.mixer(b, i, h)
+	bl.attnIn = norm(d.AttnIn)
+	if d.Mixer != nil {
+		bl.Mixer = d.Mixer(b, i, h)
 	}
-	if bl.Mixer != nil && !d.both {
+	if bl.Mixer != nil && !d.Both {
 		bl.Attention = nil
 	} else {
-		b.under(d.attn, func() { b.projections(d, at, h) })
+		b.under(d.Attn, func() { b.projections(d, at, h) })
 	}
-	bl.attnOut = norm(d.attnOut)
+	bl.attnOut = norm(d.AttnOut)
 	if c.Type == "gpt2" && c.Bool("add_cross_attention") {
-		cross := &Attention{Heads: at.Heads, KV: at.Heads, Width: at.Width, dv: at.Width, dropout: b.drop(d.attnDrop),
+		cross := &Attention{Heads: at.Heads, KV: at.Heads, Width: at.Width, dv: at.Width, dropout: b.drop(d.AttnDrop),
 			bidirectional: true}
 		b.under("crossattention.", func() {
 			cross.k, cross.q = b.conv1D("c_attn", RoleAttention, h, 2*h), b.conv1D("q_attn", RoleAttention, h, h)
@@ -268,16 +259,16 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int6
 		})
 		bl.Cross, bl.crossIn = cross, norm("ln_cross_attn")
 	}
-	bl.mlpIn = norm(d.mlpIn)
-	if d.moe != nil {
-		bl.FF = d.moe(b, i)
+	bl.mlpIn = norm(d.MlpIn)
+	if d.Moe != nil {
+		bl.FF = d.Moe(b, i)
 	}
 	if bl.FF == nil {
-		b.under(d.mlp, func() { bl.FF = b.feedForward(d, h, inner) })
+		b.under(d.Mlp, func() { bl.FF = b.feedForward(d, h, inner) })
 	}
-	bl.mlpOut = norm(d.mlpOut)
-	if d.tune != nil {
-		d.tune(b, d, &layerDraft{i: i, attn: at, block: bl})
+	bl.mlpOut = norm(d.MlpOut)
+	if d.Tune != nil {
+		d.Tune(b, d, &layerDraft{i: i, attn: at, block: bl})
 	}
 	return bl
 }
@@ -285,48 +276,48 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int6
 func (b *builder) projections(d *decoder, at *Attention, h int64) {
 	hq, hk := at.Heads*at.Width, at.KV*at.Width
 	switch {
-	case d.qkv != "" && d.conv1D:
-		at.q, at.fused = b.conv1D(d.qkv, RoleAttention, h, hq+2*hk), true
-		at.o = b.conv1D(d.o, RoleAttention, hq, h)
+	case d.Qkv != "" && d.Conv1D:
+		at.q, at.fused = b.conv1D(d.Qkv, RoleAttention, h, hq+2*hk), true
+		at.o = b.conv1D(d.O, RoleAttention, hq, h)
 		return
-	case d.qkv != "":
-		at.q, at.fused = b.linear(d.qkv, RoleAttention, h, hq+2*hk, b.flag(d.qkvBias)), true
+	case d.Qkv != "":
+		at.q, at.fused = b.linear(d.Qkv, RoleAttention, h, hq+2*hk, b.flag(d.QkvBias)), true
 	case at.takes:
-		at.q = b.linear(d.q, RoleAttention, h, hq, b.flag(d.qkvBias))
+		at.q = b.linear(d.Q, RoleAttention, h, hq, b.flag(d.QkvBias))
 	default:
-		at.q = b.linear(d.q, RoleAttention, h, hq, b.flag(d.qkvBias))
-		at.k = b.linear(d.k, RoleAttention, h, hk, b.flag(d.qkvBias))
+		at.q = b.linear(d.Q, RoleAttention, h, hq, b.flag(d.QkvBias))
+		at.k = b.linear(d.K, RoleAttention, h, hk, b.flag(d.QkvBias))
 		if !at.keysAsValues {
-			at.v = b.linear(d.v, RoleAttention, h, hk, b.flag(d.qkvBias))
+			at.v = b.linear(d.V, RoleAttention, h, hk, b.flag(d.QkvBias))
 		}
 	}
-	at.o = b.linear(d.o, RoleAttention, hq, h, b.flag(d.oBias))
-	if d.qNorm != "" {
-		at.qNorm = b.norm(d.qNorm, d.norm, at.Width, false)
+	at.o = b.linear(d.O, RoleAttention, hq, h, b.flag(d.OBias))
+	if d.QNorm != "" {
+		at.qNorm = b.norm(d.QNorm, d.Norm, at.Width, false)
 		if !at.takes {
-			at.kNorm = b.norm(d.kNorm, d.norm, at.Width, false)
+			at.kNorm = b.norm(d.KNorm, d.Norm, at.Width, false)
 		}
 	}
 }
 
 func (b *builder) feedForward(d *decoder, h, inner int64) FeedForward {
-	f := &mlp{act: b.activation(d.act), drop: 0}
-	if d.act == "" {
+	f := &mlp{act: b.activation(d.Act), drop: 0}
+	if d.Act == "" {
 		f.act = actGelu
 	}
-	bias := b.flag(d.mlpBias)
+	bias := b.flag(d.MlpBias)
 	switch {
-	case d.conv1D:
-		f.up, f.down = b.conv1D(d.up, RoleMLP, h, inner), b.conv1D(d.down, RoleMLP, inner, h)
-	case d.gateUp != "":
-		f.up, f.fused = b.linear(d.gateUp, RoleMLP, h, 2*inner, bias), true
-		f.down = b.linear(d.down, RoleMLP, inner, h, bias)
+	case d.Conv1D:
+		f.up, f.down = b.conv1D(d.Up, RoleMLP, h, inner), b.conv1D(d.Down, RoleMLP, inner, h)
+	case d.GateUp != "":
+		f.up, f.fused = b.linear(d.GateUp, RoleMLP, h, 2*inner, bias), true
+		f.down = b.linear(d.Down, RoleMLP, inner, h, bias)
 	default:
-		if d.gate != "" {
-			f.gate = b.linear(d.gate, RoleMLP, h, inner, bias)
+		if d.Gate != "" {
+			f.gate = b.linear(d.Gate, RoleMLP, h, inner, bias)
 		}
-		f.up = b.linear(d.up, RoleMLP, h, inner, bias)
-		f.down = b.linear(d.down, RoleMLP, inner, h, bias)
+		f.up = b.linear(d.Up, RoleMLP, h, inner, bias)
+		f.down = b.linear(d.Down, RoleMLP, inner, h, bias)
 	}
 	return f
 }
@@ -382,10 +373,10 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 	switch kind {
 	case headDefault, headLM, headSeq2Seq, headDouble:
 		m.softcap = c.Float("final_logit_softcapping") > 0
-		m.scaleHead = d.scaledEmbed != oneScale[c.Type]
-		b.wordHead(TaskCausal, d.head, m.WordWidth)
-		if b.flag(d.headBias) {
-			m.Head.Bias = b.param(d.head+".bias", RoleHead, m.Vocab)
+		m.scaleHead = d.ScaledEmbed != oneScale[c.Type]
+		b.wordHead(TaskCausal, d.Head, m.WordWidth)
+		if b.flag(d.HeadBias) {
+			m.Head.Bias = b.param(d.Head+".bias", RoleHead, m.Vocab)
 		}
 		if kind == headDouble {
 			if c.Type != "gpt2" {

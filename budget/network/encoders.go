@@ -96,9 +96,8 @@ func bertFront(b *builder, n bertNames, positions, types int64) (h, a int64) {
 }
 
 // transform is the dense, activation and norm in front of a masked head.
-func (b *builder) transform(dense, norm string, h int64, act activation) {
-	b.m.headParts = []headPart{{lin: b.linear(dense, RoleHead, h, h, true)}, {kind: 1, act: act},
-		{kind: 2, norm: b.norm(norm, layerNormKind, h, true)}}
+func (b *builder) transform(dense, norm string, h, out int64, act activation) {
+	b.m.headParts = []any{b.linear(dense, RoleHead, h, out, true), act, b.norm(norm, layerNormKind, out, true)}
 }
 
 // maskedHead is the decoder over the vocabulary, tied unless the file says not.
@@ -115,7 +114,7 @@ func (b *builder) maskedHead(name string, bias *parameter) {
 func (b *builder) pooler(kind headKind, name string, h int64, act activation) {
 	l := b.linear(name, RoleOther, h, h, true)
 	if kind == headSequence || kind == headChoice {
-		b.m.headParts = []headPart{{lin: l}, {kind: 1, act: act}}
+		b.m.headParts = []any{l, act}
 	}
 }
 
@@ -133,7 +132,7 @@ func buildBERT(b *builder) {
 	switch kind {
 	case headMasked, headPreTraining, headLM:
 		bias := b.param("cls.predictions.bias", RoleHead, b.m.Vocab)
-		b.transform("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", h, b.activation(n.act))
+		b.transform("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", h, h, b.activation(n.act))
 		b.maskedHead("cls.predictions.decoder", bias)
 		if kind == headPreTraining {
 			b.linear("cls.seq_relationship", RoleOther, h, 2, true)
@@ -179,7 +178,7 @@ func buildRoBERTa(b *builder) {
 	switch kind {
 	case headMasked, headLM, headDefault:
 		bias := b.param("lm_head.bias", RoleHead, b.m.Vocab)
-		b.transform("lm_head.dense", "lm_head.layer_norm", h, actGelu)
+		b.transform("lm_head.dense", "lm_head.layer_norm", h, h, actGelu)
 		b.maskedHead("lm_head.decoder", bias)
 	case headSequence:
 		b.pooler(kind, "classifier.dense", h, actTanh)
@@ -203,13 +202,11 @@ func buildELECTRA(b *builder) {
 	b.prefix = ""
 	switch kind {
 	case headMasked, headLM:
-		e := m.Embed.Shape[1]
-		m.headParts = []headPart{{lin: b.linear("generator_predictions.dense", RoleHead, h, e, true)}, {kind: 1, act: actGelu},
-			{kind: 2, norm: b.norm("generator_predictions.LayerNorm", layerNormKind, e, true)}}
+		b.transform("generator_predictions.dense", "generator_predictions.LayerNorm", h, m.Embed.Shape[1], actGelu)
 		b.maskedHead("generator_lm_head", b.param("generator_lm_head.bias", RoleHead, m.Vocab))
 	case headPreTraining: // one score for each token: is it another's?
-		m.headParts = []headPart{{lin: b.linear("discriminator_predictions.dense", RoleHead, h, h, true)},
-			{kind: 1, act: b.activation(n.act)}}
+		m.headParts = []any{b.linear("discriminator_predictions.dense", RoleHead, h, h, true),
+			b.activation(n.act)}
 		b.classifier(TaskTokens, "discriminator_predictions.dense_prediction", h, 1, true)
 	case headSequence:
 		b.pooler(kind, "classifier.dense", h, actGelu)
@@ -244,7 +241,7 @@ func buildDistilBERT(b *builder) {
 	b.prefix = ""
 	switch kind {
 	case headMasked, headDefault, headLM:
-		b.transform("vocab_transform", "vocab_layer_norm", h, b.activation(n.act))
+		b.transform("vocab_transform", "vocab_layer_norm", h, h, b.activation(n.act))
 		b.maskedHead("vocab_projector", nil)
 		b.m.Head.Bias = b.param("vocab_projector.bias", RoleHead, b.m.Vocab)
 	case headSequence:
@@ -301,8 +298,8 @@ func buildModernBERT(b *builder) {
 		return
 	}
 	cb := c.Bool("classifier_bias")
-	m.headParts = []headPart{{lin: b.linear("head.dense", RoleHead, h, h, cb)}, {kind: 1, act: actGelu},
-		{kind: 2, norm: b.norm("head.norm", layerNormKind, h, nb)}}
+	m.headParts = []any{b.linear("head.dense", RoleHead, h, h, cb), actGelu,
+		b.norm("head.norm", layerNormKind, h, nb)}
 	switch kind {
 	case headMasked, headDefault, headLM:
 		b.maskedHead("decoder", nil)
@@ -454,9 +451,8 @@ func buildALBERT(b *builder) {
 	b.prefix = ""
 	switch kind {
 	case headMasked, headPreTraining:
-		bias, e := b.param("predictions.bias", RoleHead, m.Vocab), m.Embed.Shape[1]
-		m.headParts = []headPart{{lin: b.linear("predictions.dense", RoleHead, h, e, true)}, {kind: 1, act: b.activation(n.act)},
-			{kind: 2, norm: b.norm("predictions.LayerNorm", layerNormKind, e, true)}}
+		bias := b.param("predictions.bias", RoleHead, m.Vocab)
+		b.transform("predictions.dense", "predictions.LayerNorm", h, m.Embed.Shape[1], b.activation(n.act))
 		b.maskedHead("predictions.decoder", bias)
 		if kind == headPreTraining {
 			b.linear("sop_classifier.classifier", RoleOther, h, c.Labels(), true)

@@ -53,7 +53,6 @@ var families = map[string]func(*builder){
 	"deepseek_v3":           buildDeepSeek,
 	"kimi_linear":           buildDeepSeek,
 	"zamba2":                buildZamba2,
-	"qwen":                  buildQwen1,
 	"mimo":                  buildMiMo,
 	"gpt_neox_reward_model": func(b *builder) { buildDecoder(b, decoders()["gpt_neox"]) },
 }

@@ -174,7 +174,7 @@ func reused(c *modelfile.Config, i int64, window func(*modelfile.Config, int64) 
 // gemmaHeads are a layer's: which keys and values it takes, and how wide it is.
 func gemmaHeads(b *builder, d *decoder, i int64, at *Attention, inner int64) int64 {
 	c := b.c
-	at.takes, at.gives = reused(c, i, d.window)
+	at.takes, at.gives = reused(c, i, d.Window)
 	at.vNorm = &norm{kind: rmsWideKind, size: at.Width}
 	if c.Type == "gemma3n_text" {
 		if l := c.Ints("intermediate_size"); i < int64(len(l)) {

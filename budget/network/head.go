@@ -28,9 +28,7 @@ func (r *Step) Project(h *value) *value {
 	if mod.Task == TaskClassify && (mod.Patch != nil || mod.DirectLoss || len(mod.headParts) > 0) {
 		x = m.Replace(x, r.summary(mod, x))
 	}
-	for _, part := range mod.headParts {
-		x = m.Replace(x, part.forward(m, x))
-	}
+	x = m.into(x, mod.headParts...)
 	if mod.Head == nil {
 		return x
 	}
@@ -99,21 +97,3 @@ func (m *Machine) PickedAndSummed(x *value, labels *storage) *value {
 // LossApart says whether the compiler ends its graph in front of the loss: Transformers looks a
 // class's loss up by the end of its name, and warns where it finds none, as for GPT2LMHeadModel.
 func (mod *Model) LossApart() bool { return mod.Config.Type == "gpt2" && mod.Task == TaskCausal }
-
-// headPart is one operation of a head: a projection, an activation or a norm.
-type headPart struct {
-	lin  *Linear
-	norm *norm
-	act  activation
-	kind int // 0 linear, 1 activation, 2 norm
-}
-
-func (h *headPart) forward(m *Machine, x *value) *value {
-	switch h.kind {
-	case 0:
-		return m.apply(x, h.lin)
-	case 1:
-		return m.activate(x, h.act)
-	}
-	return h.norm.forward(m, x)
-}

@@ -100,7 +100,7 @@ func graniteHybrid(b *builder, i int64) FeedForward {
 // graniteRope: the hybrids rotate only where their configuration says so.
 func graniteRope(b *builder, d *decoder) {
 	if b.c.Str("position_embedding_type") != "rope" {
-		b.m.RotaryWidth, d.rope = 0, ropeNone
+		b.m.RotaryWidth, d.Rope = 0, ropeNone
 	}
 }
 
@@ -212,19 +212,17 @@ func buildZamba2(b *builder) {
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
 	k := c.IntOr("num_key_value_heads", a)
 	b.heads(h, a, k)
-	m.Hidden, m.WordWidth, m.Vocab, m.keepsOrigin = h, h, c.Int("vocab_size"), true
+	m.keepsOrigin = true
 	if c.Bool("use_mem_rope") {
 		m.RotaryWidth = 2 * h / a
 	}
-	kind := b.headUnder("model.")
-	b.embedding("embed_tokens", m.Vocab, h)
 	s := mamba2Sizes{h: h, inner: c.Int("mamba_expand") * h, groups: c.Int("mamba_ngroups"), state: c.Int("mamba_d_state"),
 		heads: c.Int("n_mamba_heads"), kernel: c.Int("mamba_d_conv"), at: "mamba.", bias: c.Bool("add_bias_linear"),
 		outBias: c.Bool("add_bias_linear"), convBias: true}
 	var shared []*Block
 	var hybrids int64
 	all := layerCount(c, "hybrid")
-	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
+	b.body("model.", "embed_tokens", "final_layernorm", rmsNormKind, h, c.Int("num_hidden_layers"), func(i int64) *Block {
 		bl := &Block{}
 		if layerIs(c, i, false, "hybrid") {
 			x := &zamba2{b: bl}
@@ -241,12 +239,8 @@ func buildZamba2(b *builder) {
 		} else {
 			bl.Mixer, bl.attnIn = zambaMixer(b, s), b.norm("input_layernorm", rmsNormKind, h, false)
 		}
-		m.Blocks = append(m.Blocks, bl)
+		return bl
 	})
-	m.final = b.norm("final_layernorm", rmsNormKind, h, false)
-	b.prefix = ""
-	row := llamaLike
-	b.decoderHead(&row, kind)
 }
 
 // layerCount is how many layers the file names so.

@@ -59,13 +59,10 @@ func buildDeepSeek(b *builder) {
 		return
 	}
 	h := c.Int("hidden_size")
-	m.Hidden, m.WordWidth, m.Vocab = h, h, c.Int("vocab_size")
 	if c.Type != "kimi_linear" {
 		m.RotaryWidth = c.Int("qk_rope_head_dim")
 	}
-	kind := b.headUnder("model.")
-	b.embedding("embed_tokens", m.Vocab, h)
-	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
+	b.body("model.", "embed_tokens", "norm", rmsNormKind, h, c.Int("num_hidden_layers"), func(i int64) *Block {
 		bl := &Block{}
 		b.under("self_attn.", func() {
 			if c.Type == "kimi_linear" && !kimiFull(c, i) {
@@ -77,9 +74,8 @@ func buildDeepSeek(b *builder) {
 		bl.FF = b.deepSeekFF(i)
 		bl.attnIn = b.norm("input_layernorm", rmsNormKind, h, false)
 		bl.mlpIn = b.norm("post_attention_layernorm", rmsNormKind, h, false)
-		m.Blocks = append(m.Blocks, bl)
+		return bl
 	})
-	llamaEnd(b, "norm", rmsNormKind, h, kind)
 }
 
 // latentParts are attention's weights.
@@ -116,7 +112,7 @@ func (b *builder) deepSeekFF(i int64) FeedForward {
 	}
 	if e == 0 || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
 		row := llamaLike
-		row.mlpBias = "mlp_bias"
+		row.MlpBias = "mlp_bias"
 		var f FeedForward
 		b.under("mlp.", func() { f = b.feedForward(&row, h, c.Int("intermediate_size")) })
 		return f
@@ -144,39 +140,12 @@ func (b *builder) deepSeekExperts(topK int64, corrected bool) *Experts {
 	return x
 }
 
-// buildQwen1 is the first Qwen, whose code came with its checkpoint.
-func buildQwen1(b *builder) {
-	c, m := b.c, b.m
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-		"kv_channels") {
-		return
-	}
-	h, a, d, inner := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("kv_channels"), c.Int("intermediate_size")/2
-	m.Hidden, m.WordWidth, m.Vocab, m.RotaryWidth = h, h, c.Int("vocab_size"), d
-	b.prefix = "transformer."
-	b.embedding("wte", m.Vocab, h)
-	bias := !c.Bool("no_bias")
-	b.layers("h.", c.Int("num_hidden_layers"), func(int64) {
-		bl := &Block{}
-		bl.attnIn = b.norm("ln_1", rmsNormKind, h, false)
-		at := &Attention{Heads: a, KV: a, Width: d, dv: d, fused: true, rope: rotary{kind: ropeFull, dim: d, of: d}}
-		at.q = b.linear("attn.c_attn", RoleAttention, h, 3*a*d, true)
-		at.o = b.linear("attn.c_proj", RoleAttention, a*d, h, bias)
-		bl.Attention = at
-		bl.mlpIn = b.norm("ln_2", rmsNormKind, h, false)
-		bl.FF = &mlp{act: actSilu, gate: b.linear("mlp.w2", RoleMLP, h, inner, bias), up: b.linear("mlp.w1", RoleMLP, h, inner,
-			bias), down: b.linear("mlp.c_proj", RoleMLP, inner, h, bias)}
-		m.Blocks = append(m.Blocks, bl)
-	})
-	llamaEnd(b, "ln_f", rmsNormKind, h, b.headKind())
-}
-
 // buildMiMo is qwen2 with its own flag for biases, and blocks that predict
 // further tokens.
 func buildMiMo(b *builder) {
 	c := b.c
 	row := llamaLike
-	row.qkvBias = "attention_bias"
+	row.QkvBias = "attention_bias"
 	buildDecoder(b, row)
 	h := c.Int("hidden_size")
 	inner := c.Int("intermediate_size")

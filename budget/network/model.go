@@ -59,11 +59,11 @@ type Model struct {
 	projectOut   *Linear
 	Blocks       []*Block // its layers
 	final        *norm
-	headParts    []headPart // what stands between the last norm and the logits
-	Head         *Linear    // nil for a backbone
-	Tied         bool       // the head has the weight of the embeddings
-	Hidden       int64      // elements of the stream for each token
-	Vocab        int64      // columns of the logits
+	headParts    []any   // steps between the last norm and the logits
+	Head         *Linear // nil for a backbone
+	Tied         bool    // the head has the weight of the embeddings
+	Hidden       int64   // elements of the stream for each token
+	Vocab        int64   // columns of the logits
 	softcap      bool
 	RotaryWidth  int64  // width of the cos and sin tables, 0 without
 	Layers       int    // that a token goes through
@@ -398,8 +398,8 @@ func (m *Model) HeadWeights() (qs []*parameter) {
 	}
 	qs = []*parameter{m.Head.Weight, m.Head.Bias}
 	for _, part := range m.headParts {
-		if part.lin != nil {
-			qs = append(qs, part.lin.Weight, part.lin.Bias)
+		if l, ok := part.(*Linear); ok {
+			qs = append(qs, l.Weight, l.Bias)
 		}
 	}
 	return qs

@@ -109,10 +109,7 @@ func buildGemma3(b *builder) {
 	im := &Model{Hidden: h, Patches: n}
 	b.c = v
 	b.under("model.vision_tower.", func() {
-		im.Patch = b.patches("embeddings.patch_embedding", RoleVision, h, ps)
-		im.Patch.bias = b.param("embeddings.patch_embedding.bias", RoleVision, h)
-		im.Position = b.param("embeddings.position_embedding.weight", RoleVision, n, h)
-		b.clipLayers(im, h, a, inner)
+		b.sigLIP(im, h, a, inner, n, ps)
 		if v.Has("vision_use_head") && v.Bool("vision_use_head") {
 			b.sigLIPHead(h, inner)
 		}
@@ -126,7 +123,7 @@ func buildGemma3(b *builder) {
 	m.Vision = im
 	b.c = t
 	row := decoders()["gemma3_text"]
-	row.model = "model.language_model."
+	row.Model = "model.language_model."
 	buildDecoder(b, row)
 	b.c = c
 }

@@ -87,7 +87,7 @@ func buildConvNext(b *builder) {
 		}
 		return
 	}
-	m.headParts = []headPart{{kind: 2, norm: last}} // of the pixels' mean
+	m.headParts = []any{last} // of the pixels' mean
 	b.classifier(TaskClassify, "classifier", from, c.Labels(), true)
 }
 

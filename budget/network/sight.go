@@ -152,10 +152,7 @@ func buildSigLIP(b *builder) {
 		prefix = "vision_model."
 	}
 	b.under(prefix, func() {
-		m.Patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, ps)
-		m.Patch.bias = b.param("embeddings.patch_embedding.bias", RoleEmbedding, h)
-		m.Position = b.param("embeddings.position_embedding.weight", RolePosition, n, h)
-		b.clipLayers(m, h, a, inner)
+		b.sigLIP(m, h, a, inner, n, ps)
 		if v.Bool("vision_use_head") {
 			b.sigLIPHead(h, inner)
 		}
@@ -163,6 +160,14 @@ func buildSigLIP(b *builder) {
 	if b.c = c; kind == headImage {
 		b.classifier(TaskClassify, "classifier", h, c.Labels(), true)
 	}
+}
+
+// sigLIP is the encoder up to its last norm.
+func (b *builder) sigLIP(im *Model, h, a, inner, n, patch int64) {
+	im.Patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, patch)
+	im.Patch.bias = b.param("embeddings.patch_embedding.bias", RoleEmbedding, h)
+	im.Position = b.param("embeddings.position_embedding.weight", RolePosition, n, h)
+	b.clipLayers(im, h, a, inner)
 }
 
 // sigLIPHead is the attention of one learned position to all of an image's.

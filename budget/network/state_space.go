@@ -42,27 +42,33 @@ func (b *builder) mambaParts(mx *Mamba, bias, convBias bool) {
 	mx.out = b.linear("out_proj", RoleSSM, mx.inner, mx.h, bias)
 }
 
-// ssmBody is embeddings, layers, a last norm and a head.
+// ssmBody is a state-space model around its layers.
 func (b *builder) ssmBody(h, layers int64, layer func(i int64) *Block) {
 	c, m := b.c, b.m
-	v := c.Int("vocab_size")
-	if p := c.Int("pad_vocab_size_multiple"); p > 1 && v < 1<<40 {
-		v = (v + p - 1) / p * p
+	m.Vocab = c.Int("vocab_size")
+	if p := c.Int("pad_vocab_size_multiple"); p > 1 && m.Vocab < 1<<40 {
+		m.Vocab = (m.Vocab + p - 1) / p * p
 	}
-	m.Hidden, m.WordWidth, m.Vocab = h, h, v
-	m.wideLogits = c.Type == "mamba" || c.Type == "mamba2" || c.Type == "nemotron_h"
+	m.wideLogits = true
 	prefix := "backbone."
 	if c.Type == "nemotron_h" {
 		prefix = "model."
 	}
-	kind := b.headUnder(prefix)
-	b.embedding("embeddings", v, h)
-	b.layers("layers.", layers, func(i int64) {
+	b.body(prefix, "embeddings", "norm_f", ssmNorm(c), h, layers, func(i int64) *Block {
 		bl := layer(i)
 		bl.wideSums = c.Bool("residual_in_fp32")
-		m.Blocks = append(m.Blocks, bl)
+		return bl
 	})
-	llamaEnd(b, "norm_f", ssmNorm(c), h, kind)
+}
+
+// body is embeddings, layers, a last norm and a head.
+func (b *builder) body(prefix, embed, final string, of normKind, h, layers int64, layer func(i int64) *Block) {
+	m := b.m
+	m.Hidden, m.WordWidth, m.Vocab = h, h, cmp.Or(m.Vocab, b.c.Int("vocab_size"))
+	kind := b.headUnder(prefix)
+	b.embedding(embed, m.Vocab, h)
+	b.layers("layers.", layers, func(i int64) { m.Blocks = append(m.Blocks, layer(i)) })
+	llamaEnd(b, final, of, h, kind)
 }
 
 // ssmNorm is the kind of the blocks' norms and the last.
@@ -184,7 +190,7 @@ func buildNemotron(b *builder) {
 		case '*':
 			at := &Attention{Heads: a, KV: k, Width: d, dv: d}
 			row := llamaLike
-			row.qkvBias, row.oBias = "attention_bias", "attention_bias"
+			row.QkvBias, row.OBias = "attention_bias", "attention_bias"
 			b.under("mixer.", func() { b.projections(&row, at, h) })
 			return &Block{Attention: at, attnIn: n}
 		case '-':
@@ -237,11 +243,9 @@ func buildQwenNext(b *builder) {
 	}
 	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
 	b.heads(h, a, k)
-	m.Hidden, m.WordWidth, m.Vocab, m.RotaryWidth = h, h, c.Int("vocab_size"), d/4
-	kind := b.headUnder("model.")
+	m.RotaryWidth = d / 4
 	every := c.IntOr("full_attention_interval", 4)
-	b.embedding("embed_tokens", m.Vocab, h)
-	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
+	b.body("model.", "embed_tokens", "norm", rmsWideKind, h, c.Int("num_hidden_layers"), func(i int64) *Block {
 		full := every > 0 && (i+1)%every == 0
 		if l := c.List("layer_types"); i < int64(len(l)) {
 			full = l[i] == "full_attention"
@@ -265,9 +269,8 @@ func buildQwenNext(b *builder) {
 		}
 		bl.attnIn = b.norm("input_layernorm", rmsWideKind, h, false)
 		bl.mlpIn = b.norm("post_attention_layernorm", rmsWideKind, h, false)
-		m.Blocks = append(m.Blocks, bl)
+		return bl
 	})
-	llamaEnd(b, "norm", rmsWideKind, h, kind)
 }
 
 func (b *builder) deltaNet(h int64) *Mamba {

@@ -97,7 +97,7 @@ func waveHead(b *builder, kind headKind, h int64) {
 		b.classifier(TaskTokens, "lm_head", h, m.Vocab, true)
 	case headSequence:
 		n := c.IntOr("classifier_proj_size", 256)
-		m.headParts = []headPart{{lin: b.linear("projector", RoleHead, h, n, true)}}
+		m.headParts = []any{b.linear("projector", RoleHead, h, n, true)}
 		b.classifier(TaskClassify, "classifier", n, c.Labels(), true)
 	default:
 		b.noHead()
