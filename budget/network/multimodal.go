@@ -109,10 +109,7 @@ func buildGemma3(b *builder) {
 	im := &Model{Hidden: h, Patches: n}
 	b.c = v
 	b.under("model.vision_tower.", func() {
-		b.sigLIP(im, h, a, inner, n, ps)
-		if v.Has("vision_use_head") && v.Bool("vision_use_head") {
-			b.sigLIPHead(h, inner)
-		}
+		b.sigLIP(im, h, a, inner, n, ps, v.Has("vision_use_head") && v.Bool("vision_use_head"))
 	})
 	text := t.Int("hidden_size")
 	b.param("model.multi_modal_projector.mm_input_projection_weight", RoleVision, h, text)

@@ -152,26 +152,21 @@ func buildSigLIP(b *builder) {
 		prefix = "vision_model."
 	}
 	b.under(prefix, func() {
-		b.sigLIP(m, h, a, inner, n, ps)
-		if v.Bool("vision_use_head") {
-			b.sigLIPHead(h, inner)
-		}
+		b.sigLIP(m, h, a, inner, n, ps, v.Bool("vision_use_head"))
 	})
 	if b.c = c; kind == headImage {
 		b.classifier(TaskClassify, "classifier", h, c.Labels(), true)
 	}
 }
 
-// sigLIP is the encoder up to its last norm.
-func (b *builder) sigLIP(im *Model, h, a, inner, n, patch int64) {
+// sigLIP is the encoder, at whose end the attention of one learned position to all of an image's may stand.
+func (b *builder) sigLIP(im *Model, h, a, inner, n, patch int64, headed bool) {
 	im.Patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, patch)
 	im.Patch.bias = b.param("embeddings.patch_embedding.bias", RoleEmbedding, h)
 	im.Position = b.param("embeddings.position_embedding.weight", RolePosition, n, h)
-	b.clipLayers(im, h, a, inner)
-}
-
-// sigLIPHead is the attention of one learned position to all of an image's.
-func (b *builder) sigLIPHead(h, inner int64) {
+	if b.clipLayers(im, h, a, inner); !headed {
+		return
+	}
 	b.param("head.probe", RoleVision, 1, 1, h)
 	b.param("head.attention.in_proj_weight", RoleVision, 3*h, h)
 	b.param("head.attention.in_proj_bias", RoleVision, 3*h)
