@@ -138,6 +138,10 @@ func (r *run) collected() int64 {
 func (r *run) load() {
 	m, p := r.M, r.p
 	r.flatten()
+	beside := p.Copies
+	if !p.adapts() { // else the model is its own reference, without them
+		beside += p.References
+	}
 	for _, q := range p.model.Params {
 		n := q.Elements()
 		stored := p.stored(q)
@@ -146,7 +150,7 @@ func (r *run) load() {
 		if q.Copied {
 			m.Alloc(stored, Weights)
 		}
-		for range p.wholeModels() {
+		for range beside {
 			m.Alloc(stored, Weights)
 		}
 	}
@@ -167,14 +171,6 @@ func (r *run) load() {
 		m.Alloc(e.Val.Bytes(), Weights)
 		m.Alloc(e.Val.Bytes(), Gradients)
 	}
-}
-
-// wholeModels are the weights beside the model: a model without its adapters is its own reference.
-func (p *plan) wholeModels() int64 {
-	if p.adapts() {
-		return p.Copies
-	}
-	return p.Copies + p.References
 }
 
 // staysWhole is up to how many elements ZeRO 3 keeps a parameter whole (stage3_param_persistence_threshold).

@@ -81,6 +81,9 @@ func Keys() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
+// Unread ends what is said of a file that another names.
+const Unread = ": with --recipe it is read, too"
+
 // namedOnly says which configurations of DeepSpeed and Accelerate a file names that aren't among the others.
 func namedOnly(rs []*Recipe) (said []string) {
 	for _, other := range []struct{ format, field, end string }{{"DeepSpeed", "deepspeed", ".json"},
@@ -93,7 +96,7 @@ func namedOnly(rs []*Recipe) (said []string) {
 				return strings.Contains(x.Name, other.field) && strings.HasSuffix(x.Value, other.end)
 			})
 			if i >= 0 {
-				said = append(said, "of "+Clipped(r.Fields[i].Value)+" the name alone is used: with --recipe it is read, too")
+				said = append(said, "of "+Clipped(r.Fields[i].Value)+" the name alone is used"+Unread)
 			}
 		}
 	}

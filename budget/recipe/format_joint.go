@@ -433,7 +433,7 @@ func chosen(rs []*Recipe) (open []string) {
 	for _, r := range rs {
 		method = cmp.Or(r.method, method)
 		if r.settings != "" && !slices.ContainsFunc(rs, func(x *Recipe) bool { return x.Format == "TRL arguments" }) {
-			open = append(open, "the settings are in "+Clipped(r.settings)+": with --recipe it is read, too")
+			open = append(open, "the settings are in "+Clipped(r.settings)+Unread)
 		}
 	}
 	for _, r := range rs {

@@ -13,7 +13,11 @@ import (
 // A plain one tells no names or values.
 func (r *Recipe) Said(name string, plain bool) []string {
 	if plain {
-		return []string{fmt.Sprintf("%s: %s", r.Format, typed(r.Flags()))}
+		said := []string{fmt.Sprintf("%s: %s", r.Format, typed(r.Flags()))}
+		if n := len(r.Open); n > 0 {
+			said = append(said, "not counted of it, though the peak may depend on it: "+units.Plural(n, "field"))
+		}
+		return said
 	}
 	var used, implied []string
 	for _, x := range r.Fields {

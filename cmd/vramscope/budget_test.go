@@ -389,6 +389,32 @@ func TestBudgetAbove(t *testing.T) {
 	}
 }
 
+// TestRedactedRecipe: what becomes of a recipe is said with --redact, too, without names.
+func TestRedactedRecipe(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "config.json")
+	at := filepath.Join(filepath.Dir(config), "acme.sh")
+	for name, text := range map[string]string{
+		config: `{"model_type": "bert", "architectures": ["AcmeForMaskedLM"], "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, ` +
+			`"intermediate_size": 128, "vocab_size": 1000, "max_position_embeddings": 512}`,
+		at: "python run_qa.py --model_name_or_path acme/bert --per_device_train_batch_size 12 --deepspeed acme_zero2.json --quantize_acme acme",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, errs, code := budgetRun(t, "--config", config, "--recipe", at, "--redact")
+	out = strings.Join(strings.Fields(out), " ")
+	for _, want := range []string{"how long sequences are no file says", "weights are float32", "the head is one for QuestionAnswering",
+		"a file names another: with --recipe", "though the peak may depend on it: 1 field"} {
+		if code != exitFine || !strings.Contains(out, want) {
+			t.Errorf("%d %s: no %q in\n%s", code, errs, want, out)
+		}
+	}
+	if strings.Contains(strings.ToLower(out), "acme") {
+		t.Error(out)
+	}
+}
+
 // TestPlansAreATable: plans are compared column by column, and the first is not said to be
 // the reader's own setting.
 func TestPlansAreATable(t *testing.T) {

@@ -23,12 +23,13 @@ func (r *Recipes) Program(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting
 		}
 		d := c.Headed(f.Head, f.Labels)
 		if _, err := budget.Count(d); err != nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("%s trains a head for %s, which isn't counted: the configuration's %s is",
-				f.Name, f.Head, recipe.Clipped(c.Architecture())))
+			const kept = " trains a head for %s, which isn't counted: the configuration's%s is"
+			r.note(f.Name+fmt.Sprintf(kept, f.Head, " "+recipe.Clipped(c.Architecture())), "a file"+fmt.Sprintf(kept, f.Head, ""))
 			continue
 		}
 		if !strings.HasSuffix(c.Architecture(), "For"+f.Head) {
-			r.Notes = append(r.Notes, fmt.Sprintf("the head is %s's, as %s trains it", recipe.Clipped(d.Architecture()), f.Name))
+			r.note(fmt.Sprintf("the head is %s's, as %s trains it", recipe.Clipped(d.Architecture()), f.Name),
+				"the head is one for "+f.Head+", as a file trains it")
 		}
 		c = d
 	}
@@ -45,13 +46,15 @@ func (r *Recipes) loaded(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting)
 	case slices.Contains([]string{"", "fp32"}, width):
 		if !mixed {
 			s.Precision = "fp32"
-			r.Notes = append(r.Notes, "weights are float32, as neither a field nor the configuration names a type")
+			const untyped = "weights are float32, as neither a field nor the configuration names a type"
+			r.note(untyped, untyped)
 		}
 	case mixed && s.Precision != width+"-mixed":
 	default:
 		s.Precision = width
 		before := map[bool]string{true: width + "-mixed", false: "fp32"}[mixed]
-		r.Notes = append(r.Notes, fmt.Sprintf("weights are loaded in %s, as the configuration has them and Transformers 5 takes "+
-			"them; before, they were float32: --precision %s", width, before))
+		typed := fmt.Sprintf("weights are loaded in %s, as the configuration has them and Transformers 5 takes "+
+			"them; before, they were float32: --precision %s", width, before)
+		r.note(typed, typed)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -18,6 +19,14 @@ type Recipes struct {
 	Files []RecipeFile
 	Notes []string // what they say together, and what of it doesn't count
 	Plain bool     // names and values aren't told
+	plain []string // of the notes those without any
+}
+
+// note keeps one, and what it is without names, "" where nothing is left of it then.
+func (r *Recipes) note(said, plain string) {
+	if r.Notes = append(r.Notes, said); plain != "" {
+		r.plain = append(r.plain, plain)
+	}
 }
 
 // RecipeFile is one of them, under the name that it is told by.
@@ -115,7 +124,14 @@ func (r *Recipes) Apply(fl *pflag.FlagSet, s *budget.Setting) ([]string, error) 
 	for i := range r.Files {
 		names[i] = r.Files[i].Name
 	}
-	r.Notes = append(r.Notes, append(recipe.Contradictions(names, r.All()), unsaid...)...)
+	r.Notes = append(r.Notes, recipe.Contradictions(names, r.All())...)
+	for _, s := range unsaid {
+		plain := s
+		if strings.HasSuffix(s, recipe.Unread) {
+			plain = "a file names another" + recipe.Unread
+		}
+		r.note(s, plain)
+	}
 	return set, nil
 }
 
@@ -139,7 +155,7 @@ func (r *Recipes) Said() (notes []string) {
 		notes = append(notes, f.Said(f.Name, r.Plain)...)
 	}
 	if r.Plain {
-		return notes
+		return append(notes, r.plain...)
 	}
 	return append(notes, r.Notes...)
 }
