@@ -20,7 +20,7 @@ func withdraw(a *rules.Facts, p rules.Panel) {
 		a.Category[id], a.Detail[id], a.Signal[id] = meaning.OptimizerState, d, meaning.ByLife
 		a.Confidence[id], a.Rule[id] = rules.Plausible, uint8(slices.Index(registry, weights.ResumedState)+1)
 	}
-	for _, broken := range [...]func(*rules.Facts) []timeline.AllocationID{goneBeforeStep, ofNoWeight, unlikeTheirSite} {
+	for _, broken := range [...]func(*rules.Facts) []timeline.AllocationID{ofNoWeight, unlikeTheirSite} {
 		for _, id := range broken(a) {
 			before := a.Category[id]
 			joinOne(a, p[bornIn(a, id)], id, nil, before)
@@ -107,37 +107,6 @@ func (s *sets) tell(found map[timeline.AllocationID]meaning.Detail, kinds ...mea
 	}
 }
 
-// goneBeforeStep are gradients of weights' sizes, of passes that leave their graph, which go before an optimizer steps: what is
-// differentiated once more, or weights are worked out from (create_graph), never becomes a weight's gradient.
-func goneBeforeStep(a *rules.Facts) (out []timeline.AllocationID) {
-	const least = 3 // of a pass: one or two are no model's
-	if !a.Trains {
-		return nil
-	}
-	leaves := map[int]bool{}
-	for r, whole := range rules.Retention.Of(a).Whole {
-		if whole && a.Runs[r].Phase == meaning.Forward {
-			leaves[int(a.NextBackward[r])] = true
-		}
-	}
-	sizes, gone := rules.Sizes.Of(a).WeightSize, map[int][]timeline.AllocationID{}
-	for i, c := range a.Category {
-		id := timeline.AllocationID(i)
-		if c != meaning.Gradients || a.Signal[i] != meaning.ByLife || a.Born(id) < 0 || sizes[a.Timeline.Requested(id)] == 0 {
-			continue
-		}
-		if r := a.Run(a.Born(id)); leaves[r] && beforeStep(a, r, a.Freed(id)) {
-			gone[r] = append(gone[r], id)
-		}
-	}
-	for _, ids := range gone {
-		if len(ids) >= least {
-			out = append(out, ids...)
-		}
-	}
-	return out
-}
-
 // ofNoWeight are gradients of which no weight has the size, in any precision, where more others have one: there are no more
 // gradients of a size than weights.
 func ofNoWeight(a *rules.Facts) (out []timeline.AllocationID) {
@@ -163,12 +132,6 @@ func ofNoWeight(a *rules.Facts) (out []timeline.AllocationID) {
 		return nil // not all weights are known
 	}
 	return out
-}
-
-// beforeStep is true of a free before the optimizer's step that follows a run, which clears no gradients.
-func beforeStep(a *rules.Facts, r, freed int) bool {
-	step := int(a.NextOptimizer[r])
-	return freed < a.Last && step < len(a.Runs) && freed < a.Runs[step].First && a.Phases[freed] != meaning.ZeroGrad
 }
 
 // unlikeTheirSite is what setup leaves where nothing trains, and is told for data though the line that made it makes weights.

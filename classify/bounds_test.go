@@ -47,48 +47,6 @@ func TestSite(t *testing.T) {
 	}
 }
 
-// TestGoneBeforeStep: what a pass leaves with its whole graph is no gradient where it goes before the optimizer steps.
-func TestGoneBeforeStep(t *testing.T) {
-	for _, keeps := range []bool{true, false} {
-		s := newStory(t, true)
-		s.in(meaning.Setup)
-		for range 4 {
-			s.alloc(meaning.Weights, 3*mib, "lib/python3.11/site-packages/torch/nn/modules/module.py:900 _apply", "train.py:4 main")
-		}
-		var first int
-		s.loop(3, func(int) {
-			s.in(meaning.Forward)
-			var saved []int
-			for range 8 {
-				saved = append(saved, s.alloc(meaning.Activations, mib, "train.py:8 forward", module, "train.py:9 main"))
-			}
-			pass := func(free bool) (gradients []int) {
-				s.in(meaning.Backward)
-				for k := range 4 {
-					gradients = append(gradients, s.alloc(meaning.Gradients, 3*mib))
-					if free {
-						s.freeAt(nil, saved[2*k], saved[2*k+1])
-					}
-				}
-				return gradients
-			}
-			inner := pass(!keeps)
-			first = inner[0]
-			s.in(meaning.OtherPhase)
-			s.freeAt([]string{"train.py:12 main"}, inner...)
-			if keeps {
-				pass(true)
-			}
-			s.in(meaning.Optimizer)
-			s.free(s.alloc(meaning.Temporary, mib, "lib/python3.11/site-packages/torch/optim/adam.py:9 step", "train.py:14 main"))
-		})
-		c := New(s.timeline(), Options{})
-		if got := c.Category[first]; (got != meaning.Gradients) != keeps {
-			t.Errorf("keeps its graph %v: %v, phase %v", keeps, got, c.Phase[first])
-		}
-	}
-}
-
 // TestStateOfShortRun: state goes with its optimizer, whose second step makes nothing.
 func TestStateOfShortRun(t *testing.T) {
 	s := newStory(t, true)

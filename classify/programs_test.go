@@ -111,41 +111,6 @@ var programs = map[string]func(p *program){
 		})
 	},
 
-	"the program holds what forward saved until the next pass has computed it anew": func(p *program) {
-		for i := range 6 { // a frozen model
-			p.build(int64(3+i) * mib)
-		}
-		trained := p.weights[:3]
-		var held []int
-		p.loop(5, func(k int) {
-			batch := p.alloc(Inputs, mib, "train.py:10 main")
-			var last []int
-			for i := range 6 {
-				out := p.alloc(Temporary, 4*mib, linearFrame, callFrame, "train.py:11 main")
-				last = append(last, p.alloc(Temporary, 2*mib, linearFrame, callFrame, "train.py:11 main"))
-				p.free(out)
-				if i > 2 {
-					p.free(last[i-3])
-				}
-			}
-			saved := p.forward("train.py:12 main", 2)
-			p.free(last[3:]...)
-			p.free(held...)
-			held = saved
-			root := p.alloc(Temporary, 4)
-			p.weights = trained
-			for i := range trained {
-				p.free(p.alloc(Temporary, 5*mib))
-				p.grads = append(p.grads, p.alloc(Gradients, p.weight(i)))
-				p.free(p.alloc(Temporary, 7*mib))
-			}
-			p.free(root)
-			p.within("Optimizer.step#AdamW.step", func() { p.update(k) })
-			p.within("Optimizer.zero_grad#AdamW.zero_grad", p.clear)
-			p.free(batch)
-		})
-	},
-
 	"the best weights so far are copied after every evaluation": func(p *program) {
 		for i := range 9 {
 			p.build(p.weight(3 + i))

@@ -3,7 +3,6 @@ package phases
 import (
 	"slices"
 
-	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -13,8 +12,7 @@ var WeightsAgain = &Signal{
 	ID: "weights-again",
 	Doc: `While one scalar lives, most of the weights' sizes are allocated again, as their gradients. This finds backward
 passes that free nothing of what forward saved, because the graph is retained or the program still holds what was saved.
-Weights are what was made before the loop and stays, or what optimizers keep state of; one of the passes must leave its
-gradients.`,
+Weights are what was made before the loop and stays; one of the passes must leave its gradients.`,
 	Needs: []Need{NoStacks, Unseen},
 	Find:  func(f *facts) found { return found{roots: weightsAgain(f)} },
 }
@@ -61,7 +59,7 @@ func livesThroughWork(a *facts, born, freed int) bool {
 	return freed < a.Last && freed-born >= shortest && !a.stepsWithin(born, freed)
 }
 
-// weightSizes are those of what is made before an event and stays, or of what optimizers keep state of; none where they are few.
+// weightSizes are those of what is made before an event and stays; none where they are few.
 func weightSizes(a *facts, start int) map[int64]bool {
 	const large = 4096
 	weights := map[int64]bool{}
@@ -70,9 +68,7 @@ func weightSizes(a *facts, start int) map[int64]bool {
 			weights[a.Timeline.Requested(id)] = true
 		}
 	}
-	if trained := trainedSizes(a, large); len(trained) > 1 {
-		return trained
-	} else if len(weights) < 3 {
+	if len(weights) < 3 {
 		return nil
 	}
 	return weights
@@ -90,17 +86,4 @@ func madeAgain(a *facts, weights map[int64]bool, from, to int) (seen, left int) 
 		left += AsInt(is)
 	}
 	return len(stays), left
-}
-
-// trainedSizes are the sizes of what optimizers made in their steps and kept: of the weights that they train.
-func trainedSizes(a *facts, least int64) map[int64]bool {
-	out := map[int64]bool{}
-	for id := a.Timeline.Older(); id < a.Timeline.Len(); id++ {
-		id := timeline.AllocationID(id)
-		if n := a.Timeline.Requested(id); n >= least && a.Covered[a.Born(id)] == meaning.HintOf(meaning.Optimizer) &&
-			a.Outlives(id) {
-			out[n] = true
-		}
-	}
-	return out
 }

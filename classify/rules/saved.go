@@ -2,7 +2,6 @@ package rules
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/phases"
@@ -144,72 +143,49 @@ const bulk = 16
 // meanwhile, or are there when the next of passes without one begins. Results
 // that were merely collected are few, or of few kinds.
 func findDropped(a *savedLook) {
-	made := sync.OnceValue(func() []int32 { // forward allocations before each one
-		made := pages.Make[int32](len(a.Category) + 1)
-		for i := range a.Category {
-			made[i+1] = made[i]
-			if large(a, timeline.AllocationID(i)) {
-				made[i+1]++
-			}
-		}
-		return made
-	})
 	for _, steps := range a.Untrained {
 		for _, s := range steps {
-			markGraph(a, leftBy(a, s), made, 20)
+			markGraph(a, leftBy(a, s), 20)
 		}
 	}
-	unused := func(i int) bool { // what is freed was made in a pass that no backward pass used by then
-		id := a.Timeline.Of[i]
-		if a.Phases[i] == meaning.Backward || id == timeline.NoAllocation || a.Born(id) < a.Loop || !large(a, id) {
-			return false
-		}
-		p := a.BackwardAfter(a.Run(a.Born(id)))
-		return (p == nil || i < p.First) && !a.FailedBetween(a.Born(id), i)
-	}
-	eachRow(a, unused, func(together []timeline.AllocationID) {
-		if !HaveNames(a.Timeline, together) {
-			markGraph(a, together, made, 4)
-		}
-	})
-}
-
-// large is true of what forward passes make, small things aside.
-func large(a *savedLook, id timeline.AllocationID) bool {
-	return a.Phase[id] == meaning.Forward && a.Timeline.Requested(id) > 512
-}
-
-// leftBy are what forward passes of a step make and leave.
-func leftBy(a *savedLook, s meaning.Step) (together []timeline.AllocationID) {
-	for _, id := range a.Allocs(s.FirstEvent, s.LastEvent+1) {
-		if large(a, id) && a.Freed(id) > s.LastEvent {
-			together = append(together, id)
-		}
-	}
-	return together
-}
-
-// eachRow visits what is freed in a row, without an allocation in between, of what counts; bulk at least.
-func eachRow(a *savedLook, counts func(event int) bool, visit func([]timeline.AllocationID)) {
-	var together []timeline.AllocationID
+	var together []timeline.AllocationID // freed in a row, without an allocation in between
 	for i := a.Loop; i <= a.Last; i++ {
 		switch {
 		case i < a.Last && a.Events.Action[i] == snapshot.FreeRequested:
-			if counts(i) {
+			if unused(a, i) {
 				together = append(together, a.Timeline.Of[i])
 			}
 		case i == a.Last || a.Events.Action[i] == snapshot.Alloc || a.Events.Action[i] == snapshot.OOM:
-			if len(together) >= bulk {
-				visit(together)
+			if len(together) >= bulk && !HaveNames(a.Timeline, together) {
+				markGraph(a, together, 4)
 			}
 			together = together[:0]
 		}
 	}
 }
 
-// markGraph marks tensors that are a graph's, one in so many of what forward has
-// made meanwhile; made counts that before each allocation.
-func markGraph(a *savedLook, together []timeline.AllocationID, made func() []int32, part int) {
+// unused is true of the free of what was made in a pass that no backward pass used by then.
+func unused(a *savedLook, freed int) bool {
+	id := a.Timeline.Of[freed]
+	if a.Phases[freed] == meaning.Backward || id == timeline.NoAllocation || a.Born(id) < a.Loop {
+		return false
+	}
+	p := a.BackwardAfter(a.Run(a.Born(id)))
+	return (p == nil || freed < p.First) && !a.FailedBetween(a.Born(id), freed)
+}
+
+// leftBy are what a step makes and leaves.
+func leftBy(a *savedLook, s meaning.Step) (together []timeline.AllocationID) {
+	for _, id := range a.Allocs(s.FirstEvent, s.LastEvent+1) {
+		if a.Freed(id) > s.LastEvent {
+			together = append(together, id)
+		}
+	}
+	return together
+}
+
+// markGraph marks tensors that are a graph's, one in so many of what was made meanwhile.
+func markGraph(a *savedLook, together []timeline.AllocationID, part int) {
 	const kinds = 4 // stacks, or sizes where there are none
 	type kind struct {
 		stack snapshot.StackID
@@ -227,7 +203,7 @@ func markGraph(a *savedLook, together []timeline.AllocationID, made func() []int
 		of[k] = true
 	}
 	first, last := slices.Min(together), slices.Max(together)
-	if len(of) < kinds || len(together)*part < int(made()[last+1]-made()[first]) || areCasts(a, together) {
+	if len(of) < kinds || len(together)*part <= int(last-first) || areCasts(a, together) {
 		return
 	}
 	for _, id := range together {
