@@ -139,7 +139,7 @@ func (r *run) load() {
 	m, p := r.M, r.p
 	r.flatten()
 	beside := p.Copies
-	if !p.adapts() { // else the model is its own reference, without them
+	if !p.Adapts() { // else the model is its own reference, without them
 		beside += p.References
 	}
 	for _, q := range p.model.Params {
