@@ -202,9 +202,6 @@ func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
 	l.attn.alibi, l.attn.eagerOnly, l.attn.addmm, l.attn.keepNames = true, true, true, true
 }
 
-// halfInner: the first Qwen counts both halves.
-func halfInner(c *modelfile.Config) int64 { return c.Int("intermediate_size") / 2 }
-
 // everyHead: families without shared key and value heads.
 func everyHead(c *modelfile.Config) int64 { return c.Int("num_attention_heads") }
 

@@ -136,6 +136,9 @@ func widthOf(field string) func(*modelfile.Config) int64 {
 	return func(c *modelfile.Config) int64 { return c.IntOr(field, 4*c.Int("hidden_size")) }
 }
 
+// halfInner: the first Qwen counts both halves.
+func halfInner(c *modelfile.Config) int64 { return c.Int("intermediate_size") / 2 }
+
 // flag is a field that says yes, or no behind an exclamation mark.
 func (b *builder) flag(name string) bool {
 	field, not := strings.CutPrefix(name, "!")
