@@ -202,6 +202,12 @@ func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
 	l.attn.alibi, l.attn.eagerOnly, l.attn.addmm, l.attn.keepNames = true, true, true, true
 }
 
+// mptLayer is of Transformers' own MPT, whose scores are written out; models that say so have no bias per head.
+func mptLayer(b *builder, _ *decoder, l *layerDraft) {
+	l.block.FF.(*mlp).act = actGelu
+	l.attn.alibi, l.attn.eagerOnly, l.attn.keepNames = true, true, true
+}
+
 // everyHead: families without shared key and value heads.
 func everyHead(c *modelfile.Config) int64 { return c.Int("num_attention_heads") }
 

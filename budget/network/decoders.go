@@ -119,7 +119,7 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 	"slidingGemma6": slidingGemma(6), "llama4Window": llama4Window, "turnedSmol": turnedSmol, "turnedInWindows": turnedInWindows,
 	"softCapped": softCapped, "scaledParts": scaledParts, "wholeQKNorm": wholeQKNorm, "phiNorms": phiNorms,
 	"stableHeads": stableHeads, "cohereHeads": cohereHeads, "withSinks": withSinks, "gpt2Attention": gpt2Attention,
-	"neoAttention": neoAttention, "optLayer": optLayer, "bloomLayer": bloomLayer, "falconLayer": falconLayer,
+	"neoAttention": neoAttention, "optLayer": optLayer, "bloomLayer": bloomLayer, "mptLayer": mptLayer, "falconLayer": falconLayer,
 	"glmNorms": glmNorms, "optSetup": optSetup, "bloomSetup": bloomSetup, "graniteRope": graniteRope,
 	"mixtralExperts": mixtralExperts, "phimoeExperts": phimoeExperts, "olmoeExperts": olmoeExperts,
 	"graniteExperts": graniteExperts, "graniteShared": graniteShared, "graniteHybrid": graniteHybrid, "glmExperts": glmExperts,
