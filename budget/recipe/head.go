@@ -15,11 +15,15 @@ import (
 var headOf = pattern.Of(`For(SequenceClassification|TokenClassification|QuestionAnswering|MultipleChoice|MaskedLM|` +
 	`ImageClassification)\.from_pretrained$`)
 
-// headed notes the head of the class that a call makes a model of.
-func (f *fields) headed(c *pyCall) {
+// headed notes the head of the class that a call makes a model of. One in a branch is named, where another is there.
+func (f *fields) headed(c *pyCall) error {
 	if m := headOf().FindStringSubmatch(c.name); m != nil {
+		if c.maybe && f.head != "" {
+			return f.add("trainable class", c.name+" (in a branch)")
+		}
 		f.head, f.labels = m[1], whole(c.by["num_labels"].text)
 	}
+	return nil
 }
 
 // programs are Transformers' example scripts, by their names: the head that each puts on a model, and whether its collator
@@ -37,6 +41,17 @@ var programs = []struct {
 	{pattern.Of(`^run_(summarization|translation|seq2seq)`), "", true},
 	{pattern.Of(`^run_mlm`), "MaskedLM", false},
 	{pattern.Of(`^run_image_classification`), "ImageClassification", false},
+}
+
+// trains says whether a program is one of them.
+func trains(program string) bool {
+	program = strings.ToLower(program)
+	for i := range programs {
+		if programs[i].named().MatchString(program) {
+			return true
+		}
+	}
+	return false
 }
 
 // putOn takes the head that a file's class or script names into the recipe, and what else the script does.

@@ -533,3 +533,19 @@ func TestRows(t *testing.T) {
 		}
 	}
 }
+
+// TestWhichHead: a class in a branch gives way to one outside, and a program that trains to what runs before and after it.
+func TestWhichHead(t *testing.T) {
+	const plain, branch = "AutoModelForSequenceClassification.from_pretrained('b')\n", "AutoModelForTokenClassification.from_pretrained('b')\n"
+	for _, tt := range []struct{ file, text, head string }{
+		{"a.py", "model = " + plain + "if x:\n    model = " + branch + "args = TrainingArguments(per_device_train_batch_size=4)\n", "SequenceClassification"},
+		{"a.py", "if x:\n    model = " + branch + "model = " + plain + "args = TrainingArguments(per_device_train_batch_size=4)\n", "SequenceClassification"},
+		{"a.py", "if x:\n    model = " + branch + "args = TrainingArguments(per_device_train_batch_size=4)\n", "TokenClassification"},
+		{"a.sh", "python prepare.py\npython run_qa.py --model_name_or_path a/b --per_device_train_batch_size 4\npython eval.py --x 1\n", "QuestionAnswering"},
+	} {
+		r, err := Read(tt.file, strings.NewReader(tt.text))
+		if err != nil || r.Head != tt.head || strings.HasPrefix(tt.text, "model") != (len(r.Open) == 1) {
+			t.Errorf("%q: %v, head %s, open %q", tt.text, err, r.Head, r.Open)
+		}
+	}
+}

@@ -123,7 +123,7 @@ func (a *arguments) word(w *syntax.Word) {
 		case a.many != "":
 			a.err = a.add(a.many, a.values[a.many]+","+word)
 		case len(a.names) < maxFields:
-			if strings.HasSuffix(word, ".py") {
+			if strings.HasSuffix(word, ".py") && !trains(a.program) { // one that evaluates may follow
 				a.program = path.Base(word)
 			}
 			a.command(word)

@@ -577,7 +577,9 @@ func (f *fields) scriptCall(c *pyCall) error {
 				return err
 			}
 		}
-		f.headed(c)
+		if err := f.headed(c); err != nil {
+			return err
+		}
 		if strings.HasSuffix(c.name, ".from_pretrained") && len(c.plain) > 0 && c.plain[0].constant {
 			if err := f.add("model_name_or_path", c.plain[0].text); err != nil {
 				return err

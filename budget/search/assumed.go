@@ -52,6 +52,9 @@ var assumptions = []assumption{
 	{flag: "master-weights", is: func(s *budget.Setting) bool {
 		return !s.MasterWeights && !s.Adapts() && (s.Precision == "bf16" || s.Precision == "fp16")
 	}},
+	{flag: "sync-each-batch", is: func(s *budget.Setting) bool {
+		return s.Trainer && s.FSDP != "" && s.GPUs > 1 && s.Accumulate > 1 && !s.SyncEachBatch
+	}},
 	{flag: "keep-gradients", is: func(s *budget.Setting) bool { return !s.KeepGradients }},
 	{flag: "trainer", is: func(s *budget.Setting) bool { return !s.Trainer },
 		with: func(s, _ *budget.Setting) { s.DropOutputs = true }},
