@@ -408,6 +408,13 @@ var cases = []struct {
 	},
 		"setup/frames 4, data/loaded-batches 4, forward/frames 12, backward/frames 18",
 		"setup/frames 8, forward/frames 12, backward/frames 18"},
+	{"setup", "a request fails before the first pass", false, func(p *tape) {
+		p.weights(12*mib, 20*mib)
+		p.times(6, 30*mib, mine)
+		p.fail(30*mib, mine)
+	},
+		"setup/frames 9",
+		""},
 	{"setup", "no model, but a pass", false, func(p *tape) {
 		p.brief(mib, product, mine)
 		for range 4 {

@@ -311,11 +311,17 @@ func (a rootGradients) gradual(roots []root) []root {
 			}
 		}
 		// Every saved tensor serves a gradient.
-		if r.retained || spread*3 >= all && made >= least && made*2 >= all && a.mirrored(r) {
+		if r.retained || spread*3 >= all && made >= least && made*2 >= all && !nextToNothing(all, made) && a.mirrored(r) {
 			out = append(out, r)
 		}
 	}
 	return out
+}
+
+// nextToNothing is true of a few frees among very many allocations: what a number of a request lives through.
+func nextToNothing(frees, made int) bool {
+	const few, most = 8, 128
+	return frees < few && made > most*frees
 }
 
 // proportioned drops those that take many times as long as anything between them: a number that a request makes after its

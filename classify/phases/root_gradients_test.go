@@ -18,3 +18,15 @@ func TestProportioned(t *testing.T) {
 		}
 	}
 }
+
+// TestNextToNothing: checkpointing makes a layer again for each block that goes, a number of a request lives through passes.
+func TestNextToNothing(t *testing.T) {
+	for _, c := range []struct {
+		frees, made int
+		want        bool
+	}{{5, 1745, true}, {5, 640, false}, {8, 5000, false}, {0, 1, true}} {
+		if got := nextToNothing(c.frees, c.made); got != c.want {
+			t.Errorf("%d frees among %d allocations: %v", c.frees, c.made, got)
+		}
+	}
+}

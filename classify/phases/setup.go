@@ -16,7 +16,8 @@ var Setup = &Signal{
 	Doc: `Everything before the first work of another phase is setup, up to the first batch. With stacks, torch's functions
 that the program calls outside of any module before its first pass belong to it. The batch is what lines allocate that
 allocate again later, or, in a recording of one iteration, the last few things that the program's own lines made. A program whose
-stacks show no model at all has no loop: all of its work is other. Without stacks, the rhythm of lives tells.`,
+stacks show no model at all has no loop: all of its work is other. Nor has one that fails before its first pass: all of that is
+setup. Without stacks, the rhythm of lives tells.`,
 	Find: func(f *facts) (x found) {
 		first := f.Last
 		if noModel(f) {
@@ -32,6 +33,10 @@ stacks show no model at all has no loop: all of its work is other. Without stack
 		}
 		if !f.Recorded.Allocs {
 			return found{loop: new(min(first, f.Loop))}
+		}
+		if first == f.Last && len(f.OOMs) > 0 { // it failed before its first pass
+			x.loop = &first
+			return x
 		}
 		start := pastHelpers(f, first)
 		if first < start {

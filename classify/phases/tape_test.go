@@ -105,9 +105,9 @@ func (p *tape) freeAt(lines []string, ids ...int) {
 func (p *tape) brief(size int64, lines ...string) { p.freeAt(lines, p.alloc(size, lines...)) }
 
 // fail has a request fail.
-func (p *tape) fail(size int64) {
+func (p *tape) fail(size int64, lines ...string) {
 	p.events = append(p.events, recorder.Event{Action: "oom", Size: size, DeviceFree: int64(0), Stream: uint64(0),
-		TimeUS: int64(len(p.events))})
+		Stack: p.stack(lines), TimeUS: int64(len(p.events))})
 }
 
 // within names a range.

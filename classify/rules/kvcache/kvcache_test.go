@@ -206,6 +206,91 @@ func TestWhole(t *testing.T) {
 	}
 }
 
+// TestLastPair: two equal blocks, the last of setup, beside a model of several layers.
+func TestLastPair(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		blocks int
+		bytes  int64
+		marks  frames.Marks
+		where  func(p *phased.Program, fill func() []int) []int
+		want   bool
+	}{
+		{"keys and values of all layers", 2, 10 << 20, 0, inSetup, true},
+		{"by the program", 2, 10 << 20, frames.UserInner, inSetup, true},
+		{"by a module", 2, 10 << 20, frames.Weight, inSetup, false},
+		{"no larger than a weight", 2, 9 << 20, 0, inSetup, false},
+		{"before other weights", 2, 10 << 20, 0, beforeOthers, false},
+		{"three of them", 3, 10 << 20, 0, inSetup, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			if c.marks != 0 {
+				p.By(frames.Weight)
+			}
+			p.In(meaning.Setup)
+			p.Make(9<<20, 1)
+			for range 4 * layers {
+				p.Make(600*kib, 2)
+				p.Make(800*kib, 2)
+			}
+			made := c.where(p, func() []int {
+				if c.marks != 0 {
+					p.By(c.marks)
+				}
+				return p.Make(c.bytes, c.blocks)
+			})
+			if !c.want {
+				made = nil
+			}
+			a := Look(p.Follow())
+			if got := marked(a, Kept.Of(a)); !slices.Equal(got, made) {
+				t.Errorf("%d are kept, want %d", got, made)
+			}
+		})
+	}
+}
+
+// TestCutShort: blocks of which one more fails before the first pass.
+func TestCutShort(t *testing.T) {
+	const zeros = frames.UserInner | frames.Native | frames.Filled
+	for _, c := range []struct {
+		name   string
+		blocks int
+		marks  frames.Marks
+		asked  int64
+		want   bool
+	}{
+		{"zeros, one for each layer but one", 2*layers - 1, zeros, 2 << 20, true},
+		{"half of them", layers, zeros, 2 << 20, true},
+		{"more than two for each layer", 8*layers + 1, zeros, 2 << 20, false},
+		{"too few", 3, zeros, 2 << 20, false},
+		{"something else fails", 2*layers - 1, zeros, 3 << 20, false},
+		{"no zeros", 2*layers - 1, frames.UserInner | frames.Native, 2 << 20, false},
+		{"without C++ frames", 2*layers - 1, frames.UserInner, 2 << 20, true},
+		{"by a module", 2*layers - 1, zeros | frames.Weight, 2 << 20, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			p.By(frames.Weight)
+			model(p)
+			p.By(c.marks)
+			made := p.Make(2<<20, c.blocks)
+			p.Fail(c.asked)
+			program := p.Follow()
+			program.Loop = program.Last
+			a := Look(program)
+			if !c.want {
+				made = nil
+			}
+			got := marked(a, Kept.Of(a))
+			if !slices.Equal(got, made) {
+				t.Errorf("%d are kept, want %d", got, made)
+			}
+		})
+	}
+}
+
 // afterEach makes pairs of buffers in setup, each after another buffer.
 func afterEach(bytes int64) func(p *phased.Program, fill func() []int) []int {
 	return func(p *phased.Program, _ func() []int) []int {

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify/meaning"
@@ -16,9 +17,10 @@ import (
 var CacheRow = &rules.Rule{
 	ID: "kv-cache-row",
 	Doc: `One of a row of equal blocks, one or two for each of the model's layers or its decoder's, that stay from pass to pass
-while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache). So is what setup
-leaves by a function of the program's own that says so (cache, kv, past, slots), and pairs of large buffers that come with a
-module to the device, unless a small one, as of frequencies, comes right before each.`,
+while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache). So are two equal
+blocks that setup makes last beside a model of layers, each larger than any weight; zeros of which setup can't make one more;
+what setup leaves by a function of the program's own that says so (cache, kv, past, slots); and pairs of large buffers that come
+with a module to the device, unless a small one, as of frequencies, comes right before each.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
 	Needs:  []rules.Need{Kept},
@@ -66,15 +68,16 @@ func findWhole(a *rules.Facts) (found []*rows.Row) {
 			found = append(found, r)
 		}
 	}
-	if named := namedCaches(a); len(named) > 0 && len(found) == 0 {
-		found = append(found, &rows.Row{IDs: named})
+	for _, ids := range [...][]timeline.AllocationID{namedCaches(a), f.lastPair(), f.cutShort()} {
+		if len(ids) > 0 && len(found) == 0 {
+			found = append(found, &rows.Row{IDs: ids})
+		}
 	}
 	return found
 }
 
 // namedCaches are the large blocks that setup leaves and the program's own code makes in functions that say so.
 func namedCaches(a *rules.Facts) (out []timeline.AllocationID) {
-	const large = 1 << 20 // bytes
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len() && a.All&frames.OwnCache != 0; id++ {
 		m := a.Birth(id).Marks
 		if a.Phase[id] == meaning.Setup && m&frames.OwnCache != 0 && m&frames.UserInner != 0 &&
@@ -84,6 +87,52 @@ func namedCaches(a *rules.Facts) (out []timeline.AllocationID) {
 	}
 	return out
 }
+
+// lastPair are two equal blocks that setup makes last beside a model of layers, each larger than any weight: the keys and the
+// values of all layers.
+func (f *whole) lastPair() []timeline.AllocationID {
+	first := timeline.AllocationID(f.Timeline.Older())
+	last := first
+	for id := first; int(id) < f.Timeline.Len() && f.Phase[id] == meaning.Setup; id++ {
+		if f.Outlives(id) && f.Timeline.Requested(id) >= large {
+			last = id
+		}
+	}
+	pair := []timeline.AllocationID{max(last, 1) - 1, last}
+	if last == first || f.Loop == f.Last || !f.isOwn(&rows.Row{IDs: pair}) || !f.LayersOfModel().Most {
+		return nil
+	}
+	size := f.Timeline.Requested(last)
+	if f.Timeline.Requested(pair[0]) != size || f.WeightSize[size] != len(pair) ||
+		slices.Max(slices.Collect(maps.Keys(f.WeightSize))) > size {
+		return nil
+	}
+	return pair
+}
+
+// cutShort are equal blocks of zeros, fewer than keys and values of a model's layers, of which setup can't make one more.
+func (f *whole) cutShort() (ids []timeline.AllocationID) {
+	if len(f.OOMs) != 1 || f.Loop < f.Last || !f.Recorded.Allocs {
+		return nil
+	}
+	failed := f.OOMs[0]
+	for i := f.Timeline.Len() - 1; i >= f.Timeline.Older(); i-- {
+		id := timeline.AllocationID(i)
+		m := f.Birth(id).Marks
+		if f.Timeline.Requested(id) != f.Events.Size[failed] || m&(frames.Weight|frames.InModule) != 0 || m&frames.UserInner == 0 ||
+			f.Recorded.Native && m&frames.Filled == 0 || f.Freed(id) < failed {
+			break
+		}
+		ids = append(ids, id)
+	}
+	if f.Events.Size[failed] < large || !rows.Part(f.WeightSize, f.Events.Size[failed], len(ids)) {
+		return nil
+	}
+	return ids
+}
+
+// large are bytes that masks and most tables of positions don't have.
+const large = 1 << 20
 
 // whole tells caches of full length.
 type whole struct {
@@ -123,7 +172,7 @@ func (f *whole) isPool(r *rows.Row) bool {
 // areBuffers is true of pairs of large buffers that come with a module to the device: keys and values. Sines and cosines of
 // positions come after their frequencies.
 func (f *whole) areBuffers(r *rows.Row) bool {
-	const large, few = 1 << 20, 4 << 10 // bytes: masks and most tables of positions are smaller; of frequencies
+	const few = 4 << 10 // bytes of frequencies
 	for k, id := range r.IDs {
 		if f.Birth(id).Marks&frames.Buffer == 0 || k%2 == 1 && id != r.IDs[k-1]+1 {
 			return false

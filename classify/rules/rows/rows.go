@@ -242,6 +242,17 @@ func (l *layerCounts) fits(k kind) bool {
 	return fits
 }
 
+// Part reports whether so many blocks of a size are a part of two for each of a model's layers, as its weights recur.
+func Part(weights map[int64]int, size int64, blocks int) bool {
+	l := layerCounts{weights: weights}
+	for layers := max(fewest, (blocks+1)/2); blocks >= fewest && layers <= most; layers++ {
+		if l.fit(layers, kind{size: size}) {
+			return true
+		}
+	}
+	return false
+}
+
 // fit reports whether a model has so many layers, going by how often most of its large
 // weights recur. What a row itself consists of isn't one of them, and is not small beside
 // them, as adapters are. What is several times as large as all of them may stand beside two of each size in a layer.

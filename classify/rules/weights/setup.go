@@ -43,7 +43,7 @@ as the state that an optimizer makes for it, or by a function whose name says th
 			}
 			named := a.Birth(id).Marks&frames.Named != 0
 			switch n := a.Timeline.Requested(id); {
-			case sizes.WeightSize[n] > 1 && (sizes.StateSize[n] || named || untrained && (modules == nil || modules[n])):
+			case sizes.WeightSize[n] > 1 && (sizes.StateSize[n] || (named || untrained) && (modules == nil || modules[n])):
 				return rules.As(meaning.Weights, rules.Plausible)
 			case n > phases.Scalar && sizes.StateSize[n]: // an optimizer trains it
 				return rules.As(meaning.Weights, rules.Likely)
