@@ -408,13 +408,20 @@ var cases = []struct {
 	},
 		"setup/frames 4, data/loaded-batches 4, forward/frames 12, backward/frames 18",
 		"setup/frames 8, forward/frames 12, backward/frames 18"},
-	{"setup", "a request fails before the first pass", false, func(p *tape) {
+	{"setup", "a request fails before the first pass, after as large zeros", false, func(p *tape) {
+		p.weights(12*mib, 20*mib)
+		p.times(6, 30*mib, zeros, mine)
+		p.fail(30*mib, zeros, mine)
+	},
+		"setup/frames 9",
+		""},
+	{"setup", "a request fails before the first pass, after as large batches", false, func(p *tape) {
 		p.weights(12*mib, 20*mib)
 		p.times(6, 30*mib, mine)
 		p.fail(30*mib, mine)
 	},
-		"setup/frames 9",
-		""},
+		"setup/frames 4, data/loaded-batches 4, other/neighbors 1",
+		"setup/frames 9"},
 	{"setup", "no model, but a pass", false, func(p *tape) {
 		p.brief(mib, product, mine)
 		for range 4 {

@@ -16,8 +16,8 @@ var Setup = &Signal{
 	Doc: `Everything before the first work of another phase is setup, up to the first batch. With stacks, torch's functions
 that the program calls outside of any module before its first pass belong to it. The batch is what lines allocate that
 allocate again later, or, in a recording of one iteration, the last few things that the program's own lines made. A program whose
-stacks show no model at all has no loop: all of its work is other. Nor has one that fails before its first pass: all of that is
-setup. Without stacks, the rhythm of lives tells.`,
+stacks show no model at all has no loop: all of its work is other. Nor has one that fails before its first pass over one of
+several equal blocks of zeros, which are no batches. Without stacks, the rhythm of lives tells.`,
 	Find: func(f *facts) (x found) {
 		first := f.Last
 		if noModel(f) {
@@ -34,7 +34,7 @@ setup. Without stacks, the rhythm of lives tells.`,
 		if !f.Recorded.Allocs {
 			return found{loop: new(min(first, f.Loop))}
 		}
-		if first == f.Last && len(f.OOMs) > 0 { // it failed before its first pass
+		if first == f.Last && zerosFail(f) {
 			x.loop = &first
 			return x
 		}
@@ -62,6 +62,22 @@ func noModel(f *facts) bool {
 		}
 	}
 	return !slices.ContainsFunc(f.hints, func(s said) bool { return s != 0 && !s.hint().Is(meaning.Setup) })
+}
+
+// zerosFail reports whether a request fails that is as large as the zeros which were made last.
+func zerosFail(f *facts) bool {
+	const several = 4
+	id := f.Timeline.Len() - 1
+	for n := 0; len(f.OOMs) == 1 && id >= f.Timeline.Older(); n, id = n+1, id-1 {
+		zeros := f.Birth(timeline.AllocationID(id)).Marks&frames.Filled != 0
+		if n == several {
+			return true
+		}
+		if !zeros || f.Timeline.Requested(timeline.AllocationID(id)) != f.Events.Size[f.OOMs[0]] {
+			break
+		}
+	}
+	return false
 }
 
 // pastHelpers passes over torch's functions that a program's setup calls itself, outside of any module.

@@ -26,6 +26,7 @@ const (
 	loader  = "site-packages/torch/utils/data/dataloader.py:7 __next__"
 	mine    = "train.py:10 main"
 	other   = "train.py:20 main"
+	zeros   = "aten/ops.cpp:1 at::_ops::zeros::call"
 )
 
 const mib = 1 << 20

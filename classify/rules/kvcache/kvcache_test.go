@@ -267,7 +267,6 @@ func TestCutShort(t *testing.T) {
 		{"too few", 3, zeros, 2 << 20, false},
 		{"something else fails", 2*layers - 1, zeros, 3 << 20, false},
 		{"no zeros", 2*layers - 1, frames.UserInner | frames.Native, 2 << 20, false},
-		{"without C++ frames", 2*layers - 1, frames.UserInner, 2 << 20, true},
 		{"by a module", 2*layers - 1, zeros | frames.Weight, 2 << 20, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -112,15 +112,15 @@ func (f *whole) lastPair() []timeline.AllocationID {
 
 // cutShort are equal blocks of zeros, fewer than keys and values of a model's layers, of which setup can't make one more.
 func (f *whole) cutShort() (ids []timeline.AllocationID) {
-	if len(f.OOMs) != 1 || f.Loop < f.Last || !f.Recorded.Allocs {
+	if len(f.OOMs) != 1 || f.Loop < f.Last {
 		return nil
 	}
 	failed := f.OOMs[0]
 	for i := f.Timeline.Len() - 1; i >= f.Timeline.Older(); i-- {
 		id := timeline.AllocationID(i)
 		m := f.Birth(id).Marks
-		if f.Timeline.Requested(id) != f.Events.Size[failed] || m&(frames.Weight|frames.InModule) != 0 || m&frames.UserInner == 0 ||
-			f.Recorded.Native && m&frames.Filled == 0 || f.Freed(id) < failed {
+		if f.Timeline.Requested(id) != f.Events.Size[failed] || m&(frames.Weight|frames.InModule|frames.Filled) != frames.Filled ||
+			f.Freed(id) < failed {
 			break
 		}
 		ids = append(ids, id)

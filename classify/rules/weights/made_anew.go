@@ -18,7 +18,8 @@ var MadeAnew = &rules.Rule{
 second and go after it. Two sets that others replace are moments, and of three the last are weights. A single one that another
 replaces is an average, or, where nothing else is state, an optimizer's moments. One that goes before the optimizer steps, or
 comes when those of setup are gone, takes over as weights, by guess. What such a set replaced is the same. Sets that are made
-once, after a pass, and stay are state, unless a single one may be a copy.
+once, after a pass, and stay are state, unless a single one may be a copy. Sets of twice the bytes are masters and moments of
+weights in 16 bits.
 Where no module shows what setup makes, what is made before the first pass and stays is a weight, too.`,
 	Signal: meaning.ByLife,
 	Born:   rules.AnyTime &^ rules.BornIn(meaning.Backward),
@@ -53,16 +54,18 @@ type gap struct {
 // findSets looks for sets of twice the bytes, too: an optimizer's copies of weights in 16 bits, and their moments. Beside these a
 // set of the weights' own sizes is one of weights.
 func findSets(a *rules.Facts) map[timeline.AllocationID]rules.Claim {
+	const few = 3 // sizes: fewer are so by chance
 	own, state := leftByPasses.Of(a), rules.Sizes.Of(a).StateSize
-	masters := setsOf(a, own.twice(), state, true)
-	if len(masters) > 0 {
-		state = maps.Clone(state)
-		for id := range masters {
-			masters[id] = rules.As(meaning.OptimizerState, rules.Plausible)
-			state[a.Timeline.Requested(id)/2] = true
-		}
+	masters, doubled := setsOf(a, own.twice(), state, true), map[int64]bool{}
+	for id := range masters {
+		masters[id] = rules.As(meaning.OptimizerState, rules.Plausible)
+		doubled[a.Timeline.Requested(id)/2] = true
 	}
-	claims := setsOf(a, own, state, false)
+	if len(doubled) < few {
+		return setsOf(a, own, state, false)
+	}
+	maps.Copy(doubled, state)
+	claims := setsOf(a, own, doubled, false)
 	maps.Copy(claims, masters)
 	return claims
 }

@@ -115,6 +115,52 @@ func TestMadeAnew(t *testing.T) {
 
 func always(_ *phased.Program, replace func()) { replace() }
 
+// TestMasters: sets of twice the bytes of weights are an optimizer's, one of their own sizes beside them is of weights.
+func TestMasters(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		sizes []int64
+		want  [2]meaning.Category // of a master, and of a weight
+	}{
+		{"of three sizes", []int64{600 * kib, 600 * kib, 800 * kib, 900 * kib},
+			[2]meaning.Category{meaning.OptimizerState, meaning.Weights}},
+		{"of two sizes, as batches may be", []int64{600 * kib, 600 * kib, 800 * kib},
+			[2]meaning.Category{meaning.Unknown, meaning.OptimizerState}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			p.By(frames.Weight | frames.InModule)
+			p.In(meaning.Setup)
+			for _, n := range c.sizes {
+				p.Make(n, 1)
+			}
+			p.By(frames.UserInner)
+			var before, first []int
+			p.In(meaning.OtherPhase)
+			for range 4 {
+				twice(p, c.sizes, nil, func() {
+					var next []int
+					for _, times := range []int64{2, 2, 2, 1} {
+						for _, n := range c.sizes {
+							next = append(next, p.Make(times*n, 1)...)
+						}
+					}
+					p.Free(before...)
+					if before = next; first == nil {
+						first = next
+					}
+				})
+			}
+			a := p.Follow()
+			for k, at := range []int{first[0], first[3*len(c.sizes)]} {
+				if got := phased.Ask(MadeAnew, a, at); got.Category != c.want[k] {
+					t.Errorf("block %d: %v, want %v", k, got.Category, c.want[k])
+				}
+			}
+		})
+	}
+}
+
 // TestTakesOver: weights that are others for one pass, and what only has their sizes.
 func TestTakesOver(t *testing.T) {
 	sizes := []int64{600 * kib, 600 * kib, 800 * kib, 900 * kib}
