@@ -103,7 +103,7 @@ func (a rootGradients) failed() int {
 // keep leaves the backward passes among what was found; none where all retain their graph: weights-again looks at such
 // programs as a whole.
 func (a rootGradients) keep(found []root) []root {
-	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.keepRoots(found)))))
+	roots := a.weighty(proportioned(a.gradual(a.cutShort(a.withoutForward(a.keepRoots(found))))))
 	if !slices.ContainsFunc(roots, func(r root) bool { return !r.retained }) {
 		return nil
 	}
@@ -121,11 +121,10 @@ func (a *facts) stepsWithin(from, to int) bool {
 }
 
 // keepRoots keeps the innermost of intervals that release nearly the same, for the loss lives around the root gradient, or
-// around those of all micro-batches, and the later of two that overlap, for what forward saved goes early in backward. What
-// makes much of what the next run releases is forward's: one of several losses is there for as long.
+// around those of all micro-batches, and the later of two that overlap, for what forward saved goes early in backward.
 func (a rootGradients) keepRoots(found []root) []root {
 	sort.Slice(found, func(i, j int) bool { return found[i].first < found[j].first })
-	const look, many = 400, 4 // later scalars that are compared; times as much as a forward pass lets go is saved in it
+	const look = 400 // how many later scalars are compared
 	var inner []root
 	for i, r := range found {
 		dominated, within, end := false, int64(0), 0 // what those release that follow each other within
@@ -159,9 +158,15 @@ func (a rootGradients) keepRoots(found []root) []root {
 			out[n] = r
 		}
 	}
-	return slices.DeleteFunc(out, func(r root) bool {
-		k, _ := slices.BinarySearchFunc(out, r.end, func(s root, end int) int { return s.first - end })
-		return k < len(out) && !r.retained && a.savedIn(r, out[k]) > many*r.released
+	return out
+}
+
+// withoutForward drops what makes much of what the next run releases: it is forward's, while one of several losses is there.
+func (a rootGradients) withoutForward(roots []root) []root {
+	const many = 4 // times as much as it lets go
+	return slices.DeleteFunc(slices.Clone(roots), func(r root) bool {
+		k, _ := slices.BinarySearchFunc(roots, r.end, func(s root, end int) int { return s.first - end })
+		return k < len(roots) && !r.retained && a.savedIn(r, roots[k]) > many*r.released
 	})
 }
 

@@ -119,8 +119,8 @@ func (f *whole) cutShort() (ids []timeline.AllocationID) {
 	for i := f.Timeline.Len() - 1; i >= f.Timeline.Older(); i-- {
 		id := timeline.AllocationID(i)
 		m := f.Birth(id).Marks
-		if f.Timeline.Requested(id) != f.Events.Size[failed] || m&(frames.Weight|frames.InModule|frames.Filled) != frames.Filled ||
-			f.Freed(id) < failed {
+		if f.Timeline.Requested(id) != f.Events.Size[failed] || f.Freed(id) < failed ||
+			m&(frames.Weight|frames.InModule|frames.Filled) != frames.Filled {
 			break
 		}
 		ids = append(ids, id)

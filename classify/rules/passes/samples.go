@@ -31,15 +31,7 @@ func gradientsOfSamples(a *rules.Facts) map[timeline.AllocationID]bool {
 	found := map[timeline.AllocationID]bool{}
 	for r := range a.Runs {
 		run := &a.Runs[r]
-		if x.largest <= phases.Scalar || run.Phase != meaning.Backward && (run.Phase != meaning.Forward || a.Trains || !a.Updates) {
-			continue
-		}
-		of := map[int64][]timeline.AllocationID{}
-		for i, id := range a.Allocs(run.First, run.End) {
-			if n := a.Events.Size[i]; n > phases.Scalar && (run.Phase == meaning.Forward || a.Freed(id) >= run.End) {
-				of[n] = append(of[n], id)
-			}
-		}
+		of := x.madeIn(run)
 		for n := range of {
 			if times := n / x.largest; times > 1 && n%x.largest == 0 {
 				for _, id := range x.ofEach(of, times) {
@@ -49,6 +41,21 @@ func gradientsOfSamples(a *rules.Facts) map[timeline.AllocationID]bool {
 		}
 	}
 	return found
+}
+
+// madeIn are the blocks that a pass leaves which is backward, or may be, by size.
+func (x *samples) madeIn(run *phases.Run) map[int64][]timeline.AllocationID {
+	unseen := run.Phase == meaning.Forward && !x.Trains && x.Updates
+	if x.largest <= phases.Scalar || run.Phase != meaning.Backward && !unseen {
+		return nil
+	}
+	of := map[int64][]timeline.AllocationID{}
+	for i, id := range x.Allocs(run.First, run.End) {
+		if n := x.Events.Size[i]; n > phases.Scalar && (unseen || x.Freed(id) >= run.End) {
+			of[n] = append(of[n], id)
+		}
+	}
+	return of
 }
 
 // samples are a program's weights, by size.

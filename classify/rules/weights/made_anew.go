@@ -81,18 +81,7 @@ func setsOf(a *rules.Facts, of *passGradients, state map[int64]bool, double bool
 	if !double && (!a.Recorded.Allocs || a.All&frames.InModule == 0) {
 		x.keep()
 	}
-	for i := range x.gaps {
-		g := &x.gaps[i]
-		for size, ids := range g.born {
-			if x.gone { // of what was made together some may be the last that there is
-				g.born[size] = append(ids, g.stays[size]...)
-				slices.Sort(g.born[size])
-			}
-		}
-		if g.times(g.born) > 0 {
-			x.last = i
-		}
-	}
+	x.join()
 	for i := range x.gaps {
 		if g := &x.gaps[i]; i > 0 {
 			x.tell(g, g.born, g.times(g.born))
@@ -110,6 +99,22 @@ func setsOf(a *rules.Facts, of *passGradients, state map[int64]bool, double bool
 	}
 	x.begin()
 	return x.claims
+}
+
+// join puts beside what goes later what stays, where setup's weights are gone, and finds the last gap that makes sets.
+func (x *sets) join() {
+	for i := range x.gaps {
+		g := &x.gaps[i]
+		for size, ids := range g.born {
+			if x.gone { // of what was made together some may be the last that there is
+				g.born[size] = append(ids, g.stays[size]...)
+				slices.Sort(g.born[size])
+			}
+		}
+		if g.times(g.born) > 0 {
+			x.last = i
+		}
+	}
 }
 
 // cut finds the gaps between backward passes, and counts these.
