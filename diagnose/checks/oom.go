@@ -52,7 +52,7 @@ var oomFragmentation = Check{
 		"pins.\n\nThe change is the allocator setting that meets the request by replay, and what that leaves for the " +
 		"rest of the step. A leak is named in its place if it held half of what was in use, or takes in three steps " +
 		"what any setting would have left.",
-	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
+	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("Fragmentation: a request of %s failed although %s were free, in pieces that are too small",
@@ -72,7 +72,7 @@ var oomMemoryFraction = Check{
 	ID: "oom_memory_fraction", Group: failed, Severity: "critical",
 	Doc: "A request failed although the driver had more left than was asked for: a limit below the size of the device " +
 		"refused it, such as `torch.cuda.set_per_process_memory_fraction`. The evidence gives the limit.",
-	Needs: []facts.Need{facts.ToCome, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
+	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked},
 	Run: func(p *facts.Pass) []Draft {
 		return failures(p, func(d *Draft, f failure) {
 			d.Title = fmt.Sprintf("A request of %s was refused by a limit below the device's size", f.what())

@@ -89,7 +89,9 @@ func remedyChange(p *facts.Pass, change string) report.Change {
 	}
 	id := change
 	switch about {
-	case "batch", "sharding":
+	case "batch":
+		id, c.FixID = batchOf(p), new(about)
+	case "sharding":
 		id, c.FixID = about, new(about)
 	}
 	if change == "logits=chunked" && !p.CrossEntropy() {
@@ -98,6 +100,29 @@ func remedyChange(p *facts.Pass, change string) report.Change {
 	a := advice.Find(id, "at", at, "optimizer", eightBitOf(p), "value", strings.TrimPrefix(value, "x"))
 	c.Text, c.Code = a.Text, a.Code
 	return c
+}
+
+// batchOf is the id of the advice to take a smaller batch: no gradients are accumulated where something shows that nothing is
+// trained, and most of what a cache of keys and values holds may have been set aside before any batch came.
+func batchOf(p *facts.Pass) string {
+	o := &p.Dev.OOMs[len(p.Dev.OOMs)-1]
+	cache, others := o.InUse[classify.KVCache.String()], o.AllocatedBytes-o.InUse[classify.Weights.String()]
+	trains := facts.Phases.Of(p).Trains || o.InUse[classify.OptimizerState.String()]+o.InUse[classify.Gradients.String()] > 0
+	var made []timeline.AllocationID // that may be a graph, whatever names it has
+	for id := range timeline.AllocationID(p.T.Len()) {
+		if c := p.Classes.Category[id]; (c == classify.Activations || c == classify.Temporary) && p.T.AliveAt(id, o.Event) {
+			made = append(made, id)
+		}
+	}
+	switch {
+	case len(p.T.OOMs) > 1, trains && !p.Untracked(o.Event):
+		return "batch"
+	case !trains && 2*cache > others:
+		return "batch.cache"
+	case trains, !p.ManyKinds(made) && (20*cache > others || len(p.Classes.Steps) > 1):
+		return "batch.untrained"
+	}
+	return "batch"
 }
 
 // lossOf is the loss's line, where the function that runs it also makes the logits that

@@ -144,3 +144,40 @@ func TestCrossEntropy(t *testing.T) {
 		}
 	}
 }
+
+// TestUntracked: a forward pass is told by what it keeps against one that a backward pass followed.
+func TestUntracked(t *testing.T) {
+	seen := map[bool]int{}
+	for seed := range uint64(40) {
+		p := passOf(t, recorder.Program{Seed: seed, Events: 600})
+		last := p.T.Device.Events.Len() - 1
+		end, from := 20+int(seed)*5, last/2
+		kept := func(first, last int) float64 {
+			var made, kept int64
+			for i := range p.T.Born {
+				if l := p.T.Life(timeline.AllocationID(i)); l.Born >= first && l.Born <= last {
+					if made += p.T.Allocated[i]; l.Freed > last {
+						kept += p.T.Allocated[i]
+					}
+				}
+			}
+			return float64(kept) / float64(max(1, made))
+		}
+		p.Classes.Before = nil
+		p.Classes.Steps = []classify.Step{{Number: 0, FirstEvent: 0, LastEvent: last, Phases: []classify.PhaseSpan{
+			{Phase: classify.Forward, FirstEvent: 0, LastEvent: end},
+			{Phase: classify.Backward, FirstEvent: end + 1, LastEvent: from - 1},
+			{Phase: classify.Forward, FirstEvent: from, LastEvent: last}}}}
+		want := 2*kept(from, last) < kept(0, end)
+		if seen[want]++; p.Untracked(last) != want {
+			t.Errorf("program %d: %v", seed, !want)
+		}
+		p.Classes.Steps[0].Phases[1].Phase = classify.Optimizer
+		if q := New(p.T, p.Classes, p.View, p.Dev); q.Untracked(last) {
+			t.Errorf("program %d: no pass was trained on", seed)
+		}
+	}
+	if seen[true] == 0 || seen[false] == 0 {
+		t.Error(seen)
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/report"
+	"github.com/vramscope/vramscope/timeline"
 )
 
 // StepAt is the number of the step of an event, -1 outside of all.
@@ -54,6 +55,35 @@ var Phases = Named("phases", func(p *Pass) Work {
 	w.Trains = w.Unseen || has(classify.Backward)
 	return w
 })
+
+// Untracked reports whether the pass at an event keeps far less of what it made than one that was trained on before: no graph.
+func (p *Pass) Untracked(event int) bool {
+	const far = 2
+	spans := Phases.Of(p).Spans
+	trained, here := -1.0, -1.0
+	for i, s := range spans {
+		switch {
+		case s.Phase != classify.Forward:
+		case s.FirstEvent <= event && event <= s.LastEvent:
+			here = keptOf(p, s.FirstEvent, event)
+		case i+1 < len(spans) && spans[i+1].Phase == classify.Backward && s.LastEvent < event:
+			trained = keptOf(p, s.FirstEvent, s.LastEvent)
+		}
+	}
+	return here >= 0 && here*far < trained
+}
+
+// keptOf is the part of what is made in a span of events that is still there at its end.
+func keptOf(p *Pass, first, last int) float64 {
+	var made, kept int64
+	for id := int(p.T.BornSince(first)); id < p.T.Len() && p.T.BornAt(timeline.AllocationID(id)) <= last; id++ {
+		made += p.T.Allocated[id]
+		if p.T.AliveAt(timeline.AllocationID(id), last) {
+			kept += p.T.Allocated[id]
+		}
+	}
+	return float64(kept) / float64(max(1, made))
+}
 
 // Work is what a program does.
 type Work struct {
