@@ -80,6 +80,15 @@ func momentsAddUp(d *report.Device, say func(string, ...any)) {
 			say("a leak against all", l.TotalBytes, most)
 		}
 	}
+	more := 0 // leaks that speak for others of their container
+	for _, f := range d.Findings {
+		if f.Leak != nil && f.ID == "growing_list" && f.SavesBytes != nil && *f.SavesBytes*10 > f.Leak.TotalBytes*11 {
+			more++
+		}
+	}
+	if more > 1 {
+		say("leaks that claim the same bytes", more)
+	}
 	for _, o := range d.OOMs {
 		var sum int64
 		for _, bytes := range o.InUse {

@@ -63,8 +63,14 @@ func kept(p *facts.Pass, d *Draft, l *classify.Leak) bool {
 	if l.Untrained && l.Kind != classify.GrowingList {
 		d.Spells = p.AfterUse(l.Allocations)
 	}
+	after := false
 	for i := range p.Dev.Leaks {
-		if other := &p.Classes.Leaks()[i]; other != l && inOneContainer(&p.Dev.Leaks[i], d.Leak) {
+		other := &p.Classes.Leaks()[i]
+		switch after = after || other == l; {
+		case other == l || !inOneContainer(&p.Dev.Leaks[i], d.Leak):
+		case !after:
+			return true // the first one of a container speaks for all
+		default:
 			d.Spells = append(d.Spells, beyondStep(p, other)...)
 		}
 	}
