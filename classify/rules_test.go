@@ -49,7 +49,7 @@ func worthText(t *testing.T) string {
 	var names []string
 	for line := range strings.Lines(string(text)) {
 		c := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		if len(c) != 11 || c[3] != "all" || c[1] == "pair" {
+		if len(c) != 13 || c[3] != "all" || c[1] == "pair" {
 			continue
 		}
 		if of[c[0]] == nil {

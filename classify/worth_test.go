@@ -103,12 +103,13 @@ func asOne(name, kind string, cases ...aCase) aCase {
 type cost struct {
 	Changed                int // recordings of which anything is told otherwise
 	Peak, Life, Sure, Leak float64
+	Phase, Steps           float64
 	Runs                   map[string]float64 // what it costs in each run: points at the peak, and sure and wrong
 }
 
 func (c *cost) add(run string, d cost) {
 	c.Changed, c.Peak, c.Life = c.Changed+d.Changed, c.Peak+d.Peak, c.Life+d.Life
-	c.Sure, c.Leak = c.Sure+d.Sure, c.Leak+d.Leak
+	c.Sure, c.Leak, c.Phase, c.Steps = c.Sure+d.Sure, c.Leak+d.Leak, c.Phase+d.Phase, c.Steps+d.Steps
 	if c.Runs == nil {
 		c.Runs = map[string]float64{}
 	}
@@ -333,8 +334,8 @@ type hits struct {
 }
 
 type judgedSum struct {
-	Peak, Life, Sure float64
-	Leaks            int
+	Peak, Life, Sure, Phase, Steps float64
+	Leaks                          int
 }
 
 // sum adds the figures of a sample.
@@ -347,6 +348,7 @@ func (p prices) sum(s *sample, j judged) {
 		}
 		x := p.Base[k]
 		x.Peak, x.Life, x.Sure, x.Leaks = x.Peak+j.Peak, x.Life+j.Life, x.Sure+j.SureWrong, x.Leaks+j.leaks
+		x.Phase, x.Steps = x.Phase+j.Phase, x.Steps+j.Steps
 	}
 }
 
@@ -394,7 +396,8 @@ func price(t *testing.T, cases []aCase, parts bool) prices {
 				continue
 			}
 			w := s.judge(without)
-			d := cost{Changed: 1, Peak: b.Peak - w.Peak, Life: b.Life - w.Life, Sure: w.SureWrong - b.SureWrong, Leak: float64(b.leaks - w.leaks)}
+			d := cost{Changed: 1, Peak: b.Peak - w.Peak, Life: b.Life - w.Life, Sure: w.SureWrong - b.SureWrong, Leak: float64(b.leaks - w.leaks),
+				Phase: b.Phase - w.Phase, Steps: b.Steps - w.Steps}
 			side := sideOf(s.round, c.round)
 			for _, k := range [...]string{side + " " + s.group, side + " all"} {
 				if p.Of[c.Name][k] == nil {
@@ -427,26 +430,26 @@ func TestWorth(t *testing.T) {
 	listed := map[string]bool{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		cells := strings.Split(lines.Text(), "\t")
-		if len(cells) != 11 || cells[0] == "case" || cells[1] == "all" {
+		if len(cells) != 13 || cells[0] == "case" || cells[1] == "all" {
 			continue
 		}
 		listed[cells[0]] = true
 		if cells[2] != unseen || cells[3] != "all" || cells[1] == "pair" || cells[1] == "subject" {
 			continue
 		}
-		var figures [6]float64
+		var figures [8]float64
 		for k := range figures {
 			if figures[k], err = strconv.ParseFloat(cells[5+k], 64); err != nil {
 				t.Fatal(err)
 			}
 		}
 		const fluke = 1 // run: one may stand on its head for any case
-		worth, helped, hurt := figures[0]+figures[2], figures[4], figures[5]
+		worth, helped, hurt := figures[0]+figures[2], figures[6], figures[7]
 		switch {
 		case worth < 0 && hurt > helped+fluke:
 			t.Errorf("%s costs %.3f points on recordings that it wasn't written for, and is right in %.0f runs, wrong in %.0f: it should go",
 				cells[0], -worth, helped, hurt)
-		case worth < some && figures[3] <= 0:
+		case worth < some && figures[3] <= 0 && figures[4] < some && figures[5] < some:
 			t.Logf("%s is worth %.3f points on recordings that it wasn't written for: helps %.0f runs, hurts %.0f", cells[0], worth, helped, hurt)
 		}
 	}
@@ -507,7 +510,7 @@ func writeWorth(t *testing.T) {
 		}
 		for k, x := range q.Of[c.Name] { // a mean over these, in sums over all
 			f := float64(p.Count[k]) / float64(q.Count[k])
-			x.Peak, x.Life, x.Sure = x.Peak*f, x.Life*f, x.Sure*f
+			x.Peak, x.Life, x.Sure, x.Phase, x.Steps = x.Peak*f, x.Life*f, x.Sure*f, x.Phase*f, x.Steps*f
 		}
 		p.Of[c.Name] = q.Of[c.Name]
 		cases = append(cases, c)
@@ -599,12 +602,13 @@ func rightness(p prices) string {
 // table writes prices: what everything comes to, then each case.
 func table(cases []aCase, p prices) string {
 	var b strings.Builder
-	b.WriteString("case\tkind\tside\tgroup\tchanged\tpeak\tlife\tsure and wrong\tleaks\truns helped\truns hurt\n")
+	b.WriteString("case\tkind\tside\tgroup\tchanged\tpeak\tlife\tsure and wrong\tleaks\tphase\tsteps\truns helped\truns hurt\n")
 	for _, side := range [...]string{written, unseen} {
 		for _, g := range append(slices.Clone(worthGroups), "all") {
 			if k := side + " " + g; p.Count[k] > 0 {
 				n, x := float64(p.Count[k]), p.Base[k]
-				fmt.Fprintf(&b, "(everything)\tall\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%d\t-\t-\n", side, g, p.Count[k], x.Peak/n, x.Life/n, x.Sure/n, x.Leaks)
+				fmt.Fprintf(&b, "(everything)\tall\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%d\t%.3f\t%.3f\t-\t-\n", side, g, p.Count[k],
+					x.Peak/n, x.Life/n, x.Sure/n, x.Leaks, x.Phase/n, x.Steps/n)
 			}
 		}
 	}
@@ -621,8 +625,8 @@ func table(cases []aCase, p prices) string {
 				}
 				n := max(float64(p.Count[k]), 1)
 				helped, hurt := x.helped()
-				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.0f\t%d\t%d\n", c.Name, c.Kind, side, g, x.Changed,
-					points(x.Peak/n), points(x.Life/n), points(x.Sure/n), points(x.Leak), helped, hurt)
+				fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\t%.3f\t%.3f\t%.3f\t%.0f\t%.3f\t%.3f\t%d\t%d\n", c.Name, c.Kind, side, g, x.Changed,
+					points(x.Peak/n), points(x.Life/n), points(x.Sure/n), points(x.Leak), points(x.Phase/n), points(x.Steps/n), helped, hurt)
 			}
 		}
 	}

@@ -82,10 +82,9 @@ func setsOf(a *rules.Facts, of *passGradients, state map[int64]bool, double bool
 		x.keep()
 	}
 	x.join()
-	for i := range x.gaps {
-		if g := &x.gaps[i]; i > 0 {
-			x.tell(g, g.born, g.times(g.born))
-		}
+	for i := 1; i < len(x.gaps); i++ {
+		g := &x.gaps[i]
+		x.tell(g, g.born, g.times(g.born))
 	}
 	for i := range x.gaps {
 		g := &x.gaps[i]
