@@ -50,6 +50,48 @@ func TestKeptAfterTraining(t *testing.T) {
 	}
 }
 
+// TestBuckets finds DDP's buckets after the first step: what forward keeps, copies of
+// the weights and what later steps make again may have the sum of the gradients, too.
+func TestBuckets(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		made    []int64 // MiB
+		between bool    // something else is made in between
+		again   bool    // in the third step, too
+		want    bool
+	}{
+		{"in one go", []int64{2, 40, 18}, false, false, true},
+		{"layer by layer", []int64{2, 40, 18}, true, false, false},
+		{"copies of the weights", []int64{12, 20, 28}, false, false, false},
+		{"in two steps", []int64{2, 40, 18}, false, true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newProgram(t, false)
+			var made []int
+			p.train(6, func(k int) {
+				saved := p.forward("", 4)
+				if k == 1 || k == 2 && c.again {
+					for _, n := range c.made {
+						made = append(made, p.alloc(Communication, n*mib))
+						if c.between {
+							p.free(p.alloc(Temporary, 3*mib))
+						}
+					}
+				}
+				p.backward(append(saved, p.forward("", 4)...))
+				p.update(k)
+				p.clear()
+			})
+			k := New(p.timeline(), Options{})
+			for _, id := range made {
+				if (k.Category[id] == Communication) != c.want {
+					t.Errorf("%d MiB: said %v, %d %% sure", p.allocs[id].bytes>>20, k.Category[id], k.Confidence[id])
+				}
+			}
+		})
+	}
+}
+
 // TestTeacherBeforeStudent runs a deep teacher, of which nothing is saved, before each
 // pass of a student with layers of the same sizes: what backward makes of these sizes is
 // nothing that checkpointing computes again, for the student has saved all of its own.

@@ -48,6 +48,7 @@ var registry = []*rules.Rule{
 	passes.UnfinishedBackward,
 	passes.GradientOfGradient,
 	passes.GradientByLife,
+	passes.MaskInForward,
 	passes.KeptWithoutGraph,
 	passes.FreedWithGraph,
 	passes.HeldAtEnd,
@@ -65,6 +66,7 @@ var registry = []*rules.Rule{
 	logits.LogitsInParts,
 	kvcache.GrowingCache,
 	weights.CastBySize,
+	weights.BucketBySize,
 
 	older.OlderSiblings,
 	stacks.WorkspaceBySize,

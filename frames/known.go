@@ -113,6 +113,7 @@ var pythonRules = []rule{
 
 	{"transformers/loss/loss_utils.py", "", Loss, 0},
 	{"transformers/cache_utils.py", "", Cache, 0},
+	{"transformers/masking_utils.py", "", Mask, 0},
 	{"vllm/", "initialize_kv_cache", Cache, AtSetup},
 	{"vllm/", "_allocate_kv_cache", Cache, AtSetup},
 	{"vllm/", "_allocate_kv_cache_tensors", Cache, AtSetup},

@@ -40,6 +40,7 @@ const (
 	PerClass                       // a loss that compares each logit with a target of its own
 	Stored                         // read from a file
 	Named                          // a function of the program's own says that it makes weights, or is a constructor
+	Mask                           // an attention mask, which a variable holds through the whole pass
 	Checkpointed                   // within the first forward of checkpointing
 	Softmax                        // the operator is an exponential, as of logits
 	Custom                         // a function with a backward of its own, which hides its operators

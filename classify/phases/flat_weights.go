@@ -11,7 +11,8 @@ import (
 var FlatWeights = &Signal{
 	ID: "flat-weights",
 	Doc: `Right after a flat buffer was made, allocations that have its size together are freed, one after the other: sharded
-training packs its weights before the loop. What is done to them is setup, not a pass.`,
+training packs its weights before the loop. Without stacks weights of models that are dropped, as a teacher's, are known, too.
+What is done to them is setup, not a pass.`,
 	Find: func(f *facts) found {
 		x := packing{f, found{packed: map[timeline.AllocationID]bool{}, unpacked: map[timeline.AllocationID]bool{}}}
 		x.find()
@@ -40,6 +41,18 @@ func (a packing) find() {
 			if len(freed) >= few {
 				a.pack(made[max(0, len(made)-recent):], freed, bytes, i)
 			}
+			for from := 0; len(freed)-from >= few && !a.Recorded.Allocs; {
+				end := from + 1
+				for end < len(freed) && freed[end] > freed[end-1] {
+					end++
+				}
+				if end-from >= few && a.isModel(freed[from:end]) {
+					for _, id := range freed[from:end] {
+						a.found.unpacked[id] = true
+					}
+				}
+				from = end
+			}
 			made, freed, bytes = append(made[max(0, len(made)-recent):], id), freed[:0], 0
 		}
 	}
@@ -59,4 +72,18 @@ func (a packing) pack(made, parts []timeline.AllocationID, bytes int64, event in
 		}
 		return
 	}
+}
+
+// isModel reports whether what is freed in the order of its birth are the weights of a model: made in a row, too, with next
+// to nothing else, and long before.
+func (a packing) isModel(freed []timeline.AllocationID) bool {
+	first, last := freed[0], freed[len(freed)-1]
+	born, there := a.Born(last), 0
+	if len(freed)*4 < int(last-first) || a.Freed(first)-born < 4*(born-a.Born(first)) {
+		return false
+	}
+	for id := first; id <= last; id++ {
+		there += AsInt(a.Freed(id) > born)
+	}
+	return len(freed)*10 >= there*9
 }

@@ -11,6 +11,17 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
+var MaskInForward = inForward(rules.Rule{
+	ID: "attention-mask",
+	Doc: `Made by code of attention masks and there until a failure or the end of the recording: a mask that a
+variable holds through the pass. It is as temporary as the pass.`,
+	Birth: frames.Mask,
+	Claim: func(a *rules.Facts, id timeline.AllocationID) rules.Claim {
+		f := a.Freed(id)
+		return rules.When(f >= a.Last || a.FailedBetween(a.Born(id), f), rules.As(meaning.Temporary, rules.Guess))
+	},
+})
+
 var KeptWithoutGraph = inForward(rules.Rule{
 	ID: "kept-without-graph",
 	Doc: `Made by a forward pass of a program that neither trains nor keeps graphs, and still there at the end: a

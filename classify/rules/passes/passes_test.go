@@ -118,6 +118,19 @@ const (
 	clearing, generate, other       = meaning.ZeroGrad, meaning.Generate, meaning.OtherPhase
 )
 
+func TestMask(t *testing.T) {
+	check(t, MaskInForward, []asked{
+		{"kept", by(frames.Mask, kept(forward, 5*kib)), nil, temporary},
+		{"kept, of generation", by(frames.Mask, kept(generate, 5*kib, forward)), nil, temporary},
+		{"kept, of a batch", by(frames.Mask, kept(data, 5*kib, forward)), nil, none},
+		{"kept, by other code", by(frames.MatMul, kept(forward, 5*kib)), nil, none},
+		{"gone", by(frames.Mask, life(forward, 5*kib, 2, forward)), nil, none},
+		{"gone with a failure", by(frames.Mask, life(forward, 5*kib, 2, forward)), failed(3), temporary},
+		{"gone one event before a failure", by(frames.Mask, life(forward, 5*kib, 2, forward)), failed(4), none},
+		{"made right after a failure", by(frames.Mask, life(forward, 5*kib, 2, forward)), failed(0), none},
+	})
+}
+
 func TestUnfinishedBackward(t *testing.T) {
 	gradient := rules.As(meaning.Gradients, rules.Plausible)
 	check(t, UnfinishedBackward, []asked{

@@ -58,6 +58,50 @@ func births(a *rules.Facts, ids map[timeline.AllocationID]bool) (out []int) {
 	return out
 }
 
+// TestBuckets: what DDP makes anew after the first backward pass.
+func TestBuckets(t *testing.T) {
+	const all = 10*600*kib + 5*800*kib
+	for _, c := range []struct {
+		name   string
+		first  bool // before the first backward pass
+		blocks []int64
+		times  int
+		want   bool
+	}{
+		{"as large as all gradients", false, []int64{1000 * kib, 4000 * kib, all - 5000*kib}, 1, true},
+		{"before the first pass", true, []int64{1000 * kib, 4000 * kib, all - 5000*kib}, 1, false},
+		{"too small", false, []int64{1000 * kib, 4000 * kib, all - 5500*kib}, 1, false},
+		{"a single one", false, []int64{all}, 1, false},
+		{"twice", false, []int64{1000 * kib, 4000 * kib, all - 5000*kib}, 2, false},
+		{"copies of weights", false, slices.Concat(slices.Repeat([]int64{600 * kib}, 10), slices.Repeat([]int64{800 * kib}, 5)), 1, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &phased.Program{}
+			model(p)
+			if !c.first {
+				step(p, 0)
+			}
+			var made []int
+			for range c.times {
+				p.In(meaning.Forward)
+				p.Work(40 * kib)
+				for _, n := range c.blocks {
+					made = append(made, p.Make(n, 1)...)
+				}
+				p.Work(40 * kib)
+			}
+			step(p, 0)
+			if !c.want {
+				made = nil
+			}
+			a := rules.New(p.Follow())
+			if got := births(a, findBuckets(a)); !slices.Equal(got, made) {
+				t.Errorf("%d, want %d", got, made)
+			}
+		})
+	}
+}
+
 // TestTwins: copies of a model that a program makes between its passes.
 func TestTwins(t *testing.T) {
 	for _, c := range []struct {
