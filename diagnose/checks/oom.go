@@ -342,13 +342,22 @@ func (f *failure) outlier(p *facts.Pass, d *Draft) {
 			"%s at most %s", x.Times, units.Bytes(x.Inputs), units.Plural(int(p.StepAt(o.Event)), "step"), units.Bytes(x.Before)))
 	case x.Step:
 		what = "this step needs " + facts.Factor(x.Times) + " times as much as any before"
+		d.Evidence = append(d.Evidence, what)
 	default:
 		d.Evidence = append(d.Evidence, fmt.Sprintf("what this pass makes is %.1f times as large as in the step before, and "+
 			"it needs more than any step did", x.Times))
 		what = "what this pass makes is " + facts.Factor(x.Times) + " times as large as in the step before"
 	}
+	id := "longer_inputs"
+	switch {
+	case x.Alike: // something else came in, as parts that are trained from now on
+		d.Evidence = append(d.Evidence, "this step's inputs are no larger than before")
+		return
+	case !x.Longer:
+		id = "longer_inputs.unknown"
+	}
 	if d.FixID == nil || !strings.HasPrefix(*d.FixID, "doing.") { // which is about what grows with them
-		d.Fix = advice.Text("longer_inputs", "first", facts.LowerFirst(*d.Fix), "what", what)
+		d.Fix = advice.Text(id, "first", facts.LowerFirst(*d.Fix), "what", what)
 	}
 }
 

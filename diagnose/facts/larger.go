@@ -15,6 +15,7 @@ type Larger struct {
 	Inputs, Before int64   // of the step, and the most that an earlier one had; 0: something else shows it
 	Pass           bool    // by what its pass makes against the step before, if it also needs far more than any step had in use
 	Step           bool    // by what it holds beyond what was there when it began
+	Longer, Alike  bool    // its inputs are known, and larger than before, if not by as much; or aren't larger
 }
 
 // Larger is how large the batch is on which a request failed, by its inputs; where these don't tell, by what its pass makes, or
@@ -31,17 +32,20 @@ func (p *Pass) Larger(o *timeline.OOM) Larger {
 		most, peak, rose = max(most, of[i]), max(peak, p.Classes.Steps[i].PeakAllocated), max(rose, rise[i])
 	}
 	if most > 0 && float64(of[k]) >= larger*float64(most) {
-		return Larger{Times: float64(of[k]) / float64(most), Inputs: of[k], Before: most}
+		return Larger{Times: float64(of[k]) / float64(most), Inputs: of[k], Before: most, Longer: true}
 	}
+	known, longer := most > 0 && of[k] > 0, of[k]*10 >= most*11
+	x := Larger{Longer: known && longer, Alike: known && !longer}
 	if rest := ToCome.Of(p)[o.Event]; rest.Times >= larger && float64(o.Active+rest.Bytes) > far*float64(peak) {
-		return Larger{Times: rest.Times, Pass: true}
+		x.Times, x.Pass = rest.Times, true
+		return x
 	}
 	began := p.Classes.Steps[k].PeakAllocated - rise[k]
 	if now := o.Active + o.Requested - began; rose > 0 && float64(now) >= larger*float64(rose) && float64(now+began) > far*
 		float64(peak) && (passes.In(p.Classes, classify.Forward, o.Event) || passes.In(p.Classes, classify.Backward, o.Event)) {
-		return Larger{Times: float64(now) / float64(rose), Step: true}
+		x.Times, x.Step = float64(now)/float64(rose), true
 	}
-	return Larger{}
+	return x
 }
 
 // rises are by how much each step came to hold more than what was there when it began.
