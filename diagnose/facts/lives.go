@@ -72,8 +72,8 @@ func stepOf(p *Pass, o *timeline.OOM) int {
 func (p *Pass) Part(o *timeline.OOM, bytes int64) float64 {
 	first := stepOf(p, o)
 	var made int64
-	for i := p.T.Older(); i < p.T.Len(); i++ {
-		if id := timeline.AllocationID(i); p.T.BornAt(id) >= first && p.T.AliveAt(id, o.Event) {
+	for id := p.T.BornSince(first); int(id) < p.T.Len() && p.T.BornAt(id) <= o.Event; id++ {
+		if p.T.AliveAt(id, o.Event) {
 			made += p.T.Allocated[id]
 		}
 	}

@@ -315,6 +315,14 @@ func TestGradient(t *testing.T) {
 	})
 }
 
+// multiples are the largest weight so many times as large, in KiB.
+func multiples(from, to int64) (kibs []int64) {
+	for times := from; times < to; times++ {
+		kibs = append(kibs, 800*times)
+	}
+	return kibs
+}
+
 // TestGradientOfSample: blocks that are so many times as large as each weight.
 func TestGradientOfSample(t *testing.T) {
 	claim := rules.As(meaning.Gradients, rules.Likely+1)
@@ -346,6 +354,9 @@ func TestGradientOfSample(t *testing.T) {
 			p.Free(made[0])
 			p.Make(600*5*kib, 1)
 		}, 600*5, 300, 800*5), nil, none},
+		{"among many that are larger", of(backward, clip, append(multiples(6, 200), 600*5, 300, 600*5, 800*5)...), nil, claim},
+		{"among too many that are smaller", of(backward, clip, append(multiples(2, 200), 600*300, 60*300, 600*300, 800*300)...), nil,
+			none},
 		{"made in forward", of(forward, clip, 600*5, 300, 600*5, 800*5), nil, none},
 		{"in a pass that may be backward", of(forward, clip, 600*5, 300, 600*5, 800*5), func(a *phases.Program, _, _ int) {
 			a.Trains, a.Updates = false, true

@@ -30,30 +30,43 @@ func gradientsOfSamples(a *rules.Facts) map[timeline.AllocationID]bool {
 	}
 	found := map[timeline.AllocationID]bool{}
 	for r := range a.Runs {
-		run := &a.Runs[r]
-		of := x.madeIn(run)
-		for n := range of {
-			if times := n / x.largest; times > 1 && n%x.largest == 0 {
-				for _, id := range x.ofEach(of, times) {
-					found[id] = true
-				}
+		of := x.madeIn(&a.Runs[r])
+		for _, times := range x.factors(of) {
+			for _, id := range x.ofEach(of, times) {
+				found[id] = true
 			}
 		}
 	}
 	return found
 }
 
-// madeIn are the blocks that a pass leaves which is backward, or may be, by size.
+// factors are the smallest by which blocks of a pass are larger than the largest weight: a pass may make any number of sizes, and
+// each is tried with all weights.
+func (x *samples) factors(of map[int64][]timeline.AllocationID) (times []int64) {
+	const most = 64
+	for n := range of {
+		if n > x.largest && n%x.largest == 0 {
+			times = append(times, n/x.largest)
+		}
+	}
+	slices.Sort(times)
+	return times[:min(most, len(times))]
+}
+
+// madeIn are the blocks that a pass leaves which is backward, or may be, by size; none where they are fewer than weights.
 func (x *samples) madeIn(run *phases.Run) map[int64][]timeline.AllocationID {
 	unseen := run.Phase == meaning.Forward && !x.Trains && x.Updates
 	if x.largest <= phases.Scalar || run.Phase != meaning.Backward && !unseen {
 		return nil
 	}
-	of := map[int64][]timeline.AllocationID{}
+	of, all := map[int64][]timeline.AllocationID{}, 0
 	for i, id := range x.Allocs(run.First, run.End) {
 		if n := x.Events.Size[i]; n > phases.Scalar && (unseen || x.Freed(id) >= run.End) {
-			of[n] = append(of[n], id)
+			of[n], all = append(of[n], id), all+1
 		}
+	}
+	if all*10 < x.count*9 {
+		return nil
 	}
 	return of
 }
