@@ -28,6 +28,7 @@ type Attention struct {
 	byHead        bool  // q is made contiguous by head (whisper, bart)
 	eagerOnly     bool
 	Kernels       bool // but flash and flex attention have kernels for it (gpt-oss)
+	clips         bool // q, k and v are clamped at once (mpt)
 	byScale       bool // q is scaled before the scores are made (opt)
 	addmm         bool // the bias is added inside the product (bloom)
 	masked        bool // the model always hands an explicit mask over (falcon)
@@ -165,6 +166,9 @@ func (a *Attention) project(m *Machine, x, memory *value) (q, k, v, gate *value)
 		q, k, v = a.latentHeads(m, x, tq)
 	case a.fused:
 		p := m.apply(x, a.q)
+		if a.clips {
+			p = m.into(p, byInput)
+		}
 		hk := tq * a.KV * a.Width
 		vs := m.Split(p, hq, hk, hk)
 		q, k, v = vs[0], vs[1], vs[2]

@@ -204,8 +204,11 @@ func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
 
 // mptLayer is of Transformers' own MPT, whose scores are written out; models that say so have no bias per head.
 func mptLayer(b *builder, _ *decoder, l *layerDraft) {
-	l.block.FF.(*mlp).act = actGelu
-	l.attn.alibi, l.attn.eagerOnly, l.attn.keepNames = true, true, true
+	c := b.c.Nested("attn_config", "")
+	f, drop := l.block.FF.(*mlp), c.Float("attn_pdrop")
+	f.act, f.drop = actGelu, drop
+	l.attn.dropout, l.attn.outDrop = drop, drop
+	l.attn.alibi, l.attn.eagerOnly, l.attn.keepNames, l.attn.clips = true, true, true, c.Float("clip_qkv") != 0
 }
 
 // everyHead: families without shared key and value heads.

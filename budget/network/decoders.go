@@ -119,8 +119,8 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 	"slidingGemma6": slidingGemma(6), "llama4Window": llama4Window, "turnedSmol": turnedSmol, "turnedInWindows": turnedInWindows,
 	"softCapped": softCapped, "scaledParts": scaledParts, "wholeQKNorm": wholeQKNorm, "phiNorms": phiNorms,
 	"stableHeads": stableHeads, "cohereHeads": cohereHeads, "withSinks": withSinks, "gpt2Attention": gpt2Attention,
-	"neoAttention": neoAttention, "optLayer": optLayer, "bloomLayer": bloomLayer, "mptLayer": mptLayer, "falconLayer": falconLayer,
-	"glmNorms": glmNorms, "optSetup": optSetup, "bloomSetup": bloomSetup, "graniteRope": graniteRope,
+	"neoAttention": neoAttention, "optLayer": optLayer, "bloomLayer": bloomLayer, "falconLayer": falconLayer,
+	"mptLayer": mptLayer, "glmNorms": glmNorms, "optSetup": optSetup, "bloomSetup": bloomSetup, "graniteRope": graniteRope,
 	"mixtralExperts": mixtralExperts, "phimoeExperts": phimoeExperts, "olmoeExperts": olmoeExperts,
 	"graniteExperts": graniteExperts, "graniteShared": graniteShared, "graniteHybrid": graniteHybrid, "glmExperts": glmExperts,
 	"ernieExperts": ernieExperts, "minimaxExperts": minimaxExperts, "qwenExperts": qwenExperts, "ossExperts": ossExperts,
@@ -209,7 +209,9 @@ func (d *decoder) sizes(b *builder, h, a int64) (k, hd, inner int64) {
 		k = d.KvHeads(c)
 	}
 	b.heads(h, a, k)
-	if hd = c.Int(d.HeadWidth); d.HeadWidth == "" {
+	if d.HeadWidth != "" && b.need(d.HeadWidth) {
+		hd = c.Int(d.HeadWidth)
+	} else {
 		hd = b.headDim(h, a)
 	}
 	if d.KvHeads != nil || d.Conv1D { // families whose head is always h/a
