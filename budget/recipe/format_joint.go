@@ -235,8 +235,9 @@ func (r *Recipe) pairs(f *fields, names ...string) {
 			continue
 		}
 		batch := 2 * cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
-		if f.yes("packing") { // whole pairs fill a sequence
+		if f.yes("packing") && name == "rlhf_type" { // ms-swift fills a sequence with whole pairs; others leave pairs unpacked
 			batch /= 2
+			r.Open = append(r.Open, "pairs that are longer than a row")
 		}
 		r.inPairs(batch, !oneself().MatchString(cmp.Or(f.values["pref_loss"], method)))
 		return
@@ -392,24 +393,13 @@ func trlTrainers(f *fields, r *Recipe) {
 	}
 }
 
-// inOneRow: what is packed lies in one row, of which a batch is made; attention has a mask there, where no kernel for
-// several sequences does without.
-func (r *Recipe) inOneRow(batch int64, f *fields) {
-	kernel := valueOf(r.Flags(), "attention")
-	if !f.yes("packing") || f.values["packing_strategy"] == "wrapped" || kernel == "flash" || kernel == "flex" {
-		return
-	}
-	seq := cmp.Or(f.count("max_length", "max_seq_length"), 1024)
-	r.implied(Flag{"batch", "1"}, Flag{"seq", strconv.FormatInt(batch*seq, 10)}, Flag{"padding", "true"})
-}
-
 // trainedBy is what one of TRL's trainers does. Preferences come in pairs, and beside the model is the one that it began as,
 // unless that is the model without its adapters, or was asked before. Rewards are one score each.
 func (r *Recipe) trainedBy(method string, f *fields) {
 	batch := cmp.Or(f.count("per_device_train_batch_size"), 8)
 	switch method {
 	case "sft":
-		r.inOneRow(batch, f)
+		r.OneRow = f.yes("packing") && f.values["packing_strategy"] != "wrapped"
 	case "grpo":
 		prompt, answer := cmp.Or(f.count("max_prompt_length"), 512), cmp.Or(f.count("max_completion_length"), 512)
 		r.implied(Flag{"seq", strconv.FormatInt(prompt+answer, 10)})

@@ -32,6 +32,7 @@ type Recipe struct {
 	Shape   map[string]any // fields of a config.json, where the file describes the model; else nil
 	Head    string         // what the program puts on the model, as SequenceClassification, "" where that isn't told
 	Labels  int64          // of that head, 0 where the file tells none
+	OneRow  bool           // a batch's sequences are packed into one row
 
 	trainer  func(method string) // settles what TRL's settings mean under a trainer that they don't tell; nil where they do
 	method   string              // of TRL's, by a command

@@ -232,9 +232,8 @@ func TestMeanings(t *testing.T) {
 			"batch=2 seq=4096 checkpointing=full framework=torchtitan precision=bf16-mixed optimizer=adamw-fused loss=default fsdp=full allocator=expandable"},
 		{"ms-swift's pairs, packed", "a.sh", "swift rlhf --rlhf_type dpo --model a/b --tuner_type full --packing true --per_device_train_batch_size 2",
 			"framework=transformers trainer=true checkpointing=full precision=bf16 batch=2 reference=1"},
-		{"TRL's packed rows, which a kernel for several sequences takes without a mask", "a.yaml",
-			"model_name_or_path: a/b\nlearning_rate: 1\ndataset_name: c\npacking: true\nper_device_train_batch_size: 2\nattn_implementation: flash_attention_2",
-			"batch=2 attention=flash framework=trl checkpointing=full precision=bf16-mixed optimizer=adamw-fused seq=1024"},
+		{"LLaMA-Factory's pairs, which it never packs", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: lora\nstage: dpo\npacking: true\nper_device_train_batch_size: 3",
+			"framework=transformers trainer=true checkpointing=full optimizer=adamw-fused batch=6 reference=1 lora=8"},
 		{"SGLang's model by the other name", "a.sh", "python -m sglang.launch_server --model a/b --chunked-prefill-size 4096 --mem-fraction-static 0.8",
 			"batch-tokens=4096 gpu-share=0.8 inference=true engine=sglang"},
 	} {
@@ -392,7 +391,7 @@ func TestTrainers(t *testing.T) {
 		{"trl dpo --config a.yaml", "", "batch=8 reference=1", ""},
 		{"trl dpo --config a.yaml", "use_peft: true\n", "batch=8 reference=1", ""},
 		{"accelerate launch trl/scripts/reward.py --config a.yaml", "", "batch=8", "SequenceClassification"},
-		{"trl dpo --config a.yaml", "packing: true\n", "batch=1", ""}, // the file is sft's: it counts, and packs a batch into a row
+		{"trl dpo --config a.yaml", "packing: true\n", "batch=4", ""}, // the file is sft's: it counts
 	} {
 		var rs []*Recipe
 		for name, text := range map[string]string{"a.yaml": file + tt.more, "a.sh": tt.command} {

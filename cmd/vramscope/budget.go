@@ -127,6 +127,7 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if f.model+f.params == "" { // else a checkpoint or a size tells what is there
 		c = f.recipes.Program(c, cmd.Flags(), &f.s, given || f.config == "")
 	}
+	f.recipes.Packed(c, cmd.Flags(), &f.s)
 	notes = slices.Concat(f.usual(cmd), notes, c.Bounded(&f.s, cmd.Flags().Changed("seq")))
 	if err := f.setting(cmd); err != nil {
 		return err

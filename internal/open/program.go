@@ -3,12 +3,14 @@ package open
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/budget/recipe"
+	"github.com/vramscope/vramscope/internal/units"
 )
 
 // Program makes of a model what the program of the files does: the head of its own class, and weights in the type that it
@@ -35,6 +37,35 @@ func (r *Recipes) Program(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting
 	}
 	return c
 }
+
+// Packed lays a batch that a file packs into one row, with a mask, unless attention has a kernel for several sequences. Positions
+// start anew in each of them, so that a row may have more tokens than a model has learned positions: then they are counted apart.
+func (r *Recipes) Packed(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting) {
+	kernel := s.Attention == "flash" || s.Attention == "flex"
+	if kernel || fl.Changed("padding") || !slices.ContainsFunc(r.Files, func(f RecipeFile) bool { return f.OneRow }) {
+		return
+	}
+	batch, tokens := max(s.Batch, 1), s.Sequence
+	if tokens < 1 || batch > longestRow/tokens {
+		return
+	}
+	said := fmt.Sprintf("a batch of %s of %s tokens lies packed in one row", units.Plural(int(batch), "sequence"),
+		units.Count(int(tokens)))
+	if n := c.Positions(); n > 0 && batch*tokens > n {
+		said += ", whose mask isn't counted"
+		r.note(said, said)
+		return
+	}
+	said += " under a mask: batches and lengths here are those of rows"
+	r.note(said, said)
+	for name, n := range map[string]int64{"batch": 1, "seq": batch * tokens} {
+		_ = fl.Set(name, strconv.FormatInt(n, 10)) // whole numbers are taken
+	}
+	_ = fl.Set("padding", "true")
+}
+
+// longestRow is how many tokens a row has at most; batches that make more are refused for their size as they are.
+const longestRow = 1 << 32
 
 // loaded takes the type that Transformers 5 loads weights in where a program names none: the configuration's. What is sharded
 // is float32 where autocast computes, as Accelerate has it, and ZeRO has a rule of its own.
