@@ -3,7 +3,7 @@
 //
 //	n, setting, err := search.Solve(config, settings.Setting{LoRA: 16}, "batch", gpu)
 //
-// Sizes are in bytes, sequences and tokens.
+// It knows neither networks nor steps: package budget works out each of them. Sizes are in bytes, sequences and tokens.
 package search
 
 import (
