@@ -413,6 +413,12 @@ func TestRedactedRecipe(t *testing.T) {
 	if strings.Contains(strings.ToLower(out), "acme") {
 		t.Error(out)
 	}
+	if _, errs, code := budgetRun(t, "--recipe", at, "--redact"); code == exitFine || strings.Contains(errs, "acme") || strings.Contains(errs, at) {
+		t.Errorf("a refusal, %d: %s", code, errs)
+	}
+	if _, errs, code := budgetRun(t, "--config", config, "--recipe", at, "-o", at); code == exitFine || !strings.Contains(errs, "is an input") {
+		t.Errorf("an output over its recipe, %d: %s", code, errs)
+	}
 }
 
 // TestPlansAreATable: plans are compared column by column, and the first is not said to be

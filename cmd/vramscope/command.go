@@ -16,7 +16,7 @@ var presentation = []string{"format", "output", "title", "note", "quiet", "no-co
 	"redact-title", "max-bytes", "all-steps"}
 
 // pathFlags are flags whose values are files.
-var pathFlags = []string{"config", "model", "labels"}
+var pathFlags = []string{"config", "model", "labels", "recipe"}
 
 // commandLine is what makes the same report again. With a redactor, files have
 // the names that the report gives them.
