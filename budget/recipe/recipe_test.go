@@ -224,7 +224,18 @@ func TestMeanings(t *testing.T) {
 			"litgpt finetune_full a/b --precision bf16-true --train.micro_batch_size 4 --train.global_batch_size 8 --train.max_seq_length 1024 --out_dir x",
 			"precision=bf16 batch=4 seq=1024 framework=litgpt lora-dtype=model gpus=1 accumulate=2"},
 		{"a tokenizer's length", "a.py", "from transformers import Trainer, TrainingArguments\ndef tok(b):\n  return tokenizer(b['t'], truncation=True, max_length=256)\n" +
-			"args = TrainingArguments(per_device_train_batch_size=16)\n", "seq=256 batch=16 framework=transformers trainer=true optimizer=adamw-fused"},
+			"args = TrainingArguments(per_device_train_batch_size=16)\n", "batch=16 seq=256 framework=transformers trainer=true optimizer=adamw-fused"},
+		{"a length that the program works out, beside one that it has", "a.py", "from transformers import Trainer, TrainingArguments\ndef tok(b):\n" +
+			"  x = tokenizer(b['t'], truncation=True, max_length=n())\n  y = tokenizer(b['s'], truncation=True, max_length=64)\n" +
+			"args = TrainingArguments(per_device_train_batch_size=16)\n", "batch=16 framework=transformers trainer=true optimizer=adamw-fused"},
+		{"tokenizers' longest length, and that of labels", "a.py", "from transformers import Trainer, TrainingArguments\ndef tok(b):\n" +
+			"  x = tokenizer(b['t'], truncation=True, max_length=256)\n  y = tokenizer(text_target=b['s'], truncation=True, max_length=64)\n" +
+			"  z = tokenizer(b['q'], truncation=True, max_length=32)\n  tokenizer(b['u'], truncation=False, max_length=512)\n" +
+			"args = TrainingArguments(per_device_train_batch_size=16)\n",
+			"batch=16 seq=256 decoder-seq=64 framework=transformers trainer=true optimizer=adamw-fused"},
+		{"a configuration's length before a tokenizer's", "a.py", "from trl import SFTConfig\nargs = SFTConfig(max_length=512, per_device_train_batch_size=1)\n" +
+			"def tok(b):\n  return tokenizer(b['t'], truncation=True, max_length=64)\n",
+			"seq=512 batch=1 framework=trl checkpointing=full precision=bf16-mixed optimizer=adamw-fused"},
 		{"sound by the second", "a.sh", "python run_speech_recognition_ctc.py --model_name_or_path a/b --per_device_train_batch_size 8 --max_duration_in_seconds 10.0",
 			"batch=8 framework=transformers trainer=true optimizer=adamw-fused padding=true seq=160000"},
 		{"classes of what torchtitan keeps", "a.py", "def qwen3_32b():\n    return Trainer.Config(\n        training=TrainingConfig(local_batch_size=2, seq_len=4096),\n" +

@@ -547,16 +547,18 @@ var scriptCalls = []struct {
 // script are a training script's fields.
 func (p *python) script(fs *fields) error {
 	plain, trl := false, false
+	var all []*pyCall
 	for _, f := range p.functions {
 		for _, c := range f.calls {
 			plain, trl = plain || strings.HasSuffix(c.name, "TrainingArguments"), trl || ofTRL().MatchString(c.name)
+			all = append(all, c)
 			if err := fs.scriptCall(c); err != nil {
 				return err
 			}
 		}
 	}
 	fs.plain = plain && !trl
-	return nil
+	return fs.cut(all)
 }
 
 var ofTRL = pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)(Config|Trainer)$|^Fast\w*Model\.`)
@@ -587,10 +589,53 @@ func (f *fields) scriptCall(c *pyCall) error {
 		}
 		return f.keywords(c, x.fields)
 	}
-	if _, cuts := c.by["truncation"]; cuts { // a tokenizer
-		return f.keywords(c, map[string]string{"max_length": "max_length"})
+	return nil
+}
+
+// cut takes the length that tokenizers cut to, where no configuration has one: the longest, of inputs and of labels, which an
+// encoder-decoder has apart. Others are named.
+func (f *fields) cut(calls []*pyCall) error {
+	if f.has("max_length") || f.has("max_seq_length") {
+		return nil
+	}
+	for _, name := range []string{"max_length", "max_target_length"} {
+		cutting := slices.DeleteFunc(slices.Clone(calls), func(c *pyCall) bool { return cutTo(c) != name })
+		for i, c := range slices.Backward(cutting) {
+			if i > 0 && longer(c, cutting[i-1]) {
+				cutting[i], cutting[i-1] = cutting[i-1], c // the longest comes to the front
+			}
+		}
+		for i, c := range cutting {
+			as := name
+			if i > 0 && c.by["max_length"].text != cutting[0].by["max_length"].text {
+				as = "other_" + name
+			}
+			if err := f.keywords(c, map[string]string{"max_length": as}); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// cutTo is the name of the length that a call of a tokenizer cuts to, "" where it cuts nothing.
+func cutTo(c *pyCall) string {
+	mode, cuts := c.by["truncation"]
+	_, length := c.by["max_length"]
+	_, labels := c.by["text_target"]
+	switch {
+	case !cuts || !length || isNo(mode.text) || mode.text == "do_not_truncate":
+		return ""
+	case labels:
+		return "max_target_length"
+	}
+	return "max_length"
+}
+
+// longer says whether a call's length is more than another's, or one that only the running program knows.
+func longer(a, b *pyCall) bool {
+	x, y := a.by["max_length"], b.by["max_length"]
+	return y.constant && (!x.constant || whole(x.text) > whole(y.text))
 }
 
 var trainerOf = pattern.Of(`(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`)
