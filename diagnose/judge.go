@@ -241,6 +241,7 @@ const sure = 71
 // design is what the memory in use is for, less what defects keep: what no category names by the variable that holds it.
 func (e *examination) design(event int, told map[timeline.AllocationID]bool) (out []report.Cause, all map[string]int64) {
 	var rest, doubtful [classify.NumCategories]int64
+	var unclear []timeline.AllocationID
 	all = map[string]int64{}
 	held := report.Cause{Cause: report.HeldCause}
 	parts := variables{of: map[string]int{}}
@@ -269,6 +270,9 @@ func (e *examination) design(event int, told map[timeline.AllocationID]bool) (ou
 		if rest[c] += bytes; e.Classes.Confidence[i] < sure {
 			doubtful[c] += bytes
 		}
+		if c == classify.Unknown {
+			unclear = append(unclear, id)
+		}
 	}
 	guessed := e.guessesWeights(event)
 	for i, bytes := range rest {
@@ -276,7 +280,9 @@ func (e *examination) design(event int, told map[timeline.AllocationID]bool) (ou
 		switch category := classify.Category(i); {
 		case category == classify.Temporary:
 			c.Cause, c.Unsure = report.Temporaries, false
-		case category == classify.Unknown, category == classify.Weights && guessed:
+		case category == classify.Unknown:
+			c.Cause, c.Unsure, c.At = report.Unclear, false, e.lineThatMade(unclear)
+		case category == classify.Weights && guessed:
 			c.Cause, c.Unsure = report.Unclear, false
 		}
 		out = append(out, c)

@@ -184,7 +184,10 @@ func (f *failure) designed(c *report.Cause) string {
 		return fmt.Sprintf("the optimizer's state doesn't fit. %s of it exist, %s are still to come; %s",
 			units.Size(f.InUse[classify.OptimizerState.String()]), units.Size(n), facts.Needs(f.d.Projection, usable(f.d, f.OOM)))
 	}
-	if c.Cause == report.Unclear || c.Bytes == 0 {
+	switch {
+	case c.Cause == report.Unclear && c.At != nil:
+		return "tensors made at " + facts.PlaceText(c.At) + " hold " + f.of(c.Bytes)
+	case c.Cause == report.Unclear || c.Bytes == 0:
 		if free := f.Free(); free != nil && 10*free.Bytes > f.ReservedBytes {
 			return units.Size(f.AllocatedBytes) + " were in use"
 		}

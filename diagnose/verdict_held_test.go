@@ -23,3 +23,17 @@ func TestHeldMost(t *testing.T) {
 		t.Errorf("%q of less than a tenth", got)
 	}
 }
+
+// TestUnclear names the line that made what nothing is known of, where one did.
+func TestUnclear(t *testing.T) {
+	for want, at := range map[string]*report.Place{
+		"the GPU is full": nil,
+		"tensors made at __init__ gptq.py:12 hold 27 GiB of 38 GiB in use": {Function: "__init__", File: "gptq.py", Line: new(12)},
+	} {
+		f := failure{&report.OOM{AllocatedBytes: 38 << 30}, &report.Device{},
+			&report.Cause{Cause: report.Unclear, Bytes: 27 << 30, At: at}}
+		if got := f.designed(f.first); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -264,9 +264,11 @@ type lastingSize struct {
 
 // claim says what one of its blocks is, in the order of their births.
 func (x *lastingSize) claim(k int) rules.Claim {
-	const large = 64 << 10 // factors of moments have the sizes of biases
+	const large, sets = 64 << 10, 16 // factors of moments have the sizes of biases; of weights, state, teachers and averages
 	g := x.gradients
 	switch {
+	case g > 0 && x.bytes >= large && x.blocks > sets*max(g, x.whole): // what passes leave, such as graphs of gradients
+		return rules.Claim{}
 	case phases.CublasSize(x.bytes) && g == 0 && x.blocks <= 2:
 		return rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
 	case x.bytes <= phases.Scalar && g == 0:

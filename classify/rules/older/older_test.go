@@ -3,6 +3,8 @@ package older
 import (
 	"testing"
 
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/rules"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -28,6 +30,24 @@ func TestCopiesOf(t *testing.T) {
 		}
 		if got := copiesOf(bySize, total); got != test.want {
 			t.Errorf("%s: %d times, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// TestSetsOfWeights: of many more blocks than weights, state and averages make, nothing is said.
+func TestSetsOfWeights(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		size lastingSize
+		want rules.Claim
+	}{
+		{"a teacher", lastingSize{bytes: mib, blocks: 12, gradients: 3, whole: 3}, rules.As(meaning.Weights, rules.Plausible)},
+		{"as many as sets may be", lastingSize{bytes: mib, blocks: 48, gradients: 3, whole: 3}, rules.As(meaning.Weights, rules.Plausible)},
+		{"more", lastingSize{bytes: mib, blocks: 49, gradients: 3, whole: 3}, rules.Claim{}},
+		{"small ones", lastingSize{bytes: 4 << 10, blocks: 49, gradients: 3}, rules.As(meaning.OptimizerState, rules.Likely)},
+	} {
+		if got := test.size.claim(5); got != test.want {
+			t.Errorf("%s: %v, want %v", test.name, got, test.want)
 		}
 	}
 }

@@ -29,7 +29,8 @@ func madeByProgram(a *rules.Facts, id timeline.AllocationID) bool {
 var OwnWeights = &rules.Rule{
 	ID: "own-weight",
 	Doc: `Left by setup, made by the program's own code outside of all modules, and as large as other weights or
-as the state that an optimizer makes for it, or by a function whose name says that it makes weights.`,
+as the state that an optimizer makes for it, or by a function whose name says that it makes weights. What a constructor makes
+beside modules that hold the weights isn't known where no optimizer makes state and none of them has its size.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup),
 	Needs:  []rules.Need{rules.Stacks, rules.Sizes, untrainedOfSetup},
@@ -41,9 +42,12 @@ as the state that an optimizer makes for it, or by a function whose name says th
 			if data[id] || !outlivesSetup(a, id) || !madeByProgram(a, id) {
 				return rules.Claim{}
 			}
-			named := a.Birth(id).Marks&frames.Named != 0
-			switch n := a.Timeline.Requested(id); {
-			case sizes.WeightSize[n] > 1 && (sizes.StateSize[n] || (named || untrained) && (modules == nil || modules[n])):
+			n, named := a.Timeline.Requested(id), a.Birth(id).Marks&frames.Named != 0
+			alike := modules == nil || modules[n]
+			switch {
+			case named && untrained && !alike:
+				return rules.Silence() // statistics, a table
+			case sizes.WeightSize[n] > 1 && (sizes.StateSize[n] || (named || untrained) && alike):
 				return rules.As(meaning.Weights, rules.Plausible)
 			case n > phases.Scalar && sizes.StateSize[n]: // an optimizer trains it
 				return rules.As(meaning.Weights, rules.Likely)
@@ -161,6 +165,7 @@ as large as a flat buffer of weights is an optimizer's copy of them.`,
 	Needs:  []rules.Need{rules.Sizes, older.Gradients, untrainedOfSetup},
 	Begin: func(a *rules.Facts) rules.Says {
 		guessed := findGuessed(a)
+		alone := largestByFar(a, guessed)
 		return func(id timeline.AllocationID) rules.Claim {
 			switch {
 			case !outlivesSetup(a, id):
@@ -169,6 +174,8 @@ as large as a flat buffer of weights is an optimizer's copy of them.`,
 				return rules.As(meaning.Weights, rules.Plausible) // nothing in its stack builds or moves a module
 			case ofMaster(a, a.Timeline.Requested(id)):
 				return rules.As(meaning.OptimizerState, rules.Plausible)
+			case id == alone:
+				return rules.Silence()
 			case len(guessed) > 0 && guessed[id]:
 				return rules.As(meaning.Weights, rules.Guess)
 			}
@@ -200,6 +207,26 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 		}
 	}
 	return guessed
+}
+
+// largestByFar is the one of what may be no weight that is many times as large as all others together: a table rather than a
+// layer. NoAllocation where none is.
+func largestByFar(a *rules.Facts, guessed map[timeline.AllocationID]bool) timeline.AllocationID {
+	const times = 20
+	largest, all := timeline.NoAllocation, int64(0)
+	for id := range guessed {
+		n := a.Timeline.Requested(id)
+		if !outlivesSetup(a, id) {
+			continue
+		}
+		if all += n; largest == timeline.NoAllocation || n > a.Timeline.Requested(largest) {
+			largest = id
+		}
+	}
+	if largest == timeline.NoAllocation || a.Timeline.Requested(largest)*(times+1) <= all*times {
+		return timeline.NoAllocation
+	}
+	return largest
 }
 
 // isNoWeight reports whether one of so many blocks of a size may be no weight of a model that

@@ -6,6 +6,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/frames"
 	"github.com/vramscope/vramscope/internal/testing/phased"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -263,6 +264,71 @@ func TestMaster(t *testing.T) {
 		}
 		if got := phased.Ask(LeftBySetup, a, master).Category; got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestBesideModules: what a constructor makes beside modules that hold the weights is no weight unless modules have its size.
+func TestBesideModules(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		modules int
+		bytes   int64
+		want    rules.Claim
+	}{
+		{"of no module's size", 4, 900 * kib, rules.Silence()},
+		{"of a module's size", 4, 600 * kib, rules.As(meaning.Weights, rules.Plausible)},
+		{"without modules", 0, 900 * kib, rules.As(meaning.Weights, rules.Guess)},
+	} {
+		p := &phased.Program{}
+		p.In(meaning.Setup)
+		p.By(frames.Weight)
+		p.Make(600*kib, c.modules)
+		p.By(frames.UserInner | frames.Named)
+		made := p.Make(c.bytes, 1)[0]
+		p.By(0)
+		p.In(meaning.Forward)
+		p.Work(90 * kib)
+		if got := phased.Ask(OwnWeights, p.Follow(), made); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestLargestByFar: one block that is many times as large as all others isn't told as a weight.
+func TestLargestByFar(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		blocks []int64
+		want   int // of them; -1: none
+	}{
+		{"a table", []int64{100 * kib, 4200 * kib, 100 * kib}, 1},
+		{"less by a byte", []int64{100 * kib, 4000*kib - 1, 100 * kib}, -1},
+		{"layers", []int64{600 * kib, 600 * kib}, -1},
+		{"nothing", nil, -1},
+	} {
+		p := &phased.Program{}
+		p.In(meaning.Setup)
+		want := -1
+		var made []int
+		for _, n := range c.blocks {
+			made = append(made, p.Make(n, 1)...)
+		}
+		p.Work(9 * kib)
+		a := rules.New(p.Follow())
+		guessed := map[timeline.AllocationID]bool{}
+		for _, b := range made {
+			guessed[a.Timeline.Of[b]] = true
+		}
+		if c.want >= 0 {
+			want = made[c.want]
+		}
+		got := -1
+		if id := largestByFar(a, guessed); id != timeline.NoAllocation {
+			got = a.Born(id)
+		}
+		if got != want {
+			t.Errorf("%s: made at %d, want %d", c.name, got, want)
 		}
 	}
 }
