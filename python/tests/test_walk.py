@@ -172,3 +172,28 @@ def test_objects_that_keep_each_other(lab: Lab) -> None:
         "Node.value": (60, True),
         "ValueError.__traceback__ of fail().kept": (1, True),
     }
+
+
+def test_checkpoints_being_read(lab: Lab) -> None:
+    """A dictionary without a name holds all that lies in it; the memo of a call that reads on holds nothing that stays."""
+    lab.write("site-packages/torch/serialization.py", """
+        class Unpickler:
+            pass
+        def _load():
+            unpickler = Unpickler()
+            unpickler.memo = {0: torch.zeros(1 << 20)}
+            raise KeyboardInterrupt
+        """)
+    r = lab.run("""
+        import collections, gc, torch
+        gc.disable()
+        place = "site-packages/torch/serialization.py"
+        reads = {"torch": torch, "__name__": "torch.serialization"}
+        exec(compile(open(place).read(), place, "exec"), reads)
+        def lose():
+            lost = collections.OrderedDict((str(key), torch.zeros(1 << 20)) for key in range(20))
+            lost["itself"] = lost
+        lose()
+        reads["_load"]()
+        """)
+    assert {path: len(h["tensors"]) for path, h in r.holders("exit").items()} == {"OrderedDict": 20}

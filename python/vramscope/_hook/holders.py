@@ -84,6 +84,7 @@ class Walk:
         self._graph_seen: Dict[int, Any] = {}
         self._shown: Dict[Tuple[int, int], int] = {}  # bytes that tensors show of a storage
         self._cycles: Set[int] = set()  # numbers of objects that lead back to themselves
+        self._lost: Set[int] = set()  # numbers of objects to which no variable leads
         self._bounds: Dict[int, Optional[Tuple[int, int]]] = {}  # of containers that have one; None of large ones that have none
 
     def run(self) -> None:
@@ -177,7 +178,8 @@ class Walk:
             frame = frame.f_back
         while frames:
             frame = frames.pop()
-            self._called.append((static.locals_of(frame), frame.f_code.co_name + "()", _of_library(frame.f_code.co_filename)))
+            if not static.reads(frame):
+                self._called.append((static.locals_of(frame), frame.f_code.co_name + "()", _of_library(frame.f_code.co_filename)))
 
     def _push(self, obj: Any, parent: int, edge: str) -> None:
         if id(type(obj)) in static.ATOM_IDS or id(obj) in self._seen:
@@ -232,7 +234,7 @@ class Walk:
     def _container(self, obj: Any, number: int) -> bool:
         parent, edge = self._edges[number]
         kind = static.container_of(type(obj))
-        variables = kind is dict and (parent < 0 or edge.endswith("()"))
+        variables = kind is dict and (parent < 0 and number not in self._lost or edge.endswith("()"))
         single = kind is not dict or dict.__len__(obj) <= MAX_KEYS
         most = static.bound_of(obj)
         if most is not None:
@@ -372,8 +374,10 @@ class Walk:
     def _of_nobody(self, left: List[Any]) -> None:
         """Goes on from the objects that hold what no variable leads to."""
         for root in lost.roots(self, left, gc.get_objects()):
-            if root.cycle and not self.saw(root.obj):
-                self._cycles.add(len(self._edges))
+            if not self.saw(root.obj):
+                self._lost.add(len(self._edges))
+                if root.cycle:
+                    self._cycles.add(len(self._edges))
             self._push(root.obj, -1, root.name)
 
     def _graph(self, node: Any, claimed: Set[Tuple[int, int]]) -> List[Tuple[int, int]]:

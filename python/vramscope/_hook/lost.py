@@ -63,7 +63,7 @@ def _owners(walk: Any, level: List[Any], ours: Tuple[List[Any], ...]) -> List[An
             cls = type(obj)
             if id(cls) in BETWEEN or static.container_of(cls) is cls or walk.t.is_tensor(cls):
                 level.append(obj)
-            elif not static.is_kind(cls, type) and id(cls) not in static.ATOM_IDS:
+            elif not static.is_kind(cls, type) and id(cls) not in static.ATOM_IDS and not static.is_reader(cls):
                 owners.append(obj)
         referrers = []
         level = level[:WIDE]

@@ -40,7 +40,7 @@ def frame(obj: Any) -> Edges:
 def frames(obj: Any) -> Edges:
     """Those of a traceback."""
     while obj is not None:
-        if obj.tb_frame.f_code.co_flags & 1:
+        if obj.tb_frame.f_code.co_flags & 1 and not static.reads(obj.tb_frame):
             yield f" of {obj.tb_frame.f_code.co_name}()", static.locals_of(obj.tb_frame)
         obj = obj.tb_next
 

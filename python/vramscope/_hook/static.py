@@ -35,6 +35,10 @@ MAX_ELEMENTS = 100_000
 PROBE = 256
 
 
+# Torch's modules that read checkpoints: what a call of theirs remembers is gone with the call.
+READERS = ("torch.serialization", "torch._weights_only_unpickler")
+FILES_OF_READERS = tuple("-packages/" + name.replace(".", "/") + ".py" for name in READERS)
+
 # By id: classes are hashed and compared by their metaclasses, which may be the program's.
 ATOM_IDS = frozenset(map(id, ATOMS))
 
@@ -81,6 +85,17 @@ def first_of(cls: type, kinds: Dict[int, Any]) -> Any:
 def module_of(cls: type) -> Any:
     """The name of the module of a class; anything where the program says so."""
     return _module_of(cls)
+
+
+def is_reader(cls: type) -> bool:
+    """Whether a class is of those that read checkpoints."""
+    module = _module_of(cls)
+    return type(module) is str and module in READERS
+
+
+def reads(frame: Any) -> bool:
+    """Whether a frame is of a call that reads a checkpoint."""
+    return str(frame.f_code.co_filename).replace("\\", "/").endswith(FILES_OF_READERS)
 
 
 def lookup(cls: type, name: str) -> Any:
