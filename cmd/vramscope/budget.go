@@ -108,10 +108,8 @@ func runBudget(cmd *cobra.Command, f *budgetFlags) error {
 	if d.Given, err = f.above.parse(f.redact); err != nil {
 		return err
 	}
-	for _, path := range f.recipePaths {
-		if err := f.recipes.Read(path, cmd.InOrStdin()); err != nil {
-			return err
-		}
+	if err := f.recipes.Read(f.recipePaths, cmd.InOrStdin()); err != nil {
+		return err
 	}
 	given := cmd.Flags().Changed("precision")
 	if _, err := f.recipes.Apply(cmd.Flags(), &f.s); err != nil {

@@ -35,13 +35,16 @@ type RecipeFile struct {
 	*recipe.Recipe
 }
 
-// Read adds a file.
-func (r *Recipes) Read(path string, stdin io.Reader) error {
-	x, err := Recipe(path, stdin)
-	if err == nil {
+// Read adds files, up to the first that can't be read.
+func (r *Recipes) Read(paths []string, stdin io.Reader) error {
+	for _, path := range paths {
+		x, err := Recipe(path, stdin)
+		if err != nil {
+			return err
+		}
 		r.Files = append(r.Files, RecipeFile{path, x})
 	}
-	return err
+	return nil
 }
 
 // All are the files without their names.
