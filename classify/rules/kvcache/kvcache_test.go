@@ -202,6 +202,7 @@ func TestWhole(t *testing.T) {
 			if got := marked(a, Kept.Of(a)); !slices.Equal(got, made) {
 				t.Errorf("%d are kept, want %d", got, made)
 			}
+			sureness(t, a, made, rules.Likely)
 		})
 	}
 }
@@ -247,6 +248,7 @@ func TestLastPair(t *testing.T) {
 			if got := marked(a, Kept.Of(a)); !slices.Equal(got, made) {
 				t.Errorf("%d are kept, want %d", got, made)
 			}
+			sureness(t, a, made, rules.Plausible-1)
 		})
 	}
 }
@@ -262,7 +264,7 @@ func TestCutShort(t *testing.T) {
 		want   bool
 	}{
 		{"zeros, one for each layer but one", 2*layers - 1, zeros, 2 << 20, true},
-		{"half of them", layers, zeros, 2 << 20, true},
+		{"half of them, a pool that is whole", layers, zeros, 2 << 20, true},
 		{"more than two for each layer", 8*layers + 1, zeros, 2 << 20, false},
 		{"too few", 3, zeros, 2 << 20, false},
 		{"something else fails", 2*layers - 1, zeros, 3 << 20, false},
@@ -286,7 +288,21 @@ func TestCutShort(t *testing.T) {
 			if !slices.Equal(got, made) {
 				t.Errorf("%d are kept, want %d", got, made)
 			}
+			if c.blocks != layers {
+				sureness(t, a, made, rules.Plausible-1)
+			}
 		})
+	}
+}
+
+// sureness checks how sure the rule is of what it claims.
+func sureness(t *testing.T, a *rules.Facts, births []int, want uint8) {
+	t.Helper()
+	says := CacheRow.Look(a)
+	for _, b := range births {
+		if got := says(a.Timeline.Of[b]).Sure; got != want {
+			t.Errorf("%d is claimed with %d, want %d", b, got, want)
+		}
 	}
 }
 

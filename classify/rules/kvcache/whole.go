@@ -17,16 +17,20 @@ import (
 var CacheRow = &rules.Rule{
 	ID: "kv-cache-row",
 	Doc: `One of a row of equal blocks, one or two for each of the model's layers or its decoder's, that stay from pass to pass
-while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache). So are two equal
-blocks that setup makes last beside a model of layers, each larger than any weight; zeros of which setup can't make one more;
-what setup leaves by a function of the program's own that says so (cache, kv, past, slots); and pairs of large buffers that come
-with a module to the device, unless a small one, as of frequencies, comes right before each.`,
+while all else goes: keys and values of a cache that is made whole, or that training passes keep (use_cache). So is what
+setup leaves by a function of the program's own that says so (cache, kv, past, slots), and pairs of large buffers that come with
+a module to the device, unless a small one, as of frequencies, comes right before each. Less sure, for data may look so: two equal
+blocks that setup makes last beside a model of layers, each larger than any weight, and zeros of which setup can't make one
+more.`,
 	Signal: meaning.ByLife,
 	Born:   rules.BornIn(meaning.Setup, meaning.Data, meaning.Forward, meaning.Generate),
-	Needs:  []rules.Need{Kept},
-	Proven: 85,
+	Needs:  []rules.Need{Kept, Whole},
 	Begin: func(a *rules.Facts) rules.Says {
-		return rules.Marked(Kept.Of(a), rules.As(meaning.KVCache, rules.Plausible))
+		sure := uint8(rules.Likely)
+		if list := Whole.Of(a); len(list) > 0 && list[0].Unsure {
+			sure = rules.Plausible - 1
+		}
+		return rules.Marked(Kept.Of(a), rules.As(meaning.KVCache, sure))
 	},
 }
 
@@ -68,9 +72,9 @@ func findWhole(a *rules.Facts) (found []*rows.Row) {
 			found = append(found, r)
 		}
 	}
-	for _, ids := range [...][]timeline.AllocationID{namedCaches(a), f.lastPair(), f.cutShort()} {
+	for k, ids := range [...][]timeline.AllocationID{namedCaches(a), f.lastPair(), f.cutShort()} {
 		if len(ids) > 0 && len(found) == 0 {
-			found = append(found, &rows.Row{IDs: ids})
+			found = append(found, &rows.Row{IDs: ids, Unsure: k > 0})
 		}
 	}
 	return found

@@ -20,6 +20,7 @@ type Row struct {
 	First, Last        int                     // births
 	MinFreed, MaxFreed int
 	Fits               bool // one or two blocks for each of the model's layers
+	Unsure             bool // may be data as well
 }
 
 // AtOnce is true of blocks that are made with nothing else in between.
