@@ -23,9 +23,9 @@ var oomTrueShortage = Check{
 		"have. What counts is the need of the phase at work, by its earlier steps or, in a first optimizer step, by " +
 		"the gradients. Where that isn't known, a request that would have left less than 5 % of the memory counts, " +
 		"too.\n\nThe evidence names who asked, in which phase and step, how much was missing, all changes that were " +
-		"tried, and whether this step's inputs are larger than all before. With an unknown capacity the confidence is " +
-		"0.3.\n\nThe change is the one that makes most room by replay, or `torch.no_grad()` where graphs are kept " +
-		"that no backward pass uses.",
+		"tried, and whether this step's inputs, or what it needs, are larger than all before. With an unknown capacity " +
+		"the confidence is 0.3.\n\nThe change is the one that makes most room by replay, or `torch.no_grad()` where graphs " +
+		"are kept that no backward pass uses.",
 	Saves: "what the change would have saved of the peak, by replay of the recorded requests.",
 	Needs: []facts.Need{facts.ToCome, facts.Phases, facts.Replay, facts.Loss, facts.Projection, facts.Unused, facts.Leaked,
 		ownAtPeak, facts.Collected},
