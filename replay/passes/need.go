@@ -3,6 +3,7 @@ package passes
 import (
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/timeline"
@@ -62,9 +63,11 @@ func After(c *classify.Classification, oom *timeline.OOM, steps bool) (x ToCome)
 
 // In reports whether an event lies in a phase.
 func In(c *classify.Classification, phase classify.Phase, event int) bool {
-	return slices.ContainsFunc(Spans(c, phase), func(p classify.PhaseSpan) bool {
-		return p.FirstEvent <= event && event <= p.LastEvent
-	})
+	has := func(p classify.PhaseSpan) bool {
+		return p.Phase == phase && p.FirstEvent <= event && event <= p.LastEvent
+	}
+	k := sort.Search(len(c.Steps), func(k int) bool { return c.Steps[k].FirstEvent > event })
+	return slices.ContainsFunc(c.Before, has) || k > 0 && slices.ContainsFunc(c.Steps[k-1].Phases, has)
 }
 
 // Whole tells what a run needed altogether of which a request failed; nil where nothing shows more than that.
@@ -132,6 +135,9 @@ func Guessed(c *classify.Classification, category classify.Category) bool {
 // that it was in, where an optimizer's step of it came later.
 func StepsAfter(c *classify.Classification, event int) int {
 	n, again := 0, 0
+	if failed := c.Timeline.OOMs; len(failed) > 0 && failed[len(failed)-1].Event > event {
+		return 0
+	}
 	for _, s := range c.Steps {
 		if s.FirstEvent > event {
 			n++
@@ -141,7 +147,7 @@ func StepsAfter(c *classify.Classification, event int) int {
 			again = 1
 		}
 	}
-	if n == 0 || slices.ContainsFunc(c.Timeline.OOMs, func(o timeline.OOM) bool { return o.Event > event }) {
+	if n == 0 {
 		return 0
 	}
 	return n + again
