@@ -93,6 +93,7 @@ func Run(sources []Source, ev *evidence.Evidence, o Options) (*report.Document, 
 		err = j.compare(doc, &one, e, main)
 	}
 	doc.Verdict = j.verdict(doc, &one)
+	doc.Verdict.Text = units.Rounded(doc.Verdict.Text)
 	doc.Bound()
 	return doc, err
 }
