@@ -318,13 +318,13 @@ func (v *variables) add(h *classify.Holder, bytes int64) {
 }
 
 // saysLittle reports whether a category says no more of what a variable holds than that it is there, is that of a training
-// where nothing trains, of inputs by guess, or of weights that are no module's where others have names.
-func (e *examination) saysLittle(id timeline.AllocationID, h *classify.Holder, named bool) bool {
+// where nothing trains, of inputs by guess, or of a weight that is no module's and as large as one with a name: a copy.
+func (e *examination) saysLittle(id timeline.AllocationID, h *classify.Holder, named map[int64]bool) bool {
 	switch e.Classes.Category[id] {
 	case classify.Temporary, classify.Unknown:
 		return true
 	case classify.Weights:
-		return named && e.NameOf(id) == ""
+		return named[e.T.Requested(id)] && e.NameOf(id) == ""
 	case classify.Inputs:
 		return e.Classes.Confidence[id] < sure
 	case classify.Activations:
@@ -337,9 +337,11 @@ func (e *examination) saysLittle(id timeline.AllocationID, h *classify.Holder, n
 func (e *examination) heldWithoutName(event int, told map[timeline.AllocationID]bool, tell func(*classify.Holder, int, int64),
 ) map[timeline.AllocationID]bool {
 	found := map[timeline.AllocationID]bool{}
-	named := false // weights, so that those which no module has are copies
+	named := map[int64]bool{} // sizes of weights
 	for id := range e.Each(classify.Weights) {
-		named = named || e.NameOf(id) != ""
+		if e.NameOf(id) != "" {
+			named[e.T.Requested(id)] = true
+		}
 	}
 	for i := range e.Variables {
 		h := &e.Variables[i]

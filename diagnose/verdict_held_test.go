@@ -3,6 +3,10 @@ package diagnose
 import (
 	"testing"
 
+	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/diagnose/facts"
+	"github.com/vramscope/vramscope/internal/testing/phased"
 	"github.com/vramscope/vramscope/report"
 )
 
@@ -35,5 +39,31 @@ func TestUnclear(t *testing.T) {
 		if got := f.designed(f.first); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestCopiesWithoutName: weights without a name count as a variable's where one with a name is as large.
+func TestCopiesWithoutName(t *testing.T) {
+	const mib = 1 << 20
+	p := &phased.Program{}
+	p.In(classify.Setup)
+	made := p.Make(8*mib, 2) // the first has a name
+	made = append(made, p.Make(9*mib, 1)...)
+	a := p.Follow()
+	r := &meaning.Result{Names: []string{"", "layer.weight"}, Name: make([]uint32, a.Timeline.Len())}
+	h := classify.Holder{Path: "main.copies"}
+	for i, b := range made {
+		id := a.Timeline.Of[b]
+		r.Category, r.Confidence = append(r.Category, classify.Weights), append(r.Confidence, 95)
+		if i == 0 {
+			r.Name[id] = 1
+		}
+		h.Tensors = append(h.Tensors, id)
+	}
+	e := &examination{Pass: &facts.Pass{T: a.Timeline, Classes: &classify.Classification{Result: r}, Variables: []classify.Holder{h}}}
+	var bytes int64
+	found := e.heldWithoutName(a.Last-1, nil, func(_ *classify.Holder, _ int, n int64) { bytes += n })
+	if len(found) != 1 || !found[a.Timeline.Of[made[1]]] || bytes != 8*mib {
+		t.Errorf("%v, %d bytes; want the second", found, bytes)
 	}
 }
