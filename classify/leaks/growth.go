@@ -292,7 +292,11 @@ func (l *growth) stateOf(kept []survivor) bool {
 	if l.unfrozen(made, int(kept[0].born)) {
 		return true
 	}
-	later := slices.DeleteFunc(made[kept[0].born+1:], func(bytes int64) bool { return bytes == 0 })
+	later := made[kept[0].born+1:]
+	if whole := later[:max(0, len(later)-1)]; l.cut() && !slices.Contains(whole, 0) {
+		later = whole // each makes some, and the last may yet make more
+	}
+	later = slices.DeleteFunc(later, func(bytes int64) bool { return bytes == 0 })
 	if len(later) < 2 {
 		return true
 	}
@@ -493,6 +497,9 @@ func (l *growth) claim(leaks []Leak, kind string, groups []placed) []Leak {
 		leak.passes = l.passesOver(p.alive)
 	}
 	leak.Confidence = confidence(leak.shownBy(), p.regular, leak.File != "")
+	if leak.Category == meaning.OptimizerState && p.steps > p.last-p.first {
+		leak.Confidence = min(leak.Confidence, bounded)
+	}
 	main, _ := l.paceOf(own)
 	leak.Site, leak.stack = l.keeper(kind, main)
 	if leak.OfBackward = kind == RetainedGraph && l.ofBackward(p.alive); leak.OfBackward {
@@ -559,6 +566,10 @@ func (l *growth) perStep(p pace) int64 {
 	}
 	return left[(len(left)-1)/2] * int64(p.steps) / int64(p.last-p.first+1)
 }
+
+// bounded is how sure at most is a leak of state that each step makes, such as a history of gradients: an optimizer may hold it
+// to a length.
+const bounded = 0.75
 
 // confidence grows with the steps that agree.
 func confidence(steps int, regular float64, named bool) float64 {

@@ -190,6 +190,21 @@ func TestMeantToStay(t *testing.T) {
 		}
 	}
 	found := []string{"growing_list! net.py:30 5*1048576=5242880"}
+	history := func(last int) func(s *story) { // pairs of vectors, so many of the last step's
+		return func(s *story) {
+			s.loop(8, func(k int) {
+				s.ordinary(nil)
+				s.in(meaning.Optimizer)
+				for i := range 2 {
+					if k == 7 && i == last {
+						s.fail(mib)
+						return
+					}
+					s.alloc(meaning.OptimizerState, mib, "opt.py:3 step", "train.py:14 main")
+				}
+			})
+		}
+	}
 	state := func(bytes func(k int) int64) func(s *story) {
 		return func(s *story) {
 			s.loop(5, func(k int) {
@@ -232,7 +247,9 @@ func TestMeantToStay(t *testing.T) {
 		{"weights by their size only", false, grows(meaning.Weights, meaning.BySize), found},
 		{"a cache, though the program trains", false, grows(meaning.KVCache, meaning.ByPythonStack), found},
 		{"as much state in every step", false, state(func(int) int64 { return mib }),
-			[]string{"growing_list! opt.py:3 5*1048576=5242880"}},
+			[]string{"growing_list!? opt.py:3 5*1048576=5242880"}},
+		{"a history, whose last step fails half-way", false, history(1), []string{"growing_list!? opt.py:3 8*2097152=15728640"}},
+		{"a history, whose last step isn't cut", false, history(2), []string{"growing_list!? opt.py:3 8*2097152=16777216"}},
 		{"state of one parameter after another", false, state(func(k int) int64 { return int64(8-k) * mib / 8 }), nil},
 		{"weights converted in all steps", false, converts(8), nil},
 		{"in six of eight", false, converts(6), nil},
