@@ -209,8 +209,8 @@ func findGuessed(a *rules.Facts) map[timeline.AllocationID]bool {
 	return guessed
 }
 
-// largestByFar is the one of what may be no weight that is many times as large as all others together: a table rather than a
-// layer. NoAllocation where none is.
+// largestByFar is the one of what may be no weight, in a program that trains nothing, that is many times as large as all others
+// together: a table rather than a layer. NoAllocation where none is.
 func largestByFar(a *rules.Facts, guessed map[timeline.AllocationID]bool) timeline.AllocationID {
 	const times = 20
 	largest, all := timeline.NoAllocation, int64(0)
@@ -223,7 +223,7 @@ func largestByFar(a *rules.Facts, guessed map[timeline.AllocationID]bool) timeli
 			largest = id
 		}
 	}
-	if largest == timeline.NoAllocation || a.Timeline.Requested(largest)*(times+1) <= all*times {
+	if a.Trains || largest == timeline.NoAllocation || a.Timeline.Requested(largest)*(times+1) <= all*times {
 		return timeline.NoAllocation
 	}
 	return largest
