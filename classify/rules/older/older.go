@@ -262,12 +262,14 @@ type lastingSize struct {
 	gradients, half, whole int // of a step; of half the size where a step has none; of a whole step
 }
 
+// large is from how many bytes on a size is no bias': factors of moments have those.
+const large = 64 << 10
+
 // claim says what one of its blocks is, in the order of their births.
 func (x *lastingSize) claim(k int) rules.Claim {
-	const large, sets = 64 << 10, 16 // factors of moments have the sizes of biases; of weights, state, teachers and averages
 	g := x.gradients
 	switch {
-	case g > 0 && x.bytes >= large && x.blocks > sets*max(g, x.whole): // what passes leave, such as graphs of gradients
+	case x.beyondSets():
 		return rules.Claim{}
 	case phases.CublasSize(x.bytes) && g == 0 && x.blocks <= 2:
 		return rules.KindOf(meaning.Workspace, meaning.CuBLAS, rules.Plausible) // before torch 2.15 it stays
@@ -275,8 +277,7 @@ func (x *lastingSize) claim(k int) rules.Claim {
 		return rules.KindOf(meaning.OptimizerState, meaning.StepCounter, rules.Guess)
 	case k < g-x.known:
 		return rules.As(meaning.Weights, rules.Likely)
-	// of a teacher, a reference, an average
-	case x.whole > 0 && x.bytes >= large && x.known+x.blocks > 3*x.whole && k < x.blocks-2*x.whole:
+	case x.another() && k < x.blocks-2*x.whole:
 		return rules.As(meaning.Weights, rules.Plausible)
 	case g > 0 && x.known+x.blocks >= 2*g:
 		return rules.As(meaning.OptimizerState, rules.Likely)
@@ -284,6 +285,18 @@ func (x *lastingSize) claim(k int) rules.Claim {
 		return rules.As(meaning.OptimizerState, rules.Plausible)
 	}
 	return rules.As(meaning.Weights, rules.Plausible)
+}
+
+// beyondSets reports whether they are more than weights, state, teachers and averages make: what passes leave, such as graphs of
+// gradients.
+func (x *lastingSize) beyondSets() bool {
+	const sets = 16
+	return x.bytes >= large && x.gradients > 0 && x.blocks > sets*max(x.gradients, x.whole)
+}
+
+// another reports whether a teacher, a reference or an average must be among them.
+func (x *lastingSize) another() bool {
+	return x.whole > 0 && x.bytes >= large && x.known+x.blocks > 3*x.whole
 }
 
 // returning reports whether a good part of some blocks is of sizes that steps make
