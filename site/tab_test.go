@@ -237,6 +237,7 @@ func TestTheTab(t *testing.T) {
 	b := newTab(t)
 	b.open(s.URL + "/index.html")
 	asked[bool](b, "load().then(() => true)")
+	asked[bool](b, "navigator.serviceWorker.ready.then(() => true)") // it fetches what the site needs offline, however long that takes
 	before := s.count.Load()
 	for i := range kinds {
 		k := &kinds[i]
