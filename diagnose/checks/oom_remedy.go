@@ -108,21 +108,25 @@ func batchOf(p *facts.Pass) string {
 	o := &p.Dev.OOMs[len(p.Dev.OOMs)-1]
 	cache, others := o.InUse[classify.KVCache.String()], o.AllocatedBytes-o.InUse[classify.Weights.String()]
 	trains := facts.Phases.Of(p).Trains || o.InUse[classify.OptimizerState.String()]+o.InUse[classify.Gradients.String()] > 0
-	var made []timeline.AllocationID // that may be a graph, whatever names it has
-	for id := range timeline.AllocationID(p.T.Len()) {
-		if c := p.Classes.Category[id]; (c == classify.Activations || c == classify.Temporary) && p.T.AliveAt(id, o.Event) {
-			made = append(made, id)
-		}
-	}
 	switch {
 	case len(p.T.OOMs) > 1, trains && !p.Untracked(o.Event):
 		return "batch"
 	case !trains && 2*cache > others:
 		return "batch.cache"
-	case trains, !p.ManyKinds(made) && (20*cache > others || len(p.Classes.Steps) > 1):
+	case trains, (20*cache > others || len(p.Classes.Steps) > 1) && !p.ManyKinds(maybeGraph(p, o.Event)):
 		return "batch.untrained"
 	}
 	return "batch"
+}
+
+// maybeGraph is what may be a graph at an event, whatever names it has.
+func maybeGraph(p *facts.Pass, event int) (ids []timeline.AllocationID) {
+	for id := range timeline.AllocationID(p.T.Len()) {
+		if c := p.Classes.Category[id]; (c == classify.Activations || c == classify.Temporary) && p.T.AliveAt(id, event) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // lossOf is the loss's line, where the function that runs it also makes the logits that
