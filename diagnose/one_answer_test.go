@@ -1,13 +1,10 @@
 package diagnose_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/classify"
-	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/replay"
 	"github.com/vramscope/vramscope/report/view"
@@ -17,24 +14,10 @@ import (
 
 // TestOneAnswer: of a setting or change, a report and a replay by itself say the same of every failed run that ships.
 func TestOneAnswer(t *testing.T) {
-	var files []string
-	for _, pattern := range []string{"recordings/*oom*/snapshot_*.gz", "unseen/*oom*/snapshot_*.gz", "scenarios/*oom*.gz",
-		"scenarios/*fail*.gz"} {
-		found, err := filepath.Glob("../testdata/" + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
-	}
 	compared := 0
-	for _, file := range files {
-		run, err := open.Files([]string{file}, open.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := diagnose.Run(run.Sources, run.Evidence, diagnose.Options{})
-		run.Close()
-		if err != nil || len(doc.Devices) != 1 || len(doc.Devices[0].OOMs) == 0 || doc.Trials == nil {
+	for file, doc := range answers(t, "recordings/*oom*/snapshot_*.gz", "unseen/*oom*/snapshot_*.gz", "scenarios/*oom*.gz",
+		"scenarios/*fail*.gz") {
+		if len(doc.Devices) != 1 || len(doc.Devices[0].OOMs) == 0 || doc.Trials == nil {
 			continue
 		}
 		s, err := snapshot.Open(file, snapshot.Options{})

@@ -1,13 +1,10 @@
 package diagnose_test
 
 import (
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
 
-	"github.com/vramscope/vramscope/diagnose"
-	"github.com/vramscope/vramscope/internal/open"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/internal/words"
 	"github.com/vramscope/vramscope/report"
@@ -16,25 +13,9 @@ import (
 // TestNumbersAddUp: in every answer about a recording that ships, parts come to their whole, and no two figures of one thing
 // differ.
 func TestNumbersAddUp(t *testing.T) {
-	var files []string
-	for _, pattern := range []string{"recordings/*/snapshot_*.gz", "unseen/*/snapshot_*.gz", "scenarios/*.gz", "runs/oom/*"} {
-		found, err := filepath.Glob("../testdata/" + pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, found...)
-	}
-	grow := 0
-	for _, file := range files {
-		run, err := open.Files([]string{file}, open.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		doc, err := diagnose.Run(run.Sources, run.Evidence, diagnose.Options{})
-		run.Close()
-		if err != nil {
-			continue
-		}
+	told, grow := 0, 0
+	for file, doc := range answers(t, "recordings/*/snapshot_*.gz", "unseen/*/snapshot_*.gz", "scenarios/*.gz", "runs/oom/*") {
+		told++
 		say := func(what string, got ...any) { t.Errorf("%s: %s: %v", file, what, got) }
 		for i := range doc.Devices {
 			momentsAddUp(&doc.Devices[i], say)
@@ -47,8 +28,8 @@ func TestNumbersAddUp(t *testing.T) {
 			}
 		}
 	}
-	if len(files) < 100 || grow < 4 {
-		t.Errorf("only %d recordings, %d of them with growth", len(files), grow)
+	if told < 100 || grow < 4 {
+		t.Errorf("only %d recordings, %d of them with growth", told, grow)
 	}
 }
 
