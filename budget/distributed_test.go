@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/vramscope/vramscope/internal/testing/models"
 )
 
 // shardedRuns are trainings of a Llama-like model as torchtitan writes it, each recorded as
@@ -185,16 +187,7 @@ var (
 		"num_hidden_layers": 80.0, "num_attention_heads": 64.0, "num_key_value_heads": 8.0}
 )
 
-// with is a configuration with another value in a field.
-func with(c map[string]any, field string, v any) map[string]any {
-	d := map[string]any{field: v}
-	for k, v := range c {
-		if k != field {
-			d[k] = v
-		}
-	}
-	return d
-}
+var with = models.With
 
 // deviceRun is a training that was recorded, with what its allocator said: reserved is 0 where it isn't compared.
 type deviceRun struct {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/vramscope/vramscope/budget/network"
+	"github.com/vramscope/vramscope/internal/testing/models"
 )
 
 // Odd sizes and settings of every family: the count is that of the model
@@ -135,25 +136,12 @@ func nothingStays(t *testing.T, c *Config, s Setting) {
 
 // smallConfig is a small model of a family, from the odd ones.
 func smallConfig(t *testing.T, family string) *Config {
-	data, err := os.ReadFile("testdata/odd_models.json")
+	t.Helper()
+	c, err := newConfig(models.Small(t, "testdata/odd_models.json", family))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ms []struct{ Config map[string]any }
-	if err := json.Unmarshal(data, &ms); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range ms {
-		if m.Config["model_type"] == family {
-			c, err := newConfig(m.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return c
-		}
-	}
-	t.Fatal("no small model of ", family)
-	return nil
+	return c
 }
 
 // The class in architectures decides what there is beside the backbone; what

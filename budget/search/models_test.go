@@ -2,12 +2,12 @@ package search
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/gpus"
+	"github.com/vramscope/vramscope/internal/testing/models"
 )
 
 var (
@@ -31,16 +31,7 @@ var (
 const eightBillion = `{"model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
 	"num_attention_heads": 32, "num_key_value_heads": 8}`
 
-// with is a configuration with another value in a field.
-func with(c map[string]any, field string, v any) map[string]any {
-	d := map[string]any{field: v}
-	for k, v := range c {
-		if k != field {
-			d[k] = v
-		}
-	}
-	return d
-}
+var with = models.With
 
 const (
 	mib = 1 << 20
@@ -75,19 +66,6 @@ func gpuOf(t *testing.T, name string) gpus.GPU {
 
 // smallConfig is a small model of a family, from the odd ones.
 func smallConfig(t *testing.T, family string) *budget.Config {
-	data, err := os.ReadFile("../testdata/odd_models.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ms []struct{ Config map[string]any }
-	if err := json.Unmarshal(data, &ms); err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range ms {
-		if m.Config["model_type"] == family {
-			return configOf(t, m.Config)
-		}
-	}
-	t.Fatal("no small model of ", family)
-	return nil
+	t.Helper()
+	return configOf(t, models.Small(t, "../testdata/odd_models.json", family))
 }
