@@ -211,14 +211,10 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	switch {
 	case l.Steps == 0 && at != "":
 		return f.Title + ", made" + at
-	case l.BytesPerStep == nil || !grows(f):
+	case l.Each() == "" || !grows(f):
 		return f.Title + at
 	}
-	about := ""
-	if l.Uneven() {
-		about = "about "
-	}
-	text := fmt.Sprintf("Every step leaves %s%s behind, %s so far", about, units.Size(*l.BytesPerStep), units.Size(l.TotalBytes))
+	text := fmt.Sprintf("Every step leaves %s behind, %s so far", l.Each(), units.Size(l.TotalBytes))
 	holder := ""
 	if len(l.Holders) > 0 {
 		holder = l.Holders[0].Path

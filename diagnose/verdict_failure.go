@@ -232,12 +232,7 @@ func storedOrMade(c *report.Cause) string {
 
 // growth says what of every step is kept, and by whom.
 func growth(c *report.Cause) string {
-	each := "a part"
-	if n := c.Leak.BytesPerStep; n != nil && *n > 0 {
-		if each = units.Size(*n); c.Leak.Uneven() { // then the mean, which adds up
-			each = "about " + units.Size((c.Leak.TotalBytes-c.Leak.Older)/int64(max(1, c.Leak.Steps)))
-		}
-	}
+	each := cmp.Or(c.Leak.Each(), "a part")
 	switch {
 	case c.Leak.Steps == 0 && c.Holder != nil: // looks show it, no steps
 		return *c.Holder + " gathers tensors"

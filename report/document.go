@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/vramscope/vramscope/evidence"
+	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/internal/words"
 )
 
@@ -583,6 +584,17 @@ type Leak struct {
 func (l *Leak) Uneven() bool {
 	off := l.TotalBytes - l.Older - int64(l.Steps)**l.BytesPerStep
 	return max(off, -off)*20 > l.TotalBytes
+}
+
+// Each says what a step leaves behind, "" where no step does so. Of uneven steps it is their mean, which adds up to the whole.
+func (l *Leak) Each() string {
+	switch {
+	case l.BytesPerStep == nil || *l.BytesPerStep <= 0:
+		return ""
+	case l.Uneven():
+		return "about " + units.Size((l.TotalBytes-l.Older)/int64(max(1, l.Steps)))
+	}
+	return units.Size(*l.BytesPerStep)
 }
 
 // Made is the line that makes what leaks, nil where no stack shows one.
