@@ -250,7 +250,11 @@ func (s *sheet) plans(d *budget.Document) {
 	if len(d.Plans) == 0 {
 		return
 	}
-	t := Table{Columns: slices.Concat([]Column{textColumn("plan", 24)}, numbers("GPU memory", "host memory", "micro-batch",
+	longest := 24
+	for i := range d.Plans {
+		longest = max(longest, len(d.Plans[i].Way)+len("1: "))
+	}
+	t := Table{Columns: slices.Concat([]Column{textColumn("plan", longest)}, numbers("GPU memory", "host memory", "micro-batch",
 		"time", "recomputed", "sent"))}
 	long := slices.ContainsFunc(d.Plans, func(p budget.Plan) bool { return p.Sequence != d.Plans[0].Sequence }) ||
 		d.Solved != nil
