@@ -63,7 +63,7 @@ func newCompanions(b *builder, c *modelfile.Config) *Companions {
 		m := &Model{}
 		b.c, b.m, b.prefix = t, m, name+"."
 		b.clipText(t)
-		if t.Architecture() == "CLIPTextModelWithProjection" && b.err == nil {
+		if t.Architecture() == "CLIPTextModelWithProjection" {
 			b.linear("text_projection", RoleHead, m.Hidden, t.Int("projection_dim"), false)
 		}
 		x.Texts = append(x.Texts, m)
@@ -77,7 +77,6 @@ func newAutoencoder(b *builder, x *Companions) {
 	widths := c.Ints("block_out_channels")
 	if len(widths) < 2 || len(widths) > 8 || slices.Min(widths) <= 0 || c.Int("layers_per_block") > 64 {
 		b.fail("diffusion isn't counted: an autoencoder with block_out_channels %v", widths)
-		return
 	}
 	x.groups = c.IntOr("norm_num_groups", 32)
 	latents, n := c.IntOr("latent_channels", 4), c.IntOr("layers_per_block", 2)

@@ -23,10 +23,8 @@ const maxSpan = 1 << 20
 
 func buildDeBERTa(b *builder) {
 	c, m := b.c, b.m
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings",
-		"intermediate_size") {
-		return
-	}
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings",
+		"intermediate_size")
 	kind := b.headUnder("deberta.", headDefault)
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
 	b.headDim(h, a)

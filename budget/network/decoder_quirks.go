@@ -124,7 +124,6 @@ func (b *builder) perHead(name string, heads, d int64) *norm {
 	n := &norm{kind: layerNormKind, size: d}
 	if heads > 1024 {
 		b.fail("%s: %d attention heads", b.c.Type, heads)
-		return n
 	}
 	b.layers(name+".", heads, func(i int64) { n.weight = b.param("weight", RoleNorm, d) })
 	return n

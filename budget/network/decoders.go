@@ -157,9 +157,7 @@ func (b *builder) drop(name string) float64 {
 func buildDecoder(b *builder, d decoder) {
 	c, m := b.c, b.m
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads") {
-		return
-	}
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
 	k, hd, inner := d.sizes(b, h, a)
 	m.Hidden, m.WordWidth, m.Vocab = h, h, c.Int("vocab_size")
 	m.scaled = d.ScaledEmbed
@@ -209,8 +207,8 @@ func (d *decoder) sizes(b *builder, h, a int64) (k, hd, inner int64) {
 		k = d.KvHeads(c)
 	}
 	b.heads(h, a, k)
-	if d.HeadWidth != "" && b.need(d.HeadWidth) {
-		hd = c.Int(d.HeadWidth)
+	if hd = c.Int(d.HeadWidth); d.HeadWidth != "" {
+		b.need(d.HeadWidth)
 	} else {
 		hd = b.headDim(h, a)
 	}

@@ -13,7 +13,6 @@ type cutter struct {
 	ep, etp int64   // expert-parallel ranks, and those that an expert is cut over
 	load    float64 // of this rank's experts
 	done    map[*parameter]bool
-	err     error // the first
 }
 
 // Divide makes one rank's part of the model: of t tensor-parallel ranks, ep expert-parallel ones, and etp that each expert is cut
@@ -27,10 +26,9 @@ func (m *Model) Divide(t, ep, etp int64, load float64) (done map[*parameter]bool
 	if m.Vision != nil && m.Vision.divides(t) {
 		blocks = append(blocks, m.Vision.Blocks...)
 	}
+	defer fits(&err)
 	for _, b := range blocks {
-		if err := c.block(b); err != nil {
-			return nil, err
-		}
+		c.block(b)
 	}
 	if t == 1 {
 		return c.done, nil
@@ -45,12 +43,8 @@ func (m *Model) Divide(t, ep, etp int64, load float64) (done map[*parameter]bool
 	return c.done, nil
 }
 
-// fail keeps the first reason why a model cannot be divided.
-func (c *cutter) fail(format string, args ...any) {
-	if c.err == nil {
-		c.err = fmt.Errorf(format, args...)
-	}
-}
+// fail says why a model cannot be divided.
+func (c *cutter) fail(format string, args ...any) { panic(unfit{fmt.Errorf(format, args...)}) }
 
 // cut divides one dimension, of a tensor that two modules share once.
 func (c *cutter) cut(q *parameter, dim int, what string) {
@@ -117,7 +111,7 @@ func (c *cutter) side(l *Linear, n *int64, dim int, what string) {
 	c.cut(l.Weight, dim, what)
 }
 
-func (c *cutter) block(b *Block) error {
+func (c *cutter) block(b *Block) {
 	for _, a := range []*Attention{b.Attention, b.Cross} {
 		switch {
 		case a == nil:
@@ -133,7 +127,6 @@ func (c *cutter) block(b *Block) error {
 		c.mixer(x)
 	}
 	c.feedForward(b.FF)
-	return c.err
 }
 
 func (c *cutter) feedForward(f FeedForward) {
@@ -212,7 +205,6 @@ func (c *cutter) mixer(x *Mamba) {
 		{x.Delta, x.keys / x.state_, "key heads"}} {
 		if part.divided && part.n%t != 0 {
 			c.fail("--tp %d does not divide the mixers' %d %s", t, part.n, part.what)
-			return
 		}
 	}
 	x.inner, x.heads, x.keys = x.inner/t, x.heads/t, x.keys/t

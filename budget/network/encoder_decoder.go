@@ -6,9 +6,7 @@ import "strings"
 
 func buildT5(b *builder) {
 	c, m := b.c, b.m
-	if !b.need("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads") {
-		return
-	}
+	b.need("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 	h, a, d, ff := c.Int("d_model"), c.Int("num_heads"), c.Int("d_kv"), c.Int("d_ff")
 	proj := c.Str("feed_forward_proj")
 	gated := strings.HasPrefix(proj, "gated-")
@@ -91,7 +89,6 @@ func t5Head(b *builder, kind headKind, h int64) {
 	case headDefault, headSeq2Seq, headLM:
 	default:
 		b.noHead()
-		return
 	}
 	m.Task = taskSeq2Seq
 	l := &Linear{layer: layer{In: h, Out: m.Vocab, Weight: m.Embed}}
@@ -108,10 +105,7 @@ func t5Head(b *builder, kind headKind, h int64) {
 func (b *builder) stack(m *Model, prefix, side string, h int64, bart bool, drop float64, act activation) {
 	layers, a, inner := b.c.Int(side+"_layers"), b.c.Int(side+"_attention_heads"), b.c.Int(side+"_ffn_dim")
 	cross, scoreDrop := side == "decoder", b.c.Float("attention_dropout")
-	if a <= 0 || h%a != 0 {
-		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)
-		return
-	}
+	b.divided(h, a)
 	attn := func(name string, bidirectional bool) *Attention {
 		at := b.looks(h, a, scoreDrop, 0)
 		at.bidirectional, at.byHead, at.byScale = bidirectional, !bart, !bart
@@ -137,9 +131,7 @@ func (b *builder) stack(m *Model, prefix, side string, h int64, bart bool, drop 
 
 func buildBART(b *builder) {
 	c, m := b.c, b.m
-	if !b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings") {
-		return
-	}
+	b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings")
 	h, pos, drop := c.Int("d_model"), c.Int("max_position_embeddings")+2, c.Float("dropout")
 	kind := b.headKind()
 	if kind == headLM {
@@ -199,10 +191,8 @@ func (b *builder) bartDecoder(h, pos int64, drop float64) {
 
 func buildWhisper(b *builder) {
 	c, m := b.c, b.m
-	if !b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "num_mel_bins", "max_source_positions",
-		"max_target_positions") {
-		return
-	}
+	b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "num_mel_bins", "max_source_positions",
+		"max_target_positions")
 	h, drop := c.Int("d_model"), c.Float("dropout")
 	kind := b.headUnder("model.")
 	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
 // Encoders: BERT and its kin, and the vision encoders.
@@ -40,6 +38,13 @@ func (b *builder) looks(h, a int64, dropout, outDrop float64) *Attention {
 		bidirectional: true}
 }
 
+// divided checks that a heads have whole channels of h.
+func (b *builder) divided(h, a int64) {
+	if a <= 0 || h%a != 0 {
+		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)
+	}
+}
+
 // bertLayer is one post-norm encoder layer.
 func (b *builder) bertLayer(n bertNames, h, a, inner int64) *Block {
 	at := b.looks(h, a, b.drop(n.scoreDrop), b.drop(n.hiddenDrop))
@@ -57,11 +62,9 @@ func (b *builder) bertLayer(n bertNames, h, a, inner int64) *Block {
 
 func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
 	h, a := bertFront(b, n, positions, types)
-	if b.err == nil {
-		b.layers(n.layer, b.c.Int("num_hidden_layers"), func(int64) {
-			b.m.Blocks = append(b.m.Blocks, b.bertLayer(n, h, a, b.c.Int("intermediate_size")))
-		})
-	}
+	b.layers(n.layer, b.c.Int("num_hidden_layers"), func(int64) {
+		b.m.Blocks = append(b.m.Blocks, b.bertLayer(n, h, a, b.c.Int("intermediate_size")))
+	})
 	return h
 }
 
@@ -69,14 +72,8 @@ func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
 func bertFront(b *builder, n bertNames, positions, types int64) (h, a int64) {
 	c, m := b.c, b.m
 	h, a = c.Int("hidden_size"), c.Int("num_attention_heads")
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-		"max_position_embeddings") {
-		return h, a
-	}
-	if h%a != 0 {
-		b.fail("%s: a hidden size of %d cannot be divided into %d heads", c.Type, h, a)
-		return h, a
-	}
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
+	b.divided(h, a)
 	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
 	e := h
 	if n.embedSize != "" {
@@ -122,9 +119,6 @@ func buildBERT(b *builder) {
 	n := bertLike
 	kind := b.headUnder(n.model, headDefault)
 	h := b.bertBody(n, b.c.Int("max_position_embeddings"), b.c.Int("type_vocab_size"))
-	if b.err != nil {
-		return
-	}
 	if kind == headNone || kind == headDefault || kind == headSequence || kind == headPreTraining || kind == headChoice {
 		b.pooler(kind, n.pooler, h, actTanh)
 	}
@@ -168,9 +162,6 @@ func buildRoBERTa(b *builder) {
 	n.model = "roberta."
 	kind := b.headUnder(n.model)
 	h := b.bertBody(n, b.c.Int("max_position_embeddings"), b.c.Int("type_vocab_size"))
-	if b.err != nil {
-		return
-	}
 	if kind == headNone || kind == headChoice {
 		b.pooler(kind, n.pooler, h, actTanh)
 	}
@@ -196,9 +187,6 @@ func buildELECTRA(b *builder) {
 	c, m := b.c, b.m
 	kind := b.headUnder(n.model, headDefault)
 	h := b.bertBody(n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))
-	if b.err != nil {
-		return
-	}
 	b.prefix = ""
 	switch kind {
 	case headMasked, headLM:
@@ -232,9 +220,6 @@ func buildDistilBERT(b *builder) {
 	inner := c.With("intermediate_size", c.Get("hidden_dim"))
 	b.c = inner
 	h := b.bertBody(n, c.Int("max_position_embeddings"), 0)
-	if b.err != nil {
-		return
-	}
 	for _, bl := range b.m.Blocks { // only the feed-forward has dropout on its result
 		bl.Attention.outDrop = 0
 	}
@@ -255,14 +240,9 @@ func buildDistilBERT(b *builder) {
 func buildModernBERT(b *builder) {
 	c, m := b.c, b.m
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads") {
-		return
-	}
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
 	b.heads(h, a, a)
-	if b.err != nil || h%a != 0 {
-		b.fail("%s: a hidden size of %d cannot be divided into %d heads", c.Type, h, a)
-		return
-	}
+	b.divided(h, a)
 	m.Hidden, m.WordWidth, m.Vocab = h, h, c.Int("vocab_size")
 	nb := c.Bool("norm_bias")
 	kind := b.headUnder("model.")
@@ -333,18 +313,14 @@ const (
 )
 
 // imageSizes reads and checks an image encoder's sizes.
-func (b *builder) imageSizes(c *modelfile.Config) (h, a, inner, patches, patch int64) {
-	if err := c.Need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
-		"num_channels"); err != nil {
-		b.err = err
-		return
-	}
+func (b *builder) imageSizes() (h, a, inner, patches, patch int64) {
+	c := b.c
+	b.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
+		"num_channels")
 	h, a, inner = c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("intermediate_size")
 	patch = c.Int("patch_size")
 	side := c.Int("image_size") / patch
-	if h%a != 0 {
-		b.fail("%s: a hidden size of %d cannot be divided into %d heads", c.Type, h, a)
-	}
+	b.divided(h, a)
 	if side == 0 {
 		b.fail("%s: patches of %d pixels do not fit into an image of %d", c.Type, patch, c.Int("image_size"))
 	}
@@ -372,10 +348,7 @@ func buildImages(b *builder, f images) {
 		c = c.With("intermediate_size", float64(int64(ratio*float64(c.Int("hidden_size")))))
 		b.c = c
 	}
-	h, a, inner, n, ps := b.imageSizes(c)
-	if b.err != nil {
-		return
-	}
+	h, a, inner, n, ps := b.imageSizes()
 	kind := b.headUnder(c.Type + ".")
 	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)
 	if c.Bool("use_mask_token") {
@@ -417,7 +390,6 @@ func buildImages(b *builder, f images) {
 	b.prefix = ""
 	if kind != headDefault && kind != headImage {
 		b.noHead()
-		return
 	}
 	width := h
 	if f.bothMeans {
@@ -439,12 +411,7 @@ func buildALBERT(b *builder) {
 	c, m := b.c, b.m
 	kind := b.headUnder(n.model, headDefault)
 	h, a := bertFront(b, n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))
-	if b.err == nil {
-		albertLayers(b, n, h, a)
-	}
-	if b.err != nil {
-		return
-	}
+	albertLayers(b, n, h, a)
 	if !slices.Contains([]headKind{headMasked, headToken, headSpan}, kind) {
 		b.pooler(kind, "pooler", h, actTanh)
 	}
@@ -468,7 +435,6 @@ func albertLayers(b *builder, n bertNames, h, a int64) {
 	layers, groups, inner := c.Int("num_hidden_layers"), c.IntOr("num_hidden_groups", 1), c.IntOr("inner_group_num", 1)
 	if groups < 1 || inner < 1 || layers > MaxLayers || groups > layers || inner > MaxLayers/layers {
 		b.fail("%s: %d layers in %d groups of %d", c.Type, layers, groups, inner)
-		return
 	}
 	for g := range groups {
 		b.layers("encoder.albert_layer_groups."+strconv.FormatInt(g, 10)+".albert_layers.", inner, func(int64) {

@@ -40,7 +40,6 @@ func (b *builder) experts(name string, router string, count, topK, h, inner int6
 	x := &Experts{count: count, topK: topK, h: h, inner: inner, act: actSilu}
 	if topK <= 0 || topK > count {
 		b.fail("%s: %d of %d experts per token", b.c.Type, topK, count)
-		return x
 	}
 	x.router = &Linear{layer: layer{In: h, Out: count, Weight: b.param(router+".weight", RoleRouter, count, h)}}
 	x.gateUp = b.param(name+".gate_up_proj", RoleExpert, count, 2*inner, h)
@@ -142,7 +141,6 @@ func ossExperts(b *builder, _ int64) FeedForward {
 	x := &Experts{count: e, topK: c.Int("num_experts_per_tok"), h: h, inner: m, oss: true}
 	if x.topK <= 0 || x.topK > e {
 		b.fail("%s: %d of %d experts per token", c.Type, x.topK, e)
-		return x
 	}
 	x.router = b.linear("mlp.router", RoleRouter, h, e, true)
 	x.gateUp = b.param("mlp.experts.gate_up_proj", RoleExpert, e, h, 2*m)

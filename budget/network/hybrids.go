@@ -205,10 +205,8 @@ type zamba2 struct {
 // buildZamba2 is a decoder of mixers, before some of which stands one of a few transformers.
 func buildZamba2(b *builder) {
 	c, m := b.c, b.m
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "n_mamba_heads", "mamba_d_state",
-		"num_mem_blocks", "mamba_ngroups", "adapter_rank") {
-		return
-	}
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "n_mamba_heads", "mamba_d_state",
+		"num_mem_blocks", "mamba_ngroups", "adapter_rank")
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
 	k := c.IntOr("num_key_value_heads", a)
 	b.heads(h, a, k)

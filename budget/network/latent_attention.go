@@ -54,10 +54,8 @@ func (a *Attention) latentHeads(m *Machine, x *value, t int64) (q, k, v *value) 
 
 func buildDeepSeek(b *builder) {
 	c, m := b.c, b.m
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
-		"qk_rope_head_dim", "v_head_dim") {
-		return
-	}
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
+		"qk_rope_head_dim", "v_head_dim")
 	h := c.Int("hidden_size")
 	if c.Type != "kimi_linear" {
 		m.RotaryWidth = c.Int("qk_rope_head_dim")
@@ -151,9 +149,6 @@ func buildMiMo(b *builder) {
 	inner := c.Int("intermediate_size")
 	a := c.Int("num_attention_heads")
 	k := c.IntOr("num_key_value_heads", a)
-	if b.err != nil {
-		return
-	}
 	b.layers("model.mtp_layers.", c.Int("num_nextn_predict_layers"), func(int64) {
 		for _, n := range []string{"input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm",
 			"final_layernorm"} {

@@ -117,20 +117,19 @@ type builder struct {
 	c      *modelfile.Config
 	m      *Model
 	prefix string
-	err    error
 }
 
 func (b *builder) param(name string, role Role, shape ...int64) *parameter {
 	n := 1.0
 	for _, d := range shape {
 		n *= float64(d)
-		if d <= 0 && b.err == nil {
-			b.err = fmt.Errorf("%s: %s%s would have the shape %v: the configuration's sizes do not fit each other", b.c.Type,
-				b.prefix, name, shape)
+		if d <= 0 {
+			b.fail("%s: %s%s would have the shape %v: the configuration's sizes do not fit each other", b.c.Type, b.prefix, name,
+				shape)
 		}
 	}
-	if n > 1<<50 && b.err == nil {
-		b.err = fmt.Errorf("%s: %s%s would have %.3g elements", b.c.Type, b.prefix, name, n)
+	if n > 1<<50 {
+		b.fail("%s: %s%s would have %.3g elements", b.c.Type, b.prefix, name, n)
 	}
 	p := &parameter{Tensor: modelfile.Tensor{Name: b.prefix + name, Shape: shape, Role: role}, Trainable: true}
 	b.m.Params = append(b.m.Params, p)
@@ -183,17 +182,25 @@ func (b *builder) wordHead(t Task, name string, in int64) {
 }
 
 // need checks the fields that every later product relies on.
-func (b *builder) need(names ...string) bool {
+func (b *builder) need(names ...string) {
 	if err := b.c.Need(names...); err != nil {
-		b.err = err
-		return false
+		panic(unfit{err})
 	}
-	return true
 }
 
-func (b *builder) fail(format string, args ...any) {
-	if b.err == nil {
-		b.err = fmt.Errorf(format, args...)
+// unfit is why there is no network of a configuration: it ends the building.
+type unfit struct{ error }
+
+func (b *builder) fail(format string, args ...any) { panic(unfit{fmt.Errorf(format, args...)}) }
+
+// fits makes an error of what is unfit.
+func fits(err *error) {
+	switch e := recover().(type) {
+	case nil:
+	case unfit:
+		*err = e.error
+	default:
+		panic(e)
 	}
 }
 
@@ -212,7 +219,6 @@ const MaxLayers = 4096
 func (b *builder) layers(prefix string, n int64, f func(i int64)) {
 	if n < 0 || n > MaxLayers {
 		b.fail("%s: %d layers", b.c.Type, n)
-		return
 	}
 	for i := range n {
 		before, blocks := len(b.m.Params), len(b.m.Blocks)
@@ -220,15 +226,13 @@ func (b *builder) layers(prefix string, n int64, f func(i int64)) {
 		if len(b.m.Blocks) > blocks {
 			b.m.Blocks[blocks].Params = b.m.Params[before:]
 		}
-		if b.err != nil {
-			return
-		}
 	}
 }
 
 // New builds the network of a configuration.
 // Extra parameters have no place in it; the weights are packed as in a checkpoint's file, nil: as the configuration says.
-func New(c *modelfile.Config, extra int64, file *modelfile.Packed) (*Model, error) {
+func New(c *modelfile.Config, extra int64, file *modelfile.Packed) (_ *Model, err error) {
+	defer fits(&err)
 	m := &Model{Config: c, extra: extra > 0}
 	b := &builder{c: c, m: m}
 	build := familyOf(c.Type)
@@ -239,9 +243,6 @@ func New(c *modelfile.Config, extra int64, file *modelfile.Packed) (*Model, erro
 	if m.extra {
 		b.prefix = ""
 		b.param("(the rest)", RoleOther, extra)
-	}
-	if b.err != nil {
-		return nil, b.err
 	}
 	m.Layers = len(m.passes())
 	m.Packing = packingOf(c)

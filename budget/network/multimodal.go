@@ -22,9 +22,6 @@ func buildCLIP(b *builder) {
 		b.param("logit_scale", RoleOther)
 		b.clipText(t)
 		b.clipVision(v, m.Vision)
-		if b.err != nil {
-			return
-		}
 		m.Vision.Head = b.linear("visual_projection", RoleHead, m.Vision.Hidden, proj, false)
 		m.Head = b.linear("text_projection", RoleHead, m.Hidden, proj, false)
 		m.Vocab = proj
@@ -38,7 +35,7 @@ func buildCLIP(b *builder) {
 		m.Task = TaskBackbone
 		b.clipVision(v, m)
 		m.final = nil // on the class token alone, which is little and which the classifier does not take
-		if name == "CLIPForImageClassification" && b.err == nil {
+		if name == "CLIPForImageClassification" {
 			b.classifier(TaskClassify, "classifier", m.Hidden, c.Labels(), true)
 		}
 	default:
@@ -53,7 +50,6 @@ func (b *builder) clipText(t *modelfile.Config) {
 	if err := t.Need("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size",
 		"max_position_embeddings"); err != nil || h%a != 0 {
 		b.fail("%s: a text encoder of hidden size %d and %d heads", b.c.Type, h, a)
-		return
 	}
 	m.Hidden, m.WordWidth = h, h
 	b.c = t
@@ -75,10 +71,7 @@ func (b *builder) clipVision(v *modelfile.Config, im *Model) {
 	whole := b.c
 	b.c = v
 	b.under("vision_model.", func() {
-		h, a, inner, n, ps := b.imageSizes(v)
-		if b.err != nil {
-			return
-		}
+		h, a, inner, n, ps := b.imageSizes()
 		im.Hidden, im.Patches = h, n+1
 		cls := b.param("embeddings.class_embedding", RolePosition, h)
 		im.Patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, ps)
@@ -102,12 +95,9 @@ func (b *builder) clipLayers(im *Model, h, a, inner int64) {
 func buildGemma3(b *builder) {
 	c, m := b.c, b.m
 	v, t := c.Nested("vision_config", "siglip_vision_model"), c.Nested("text_config", "gemma3_text")
-	h, a, inner, n, ps := b.imageSizes(v)
-	if b.err != nil {
-		return
-	}
-	im := &Model{Hidden: h, Patches: n}
 	b.c = v
+	h, a, inner, n, ps := b.imageSizes()
+	im := &Model{Hidden: h, Patches: n}
 	b.under("model.vision_tower.", func() {
 		b.sigLIP(im, h, a, inner, n, ps, v.Has("vision_use_head") && v.Bool("vision_use_head"))
 	})

@@ -11,26 +11,23 @@ import (
 // which begins, in a stage's first one, with what comes between two stages.
 
 // pyramid reads what both have: channels of each stage, layers in each, and the sides of the first.
-func pyramid(b *builder, widths, depths []int64, patch int64) (side int64, ok bool) {
+func pyramid(b *builder, widths, depths []int64, patch int64) (side int64) {
 	c := b.c
 	if len(widths) == 0 || len(widths) > 16 || len(depths) != len(widths) || patch < 1 ||
 		c.Need("image_size", "num_channels") != nil {
 		b.fail("%s: stages of %v channels and %v layers", c.Type, widths, depths)
-		return 0, false
 	}
 	for i := range widths {
 		if widths[i] < 1 || widths[i] > 1<<20 || depths[i] < 1 || depths[i] > MaxLayers {
 			b.fail("%s: stages of %v channels and %v layers", c.Type, widths, depths)
-			return 0, false
 		}
 	}
 	if side = c.Int("image_size") / patch; side < 1 {
 		b.fail("%s: patches of %d pixels do not fit into an image of %d", c.Type, patch, c.Int("image_size"))
-		return 0, false
 	}
 	m := b.m
 	m.Hidden, m.Patches, m.Stepped = widths[len(widths)-1], side*side, true
-	return side, true
+	return side
 }
 
 // stagePatches is the convolution over patches, to the first stage's channels.
@@ -55,10 +52,7 @@ type convNext struct {
 func buildConvNext(b *builder) {
 	c, m := b.c, b.m
 	widths, depths := c.Ints("hidden_sizes"), c.Ints("depths")
-	side, ok := pyramid(b, widths, depths, c.Int("patch_size"))
-	if !ok {
-		return
-	}
+	side := pyramid(b, widths, depths, c.Int("patch_size"))
 	kind := b.headUnder(c.Type + ".")
 	stagePatches(b, "embeddings.patch_embeddings", widths[0], c.Int("patch_size"))
 	m.embedNorm = b.norm("embeddings.layernorm", layerNormKind, widths[0], true)
@@ -154,16 +148,12 @@ func buildSwin(b *builder) {
 	if w := c.Int("window_size"); len(depths) > 16 || len(heads) != len(depths) || w < 1 || w > 1<<10 ||
 		c.Float("mlp_ratio") <= 0 {
 		b.fail("%s: stages of %v layers and %v heads, windows of %d", c.Type, depths, heads, w)
-		return
 	}
 	widths := make([]int64, len(depths))
 	for i := range widths {
 		widths[i] = c.Int("embed_dim") << i
 	}
-	side, ok := pyramid(b, widths, depths, c.Int("patch_size"))
-	if !ok {
-		return
-	}
+	side := pyramid(b, widths, depths, c.Int("patch_size"))
 	kind := b.headUnder(c.Type + ".")
 	stagePatches(b, "embeddings.patch_embeddings.projection", widths[0], c.Int("patch_size"))
 	if c.Bool("use_absolute_embeddings") {
@@ -224,19 +214,15 @@ func (x *swin) mergeFour(b *builder, h int64) {
 }
 
 // divides says whether heads have whole channels.
-func (x *swin) divides(b *builder, heads int64) bool {
+func (x *swin) divides(b *builder, heads int64) {
 	if heads < 1 || x.width%heads != 0 {
 		b.fail("%s: %d channels and %d heads", b.c.Type, x.width, heads)
-		return false
 	}
-	return true
 }
 
 func (x *swin) build(b *builder, heads int64) {
 	c, h := b.c, x.width
-	if !x.divides(b, heads) {
-		return
-	}
+	x.divides(b, heads)
 	at := b.looks(h, heads, c.Float("attention_probs_dropout_prob"), 0)
 	at.t5 = true
 	x.b = &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act")}, drop: c.Float("hidden_dropout_prob"), own: x.forward}
@@ -324,9 +310,7 @@ const distances = 512
 
 func (x *swin) buildCosine(b *builder, heads int64) {
 	c, h := b.c, x.width
-	if !x.divides(b, heads) {
-		return
-	}
+	x.divides(b, heads)
 	at := b.looks(h, heads, c.Float("attention_probs_dropout_prob"), 0)
 	at.plainSoftmax, at.eagerOnly = false, true
 	x.b = &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act"), drop: c.Float("hidden_dropout_prob")}, own: x.forward}

@@ -42,12 +42,10 @@ func buildSight(b *builder, s sight) {
 	v, t := modelfile.New(s.eyes, eyes), c.Nested("text_config", s.words)
 	if own := t.Str("model_type"); own != "" && familyOf(own) == nil {
 		b.fail("%s: its language model is a %q, of which the tensors aren't known", c.Type, Short(own))
-		return
 	}
 	if eyes == nil || v.Has("model_type") && v.Str("model_type") == "timm_wrapper" || c.Has("downsample_ratio") &&
 		c.Float("downsample_ratio") != 0.5 {
 		b.fail("%s: only an encoder of images as this family has it is known, with its vision_config", c.Type)
-		return
 	}
 	if !c.Has("text_config") { // older files have its fields beside those of the whole
 		t = c.As(s.words)
@@ -55,13 +53,10 @@ func buildSight(b *builder, s sight) {
 	ws, err := weights.Weights(s.part, func(name string) int64 { return sizeOf(name, v, t, c) })
 	if err != nil {
 		b.fail("%s: %w", c.Type, err)
-		return
 	}
 	m.Vision = new(Model)
 	b.seen(ws)
-	if b.err == nil {
-		b.language(c, t, s)
-	}
+	b.language(c, t, s)
 }
 
 // seen are the weights of the encoder, those of a layer in a block of its own.
@@ -69,7 +64,7 @@ func (b *builder) seen(ws []weights.Weight) {
 	im := b.m.Vision
 	for _, w := range ws {
 		p := b.param(w.Name, RoleVision, w.Shape...)
-		if w.Layer < 0 || b.err != nil {
+		if w.Layer < 0 {
 			continue
 		}
 		for w.Layer >= int64(len(im.Blocks)) {
@@ -139,14 +134,10 @@ func buildSigLIP(b *builder) {
 	kind := b.headKind()
 	if c.Type == "siglip" && kind != headImage {
 		b.fail("siglip: text and images together aren't counted: give its vision_config, or the classifier of images")
-		return
 	}
-	h, a, inner, n, ps := b.imageSizes(v)
-	if b.err != nil {
-		return
-	}
-	m.Hidden, m.Patches, m.Task = h, n, TaskBackbone
 	b.c = v
+	h, a, inner, n, ps := b.imageSizes()
+	m.Hidden, m.Patches, m.Task = h, n, TaskBackbone
 	prefix := ""
 	if kind == headImage {
 		prefix = "vision_model."
@@ -179,10 +170,7 @@ func (b *builder) sigLIP(im *Model, h, a, inner, n, patch int64, headed bool) {
 // buildDINO3 rotates where DINOv2 learns positions, and says of each projection whether it has a bias.
 func buildDINO3(b *builder) {
 	c, m := b.c, b.m
-	h, a, inner, n, ps := b.imageSizes(c)
-	if b.err != nil {
-		return
-	}
+	h, a, inner, n, ps := b.imageSizes()
 	before := 1 + c.Int("num_register_tokens")
 	m.Hidden, m.Patches, m.Task, m.RotaryWidth = h, n+before, TaskBackbone, h/a
 	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)

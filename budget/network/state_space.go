@@ -11,9 +11,7 @@ import (
 
 func buildMamba(b *builder) {
 	c := b.c
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel") {
-		return
-	}
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel")
 	h := c.Int("hidden_size")
 	di := int64(c.Float("expand") * float64(h))
 	rank := (h + 15) / 16
@@ -120,17 +118,14 @@ func buildMamba2(b *builder) {
 		}
 		b.c = c
 	}
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads",
-		"head_dim") {
-		return
-	}
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads",
+		"head_dim")
 	h := c.Int("hidden_size")
 	s := mamba2Sizes{h: h, inner: int64(c.Float("expand") * float64(h)), groups: c.Int("n_groups"), state: c.Int("state_size"),
 		heads: c.Int("num_heads"), kernel: c.Int("conv_kernel"),
 		bias: c.Bool("use_bias"), outBias: c.Bool("use_bias"), convBias: c.Bool("use_conv_bias")}
 	if s.heads*c.Int("head_dim") != s.inner {
 		b.fail("%s: %d heads of %d do not make an inner size of %d", c.Type, s.heads, c.Int("head_dim"), s.inner)
-		return
 	}
 	b.ssmBody(h, c.Int("num_hidden_layers"), func(int64) *Block {
 		n := b.norm("norm", rmsNormKind, h, false)
@@ -156,7 +151,6 @@ func nemotronLayers(b *builder) string {
 		w, _ := l.(string)
 		if letters[w] == 0 {
 			b.fail("nemotron_h: layer kind %q is not known", w)
-			return ""
 		}
 		s.WriteByte(letters[w])
 	}
@@ -165,16 +159,11 @@ func nemotronLayers(b *builder) string {
 
 func buildNemotron(b *builder) {
 	c := b.c
-	if !b.need("vocab_size", "hidden_size", "mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups",
-		"num_attention_heads", "num_key_value_heads", "head_dim") {
-		return
-	}
+	b.need("vocab_size", "hidden_size", "mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups",
+		"num_attention_heads", "num_key_value_heads", "head_dim")
 	pattern := nemotronLayers(b)
-	if pattern == "" && b.err == nil {
+	if pattern == "" {
 		b.fail("nemotron_h: the configuration has neither hybrid_override_pattern nor layers_block_type")
-	}
-	if b.err != nil {
-		return
 	}
 	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
 	b.heads(h, a, k)
@@ -202,7 +191,7 @@ func buildNemotron(b *builder) {
 			return &Block{FF: b.nemotronExperts(h), mlpIn: n}
 		}
 		b.fail("nemotron_h: layer kind %q in the pattern is not known", pattern[i])
-		return &Block{}
+		return nil
 	})
 }
 
@@ -236,11 +225,9 @@ func (b *builder) buffer(name string, role Role, shape ...int64) *parameter {
 // with full attention every few layers.
 func buildQwenNext(b *builder) {
 	c, m := b.c, b.m
-	if !b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
+	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
 		"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
-		"linear_conv_kernel_dim") {
-		return
-	}
+		"linear_conv_kernel_dim")
 	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
 	b.heads(h, a, k)
 	m.RotaryWidth = d / 4

@@ -235,7 +235,6 @@ func newResnet(b *builder, in, out, wide int64) *resnet {
 func newTransformer(b *builder, h, heads, depth int64) *transformer {
 	if heads <= 0 || h%heads != 0 {
 		b.fail("%s: %d heads of %d channels", UNetClass, heads, h)
-		return nil
 	}
 	text := b.c.Int("cross_attention_dim")
 	t := &transformer{norm: b.norm("norm", layerNormKind, h, true), in: b.linear("proj_in", RoleOther, h, h, true)}

@@ -42,13 +42,10 @@ func (w *Waves) Frames(samples int64) int64 {
 // buildWaves is wav2vec2 and its kin.
 func buildWaves(b *builder) {
 	c, m := b.c, b.m
-	if !b.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "num_conv_pos_embeddings",
-		"num_conv_pos_embedding_groups", "vocab_size") {
-		return
-	}
+	b.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "num_conv_pos_embeddings",
+		"num_conv_pos_embedding_groups", "vocab_size")
 	if slices.ContainsFunc([]string{"add_adapter", "conv_pos_batch_norm", "use_weighted_layer_sum", "adapter_attn_dim"}, c.Bool) {
 		b.fail("%s with add_adapter, adapter_attn_dim, conv_pos_batch_norm or use_weighted_layer_sum isn't known", c.Type)
-		return
 	}
 	h, a, kind := c.Int("hidden_size"), c.Int("num_attention_heads"), b.headKind()
 	b.heads(h, a, a)
@@ -62,9 +59,8 @@ func buildWaves(b *builder) {
 		b.param("masked_spec_embed", RoleEmbedding, h)
 	}
 	last := b.waveConvs(w)
-	if b.err != nil || h%a != 0 || w.groups <= 0 || h%w.groups != 0 {
+	if h%a != 0 || w.groups <= 0 || h%w.groups != 0 {
 		b.fail("%s: a hidden size of %d cannot be divided into %d heads or %d groups", c.Type, h, a, w.groups)
-		return
 	}
 	if !c.Has("feat_proj_layer_norm") || c.Bool("feat_proj_layer_norm") {
 		w.norm = b.norm("feature_projection.layer_norm", layerNormKind, last, true)
@@ -111,14 +107,12 @@ func (b *builder) waveConvs(w *Waves) (channels int64) {
 	if len(dims) == 0 || len(dims) > 64 || len(kernels) != len(dims) || len(strides) != len(dims) {
 		b.fail("%s: conv_dim, conv_kernel and conv_stride have %d, %d and %d entries", c.Type, len(dims), len(kernels),
 			len(strides))
-		return 0
 	}
 	channels = 1
 	b.layers("feature_extractor.conv_layers.", int64(len(dims)), func(i int64) {
 		n, k, s := modelfile.AsInt(dims[i]), modelfile.AsInt(kernels[i]), modelfile.AsInt(strides[i])
 		if s <= 0 {
 			b.fail("%s: a conv_stride of %d", c.Type, s)
-			return
 		}
 		v := waveConv{weight: b.param("conv.weight", RoleEmbedding, n, channels, k), kernel: k, stride: s, channels: n}
 		if c.Bool("conv_bias") {
