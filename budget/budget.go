@@ -99,7 +99,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	case s.PP > 1:
 		p.pipeline(b)
 	default:
-		p.train(b, nil)
+		p.train(b)
 	}
 	b.finish(p)
 	p.giveBack(c)
@@ -191,10 +191,9 @@ func (p *plan) optimizer() (state, temp int64) {
 	if p.Offload != "none" {
 		return 0, 0
 	}
-	ws, _ := p.workspaces()
 	add := func(ts []optimizers.Tensor, experts bool) {
 		for _, same := range optimizers.ByWidth(ts) {
-			s, t := optimizers.Of(p.Optimizer).Bytes(same, ws, p.MasterWeights, p.wideGradients())
+			s, t := optimizers.Of(p.Optimizer).Bytes(same, p.workspace(), p.MasterWeights, p.wideGradients())
 			state += p.share(s, 1, experts)
 			temp = max(temp, p.share(t, 1, experts))
 		}
@@ -208,22 +207,21 @@ func (p *plan) optimizer() (state, temp int64) {
 	return state, temp
 }
 
-// train fills in the phases of training; prepare, when not nil, replaces the simulated
-// step's own start.
-func (p *plan) train(b *Budget, prepare func(*run)) {
+// train fills in the phases of training.
+func (p *plan) train(b *Budget) {
 	state, temp := p.optimizer()
 	held := p.gradients()
 	kept := p.KeepGradients || p.Accumulate > 1 && p.moved == nil
 	bucket, gathered := p.buckets()
 	early := optimizers.Of(p.Optimizer).Early
-	r := p.simulated(kept, prepare)
+	r := p.simulated(kept)
 	if p.Reserve == 0 {
-		b.load, b.step = p.requests(kept, prepare)
+		b.load, b.step = p.requests(kept)
 	}
 	steady := r.peaks
 	cold := steady
 	if p.KeepGradients && p.Accumulate == 1 {
-		cold = p.simulated(false, prepare).peaks
+		cold = p.simulated(false).peaks
 	}
 	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket + gathered,
 		Gradients: p.gradientsAhead()})
@@ -270,19 +268,16 @@ func (p *plan) train(b *Budget, prepare func(*run)) {
 }
 
 // requests are those of loading the model, and of a step.
-func (p *plan) requests(kept bool, prepare func(*run)) (load, step []request) {
+func (p *plan) requests(kept bool) (load, step []request) {
 	p.logging = true
-	r := p.simulate(kept, prepare)
+	r := p.simulate(kept, 0)
 	p.logging = false
 	r.M.Done()
 	return (*r.M.Log)[:r.loaded], (*r.M.Log)[r.loaded:]
 }
 
-// simulate runs a step, with gradients already there when kept.
-func (p *plan) simulate(kept bool, prepare func(*run)) *run { return p.simulateAfter(kept, 0, prepare) }
-
-// simulateAfter runs it while the last step's graph still holds some bytes.
-func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
+// simulate runs a step, with gradients already there when kept, while the last step's graph still holds some bytes.
+func (p *plan) simulate(kept bool, before int64) *run {
 	r := newRun(p)
 	switch {
 	case kept && p.wideGradients(): // they are there from the start
@@ -299,17 +294,14 @@ func (p *plan) simulateAfter(kept bool, before int64, prepare func(*run)) *run {
 		r.ranks.openBucket()
 	}
 	r.M.Peaks[Forward] = autograd.Instant{}
-	if prepare != nil {
-		prepare(r)
-	}
 	if r.M.Log != nil {
 		r.loaded = len(*r.M.Log)
 	}
 	if p.keepsPackedInputs() && before == 0 {
 		r.trainStep()
-		hoarded := r.hoarded()
+		before = r.hoarded()
 		r.M.Done()
-		return p.simulateAfter(kept, hoarded, prepare)
+		return p.simulate(kept, before)
 	}
 	r.before = r.M.Alloc(before, Activations)
 	r.old = r.M.Alloc(p.lastOutputs(), Logits)

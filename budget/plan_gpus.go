@@ -14,16 +14,16 @@ const (
 	gib = 1 << 30
 )
 
-// workspaces are those of a plain product and of one with a bias epilogue.
-func (p *plan) workspaces() (int64, int64) {
+// workspace is a plain product's.
+func (p *plan) workspace() int64 {
 	if d := p.Device(); d.LargeWorkspaces() {
-		return 32 * mib, 1 * mib
+		return 32 * mib
 	}
-	return 8519680, 1 * mib
+	return 8519680
 }
 
-// torchBefore says whether the setting's PyTorch is older than a version.
-func (p *plan) torchBefore(major, minor int) bool {
+// torchBefore says whether the setting's PyTorch is older than a version, 2.minor.
+func (p *plan) torchBefore(minor int) bool {
 	if p.Torch == "" {
 		return false
 	}
@@ -31,7 +31,7 @@ func (p *plan) torchBefore(major, minor int) bool {
 	if n, _ := fmt.Sscanf(strings.TrimPrefix(p.Torch, "v"), "%d.%d", &a, &b); n < 1 {
 		return false
 	}
-	return a < major || a == major && b < minor
+	return a < 2 || a == 2 && b < minor
 }
 
 // Reserved over allocated: medians of measured runs.

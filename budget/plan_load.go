@@ -15,7 +15,7 @@ func newRun(p *plan) *run {
 	if p.logging {
 		m.Log = &[]request{}
 	}
-	m.Cublas, m.Cublas1 = p.workspaces()
+	m.Cublas, m.Cublas1 = p.workspace(), mib
 	r := all.run(p)
 	r.last = true
 	m.Phase = Load
@@ -29,7 +29,7 @@ func newRun(p *plan) *run {
 	} else {
 		r.load()
 	}
-	if p.torchBefore(2, 15) { // until 2.14 the first product's workspace stays
+	if p.torchBefore(15) { // until 2.14 the first product's workspace stays
 		m.Alloc(m.Cublas, Workspace)
 		m.Cublas, m.Cublas1 = 0, 0
 	}
@@ -118,7 +118,7 @@ func (r *run) received() {
 // torch.distributed.pipelining made them until 2.14; since 2.15 each is made when its message
 // comes (stage.py). They are taken as there where no version is named. Megatron has its own schedules.
 func (p *plan) buffersAhead() bool {
-	return p.PP > 1 && !p.megatron() && (p.Torch == "" || p.torchBefore(2, 15))
+	return p.PP > 1 && !p.megatron() && (p.Torch == "" || p.torchBefore(15))
 }
 
 // collectsOutputs says whether the last stage's results stay until the step is over, and what
@@ -255,5 +255,5 @@ func (p *plan) besideShards(q *parameter) int64 {
 // keepsKeys says whether what is gathered of keys and values stays from forward to backward, though the rest is made again:
 // PyTorch 2.15, which compiles the ring as well, makes nothing twice that was sent.
 func keepsKeys(p *plan) bool {
-	return p.Compile && p.Torch != "" && !p.torchBefore(2, 15) && !p.megatron() && !p.eager()
+	return p.Compile && p.Torch != "" && !p.torchBefore(15) && !p.megatron() && !p.eager()
 }

@@ -62,14 +62,14 @@ type memoKey struct {
 const memoSize = 64
 
 // simulated is simulate, or what it gave before.
-func (p *plan) simulated(kept bool, prepare func(*run)) simulated {
+func (p *plan) simulated(kept bool) simulated {
 	work := func() simulated {
-		r := p.simulate(kept, prepare)
+		r := p.simulate(kept, 0)
 		defer r.M.Done()
 		return simulated{r.M.Peaks, r.ends, r.M.Most}
 	}
 	m := p.config.memo
-	if m == nil || prepare != nil {
+	if m == nil {
 		return work()
 	}
 	k := memoKey{p.Setting, kept, p.rank}

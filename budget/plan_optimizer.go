@@ -49,11 +49,10 @@ func (p *plan) optimizerTensors() (state, temp []int64) {
 	if p.Offload != "none" || p.Optimizer == "none" {
 		return nil, nil
 	}
-	ws, _ := p.workspaces()
 	o := optimizers.Of(p.Optimizer)
 	ts := p.unevenTensors(p.optTensors(p.everything()))
 	for _, t := range ts {
-		s, x := o.Bytes([]optimizers.Tensor{t}, ws, p.MasterWeights, p.wideGradients())
+		s, x := o.Bytes([]optimizers.Tensor{t}, p.workspace(), p.MasterWeights, p.wideGradients())
 		s, n := p.share(s, 1, t.Expert), o.Kept()
 		for range n {
 			state = append(state, s/n)

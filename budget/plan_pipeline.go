@@ -86,7 +86,7 @@ func (p *plan) pipeline(b *Budget) {
 		x := rankBudget{p.rankOf(i), &Budget{Setting: b.Setting}}
 		reserve := x.Reserve
 		x.Reserve = 1 // nothing is asked for yet
-		x.train(x.b, nil)
+		x.train(x.b)
 		x.Reserve = reserve
 		var layers int64
 		for _, c := range x.chunked {
@@ -125,7 +125,7 @@ func (p *plan) reservedByRank(ranks []rankBudget, stages []Stage) (best int) {
 		x := ranks[i]
 		kept := p.KeepGradients || p.Accumulate > 1 && x.moved == nil
 		if x.b.Reserved = int64(float64(x.b.top()) * factor); n < ranksServed && p.Reserve == 0 {
-			load, step := x.requests(kept, nil)
+			load, step := x.requests(kept)
 			x.b.Reserved = max(x.reserved(load, step), x.b.top())
 		}
 		if n == 0 && p.Reserve == 0 {

@@ -30,10 +30,8 @@ func (p *plan) kvBytes(elements, head int64) int64 {
 	return p.width * elements
 }
 
-// cacheBytes is the cache of a context. A layer with a window keeps the last
-// tokens only, but after a prefill the whole prompt's storage stays until the
-// next decoding step (whole).
-func (p *plan) cacheBytes(context int64, whole bool) (bytes, fixed, layerKeys int64) {
+// cacheBytes is the cache of a context, of which a layer with a window keeps the last tokens only.
+func (p *plan) cacheBytes(context int64) (bytes, fixed, layerKeys int64) {
 	fixed = p.states()
 	bytes = fixed
 	for _, b := range p.model.Blocks {
@@ -42,7 +40,7 @@ func (p *plan) cacheBytes(context int64, whole bool) (bytes, fixed, layerKeys in
 			continue
 		}
 		n := context
-		if a.Window > 0 && !whole && n > a.Window {
+		if a.Window > 0 && n > a.Window {
 			n = a.Window
 		}
 		e, head := a.Cached()
@@ -141,13 +139,13 @@ func (p *plan) serve(b *Budget) {
 	load := r.ends[Load]
 	b.WeightsBytes = load.Cats[Weights]
 	total := (p.Context + p.NewTokens + p.CP - 1) / p.CP // context-parallel ranks share the cache, too
-	static, _, _ := p.cacheBytes(total, false)
+	static, _, _ := p.cacheBytes(total)
 	seqs := p.Batch
 	if e, ok := p.Served(); ok {
 		one := *p
 		one.Batch, p.Batch = 1, max(e.Tokens/p.Sequence, 1)
 		m.Pass.Batch = p.Batch
-		static, _, _ = one.cacheBytes(total, false)
+		static, _, _ = one.cacheBytes(total)
 		b.oneRequest = static
 	}
 	if p.Cache == "static" {
@@ -222,13 +220,13 @@ func (p *plan) unpackedWhileLoading() (bytes int64) {
 // decode is one token on a full context: a dynamic cache copies a layer's
 // keys (then its values) to append to them.
 func (p *plan) decode(b *Budget, load autograd.Instant, total int64) {
-	cache, _, keys := p.cacheBytes(total, false)
+	cache, _, keys := p.cacheBytes(total)
 	if p.Engine != "" {
 		cache = b.oneRequest
 	}
 	c := load.Cats
 	c[KVCache] = cache
-	ws, _ := p.workspaces()
+	ws := p.workspace()
 	if p.Cache == "dynamic" && keys > ws {
 		c[KVCache] += keys
 	} else {
@@ -265,7 +263,7 @@ func (b *Budget) serving(p *plan) {
 	if p.Cache == "none" {
 		return
 	}
-	x, fixed, _ := one.cacheBytes(1, false)
-	y, _, _ := one.cacheBytes(0, false)
+	x, fixed, _ := one.cacheBytes(1)
+	y, _, _ := one.cacheBytes(0)
 	b.CacheToken, b.CacheFixed = x-y, fixed
 }

@@ -94,7 +94,7 @@ func (p *plan) keepsPackedInputs() bool {
 
 // pinnedBitsandbytes says whether litgpt is as old as what it has published of packed weights: a PyTorch since 2.5 has to be
 // named for another.
-func (p *plan) pinnedBitsandbytes() bool { return p.Torch == "" || p.torchBefore(2, 5) }
+func (p *plan) pinnedBitsandbytes() bool { return p.Torch == "" || p.torchBefore(5) }
 
 // inMixedInt8 says whether packed products are bitsandbytes' in 8 bits. These keep their inputs on the
 // graph, which checkpointing knows nothing of.

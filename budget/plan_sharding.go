@@ -541,10 +541,9 @@ func (p *plan) optimizerTemp(qs []*parameter) int64 {
 	if p.Offload != "none" {
 		return 0
 	}
-	ws, _ := p.workspaces()
 	var temp int64
 	for _, same := range optimizers.ByWidth(p.optTensors(qs)) {
-		_, t := optimizers.Of(p.Optimizer).Bytes(same, ws, p.MasterWeights, p.wideGradients())
+		_, t := optimizers.Of(p.Optimizer).Bytes(same, p.workspace(), p.MasterWeights, p.wideGradients())
 		temp = max(temp, t)
 	}
 	return temp

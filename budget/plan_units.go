@@ -6,7 +6,7 @@ package budget
 // do unless the framework asks for it to go, as torchtitan and torchtune do; before PyTorch 2.8 a root wasn't asked,
 // and torchtune's last release, 0.6.1, is older than that.
 func (p *plan) staysGathered(root bool) bool {
-	goes := p.profile.RootGoes || p.profile.RootGoes28 && p.Torch != "" && !p.torchBefore(2, 8)
+	goes := p.profile.RootGoes || p.profile.RootGoes28 && p.Torch != "" && !p.torchBefore(8)
 	return p.KeepGathered || p.profile.StagesKeep && p.PP > 1 || root && (!goes || p.flatUnits())
 }
 

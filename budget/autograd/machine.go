@@ -272,22 +272,22 @@ func (m *Machine) send(e edge, s *Storage) {
 			*g = gradient{s, e.view}
 			return
 		}
-		g.st, g.view = m.sum(g.st, s, g.view)
+		*g = gradient{m.sum(g.st, s, g.view), false}
 	default:
 		m.Release(s)
 	}
 }
 
 // sum adds two gradients: in place where the first is nobody else's.
-func (m *Machine) sum(old, s *Storage, view bool) (*Storage, bool) {
+func (m *Machine) sum(old, s *Storage, view bool) *Storage {
 	if old.Refs == 1 && !view {
 		m.Release(s)
-		return old, false
+		return old
 	}
 	t := m.Alloc(min(old.Bytes, s.Bytes), old.Cat) // either may be a part of something larger
 	m.Release(old)
 	m.Release(s)
-	return t, false
+	return t
 }
 
 // toLeaf collects a parameter's gradient; it becomes .grad when every use of
@@ -297,7 +297,7 @@ func (m *Machine) toLeaf(p *Parameter, s *Storage, view bool) {
 	if a.st == nil {
 		a.st, a.view = s, view
 	} else {
-		a.st, a.view = m.sum(a.st, s, a.view)
+		a.st, a.view = m.sum(a.st, s, a.view), false
 	}
 	if a.seen++; a.seen < a.uses {
 		return

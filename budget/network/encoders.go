@@ -328,9 +328,9 @@ func (b *builder) imageSizes() (h, a, inner, patches, patch int64) {
 }
 
 // patches is the convolution that makes embeddings of h out of patches of an image.
-func (b *builder) patches(name string, role Role, h, patch int64) *patching {
+func (b *builder) patches(name string, h, patch int64) *patching {
 	channels, side := b.c.Int("num_channels"), b.c.Int("image_size")
-	return &patching{weight: b.param(name+".weight", role, h, channels, patch, patch), pixels: channels * side * side}
+	return &patching{weight: b.param(name+".weight", RoleEmbedding, h, channels, patch, patch), pixels: channels * side * side}
 }
 
 // images are the families of one encoder over an image's patches with a token in front. What else one has follows from its
@@ -367,7 +367,7 @@ func buildImages(b *builder, f images) {
 		before += r
 	}
 	m.Hidden, m.Patches = h, n+before
-	m.Patch = b.patches("embeddings.patch_embeddings.projection", RoleEmbedding, h, ps)
+	m.Patch = b.patches("embeddings.patch_embeddings.projection", h, ps)
 	m.Patch.bias = b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h)
 	m.Patch.class, m.Patch.before = cls, before
 	m.embedDrop = c.Float("hidden_dropout_prob")

@@ -48,19 +48,19 @@ func (b *builder) experts(name string, router string, count, topK, h, inner int6
 }
 
 // expertsNamed is the layer of families that call its parts so.
-func expertsNamed(name, router, count, inner string) func(*builder, int64) FeedForward {
+func expertsNamed(name, router, count string) func(*builder, int64) FeedForward {
 	return func(b *builder, _ int64) FeedForward {
 		c := b.c
-		return b.experts(name, router, c.Int(count), c.Int("num_experts_per_tok"), c.Int("hidden_size"), c.Int(inner))
+		return b.experts(name, router, c.Int(count), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
+			c.Int("intermediate_size"))
 	}
 }
 
 var (
-	mixtralExperts = expertsNamed("mlp.experts", "mlp.gate", "num_local_experts", "intermediate_size")
-	phimoeExperts  = expertsNamed("mlp.experts", "mlp.router", "num_local_experts", "intermediate_size")
-	olmoeExperts   = expertsNamed("mlp.experts", "mlp.gate", "num_experts", "intermediate_size")
-	graniteExperts = expertsNamed("block_sparse_moe.experts", "block_sparse_moe.router", "num_local_experts",
-		"intermediate_size")
+	mixtralExperts = expertsNamed("mlp.experts", "mlp.gate", "num_local_experts")
+	phimoeExperts  = expertsNamed("mlp.experts", "mlp.router", "num_local_experts")
+	olmoeExperts   = expertsNamed("mlp.experts", "mlp.gate", "num_experts")
+	graniteExperts = expertsNamed("block_sparse_moe.experts", "block_sparse_moe.router", "num_local_experts")
 )
 
 // graniteShared: besides, an expert that every token takes.
@@ -169,7 +169,7 @@ func (x *Experts) by(m *Machine, in, seen *value) *value {
 	ids := []*storage{m.Alloc(8*here, words.Temporary), m.Alloc(8*s, words.Temporary)} // order and its inverse
 	g := m.Gather(in, here*x.h, ids[0])
 	up := m.adapted(x.gateUp, x.upLoRA)
-	y := grouped(m, g, up, here, 2*x.inner, ids[0])
+	y := grouped(m, g, up, here, 2*x.inner)
 	m.Drop(g)
 	if x.upBias != nil {
 		y = m.Replace(y, pickBias(m, y, x.upBias, ids[0]))
@@ -185,7 +185,7 @@ func (x *Experts) by(m *Machine, in, seen *value) *value {
 	m.Drop(p...)
 	down := m.adapted(x.down, x.downLoRA)
 	defer m.Drop(up, down) // cached until the layer is through
-	o := grouped(m, z, down, here, x.h, ids[0])
+	o := grouped(m, z, down, here, x.h)
 	m.Drop(z)
 	if x.downBias != nil {
 		o = m.Replace(o, pickBias(m, o, x.downBias, ids[0]))
@@ -243,7 +243,7 @@ func (x *Experts) route(m *Machine, in *value, t int64) *value {
 
 // grouped is grouped_mm: not an autocast operation, so float32 weights stay
 // float32 and nothing is cast.
-func grouped(m *Machine, x, w *value, rows, out int64, offsets *storage) *value {
+func grouped(m *Machine, x, w *value, rows, out int64) *value {
 	e := max(x.Width, w.Width)
 	in := m.Cast(x, e)
 	y := m.Tensor(rows*out, e)

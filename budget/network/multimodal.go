@@ -74,7 +74,7 @@ func (b *builder) clipVision(v *modelfile.Config, im *Model) {
 		h, a, inner, n, ps := b.imageSizes()
 		im.Hidden, im.Patches = h, n+1
 		cls := b.param("embeddings.class_embedding", RolePosition, h)
-		im.Patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, ps)
+		im.Patch = b.patches("embeddings.patch_embedding", h, ps)
 		im.Patch.class, im.Patch.before = cls, 1
 		im.Position = b.param("embeddings.position_embedding.weight", RolePosition, n+1, h)
 		im.embedNorm = b.norm("pre_layrnorm", layerNormKind, h, true)

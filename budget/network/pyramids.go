@@ -33,7 +33,7 @@ func pyramid(b *builder, widths, depths []int64, patch int64) (side int64) {
 // stagePatches is the convolution over patches, to the first stage's channels.
 func stagePatches(b *builder, name string, width, patch int64) {
 	m := b.m
-	m.Patch = b.patches(name, RoleEmbedding, width, patch)
+	m.Patch = b.patches(name, width, patch)
 	m.Patch.bias, m.Patch.width = b.param(name+".bias", RoleEmbedding, width), width
 }
 

@@ -152,7 +152,7 @@ func buildSigLIP(b *builder) {
 
 // sigLIP is the encoder, at whose end the attention of one learned position to all of an image's may stand.
 func (b *builder) sigLIP(im *Model, h, a, inner, n, patch int64, headed bool) {
-	im.Patch = b.patches("embeddings.patch_embedding", RoleEmbedding, h, patch)
+	im.Patch = b.patches("embeddings.patch_embedding", h, patch)
 	im.Patch.bias = b.param("embeddings.patch_embedding.bias", RoleEmbedding, h)
 	im.Position = b.param("embeddings.position_embedding.weight", RolePosition, n, h)
 	if b.clipLayers(im, h, a, inner); !headed {
@@ -178,7 +178,7 @@ func buildDINO3(b *builder) {
 	if before > 1 {
 		b.param("embeddings.register_tokens", RolePosition, 1, before-1, h)
 	}
-	m.Patch = b.patches("embeddings.patch_embeddings", RoleEmbedding, h, ps)
+	m.Patch = b.patches("embeddings.patch_embeddings", h, ps)
 	m.Patch.bias = b.param("embeddings.patch_embeddings.bias", RoleEmbedding, h)
 	m.Patch.class, m.Patch.before = cls, before
 	words := "q=attention.q_proj?query_bias k=attention.k_proj?key_bias v=attention.v_proj?value_bias " +
