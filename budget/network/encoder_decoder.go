@@ -105,7 +105,7 @@ func t5Head(b *builder, kind headKind, h int64) {
 func (b *builder) stack(m *Model, prefix, side string, h int64, bart bool, drop float64, act activation) {
 	layers, a, inner := b.c.Int(side+"_layers"), b.c.Int(side+"_attention_heads"), b.c.Int(side+"_ffn_dim")
 	cross, scoreDrop := side == "decoder", b.c.Float("attention_dropout")
-	b.divided(h, a)
+	divided(b, h, a)
 	attn := func(name string, bidirectional bool) *Attention {
 		at := b.looks(h, a, scoreDrop, 0)
 		at.bidirectional, at.byHead, at.byScale = bidirectional, !bart, !bart

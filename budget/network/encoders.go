@@ -39,7 +39,7 @@ func (b *builder) looks(h, a int64, dropout, outDrop float64) *Attention {
 }
 
 // divided checks that a heads have whole channels of h.
-func (b *builder) divided(h, a int64) {
+func divided(b *builder, h, a int64) {
 	if a <= 0 || h%a != 0 {
 		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)
 	}
@@ -73,7 +73,7 @@ func bertFront(b *builder, n bertNames, positions, types int64) (h, a int64) {
 	c, m := b.c, b.m
 	h, a = c.Int("hidden_size"), c.Int("num_attention_heads")
 	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
-	b.divided(h, a)
+	divided(b, h, a)
 	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
 	e := h
 	if n.embedSize != "" {
@@ -242,7 +242,7 @@ func buildModernBERT(b *builder) {
 	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
 	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads")
 	b.heads(h, a, a)
-	b.divided(h, a)
+	divided(b, h, a)
 	m.Hidden, m.WordWidth, m.Vocab = h, h, c.Int("vocab_size")
 	nb := c.Bool("norm_bias")
 	kind := b.headUnder("model.")
@@ -320,7 +320,7 @@ func (b *builder) imageSizes() (h, a, inner, patches, patch int64) {
 	h, a, inner = c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("intermediate_size")
 	patch = c.Int("patch_size")
 	side := c.Int("image_size") / patch
-	b.divided(h, a)
+	divided(b, h, a)
 	if side == 0 {
 		b.fail("%s: patches of %d pixels do not fit into an image of %d", c.Type, patch, c.Int("image_size"))
 	}
