@@ -38,19 +38,12 @@ func (m *Machine) apply(x *value, l *Linear) *value {
 		return m.into(y, times{a.vector.Val}, y.Width)
 	}
 	y := m.plain(x, l)
-	wide := m.Again(x)
-	if a.wide {
-		wide = m.Replace(wide, m.Cast(wide, 4))
-	}
-	in := m.Replace(wide, m.dropped(wide))
+	in := m.of(x, when(a.wide, 4), m.dropped)
 	var q *value
 	if a.magnitude != nil {
 		q = m.weighted(in, y, l)
 	} else {
-		q = m.lowRank(in, a)
-		if l.Weight.Packed { // PEFT's layers for bitsandbytes add it in the layer's type
-			q = m.Replace(q, m.Cast(q, y.Width))
-		}
+		q = m.into(m.lowRank(in, a), when(l.Weight.Packed, y.Width)) // PEFT's layers for bitsandbytes add it in the layer's type
 	}
 	s := m.Add(y, q)
 	m.Drop(in, q, y)
@@ -60,11 +53,7 @@ func (m *Machine) apply(x *value, l *Linear) *value {
 // plain is a linear layer without its adapter.
 func (m *Machine) plain(x *value, l *Linear) *value {
 	if !l.separate || l.Bias == nil {
-		y := m.linear(x, l)
-		if l.Weight.Packed { // bitsandbytes gives its input's type back
-			y = m.Replace(y, m.Cast(y, x.Width))
-		}
-		return y
+		return m.into(m.linear(x, l), when(l.Weight.Packed, x.Width)) // bitsandbytes gives its input's type back
 	}
 	bare := *l
 	bare.Bias = nil

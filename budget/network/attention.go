@@ -95,9 +95,7 @@ func (a *Attention) forward(m *Machine, x, memory *value, s shape) *value {
 		return a.output(m, a.query(m, x, s), m.Again(kv[0]), m.Again(kv[1]), nil, s)
 	}
 	q, k, v, gate := a.project(m, x, memory)
-	if a.byScale {
-		q = m.into(q, m.Scale)
-	}
+	q = m.into(q, when(a.byScale, m.Scale))
 	if a.byHead && s.batch > 0 && s.queries > 1 && a.Heads > 1 {
 		q, k, v = m.Replace(q, m.CopyOf(q)), m.Replace(k, m.CopyOf(k)), m.Replace(v, m.CopyOf(v))
 		q.ByHead, k.ByHead, v.ByHead = true, true, true
@@ -165,10 +163,7 @@ func (a *Attention) project(m *Machine, x, memory *value) (q, k, v, gate *value)
 	case a.latent != nil:
 		q, k, v = a.latentHeads(m, x, tq)
 	case a.fused:
-		p := m.apply(x, a.q)
-		if a.clips {
-			p = m.into(p, byInput)
-		}
+		p := m.of(x, a.q, when(a.clips, byInput))
 		hk := tq * a.KV * a.Width
 		vs := m.Split(p, hq, hk, hk)
 		q, k, v = vs[0], vs[1], vs[2]
@@ -187,9 +182,7 @@ func (a *Attention) project(m *Machine, x, memory *value) (q, k, v, gate *value)
 			m.Drop(q)
 			q, gate = vs[0], vs[1]
 		}
-		if !a.kNormLate() {
-			q = m.into(q, a.qNorm)
-		}
+		q = m.into(q, when(!a.kNormLate(), a.qNorm))
 		k = m.apply(memory, a.k)
 		if a.keysAsValues {
 			v = m.Again(k)
@@ -201,10 +194,7 @@ func (a *Attention) project(m *Machine, x, memory *value) (q, k, v, gate *value)
 			v.Mem = m.Alloc(q.Bytes()+k.Bytes()+v.Bytes(), words.Temporary)
 		}
 	}
-	if a.kNormLate() {
-		q = m.into(q, a.qNorm)
-	}
-	return q, m.into(k, a.kNorm), m.into(v, a.vNorm), gate
+	return m.into(q, when(a.kNormLate(), a.qNorm)), m.into(k, a.kNorm), m.into(v, a.vNorm), gate
 }
 
 // kNormLate: q and k are projected before either is normalised.
@@ -286,10 +276,7 @@ func (a *Attention) fusedKernel(m *Machine, q, k, v *value, s shape) *value {
 	})
 	m.ReleaseAll([]*storage{lse, bias, s.others})
 	m.Drop(cq, ck, cv, added)
-	if y.ByHead {
-		y = m.into(y, m.CopyOf)
-	}
-	return y
+	return m.into(y, when(y.ByHead, m.CopyOf))
 }
 
 // gatherKeys joins other ranks' keys and values beside this one's, of so many bytes; compiled, they may stay for backward.
@@ -399,9 +386,7 @@ func (a *Attention) eager(m *Machine, q, k, v *value, s shape) *value {
 		w = next(w, m.Cast(w, 4))
 		w = next(w, m.Shift(w))
 	}
-	if s.bias != nil {
-		w = m.Replace(w, m.Add(w, s.bias))
-	}
+	w = m.into(w, when(s.bias != nil, plus{s.bias}))
 	if s.mask != nil {
 		mask := &value{Mem: s.mask, N: s.batch * s.queries * s.keys, Width: m.Wide}
 		w = next(w, m.Add(w, mask))
@@ -413,9 +398,8 @@ func (a *Attention) eager(m *Machine, q, k, v *value, s shape) *value {
 		w = next(w, m.Cast(w, m.Wide))
 	}
 	p := m.Softmax(w, !a.plainSoftmax && !a.narrowSoftmax)
-	p = m.Replace(p, m.Cast(p, a.weightWidth(q, v, p)))
-	p = next(w, p)
-	p = m.Replace(p, m.Dropout(p, a.dropout))
+	p = next(w, m.into(p, a.weightWidth(q, v, p)))
+	p = m.into(p, a.dropout)
 	cp := m.Cast(p, m.Narrow(p.Width))
 	cv := m.Cast(vv, m.Narrow(vv.Width))
 	cv2 := m.physical(cv, s.batch)
@@ -446,9 +430,7 @@ func (a *Attention) scored(m *Machine, q, k *value, n int64, s shape) *value {
 	}
 	w := scores(m, fq, fk, n, s)
 	m.Drop(fq, fk)
-	if !a.narrowSoftmax && !a.addmm {
-		w = m.Replace(w, m.Scale(w))
-	}
+	w = m.into(w, when(!a.narrowSoftmax && !a.addmm, m.Scale))
 	if a.softcap {
 		w = softcapped(m, w)
 	}

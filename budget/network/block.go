@@ -131,26 +131,14 @@ func (b *Block) part(m *Machine, x *value, in, out *norm, f func(*value) *value)
 		x = m.Cast(x, 4)
 		defer m.Drop(x)
 	}
-	if !b.postNorm {
-		h = m.into(h, in)
-	}
+	h = m.into(h, when(!b.postNorm, in))
 	whole := m.GatherTokens(h)
 	y := f(whole)
-	if y.N == whole.N {
-		y = m.into(y, m.ScatterTokens)
-	}
+	y = m.into(y, when(y.N == whole.N, m.ScatterTokens))
 	m.Drop(whole, h)
-	if !b.postNorm && out != in {
-		y = m.into(y, out)
-	}
-	if y = m.into(y, b.drop); b.scaled {
-		y = m.into(y, m.Scale)
-	}
-	s := m.Replace(y, m.toStream(x, y))
-	if b.postNorm {
-		s = m.into(s, cmp.Or(out, in))
-	}
-	return s
+	y = m.into(y, when(!b.postNorm && out != in, out))
+	y = m.into(y, b.drop, when(b.scaled, m.Scale))
+	return m.into(m.Replace(y, m.toStream(x, y)), when(b.postNorm, cmp.Or(out, in)))
 }
 
 // toStream adds a part's result. Where that is narrower than a stream that the compiler has
@@ -177,10 +165,7 @@ func (b *Block) sideBySide(m *Machine, x *value, c context) *value {
 	}
 	m.Drop(h)
 	s := m.into(g, b.FF, b.drop, adds{a})
-	if s.N > x.N {
-		s = m.into(s, m.ScatterTokens)
-	}
-	return m.into(s, plus{x})
+	return m.into(s, when(s.N > x.N, m.ScatterTokens), plus{x})
 }
 
 // Trains says whether any of some weights is trained.

@@ -37,6 +37,14 @@ func (m *Machine) into(x *value, steps ...any) *value {
 	return x
 }
 
+// when is a step that is taken where something holds, and else nothing.
+func when(holds bool, step any) any {
+	if holds {
+		return step
+	}
+	return 0.0
+}
+
 // convolves is a convolution: its weight and bias, how many elements it makes, and what unfolding its input takes.
 type convolves struct {
 	weight, bias *parameter

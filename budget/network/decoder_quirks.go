@@ -15,11 +15,7 @@ func slidingAll(c *modelfile.Config, _ int64) int64 { return c.Int("sliding_wind
 // sliding is the window of layers that layer_types names, or of which other holds where it says nothing of them.
 func sliding(other func(c *modelfile.Config, i int64) bool) func(*modelfile.Config, int64) int64 {
 	return func(c *modelfile.Config, i int64) int64 {
-		has := other(c, i)
-		if l := c.List("layer_types"); i < int64(len(l)) {
-			has = l[i] == "sliding_attention"
-		}
-		if has {
+		if layerIs(c, i, other(c, i), "sliding_attention") {
 			return c.Int("sliding_window")
 		}
 		return 0

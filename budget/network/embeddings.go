@@ -28,20 +28,17 @@ func (r *Step) embedded(mod *Model, b Batch, seq int64) (*value, []*value) {
 	width := mod.Embed.Shape[1]
 	x := r.Around.Unit(mod.Embed, nil, func(*value) *value { return m.Embedding(mod.Embed, t, width, b.IDs) })
 	x = m.Replace(x, m.embedAdapted(x, mod.embedAdapter, t, b.IDs))
-	x = m.Replace(x, m.ScatterTokens(x))
-	if mod.scaled {
-		x = m.Replace(x, m.Scale(x))
-	}
+	x = m.into(x, m.ScatterTokens, when(mod.scaled, m.Scale))
 	names := []*value{m.Again(x)}
 	if mod.projectIn != nil {
 		x, width = m.Replace(x, m.apply(x, mod.projectIn)), mod.Hidden
 	}
 	x, names = placed(r, mod, x, names, seq, width)
-	x = m.Replace(x, mod.embedNorm.forward(m, x))
+	x = m.into(x, mod.embedNorm)
 	if mod.Deberta != nil {
 		x = m.Replace(x, perToken(m, x, t))
 	}
-	x = m.Replace(x, m.Dropout(x, mod.embedDrop))
+	x = m.into(x, mod.embedDrop)
 	if mod.bidirectional() { // embeddings are a module of their own, whose names go when it returns
 		m.Drop(names...)
 		names = nil

@@ -256,11 +256,7 @@ func buildModernBERT(b *builder) {
 			rope:    rotary{kind: ropeWide, dim: h / a, of: h / a},
 			dropout: c.Float("attention_dropout"), bidirectional: true}
 		bl := &Block{Attention: at, FF: &mlp{act: b.activation("hidden_activation"), fused: true, inner: c.Float("mlp_dropout")}}
-		local := every > 0 && i%every != 0
-		if l := c.List("layer_types"); i < int64(len(l)) {
-			local = l[i] == "sliding_attention"
-		}
-		if local {
+		if layerIs(c, i, every > 0 && i%every != 0, "sliding_attention") {
 			at.Window = c.Int("local_attention")
 		}
 		p := parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"github.com/vramscope/vramscope/budget/modelfile"
 	"github.com/vramscope/vramscope/internal/words"
 )
 
@@ -36,11 +35,16 @@ func (x *Experts) Linears() []*Linear {
 	return nil
 }
 
-func (b *builder) experts(name string, router string, count, topK, h, inner int64) *Experts {
-	x := &Experts{count: count, topK: topK, h: h, inner: inner, act: actSilu}
+// routed are experts without weights yet.
+func (b *builder) routed(count, topK, h, inner int64) *Experts {
 	if topK <= 0 || topK > count {
 		b.fail("%s: %d of %d experts per token", b.c.Type, topK, count)
 	}
+	return &Experts{count: count, topK: topK, h: h, inner: inner, act: actSilu}
+}
+
+func (b *builder) experts(name string, router string, count, topK, h, inner int64) *Experts {
+	x := b.routed(count, topK, h, inner)
 	x.router = &Linear{layer: layer{In: h, Out: count, Weight: b.param(router+".weight", RoleRouter, count, h)}}
 	x.gateUp = b.param(name+".gate_up_proj", RoleExpert, count, 2*inner, h)
 	x.down = b.param(name+".down_proj", RoleExpert, count, h, inner)
@@ -113,10 +117,7 @@ func qwenExperts(b *builder, i int64) FeedForward {
 		step = 1
 	}
 	dense := c.Int("num_experts") == 0 || (i+1)%step != 0
-	for _, l := range c.List("mlp_only_layers") {
-		dense = dense || modelfile.AsInt(l) == i && c.Type != "qwen3_5_moe_text"
-	}
-	if dense {
+	if dense || listed(c, "mlp_only_layers", i) && c.Type != "qwen3_5_moe_text" {
 		return nil
 	}
 	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
@@ -138,10 +139,8 @@ func (b *builder) sharedExpert(x *Experts, name string, ms int64, bias bool) {
 func ossExperts(b *builder, _ int64) FeedForward {
 	c := b.c
 	h, m, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
-	x := &Experts{count: e, topK: c.Int("num_experts_per_tok"), h: h, inner: m, oss: true}
-	if x.topK <= 0 || x.topK > e {
-		b.fail("%s: %d of %d experts per token", c.Type, x.topK, e)
-	}
+	x := b.routed(e, c.Int("num_experts_per_tok"), h, m)
+	x.oss = true
 	x.router = b.linear("mlp.router", RoleRouter, h, e, true)
 	x.gateUp = b.param("mlp.experts.gate_up_proj", RoleExpert, e, h, 2*m)
 	x.upBias = b.param("mlp.experts.gate_up_proj_bias", RoleExpert, e, 2*m)
@@ -235,10 +234,7 @@ func (x *Experts) route(m *Machine, in *value, t int64) *value {
 	m.UnaryNode(w, p, words.Temporary, idx)
 	m.Release(idx)
 	m.Drop(p)
-	if w.Width != in.Width && !m.Mixed {
-		w = m.Replace(w, m.Cast(w, in.Width))
-	}
-	return w
+	return m.into(w, when(!m.Mixed, in.Width))
 }
 
 // grouped is grouped_mm: not an autocast operation, so float32 weights stay

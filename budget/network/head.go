@@ -35,9 +35,7 @@ func (r *Step) Project(h *value) *value {
 	if m.Modes.LastLogit && mod.Task == TaskCausal {
 		x = m.Replace(x, r.pooled(mod, x))
 	}
-	if mod.wideLogits { // the stream may be wider than the head
-		x = m.Replace(x, m.Cast(x, m.Wide))
-	}
+	x = m.into(x, when(mod.wideLogits, m.Wide)) // the stream may be wider than the head
 	y := m.apply(x, mod.Head)
 	m.Become(y.Mem, words.Logits)
 	m.Drop(x)
@@ -52,9 +50,7 @@ func finished(m *Machine, mod *Model, y *value) *value {
 	if mod.softcap {
 		y = softcapped(m, y)
 	}
-	if mod.wideLogits {
-		y = m.Replace(y, m.Cast(y, 4))
-	}
+	y = m.into(y, when(mod.wideLogits, 4))
 	m.Become(y.Mem, words.Logits)
 	if mod.plusBias {
 		row := m.Tensor(mod.Vocab, m.Wide)

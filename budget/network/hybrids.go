@@ -1,6 +1,7 @@
 package network
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/vramscope/vramscope/budget/modelfile"
@@ -29,22 +30,20 @@ func layerIs(c *modelfile.Config, i int64, other bool, names ...string) bool {
 	if i >= int64(len(l)) {
 		return other
 	}
-	for _, n := range names {
-		if l[i] == n {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(n string) bool { return l[i] == n })
+}
+
+// listed says whether a list of layers has this one.
+func listed(c *modelfile.Config, field string, i int64) bool {
+	return slices.ContainsFunc(c.List(field), func(at any) bool { return modelfile.AsInt(at) == i })
 }
 
 func falconMixer(b *builder, _, h int64) Mixer { return b.mamba2Mixer(mambaSizes(b.c, h)) }
 
 // bambaMixer: attention is in the layers of a list.
 func bambaMixer(b *builder, i, h int64) Mixer {
-	for _, at := range b.c.List("attn_layer_indices") {
-		if modelfile.AsInt(at) == i {
-			return nil
-		}
+	if listed(b.c, "attn_layer_indices", i) {
+		return nil
 	}
 	return b.mamba2Mixer(mambaSizes(b.c, h))
 }
@@ -108,14 +107,7 @@ func graniteRope(b *builder, d *decoder) {
 func llama4Experts(b *builder, i int64) FeedForward {
 	c := b.c
 	step := max(c.Int("interleave_moe_layer_step"), 1)
-	routed := (i+1)%step == 0
-	if l := c.List("moe_layers"); len(l) > 0 {
-		routed = false
-		for _, at := range l {
-			routed = routed || modelfile.AsInt(at) == i
-		}
-	}
-	if !routed {
+	if l := c.List("moe_layers"); len(l) > 0 && !listed(c, "moe_layers", i) || len(l) == 0 && (i+1)%step != 0 {
 		return nil
 	}
 	h, n, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
@@ -158,13 +150,7 @@ func (x *shortConv) forward(m *Machine, in *value, _ shape) *value {
 
 func lfmMixer(b *builder, i, h int64) Mixer {
 	c := b.c
-	full := true
-	if l := c.List("full_attn_idxs"); len(l) > 0 && len(c.List("layer_types")) == 0 {
-		full = false
-		for _, at := range l {
-			full = full || modelfile.AsInt(at) == i
-		}
-	}
+	full := len(c.List("full_attn_idxs")) == 0 || len(c.List("layer_types")) > 0 || listed(c, "full_attn_idxs", i)
 	if layerIs(c, i, full, "full_attention") {
 		return nil
 	}

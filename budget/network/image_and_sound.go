@@ -11,22 +11,21 @@ import (
 func (r *Step) image(mod *Model, b Batch) *value {
 	m, pt := r.M, mod.Patch
 	n, width := mod.Patches-pt.before, cmp.Or(pt.width, mod.Hidden)
-	pixels := &value{Mem: m.Keep(b.Pixels), N: r.M.Pass.Batch * pt.pixels, Width: m.Wide}
-	x := m.Replace(pixels, m.convolution(pixels, pt.weight, pt.bias, r.M.Pass.Batch*n*width, r.M.Pass.Batch*pt.pixels))
+	pixels := &value{Mem: m.Keep(b.Pixels), N: m.Pass.Batch * pt.pixels, Width: m.Wide}
+	x := m.into(pixels, convolves{pt.weight, pt.bias, m.Pass.Batch * n * width, pixels.N})
 	if pt.class != nil {
 		c := m.Again(pt.class.Val)
 		both := m.Cat(x, c)
-		both.N = r.M.Pass.Batch * mod.Patches * mod.Hidden
+		both.N = m.Pass.Batch * mod.Patches * mod.Hidden
 		m.Release(both.Mem)
 		both.Mem = m.Alloc(both.Bytes(), words.Temporary)
 		m.Drop(x, c)
 		x = both
 	}
-	y := x
 	if mod.Position != nil {
-		y = m.Replace(x, m.Add(x, mod.Position.Val))
+		x = m.into(x, plus{mod.Position.Val})
 	}
-	return m.into(y, mod.embedNorm, mod.embedDrop)
+	return m.into(x, mod.embedNorm, mod.embedDrop)
 }
 
 // convolution keeps its input; columns is what unfolding the input takes.
@@ -61,11 +60,8 @@ func (m *Machine) convolution(x *value, w, bias *parameter, out, columns int64) 
 // sound is whisper's front: two convolutions with gelu, and fixed positions.
 func (r *Step) sound(mod *Model, b Batch) *value {
 	m, c := r.M, mod.Sound
-	in := &value{Mem: m.Keep(b.Pixels), N: r.M.Pass.Batch * c.frames * c.bins, Width: m.Wide}
-	x := m.Replace(in, m.convolution(in, c.w1, c.b1, r.M.Pass.Batch*c.frames*c.h, 3*r.M.Pass.Batch*c.frames*c.bins))
-	x = m.Replace(x, m.activate(x, actGelu))
-	x = m.Replace(x, m.convolution(x, c.w2, c.b2, r.M.Pass.Batch*mod.Patches*c.h, 3*r.M.Pass.Batch*mod.Patches*c.h))
-	x = m.Replace(x, m.activate(x, actGelu))
-	y := m.Replace(x, m.Add(x, mod.Position.Val))
-	return m.Replace(y, m.Dropout(y, mod.embedDrop))
+	in := &value{Mem: m.Keep(b.Pixels), N: m.Pass.Batch * c.frames * c.bins, Width: m.Wide}
+	half := m.Pass.Batch * mod.Patches * c.h
+	return m.into(in, convolves{c.w1, c.b1, m.Pass.Batch * c.frames * c.h, 3 * in.N}, actGelu, convolves{c.w2, c.b2, half, 3 * half},
+		actGelu, plus{mod.Position.Val}, mod.embedDrop)
 }

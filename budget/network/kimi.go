@@ -175,13 +175,7 @@ func oneLong(m *Machine, v *value, rows int64) *value {
 
 // pairs are sums over channels of products of two tokens and what is forgotten between them.
 func (x *kimiDelta) pairs(m *Machine, a, b, decay *value, square int64) *value {
-	y := m.Tensor(square*x.d, 4)
-	ab, bb, full := a.Bytes(), b.Bytes(), y.Bytes()
-	m.Record([]*value{y}, []*value{a, b}, []*storage{a.Mem, b.Mem}, func([]*storage) []*storage {
-		r := []*storage{m.Alloc(full, words.Temporary), m.Alloc(full, words.Temporary)}
-		return []*storage{m.Fit(r[0], ab, words.Temporary), m.Fit(r[1], bb, words.Temporary)}
-	})
-	y = m.Replace(y, m.Mul(y, decay))
+	y := m.into(outer(m, a, b, square*x.d), times{decay})
 	sum := m.Tensor(square, 4)
 	m.Record([]*value{sum}, []*value{y}, nil, m.Alias) // spread again, without a copy
 	return m.Replace(y, sum)

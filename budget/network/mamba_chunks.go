@@ -8,18 +8,11 @@ func (x *Mamba) chunked(m *Machine, in *value, s shape) *value {
 	t := in.N / x.h
 	di, bc := x.inner, x.groups*x.state_
 	padding := m.Modes.Padding
-	src := m.Again(in)
-	if padding {
-		src = m.into(src, m.Scale)
-	}
-	p := m.into(src, x.in)
+	p := m.of(in, when(padding, m.Scale), x.in)
 	parts := m.Split(p, t*di, t*(di+2*bc), t*x.heads)
 	gate := parts[0]
 	wide := m.Cast(parts[1], x.conv.Val.Width)
-	conv := m.into(m.Replace(wide, x.convolve(m, wide, t, s.batch)), byInput)
-	if padding {
-		conv = m.into(conv, m.Scale)
-	}
+	conv := m.into(m.Replace(wide, x.convolve(m, wide, t, s.batch)), byInput, when(padding, m.Scale))
 	hbc := m.Split(conv, t*di, t*bc, t*bc)
 	y := x.scan(m, hbc, parts[2], s)
 	n := m.into(y, multiplies{m.of(gate, 4, byInput)}, x.norm)

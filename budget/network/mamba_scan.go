@@ -23,9 +23,7 @@ func (x *Mamba) sequential(m *Machine, in *value, s shape) *value {
 	plain.Bias = nil
 	dt := m.linear(ps[0], &plain)
 	dt = m.Replace(dt, m.AddBias(dt, x.dt.Bias.Val))
-	if dt.Width > in.Width && !m.Mixed {
-		dt = m.Replace(dt, m.Cast(dt, in.Width))
-	}
+	dt = m.into(dt, when(dt.Width > in.Width && !m.Mixed, in.Width))
 	wide := m.WideUnderAutocast(dt)
 	dt = m.Replace(dt, m.Unary(wide, true, false)) // softplus
 	m.Drop(wide)

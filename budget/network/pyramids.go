@@ -118,10 +118,7 @@ func (x *convNext) response(m *Machine, h *value, batch int64) *value {
 	norms := m.Tensor(batch*4*x.width, in.Width)
 	b := in.Bytes()
 	m.Record([]*value{norms}, []*value{in}, []*storage{in.Mem, norms.Mem}, func(g []*storage) []*storage {
-		t := m.Alloc(b, words.Temporary)
-		r := m.Alloc(b, words.Temporary)
-		m.Release(t)
-		return []*storage{r}
+		return []*storage{m.Amid(b, words.Temporary, b)}
 	})
 	y := m.of(h, multiplies{norms})
 	m.Drop(in)

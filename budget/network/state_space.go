@@ -233,12 +233,8 @@ func buildQwenNext(b *builder) {
 	m.RotaryWidth = d / 4
 	every := c.IntOr("full_attention_interval", 4)
 	b.body("model.", "embed_tokens", "norm", rmsWideKind, h, c.Int("num_hidden_layers"), func(i int64) *Block {
-		full := every > 0 && (i+1)%every == 0
-		if l := c.List("layer_types"); i < int64(len(l)) {
-			full = l[i] == "full_attention"
-		}
 		bl := &Block{}
-		if full {
+		if layerIs(c, i, every > 0 && (i+1)%every == 0, "full_attention") {
 			at := &Attention{Heads: a, KV: k, Width: d, dv: d, rope: rotary{kind: ropePartial, dim: d / 4, of: d}, gated: true}
 			b.under("self_attn.", func() {
 				at.q = b.linear("q_proj", RoleAttention, h, 2*a*d, c.Bool("attention_bias"))

@@ -147,7 +147,7 @@ func (r *Step) sounded(mod *Model, b Batch) (*value, []*value) {
 		if c.norm != nil && !c.grouped && i > 0 { // channels come last, which a convolution copies
 			m.Pulse(x.N*m.Narrow(x.Width), words.Temporary)
 		}
-		x = m.Replace(x, m.convolution(x, c.weight, c.bias, r.M.Pass.Batch*n*c.channels, 0))
+		x = m.into(x, convolves{c.weight, c.bias, r.M.Pass.Batch * n * c.channels, 0})
 		if c.norm != nil {
 			if !c.grouped {
 				m.Pulse(x.Bytes(), words.Temporary)
@@ -162,9 +162,7 @@ func (r *Step) sounded(mod *Model, b Batch) (*value, []*value) {
 	}
 	x = m.into(x, w.project, w.drop)
 	p := m.positionsOf(x, w)
-	y := m.Replace(x, m.Add(x, p))
-	y = m.Replace(y, mod.embedNorm.forward(m, y))
-	return m.Replace(y, m.Dropout(y, mod.embedDrop)), []*value{p}
+	return m.into(x, plus{p}, mod.embedNorm, mod.embedDrop), []*value{p}
 }
 
 // positionsOf is the convolution over the stream, with the weight that lengths and direction make.
@@ -174,5 +172,5 @@ func (m *Machine) positionsOf(x *value, w *Waves) *value {
 	m.Pulse(x.Bytes(), words.Temporary)
 	y := m.convolution(x, k, w.bias, x.N, 0)
 	m.Drop(weight)
-	return m.Replace(y, m.activate(y, w.act))
+	return m.into(y, w.act)
 }
