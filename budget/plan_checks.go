@@ -198,10 +198,6 @@ func stepwise(p *plan) error {
 
 // Unsequenced says whether a model takes pictures alone, whose size is its own: no length of a sequence changes anything.
 func (c *Config) Unsequenced() bool {
-	m, err := c.network()
-	if err != nil {
-		return false
-	}
-	c.spare.Store(m)
-	return m.Pictures()
+	m, err := c.seen()
+	return err == nil && m.Pictures()
 }

@@ -72,14 +72,22 @@ func (c *Config) Headed(head string, labels int64) *Config {
 	return c.of(c.Config.Headed(head, labels))
 }
 
+// seen is the configuration's network to look at; who takes it for a budget leaves none.
+func (c *Config) seen() (*network.Model, error) {
+	m, err := c.network()
+	if err == nil {
+		c.spare.Store(m)
+	}
+	return m, err
+}
+
 // Positions is how many tokens a sequence can have when positions are looked up
 // in a learned table, 0 for models that work them out (rotary, ALiBi, relative).
 func (c *Config) Positions() int64 {
-	m, err := c.network()
+	m, err := c.seen()
 	if err != nil {
 		return 0
 	}
-	c.spare.Store(m)
 	return m.Positions()
 }
 

@@ -15,11 +15,10 @@ import (
 // its table of positions at most.
 func (c *Config) Complete(s Setting) (_ Setting, err error) {
 	defer c.broken(&err)
-	m, err := c.network()
+	m, err := c.seen()
 	if err != nil {
 		return s, err
 	}
-	c.spare.Store(m)
 	s = c.inPieces(s)
 	if s.Sequence == 0 && s.Inference && m.Encoder == nil {
 		s.Sequence = s.Context

@@ -62,6 +62,6 @@ func (r *Step) sound(mod *Model, b Batch) *value {
 	m, c := r.M, mod.Sound
 	in := &value{Mem: m.Keep(b.Pixels), N: m.Pass.Batch * c.frames * c.bins, Width: m.Wide}
 	half := m.Pass.Batch * mod.Patches * c.h
-	return m.into(in, convolves{c.w1, c.b1, m.Pass.Batch * c.frames * c.h, 3 * in.N}, actGelu, convolves{c.w2, c.b2, half, 3 * half},
-		actGelu, plus{mod.Position.Val}, mod.embedDrop)
+	return m.into(in, convolves{c.w1, c.b1, m.Pass.Batch * c.frames * c.h, 3 * in.N}, actGelu,
+		convolves{c.w2, c.b2, half, 3 * half}, actGelu, plus{mod.Position.Val}, mod.embedDrop)
 }
