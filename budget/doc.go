@@ -13,7 +13,8 @@
 // package optimizers, and what a pipeline's rank does when in the package schedule. Files are ordered by prefix, each of which
 // uses those before it:
 //
-//   - step_: the step of training that runs a network on a machine, from the batch to the last gradient.
+//   - step_: the step of training that runs a network on a machine, from the batch to the last gradient; losses are in the
+//     package losses.
 //   - plan_: a setting's checks against a model, what it divides over ranks, GPUs, serving and pipelines.
 //
 // Questions that need many budgets are answered by the package search.

@@ -1,7 +1,5 @@
 package budget
 
-import "github.com/vramscope/vramscope/budget/network"
-
 // What frameworks' own models have otherwise than the ones that Transformers builds of a configuration.
 
 // builtBy is the configuration as the framework builds its model.
@@ -33,24 +31,6 @@ func (p *plan) lastOutputs() int64 {
 func (r *run) forgetOutputs() {
 	r.M.Release(r.old)
 	r.old = nil
-}
-
-// lossInChunks is litgpt's (utils.py, chunked_cross_entropy) of float32 logits without the last position: each 128 tokens have a
-// loss of their own, so that a chunk's gradient takes the place of what it saved, and all are joined in the end.
-func (r *run) lossInChunks(logits *value, batch network.Batch) *value {
-	m, x := r.M, r.M.Again(logits)
-	m.Phase = Loss
-	if r.p.Batch > 1 {
-		x = m.Replace(x, m.Scale(x))
-		m.Logit(x)
-	} else {
-		x = m.Replace(x, m.Slice(x))
-	}
-	s := m.Alloc(x.Bytes(), Logits)
-	loss := m.Made(x, 1, 4, Logits, s, batch.Labels)
-	m.Release(s)
-	m.Drop(x)
-	return loss
 }
 
 // stableEmbedding says whether the embeddings are there twice, with a gradient: litgpt since 0.5.0 (finetune/lora.py) puts

@@ -2,6 +2,7 @@ package budget
 
 import (
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/losses"
 	"github.com/vramscope/vramscope/budget/modelfile"
 	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/budget/schedule"
@@ -40,7 +41,7 @@ func newRun(p *plan) *run {
 // run is one of a model on these ranks.
 func (m *ranks) run(p *plan) *run {
 	r := &run{Step: network.Step{M: m.Machine, Model: p.model}, p: p, ranks: m}
-	r.Around = r
+	r.Around, r.loss = r, losses.Loss{Step: &r.Step, How: p.howLost()}
 	return r
 }
 

@@ -46,7 +46,7 @@ func references(r *run, batch network.Batch) {
 			y := r.logits(h)
 			m.Logit(y)
 			r.rootDone(y)
-			m.Drop(m.Replace(y, r.lossOf(y, batch, false)))
+			m.Drop(m.Replace(y, r.loss.Of(y, batch, false)))
 		}
 		m.Drop(h)
 		if r.shards != nil {

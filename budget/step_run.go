@@ -2,6 +2,7 @@ package budget
 
 import (
 	"github.com/vramscope/vramscope/budget/autograd"
+	"github.com/vramscope/vramscope/budget/losses"
 	"github.com/vramscope/vramscope/budget/network"
 )
 
@@ -10,6 +11,7 @@ type run struct {
 	network.Step
 	p       *plan
 	ranks   *ranks
+	loss    losses.Loss
 	ends    [numPhases]autograd.Instant
 	shards  *sharding  // nil where parameters lie whole
 	last    bool       // the next backward is a step's last one
@@ -100,15 +102,22 @@ func (r *run) lossInPieces(h *value, batch network.Batch) (loss *value) {
 	}
 	switch {
 	case p.Loss == "chunked":
-		if !p.profile.OutputsInPieces {
-			r.rootDone(h)
+		if p.profile.OutputsInPieces {
+			return r.outputsInPieces(h, batch, outputPieces)
 		}
-		loss = r.chunked(h, batch)
+		if r.rootDone(h); p.profile.OutputsInTiles {
+			return r.loss.InTiles(h)
+		}
+		loss = r.loss.Chunked(h, batch, r.logits)
 	case p.fabric() && p.LoRA > 0 && p.Loss == "cross-entropy":
 		loss = r.outputsInPieces(h, batch, autograd.Parts(p.Sequence, litgptPiece))
 	case p.Loss == "fused":
 		r.rootDone(h)
-		loss = r.fusedLoss(h)
+		var head int64
+		if p.Offload == "params" && !p.sharded() {
+			head = p.headBytes()
+		}
+		loss = r.loss.Fused(h, head)
 		r.lossDone(loss)
 	}
 	return loss
@@ -134,9 +143,9 @@ func (f *forward) lossOfAll(r *run, h *value) *value {
 	}
 	if pieces {
 		r.forgetOutputs()
-		f.loss = r.lossInChunks(logits, f.batch)
+		f.loss = r.loss.ByTokens(logits, f.batch)
 	} else {
-		f.loss = r.lossOf(logits, f.batch, false)
+		f.loss = r.loss.Of(logits, f.batch, false)
 	}
 	r.lossDone(f.loss)
 	f.logits = logits
