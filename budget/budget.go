@@ -124,7 +124,7 @@ func (b *Budget) describe(c *Config, p *plan) {
 }
 
 // trained is the model with all that this rank trains of it.
-func (p *plan) trained() *network.Model {
+func (p *holding) trained() *network.Model {
 	if p.all != nil {
 		return p.all
 	}
@@ -132,12 +132,12 @@ func (p *plan) trained() *network.Model {
 }
 
 // everything is what this rank has of the model, and the adapters that hang on it.
-func (p *plan) everything() []*parameter {
+func (p *holding) everything() []*parameter {
 	return append(slices.Clone(p.trained().Params), p.adapters...)
 }
 
 // betweenSteps is how wide a parameter, its gradient and its state are between steps.
-func (p *plan) betweenSteps(q *parameter) int64 {
+func (p *holding) betweenSteps(q *parameter) int64 {
 	if q.Adapter {
 		return p.adapterWidth()
 	}
@@ -145,7 +145,7 @@ func (p *plan) betweenSteps(q *parameter) int64 {
 }
 
 // gradients is what a rank holds of its gradients once they are reduced.
-func (p *plan) gradients() int64 {
+func (p *holding) gradients() int64 {
 	if p.gradientsGo() {
 		return 0
 	}
@@ -158,7 +158,7 @@ func (p *plan) gradients() int64 {
 }
 
 // gradientWidth is how wide a parameter's gradient is between steps.
-func (p *plan) gradientWidth(q *parameter) int64 {
+func (p *holding) gradientWidth(q *parameter) int64 {
 	if p.wideGradients() && !q.Adapter {
 		return 4
 	}
@@ -166,12 +166,12 @@ func (p *plan) gradientWidth(q *parameter) int64 {
 }
 
 // wideGradients says whether those of 16-bit weights add up in a float32 buffer, as Megatron-LM's do, which DDP reduces in place.
-func (p *plan) wideGradients() bool {
+func (p *setup) wideGradients() bool {
 	return p.GradientDtype == "fp32" && p.kept == 2 && p.FSDP == "" && p.Zero < 2 && !p.Inference
 }
 
 // gradientParts are the bytes of a full set of gradients on this rank.
-func (p *plan) gradientParts() (dense, experts int64) {
+func (p *holding) gradientParts() (dense, experts int64) {
 	for _, q := range p.everything() {
 		switch n := p.padded(q) * p.gradientWidth(q); {
 		case !q.HasGradient():
@@ -187,7 +187,7 @@ func (p *plan) gradientParts() (dense, experts int64) {
 // optimizer is what the optimizer keeps and takes on this rank. Sharded
 // experts are a parameter group of their own, as they lie on other ranks than
 // the rest, and groups take their steps one after the other.
-func (p *plan) optimizer() (state, temp int64) {
+func (p *holding) optimizer() (state, temp int64) {
 	if p.Offload != "none" {
 		return 0, 0
 	}

@@ -15,7 +15,8 @@
 //
 //   - step_: the step of training that runs a network on a machine, from the batch to the last gradient; losses are in the
 //     package losses.
-//   - plan_: a setting's checks against a model, what it divides over ranks, GPUs, serving and pipelines.
+//   - plan_: a setting's checks against a model, what it divides over ranks, GPUs, serving and pipelines. What follows from a
+//     setting alone is its setup's, what a rank holds of a model its holding's, and what its step takes its plan's.
 //
 // Questions that need many budgets are answered by the package search.
 //

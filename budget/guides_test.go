@@ -84,7 +84,7 @@ func cePeak(logits float64) float64 {
 
 // zeroState is weights, gradients and optimizer on one of n ranks.
 func zeroState(params float64, stage int, n int64, master bool) float64 {
-	p := plan{Setting: Setting{Zero: stage}, dp: n}
+	p := setup{Setting: Setting{Zero: stage}, dp: n}
 	w := 2 * params
 	if stage == 3 {
 		w = float64(p.share(int64(w), 3, false))
@@ -248,7 +248,7 @@ var guideChecks = map[string]func() []string{
 	"Adafactor 0.5x": func() []string {
 		c, _ := newConfig(llama31)
 		m, _ := c.build()
-		s, _ := optimizers.Of("adafactor").Bytes((&plan{kept: 4}).optTensors(m.Params), 0, false, false)
+		s, _ := optimizers.Of("adafactor").Bytes((&holding{setup: setup{kept: 4}}).optTensors(m.Params), 0, false, false)
 		return []string{fmt.Sprintf("%.1f MB", float64(s)/1e6)}
 	},
 	"SGD 0x, Adam/AdamW 2x": func() []string { return []string{"state dtype = param dtype"} },

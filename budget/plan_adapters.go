@@ -9,7 +9,7 @@ import (
 // linearExperts are what the model's routers, and experts' projections, were called when they were linear layers:
 // PEFT takes these names, as it takes all-linear, for the tensors that Transformers 5 makes of them, with a rank for each
 // (utils/transformers_weight_conversion.py). It leaves linear layers of such names out then; families with these aren't here.
-func (p *plan) linearExperts() (names [3][]string) {
+func (p *holding) linearExperts() (names [3][]string) {
 	switch {
 	case p.profile.BareExperts:
 	case slices.Contains([]string{"mixtral", "minimax", "minimax_m2"}, p.model.Config.Type):
@@ -21,7 +21,7 @@ func (p *plan) linearExperts() (names [3][]string) {
 }
 
 // addAdapters hangs them on the model, where the setting has some.
-func (p *plan) addAdapters() (err error) {
+func (p *holding) addAdapters() (err error) {
 	if !p.Adapts() {
 		return nil
 	}
@@ -33,6 +33,6 @@ func (p *plan) addAdapters() (err error) {
 }
 
 // bareExpertsOnly says whether adapters are such that experts can't have them.
-func (p *plan) bareExpertsOnly() bool {
+func (p *holding) bareExpertsOnly() bool {
 	return p.Adapter == "dora" || p.LoRADropout > 0 || p.frozenPacked()
 }

@@ -19,8 +19,8 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err := freeze(s, mod); err != nil {
 		return nil, err
 	}
-	p := &plan{Setting: s, profile: s.Profile(), config: built, model: mod, width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP),
-		whole: mod.Counts()}
+	p := &plan{holding: holding{config: built, model: mod, whole: mod.Counts(),
+		setup: setup{Setting: s, profile: s.Profile(), width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP)}}}
 	p.expertTP, p.expertDP = s.ExpertRanks()
 	p.setWidths()
 	if err := served(s, mod); err != nil {
@@ -59,7 +59,7 @@ func served(s Setting, mod *network.Model) error {
 
 // inEightBits marks the weights whose products are made in 8 bits: those of the blocks' layers
 // that are trained.
-func (p *plan) inEightBits() {
+func (p *holding) inEightBits() {
 	if !p.Float8 && !p.MXFP8 || p.Inference {
 		return
 	}
@@ -100,17 +100,17 @@ func (p *plan) setWidths() {
 
 // autocastsNarrow says whether the Trainer's autocast is round 16-bit weights: of those there is
 // nothing to copy, but of what is wider.
-func (p *plan) autocastsNarrow() bool {
+func (p *setup) autocastsNarrow() bool {
 	return p.Trainer && p.width == 2 && !p.Inference && p.Zero == 0 && p.FSDP == ""
 }
 
 // frozenPacked says whether adapters are trained on packed weights.
-func (p *plan) frozenPacked() bool {
+func (p *holding) frozenPacked() bool {
 	return p.Adapts() && (p.Precision == "int8" || p.Precision == "int4" || p.packing() != nil)
 }
 
 // packedShards refuses those that libraries refuse: recorded were bitsandbytes 0.50 and torchao 0.18.
-func (p *plan) packedShards() error {
+func (p *holding) packedShards() error {
 	if p.inMixedInt8() && p.FSDP != "" && p.sharded() {
 		return fmt.Errorf("--fsdp doesn't shard weights in 8 bits: bitsandbytes' lose their scales (FSDP2) or can't be " +
 			"flattened (FSDP1), torchao's can't be split: take --precision int4, or leave --fsdp out")
@@ -119,7 +119,7 @@ func (p *plan) packedShards() error {
 }
 
 // stages refuses a pipeline that the model cannot be divided into.
-func (p *plan) stages() error {
+func (p *holding) stages() error {
 	switch n := len(p.model.Blocks); {
 	case p.PP == 1:
 		return nil
@@ -137,7 +137,7 @@ func (p *plan) stages() error {
 
 // overflow refuses what would not fit into 63 bits, in floating point so that
 // the check itself cannot overflow.
-func (p *plan) overflow() error {
+func (p *holding) overflow() error {
 	t := float64(p.Batch) * float64(max(p.Sequence, p.Context)+p.NewTokens)
 	seq := float64(p.Sequence)
 	var total, wide float64

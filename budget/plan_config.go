@@ -93,7 +93,7 @@ func (c *Config) Positions() int64 {
 
 // withinPositions refuses tokens that a learned table has no row for: the
 // program would fail where it looks them up.
-func (p *plan) withinPositions() error {
+func (p *holding) withinPositions() error {
 	if w := p.model.Waves; w != nil && w.Frames(p.Sequence) == 0 {
 		return fmt.Errorf("--seq %d: %s takes samples of sound, of which its convolutions need more for one position", p.Sequence,
 			p.model.Config.Type)

@@ -18,14 +18,14 @@ const (
 )
 
 // deepspeed says whether ZeRO is DeepSpeed's: Megatron has the word for its own optimizer.
-func (p *plan) deepspeed() bool { return p.Zero > 0 && p.dp > 1 && !p.Inference && !p.megatron() }
+func (p *setup) deepspeed() bool { return p.Zero > 0 && p.dp > 1 && !p.Inference && !p.megatron() }
 
 // gathersLate says whether gradients stay whole until a step's last backward is over: DeepSpeed's
 // ZeRO 1 has its bucket from the step's first one on, and fills it then.
-func (p *plan) gathersLate() bool { return p.deepspeed() && p.Zero == 1 }
+func (p *setup) gathersLate() bool { return p.deepspeed() && p.Zero == 1 }
 
 // bucketElements is how large DeepSpeed's bucket for gradients is.
-func (p *plan) bucketElements() int64 {
+func (p *holding) bucketElements() int64 {
 	if p.ReduceBucket < 0 { // "auto", as Transformers fills it in
 		return p.model.Hidden * p.model.Hidden
 	}
@@ -35,7 +35,7 @@ func (p *plan) bucketElements() int64 {
 // buckets are communication buffers that live for the whole run, and what is gathered of the
 // parameters until the optimizer's step: DDP's flat copy of all gradients, or ZeRO 3's.
 // Experts that no other rank has are in none: nothing is added to their gradients.
-func (p *plan) buckets() (bucket, gathered int64) {
+func (p *holding) buckets() (bucket, gathered int64) {
 	gradients, experts := p.gradientParts()
 	if p.expertDP > 1 {
 		gradients += experts
@@ -58,7 +58,7 @@ func (p *plan) buckets() (bucket, gathered int64) {
 // live is how many elements ZeRO 3 has gathered at its peak: what backward needs again soon
 // isn't let go after forward, and from the second step on as much is gathered ahead as may
 // live at once.
-func (p *plan) live() int64 {
+func (p *holding) live() int64 {
 	n := network.Elements(p.model.Params, nil)
 	again := int64(reuseDistance / 2) // there and back
 	if p.PrefetchBucket >= 0 {
@@ -69,7 +69,7 @@ func (p *plan) live() int64 {
 
 // largest is the largest parameter's elements: a buffer of that size is between gradients
 // and the host, where the optimizer lies there.
-func (p *plan) largest() (n int64) {
+func (p *holding) largest() (n int64) {
 	for _, q := range p.model.Params {
 		n = max(n, q.Elements())
 	}
@@ -78,7 +78,7 @@ func (p *plan) largest() (n int64) {
 
 // gradientsAhead are gradients whose memory is there before they are: ZeRO 3 has a buffer
 // for its part of them, Megatron-LM for all of them in float32.
-func (p *plan) gradientsAhead() int64 {
+func (p *holding) gradientsAhead() int64 {
 	if p.deepspeed() && p.Zero == 3 || p.wideGradients() {
 		return p.gradients()
 	}

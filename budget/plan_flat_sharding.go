@@ -11,7 +11,7 @@ import (
 // as large, which is widened for its reduction and gone after that.
 
 // flatUnits says whether FSDP is of that kind.
-func (p *plan) flatUnits() bool { return p.FSDP != "" && p.FSDPVersion == 1 && p.dp > 1 }
+func (p *setup) flatUnits() bool { return p.FSDP != "" && p.FSDPVersion == 1 && p.dp > 1 }
 
 // flatten puts each unit's parameters on the device as they are made, whole, and joins them:
 // a rank keeps its part of that, and the allocator what it took.
@@ -35,7 +35,7 @@ func (r *run) flatten() {
 }
 
 // reducedWidth is how wide gradients are while they are reduced.
-func (p *plan) reducedWidth() int64 {
+func (p *setup) reducedWidth() int64 {
 	switch {
 	case p.FSDP == "" || p.ReduceDtype == "":
 		if p.FSDP != "" && p.Trainer { // FullyShardedDataParallelPlugin.set_mixed_precision

@@ -17,10 +17,10 @@ func (c *Config) builtBy(s Setting) *Config {
 }
 
 // fabric says whether Lightning's Fabric runs the model.
-func (p *plan) fabric() bool { return p.profile.Fabric }
+func (p *setup) fabric() bool { return p.profile.Fabric }
 
 // lastOutputs are those that a step leaves: the loop of litgpt's scripts has a name for its logits, which the next ones take.
-func (p *plan) lastOutputs() int64 {
+func (p *holding) lastOutputs() int64 {
 	if !p.fabric() || p.model.Head == nil || p.PP > 1 {
 		return 0
 	}
@@ -36,7 +36,7 @@ func (r *run) forgetOutputs() {
 // stableEmbedding says whether the embeddings are there twice, with a gradient: litgpt since 0.5.0 (finetune/lora.py) puts
 // bitsandbytes' in their place beside packed weights, which nobody freezes and no optimizer knows, so that their gradient is
 // never set to zero; main() has a name for the old ones.
-func (p *plan) stableEmbedding() bool {
+func (p *holding) stableEmbedding() bool {
 	return p.fabric() && p.Adapts() && p.frozenPacked() && !p.pinnedBitsandbytes()
 }
 
@@ -46,7 +46,7 @@ const sharedRotary = 8192
 
 // rotaryCaches are torchtune's: float32 cosines and sines of all positions that the model is built for, in one
 // module that all layers share; layers with adapters have one each.
-func (p *plan) rotaryCaches() int64 {
+func (p *holding) rotaryCaches() int64 {
 	c := p.model.Config
 	positions := c.Int("max_position_embeddings")
 	if !p.profile.RotaryCaches || len(p.model.Blocks) == 0 || p.model.Blocks[0].Attention == nil {

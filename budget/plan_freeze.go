@@ -53,7 +53,7 @@ func freezeVision(s Setting, mod *network.Model) {
 
 // unevenTensors adds to the optimizer's tensors what the fullest rank has more than its even
 // share: of a flat tensor some ranks have frozen parameters, and others those that are trained.
-func (p *plan) unevenTensors(ts []optimizers.Tensor) []optimizers.Tensor {
+func (p *holding) unevenTensors(ts []optimizers.Tensor) []optimizers.Tensor {
 	if !slices.ContainsFunc(p.trained().Params, func(q *parameter) bool { return q.Joined }) {
 		return ts
 	}

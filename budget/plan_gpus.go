@@ -15,7 +15,7 @@ const (
 )
 
 // workspace is a plain product's.
-func (p *plan) workspace() int64 {
+func (p *setup) workspace() int64 {
 	if d := p.Device(); d.LargeWorkspaces() {
 		return 32 * mib
 	}
@@ -23,7 +23,7 @@ func (p *plan) workspace() int64 {
 }
 
 // torchBefore says whether the setting's PyTorch is older than a version, 2.minor.
-func (p *plan) torchBefore(minor int) bool {
+func (p *setup) torchBefore(minor int) bool {
 	if p.Torch == "" {
 		return false
 	}

@@ -56,21 +56,21 @@ func (r *run) Table(mod *network.Model, f func() *value) *value {
 
 // tableBytes are the tables that a stack's embeddings are looked up in, and
 // headBytes the head's matrices.
-func (p *plan) tableBytes(mod *network.Model) int64 {
+func (p *setup) tableBytes(mod *network.Model) int64 {
 	return p.bytesOf(mod.LookedUp()...)
 }
 
-func (p *plan) headBytes() int64 { return p.bytesOf(p.model.HeadWeights()...) }
+func (p *holding) headBytes() int64 { return p.bytesOf(p.model.HeadWeights()...) }
 
 // bytesOf are parameters in the type that the layers see.
-func (p *plan) bytesOf(qs ...*parameter) int64 {
+func (p *setup) bytesOf(qs ...*parameter) int64 {
 	return p.wide * network.Elements(qs, func(q *parameter) bool { return q != nil })
 }
 
 // arriving is what decoding has on the GPU of weights that are not kept there:
 // of sharded ones what stays gathered and a block, of those in host memory
 // whatever is the largest.
-func (p *plan) arriving() int64 {
+func (p *holding) arriving() int64 {
 	var block int64
 	for _, b := range p.model.Blocks {
 		block = max(block, 3*p.groupBytes(b))

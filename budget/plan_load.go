@@ -118,13 +118,13 @@ func (r *run) received() {
 // buffersAhead says whether a pipeline's buffers are there before its micro-batches are, as
 // torch.distributed.pipelining made them until 2.14; since 2.15 each is made when its message
 // comes (stage.py). They are taken as there where no version is named. Megatron has its own schedules.
-func (p *plan) buffersAhead() bool {
+func (p *setup) buffersAhead() bool {
 	return p.PP > 1 && !p.megatron() && (p.Torch == "" || p.torchBefore(15))
 }
 
 // collectsOutputs says whether the last stage's results stay until the step is over, and what
 // was received for them with their graph: PyTorch's schedules merge them, Megatron's don't.
-func (p *plan) collectsOutputs() bool { return p.PP > 1 && !p.megatron() }
+func (p *setup) collectsOutputs() bool { return p.PP > 1 && !p.megatron() }
 
 // collected is what stays of each micro-batch's result.
 func (r *run) collected() int64 {
@@ -178,7 +178,7 @@ func (r *run) load() {
 const staysWhole = 100_000
 
 // adapterWidth is the width of LoRA weights.
-func (p *plan) adapterWidth() int64 {
+func (p *holding) adapterWidth() int64 {
 	if p.wideAdapters() {
 		return 4
 	}
@@ -187,10 +187,10 @@ func (p *plan) adapterWidth() int64 {
 
 // wideAdapters says whether adapters are float32. PEFT gives them their layer's type only where
 // that is a floating-point one.
-func (p *plan) wideAdapters() bool { return p.mixed || p.LoRADtype == "fp32" || p.inMixedInt8() }
+func (p *holding) wideAdapters() bool { return p.mixed || p.LoRADtype == "fp32" || p.inMixedInt8() }
 
 // keptBytes is a parameter, or its gradient, between steps.
-func (p *plan) keptBytes(q *parameter) int64 {
+func (p *holding) keptBytes(q *parameter) int64 {
 	if p.kept == p.wide && !p.sharded() {
 		return q.Val.Bytes()
 	}
@@ -199,7 +199,7 @@ func (p *plan) keptBytes(q *parameter) int64 {
 
 // quantised says whether a weight is kept in 8 or 4 bits: the linear layers
 // in the blocks are, embeddings, head and norms are not.
-func (p *plan) quantised(q *parameter) bool {
+func (p *setup) quantised(q *parameter) bool {
 	return (p.Precision == "int8" || p.Precision == "int4") && len(q.Shape) > 1 && !q.Copied &&
 		q.Role != network.RoleEmbedding && q.Role != network.RoleHead && q.Role != network.RolePosition &&
 		q.Role != network.RoleRouter
@@ -207,7 +207,7 @@ func (p *plan) quantised(q *parameter) bool {
 
 // stored is what a parameter takes on this rank: quantised, sharded, or on
 // the CPU.
-func (p *plan) stored(q *parameter) int64 {
+func (p *holding) stored(q *parameter) int64 {
 	b, packed := p.packedBytes(q)
 	if !packed {
 		b = p.padded(q) * p.kept
@@ -220,7 +220,7 @@ func (p *plan) stored(q *parameter) int64 {
 }
 
 // packedBytes are those of a weight that is packed, as its file says or the setting.
-func (p *plan) packedBytes(q *parameter) (n int64, packed bool) {
+func (p *holding) packedBytes(q *parameter) (n int64, packed bool) {
 	switch z := p.packing(); {
 	case z.Has(q):
 		return z.BytesOf(q), true
@@ -231,7 +231,7 @@ func (p *plan) packedBytes(q *parameter) (n int64, packed bool) {
 }
 
 // ownPart is what a rank keeps of n bytes that are a parameter's.
-func (p *plan) ownPart(n int64, expert bool) int64 {
+func (p *setup) ownPart(n int64, expert bool) int64 {
 	if !p.sharded() {
 		return n
 	}
@@ -241,7 +241,7 @@ func (p *plan) ownPart(n int64, expert bool) int64 {
 // besideShards are the scales of a packed weight that is sharded. bitsandbytes has them in a
 // state beside the parameter (functional.py, QuantState), which FSDP and ZeRO know nothing of: each rank
 // has them whole. torchao's tensors, which torchtune trains beside, are sharded with all that is in them.
-func (p *plan) besideShards(q *parameter) int64 {
+func (p *holding) besideShards(q *parameter) int64 {
 	n, packed := p.packedBytes(q)
 	four := p.Precision == "int4"
 	if z := p.packing(); z.Has(q) {

@@ -9,7 +9,7 @@ import (
 )
 
 // optTensors are those of some parameters that are trained.
-func (p *plan) optTensors(qs []*parameter) []optimizers.Tensor {
+func (p *holding) optTensors(qs []*parameter) []optimizers.Tensor {
 	var ps []optimizers.Tensor
 	for _, q := range qs {
 		if !q.Trainable {
@@ -29,7 +29,7 @@ func (p *plan) optTensors(qs []*parameter) []optimizers.Tensor {
 
 // overridesEmbeddings: Transformers' Trainer has bitsandbytes keep embeddings' state in 32 bits (its
 // GlobalOptimManager); loops of one's own with Accelerate don't.
-func (p *plan) overridesEmbeddings() bool {
+func (p *setup) overridesEmbeddings() bool {
 	return p.Trainer && !p.Unsaid && p.profile.Accelerates
 }
 
@@ -45,7 +45,7 @@ func (p *plan) reserved(load, step []request) int64 {
 }
 
 // optimizerTensors are the sizes of what the optimizer keeps, and of what a step takes.
-func (p *plan) optimizerTensors() (state, temp []int64) {
+func (p *holding) optimizerTensors() (state, temp []int64) {
 	if p.Offload != "none" || p.Optimizer == "none" {
 		return nil, nil
 	}

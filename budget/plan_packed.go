@@ -10,7 +10,7 @@ import (
 
 // packing is how this plan's weights are packed: as the configuration says,
 // unless the precision says otherwise or they have to be trained.
-func (p *plan) packing() *network.Packing {
+func (p *holding) packing() *network.Packing {
 	z := p.model.Packing
 	if z == nil || z.Matrix == nil && z.File == nil || p.Precision != "bf16" && p.Precision != "fp16" || !p.Inference &&
 		(!p.Adapts() || z.Frozen) {

@@ -242,7 +242,7 @@ func (t *twins) run(m *network.Machine, back bool) {
 // waitsLast says whether what a rank sends stays until it has to be through: PyTorch's schedules
 // of several stages a rank wait for a result when its backward comes, and for gradients when
 // the step is over (schedules.py, _PipelineScheduleRuntime).
-func (p *plan) waitsLast() bool { return p.PP > 1 && schedule.Chunks(p.Setting) > 1 && !p.megatron() }
+func (p *setup) waitsLast() bool { return p.PP > 1 && schedule.Chunks(p.Setting) > 1 && !p.megatron() }
 
 // keptBoundaries is how many tensors as large as what goes between stages a micro-batch leaves
 // until the step is over: of the last stage what it was given, with the graph of its result;

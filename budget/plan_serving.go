@@ -10,7 +10,7 @@ import (
 
 // kvBytes is the width of one element of the cache, with what its scales add:
 // int8 a float32 per head and token, int4 two bf16 numbers per 64 elements.
-func (p *plan) kvBytes(elements, head int64) int64 {
+func (p *holding) kvBytes(elements, head int64) int64 {
 	head = max(head, 1)
 	switch p.KV {
 	case "fp32":
@@ -31,7 +31,7 @@ func (p *plan) kvBytes(elements, head int64) int64 {
 }
 
 // cacheBytes is the cache of a context, of which a layer with a window keeps the last tokens only.
-func (p *plan) cacheBytes(context int64) (bytes, fixed, layerKeys int64) {
+func (p *holding) cacheBytes(context int64) (bytes, fixed, layerKeys int64) {
 	fixed = p.states()
 	bytes = fixed
 	for _, b := range p.model.Blocks {
@@ -57,7 +57,7 @@ func (p *plan) cacheBytes(context int64) (bytes, fixed, layerKeys int64) {
 }
 
 // states are the recurrent ones.
-func (p *plan) states() (bytes int64) {
+func (p *holding) states() (bytes int64) {
 	for _, b := range p.model.Blocks {
 		if b.Mixer != nil {
 			bytes += b.Mixer.State(p.Batch, p.width)
@@ -67,7 +67,7 @@ func (p *plan) states() (bytes int64) {
 }
 
 // crossLength is what a decoder's attention to the encoder sees.
-func (p *plan) crossLength() int64 {
+func (p *holding) crossLength() int64 {
 	if e := p.model.Encoder; e != nil && e.Sound != nil {
 		return e.Patches
 	}
@@ -205,7 +205,7 @@ func loading(p *plan, b *Budget, load autograd.Instant) PhaseBytes {
 const samplerBytes = 4 + 4 + 4 + 8
 
 // unpackedWhileLoading are the two 16-bit copies of its largest matrix that packing takes.
-func (p *plan) unpackedWhileLoading() (bytes int64) {
+func (p *holding) unpackedWhileLoading() (bytes int64) {
 	if z := p.packing(); z == nil || z.Method != "bitsandbytes" || z.File != nil || p.Engine != "" {
 		return 0
 	}

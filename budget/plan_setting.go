@@ -46,12 +46,10 @@ func (c *Config) Complete(s Setting) (_ Setting, err error) {
 	return d, nil
 }
 
-// plan is a setting as the machine reads it.
-type plan struct {
+// setup is a setting, and what follows from it whatever the model is.
+type setup struct {
 	Setting
 	profile  *settings.Profile
-	config   *Config // as the framework builds it
-	model    *network.Model
 	mixed    bool
 	width    int64 // bytes of the compute type
 	wide     int64 // bytes of a trained parameter as the layers see it
@@ -59,19 +57,31 @@ type plan struct {
 	dp       int64 // ranks that have the same weights: data-parallel ones, and context-parallel ones among them
 	expertTP int64 // ranks that an expert's matrices are cut over
 	expertDP int64 // ranks that have the same experts
+}
+
+// holding is what one rank of it holds of a model.
+type holding struct {
+	setup
+	config   *Config // as the framework builds it
+	model    *network.Model
 	adapters []*parameter
 	whole    network.Counts // of the model before it is divided
-	notes    []string
-	logging  bool            // the machine's requests are kept
-	chunked  []*plan         // a pipeline rank's pieces of the model
-	moved    []schedule.Move // and its schedule
-	rank     int64           // in the pipeline
-	all      *network.Model  // parameters of all of its pieces
+	all      *network.Model // parameters of all of a pipeline rank's pieces, nil: these are the model's
+}
+
+// plan is a rank's step, as the machine runs it.
+type plan struct {
+	holding
+	notes   []string
+	logging bool            // the machine's requests are kept
+	chunked []*plan         // a pipeline rank's pieces of the model
+	moved   []schedule.Move // and its schedule
+	rank    int64           // in the pipeline
 }
 
 // compiledLoss says whether the loss is compiled, too: torchtune's always is; torchtitan's
 // since 2025, when its optimizer became the fused one.
-func (p *plan) compiledLoss() bool {
+func (p *setup) compiledLoss() bool {
 	with := p.profile.CompilesLoss || p.profile.LossWithFused && strings.HasSuffix(p.Optimizer, "-fused")
 	return p.Compile && with || p.compiledWhole()
 }
@@ -79,7 +89,7 @@ func (p *plan) compiledLoss() bool {
 // compiledWhole says whether the model is compiled as one, with its loss, as Transformers'
 // Trainer does it, which has to be named; what is gathered or sent in between breaks it into
 // pieces.
-func (p *plan) compiledWhole() bool {
+func (p *setup) compiledWhole() bool {
 	alone := !p.sharded() && p.Zero == 0 && p.Offload == "none" && p.PP == 1 && p.TP == 1 && p.CP == 1
 	return p.Compile && p.profile.CompilesWhole && !p.Unsaid && alone
 }
@@ -87,27 +97,27 @@ func (p *plan) compiledWhole() bool {
 // keepsPackedInputs says whether a product with packed weights keeps its input, though
 // nothing needs it: bitsandbytes did until 0.44, and litgpt pinned a version before that until 2025. It
 // is no saved tensor, but hangs on the graph, and goes when the next loss replaces this one.
-func (p *plan) keepsPackedInputs() bool {
+func (p *holding) keepsPackedInputs() bool {
 	return p.fabric() && p.packing() != nil && p.pinnedBitsandbytes()
 }
 
 // pinnedBitsandbytes says whether litgpt is as old as what it has published of packed weights: a PyTorch since 2.5 has to be
 // named for another.
-func (p *plan) pinnedBitsandbytes() bool { return p.Torch == "" || p.torchBefore(5) }
+func (p *setup) pinnedBitsandbytes() bool { return p.Torch == "" || p.torchBefore(5) }
 
 // inMixedInt8 says whether packed products are bitsandbytes' in 8 bits. These keep their inputs on the
 // graph, which checkpointing knows nothing of.
-func (p *plan) inMixedInt8() bool {
+func (p *holding) inMixedInt8() bool {
 	z := p.packing()
 	return !p.Inference && (p.Precision == "int8" || z != nil && z.Method == "bitsandbytes" && z.Bits == 8)
 }
 
 // megatron says whether the model is Megatron-LM's.
-func (p *plan) megatron() bool { return p.profile != nil && p.profile.OwnParallelism }
+func (p *setup) megatron() bool { return p.profile != nil && p.profile.OwnParallelism }
 
 // mixerKernels: mamba-2's mixers run in kernels written for them, as frameworks that have the kernels
 // as a requirement run them.
-func (p *plan) mixerKernels() bool { return p.MixerKernels || p.megatron() }
+func (p *setup) mixerKernels() bool { return p.MixerKernels || p.megatron() }
 
-func (p *plan) eager() bool { return p.Attention == "eager" }
-func (p *plan) flash() bool { return p.Attention == "flash" || p.Attention == "flex" }
+func (p *setup) eager() bool { return p.Attention == "eager" }
+func (p *setup) flash() bool { return p.Attention == "flash" || p.Attention == "flex" }

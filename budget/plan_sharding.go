@@ -14,11 +14,11 @@ import (
 // part of each tensor and gather the whole one for the block that runs.
 
 // sharded says whether parameters themselves are split over the ranks.
-func (p *plan) sharded() bool { return (p.Zero == 3 || p.FSDP != "") && p.dp > 1 }
+func (p *setup) sharded() bool { return (p.Zero == 3 || p.FSDP != "") && p.dp > 1 }
 
 // shards is over how many ranks: all of them, or the GPUs of one node. Experts
 // are on few of these already: theirs are the ranks that have the same ones.
-func (p *plan) shards(experts bool) int64 {
+func (p *setup) shards(experts bool) int64 {
 	n := p.dp
 	switch {
 	case p.Shards > 0:
@@ -35,7 +35,7 @@ func (p *plan) shards(experts bool) int64 {
 // padded is how many elements of a parameter the ranks have together: FSDP2 gives each as many
 // of its rows as the first one has (_fsdp_param.py), so that 8 experts over 16 ranks take
 // twice as much. torchtitan divides these by columns then, as is taken of expert parallelism.
-func (p *plan) padded(q *parameter) int64 {
+func (p *holding) padded(q *parameter) int64 {
 	n := p.shards(q.Expert())
 	if p.FSDP == "" || p.dp == 1 || p.flatUnits() || p.packing().Has(q) || len(q.Shape) == 0 || q.Shape[0] == 0 ||
 		q.Expert() && (p.profile.ExpertsApart || p.EP > 1) {
@@ -118,7 +118,7 @@ func (r *run) groupOf(b *network.Block) *group {
 }
 
 // gatheredBytes are parameters as they are gathered: packed ones as they are.
-func (p *plan) gatheredBytes(qs []*parameter) (n int64) {
+func (p *holding) gatheredBytes(qs []*parameter) (n int64) {
 	for _, q := range qs {
 		n += p.gatheredOne(q)
 	}
@@ -126,7 +126,7 @@ func (p *plan) gatheredBytes(qs []*parameter) (n int64) {
 }
 
 // gatheredOne is one of them, with the original where a copy of it is trained: its unit gathers both.
-func (p *plan) gatheredOne(q *parameter) int64 {
+func (p *holding) gatheredOne(q *parameter) int64 {
 	n := p.gatheredAlone(q)
 	if q.Copied && n > 0 {
 		n += p.padded(q) * min(p.kept, p.width)
@@ -134,7 +134,7 @@ func (p *plan) gatheredOne(q *parameter) int64 {
 	return n
 }
 
-func (p *plan) gatheredAlone(q *parameter) int64 {
+func (p *holding) gatheredAlone(q *parameter) int64 {
 	switch n, packed := p.packedBytes(q); {
 	case q.Expert() && p.expertsWhole(), p.deepspeed() && p.Zero == 3: // counted as a whole
 		return 0
@@ -317,7 +317,7 @@ func (r *run) sumUp(g *group, e int64) {
 
 // unsynced says whether the micro-batches before a step's last one leave their gradients whole:
 // Accelerate, and the Trainer with it, runs them under FSDP's no_sync.
-func (p *plan) unsynced() bool {
+func (p *setup) unsynced() bool {
 	return p.Trainer && p.FSDP != "" && p.dp > 1 && p.Accumulate > 1 && p.PP == 1 && !p.SyncEachBatch
 }
 
@@ -448,7 +448,7 @@ func (r *run) Once(b *network.Block, x *value, f func(*value) *value) *value {
 }
 
 // groupBytes are a block's parameters in the type they are gathered in.
-func (p *plan) groupBytes(b *network.Block) int64 {
+func (p *setup) groupBytes(b *network.Block) int64 {
 	var qs []*parameter
 	for _, l := range b.Linears() {
 		qs = append(qs, l.Weight, l.Bias)
@@ -461,13 +461,13 @@ func (p *plan) groupBytes(b *network.Block) int64 {
 
 // expertsWhole says whether a rank computes with its experts as they lie there:
 // no other has a part of them, and they need no conversion.
-func (p *plan) expertsWhole() bool {
+func (p *setup) expertsWhole() bool {
 	return p.shards(true) == 1 && p.kept == p.width && p.Offload != "params"
 }
 
 // rootBytes are the parameters outside the blocks, which stay gathered from
 // the forward to the end of the backward.
-func (p *plan) rootBytes() int64 {
+func (p *holding) rootBytes() int64 {
 	if !p.sharded() {
 		return 0
 	}
@@ -532,12 +532,12 @@ func reduceAlone(p *plan, m *ranks, q *parameter, bytes int64) {
 }
 
 // gradientsGo says whether no gradient stays on the GPU until the optimizer's step.
-func (p *plan) gradientsGo() bool {
+func (p *setup) gradientsGo() bool {
 	return p.OptimizerInBackward || p.Offload == "params" && !p.Inference || p.Offload == "optimizer" && p.Zero >= 2
 }
 
 // optimizerTemp is what an optimizer takes for the step of some tensors alone.
-func (p *plan) optimizerTemp(qs []*parameter) int64 {
+func (p *holding) optimizerTemp(qs []*parameter) int64 {
 	if p.Offload != "none" {
 		return 0
 	}
@@ -550,7 +550,7 @@ func (p *plan) optimizerTemp(qs []*parameter) int64 {
 }
 
 // share is this rank's part of n bytes, of experts or of the rest.
-func (p *plan) share(n int64, from int, experts bool) int64 {
+func (p *setup) share(n int64, from int, experts bool) int64 {
 	if p.Zero >= from && p.dp > 1 || p.FSDP != "" && p.dp > 1 {
 		k := p.shards(experts)
 		return (n + k - 1) / k
@@ -559,7 +559,7 @@ func (p *plan) share(n int64, from int, experts bool) int64 {
 }
 
 // gathersEight says whether FSDP gathers a weight in 8 bits (enable_fsdp_float8_all_gather).
-func (p *plan) gathersEight() bool {
+func (p *setup) gathersEight() bool {
 	return p.Float8AllGather && p.sharded() && p.FSDP != "" && !p.flatUnits()
 }
 

@@ -43,7 +43,7 @@ func (p *plan) undivided(done map[*parameter]bool) {
 // the largest product asks for: a product whose results are summed over the ranks sends two of a
 // rank's pieces by turns, one whose input is gathered has its own piece there
 // (torch/distributed/_symmetric_memory, _pipelined_produce_and_all2all). It is mapped in pages of 2 MiB.
-func (p *plan) symmetric() int64 {
+func (p *holding) symmetric() int64 {
 	if !p.AsyncTP || p.TP == 1 || !p.SequenceParallel || !p.Compile || p.Inference {
 		return 0
 	}

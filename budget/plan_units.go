@@ -5,14 +5,14 @@ package budget
 // staysGathered says whether a unit's parameters stay from forward to backward: the root's
 // do unless the framework asks for it to go, as torchtitan and torchtune do; before PyTorch 2.8 a root wasn't asked,
 // and torchtune's last release, 0.6.1, is older than that.
-func (p *plan) staysGathered(root bool) bool {
+func (p *setup) staysGathered(root bool) bool {
 	goes := p.profile.RootGoes || p.profile.RootGoes28 && p.Torch != "" && !p.torchBefore(8)
 	return p.KeepGathered || p.profile.StagesKeep && p.PP > 1 || root && (!goes || p.flatUnits())
 }
 
 // ownUnits says whether embeddings and head are units of their own, as custom_sharded_layers makes them: torchtune's
 // recipes that train Llama 3 in full have them so, those with adapters and of other models don't. Accelerate does with FSDP2.
-func (p *plan) ownUnits() bool {
+func (p *holding) ownUnits() bool {
 	accelerate := p.headStays()
 	if !p.profile.OwnUnits && !accelerate || !p.sharded() || p.model.Tied {
 		return false
@@ -24,14 +24,14 @@ func (p *plan) ownUnits() bool {
 }
 
 // headStays: Accelerate gathers the head for forward, and it stays for backward (fsdp2_prepare_model).
-func (p *plan) headStays() bool {
+func (p *setup) headStays() bool {
 	return p.Trainer && p.FSDP != "" && !p.flatUnits() && p.profile.Accelerates
 }
 
 // wordsOfLlama2 is a bound between vocabularies: Llama 2 has 32,000 words, Llama 3 128,256.
 const wordsOfLlama2 = 100_000
 
-func (p *plan) ownUnit(q *parameter) bool {
+func (p *holding) ownUnit(q *parameter) bool {
 	return p.ownUnits() && (q == p.model.Embed || p.model.Head != nil && q == p.model.Head.Weight)
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // howLost is what the setting comes down to for the loss.
-func (p *plan) howLost() losses.How {
+func (p *setup) howLost() losses.How {
 	return losses.How{Kind: p.Loss, InOne: p.compiledLoss() && p.TP == 1, HandsOut: p.compiledWhole(), Wide: p.Trainer && p.mixed,
 		Parts: p.TP > 1 && !p.wholeLogits(), InPlace: p.megatron()}
 }
@@ -73,4 +73,4 @@ func (r *run) logits(h *value) *value {
 
 // wholeLogits says whether each tensor-parallel rank has the logits of all words: Transformers'
 // plans gather the head's results (colwise_gather_output).
-func (p *plan) wholeLogits() bool { return p.TP > 1 && p.profile.WholeLogits }
+func (p *setup) wholeLogits() bool { return p.TP > 1 && p.profile.WholeLogits }

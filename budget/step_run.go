@@ -223,7 +223,7 @@ func (r *run) dropOutputs(logits **value) {
 
 // decoderTokens is what a decoder beside an encoder is given: a classifier of
 // whole sequences reads its input there once more.
-func (p *plan) decoderTokens() int64 {
+func (p *holding) decoderTokens() int64 {
 	if p.model.Task == network.TaskClassify || p.model.Task == network.TaskTokens {
 		return p.Sequence
 	}
@@ -264,6 +264,6 @@ func (r *run) lossDone(loss *value) {
 }
 
 // lossInside says whether the loss is among the model's results, as Transformers' is.
-func (p *plan) lossInside() bool {
+func (p *setup) lossInside() bool {
 	return p.profile.LossInside && (p.Loss == "default" || p.Loss == "fused") && p.PP == 1
 }

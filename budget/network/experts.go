@@ -36,7 +36,7 @@ func (x *Experts) Linears() []*Linear {
 }
 
 // routed are experts without weights yet.
-func (b *builder) routed(count, topK, h, inner int64) *Experts {
+func routed(b *builder, count, topK, h, inner int64) *Experts {
 	if topK <= 0 || topK > count {
 		b.fail("%s: %d of %d experts per token", b.c.Type, topK, count)
 	}
@@ -44,7 +44,7 @@ func (b *builder) routed(count, topK, h, inner int64) *Experts {
 }
 
 func (b *builder) experts(name string, router string, count, topK, h, inner int64) *Experts {
-	x := b.routed(count, topK, h, inner)
+	x := routed(b, count, topK, h, inner)
 	x.router = &Linear{layer: layer{In: h, Out: count, Weight: b.param(router+".weight", RoleRouter, count, h)}}
 	x.gateUp = b.param(name+".gate_up_proj", RoleExpert, count, 2*inner, h)
 	x.down = b.param(name+".down_proj", RoleExpert, count, h, inner)
@@ -139,7 +139,7 @@ func (b *builder) sharedExpert(x *Experts, name string, ms int64, bias bool) {
 func ossExperts(b *builder, _ int64) FeedForward {
 	c := b.c
 	h, m, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
-	x := b.routed(e, c.Int("num_experts_per_tok"), h, m)
+	x := routed(b, e, c.Int("num_experts_per_tok"), h, m)
 	x.oss = true
 	x.router = b.linear("mlp.router", RoleRouter, h, e, true)
 	x.gateUp = b.param("mlp.experts.gate_up_proj", RoleExpert, e, h, 2*m)
