@@ -214,14 +214,15 @@ func (p *plan) train(b *Budget) {
 	kept := p.KeepGradients || p.Accumulate > 1 && p.moved == nil
 	bucket, gathered := p.buckets()
 	early := optimizers.Of(p.Optimizer).Early
-	r := p.simulated(kept)
-	if p.Reserve == 0 {
-		b.load, b.step = p.requests(kept)
-	}
-	steady := r.peaks
+	p.logging = p.Reserve == 0
+	r := p.simulate(kept, 0)
+	b.load, b.step = r.requests()
+	p.logging = false
+	defer r.M.Done()
+	steady := r.M.Peaks
 	cold := steady
 	if p.KeepGradients && p.Accumulate == 1 {
-		cold = p.simulated(false).peaks
+		cold = p.simulate(false, 0).M.Peaks
 	}
 	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket + gathered,
 		Gradients: p.gradientsAhead()})
@@ -263,16 +264,15 @@ func (p *plan) train(b *Budget) {
 		b.FirstStep = max(b.FirstStep, cold[ph].Bytes+coldRest.Sum())
 	}
 	b.WeightsBytes = load.Cats[Weights]
-	b.Host = r.host + hostBytes(p)
+	b.Host = r.M.Most + hostBytes(p)
 	b.peak()
 }
 
-// requests are those of loading the model, and of a step.
-func (p *plan) requests(kept bool) (load, step []request) {
-	p.logging = true
-	r := p.simulate(kept, 0)
-	p.logging = false
-	r.M.Done()
+// requests are those of loading the model, and of a step; none where nobody asks.
+func (r *run) requests() (load, step []request) {
+	if r.M.Log == nil {
+		return nil, nil
+	}
 	return (*r.M.Log)[:r.loaded], (*r.M.Log)[r.loaded:]
 }
 

@@ -14,7 +14,7 @@ import (
 type Config struct {
 	*modelfile.Config
 	spare   *atomic.Pointer[network.Model] // a network that nobody uses at the moment
-	memo    *memo                          // steps that were simulated
+	memo    *memo                          // the last budget
 	extra   int64                          // parameters beyond the shape's, for a model known by its size only
 	assumed string                         // what was assumed, in words
 	file    *modelfile.Packed              // the weights of a quantised checkpoint, nil without one

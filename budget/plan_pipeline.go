@@ -125,7 +125,10 @@ func (p *plan) reservedByRank(ranks []rankBudget, stages []Stage) (best int) {
 		x := ranks[i]
 		kept := p.KeepGradients || p.Accumulate > 1 && x.moved == nil
 		if x.b.Reserved = int64(float64(x.b.top()) * factor); n < ranksServed && p.Reserve == 0 {
-			load, step := x.requests(kept)
+			x.logging = true
+			r := x.simulate(kept, 0)
+			load, step := r.requests()
+			r.M.Done()
 			x.b.Reserved = max(x.reserved(load, step), x.b.top())
 		}
 		if n == 0 && p.Reserve == 0 {
