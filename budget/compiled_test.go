@@ -48,7 +48,7 @@ var (
 	smallGPT2 = map[string]any{"model_type": "gpt2", "n_layer": 4.0, "n_embd": 2048.0, "n_head": 16.0, "vocab_size": 32000.0, "n_positions": 8192.0}
 	smallBERT = map[string]any{"model_type": "bert", "architectures": []any{"BertForMaskedLM"}, "num_hidden_layers": 4.0, "hidden_size": 2048.0,
 		"num_attention_heads": 16.0, "intermediate_size": 5504.0, "vocab_size": 32000.0, "max_position_embeddings": 8192.0}
-	smallViT = map[string]any{"model_type": "vit", "architectures": []any{"ViTForImageClassification"}, "num_hidden_layers": 6.0, "hidden_size": 768.0,
+	smallViT = map[string]any{"model_type": "vit", "architectures": []any{"ViTForImageClassification"}, "num_labels": 1000.0, "num_hidden_layers": 6.0, "hidden_size": 768.0,
 		"num_attention_heads": 12.0, "intermediate_size": 3072.0}
 )
 

@@ -18,6 +18,7 @@ type Weight struct {
 	Name  string
 	Shape []int64
 	Layer int64 // that it is in, -1 outside of them
+	Fixed bool  // nothing trains it
 }
 
 // parts are the lines of each part of weights.txt.
@@ -40,9 +41,12 @@ var parts = sync.OnceValue(func() map[string][][]string {
 // most bounds the weights that a configuration's counts can ask for.
 const most = 1 << 16
 
-// Weights lists those of a part, whose sizes field looks up.
-func Weights(part string, field func(name string) int64) ([]Weight, error) {
-	l := &list{field: field, sizes: map[string]int64{}}
+// Known says whether a part is listed.
+func Known(part string) bool { return parts()[part] != nil }
+
+// Weights lists those of a part, whose sizes field looks up, with an encoder of images that may be of several kinds.
+func Weights(part, eyes string, field func(name string) int64) ([]Weight, error) {
+	l := &list{field: field, eyes: eyes, sizes: map[string]int64{}}
 	l.part(part, "")
 	return l.all, l.err
 }
@@ -50,12 +54,16 @@ func Weights(part string, field func(name string) int64) ([]Weight, error) {
 // list is what was made of a part so far.
 type list struct {
 	field func(name string) int64
+	eyes  string
 	sizes map[string]int64
 	all   []Weight
 	err   error
 }
 
 func (l *list) part(part, prefix string) {
+	if part == "eyes" {
+		part = l.eyes
+	}
 	lines, known := parts()[part]
 	if !known {
 		l.err = fmt.Errorf("no part is called %q", part)
@@ -91,7 +99,11 @@ func (l *list) weight(prefix string, words []string) {
 	case kind == "=":
 		l.each(name, -1, dims)
 	default:
+		from := len(l.all)
 		l.each(name+".weight", -1, dims)
+		for i := range l.all[from:] {
+			l.all[from+i].Fixed = kind == "~"
+		}
 		if kind == "+" || len(kind) > 1 && l.value(kind[1:]) != 0 {
 			l.each(name+".bias", -1, dims[:1])
 		}
@@ -111,9 +123,13 @@ func (l *list) each(name string, layer int64, shape []int64) {
 		}
 		return
 	}
-	for i := range min(l.value(count), most) {
+	from, to, by := int64(0), count, int64(1)
+	if some := strings.Split(count, ":"); len(some) == 3 {
+		from, to, by = l.value(some[0]), some[1], max(l.value(some[2]), 1)
+	}
+	for i := from; i < min(l.value(to), most); i += by {
 		in := layer
-		if in < 0 {
+		if in < 0 && to == count {
 			in = i
 		}
 		l.each(before+strconv.FormatInt(i, 10)+after, in, shape)

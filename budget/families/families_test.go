@@ -8,7 +8,7 @@ import (
 // TestWeights: every part of weights.txt lists weights of sizes that come out of its fields.
 func TestWeights(t *testing.T) {
 	for part := range parts() {
-		all, err := Weights(part, func(string) int64 { return 8 })
+		all, err := Weights(part, "clip_vision_model", func(string) int64 { return 8 })
 		if err != nil || len(all) < 3 {
 			t.Errorf("%s: %d weights, %v", part, len(all), err)
 		}
@@ -18,14 +18,14 @@ func TestWeights(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Weights("nothing", nil); err == nil {
+	if _, err := Weights("nothing", "", nil); err == nil {
 		t.Error("a part that isn't there is listed")
 	}
 }
 
 // TestBounds: a count that no model has ends in an error, and a size that no number holds in 0.
 func TestBounds(t *testing.T) {
-	if all, err := Weights("siglip_vision_model", func(string) int64 { return 1 << 62 }); err == nil || len(all) > most {
+	if all, err := Weights("siglip_vision_model", "", func(string) int64 { return 1 << 62 }); err == nil || len(all) > most {
 		t.Errorf("%d weights, %v", len(all), err)
 	}
 }

@@ -125,6 +125,13 @@ func New(t string, fields map[string]any) *Config {
 // As is the configuration of another model_type with the same fields.
 func (c *Config) As(t string) *Config { return New(t, c.fields) }
 
+// Like is the configuration, its own class's defaults included, taken for another model_type's.
+func (c *Config) Like(t string) *Config {
+	d := *c
+	d.Type = t
+	return &d
+}
+
 // Nested is a configuration inside the configuration, of a given type.
 func (c *Config) Nested(key, t string) *Config {
 	m := c.Map(key)
@@ -370,19 +377,13 @@ var widths = map[string]string{"bfloat16": "bf16", "float16": "fp16", "float32":
 
 // Labels is the number of classes of a classifier's head.
 func (c *Config) Labels() int64 {
-	if n := c.Int("num_labels"); n > 0 {
+	if n := AsInt(c.Own("num_labels")); n > 0 {
 		return n
 	}
 	if m, ok := c.Get("id2label").(map[string]any); ok && len(m) > 0 {
 		return int64(len(m))
 	}
-	if c.Type == "vit" {
-		return 1000
-	}
-	if c.Type == "bart" {
-		return 3
-	}
-	return 2
+	return c.IntOr("num_labels", 2) // of the class
 }
 
 // Need checks what every later product relies on: sizes that are

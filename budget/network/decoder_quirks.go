@@ -36,7 +36,10 @@ func switched(window func(*modelfile.Config, int64) int64) func(*modelfile.Confi
 var (
 	slidingQwen  = switched(sliding(func(c *modelfile.Config, i int64) bool { return i >= c.Int("max_window_layers") }))
 	slidingTyped = sliding(func(*modelfile.Config, int64) bool { return true })
-	slidingSmol  = switched(sliding(func(*modelfile.Config, int64) bool { return false }))
+	slidingSmol  = switched(slidingListed)
+
+	slidingListed     = sliding(func(*modelfile.Config, int64) bool { return false })
+	slidingAfterFirst = sliding(func(_ *modelfile.Config, i int64) bool { return i%4 != 0 })
 )
 
 // slidingGemma: every n-th layer sees everything.
@@ -71,6 +74,25 @@ func softCapped(b *builder, _ *decoder, l *layerDraft) {
 	if b.c.Float("attn_logit_softcapping") > 0 {
 		l.attn.softcap, l.attn.eagerOnly = true, true
 	}
+}
+
+// xieluLayer: an activation of two numbers that are trained.
+func xieluLayer(b *builder, _ *decoder, l *layerDraft) {
+	f := l.block.FF.(*mlp)
+	if b.c.Str("hidden_act") != "xielu" {
+		return
+	}
+	f.act = actXielu
+	b.param("mlp.act_fn.alpha_p", RoleMLP, 1)
+	b.param("mlp.act_fn.alpha_n", RoleMLP, 1)
+}
+
+// seesAll: a decoder's layers that look at what comes after, too.
+func seesAll(_ *builder, _ *decoder, l *layerDraft) { l.attn.bidirectional = true }
+
+func graniteSinks(b *builder, d *decoder, l *layerDraft) {
+	scaledParts(b, d, l)
+	withSinks(b, d, l)
 }
 
 func scaledParts(b *builder, _ *decoder, l *layerDraft) { l.block.scaled = true }
@@ -112,6 +134,14 @@ func stableHeads(b *builder, d *decoder, l *layerDraft) {
 	if l.block.parallel { // no second norm in a parallel block
 		b.remove(l.block.mlpIn.weight, l.block.mlpIn.bias)
 		l.block.mlpIn = nil
+	}
+}
+
+// heliumHeads: what its attention ends in takes heads that are as wide together as the stream.
+func heliumHeads(b *builder, _ *decoder) {
+	h, a := b.c.Int("hidden_size"), b.c.Int("num_attention_heads")
+	if d := b.headDim(h, a); a*d != h {
+		b.fail("helium: %d heads of %d don't make the hidden size of %d", a, d, h)
 	}
 }
 

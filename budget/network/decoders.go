@@ -54,6 +54,7 @@ type decoder struct {
 	OutDrop             string // dropout fields: on each part, on embeddings, on scores
 	EmbedDrop, AttnDrop string
 	ScaledEmbed         bool
+	Encodes             bool // words are seen from both sides, and masked ones guessed
 	Window              func(c *modelfile.Config, i int64) int64
 	Inner               func(c *modelfile.Config) int64
 	KvHeads             func(c *modelfile.Config) int64
@@ -127,8 +128,10 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 	"llama4Experts": llama4Experts, "jambaExperts": jambaExperts, "falconMixer": falconMixer, "bambaMixer": bambaMixer,
 	"jambaMixer": jambaMixer, "gemmaTables": gemmaTables, "gemmaHeads": gemmaHeads, "gemma4Window": gemma4Window,
 	"gemma4Layer": gemma4Layer, "gemma3nLayer": gemma3nLayer, "slidingGemma5": slidingGemma(5), "graniteMixer": graniteMixer,
-	"lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead,
-	"bigCodeKV": bigCodeKV, "falconKV": falconKV, "mlpSize": widthOf("intermediate_size_mlp"), "ffnDim": widthOf("ffn_dim"),
+	"lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead, "heliumHeads": heliumHeads, "xieluLayer": xieluLayer,
+	"seesAll": seesAll, "cohereExperts": cohereExperts, "hunyuanExperts": hunyuanExperts, "graniteSinks": graniteSinks,
+	"slidingListed": slidingListed, "slidingAfterFirst": slidingAfterFirst, "bigCodeKV": bigCodeKV,
+	"falconKV": falconKV, "mlpSize": widthOf("intermediate_size_mlp"), "ffnDim": widthOf("ffn_dim"),
 	"nInner": widthOf("n_inner"), "halfInner": halfInner, "ffnHidden": widthOf("ffn_hidden_size"), "fourTimes": widthOf("")}
 
 // widthOf is the feed-forward's, by a field, and without it four times the stream's.
@@ -360,7 +363,7 @@ var oneScale = map[string]bool{"gemma3n_text": true, "gemma4_text": true,
 
 // tokenHeads is what families call the head that labels tokens, "score" where they aren't here.
 var tokenHeads = map[string]string{"gpt2": "classifier", "gpt_neox": "classifier", "gpt_neo": "classifier", "bloom": "classifier",
-	"falcon": "classifier"}
+	"falcon": "classifier", "eurobert": "classifier"}
 
 // llamaEnd is the last norm, and a head as llama's.
 func llamaEnd(b *builder, name string, of normKind, h int64, kind headKind) {
@@ -374,6 +377,14 @@ func llamaEnd(b *builder, name string, of normKind, h int64, kind headKind) {
 func (b *builder) decoderHead(d *decoder, kind headKind) {
 	c, m := b.c, b.m
 	switch kind {
+	case headMasked:
+		if !d.Encodes {
+			b.noHead()
+		}
+		b.wordHead(taskMasked, d.Head, m.WordWidth)
+		if b.flag(d.HeadBias) {
+			m.Head.Bias = b.param(d.Head+".bias", RoleHead, m.Vocab)
+		}
 	case headDefault, headLM, headSeq2Seq, headDouble:
 		m.softcap = c.Float("final_logit_softcapping") > 0
 		m.scaleHead = d.ScaledEmbed != oneScale[c.Type]
@@ -390,6 +401,11 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 	case headNone:
 		m.Task = TaskBackbone
 	case headSequence:
+		if d.Encodes {
+			b.pooler(kind, "dense", m.WordWidth, actGelu)
+			b.simpleHead(kind, m.WordWidth)
+			return
+		}
 		b.classifier(TaskClassify, "score", m.WordWidth, c.Labels(), false)
 	case headReward:
 		b.classifier(TaskClassify, "out_proj", m.WordWidth, 1, true)

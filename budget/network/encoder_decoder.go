@@ -5,6 +5,9 @@ import "strings"
 // Encoder-decoders: m is the decoder, m.encoder the encoder.
 
 func buildT5(b *builder) {
+	if b.c.Type == "mt5" { // tied, whatever its files say
+		b.c = b.c.With("tie_word_embeddings", true)
+	}
 	c, m := b.c, b.m
 	b.need("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 	h, a, d, ff := c.Int("d_model"), c.Int("num_heads"), c.Int("d_kv"), c.Int("d_ff")
@@ -101,8 +104,9 @@ func t5Head(b *builder, kind headKind, h int64) {
 	m.Head = l
 }
 
-// stack is the encoder's or the decoder's stack of bart, whose keys have biases and whose norms come behind, or of whisper.
-func (b *builder) stack(m *Model, prefix, side string, h int64, bart bool, drop float64, act activation) {
+// stack is the encoder's or the decoder's stack of bart and its kin, whose keys have biases, or of whisper; post: its norms come
+// behind.
+func (b *builder) stack(m *Model, prefix, side string, h int64, bart, post bool, drop float64, act activation) {
 	layers, a, inner := b.c.Int(side+"_layers"), b.c.Int(side+"_attention_heads"), b.c.Int(side+"_ffn_dim")
 	cross, scoreDrop := side == "decoder", b.c.Float("attention_dropout")
 	divided(b, h, a)
@@ -117,7 +121,7 @@ func (b *builder) stack(m *Model, prefix, side string, h int64, bart bool, drop 
 		return at
 	}
 	b.layers(prefix+"layers.", layers, func(int64) {
-		bl := &Block{Attention: attn("self_attn", !cross), drop: drop, postNorm: bart}
+		bl := &Block{Attention: attn("self_attn", !cross), drop: drop, postNorm: post}
 		bl.FF = &mlp{act: act, inner: b.c.Float("activation_dropout")}
 		p := parts{builder: b, block: bl, h: h, inner: inner}
 		if p.make("attnIn=self_attn_layer_norm+"); cross {
@@ -129,13 +133,52 @@ func (b *builder) stack(m *Model, prefix, side string, h int64, bart bool, drop 
 	})
 }
 
+// bartKin is what BART's family differ in.
+type bartKin struct {
+	before    bool  // norms stand before a layer's parts, and one behind all layers
+	embedNorm bool  // and one behind the embeddings
+	rows      int64 // of positions, beside those of the configuration
+	fixed     bool  // positions are sines, which nothing trains
+	listed    bool  // and stand among the parameters
+	noBias    bool  // nothing is added to the logits
+}
+
+var bartKins = map[string]bartKin{
+	"bart":             {embedNorm: true, rows: 2},
+	"blenderbot":       {before: true},
+	"blenderbot-small": {embedNorm: true},
+	"m2m_100":          {before: true, rows: 2, fixed: true, noBias: true},
+	"marian":           {fixed: true, listed: true},
+	"mbart":            {before: true, embedNorm: true, rows: 2},
+	"pegasus":          {before: true, fixed: true, listed: true},
+}
+
+// fill makes all of a stack behind its table of words.
+func (k bartKin) fill(b *builder, m *Model, prefix, side string, h int64) {
+	c := b.c
+	rows := c.Int("max_position_embeddings") + k.rows
+	name := prefix + "embed_positions.weight"
+	if m.embedDrop = c.Float("dropout"); k.fixed && !k.listed {
+		m.Position = b.buffer(name, RolePosition, rows, h)
+	} else {
+		m.Position = b.param(name, RolePosition, rows, h)
+		m.Position.Trainable = !k.fixed
+	}
+	b.stack(m, prefix, side, h, true, !k.before, m.embedDrop, b.activation("activation_function"))
+	if k.embedNorm {
+		m.embedNorm = b.norm(prefix+"layernorm_embedding", layerNormKind, h, true)
+	}
+	if k.before {
+		m.final = b.norm(prefix+"layer_norm", layerNormKind, h, true)
+	}
+}
+
 func buildBART(b *builder) {
 	c, m := b.c, b.m
 	b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings")
-	h, pos, drop := c.Int("d_model"), c.Int("max_position_embeddings")+2, c.Float("dropout")
-	kind := b.headKind()
+	h, k, kind := c.Int("d_model"), bartKins[c.Type], b.headKind()
 	if kind == headLM {
-		b.bartDecoder(h, pos, drop)
+		b.bartDecoder(h, k)
 		return
 	}
 	if kind != headNone {
@@ -143,27 +186,18 @@ func buildBART(b *builder) {
 	}
 	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
 	b.embedding("shared", m.Vocab, h)
-	if !c.Tied() { // each stack has its own table then
-		b.remove(m.Embed)
-		m.Params = nil
-		b.embedding("shared", m.Vocab, h)
-	}
-	act := b.activation("activation_function")
-	enc := &Model{Hidden: h, WordWidth: h, Embed: m.Embed, embedDrop: drop}
-	enc.Position = b.param("encoder.embed_positions.weight", RolePosition, pos, h)
-	b.stack(enc, "encoder.", "encoder", h, true, drop, act)
-	enc.embedNorm = b.norm("encoder.layernorm_embedding", layerNormKind, h, true)
-	m.Position = b.param("decoder.embed_positions.weight", RolePosition, pos, h)
-	b.stack(m, "decoder.", "decoder", h, true, drop, act)
-	m.embedNorm = b.norm("decoder.layernorm_embedding", layerNormKind, h, true)
-	m.embedDrop, m.Encoder = drop, enc
+	m.Encoder = &Model{Hidden: h, WordWidth: h, Embed: b.stackTable("encoder.")}
+	k.fill(b, m.Encoder, "encoder.", "encoder", h)
+	m.Embed = b.stackTable("decoder.")
+	k.fill(b, m, "decoder.", "decoder", h)
 	b.prefix = ""
 	switch kind {
 	case headNone:
 		m.Task = TaskBackbone
 	case headSeq2Seq, headDefault:
-		m.plusBias = true
-		m.WideBuffers += float64(m.Vocab)
+		if m.plusBias = !k.noBias; m.plusBias {
+			m.WideBuffers += float64(m.Vocab)
+		}
 		b.wordHead(taskSeq2Seq, "lm_head", h)
 	case headSequence:
 		b.linear("classification_head.dense", RoleHead, h, h, true)
@@ -175,16 +209,22 @@ func buildBART(b *builder) {
 	}
 }
 
+// stackTable is what a stack looks words up in: the one that all share, or its own where nothing is tied.
+func (b *builder) stackTable(stack string) *parameter {
+	if b.c.Tied() {
+		return b.m.Embed
+	}
+	return b.param(stack+"embed_tokens.weight", RoleEmbedding, b.m.Vocab, b.m.WordWidth)
+}
+
 // bartDecoder is BartForCausalLM: the decoder and its attention to an encoder,
 // without the encoder and the bias of the logits.
-func (b *builder) bartDecoder(h, pos int64, drop float64) {
+func (b *builder) bartDecoder(h int64, k bartKin) {
 	c, m := b.c, b.m
 	b.prefix = "model.decoder."
-	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss, m.embedDrop = h, h, c.Int("vocab_size"), true, drop
+	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.IntOr("decoder_vocab_size", c.Int("vocab_size")), true
 	b.embedding("embed_tokens", m.Vocab, h)
-	m.Position = b.param("embed_positions.weight", RolePosition, pos, h)
-	b.stack(m, "", "decoder", h, true, drop, b.activation("activation_function"))
-	m.embedNorm = b.norm("layernorm_embedding", layerNormKind, h, true)
+	k.fill(b, m, "", "decoder", h)
 	b.prefix = ""
 	b.wordHead(TaskCausal, "lm_head", h)
 }
@@ -206,11 +246,11 @@ func buildWhisper(b *builder) {
 		RoleEmbedding, h)
 	enc.Position = b.param("encoder.embed_positions.weight", RolePosition, enc.Patches, h)
 	enc.Position.Trainable = false
-	b.stack(enc, "encoder.", "encoder", h, false, drop, act)
+	b.stack(enc, "encoder.", "encoder", h, false, false, drop, act)
 	enc.final = b.norm("encoder.layer_norm", layerNormKind, h, true)
 	b.embedding("decoder.embed_tokens", m.Vocab, h)
 	m.Position = b.param("decoder.embed_positions.weight", RolePosition, c.Int("max_target_positions"), h)
-	b.stack(m, "decoder.", "decoder", h, false, drop, act)
+	b.stack(m, "decoder.", "decoder", h, false, false, drop, act)
 	m.final = b.norm("decoder.layer_norm", layerNormKind, h, true)
 	m.embedDrop, m.Encoder = drop, enc
 	b.prefix = ""

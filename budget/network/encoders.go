@@ -101,7 +101,9 @@ func (b *builder) transform(dense, norm string, h, out int64, act activation) {
 func (b *builder) maskedHead(name string, bias *parameter) {
 	m := b.m
 	b.wordHead(taskMasked, name, m.Embed.Shape[1])
-	m.Head.Bias = bias
+	if m.Head.Bias = bias; bias != nil && !m.Tied && bias.Name != name+".bias" { // tied as the words' vectors are
+		m.Head.Bias = b.param(name+".bias", RoleHead, m.Vocab)
+	}
 	if b.c.Bool("is_decoder") {
 		m.Task, m.DirectLoss = TaskCausal, false
 	}
@@ -250,38 +252,58 @@ func buildModernBERT(b *builder) {
 	m.embedNorm = b.norm("embeddings.norm", layerNormKind, h, nb)
 	m.embedDrop = c.Float("embedding_dropout")
 	m.RotaryWidth = h / a
-	every := c.IntOr("global_attn_every_n_layers", 3)
+	every, decodes := c.IntOr("global_attn_every_n_layers", 3), c.Type == "modernbert-decoder"
+	looks := "qkv=attn.Wqkv?attention_bias "
+	if decodes {
+		looks = "q=attn.q_proj?attention_bias k=attn.k_proj?attention_bias v=attn.v_proj?attention_bias "
+	}
 	b.layers("layers.", c.Int("num_hidden_layers"), func(i int64) {
-		at := &Attention{Heads: a, KV: a, Width: h / a, dv: h / a, fused: true,
+		at := &Attention{Heads: a, KV: a, Width: h / a, dv: h / a, fused: !decodes,
 			rope:    rotary{kind: ropeWide, dim: h / a, of: h / a},
-			dropout: c.Float("attention_dropout"), bidirectional: true}
+			dropout: c.Float("attention_dropout"), bidirectional: !decodes}
 		bl := &Block{Attention: at, FF: &mlp{act: b.activation("hidden_activation"), fused: true, inner: c.Float("mlp_dropout")}}
 		if layerIs(c, i, every > 0 && i%every != 0, "sliding_attention") {
-			at.Window = c.Int("local_attention")
+			if at.Window = c.Int("local_attention"); decodes {
+				at.Window = c.Int("sliding_window")
+			}
 		}
 		p := parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}
 		if i > 0 {
 			p.make("attnIn=attn_norm?norm_bias")
 		}
-		p.make("qkv=attn.Wqkv?attention_bias o=attn.Wo?attention_bias mlpIn=mlp_norm?norm_bias gateUp=mlp.Wi?mlp_bias " +
+		p.make(looks + "o=attn.Wo?attention_bias mlpIn=mlp_norm?norm_bias gateUp=mlp.Wi?mlp_bias " +
 			"down=mlp.Wo?mlp_bias")
 		m.Blocks = append(m.Blocks, bl)
 	})
 	m.final = b.norm("final_norm", layerNormKind, h, nb)
 	b.prefix = ""
+	b.modernHead(kind, h, decodes)
+}
+
+// modernHead is a dense layer and a norm, and what is made of them.
+func (b *builder) modernHead(kind headKind, h int64, decodes bool) {
+	c, m := b.c, b.m
 	if kind == headNone {
 		m.Task = TaskBackbone
 		return
 	}
-	cb := c.Bool("classifier_bias")
-	m.headParts = []any{b.linear("head.dense", RoleHead, h, h, cb), actGelu,
-		b.norm("head.norm", layerNormKind, h, nb)}
+	at := "head."
+	if words := kind == headLM || kind == headDefault; decodes && words {
+		at = "lm_head."
+	}
+	m.headParts = []any{b.linear(at+"dense", RoleHead, h, h, c.Bool("classifier_bias")), actGelu,
+		b.norm(at+"norm", layerNormKind, h, c.Bool("norm_bias"))}
 	switch kind {
 	case headMasked, headDefault, headLM:
 		b.maskedHead("decoder", nil)
 		if c.Bool("decoder_bias") {
 			m.Head.Bias = b.param("decoder.bias", RoleHead, m.Vocab)
 		}
+		if decodes {
+			m.Task, m.DirectLoss = TaskCausal, false
+		}
+	case headSequence:
+		b.classifier(TaskClassify, "classifier", h, c.Labels(), !decodes || c.Bool("classifier_bias"))
 	default:
 		b.simpleHead(kind, h)
 	}
@@ -377,7 +399,7 @@ func buildImages(b *builder, f images) {
 	})
 	m.final = b.norm("layernorm", layerNormKind, h, true)
 	if kind == headNone {
-		if f.extra == "" && !f.bothMeans {
+		if !f.bothMeans {
 			b.pooler(kind, "pooler.dense", h, actTanh)
 		}
 		m.Task = TaskBackbone
@@ -392,6 +414,14 @@ func buildImages(b *builder, f images) {
 		width = 2 * h
 	}
 	b.classifier(TaskClassify, "classifier", width, c.Labels(), true)
+}
+
+func buildViT(b *builder) {
+	f := images{layer: "layers.", parts: vitParts}
+	if b.c.Type == "deit" {
+		f.extra = "embeddings.distillation_token"
+	}
+	buildImages(b, f)
 }
 
 func buildDINO(b *builder) {

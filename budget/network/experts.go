@@ -80,7 +80,7 @@ func graniteShared(b *builder, i int64) FeedForward {
 
 // glmExperts: the first layers are dense.
 func glmExperts(b *builder, i int64) FeedForward {
-	if i < b.c.Int("first_k_dense_replace") {
+	if dense(b.c, i) {
 		return nil
 	}
 	return b.deepSeekExperts(b.c.Int("num_experts_per_tok"), true)
@@ -90,7 +90,8 @@ func glmExperts(b *builder, i int64) FeedForward {
 // parameter that nothing trains.
 func ernieExperts(b *builder, i int64) FeedForward {
 	c := b.c
-	if (i+1)%max(c.Int("moe_layer_interval"), 1) != 0 || i < c.Int("moe_layer_start_index") || i > c.Int("moe_layer_end_index") {
+	last := c.IntOr("moe_layer_end_index", -1) // below zero: the last one there is
+	if (i+1)%max(c.Int("moe_layer_interval"), 1) != 0 || i < c.Int("moe_layer_start_index") || last >= 0 && i > last {
 		return nil
 	}
 	x := b.experts("mlp.experts", "mlp.gate", c.Int("num_experts"), c.Int("num_experts_per_tok"), c.Int("hidden_size"),
@@ -126,6 +127,35 @@ func qwenExperts(b *builder, i int64) FeedForward {
 		b.sharedExpert(x, "mlp.shared_expert.", ms, false)
 		x.sharedGate = b.linear("mlp.shared_expert_gate", RoleShared, x.h, 1, false)
 	}
+	return x
+}
+
+// cohereExperts: besides, one of the shared experts' width together, whose result is averaged with theirs.
+func cohereExperts(b *builder, i int64) FeedForward {
+	c := b.c
+	if dense(b.c, i) {
+		return nil
+	}
+	x := olmoeExperts(b, i).(*Experts)
+	if n := c.Int("num_shared_experts"); n > 0 {
+		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("intermediate_size"), false)
+	}
+	return x
+}
+
+// hunyuanExperts: the count and how many of them a token takes may stand for each layer.
+func hunyuanExperts(b *builder, i int64) FeedForward {
+	c := b.c
+	at := func(name string) int64 {
+		if l := c.Ints(name); i < int64(len(l)) {
+			return l[i]
+		}
+		return c.Int(name)
+	}
+	n := c.Int("intermediate_size")
+	x := b.experts("mlp.experts", "mlp.gate.wg", at("num_experts"), at("moe_topk"), c.Int("hidden_size"), n)
+	x.wideRouter = true
+	b.sharedExpert(x, "mlp.shared_mlp.", n, false)
 	return x
 }
 

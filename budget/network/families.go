@@ -1,69 +1,61 @@
 package network
 
 import (
-	"cmp"
 	"maps"
 	"slices"
+	"strings"
 )
 
-// families maps a model_type to the function that builds its network by hand. Most
-// decoders are rows of a table instead (decoders.txt).
-var families = map[string]func(*builder){
-	"bert":        buildBERT,
-	"albert":      buildALBERT,
-	"convnext":    buildConvNext,
-	"convnextv2":  buildConvNext,
-	"swin":        buildSwin,
-	"swinv2":      buildSwin,
-	"roberta":     buildRoBERTa,
-	"xlm-roberta": buildRoBERTa,
-	"camembert":   buildRoBERTa,
-	"electra":     buildELECTRA,
-	"deberta-v2":  buildDeBERTa,
-	"distilbert":  buildDistilBERT,
-	"modernbert":  buildModernBERT,
-	"vit":         func(b *builder) { buildImages(b, images{layer: "layers.", parts: vitParts}) },
-	"deit": func(b *builder) {
-		buildImages(b, images{layer: "layers.", parts: vitParts, extra: "embeddings.distillation_token"})
-	},
-	"dinov2":                buildDINO,
-	"dinov2_with_registers": buildDINO,
-	"wav2vec2":              buildWaves,
-	"hubert":                buildWaves,
-	"clip":                  buildCLIP,
-	"gemma3":                buildGemma3,
-	"t5":                    buildT5,
-	"bart":                  buildBART,
-	"whisper":               buildWhisper,
-	"mamba":                 buildMamba,
-	"mamba2":                buildMamba2,
-	"nemotron_h":            buildNemotron,
-	"qwen3_next":            buildQwenNext,
-	"qwen3_5_text":          buildQwenNext,
-	"qwen3_5_moe_text":      buildQwenNext,
-	"siglip":                buildSigLIP,
-	"siglip_vision_model":   buildSigLIP,
-	"dinov3_vit":            buildDINO3,
-	"mt5": func(b *builder) { // tied, whatever its files say
-		b.c = b.c.With("tie_word_embeddings", true)
-		buildT5(b)
-	},
-	UNetClass:               buildUNet,
-	"deepseek_v2":           buildDeepSeek,
-	"deepseek_v3":           buildDeepSeek,
-	"kimi_linear":           buildDeepSeek,
-	"zamba2":                buildZamba2,
-	"mimo":                  buildMiMo,
-	"gpt_neox_reward_model": func(b *builder) { buildDecoder(b, decoders()["gpt_neox"]) },
+// handmade are the model_types whose networks a function builds; most decoders are rows of a table instead (decoders.txt).
+var handmade = []struct {
+	build func(*builder)
+	types string
+}{
+	{buildBERT, "bert"},
+	{buildALBERT, "albert"},
+	{buildRoBERTa, "roberta xlm-roberta camembert"},
+	{buildELECTRA, "electra"},
+	{buildDeBERTa, "deberta-v2"},
+	{buildDistilBERT, "distilbert"},
+	{buildModernBERT, "modernbert modernbert-decoder"},
+	{buildConvNext, "convnext convnextv2"},
+	{buildSwin, "swin swinv2"},
+	{buildViT, "vit deit"},
+	{buildDINO, "dinov2 dinov2_with_registers"},
+	{buildDINO3, "dinov3_vit"},
+	{buildWaves, "wav2vec2 hubert"},
+	{buildCLIP, "clip"},
+	{buildSigLIP, "siglip siglip_vision_model"},
+	{buildGemma3, "gemma3"},
+	{buildT5, "t5 mt5"},
+	{buildBART, "bart blenderbot blenderbot-small m2m_100 marian mbart pegasus"},
+	{buildWhisper, "whisper"},
+	{buildMamba, "mamba"},
+	{buildMamba2, "mamba2"},
+	{buildNemotron, "nemotron_h"},
+	{buildQwenNext, "qwen3_next qwen3_5_text qwen3_5_moe_text"},
+	{buildDeepSeek, "deepseek_v2 deepseek_v3 deepseek_v32 glm_moe_dsa glm4_moe_lite kimi_linear mistral4 minicpm3 youtu"},
+	{buildZamba2, "zamba2"},
+	{buildMiMo, "mimo"},
+	{func(b *builder) { buildDecoder(b, decoders()["gpt_neox"]) }, "gpt_neox_reward_model"},
+	{buildUNet, UNetClass},
 }
 
 // familyOf is the function that builds a model_type's network, nil for one that is not
 // known.
 func familyOf(name string) func(*builder) {
-	if f := families[name]; f != nil {
-		return f
+	if as := alike[name]; as != "" {
+		return func(b *builder) {
+			b.c = b.c.Like(as)
+			familyOf(as)(b)
+		}
 	}
-	if d, ok := decoders()[cmp.Or(alike[name], name)]; ok {
+	for _, h := range handmade {
+		if slices.Contains(strings.Fields(h.types), name) {
+			return h.build
+		}
+	}
+	if d, ok := decoders()[name]; ok {
 		return func(b *builder) { buildDecoder(b, d) }
 	}
 	if s, ok := sights[name]; ok {
@@ -74,17 +66,18 @@ func familyOf(name string) func(*builder) {
 
 // Uncounted are families that people ask for, and why there is no budget for them.
 var Uncounted = map[string]string{
-	"zamba":   sharedLayers,
-	"gemma3n": "its encoder of images is one of timm's; of its language model give text_config alone",
+	"zamba": sharedLayers,
 }
 
 const (
 	sharedLayers = "its layers share their weights"
 )
 
-// alike are language models under a name of their own.
+// alike are families that another one's classes, or copies of them, are built for.
 var alike = map[string]string{"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
-	"qwen3_vl_moe_text": "qwen3_moe"}
+	"qwen3_vl_moe_text": "qwen3_moe", "exaone": "llama", "internlm3": "llama", "iquestcoder": "llama", "gpt-sw3": "gpt2",
+	"sarvam_mla": "deepseek_v3", "sarvam_moe": "glm4_moe", "glm4v_text": "glm4", "plbart": "bart",
+	"mvp": "bart"}
 
 // Unmeasured are families of which only the parameters were checked, to the last one: what their steps take is put together from
 // operations that were measured with others.
@@ -102,8 +95,15 @@ func Known(family string) bool { return familyOf(family) != nil }
 
 // Families are the model_types, sorted.
 func Families() []string {
-	names := slices.AppendSeq(slices.Collect(maps.Keys(families)), maps.Keys(decoders()))
-	names = slices.AppendSeq(names, maps.Keys(sights))
+	names := slices.AppendSeq(slices.Collect(maps.Keys(decoders())), maps.Keys(sights))
+	for _, h := range handmade {
+		names = append(names, strings.Fields(h.types)...)
+	}
+	for name := range alike {
+		if !strings.HasSuffix(name, "_text") { // of which a whole has another name
+			names = append(names, name)
+		}
+	}
 	slices.Sort(names)
 	return names
 }
@@ -162,7 +162,7 @@ var headKinds = []struct {
 }{
 	{"ForCausalLM", headLM}, {"LMHeadModel", headLM}, {"ForMaskedLM", headMasked}, {"ForPreTraining", headPreTraining},
 	{"ForSequenceClassification", headSequence},
-	{"ForCTC", headToken}, {"ForTokenClassification", headToken}, {"ForQuestionAnswering", headSpan},
+	{"MTModel", headSeq2Seq}, {"ForCTC", headToken}, {"ForTokenClassification", headToken}, {"ForQuestionAnswering", headSpan},
 	{"ForImageClassification", headImage}, {"ForConditionalGeneration", headSeq2Seq}, {"DoubleHeadsModel", headDouble},
 	{"ForMultipleChoice", headChoice}, {"RewardModel", headReward}, {"EncoderModel", headEncoder}, {"Model", headNone},
 }

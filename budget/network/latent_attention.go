@@ -1,6 +1,9 @@
 package network
 
-import "github.com/vramscope/vramscope/internal/words"
+import (
+	"github.com/vramscope/vramscope/budget/modelfile"
+	"github.com/vramscope/vramscope/internal/words"
+)
 
 // Multi-head latent attention: keys and values pass through a narrow latent.
 type latent struct {
@@ -55,8 +58,15 @@ func (a *Attention) latentHeads(m *Machine, x *value, t int64) (q, k, v *value) 
 func buildDeepSeek(b *builder) {
 	c, m := b.c, b.m
 	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
-		"qk_rope_head_dim", "v_head_dim")
+		"qk_rope_head_dim")
 	h := c.Int("hidden_size")
+	if unread := unreadFlags[c.Type]; unread != "" {
+		c = c.With(unread, false)
+	}
+	if c.Int("v_head_dim") == 0 { // minicpm3
+		c = c.With("v_head_dim", c.Int("hidden_size")/max(c.Int("num_attention_heads"), 1))
+	}
+	b.c = c
 	if c.Type != "kimi_linear" {
 		m.RotaryWidth = c.Int("qk_rope_head_dim")
 	}
@@ -75,6 +85,9 @@ func buildDeepSeek(b *builder) {
 		return bl
 	})
 }
+
+// unreadFlags are fields that a family's files may have set, and its code doesn't look at.
+var unreadFlags = map[string]string{"kimi_linear": "tie_word_embeddings", "deepseek_v32": "mlp_bias", "glm_moe_dsa": "mlp_bias"}
 
 // latentParts are attention's weights.
 func latentParts(b *builder, h int64) *Attention {
@@ -95,28 +108,42 @@ func latentParts(b *builder, h int64) *Attention {
 	la.kvaNorm = b.norm("kv_a_layernorm", rmsNormKind, kl, false)
 	la.kvb = b.linear("kv_b_proj", RoleAttention, kl, a*(dn+dv), false)
 	at.o = b.linear("o_proj", RoleAttention, a*dv, h, ab)
+	if n, d := c.Int("index_n_heads"), c.Int("index_head_dim"); n > 0 { // picks the tokens that are seen, without a gradient
+		b.under("indexer.", func() {
+			b.linear("wq_b", RoleAttention, ql, n*d, false)
+			b.linear("wk", RoleAttention, h, d, false)
+			b.norm("k_norm", layerNormKind, d, true)
+			b.linear("weights_proj", RoleAttention, h, n, false)
+		})
+	}
 	return at
 }
 
 func (b *builder) deepSeekFF(i int64) FeedForward {
 	c := b.c
-	h, e := c.Int("hidden_size"), c.IntOr("n_routed_experts", c.Int("num_local_experts"))
-	if l := c.List("mlp_layer_types"); i < int64(len(l)) { // the file says of each
-		if l[i] == "dense" {
-			e = 0
-		}
-	} else if i < c.IntOr("first_k_dense_replace", firstDense[c.Type]) {
-		e = 0
-	}
-	if e == 0 || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
+	h, e := c.Int("hidden_size"), routedExperts(c)
+	if e == 0 || dense(c, i) || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
 		row := llamaLike
 		row.MlpBias = "mlp_bias"
 		var f FeedForward
 		b.under("mlp.", func() { f = b.feedForward(&row, h, c.Int("intermediate_size")) })
 		return f
 	}
-	corrected := c.Str("topk_method") == "noaux_tc" || c.Type == "kimi_linear" || c.Type == "deepseek_v3" && !c.Has("topk_method")
+	corrected := c.Str("topk_method") == "noaux_tc" || c.Type != "deepseek_v2" && c.Type != "mistral4" && !c.Has("topk_method")
 	return b.deepSeekExperts(max(c.Int("num_experts_per_tok"), 1), corrected)
+}
+
+// dense says whether a layer has no experts: as the file says of it, or as one of the first.
+func dense(c *modelfile.Config, i int64) bool {
+	if l := c.List("mlp_layer_types"); i < int64(len(l)) {
+		return l[i] == "dense"
+	}
+	return i < c.IntOr("first_k_dense_replace", firstDense[c.Type])
+}
+
+// routedExperts is how many there are, by any of the names that files have for them.
+func routedExperts(c *modelfile.Config) int64 {
+	return c.IntOr("n_routed_experts", c.IntOr("num_local_experts", c.Int("num_experts")))
 }
 
 // firstDense are how many layers are dense where the file doesn't say.
@@ -126,14 +153,13 @@ var firstDense = map[string]int64{"kimi_linear": 1}
 // that every token takes.
 func (b *builder) deepSeekExperts(topK int64, corrected bool) *Experts {
 	c := b.c
-	x := b.experts("mlp.experts", "mlp.gate", c.IntOr("n_routed_experts", c.Int("num_local_experts")), topK, c.Int("hidden_size"),
-		c.Int("moe_intermediate_size"))
+	x := b.experts("mlp.experts", "mlp.gate", routedExperts(c), topK, c.Int("hidden_size"), c.Int("moe_intermediate_size"))
 	x.wideRouter = true
 	if corrected {
 		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
 	}
-	if n := c.Int("n_shared_experts"); n > 0 {
-		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), false)
+	if n := c.IntOr("n_shared_experts", c.Int("num_shared_experts")); n > 0 {
+		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), c.Bool("mlp_bias"))
 	}
 	return x
 }

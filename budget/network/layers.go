@@ -291,6 +291,7 @@ const (
 	actBloomGelu                   // written out in Python, forward and backward
 	actReluSquared
 	actTanh
+	actXielu // written out in Python
 )
 
 func (m *Machine) activate(x *value, a activation) *value {
@@ -305,6 +306,8 @@ func (m *Machine) activate(x *value, a activation) *value {
 		return m.of(x, byOutput, m.Power)
 	case a == actGeluNew:
 		return geluNew(m, x)
+	case a == actXielu:
+		return xielu(m, x)
 	case a == actBloomGelu:
 		return bloomGelu(m, x)
 	default:
@@ -325,6 +328,24 @@ func geluNew(m *Machine, x *value) *value {
 	half := m.Scale(x)
 	t := m.of(x, adds{m.of(x, m.Power, m.Scale)}, m.Scale, byOutput, m.Shift)
 	return m.into(half, multiplies{t})
+}
+
+// xielu is x > 0 ? p x x + b x : (expm1(min(x, e)) - x) n + b x, as Python evaluates it: both sides for all of x.
+func xielu(m *Machine, x *value) *value {
+	where := m.Alloc(x.N, words.Temporary) // a byte each
+	up := m.Scale(x)                       // p x, which the product with x keeps
+	up = m.into(up, multiplies{m.Again(x)}, adds{m.Scale(x)})
+	low := m.of(x, byInput, byOutput) // min and expm1
+	low = m.into(low, plus{x})
+	low = m.into(low, byInput, adds{m.Scale(x)}) // times a number that is trained: kept
+	y := m.Tensor(x.N, x.Width)
+	b := y.Bytes()
+	m.Record([]*value{y}, []*value{up, low}, []*storage{where}, func(g []*storage) []*storage {
+		return []*storage{m.Alloc(b, words.Temporary), m.Alloc(b, words.Temporary)}
+	})
+	m.Release(where)
+	m.Drop(up, low)
+	return y
 }
 
 // bloomGelu keeps its input alone; what it is worked out of stands beside it for a

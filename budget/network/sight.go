@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -13,44 +14,56 @@ import (
 type sight struct {
 	part  string // of budget/families
 	eyes  string // the encoder's configuration
+	any   bool   // of any family that budget/families lists
+	at    string // where that stands, vision_config without
 	words string // the language model's, where the file doesn't say
 	names string // what stands in the place of "model." in its names
 	head  string // and in front of lm_head
 }
 
 var sights = map[string]sight{
-	"qwen2_vl":     {part: "qwen2_vl", eyes: "qwen2_vl_vision", words: "qwen2_vl_text"},
-	"qwen2_5_vl":   {part: "qwen2_5_vl", eyes: "qwen2_5_vl_vision", words: "qwen2_5_vl_text"},
-	"qwen3_vl":     {part: "qwen3_vl", eyes: "qwen3_vl_vision", words: "qwen3_vl_text"},
-	"qwen3_vl_moe": {part: "qwen3_vl", eyes: "qwen3_vl_moe_vision", words: "qwen3_vl_moe_text"},
-	"qwen3_5":      {part: "qwen3_5", eyes: "qwen3_5_vision", words: "qwen3_5_text"},
-	"qwen3_5_moe":  {part: "qwen3_5", eyes: "qwen3_5_moe_vision", words: "qwen3_5_moe_text"},
-	"mistral3":     {part: "mistral3", eyes: "pixtral", words: "mistral"},
-	"llava":        {part: "llava", eyes: "clip_vision_model", words: "llama"},
-	"paligemma":    {part: "paligemma", eyes: "siglip_vision_model", words: "gemma"},
-	"idefics3":     {part: "idefics3", eyes: "idefics3_vision", words: "llama", names: "model.text_model."},
-	"smolvlm":      {part: "idefics3", eyes: "smolvlm_vision", words: "llama", names: "model.text_model."},
-	"internvl":     {part: "internvl", eyes: "internvl_vision", words: "qwen2"},
-	"gemma4":       {part: "gemma4", eyes: "gemma4_vision", words: "gemma4_text"},
+	"qwen2_vl":        {part: "qwen2_vl", eyes: "qwen2_vl_vision", words: "qwen2_vl_text"},
+	"qwen2_5_vl":      {part: "qwen2_5_vl", eyes: "qwen2_5_vl_vision", words: "qwen2_5_vl_text"},
+	"qwen3_vl":        {part: "qwen3_vl", eyes: "qwen3_vl_vision", words: "qwen3_vl_text"},
+	"qwen3_vl_moe":    {part: "qwen3_vl", eyes: "qwen3_vl_moe_vision", words: "qwen3_vl_moe_text"},
+	"qwen3_5":         {part: "qwen3_5", eyes: "qwen3_5_vision", words: "qwen3_5_text"},
+	"qwen3_5_moe":     {part: "qwen3_5", eyes: "qwen3_5_moe_vision", words: "qwen3_5_moe_text"},
+	"mistral3":        {part: "mistral3", eyes: "pixtral", words: "mistral"},
+	"llava":           {part: "llava", eyes: "clip_vision_model", any: true, words: "llama"},
+	"paligemma":       {part: "paligemma", eyes: "siglip_vision_model", words: "gemma"},
+	"idefics3":        {part: "idefics3", eyes: "idefics3_vision", words: "llama", names: "model.text_model."},
+	"smolvlm":         {part: "idefics3", eyes: "smolvlm_vision", words: "llama", names: "model.text_model."},
+	"internvl":        {part: "internvl", eyes: "internvl_vision", words: "qwen2"},
+	"glm4v":           {part: "glm4v", eyes: "glm4v_vision", words: "glm4v_text"},
+	"glm46v":          {part: "glm4v", eyes: "glm4v_vision", words: "glm4v_text"},
+	"llava_next":      {part: "llava_next", eyes: "clip_vision_model", any: true, words: "llama"},
+	"llava_onevision": {part: "llava_onevision", eyes: "siglip_vision_model", any: true, words: "qwen2"},
+	"cohere2_vision":  {part: "cohere2_vision", eyes: "siglip_vision_model", words: "cohere2"},
+	"lfm2_vl":         {part: "lfm2_vl", eyes: "siglip2_vision_model", words: "lfm2"},
+	"lighton_ocr":     {part: "lighton_ocr", eyes: "pixtral", words: "qwen3"},
+	"qwen2_audio":     {part: "qwen2_audio", eyes: "qwen2_audio_encoder", at: "audio_config", words: "qwen2"},
+	"voxtral":         {part: "voxtral", eyes: "voxtral_encoder", at: "audio_config", words: "llama"},
+	"gemma3n":         {part: "gemma3n", eyes: "gemma3n_vision", words: "gemma3n_text"},
+	"gemma4":          {part: "gemma4", eyes: "gemma4_vision", words: "gemma4_text"},
 	"llama4": {part: "llama4", eyes: "llama4_vision_model", words: "llama4_text", names: "language_model.model.",
 		head: "language_model."},
 }
 
 func buildSight(b *builder, s sight) {
 	c, m := b.c, b.m
-	eyes := c.Map("vision_config")
-	v, t := modelfile.New(s.eyes, eyes), c.Nested("text_config", s.words)
+	eyes := c.Map(cmp.Or(s.at, "vision_config"))
+	v, odd := s.encoder(c, eyes)
+	t := c.Nested("text_config", s.words)
 	if own := t.Str("model_type"); own != "" && familyOf(own) == nil {
 		b.fail("%s: its language model is a %q, of which the tensors aren't known", c.Type, Short(own))
 	}
-	if eyes == nil || v.Has("model_type") && v.Str("model_type") == "timm_wrapper" || c.Has("downsample_ratio") &&
-		c.Float("downsample_ratio") != 0.5 {
-		b.fail("%s: only an encoder of images as this family has it is known, with its vision_config", c.Type)
+	if odd {
+		b.fail("%s: only an encoder as this family has it is known, with its %s", c.Type, cmp.Or(s.at, "vision_config"))
 	}
 	if !c.Has("text_config") { // older files have its fields beside those of the whole
 		t = c.As(s.words)
 	}
-	ws, err := weights.Weights(s.part, func(name string) int64 { return sizeOf(name, v, t, c) })
+	ws, err := weights.Weights(s.part, v.Type, func(name string) int64 { return sizeOf(name, v, t, c) })
 	if err != nil {
 		b.fail("%s: %w", c.Type, err)
 	}
@@ -59,11 +72,25 @@ func buildSight(b *builder, s sight) {
 	b.language(c, t, s)
 }
 
+// encoder is the encoder's configuration, odd where that isn't as the family has it.
+func (s *sight) encoder(c *modelfile.Config, own map[string]any) (v *modelfile.Config, odd bool) {
+	v = modelfile.New(s.eyes, own)
+	kind, timm := v.Str("model_type"), v.Str("architecture")
+	known := s.any && weights.Known(kind)
+	if known {
+		v = modelfile.New(kind, own)
+	}
+	return v, own == nil || kind == "timm_wrapper" || s.any && kind != "" && !known ||
+		timm != "" && timm != "mobilenetv5_300m_enc" || len(c.List("vision_feature_layer")) > 1 ||
+		c.Has("downsample_ratio") && c.Float("downsample_ratio") != 0.5
+}
+
 // seen are the weights of the encoder, those of a layer in a block of its own.
 func (b *builder) seen(ws []weights.Weight) {
 	im := b.m.Vision
 	for _, w := range ws {
 		p := b.param(w.Name, RoleVision, w.Shape...)
+		p.Trainable = !w.Fixed
 		if w.Layer < 0 {
 			continue
 		}
@@ -77,18 +104,23 @@ func (b *builder) seen(ws []weights.Weight) {
 // language puts a language model behind what is there, whose head is tied as the whole says.
 func (b *builder) language(c, t *modelfile.Config, s sight) {
 	before := len(b.m.Params)
-	tied := c.Tied() || t.Has("tie_word_embeddings") && t.Tied() && !c.Has("tie_word_embeddings")
-	b.c = t.With("tie_word_embeddings", tied)
+	tied := c.Tied() || s.at == "" && t.Has("tie_word_embeddings") && t.Tied() && !c.Has("tie_word_embeddings")
+	b.c = t.With("tie_word_embeddings", tied).With("architectures", c.Get("architectures")) // the head is the whole's
+	bare := c.Architecture() != "" && b.headKind() == headNone
 	familyOf(t.Type)(b)
 	b.c = c
-	names := "model.language_model."
-	if s.names != "" {
-		names = s.names
-	}
-	for _, p := range b.m.Params[min(before, len(b.m.Params)):] {
-		if rest, inside := strings.CutPrefix(p.Name, "model."); inside {
+	names := cmp.Or(s.names, "model.language_model.")
+	for i, p := range b.m.Params {
+		rest, inside := strings.CutPrefix(p.Name, "model.")
+		switch {
+		case i < before && bare:
+			p.Name = rest
+		case i < before:
+		case bare:
+			p.Name = strings.TrimPrefix(names, "model.") + rest
+		case inside:
 			p.Name = names + rest
-		} else {
+		default:
 			p.Name = s.head + p.Name
 		}
 	}
@@ -108,12 +140,8 @@ func sizeOf(name string, eyes, text, whole *modelfile.Config) int64 {
 		}
 		c, name = modelfile.New(whole.Type+"_audio", own), rest
 	}
-	if list, at, ok := strings.Cut(name, "."); ok { // one of a list
-		i, _ := strconv.Atoi(at)
-		if l := c.Ints(list); i >= 0 && i < len(l) {
-			return l[i]
-		}
-		return 0
+	if list, at, ok := strings.Cut(name, "."); ok { // one of a list, or of a list in it
+		return modelfile.AsInt(inList(c.List(list), at))
 	}
 	if rest, ok := strings.CutPrefix(name, "#"); ok {
 		return int64(len(c.List(rest)))
@@ -122,6 +150,19 @@ func sizeOf(name string, eyes, text, whole *modelfile.Config) int64 {
 		return modelfile.AsInt(l[0])
 	}
 	return c.Int(name)
+}
+
+// inList is what stands at a place of a list, "1.0" the first of its second.
+func inList(l []any, at string) any {
+	place, rest, deeper := strings.Cut(at, ".")
+	i, err := strconv.Atoi(place)
+	if err != nil || i < 0 || i >= len(l) {
+		return nil
+	}
+	if inner, ok := l[i].([]any); ok && deeper {
+		return inList(inner, rest)
+	}
+	return l[i]
 }
 
 // buildSigLIP is the encoder of images, alone or below a classifier.

@@ -14,6 +14,9 @@ func buildMamba(b *builder) {
 	b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel")
 	h := c.Int("hidden_size")
 	di := int64(c.Float("expand") * float64(h))
+	if c.Has("intermediate_size") {
+		di = c.Int("intermediate_size")
+	}
 	rank := (h + 15) / 16
 	if c.Int("time_step_rank") > 0 {
 		rank = c.Int("time_step_rank")
