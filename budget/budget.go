@@ -27,10 +27,9 @@ type Budget struct {
 	Stages       []Stage // of a pipeline
 	Notes        []string
 
-	guessed    bool      // a part of it isn't near anything measured
-	oneRequest int64     // serving by an engine: the cache of one request of full length
-	Fullest    int64     // the rank of a pipeline that is shown, from 1 on
-	load, step []request // what the allocator is asked for, nil where nobody wants to know
+	guessed    bool  // a part of it isn't near anything measured
+	oneRequest int64 // serving by an engine: the cache of one request of full length
+	Fullest    int64 // the rank of a pipeline that is shown, from 1 on
 }
 
 // ModelInfo describes the model.
@@ -216,9 +215,11 @@ func (p *plan) train(b *Budget) {
 	early := optimizers.Of(p.Optimizer).Early
 	p.logging = p.Reserve == 0
 	r := p.simulate(kept, 0)
-	b.load, b.step = r.requests()
-	p.logging = false
 	defer r.M.Done()
+	if p.logging {
+		b.Reserved = p.reserved(r)
+	}
+	p.logging = false
 	steady := r.M.Peaks
 	cold := steady
 	if p.KeepGradients && p.Accumulate == 1 {
@@ -266,14 +267,6 @@ func (p *plan) train(b *Budget) {
 	b.WeightsBytes = load.Cats[Weights]
 	b.Host = r.M.Most + hostBytes(p)
 	b.peak()
-}
-
-// requests are those of loading the model, and of a step; none where nobody asks.
-func (r *run) requests() (load, step []request) {
-	if r.M.Log == nil {
-		return nil, nil
-	}
-	return (*r.M.Log)[:r.loaded], (*r.M.Log)[r.loaded:]
 }
 
 // simulate runs a step, with gradients already there when kept, while the last step's graph still holds some bytes.

@@ -48,12 +48,12 @@ func (b *Budget) finish(p *plan) {
 	if p.Inference { // weights are laid down once and leave no holes
 		loose -= b.WeightsBytes + b.oneRequest // so is an engine's pool
 	}
-	if b.Stages == nil {
+	switch {
+	case b.Stages != nil:
+	case b.Reserved > 0:
+		b.Reserved = max(b.Reserved, (top+2*mib-1)/(2*mib)*(2*mib))
+	default:
 		b.Reserved = (top + int64(float64(loose)*(f-1)) + 2*mib - 1) / (2 * mib) * (2 * mib)
-	}
-	if b.load != nil && p.Reserve == 0 {
-		b.Reserved = max(p.reserved(b.load, b.step), (top+2*mib-1)/(2*mib)*(2*mib))
-		b.load, b.step = nil, nil
 	}
 	b.Setting.Reserve, b.Setting.Fullest = 0, 0
 	b.Context = p.Device().Context

@@ -33,15 +33,15 @@ func (p *setup) overridesEmbeddings() bool {
 	return p.Trainer && !p.Unsaid && p.profile.Accelerates
 }
 
-// reserved is what the caching allocator takes from the device for these requests, in bytes.
-func (p *plan) reserved(load, step []request) int64 {
+// reserved is what the caching allocator takes from the device for a step's requests, in bytes.
+func (p *plan) reserved(r *run) int64 {
 	o := autograd.Reserve{Expandable: p.Allocator == "expandable", Early: optimizers.Of(p.Optimizer).Early,
 		Behind: p.flatUnits() && p.HostAhead, Ahead: unitsAhead}
 	if p.FreeGathers {
 		o.Ahead = math.MaxInt
 	}
 	o.State, o.Temp = p.optimizerTensors()
-	return o.Reserved(load, step)
+	return o.Reserved((*r.M.Log)[:r.loaded], (*r.M.Log)[r.loaded:])
 }
 
 // optimizerTensors are the sizes of what the optimizer keeps, and of what a step takes.

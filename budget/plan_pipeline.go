@@ -99,7 +99,7 @@ func (p *plan) pipeline(b *Budget) {
 	full, rank := ranks[best].b, b.Stages[best].Rank
 	b.Fullest = rank + 1
 	b.Phases, b.FirstStep, b.WeightsBytes = full.Phases, full.FirstStep, full.WeightsBytes
-	b.load, b.step, b.Reserved, b.Host = nil, nil, full.Reserved, full.Host
+	b.Reserved, b.Host = full.Reserved, full.Host
 	b.peak()
 	where := fmt.Sprintf("stage %d", rank)
 	switch rank {
@@ -127,9 +127,8 @@ func (p *plan) reservedByRank(ranks []rankBudget, stages []Stage) (best int) {
 		if x.b.Reserved = int64(float64(x.b.top()) * factor); n < ranksServed && p.Reserve == 0 {
 			x.logging = true
 			r := x.simulate(kept, 0)
-			load, step := r.requests()
+			x.b.Reserved = max(x.reserved(r), x.b.top())
 			r.M.Done()
-			x.b.Reserved = max(x.reserved(load, step), x.b.top())
 		}
 		if n == 0 && p.Reserve == 0 {
 			factor = float64(x.b.Reserved) / float64(x.b.top())
