@@ -82,7 +82,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	if s, err = c.Complete(s); err != nil {
 		return nil, err
 	}
-	if b := c.memo.budget(s); b != nil {
+	if b := c.remembered(s); b != nil {
 		return b, nil
 	}
 	p, err := newPlan(c, s)
@@ -102,7 +102,7 @@ func Compute(c *Config, s Setting) (b *Budget, err error) {
 	}
 	b.finish(p)
 	p.giveBack(c)
-	c.memo.keep(s, b)
+	c.remember(s, b)
 	return b, nil
 }
 

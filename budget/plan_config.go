@@ -14,7 +14,7 @@ import (
 type Config struct {
 	*modelfile.Config
 	spare   *atomic.Pointer[network.Model] // a network that nobody uses at the moment
-	memo    *memo                          // the last budget
+	memo    *atomic.Pointer[remembered]    // the last budget
 	extra   int64                          // parameters beyond the shape's, for a model known by its size only
 	assumed string                         // what was assumed, in words
 	file    *modelfile.Packed              // the weights of a quantised checkpoint, nil without one
@@ -61,7 +61,7 @@ func (c *Config) build() (*network.Model, error) { return network.New(c.Config, 
 // of is the configuration with these fields.
 func (c *Config) of(fields *modelfile.Config) *Config {
 	d := *c
-	d.Config, d.spare, d.memo = fields, new(atomic.Pointer[network.Model]), new(memo)
+	d.Config, d.spare, d.memo = fields, new(atomic.Pointer[network.Model]), new(atomic.Pointer[remembered])
 	return &d
 }
 

@@ -1,34 +1,25 @@
 package budget
 
-import (
-	"slices"
-	"sync"
-)
+import "slices"
 
-// memo keeps the last budget of a configuration: what fits and what would help start from it.
-type memo struct {
-	sync.Mutex
-	last *Budget
-	of   Setting
+// remembered is the last budget of a configuration: what fits and what would help start from it.
+type remembered struct {
+	of Setting
+	b  *Budget
 }
 
-// budget is the last one, where it was of this setting.
-func (m *memo) budget(s Setting) *Budget {
-	m.Lock()
-	defer m.Unlock()
-	if m.last == nil || m.of != s {
-		return nil
+// remembered is that, where it was of this setting, nil where it wasn't.
+func (c *Config) remembered(s Setting) *Budget {
+	if m := c.memo.Load(); m != nil && m.of == s {
+		return m.b.copy()
 	}
-	return m.last.copy()
+	return nil
 }
 
-func (m *memo) keep(s Setting, b *Budget) {
-	if s.Reserve > 0 || s.Fullest > 0 { // an estimate
-		return
+func (c *Config) remember(s Setting, b *Budget) {
+	if s.Reserve == 0 && s.Fullest == 0 { // else an estimate
+		c.memo.Store(&remembered{s, b.copy()})
 	}
-	m.Lock()
-	defer m.Unlock()
-	m.last, m.of = b.copy(), s
 }
 
 // copy is one that its owner may change.
