@@ -46,7 +46,7 @@ func RestOfStep(c *classify.Classification, oom *timeline.OOM) (bytes int64, tim
 // requests are the events, up to one, at which a pass and what its step begins with
 // asked for memory, after the pass before it.
 func (p *Pass) requests(c *classify.Classification, after, last int) (events []int) {
-	first := after // also after the step before it
+	first := max(after, 0) // also after the step before it; the first of all passes may begin with the recording
 	for _, s := range Spans(c, classify.Optimizer) {
 		if s.LastEvent <= p.Start {
 			first = max(first, s.LastEvent+1)
