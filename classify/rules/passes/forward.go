@@ -156,10 +156,11 @@ func inARow(a *rules.Facts, freed, many int) bool {
 	return end-first >= many
 }
 
-var SavedForBackward = inForward(rules.Rule{
+var SavedForBackward = madeIn(rules.Rule{
 	ID: "saved-for-backward",
-	Doc: `Made in a forward pass and freed by the backward pass that follows: saved for backward. A scalar that
-goes with the end of the pass is temporary; compiled code doesn't tell a cast weight from an activation.`,
+	Doc: `Made in a forward pass, or by the program outside of passes, and freed by the backward pass that follows: saved for
+backward. Less sure outside of passes. A scalar that goes with the end of the pass is temporary; compiled code doesn't tell a cast
+weight from an activation.`,
 	Needs: []rules.Need{rules.Training, rules.Sizes},
 	Begin: func(a *rules.Facts) rules.Says {
 		sizes := rules.Sizes.Of(a)
@@ -172,13 +173,13 @@ goes with the end of the pass is temporary; compiled code doesn't tell a cast we
 			switch {
 			case f < end && end-f < 3 && n <= phases.Scalar:
 				return rules.As(meaning.Temporary, rules.Guess)
-			case a.Birth(id).Marks&frames.Inductor != 0 && sizes.WeightHalf[n]:
-				return rules.As(meaning.Activations, rules.Likely) // or a cast weight: compiled code doesn't say
+			case a.Birth(id).Marks&frames.Inductor != 0 && sizes.WeightHalf[n], a.Phase[id] == meaning.OtherPhase:
+				return rules.As(meaning.Activations, rules.Likely) // or a cast weight, or what gradients are worked out from
 			}
 			return rules.As(meaning.Activations, byLifeAlone)
 		}
 	},
-})
+}, meaning.Forward, meaning.Generate, meaning.OtherPhase)
 
 var OutlivesBackward = inForward(rules.Rule{
 	ID: "outlives-backward",

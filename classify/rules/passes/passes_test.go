@@ -560,6 +560,7 @@ func TestSavedForBackward(t *testing.T) {
 	}
 	check(t, SavedForBackward, []asked{
 		{"freed by the pass", last(5*kib, 0), nil, alone},
+		{"made by the program before it", life(meaning.OtherPhase, 5*kib, 2, backward, update), nil, cast},
 		{"freed before it", life(forward, 5*kib, 2, forward, backward, update), nil, none},
 		{"freed after it", func(p *phased.Program) int {
 			p.In(forward)
