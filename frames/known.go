@@ -101,6 +101,7 @@ var pythonRules = []rule{
 	{"torch/nn/modules/", "__init__", Weight, AtSetup},
 	{"torch/nn/modules/", "reset_parameters", Weight, AtSetup},
 	{"torch/nn/modules/linear.py", "forward", MatMul, AtForward},
+	{"transformers/pytorch_utils.py", "forward", MatMul, AtForward}, // Conv1D
 	{"torch/nn/modules/", "forward", 0, AtForward},
 	{"torch/nn/functional.py", "", 0, AtForward},
 	{"torch/serialization.py", "", Weight | Stored, AtSetup},

@@ -11,16 +11,16 @@ import (
 	"github.com/vramscope/vramscope/timeline"
 )
 
-// markFailedCopy marks the logits of a pass that ended in a failed request for a copy of them in fp32, as a loss wants it: the
-// last product of the pass, at least twice as large as all else that the pass made. A first layer may look so, too, and has
-// fewer products before it.
+// markFailedCopy marks the logits of a pass that ended in a failed request for a copy of them, as a loss wants it: the last
+// product of the pass, at least twice as large as all else that the pass made. A first layer may look so, too, and has fewer
+// products before it.
 func markFailedCopy(a *look, p rules.Pass) {
 	if !a.Recorded.Allocs || p.Backward != nil || len(a.OOMs) == 0 {
 		return
 	}
 	failed := a.OOMs[len(a.OOMs)-1]
 	id := a.lastProduct(p.First, failed)
-	if id == timeline.NoAllocation || failed > p.End || !family(2*a.Timeline.Requested(id), a.Events.Size[failed]) {
+	if id == timeline.NoAllocation || failed > p.End || !family(a.Timeline.Requested(id), a.Events.Size[failed]) {
 		return
 	}
 	const layer = 8 // products

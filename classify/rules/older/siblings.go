@@ -2,14 +2,16 @@ package older
 
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
+	"github.com/vramscope/vramscope/classify/phases"
 	"github.com/vramscope/vramscope/classify/rules"
+	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
 
 var OlderSiblings = &rules.Rule{
 	ID: "older-siblings",
-	Doc: `Older than the recording, and unsure by itself: what the later allocations of its stack turned out to be,
-or, where it has none, those of its size, of which three steps or more must have left some.`,
+	Doc: `Older than the recording, and unsure by itself: what the later allocations of its stack and size turned
+out to be, or, where these are no two, those of its stack, else of its size, of which three steps or more must have left some.`,
 	Signal:   meaning.BySite,
 	Siblings: true,
 	Born:     rules.Older,
@@ -17,41 +19,51 @@ or, where it has none, those of its size, of which three steps or more must have
 	Begin:    askLaterSiblings,
 }
 
+// place is a stack and a size; 0: any.
+type place struct {
+	stack snapshot.StackID
+	bytes int64
+}
+
+// places are where the likes of a block are looked for.
+func places(a *rules.Facts, id timeline.AllocationID) (at [3]place) {
+	stack, n := a.Timeline.Stack(id), a.Timeline.Requested(id)
+	if stack != 0 {
+		at[0], at[1] = place{stack, n}, place{stack, 0}
+	}
+	at[2] = place{0, n}
+	return at
+}
+
 // askLaterSiblings counts, for blocks older than the trace of which only their lives
 // tell, the later ones of their stack and of their size. A size that returns as
 // gradients is told by that.
 func askLaterSiblings(a *rules.Facts) rules.Says {
 	const large = 4096
-	byStack, bySize := make([]*tallies, len(a.Stacks)), map[int64]*tallies{}
-	var maybe [256]bool // sizes that are asked for: of most allocations none is
-	bucket := func(n int64) uint8 { return uint8(n>>9 ^ n>>17) }
+	of := map[place]*tallies{}
+	var maybe [256]bool // places that are asked for: of most allocations none is
+	bucket := func(p place) uint8 { return uint8(p.bytes>>9 ^ p.bytes>>17 ^ int64(p.stack)) }
 	unsure := func(id timeline.AllocationID) bool {
 		return a.Confidence[id] <= rules.Plausible && a.Timeline.Requested(id) >= large
 	}
 	gradients, settled := Gradients.Of(a).GradientSize, Settled.Of(a)
-	asked := false
 	for id := range timeline.AllocationID(a.Timeline.Older()) {
 		if !unsure(id) {
 			continue
 		}
-		asked = true
-		if stack := a.Timeline.Stack(id); stack != 0 && byStack[stack] == nil {
-			byStack[stack] = &tallies{}
-		}
-		if n := a.Timeline.Requested(id); gradients[n] == 0 && bySize[n] == nil {
-			bySize[n], maybe[bucket(n)] = &tallies{}, true
+		for _, p := range places(a, id) {
+			if p.stack != 0 || p.bytes > 0 && gradients[p.bytes] == 0 {
+				of[p], maybe[bucket(p)] = &tallies{}, true
+			}
 		}
 	}
-	if !asked {
+	if len(of) == 0 {
 		return nil
 	}
 	for id := timeline.AllocationID(a.Timeline.Older()); int(id) < a.Timeline.Len(); id++ {
-		if t := byStack[a.Timeline.Stack(id)]; t != nil {
-			t.add(a, id)
-		}
-		if n := a.Timeline.Requested(id); maybe[bucket(n)] {
-			if t := bySize[n]; t != nil {
-				t.add(a, id)
+		for _, p := range places(a, id) {
+			if maybe[bucket(p)] && of[p] != nil {
+				of[p].add(a, id)
 			}
 		}
 	}
@@ -59,26 +71,26 @@ func askLaterSiblings(a *rules.Facts) rules.Says {
 		if !unsure(id) {
 			return rules.Claim{}
 		}
-		t, steps := byStack[a.Timeline.Stack(id)], 0
-		if t == nil || t.all == (Tally{}) {
-			t, steps = bySize[a.Timeline.Requested(id)], 3
+		for _, p := range places(a, id) {
+			if t := of[p]; t != nil && t.counted > 1 {
+				return t.claim(settled.Lasts(a, id), 3*phases.AsInt(p.stack == 0))
+			}
 		}
-		if t == nil {
-			return rules.Claim{}
-		}
-		return t.claim(settled.Lasts(a, id), steps)
+		return rules.Claim{}
 	}
 }
 
 // tallies count the allocations of a place.
 type tallies struct {
 	all, stay Tally
+	counted   int
 	steps     int   // that left some of those that stay
 	last      int32 // of them, and 1
 }
 
 func (t *tallies) add(a *rules.Facts, id timeline.AllocationID) {
 	t.all[a.Category[id]]++
+	t.counted++
 	if a.Outlives(id) {
 		t.stay[a.Category[id]]++
 		if step := a.Step[id] + 1; t.last != step {
