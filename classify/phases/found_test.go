@@ -63,6 +63,16 @@ var cases = []struct {
 	},
 		"setup/frames 2, forward/frames 8, backward/frames 9, other/neighbors 1",
 		"setup/neighbors 20"},
+	{"frames", "Python alone: a hook's stack begins in torch", false, func(p *tape) {
+		p.weights(12*mib, 20*mib)
+		saved := p.forward(2)
+		p.brief(mib, product, mine, hook)
+		p.brief(mib, linear, module, mine, hook)
+		p.free(p.times(2, 20*mib)...)
+		p.free(saved...)
+	},
+		"setup/frames 2, forward/frames 8, backward/frames 15, other/neighbors 1",
+		"setup/neighbors 26"},
 	{"frames", "with C++ frames, what has no stack may be anything", false, func(p *tape) {
 		p.weights(12*mib, 20*mib)
 		saved := p.forward(2)
@@ -124,6 +134,17 @@ var cases = []struct {
 	},
 		"setup/neighbors 5",
 		""},
+
+	{"named-ranges", "a step that runs a backward pass", false, func(p *tape) {
+		p.weights(12*mib, 20*mib)
+		saved := p.forward(2)
+		p.within("Optimizer.step#AdaHessian.step", func() {
+			p.backward(saved)
+			p.alloc(mib, other)
+		})
+	},
+		"setup/frames 2, forward/frames 8, backward/frames 13, optimizer/closures 1",
+		"setup/frames 2, forward/frames 8, backward/frames 13, other/neighbors 1"},
 
 	{"optimizer-in-backward", "five steps", true, fusing(5, 0),
 		"setup/neighbors 4, forward/rhythm 23, backward/root-gradients 42, forward/rhythm 1, zero_grad/named-ranges 3",
@@ -463,6 +484,21 @@ var cases = []struct {
 			"other/neighbors 1",
 		"setup/frames 2, data/neighbors 2, forward/frames 12, backward/frames 18, optimizer/frames 3, " +
 			"data/neighbors 2, forward/frames 12, backward/frames 18, optimizer/frames 3, other/neighbors 2"},
+	{"loaded-batches", "begun within the loop: a line of which nothing goes", false, func(p *tape) {
+		p.older(12*mib, apply, mine)
+		for range 3 {
+			p.alloc(mib, "train.py:30 keep")
+			batch := p.alloc(mib, other)
+			p.backward(p.forward(3))
+			p.free(batch)
+		}
+	},
+		"data/loaded-batches 2, forward/frames 12, backward/frames 18, other/neighbors 3, data/loaded-batches 1, " +
+			"forward/frames 12, backward/frames 18, other/neighbors 3, data/loaded-batches 1, forward/frames 12, backward/frames 18, " +
+			"other/neighbors 2",
+		"other/neighbors 1, data/neighbors 1, forward/frames 12, backward/frames 18, other/neighbors 3, data/neighbors 1, " +
+			"forward/frames 12, backward/frames 18, other/neighbors 3, data/neighbors 1, forward/frames 12, backward/frames 18, " +
+			"other/neighbors 2"},
 	{"loaded-batches", "the line computes, too", false, func(p *tape) {
 		p.weights(12*mib, 20*mib)
 		for range 2 {

@@ -13,8 +13,9 @@ import (
 var Frames = &Signal{
 	ID: "frames",
 	Doc: `Frames on the event's own stack name the phase: autograd's engine, an optimizer's step, a module's forward, a data
-loader. In recordings of Python stacks alone, work without any frame is backward, for the engine's threads run no Python. Of
-several, the innermost counts, but for backward, which counts wherever the engine is on the stack.`,
+loader. In recordings of Python stacks alone, work without any frame is backward, for the engine's threads run no Python, but
+for hooks, whose stacks begin in torch's own code. Of several frames, the innermost counts, but for backward, which counts
+wherever the engine is on the stack.`,
 	Find: func(f *facts) found { return found{named: f.named} },
 }
 
@@ -98,6 +99,8 @@ type StackMarks struct {
 	frames.Marks
 	Hint  meaning.Hint
 	Depth uint8 // nesting of modules' forward
+	// Called is true where a stack doesn't begin as a program does: in a thread, or a hook that the engine calls.
+	Called bool
 }
 
 // frameFact is a frame's part in its stack's evidence.
@@ -109,6 +112,8 @@ type frameFact struct {
 	forward      bool  // one level of a module's forward
 	step         bool  // of one of torch's optimizers, which may be given a closure
 	applies      int32 // the line at which a module is moved; 0: none is
+	torch        bool  // torch's own code in a file
+	called       bool  // no program begins there
 }
 
 // judgeStacks works out the evidence of every distinct stack, each frame once.
@@ -120,6 +125,7 @@ func judgeStacks(s *snapshot.Snapshot) []StackMarks {
 		id := snapshot.FrameID(i)
 		if view.Language(id) == frames.Python {
 			facts[i] = judgePython(s.String(f.Function), s.String(f.File), view.Owner(id) == frames.User)
+			facts[i].torch = view.Owner(id) == frames.Torch && !strings.HasPrefix(s.String(f.File), "<")
 			if facts[i].Marks&frames.Weight != 0 && s.String(f.Function) == "_apply" {
 				facts[i].applies = f.Line
 			}
@@ -173,13 +179,24 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 			e.Depth++
 		}
 	}
+	e.finish(facts, stack)
+	return e
+}
+
+// finish takes in what the outermost frame says, and what several marks mean together.
+func (e *StackMarks) finish(facts []frameFact, stack []snapshot.FrameID) {
+	if n := len(stack); n > 0 {
+		e.Called = facts[stack[n-1]].called
+		if facts[stack[n-1]].torch && e.Hint != meaning.HintOf(meaning.Data) {
+			e.Marks |= frames.Engine
+		}
+	}
 	if e.Marks&(frames.Engine|frames.Loss) == frames.Engine|frames.Loss {
 		e.Marks = e.Marks&^frames.Loss | frames.LossGrad
 	}
 	if e.Marks&frames.Engine != 0 && e.Hint != meaning.HintOf(meaning.Optimizer) {
 		e.Hint = meaning.HintOf(meaning.Backward)
 	}
-	return e
 }
 
 func judgePython(function, file string, user bool) frameFact {
@@ -194,6 +211,7 @@ func judgePython(function, file string, user bool) frameFact {
 	if fact.Marks&frames.Engine != 0 && fact.Marks&frames.Rebuild == 0 {
 		fact.innermost |= frames.Nested
 	}
+	fact.called = function != "<module>" && function != "_run_module_as_main"
 	file = strings.ReplaceAll(file, `\`, "/")
 	fact.step = function == "step" && strings.Contains(file, "torch/optim/") &&
 		!strings.HasSuffix(file, "torch/optim/optimizer.py")

@@ -59,14 +59,14 @@ func TestNeighbors(t *testing.T) {
 
 // TestBetweenPasses: with Python's stacks, what the program makes between two passes is neither's, unlike what a hook makes.
 func TestBetweenPasses(t *testing.T) {
-	hook := []string{"hooks.py:7 hook"}
+	hook, program := []string{"hooks.py:7 hook"}, []string{other, mine, "train.py:30 <module>"}
 	for _, c := range []struct {
 		begins, by []string // of what the recording begins with, and of what lies between
 		want       meaning.Phase
 	}{
-		{nil, []string{other, mine}, meaning.OtherPhase},
+		{nil, program, meaning.OtherPhase},
 		{nil, hook, meaning.Backward},
-		{hook, []string{other, mine}, meaning.OtherPhase},
+		{hook, program, meaning.OtherPhase},
 		{hook, hook, meaning.Backward},
 	} {
 		p := newTape(t, false)

@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"maps"
 	"slices"
 	"sort"
 
@@ -14,7 +15,8 @@ var LoadedBatches = &Signal{
 	ID: "loaded-batches",
 	Doc: `The program's own lines that made the first batch load others wherever they allocate again outside of a pass. The
 first batch is what the loop begins with, up to the first work of another phase; where no module runs forward, what of that is
-still there after the backward pass. One line may load, run the model and compute the loss: then it counts as loading only
+still there after the backward pass. In a recording that begins within the loop a line of which nothing ever goes loads nothing,
+beside others. One line may load, run the model and compute the loss: then it counts as loading only
 between passes.`,
 	Needs: []Need{Stacks},
 	Find: func(f *facts) found {
@@ -24,6 +26,11 @@ between passes.`,
 			if id := f.Events.StackOf(i); f.Stacks[id].Marks&frames.UserInner != 0 {
 				x.loads[id] = true
 			}
+		}
+		rest, keeps := maps.Clone(x.loads), f.keeps()
+		maps.DeleteFunc(rest, func(id snapshot.StackID, _ bool) bool { return keeps[id] })
+		if len(rest) > 0 {
+			x.loads = rest
 		}
 		if len(x.loads) == 0 {
 			return x
@@ -49,6 +56,42 @@ between passes.`,
 		}
 		return x
 	},
+}
+
+// keeps tells, where a recording begins within the loop, the lines of which nothing ever goes: what they make is kept by the
+// program, and no batch. A queue's line may be such one, while as large ones from before go.
+func (f *facts) keeps() map[snapshot.StackID]bool {
+	const several, part = 3, 3                    // blocks; one in so many bytes
+	type line struct{ blocks, bytes, gone int64 } // gone: as large, from before
+	type like struct{ stack, bytes int64 }
+	keeps, lines, gone, seen := map[snapshot.StackID]bool{}, map[snapshot.StackID]line{}, map[int64]int{}, map[like]int{}
+	if f.Timeline.Older() == 0 || f.All&frames.UserInner == 0 {
+		return keeps
+	}
+	for i, id := range f.frees(0, f.Last) {
+		if f.Born(id) < 0 && !f.hint(i).Is(meaning.Backward) {
+			gone[f.Timeline.Requested(id)]++
+		}
+	}
+	for i := range f.allocs(f.Loop, f.Last) {
+		id, n := f.Events.StackOf(i), f.Events.Size[i]
+		if f.Stacks[id].Marks&frames.UserInner == 0 {
+			continue
+		}
+		x, k := lines[id], like{int64(id), n}
+		x.blocks, x.bytes = x.blocks+1, x.bytes+n
+		if seen[k]++; seen[k] <= gone[n] {
+			x.gone += n
+		}
+		if f.Freed(f.Timeline.Of[i]) < f.Last {
+			x.blocks = -int64(f.Last)
+		}
+		lines[id] = x
+	}
+	for id, x := range lines {
+		keeps[id] = x.blocks >= several && x.gone*part < x.bytes
+	}
+	return keeps
 }
 
 // firstBatch is the event after the first batch, and whether modules run forward.

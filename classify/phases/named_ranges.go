@@ -26,12 +26,18 @@ var NamedRanges = &Signal{
 	Doc: `A range that torch or the program names covers the event: Optimizer.step, Optimizer.zero_grad, a data loader's
 enumeration, or forward, backward, rollout and the like, by record_function. PyTorch 2.5 and newer record them,
 even without stacks. A range that was never left lasts to the end of the recording; the step of an optimizer that runs forward
-and backward itself, within which other ranges lie, says nothing by itself.`,
+or backward itself, within which other ranges lie or stacks show a backward pass, says nothing by itself.`,
 	Needs: []Need{Times},
 	Find: func(f *facts) found {
 		x := found{windows: annotated(f.Program)}
 		done := 0 // windows may overlap: each event once
-		for _, w := range x.windows {
+		for i := range x.windows {
+			w := &x.windows[i]
+			if w.phase == meaning.Optimizer {
+				for k := range f.allocs(w.first, w.end) {
+					w.closure = w.closure || f.hint(k).Is(meaning.Backward)
+				}
+			}
 			if w.closure {
 				continue
 			}

@@ -3,7 +3,6 @@ package phases
 import (
 	"github.com/vramscope/vramscope/classify/meaning"
 	"github.com/vramscope/vramscope/frames"
-	"github.com/vramscope/vramscope/snapshot"
 )
 
 // Neighbors fills the gaps that all others leave.
@@ -13,7 +12,7 @@ var Neighbors = &Signal{
 from the first thing on that is there until it has been used; where stacks tell which lines load batches, nothing else is one.
 What lies between a backward pass and the optimizer is neither's.`,
 	Find: func(f *facts) (x found) {
-		f.main = f.program()
+		f.kept = f.keeps()
 		for i := 0; i < f.Last; i++ {
 			if f.hints[i] != 0 {
 				continue
@@ -57,42 +56,17 @@ func fill(f *facts, out *spans, first, end int, before, after meaning.Hint) {
 }
 
 // isProgram is true of a gap between passes in which the program makes something: with C++ frames, the engine is on the stack of
-// all that backward makes, and a hook, which the engine's thread runs, isn't called from where the program begins.
+// all that backward makes, and a hook, which the engine's thread runs, isn't called from where a program begins.
 func isProgram(f *facts, first, end int, before, after meaning.Hint) bool {
 	if !before.Is(meaning.Backward) || !after.Is(meaning.Backward) || f.IsFused(end) || f.made(first, end) == 0 {
 		return false
 	}
-	if f.Recorded.Native {
-		return true
-	}
 	for i := range f.allocs(first, end) {
-		if f.main == (outermost{}) || f.outermost(i) != f.main {
+		if id := f.Events.StackOf(i); !f.Recorded.Native && (id == 0 || f.Stacks[id].Called) {
 			return false
 		}
 	}
 	return true
-}
-
-// program is where the stacks of the program's own passes begin.
-func (f *facts) program() (main outermost) {
-	for i := range f.allocs(0, f.Last) {
-		if main == (outermost{}) && f.hint(i).Is(meaning.Forward, meaning.Optimizer) {
-			main = f.outermost(i)
-		}
-	}
-	return main
-}
-
-// outermost is where a stack begins.
-type outermost struct{ file, function snapshot.StringID }
-
-// outermost is where the stack of an event begins.
-func (f *facts) outermost(event int) (out outermost) {
-	if stack := f.Timeline.Snapshot.Stack(f.Events.StackOf(event)); len(stack) > 0 {
-		last := &f.Timeline.Snapshot.Frames[stack[len(stack)-1]]
-		out = outermost{last.File, last.Function}
-	}
-	return out
 }
 
 // within is the phase of a gap in which no iteration begins.
@@ -109,15 +83,20 @@ func within(f *facts, before, after meaning.Hint) meaning.Phase {
 	return meaning.OtherPhase
 }
 
-// nextBatch is where the next batch begins in a gap between two iterations.
+// nextBatch is where the next batch begins in a gap between two iterations. What a line only keeps is it, if nothing else is.
 func nextBatch(f *facts, first, end int) int {
+	kept := end
 	for k := range f.allocs(first, end) {
 		id := f.Timeline.Of[k]
 		e := f.Birth(id)
 		stays := f.Freed(id) > end && (!f.Outlives(id) || e.Marks&frames.UserInner != 0)
-		if stays && len(f.Loads) == 0 || e.Marks&frames.Input != 0 {
+		switch {
+		case (!stays || len(f.Loads) > 0) && e.Marks&frames.Input == 0:
+		case !f.kept[f.Timeline.Stack(id)]:
 			return k
+		default:
+			kept = min(kept, k)
 		}
 	}
-	return end
+	return kept
 }

@@ -72,7 +72,7 @@ type facts struct {
 	roots    []root                         // backward passes that no stack shows
 	unpacked map[timeline.AllocationID]bool // what flat buffers were made of
 	stepping []int                          // first events of the windows in which an optimizer steps or clears
-	main     outermost                      // where the stacks of the program's own passes begin; gaps ask for it
+	kept     map[snapshot.StackID]bool      // lines of which nothing ever goes; gaps ask for them
 }
 
 // found is what one signal found.

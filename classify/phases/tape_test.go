@@ -23,6 +23,7 @@ const (
 	product = "site-packages/torch/nn/functional.py:9 normalize"
 	apply   = "site-packages/torch/nn/modules/module.py:900 _apply"
 	step    = "site-packages/torch/optim/adamw.py:220 step"
+	hook    = "site-packages/torch/utils/hooks.py:237 hook"
 	loader  = "site-packages/torch/utils/data/dataloader.py:7 __next__"
 	mine    = "train.py:10 main"
 	other   = "train.py:20 main"
