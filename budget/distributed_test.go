@@ -117,17 +117,17 @@ var shardedRuns = []deviceRun{
 	{"4 layers, FSDP over 8, compiled, float8 gathered, op", llama4, float8(Setting{Float8AllGather: true, Compile: true, Checkpointing: "op"}), 7019403756, 9.467},
 	{"4 layers, FSDP over 8, 512 tokens, compiled, float8", llama4, few(float8(Setting{Compile: true})), 4904744152, 5.955},
 	{"4 layers, FSDP over 8, 512 tokens, compiled, float8 gathered", llama4, few(float8(Setting{Float8AllGather: true, Compile: true})), 4468536676, 5.518},
-	{"4 layers, FSDP1 over 8, LoRA by PEFT", llama4, lora(Setting{FSDPVersion: 1, Precision: "bf16"}), 6110021192, 6.906},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT", llama4, lora(Setting{FSDPVersion: 1, Precision: "bf16"}), 6110021192, 6.547},
 	{"4 layers, FSDP over 8, LoRA by PEFT", llama4, lora(Setting{Precision: "bf16"}), 6112642632, 6.883},
-	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits", llama4, lora(Setting{FSDPVersion: 1, PlainScales: true}), 5673815368, 5.912},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits", llama4, lora(Setting{FSDPVersion: 1, PlainScales: true}), 5673815368, 5.916},
 	{"4 layers, FSDP over 8, LoRA by PEFT, 4 bits", llama4, lora(Setting{PlainScales: true}), 5676436808, 6.213},
-	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits, nested", llama4, lora(Setting{FSDPVersion: 1}), 5633163704, 6.148},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits, nested", llama4, lora(Setting{FSDPVersion: 1}), 5633163704, 5.791},
 	{"4 layers, FSDP over 8, LoRA by PEFT, 4 bits, nested", llama4, lora(Setting{}), 5635785144, 6.119},
 	{"4 layers, FSDP over 8, LoRA by PEFT, 4 bits, full", llama4, lora(Setting{PlainScales: true, Checkpointing: "full"}), 2851998952, 3.896},
-	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits, 512 tokens, full", llama4, lora(Setting{FSDPVersion: 1, PlainScales: true, Checkpointing: "full", Batch: 1, Sequence: 512}), 1126657280, 1.734},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT, 4 bits, 512 tokens, full", llama4, lora(Setting{FSDPVersion: 1, PlainScales: true, Checkpointing: "full", Batch: 1, Sequence: 512}), 1126657280, 2.674},
 	{"4 layers, FSDP over 8, LoRA by PEFT, 4 bits, 512 tokens, full", llama4, lora(Setting{PlainScales: true, Checkpointing: "full", Batch: 1, Sequence: 512}), 1343282400, 1.799},
-	{"4 layers, FSDP1 over 8, LoRA by PEFT, one unit a block", llama4, lora(Setting{FSDPVersion: 1, OneUnit: true, Precision: "bf16"}), 6383175112, 7.291},
-	{"4 layers, FSDP1 over 8, LoRA by PEFT, one unit a block, 512 tokens, full", llama4, lora(Setting{FSDPVersion: 1, OneUnit: true, Precision: "bf16", Checkpointing: "full", Batch: 1, Sequence: 512}), 2720499048, 2.816},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT, one unit a block", llama4, lora(Setting{FSDPVersion: 1, OneUnit: true, Precision: "bf16"}), 6383175112, 7.393},
+	{"4 layers, FSDP1 over 8, LoRA by PEFT, one unit a block, 512 tokens, full", llama4, lora(Setting{FSDPVersion: 1, OneUnit: true, Precision: "bf16", Checkpointing: "full", Batch: 1, Sequence: 512}), 2720499048, 4.402},
 	{"4 layers, FSDP over 8, LoRA by PEFT, saving embeddings and head", llama4, lora(Setting{Precision: "bf16", LoRATargets: "q_proj,v_proj", SaveModules: "embed_tokens,lm_head"}), 6322128304, 7.504},
 	{"4 layers, FSDP over 8, LoRA by PEFT, saving embeddings and head, 512 tokens, full", llama4, lora(Setting{Precision: "bf16", LoRATargets: "q_proj,v_proj", SaveModules: "embed_tokens,lm_head", Checkpointing: "full", Batch: 1, Sequence: 512}), 3019183432, 4.367},
 	{"4 layers, FSDP over 8, LoRA by torchtune", llama4, lora(Setting{Framework: "torchtune", Torch: "2.15", Precision: "bf16"}), 5335648580, 7.137},
@@ -137,6 +137,32 @@ var shardedRuns = []deviceRun{
 	{"4 layers, FSDP over 8, LoRA by torchtune, 4 bits, 512 tokens, full", llama4, lora(Setting{Framework: "torchtune", Torch: "2.15", Checkpointing: "full", Batch: 1, Sequence: 512}), 1839628472, 2.371},
 	{"4 layers, 16 bits, 2 frozen", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused", Freeze: 2}, 10774044808, 10.535},
 	{"4 layers, 16 bits, full, 512 tokens, 2 frozen", llama4, Setting{Precision: "bf16", Optimizer: "adamw-fused", Freeze: 2, Checkpointing: "full", Batch: 1, Sequence: 512}, 5727586392, 5.361},
+}
+
+// behindRuns were recorded while no event was over before the host waited for it, as on a GPU that is as far behind as FSDP1's
+// limit of all-gathers lets it be; peaks are those of the same runs with one that isn't.
+var behindRuns = []deviceRun{
+	{"LoRA by PEFT", llama4, lora(Setting{FSDPVersion: 1, Precision: "bf16"}), 6110021192, 7.037},
+	{"LoRA by PEFT, one unit a block", llama4, lora(Setting{FSDPVersion: 1, OneUnit: true, Precision: "bf16"}), 6383175112, 8.705},
+	{"LoRA by PEFT, one unit a block, 512 tokens, full", llama4, lora(Setting{FSDPVersion: 1, OneUnit: true, Precision: "bf16", Checkpointing: "full", Batch: 1, Sequence: 512}), 2720499048, 5.717},
+	{"LoRA by PEFT, 4 bits", llama4, lora(Setting{FSDPVersion: 1, PlainScales: true}), 5673815368, 6.406},
+	{"LoRA by PEFT, 4 bits, nested", llama4, lora(Setting{FSDPVersion: 1}), 5633163704, 6.281},
+}
+
+// TestBehindRuns: what waits for the GPU is reserved twice.
+func TestBehindRuns(t *testing.T) {
+	for _, r := range behindRuns {
+		r.s.HostAhead = true
+		b, err := Compute(configOf(t, r.model), r.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		off := float64(b.Reserved)/(r.reserved*gib) - 1
+		t.Logf("%s: reserved %+.2f %%", r.name, 100*off)
+		if math.Abs(off) > 0.10 || math.Abs(float64(b.PeakBytes)/float64(r.peak)-1) > 0.01 {
+			t.Errorf("%s: peak %d, reserved %d; recorded %d and %.3f GiB", r.name, b.PeakBytes, b.Reserved, r.peak, r.reserved)
+		}
+	}
 }
 
 // zeRO is a training by DeepSpeed of Transformers' model, whose loop lets outputs go.

@@ -1,6 +1,8 @@
 package budget
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/budget/network"
 	"github.com/vramscope/vramscope/internal/units"
@@ -13,25 +15,59 @@ import (
 // flatUnits says whether FSDP is of that kind.
 func (p *setup) flatUnits() bool { return p.FSDP != "" && p.FSDPVersion == 1 && p.dp > 1 }
 
-// flatten puts each unit's parameters on the device as they are made, whole, and joins them:
-// a rank keeps its part of that, and the allocator what it took.
-func (r *run) flatten() {
-	m, p := r.M, r.p
-	if !p.flatUnits() || p.Offload == "params" {
-		return
+// flatten puts the parameters of each unit on the device in the order that FSDP wraps them, and says whether it did: a rank
+// keeps its part of each flat tensor, and the allocator what it took for that.
+func (r *run) flatten() bool {
+	switch p := r.p; {
+	case !p.flatUnits():
+		return false
+	case p.Offload == "params" && !p.profile.SendsStates: // they never come to the device
+		return true
 	}
-	unit := func(qs []*parameter) {
-		var whole []*storage
-		for _, q := range qs {
-			whole = append(whole, m.Alloc(q.Elements()*p.kept, Weights))
+	var units [][]*parameter
+	for _, mod := range r.stacks() {
+		for _, b := range mod.Blocks {
+			own := slices.Clone(b.Params)
+			for _, q := range b.Adapters {
+				if r.p.OneUnit {
+					own = append(own, q)
+				} else {
+					units = append(units, []*parameter{q})
+				}
+			}
+			units = append(units, own)
 		}
-		m.Pulse(network.Elements(qs, nil)*p.kept, Weights)
-		m.ReleaseAll(whole)
 	}
-	for _, b := range r.Model.Blocks {
-		unit(b.Params)
+	for _, q := range r.Model.Params {
+		if r.p.ownUnit(q) {
+			units = append(units, []*parameter{q})
+		}
 	}
-	unit(outsideOf(r.Model.Params, r.Model.Blocks))
+	if u := r.outside(); len(u) > 0 {
+		units = append(units, u)
+	}
+	for _, u := range units {
+		sizes := make([]int64, len(u))
+		for i, q := range u {
+			sizes[i] = wholeBytes(r.p, q)
+		}
+		part := r.M.Flatten(sizes, r.p.shards(false), r.p.profile.SendsStates)
+		if r.p.Offload == "params" {
+			r.M.Release(part)
+		}
+	}
+	for _, u := range units { // the first forward makes what each is gathered into, for its size (init_flat_param_attributes)
+		r.M.Pulse(r.p.gatheredBytes(u), Weights)
+	}
+	return true
+}
+
+// wholeBytes are a parameter's, as it is loaded.
+func wholeBytes(p *plan, q *parameter) int64 {
+	if b, packed := p.packedBytes(q); packed {
+		return b - p.besideShards(q)
+	}
+	return q.Elements() * p.betweenSteps(q)
 }
 
 // reducedWidth is how wide gradients are while they are reduced.

@@ -138,7 +138,7 @@ func (r *run) collected() int64 {
 // load puts the weights on the device.
 func (r *run) load() {
 	m, p := r.M, r.p
-	r.flatten()
+	flat := r.flatten()
 	beside := p.Copies
 	if !p.Adapts() { // else the model is its own reference, without them
 		beside += p.References
@@ -146,7 +146,11 @@ func (r *run) load() {
 	for _, q := range p.model.Params {
 		n := q.Elements()
 		stored := p.stored(q)
-		q.Val = &value{Mem: m.Alloc(stored, Weights), N: n, Width: p.wide, Leaf: q}
+		alone := stored
+		if flat { // it is there as a part of its unit
+			alone = p.besideShards(q)
+		}
+		q.Val = &value{Mem: m.Alloc(alone, Weights), N: n, Width: p.wide, Leaf: q}
 		q.Packed = p.quantised(q) || p.packing().Has(q) && p.packing().Direct == ""
 		if q.Copied {
 			m.Alloc(stored, Weights)
@@ -160,6 +164,9 @@ func (r *run) load() {
 		own := q.Elements() * e
 		if p.FSDP != "" || q.Elements() > staysWhole {
 			own = p.ownPart(own, false)
+		}
+		if flat {
+			own = 0
 		}
 		q.Val = &value{Mem: m.Alloc(own, Weights), N: q.Elements(), Width: e, Leaf: q}
 	}
@@ -212,16 +219,18 @@ func (p *holding) stored(q *parameter) int64 {
 	if !packed {
 		b = p.padded(q) * p.kept
 	}
-	if p.Offload == "params" {
-		return 0
-	}
 	beside := p.besideShards(q)
+	if p.Offload == "params" {
+		return beside
+	}
 	return p.ownPart(b-beside, q.Expert()) + beside
 }
 
 // packedBytes are those of a weight that is packed, as its file says or the setting.
 func (p *holding) packedBytes(q *parameter) (n int64, packed bool) {
 	switch z := p.packing(); {
+	case q.Adapter:
+		return 0, false
 	case z.Has(q):
 		return z.BytesOf(q), true
 	case p.quantised(q):

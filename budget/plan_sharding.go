@@ -94,27 +94,35 @@ func (r *run) groupOf(b *network.Block) *group {
 		return g
 	}
 	if s.root == nil {
-		inside := map[*parameter]bool{}
-		mods := []*network.Model{r.Model, r.Model.Encoder, r.Model.Vision}
-		for _, mod := range mods {
-			if mod != nil {
-				maps.Copy(inside, network.ParamsOf(mod.Blocks))
-			}
-		}
-		s.root = &group{stays: r.p.staysGathered(true)}
-		for _, q := range r.Model.Params {
-			if !inside[q] && !r.p.ownUnit(q) {
-				s.root.params = append(s.root.params, q)
-			}
-		}
-		for _, q := range r.p.adapters {
-			if q.Outside && !r.p.ownUnits() {
-				s.root.params = append(s.root.params, q)
-			}
-		}
+		s.root = &group{stays: r.p.staysGathered(true), params: r.outside()}
 		s.root.gathered = r.p.gatheredBytes(s.root.params)
 	}
 	return s.root
+}
+
+// stacks are the model, and others that it has in it.
+func (r *run) stacks() []*network.Model {
+	all := []*network.Model{r.Model, r.Model.Encoder, r.Model.Vision}
+	return slices.DeleteFunc(all, func(m *network.Model) bool { return m == nil })
+}
+
+// outside are the parameters that are neither in a block's group nor in one of their own.
+func (r *run) outside() (qs []*parameter) {
+	inside := map[*parameter]bool{}
+	for _, mod := range r.stacks() {
+		maps.Copy(inside, network.ParamsOf(mod.Blocks))
+	}
+	for _, q := range r.Model.Params {
+		if !inside[q] && !r.p.ownUnit(q) {
+			qs = append(qs, q)
+		}
+	}
+	for _, q := range r.p.adapters {
+		if q.Outside && !r.p.ownUnits() {
+			qs = append(qs, q)
+		}
+	}
+	return qs
 }
 
 // gatheredBytes are parameters as they are gathered: packed ones as they are.
@@ -218,9 +226,7 @@ func (r *run) allGather(g *group) *storage {
 	defer m.ReleaseAll(eight)
 	m.Stream = autograd.GatherStream
 	flat := m.Alloc(g.gathered, Communication)
-	if m.Log != nil {
-		(*m.Log)[len(*m.Log)-1].Unit = p.flatUnits()
-	}
+	m.Mark(func(q *request) { q.Unit = p.flatUnits() })
 	m.Release(part)
 	m.Stream = autograd.MainStream
 	return flat

@@ -53,6 +53,13 @@ func (m *Memory) Alloc(bytes int64, c words.Category) *Storage {
 	return m.slabs.storages.put(Storage{Bytes: bytes, Refs: 1, Cat: c, born: m.made})
 }
 
+// Mark says more of the last request.
+func (m *Memory) Mark(say func(*Request)) {
+	if m.Log != nil {
+		say(&(*m.Log)[len(*m.Log)-1])
+	}
+}
+
 // AllocIf is Alloc of what is needed, nil for what isn't.
 func (m *Memory) AllocIf(needed bool, bytes int64, c words.Category) *Storage {
 	if !needed {

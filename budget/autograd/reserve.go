@@ -7,6 +7,8 @@ type Request struct {
 	id, bytes int64
 	stream    uint8
 	Unit      bool // an all-gather of FSDP1
+	Lent      bool // another stream uses it, too
+	Waits     bool // it is made when the GPU is through with all before
 	handed    bool // to compiled code, whose first run takes it as it is
 }
 
@@ -84,6 +86,7 @@ type server struct {
 type made struct {
 	stream uint8
 	unit   bool
+	lent   bool
 }
 
 // settle frees what the GPU is through with: the first n of what waits.
@@ -109,7 +112,11 @@ func (v *server) serve(rs []Request) (born []int64) {
 			for int(r.id) >= len(v.held) {
 				v.held, v.made = append(v.held, 0), append(v.made, made{})
 			}
-			if v.made[r.id] = (made{r.stream, r.Unit}); v.Behind && r.Unit && len(v.units) >= v.Ahead {
+			v.made[r.id] = made{r.stream, r.Unit, r.Lent}
+			switch {
+			case r.Waits:
+				v.settle(len(v.waiting))
+			case v.Behind && r.Unit && len(v.units) >= v.Ahead:
 				v.settle(v.units[0])
 			}
 			on := r.stream
@@ -127,7 +134,7 @@ func (v *server) serve(rs []Request) (born []int64) {
 
 // free lets a storage go, at once or when the GPU is through with it.
 func (v *server) free(id int64) {
-	if !v.Behind || int(id) >= len(v.held) || v.made[id].stream == MainStream || v.held[id] == 0 {
+	if !v.Behind || int(id) >= len(v.held) || v.made[id].stream == MainStream && !v.made[id].lent || v.held[id] == 0 {
 		v.give(id)
 		return
 	}

@@ -60,6 +60,7 @@ type Code struct {
 	Trainer         bool   // it is Transformers' Trainer, or its child
 	Reentrant       bool   // checkpointed forwards make no graph
 	Accelerates     bool   // Accelerate wraps the model
+	SendsStates     bool   // FSDP1 sends rank 0's weights to the others
 	Loss            string // that stands for the model's own
 	LossInside      bool   // the loss is among the model's results
 	CompilesWhole   bool   // torch.compile takes the model as one, with its loss
@@ -100,11 +101,12 @@ const (
 )
 
 var (
-	ofTransformers = Code{Contexts: true, Accelerates: true, LossInside: true, CompilesWhole: true, WholeLogits: true}
-	ofTrainer      = ofTransformers.with(func(c *Code) { c.Trainer = true })
-	ofAxolotl      = ofTrainer.with(func(c *Code) { c.Reentrant = true })
-	ofMegatron     = Code{Contexts: true, OwnParallelism: true, BareExperts: true, OnlyWhole: true}
-	megatronUsual  = []Usual{{"optimizer", "adamw-fused", InFull}, {"master-weights", "true", InFull16},
+	ofTransformers = Code{Contexts: true, Accelerates: true, SendsStates: true, LossInside: true, CompilesWhole: true,
+		WholeLogits: true}
+	ofTrainer     = ofTransformers.with(func(c *Code) { c.Trainer = true })
+	ofAxolotl     = ofTrainer.with(func(c *Code) { c.Reentrant = true })
+	ofMegatron    = Code{Contexts: true, OwnParallelism: true, BareExperts: true, OnlyWhole: true}
+	megatronUsual = []Usual{{"optimizer", "adamw-fused", InFull}, {"master-weights", "true", InFull16},
 		{"gradient-dtype", "fp32", InFull16}}
 )
 
@@ -137,7 +139,7 @@ var profiles = []Profile{
 	{Name: "openrlhf", Usual: []Usual{{"zero", "3", WithZeRO}, {"master-weights", "true", ByZeRO16},
 		{"optimizer", "adamw-fused", ByZeRO16}, {"checkpointing", "full", Always}}, Code: Code{LossInside: true}},
 	{Name: "verl", Usual: []Usual{{"precision", "bf16-mixed", Always}, {"fsdp", "full", OnMany}, {"fsdp-version", "1", OnMany},
-		{"checkpointing", "full", Always}}, Code: Code{DropsOutputs: true}},
+		{"checkpointing", "full", Always}}, Code: Code{DropsOutputs: true, SendsStates: true}},
 	{Name: "torchtune", Usual: []Usual{{"optimizer", "adamw-fused", Always}, {"loss", "chunked", Always},
 		{"fsdp", "full", OnMany}, {"lora-dtype", "model", WithLoRA}},
 		Tells: "model and loop are taken as torchtune's: --loss chunked makes 8 pieces of logits that all stay, logits are " +

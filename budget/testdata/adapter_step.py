@@ -104,6 +104,13 @@ def adapted(m):
     return peft.get_peft_model(m, c, autocast_adapter_dtype=not o.narrow)
 
 
+def on_the_host(m):
+    """As rank 0 has loaded it: FSDP moves each unit to the device, and sends it to the other ranks."""
+    for p in m.parameters():
+        p.data = torch.empty(p.shape, dtype=p.dtype)
+    torch.cuda.empty_cache()
+
+
 def sharded(m):
     """One rank's part: the layers and what is outside of them are units; of FSDP1, the adapters are, too, unless --one-unit."""
     from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecision, fully_shard
@@ -115,7 +122,9 @@ def sharded(m):
         policy = fsdp_auto_wrap_policy(m)
         if o.one_unit:
             policy = functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={LlamaDecoderLayer})
-        return FullyShardedDataParallel(m, auto_wrap_policy=policy, use_orig_params=o.one_unit, device_id=0)
+        on_the_host(m)
+        return FullyShardedDataParallel(m, auto_wrap_policy=policy, use_orig_params=o.one_unit, device_id=0,
+                                        sync_module_states=True)
     from torch.distributed.device_mesh import init_device_mesh
     mesh = init_device_mesh("cuda", (o.world,))
     for b in m.model.layers if o.kind == "none" else m.base_model.model.model.layers:
@@ -139,7 +148,8 @@ def main():
     m = adapted(m)
     if o.fsdp:
         m = sharded(m)
-        torch.cuda.empty_cache()
+        if o.fsdp == 2:
+            torch.cuda.empty_cache()
     m.train()
     trained = [(n, p) for n, p in m.named_parameters() if p.requires_grad]
     print("trained", sum(p.numel() for _, p in trained), "loaded", torch.cuda.memory_stats()["requested_bytes.all.current"])
