@@ -1,6 +1,8 @@
 package budget
 
 import (
+	"slices"
+
 	"github.com/vramscope/vramscope/budget/losses"
 	"github.com/vramscope/vramscope/budget/network"
 )
@@ -8,7 +10,14 @@ import (
 // howLost is what the setting comes down to for the loss.
 func (p *setup) howLost() losses.How {
 	return losses.How{Kind: p.Loss, InOne: p.compiledLoss() && p.TP == 1, HandsOut: p.compiledWhole(), Wide: p.Trainer && p.mixed,
-		Parts: p.TP > 1 && !p.wholeLogits(), InPlace: p.megatron()}
+		Parts: p.TP > 1 && !p.wholeLogits(), InPlace: p.megatron(), Copies: p.profile.CastsLogits && p.profile.LossInside}
+}
+
+// castsLogits says whether the model makes its logits float32 by itself: torchtune's do (modules/transformer.py, unembed), and
+// until 4.45 Transformers', but for a few older ones.
+func (p *holding) castsLogits() bool {
+	return p.profile.CastsLogits && !(p.profile.LossInside && (p.model.Task != network.TaskCausal ||
+		slices.Contains([]string{"gpt2", "gpt_bigcode", "gpt_neox", "opt", "bloom", "falcon", "mpt"}, p.model.Config.Type)))
 }
 
 // outputPieces is into how many the outputs of torchtune's models are cut, litgptPiece how

@@ -127,7 +127,7 @@ func (r *run) lossInPieces(h *value, batch network.Batch) (loss *value) {
 func (f *forward) lossOfAll(r *run, h *value) *value {
 	m, p := r.M, r.p
 	logits := r.logits(h)
-	if p.profile.CastsLogits && logits.Width < 4 { // modules/transformer.py, unembed: the model's own cast
+	if p.castsLogits() && logits.Width < 4 {
 		logits = m.Replace(logits, m.Cast(logits, 4))
 		m.Logit(logits)
 	}

@@ -28,6 +28,7 @@ type How struct {
 	Wide     bool   // and that is in float32
 	Parts    bool   // logits are divided over the vocabulary
 	InPlace  bool   // exponentials take the place of such
+	Copies   bool   // logits are as wide as they are, without the last position: Transformers until 4.45
 }
 
 // Loss is a step's.
@@ -191,6 +192,8 @@ func (r *Loss) copied(logits *value) (x *value) {
 	case slices.Contains([]string{"cross-entropy", "logits-only", "smoothed"}, s), mod.DirectLoss, mod.Patch != nil,
 		mod.Task == network.TaskBackbone:
 		return m.Again(logits)
+	case r.Copies:
+		x = m.Scale(logits)
 	default:
 		x = m.Cast(logits, 4)
 	}

@@ -117,6 +117,7 @@ func (c Code) with(change func(*Code)) Code {
 
 // profiles are the frameworks; of two rows of one name that of the older versions stands first.
 var profiles = []Profile{
+	{Name: Fallback, Before: "4.46", Code: ofTransformers.with(func(c *Code) { c.CastsLogits = true })},
 	{Name: Fallback, Code: ofTransformers},
 	{Name: "accelerate", Before: "1.11", Usual: []Usual{{"trainer", "true", Always}, {"drop-outputs", "false", Always},
 		{"sync-each-batch", "true", Always}}, Code: ofTransformers},
