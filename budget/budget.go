@@ -203,6 +203,9 @@ func (p *holding) optimizer() (state, temp int64) {
 		ts = slices.DeleteFunc(ts, func(t optimizers.Tensor) bool { return t.Expert })
 	}
 	add(ts, false)
+	if p.deepspeed() && p.Zero == 3 { // it steps with one sub-group after the other
+		temp = int64(float64(temp) * min(1, subGroup/float64(p.ownTrained())))
+	}
 	return state, temp
 }
 
@@ -288,6 +291,7 @@ func (p *plan) simulate(kept bool, before int64) *run {
 	}
 	r.M.Peaks[Forward] = autograd.Instant{}
 	if r.M.Log != nil {
+		r.besideSteps()
 		r.loaded = len(*r.M.Log)
 	}
 	if p.keepsPackedInputs() && before == 0 {

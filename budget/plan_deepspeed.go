@@ -15,6 +15,7 @@ const (
 	reduceBucket   = 500_000_000
 	liveParameters = 1_000_000_000
 	reuseDistance  = 1_000_000_000 // stage3_max_reuse_distance
+	subGroup       = 1_000_000_000 // sub_group_size
 )
 
 // deepspeed says whether ZeRO is DeepSpeed's: Megatron has the word for its own optimizer.
@@ -53,6 +54,37 @@ func (p *holding) buckets() (bucket, gathered int64) {
 		return p.largest() * p.width, 0
 	}
 	return 0, 0
+}
+
+// bucketBytes is how much DDP sends at once (bucket_cap_mb).
+const bucketBytes = 25 << 20
+
+// besideSteps asks for what is there all the time beside the model, and is no part of a step.
+func (r *run) besideSteps() {
+	m, p := r.M, r.p
+	bucket, gathered := p.buckets()
+	one := bucket
+	if p.Zero == 0 {
+		one = bucketBytes
+	}
+	for _, n := range autograd.Pieces(bucket, max(one, 1)) {
+		m.Alloc(n, Communication)
+	}
+	m.Alloc(p.gradientsAhead(), Gradients)
+	m.Stream = autograd.GatherStream
+	for _, q := range p.model.Params {
+		if n := min(q.Elements()*p.width, gathered); n > 0 {
+			m.Alloc(n, Communication)
+			gathered -= n
+		}
+	}
+	m.Stream = autograd.MainStream
+}
+
+// ownTrained is how many elements a rank steps with.
+func (p *holding) ownTrained() int64 {
+	n := network.Elements(p.everything(), func(q *parameter) bool { return q.Trainable })
+	return max(autograd.Parts(n, p.shards(false)), 1)
 }
 
 // live is how many elements ZeRO 3 has gathered at its peak: what backward needs again soon

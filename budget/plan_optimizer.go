@@ -35,7 +35,7 @@ func (p *setup) overridesEmbeddings() bool {
 
 // reserved is what the caching allocator takes from the device for a step's requests, in bytes.
 func (p *plan) reserved(r *run) int64 {
-	o := autograd.Reserve{Expandable: p.Allocator == "expandable", Early: optimizers.Of(p.Optimizer).Early,
+	o := autograd.Reserve{Expandable: p.Allocator == "expandable", Early: optimizers.Of(p.Optimizer).Early || p.deepspeed(),
 		Behind: p.flatUnits() && p.HostAhead, Ahead: unitsAhead}
 	if p.FreeGathers {
 		o.Ahead = math.MaxInt
@@ -50,6 +50,11 @@ func (p *holding) optimizerTensors() (state, temp []int64) {
 		return nil, nil
 	}
 	o := optimizers.Of(p.Optimizer)
+	if p.deepspeed() { // which has all of a rank's parameters in flat tensors, a sub-group in one
+		all, x := p.optimizer()
+		n := 4 * min(p.ownTrained(), subGroup)
+		return autograd.Pieces(all, n), autograd.Pieces(x, n)
+	}
 	ts := p.unevenTensors(p.optTensors(p.everything()))
 	for _, t := range ts {
 		s, x := o.Bytes([]optimizers.Tensor{t}, p.workspace(), p.MasterWeights, p.wideGradients())

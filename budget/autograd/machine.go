@@ -397,6 +397,14 @@ func (m *Machine) Seed(v *Value) {
 // Parts is how many pieces of a size n is cut into.
 func Parts(n, size int64) int64 { return 1 + (n-1)/size }
 
+// Pieces are those, of n bytes.
+func Pieces(n, size int64) (pieces []int64) {
+	for ; n > 0; n -= size {
+		pieces = append(pieces, min(n, size))
+	}
+	return pieces
+}
+
 // OnTape ties a storage's life to the oldest node of the tape.
 func (m *Machine) OnTape(s *Storage) {
 	if m.Grad && len(m.Tape) > 0 {
