@@ -37,8 +37,11 @@ func (p *setup) overridesEmbeddings() bool {
 func (p *plan) reserved(r *run) int64 {
 	o := autograd.Reserve{Expandable: p.Allocator == "expandable", Early: optimizers.Of(p.Optimizer).Early || p.deepspeed(),
 		Behind: p.flatUnits() && p.HostAhead, Ahead: unitsAhead}
-	if p.FreeGathers {
+	switch {
+	case p.FreeGathers:
 		o.Ahead = math.MaxInt
+	case p.Adapts() && !p.OneUnit: // the small ones count, too: where a block's have been awaited, so has the block before it
+		o.Ahead = 1
 	}
 	o.State, o.Temp = p.optimizerTensors()
 	return o.Reserved((*r.M.Log)[:r.loaded], (*r.M.Log)[r.loaded:])
