@@ -61,6 +61,7 @@ var shardedRuns = []deviceRun{
 	{"4 layers, ZeRO 2 over 8, full", llama4, zeRO(Setting{Zero: 2, Checkpointing: "full"}), 7655979540, 9.480},
 	{"4 layers, ZeRO 3 over 8", llama4, zeRO(Setting{Zero: 3}), 15273790329, 14.971},
 	{"4 layers, ZeRO 3 over 8, full", llama4, zeRO(Setting{Zero: 3, Checkpointing: "full"}), 8961133337, 9.256},
+	{"12 layers, ZeRO 3 over 8, 1 x 4096, full", with(llama4, "num_hidden_layers", 12.0), zeRO(Setting{Zero: 3, Checkpointing: "full", Batch: 1, Sequence: 4096}), 10956286769, 13.449},
 	{"4 layers, ZeRO 3 over 8, few live, small bucket", llama4, zeRO(Setting{Zero: 3, LiveParameters: 100_000_000, ReduceBucket: 50_000_000}), 13417489017, 14.158},
 	{"4 layers, ZeRO 3 over 8, nothing gathered ahead", llama4, zeRO(Setting{Zero: 3, PrefetchBucket: -1}), 14317439865, 14.971},
 	{"4 layers, ZeRO 3 over 8, all in host memory", llama4, zeRO(Setting{Zero: 3, Offload: "params"}), 13004598128, 13.381},
