@@ -148,7 +148,7 @@ var notes = []struct {
 	{func(p *plan) bool { return p.Checkpointing == "full" && p.mixed && p.wide == 4 && !p.Inference },
 		"checkpointing under autocast: all 16-bit weight copies stay until the autocast block closes, the loss phase included"},
 	{func(p *plan) bool { return p.model.Vision != nil && p.model.Task == network.TaskCausal && !p.Inference },
-		"text only: an image adds the vision encoder's activations"},
+		"text only: images, or sound, add their encoder's activations"},
 	{func(p *plan) bool { return p.KeepGradients },
 		"zero_grad(set_to_none=False) keeps the gradients through the forward"},
 	{func(p *plan) bool { return !p.Inference && p.dp > 1 && !p.sharded() && p.Zero == 0 },

@@ -24,6 +24,7 @@ type Attention struct {
 	alibi         bool       // an additive bias per head
 	bias          *parameter // a table of relative positions, made once per stack (t5)
 	sinks         *parameter
+	lateSinks     bool  // which scale what comes out, by a sum of each row of scores (granite_swa)
 	Window        int64 // 0: none
 	byHead        bool  // q is made contiguous by head (whisper, bart)
 	eagerOnly     bool
@@ -391,7 +392,10 @@ func (a *Attention) eager(m *Machine, q, k, v *value, s shape) *value {
 		mask := &value{Mem: s.mask, N: s.batch * s.queries * s.keys, Width: m.Wide}
 		w = next(w, m.Add(w, mask))
 	}
-	if a.sinks != nil { // one more column, and the maximum taken off
+	var scale *value
+	if a.lateSinks {
+		scale = m.into(m.Gather(w, w.N/max(s.keys, 1), w.Mem), 4, byOutput, q.Width)
+	} else if a.sinks != nil { // one more column, and the maximum taken off
 		w = m.into(w, m.CopyOf, m.Shift)
 	}
 	if a.narrowSoftmax {
@@ -405,8 +409,11 @@ func (a *Attention) eager(m *Machine, q, k, v *value, s shape) *value {
 	cv2 := m.physical(cv, s.batch)
 	y := m.Matmul(cp, cv2, s.batch*s.queries*a.Heads*a.dv)
 	m.Drop(cp, cv, cv2)
+	if scale != nil {
+		y = m.into(y, times{scale})
+	}
 	z := m.CopyOf(y)
-	m.Drop(y, p, kk, vv)
+	m.Drop(y, p, kk, vv, scale)
 	m.Drop(names...)
 	return z
 }

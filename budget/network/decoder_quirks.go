@@ -93,6 +93,7 @@ func seesAll(_ *builder, _ *decoder, l *layerDraft) { l.attn.bidirectional = tru
 func graniteSinks(b *builder, d *decoder, l *layerDraft) {
 	scaledParts(b, d, l)
 	withSinks(b, d, l)
+	l.attn.plainSoftmax, l.attn.downcast, l.attn.lateSinks = false, false, true
 }
 
 func scaledParts(b *builder, _ *decoder, l *layerDraft) { l.block.scaled = true }
@@ -180,7 +181,7 @@ func gpt2Attention(b *builder, _ *decoder, l *layerDraft) {
 
 func neoAttention(b *builder, d *decoder, l *layerDraft) {
 	gpt2Attention(b, d, l)
-	l.attn.wideScores, l.attn.eagerOnly = true, true
+	l.attn.wideScores, l.attn.eagerOnly = true, b.c.Type == "gpt_neo"
 	positions := b.c.Int("max_position_embeddings")
 	if b.c.Type == "gpt_neo" { // a causal mask of bytes
 		b.m.Buffers += float64(positions) * float64(positions)

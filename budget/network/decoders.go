@@ -128,8 +128,9 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 	"llama4Experts": llama4Experts, "jambaExperts": jambaExperts, "falconMixer": falconMixer, "bambaMixer": bambaMixer,
 	"jambaMixer": jambaMixer, "gemmaTables": gemmaTables, "gemmaHeads": gemmaHeads, "gemma4Window": gemma4Window,
 	"gemma4Layer": gemma4Layer, "gemma3nLayer": gemma3nLayer, "slidingGemma5": slidingGemma(5), "graniteMixer": graniteMixer,
-	"lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead, "heliumHeads": heliumHeads, "xieluLayer": xieluLayer,
-	"seesAll": seesAll, "cohereExperts": cohereExperts, "hunyuanExperts": hunyuanExperts, "graniteSinks": graniteSinks,
+	"lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead, "prefixDense": prefixDense, "heliumHeads": heliumHeads,
+	"xieluLayer": xieluLayer,
+	"seesAll":    seesAll, "cohereExperts": cohereExperts, "hunyuanExperts": hunyuanExperts, "graniteSinks": graniteSinks,
 	"slidingListed": slidingListed, "slidingAfterFirst": slidingAfterFirst, "bigCodeKV": bigCodeKV,
 	"falconKV": falconKV, "mlpSize": widthOf("intermediate_size_mlp"), "ffnDim": widthOf("ffn_dim"),
 	"nInner": widthOf("n_inner"), "halfInner": halfInner, "ffnHidden": widthOf("ffn_hidden_size"), "fourTimes": widthOf("")}
@@ -137,6 +138,11 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 // widthOf is the feed-forward's, by a field, and without it four times the stream's.
 func widthOf(field string) func(*modelfile.Config) int64 {
 	return func(c *modelfile.Config) int64 { return c.IntOr(field, 4*c.Int("hidden_size")) }
+}
+
+// prefixDense is that of layers without experts in front of those with them.
+func prefixDense(c *modelfile.Config) int64 {
+	return c.IntOr("prefix_dense_intermediate_size", c.Int("intermediate_size"))
 }
 
 // halfInner: the first Qwen counts both halves.

@@ -176,6 +176,9 @@ func (k bartKin) fill(b *builder, m *Model, prefix, side string, h int64) {
 func buildBART(b *builder) {
 	c, m := b.c, b.m
 	b.need("vocab_size", "d_model", "encoder_layers", "decoder_layers", "max_position_embeddings")
+	if c.Own("share_encoder_decoder_embeddings") == false {
+		b.fail("%s: an encoder and a decoder with words of their own aren't counted", c.Type)
+	}
 	h, k, kind := c.Int("d_model"), bartKins[c.Type], b.headKind()
 	if kind == headLM {
 		b.bartDecoder(h, k)

@@ -76,8 +76,7 @@ const (
 // alike are families that another one's classes, or copies of them, are built for.
 var alike = map[string]string{"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
 	"qwen3_vl_moe_text": "qwen3_moe", "exaone": "llama", "internlm3": "llama", "iquestcoder": "llama", "gpt-sw3": "gpt2",
-	"sarvam_mla": "deepseek_v3", "sarvam_moe": "glm4_moe", "glm4v_text": "glm4", "plbart": "bart",
-	"mvp": "bart"}
+	"sarvam_mla": "deepseek_v3", "sarvam_moe": "glm4_moe", "glm4v_text": "glm4", "plbart": "bart"}
 
 // Unmeasured are families of which only the parameters were checked, to the last one: what their steps take is put together from
 // operations that were measured with others.

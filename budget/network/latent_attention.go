@@ -147,7 +147,7 @@ func routedExperts(c *modelfile.Config) int64 {
 }
 
 // firstDense are how many layers are dense where the file doesn't say.
-var firstDense = map[string]int64{"kimi_linear": 1}
+var firstDense = map[string]int64{"kimi_linear": 1, "hy_v3": 1}
 
 // deepSeekExperts are routed in float32, perhaps by corrected scores, beside those
 // that every token takes.
