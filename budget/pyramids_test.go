@@ -62,7 +62,7 @@ func TestLayeredRuns(t *testing.T) {
 			t.Errorf("%+.2f %%  %s: %d, recorded %d, in %s", 100*e, r.Name, b.PeakBytes, r.Peak, b.PeakPhase)
 		}
 	}
-	if rows != 29 {
+	if rows != 51 {
 		t.Errorf("%d recorded steps", rows)
 	}
 }

@@ -104,7 +104,7 @@ func (b *builder) maskedHead(name string, bias *parameter) {
 	if m.Head.Bias = bias; bias != nil && !m.Tied && bias.Name != name+".bias" { // tied as the words' vectors are
 		m.Head.Bias = b.param(name+".bias", RoleHead, m.Vocab)
 	}
-	if b.c.Bool("is_decoder") {
+	if b.c.Bool("is_decoder") || b.headKind() == headLM {
 		m.Task, m.DirectLoss = TaskCausal, false
 	}
 }

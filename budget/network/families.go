@@ -82,8 +82,8 @@ var alike = map[string]string{"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen
 // operations that were measured with others.
 func Unmeasured(name string) bool {
 	switch name {
-	case "llama4_text", "qwen3_5_text", "dinov3_vit", "mt5", "siglip", "siglip_vision_model", "falcon_h1", "bamba", "jamba",
-		"granitemoehybrid", "lfm2":
+	case "llama4_text", "qwen3_5_text", "dinov3_vit", "mt5", "siglip", "siglip_vision_model", "falcon_h1", "jamba",
+		"granitemoehybrid", "mistral4", "hunyuan_v1_moe", "hy_v3", "marian", "modernbert-decoder":
 		return true
 	}
 	return sights[name].part != ""
