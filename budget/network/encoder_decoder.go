@@ -189,9 +189,9 @@ func buildBART(b *builder) {
 	}
 	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
 	b.embedding("shared", m.Vocab, h)
-	m.Encoder = &Model{Hidden: h, WordWidth: h, Embed: b.stackTable("encoder.")}
+	m.Encoder = &Model{Hidden: h, WordWidth: h, Embed: stackTable(b, "encoder.")}
 	k.fill(b, m.Encoder, "encoder.", "encoder", h)
-	m.Embed = b.stackTable("decoder.")
+	m.Embed = stackTable(b, "decoder.")
 	k.fill(b, m, "decoder.", "decoder", h)
 	b.prefix = ""
 	switch kind {
@@ -213,7 +213,7 @@ func buildBART(b *builder) {
 }
 
 // stackTable is what a stack looks words up in: the one that all share, or its own where nothing is tied.
-func (b *builder) stackTable(stack string) *parameter {
+func stackTable(b *builder, stack string) *parameter {
 	if b.c.Tied() {
 		return b.m.Embed
 	}

@@ -277,11 +277,11 @@ func buildModernBERT(b *builder) {
 	})
 	m.final = b.norm("final_norm", layerNormKind, h, nb)
 	b.prefix = ""
-	b.modernHead(kind, h, decodes)
+	modernHead(b, kind, h, decodes)
 }
 
 // modernHead is a dense layer and a norm, and what is made of them.
-func (b *builder) modernHead(kind headKind, h int64, decodes bool) {
+func modernHead(b *builder, kind headKind, h int64, decodes bool) {
 	c, m := b.c, b.m
 	if kind == headNone {
 		m.Task = TaskBackbone
