@@ -35,6 +35,7 @@ func diffuses(p *plan) error {
 	}{{"inference", s.Inference}, {"fsdp", s.FSDP != ""}, {"zero", s.Zero > 0}, {"tp", s.TP > 1}, {"pp", s.PP > 1},
 		{"cp", s.CP > 1},
 		{"ep", s.EP > 1}, {"compile", s.Compile}, {"float8", s.Float8}, {"mxfp8", s.MXFP8}, {"freeze", s.Freeze > 0},
+		{"set frozen or trained", s.Frozen != "" || s.Trained != ""},
 		{"attention " + s.Attention, s.Attention == "eager"}, {"reference", s.References > 0},
 		{"precision " + s.Precision, !slices.Contains([]string{"fp32", "bf16", "fp16", "bf16-mixed", "fp16-mixed"}, s.Precision)},
 		{"checkpointing " + s.Checkpointing, s.Checkpointing != "none" && s.Checkpointing != "full"},

@@ -26,6 +26,9 @@ func freezable(s Setting, mod *network.Model) error {
 // freeze leaves the first blocks of a model, and what is before them, as they are.
 func freeze(s Setting, mod *network.Model) error {
 	freezeVision(s, mod)
+	if err := freezeNamed(s, mod); err != nil {
+		return err
+	}
 	if err := freezable(s, mod); err != nil || s.Freeze == 0 {
 		return err
 	}

@@ -321,6 +321,24 @@ var optimizer = found(
 		"lamb"},
 	[]string{`sgd`, "optimizer", "sgd"})
 
+// optimizerArguments are those of an optimizer that another field names: an SGD with momentum has state.
+func optimizerArguments(v string, f *fields) ([]Flag, bool) {
+	said := f.values["optim"] + f.values["optimizer"]
+	switch momentum, has := strings.CutPrefix(strings.ReplaceAll(v, " ", ""), "momentum="); {
+	case has && said == "sgd":
+		if momentum, _, _ = strings.Cut(momentum, ","); isNo(momentum) || momentum == "0.0" {
+			return nil, true
+		}
+		return []Flag{{"optimizer", "momentum"}}, true
+	case said == "sgd":
+		return nil, false
+	}
+	return nil, !stateful().MatchString(v)
+}
+
+// stateful tells arguments that an optimizer's state may depend on.
+var stateful = pattern.Of(`dtype|rank|kahan|momentum|amsgrad|proj`)
+
 // attention reads what implementations are called.
 var attention = found([]string{`flash|^fa2?$|^fa3$|^fa4$`, "attention", "flash"}, []string{`flex`, "attention", "flex"},
 	[]string{`sdpa|fused|auto|efficient`, "attention",

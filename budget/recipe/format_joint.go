@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -648,4 +649,44 @@ func (r *Recipe) Sibling(file string) string {
 		return path.Join(r.Model, "config.json")
 	}
 	return path.Join(path.Dir(file), r.Model, "config.json")
+}
+
+// wholly is a meaning that a field has where the model itself is trained, and no adapters.
+func wholly(m meaning) meaning {
+	return func(v string, f *fields) ([]Flag, bool) {
+		if withAdapters(f) {
+			return nil, true
+		}
+		return m(v, f)
+	}
+}
+
+// lastBlocks are those that LLaMA-Factory trains alone, or the first with a number below zero, beside other modules by name.
+func lastBlocks(v string, f *fields) ([]Flag, bool) {
+	n, err := strconv.Atoi(v)
+	if f.values["finetuning_type"] != "freeze" {
+		return nil, true
+	}
+	names := strconv.Itoa(-n)
+	for module := range strings.SplitSeq(f.values["freeze_extra_modules"], ",") {
+		if module = strings.TrimSpace(module); isSet(module) {
+			names += ",.*" + regexp.QuoteMeta(module)
+		}
+	}
+	modules := f.values["freeze_trainable_modules"]
+	return []Flag{{"trained", names}}, err == nil && n != 0 && (modules == "" || modules == "all")
+}
+
+// swiftTrained are what ms-swift trains though it was to freeze all, and swiftRatio is how much it was to freeze.
+func swiftTrained(v string, f *fields) ([]Flag, bool) {
+	if ratio := f.values["freeze_parameters_ratio"]; ratio != "1" && ratio != "1.0" || f.has("trainable_parameters_regex") &&
+		f.has("trainable_parameters") {
+		return nil, withAdapters(f)
+	}
+	return wholly(word("trained"))(v, f)
+}
+
+func swiftRatio(v string, f *fields) ([]Flag, bool) {
+	return nil, isNo(v) || v == "0.0" || withAdapters(f) || (v == "1" || v == "1.0") && f.has("trainable_parameters") !=
+		f.has("trainable_parameters_regex")
 }

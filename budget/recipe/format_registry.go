@@ -54,7 +54,7 @@ var formats = []format{
 		always: []Flag{{"framework", "transformers"}, {"trainer", "true"}, {"checkpointing", "full"}, trainersOptimizer},
 		settle: factoryDefaults,
 		rows: append(rowsOf("LLaMA-Factory-configuration",
-			found([]string{`^(lora|full)$`}),
+			found([]string{`^(lora|full|freeze)$`}),
 			found([]string{`^(sft|pt)$`}, []string{ofPairs}),
 			choice("precision", map[string]string{"4": "int4", "8": "int8"}),
 			unpacked(factoryPrecision("bf16")),

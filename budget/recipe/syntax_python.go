@@ -159,6 +159,7 @@ type python struct {
 	constants map[string]pyValue
 	functions []*pyFunction
 	branches  []int // columns of the conditions that a line stands under
+	freezes   []freezing
 }
 
 // branch keeps the conditions that the line which begins here stands under. What asks whether a file is run as a program is none.
@@ -210,6 +211,9 @@ func (p *python) statement() {
 	}
 	f := p.functions[len(p.functions)-1]
 	switch {
+	case t.text == "for" && t.kind == 'n' && t.begins:
+		p.loop()
+		p.at++
 	case t.text == "return" && t.kind == 'n':
 		p.at++
 		if v := p.value(0, f); v.call != nil {
@@ -221,7 +225,11 @@ func (p *python) statement() {
 		name := p.chain()
 		switch next := p.peek(0); {
 		case next.kind == '(':
-			f.calls = append(f.calls, p.arguments(name, 0, f))
+			c := p.arguments(name, 0, f)
+			f.calls = append(f.calls, c)
+			p.freezeCall(c)
+		case next.kind == ',' && t.begins:
+			p.several(name, f)
 		case next.kind == '=' && p.peek(1).kind != '=':
 			p.at++
 			p.assign(name, p.value(0, f), f)
@@ -231,10 +239,33 @@ func (p *python) statement() {
 	}
 }
 
+// several assigns as many values as names: a, b = 1, 2.
+func (p *python) several(name string, f *pyFunction) {
+	names := []string{name}
+	for p.peek(0).kind == ',' && p.peek(1).kind == 'n' && len(names) < maxDepth {
+		p.at++
+		names = append(names, p.chain())
+	}
+	if p.peek(0).kind != '=' || p.peek(1).kind == '=' {
+		return
+	}
+	var values []pyValue
+	for next := true; next && len(values) < maxDepth; next = p.peek(0).kind == ',' && !p.peek(0).begins {
+		p.at++
+		values = append(values, p.value(0, f))
+	}
+	for i, name := range names {
+		delete(p.constants, name)
+		if len(values) == len(names) {
+			p.assign(name, values[i], f)
+		}
+	}
+}
+
 // assign gives a name its value; one of several values, as in a, b = 1, 2, isn't known to be its own.
 func (p *python) assign(name string, v pyValue, f *pyFunction) {
 	f.sets = append(f.sets, pySet{name, v})
-	if p.constants[name] = v; !v.constant || p.peek(0).kind == ',' || len(p.branches) > 0 {
+	if p.constants[name] = v; !v.constant && !v.call.isDict() || p.peek(0).kind == ',' || len(p.branches) > 0 {
 		delete(p.constants, name)
 	}
 }
@@ -278,6 +309,13 @@ func (p *python) value(depth int, f *pyFunction) (v pyValue) {
 		v.text, v.constant = p.number(), true
 	case t.kind == '[' || t.kind == '(':
 		v.list = p.list(closing[t.kind], depth, f)
+	case t.kind == '{':
+		v.call = p.dict(depth, f)
+	case t.text == "lambda" && t.kind == 'n':
+		for p.at++; p.peek(0).kind == 'n' || p.peek(0).kind == ','; p.at++ { // its arguments
+		}
+		p.at++
+		return pyValue{call: p.value(depth+1, f).call}
 	case t.kind == 'n':
 		v = p.named(depth, f)
 	}
@@ -313,6 +351,38 @@ func (p *python) list(end rune, depth int, f *pyFunction) (all []pyValue) {
 	p.at++
 	return all
 }
+
+// dict is a literal one, taken for a call of the function that makes one: its keys are words.
+func (p *python) dict(depth int, f *pyFunction) *pyCall {
+	c := &pyCall{name: "dict", by: map[string]pyValue{}, maybe: len(p.branches) > 0}
+	p.at++
+	for p.at < len(p.tokens) && p.peek(0).kind != '}' {
+		key := p.peek(0)
+		if p.peek(1).kind != ':' {
+			p.skip()
+		} else {
+			p.at += 2
+			v := p.value(depth+1, f)
+			if _, ok := c.by[key.text]; key.kind == '"' && !ok {
+				c.names = append(c.names, key.text)
+			}
+			if key.kind == '"' {
+				c.by[key.text] = v
+			}
+		}
+		if p.peek(0).kind != ',' {
+			break
+		}
+		p.at++
+	}
+	for p.at < len(p.tokens) && p.peek(0).kind != '}' { // what wasn't understood
+		p.at++
+	}
+	p.at++
+	return c
+}
+
+func (c *pyCall) isDict() bool { return c != nil && c.name == "dict" }
 
 // named is a constant, what a name stands for, or a call.
 func (p *python) named(depth int, f *pyFunction) pyValue {
@@ -558,6 +628,9 @@ func (p *python) script(fs *fields) error {
 		}
 	}
 	fs.plain = plain && !trl
+	if err := p.frozen(fs); err != nil {
+		return err
+	}
 	return fs.cut(all)
 }
 
@@ -638,6 +711,13 @@ func longer(a, b *pyCall) bool {
 	return y.constant && (!x.constant || whole(x.text) > whole(y.text))
 }
 
+// loading are keywords that hold others, with which a trainer loads its model, and loadedBy those of them that tell of memory.
+var (
+	loading  = map[string]bool{"model_init_kwargs": true, "model_kwargs": true}
+	loadedBy = map[string]string{"torch_dtype": "torch_dtype", "dtype": "dtype", "attn_implementation": "attn_implementation",
+		"load_in_4bit": "load_in_4bit", "load_in_8bit": "load_in_8bit"}
+)
+
 var trainerOf = pattern.Of(`(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`)
 
 // keywords are a call's, all where no names are given.
@@ -657,6 +737,12 @@ func (f *fields) keywords(c *pyCall, names map[string]string) error {
 			}
 		}
 		if name == "" || text == "None" || v.constant && text == "" {
+			continue
+		}
+		if v.call.isDict() && loading[name] {
+			if err := f.keywords(v.call, loadedBy); err != nil {
+				return err
+			}
 			continue
 		}
 		if !v.constant && len(v.list) == 0 {

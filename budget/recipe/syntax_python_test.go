@@ -169,7 +169,7 @@ func TestPythonBroken(t *testing.T) {
 	}
 }
 
-// TestPythonChanging: a name that is changed, or one of several, stands for no constant.
+// TestPythonChanging: a name that is changed, or one of several that one value is taken apart for, stands for no constant.
 func TestPythonChanging(t *testing.T) {
 	r, err := Read("train.py", strings.NewReader(`
 batch = 2
@@ -177,7 +177,7 @@ batch = batch // world
 length = 3072
 length //= 2
 if length == 3072: length += 1
-rank, rows = 64, 32
+rank, rows = sizes
 args = SFTConfig(model_name_or_path="Qwen/Qwen2.5-7B", per_device_train_batch_size=batch, max_length=length, lora_r=rank,
     gradient_accumulation_steps=rows, attn_implementation=f"{kind}_attention", bf16=True)
 `))
@@ -192,6 +192,60 @@ args = SFTConfig(model_name_or_path="Qwen/Qwen2.5-7B", per_device_train_batch_si
 	for _, w := range []string{"--batch 2 ", "--seq 3072", "--lora", "--accumulate", "--attention"} {
 		if strings.Contains(got, " "+w) {
 			t.Errorf("%s is told by%s", w, got)
+		}
+	}
+}
+
+// TestPythonNested: settings stand in dictionaries, functions without a name and beside one another, too.
+func TestPythonNested(t *testing.T) {
+	r, err := Read("train.py", strings.NewReader(`
+source, target = 512, 96
+loading = dict(dtype="bfloat16")
+data = raw.map(lambda b, i: tokenizer(b["text"], truncation=True, max_length=source), batched=True)
+labels = tokenizer(text_target=x, truncation=True, max_length=target)
+args = SFTConfig(model_init_kwargs={"attn_implementation": "eager", **other, "use_cache": False}, bf16=True, per_device_train_batch_size=1)
+trainer = SFTTrainer(model="a/b", args=args)
+again = SFTConfig(model_init_kwargs=loading)
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := " " + typed(r.Flags()) + " "
+	for _, w := range []string{"--seq 512", "--decoder-seq 96", "--precision bf16", "--attention eager"} {
+		if !strings.Contains(got, " "+w+" ") {
+			t.Errorf("no %s in%s", w, got)
+		}
+	}
+}
+
+// TestPythonFrozen: what isn't trained is told by the lines that programs have for it; what isn't understood is named.
+func TestPythonFrozen(t *testing.T) {
+	for _, tt := range []struct{ text, frozen, trained, open string }{
+		{"for p in model.roberta.embeddings.parameters():\n    p.requires_grad = False", `roberta\.embeddings\.`, "", ""},
+		{"model.vit.requires_grad_(False)", `vit\.`, "", ""},
+		{"model.freeze_encoder()", `(model\.)?encoder\.`, "", ""},
+		{"for p in model.parameters():\n  p.requires_grad = False\nfor p in self.model.fc.parameters():\n  p.requires_grad = True", "",
+			`fc\.`, ""},
+		{"for n, p in model.named_parameters():\n    if 'lm_head' not in n:\n        p.requires_grad = False", "", ".*lm_head", ""},
+		{"for n, p in model.named_parameters():\n    if n.startswith('bert.pooler'):\n        p.requires_grad = False",
+			`bert\.pooler`, "", ""},
+		{"for n, p in model.named_parameters():\n    if n in kept:\n        p.requires_grad = False", "", "", "open"},
+		{"if careful:\n    for p in model.bert.parameters():\n        p.requires_grad = False", "", "", "open"},
+		{"for n, p in model.named_parameters():\n    p.requires_grad = 'head' in n", "", "", "open"},
+		{"model.requires_grad_(False)", "", "", "open"},
+		{"for x in model.parameters():\n    print(x)", "", "", ""},
+		{"for", "", "", ""}, {"for p in model.parameters(", "", "", ""},
+	} {
+		r, err := Read("train.py", strings.NewReader("TrainingArguments(output_dir='x', per_device_train_batch_size=1, bf16=True)\n"+tt.text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := ""
+		if len(r.Open) > 0 {
+			open = "open"
+		}
+		if valueOf(r.Flags(), "frozen") != tt.frozen || valueOf(r.Flags(), "trained") != tt.trained || open != tt.open {
+			t.Errorf("%s\n%s %v", tt.text, typed(r.Flags()), r.Open)
 		}
 	}
 }
