@@ -60,10 +60,14 @@ func explainDiffusion(p *plan, b *Budget) {
 	}
 	switch x := u.Beside; {
 	case encodesHere(p):
-		b.note("each step encodes its pictures (%s parameters, float32) and texts (%s, as wide as the UNet): --cached-latents "+
-			"leaves both encoders out", units.Count(int(x.Pixels.Counts().Total)), units.Count(int(x.TextWeights())))
+		width := "as wide as the UNet"
+		if x.Width(p.width) == 4 {
+			width = "float32"
+		}
+		b.note("each step encodes its pictures (%s parameters, %s) and texts (%s, as wide as the UNet): --cached-latents "+
+			"leaves both encoders out", units.Count(int(x.Pixels.Counts().Total)), width, units.Count(int(x.TextWeights())))
 		if x.Assumed {
-			b.note("the encoders are taken as Stable Diffusion XL's: a pipeline's folder tells its own")
+			b.note("the encoders are taken as Stable Diffusion's of this version: a pipeline's folder tells its own")
 		}
 	case !p.CachedLatents:
 		b.note("pictures and texts are taken as encoded beforehand, as train_text_to_image_sdxl.py does it: no encoders on the " +
@@ -75,7 +79,7 @@ func explainDiffusion(p *plan, b *Budget) {
 	b.note("workspaces of convolutions aren't counted: what cuDNN takes depends on the GPU")
 }
 
-// loadBeside puts the encoders on the device that a step runs: the autoencoder in float32, as its files ask for.
+// loadBeside puts the encoders on the device that a step runs.
 func loadBeside(r *run) {
 	p, m := r.p, r.M
 	if p.model.UNet == nil || !encodesHere(p) {
@@ -84,7 +88,7 @@ func loadBeside(r *run) {
 	x := p.model.UNet.Beside
 	for _, q := range x.Pixels.Params {
 		q.Trainable = false
-		q.Val = &value{Mem: m.Alloc(4*q.Elements(), Weights), N: q.Elements(), Width: 4, Leaf: q}
+		q.Val = &value{Mem: m.Alloc(x.Width(p.width)*q.Elements(), Weights), N: q.Elements(), Width: x.Width(p.width), Leaf: q}
 	}
 	for _, t := range x.Texts {
 		m.Alloc(p.width*t.Counts().Total, Weights)

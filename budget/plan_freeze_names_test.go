@@ -13,7 +13,9 @@ func TestFrozenNames(t *testing.T) {
 		want   func(name string) bool // of those that are trained
 	}{
 		{"llama", Setting{Frozen: `model\.embed_tokens, .*norm`},
-			func(n string) bool { return !strings.HasPrefix(n, "model.embed_tokens") && !strings.Contains(n, "norm") }},
+			func(n string) bool {
+				return !strings.HasPrefix(n, "model.embed_tokens") && !strings.Contains(n, "norm")
+			}},
 		{"llama", Setting{Trained: "-1,lm_head"},
 			func(n string) bool { return strings.HasPrefix(n, "model.layers.1.") || strings.HasPrefix(n, "lm_head") }},
 		{"llama", Setting{Trained: "1"}, func(n string) bool { return strings.HasPrefix(n, "model.layers.0.") }},

@@ -22,6 +22,14 @@ func sdxlUNet() map[string]any {
 		"transformer_layers_per_block": []any{1.0, 2.0, 10.0}, "use_linear_projection": true, "time_cond_proj_dim": nil}
 }
 
+// sd1UNet is that of Stable Diffusion 1.4 and 1.5, which has convolutions around its transformers.
+func sd1UNet() map[string]any {
+	return map[string]any{"_class_name": network.UNetClass, "attention_head_dim": 8.0,
+		"block_out_channels": []any{320.0, 640.0, 1280.0, 1280.0}, "cross_attention_dim": 768.0,
+		"down_block_types": []any{sightDown, sightDown, sightDown, "DownBlock2D"}, "sample_size": 64.0,
+		"up_block_types": []any{"UpBlock2D", sightUp, sightUp, sightUp}, "layers_per_block": 2.0}
+}
+
 func denoiserOf(t *testing.T, fields map[string]any) (*Config, *network.Model) {
 	t.Helper()
 	c, err := newConfig(fields)
@@ -46,6 +54,9 @@ func TestDenoiserParameters(t *testing.T) {
 		if got[i] != want {
 			t.Errorf("%d: %d parameters, want %d", i, got[i], want)
 		}
+	}
+	if _, m := denoiserOf(t, sd1UNet()); m.Counts().Total != 859520964 || m.UNet.Beside.TextWeights() != 123060480 {
+		t.Errorf("the first version: %d parameters, beside them %d", m.Counts().Total, m.UNet.Beside.TextWeights())
 	}
 	odd := sdxlUNet()
 	maps.Copy(odd, map[string]any{"block_out_channels": []any{32.0, 64.0}, "down_block_types": []any{sightDown, "DownBlock2D"},
@@ -123,7 +134,7 @@ func TestDenoiserRefused(t *testing.T) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
-	for field, v := range map[string]any{"use_linear_projection": false, "class_embed_type": "timestep", "attention_type": "gated",
+	for field, v := range map[string]any{"class_embed_type": "timestep", "attention_type": "gated",
 		"down_block_types": []any{"AttnDownBlock2D", sightDown, sightDown}, "block_out_channels": []any{320.0, 0.0, 1280.0},
 		"layers_per_block": []any{2.0, 2.0, 2.0}, "transformer_layers_per_block": []any{1.0, []any{2.0, 2.0}, 4.0}, "sample_size": 0.0,
 		"mid_block_type": nil, "conv_in_kernel": 5.0, "num_class_embeds": 1000.0,

@@ -17,9 +17,19 @@ type Companions struct {
 	Texts   []*Model // encoders of text
 	groups  int64
 	Assumed bool // no file of theirs was there
+	wide    bool // the autoencoder is float32 whatever the UNet is, as SDXL's files ask for
 }
 
-// What SDXL's files say of its autoencoder and of its encoders of text.
+// Width is the autoencoder's beside a UNet's.
+func (x *Companions) Width(unet int64) int64 {
+	if x.wide {
+		return 4
+	}
+	return unet
+}
+
+// What files of Stable Diffusion say of its autoencoder, which is nearly the same in all versions, and of its encoders of text: the
+// first version has the first of SDXL's.
 var (
 	sdxlAutoencoder = map[string]any{"_class_name": "AutoencoderKL", "block_out_channels": []any{128, 256, 512, 512},
 		"layers_per_block": 2, "latent_channels": 4, "in_channels": 3, "out_channels": 3, "norm_num_groups": 32}
@@ -30,6 +40,8 @@ var (
 			"num_hidden_layers": 32, "num_attention_heads": 20, "vocab_size": 49408, "max_position_embeddings": 77,
 			"hidden_act": "gelu", "projection_dim": 1280},
 	}
+	sd2Text = map[string]any{"architectures": []any{"CLIPTextModel"}, "hidden_size": 1024, "intermediate_size": 4096,
+		"num_hidden_layers": 23, "num_attention_heads": 16, "vocab_size": 49408, "max_position_embeddings": 77, "hidden_act": "gelu"}
 )
 
 // TextWeights are the parameters of all encoders of text.
@@ -40,9 +52,20 @@ func (x *Companions) TextWeights() (n int64) {
 	return n
 }
 
-// newCompanions builds what lies beside a UNet: the pipeline's, or SDXL's.
+// textsOf are a UNet's where no file says them, by the width of the states that it looks at.
+func textsOf(c *modelfile.Config) []map[string]any {
+	switch c.Int("cross_attention_dim") {
+	case 768:
+		return sdxlTexts[:1]
+	case 1024:
+		return []map[string]any{sd2Text}
+	}
+	return sdxlTexts
+}
+
+// newCompanions builds what lies beside a UNet: the pipeline's, or its version's.
 func newCompanions(b *builder, c *modelfile.Config) *Companions {
-	x := &Companions{Pixels: &Model{}}
+	x := &Companions{Pixels: &Model{}, wide: c.Str("addition_embed_type") == "text_time"}
 	auto, has := c.Own("vae").(map[string]any)
 	if !has {
 		auto, x.Assumed = sdxlAutoencoder, true
@@ -53,8 +76,8 @@ func newCompanions(b *builder, c *modelfile.Config) *Companions {
 	newAutoencoder(b, x)
 	for i, name := range []string{"text_encoder", "text_encoder_2"} {
 		fields, has := c.Own(name).(map[string]any)
-		if !has && x.Assumed {
-			fields = sdxlTexts[i]
+		if texts := textsOf(c); !has && x.Assumed && i < len(texts) {
+			fields = texts[i]
 		}
 		if fields == nil {
 			continue

@@ -138,13 +138,21 @@ func (d *denoiser) resnet(x *value, r *resnet) *value {
 // transform looks at the pixels as a sequence: they are copied so that channels come last, and back.
 func (d *denoiser) transform(x *value, t *transformer) *value {
 	m := d.r.M
-	h := m.of(x, d.norms(t.norm), m.turned, t.in)
+	h := m.of(x, d.norms(t.norm))
+	if t.in != nil {
+		h = m.into(h, m.turned, t.in)
+	} else {
+		h = m.into(h, d.convolves(t.from), m.turned)
+	}
 	for _, b := range t.blocks {
 		c := context{memory: d.text, self: shape{batch: d.size.batch, queries: d.size.Pixels(), keys: d.size.Pixels()},
 			cross: shape{batch: d.size.batch, queries: d.size.Pixels(), keys: textTokens}}
 		h = m.Replace(h, d.repeated(h, b, d.text, func(in *value) *value { return b.forward(m, in, c) }))
 	}
-	return m.into(h, t.out, m.Shift, plus{x}) // a copy whose gradient passes as it is
+	if t.out != nil {
+		return m.into(h, t.out, m.Shift, plus{x}) // a copy whose gradient passes as it is
+	}
+	return m.into(h, m.Shift, d.convolves(t.to), plus{x})
 }
 
 func (d *denoiser) convolves(c *conv) convolves {
@@ -169,14 +177,14 @@ func (m *Machine) turned(x *value) *value {
 	return y
 }
 
-// encodePictures runs the autoencoder's first half in float32, as its files ask for.
+// encodePictures runs the autoencoder's first half, in float32 where its files ask for that.
 func encodePictures(r *Step, x *Companions) {
 	m, grad, mixed := r.M, r.M.Grad, r.M.Mixed
 	m.Grad, m.Mixed = false, false
 	defer func() { m.Grad, m.Mixed = grad, mixed }()
 	d := &denoiser{r: r, u: &UNet{groups: x.groups}, size: r.Model.UNet.picture(m)}
 	d.size.side *= PerLatent
-	in := m.Tensor(3*d.size.batch*d.size.Pixels(), 4)
+	in := m.Tensor(3*d.size.batch*d.size.Pixels(), x.Width(m.Width))
 	y := m.of(in, d.convolves(x.in))
 	for _, s := range x.encoder {
 		given := m.Again(y) // whoever calls a stage has a name for it

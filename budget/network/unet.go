@@ -53,9 +53,10 @@ type resnet struct {
 
 // newTransformer is Transformer2DModel: blocks on the pixels as a sequence, which look at the text, too.
 type transformer struct {
-	norm    *norm
-	in, out *Linear
-	blocks  []*Block
+	norm     *norm
+	in, out  *Linear // nil where convolutions of one pixel stand there, as in Stable Diffusion 1
+	from, to *conv
+	blocks   []*Block
 }
 
 // buildUNet makes the network of a config.json of diffusers.
@@ -133,13 +134,13 @@ func unetUp(b *builder, u *UNet, widths, heads, depth []int64, layers, wide int6
 	}
 }
 
-// unetFields are those that may say only what SDXL's files do, a word or nothing.
+// unetFields are those that may say only what files of Stable Diffusion do, a word or nothing.
 var unetFields = map[string]string{"act_fn": "silu", "addition_embed_type": "text_time", "resnet_time_scale_shift": "default",
 	"attention_type": "default", "mid_block_type": "UNetMidBlock2DCrossAttn", "class_embed_type": "", "encoder_hid_dim_type": "",
 	"time_cond_proj_dim": "", "dual_cross_attention": "", "only_cross_attention": "", "time_embedding_act_fn": "",
 	"cross_attention_norm": "", "reverse_transformer_layers_per_block": "", "num_class_embeds": ""}
 
-// UnknownUNet names a field that says something else than SDXL's files do, "" without one.
+// UnknownUNet names a field that says something else than files of Stable Diffusion do, "" without one.
 func UnknownUNet(c *modelfile.Config, widths []int64) string {
 	n := len(widths)
 	if n < 2 || n > 8 || slices.Min(widths) <= 0 {
@@ -151,7 +152,6 @@ func UnknownUNet(c *modelfile.Config, widths []int64) string {
 	}{
 		{"down_block_types", only(c.List("down_block_types"), n, downSight, "DownBlock2D")},
 		{"up_block_types", only(c.List("up_block_types"), n, upSight, "UpBlock2D")},
-		{"use_linear_projection false", c.Bool("use_linear_projection")},
 		{"layers_per_block", within(c.Get("layers_per_block"), 64)},
 		{"cross_attention_dim", c.Int("cross_attention_dim") > 0},
 		{"sample_size", within(c.Get("sample_size"), 1<<14)},
@@ -237,7 +237,13 @@ func newTransformer(b *builder, h, heads, depth int64) *transformer {
 		b.fail("%s: %d heads of %d channels", UNetClass, heads, h)
 	}
 	text := b.c.Int("cross_attention_dim")
-	t := &transformer{norm: b.norm("norm", layerNormKind, h, true), in: b.linear("proj_in", RoleOther, h, h, true)}
+	t := &transformer{norm: b.norm("norm", layerNormKind, h, true)}
+	linear := b.c.Bool("use_linear_projection")
+	if linear {
+		t.in = b.linear("proj_in", RoleOther, h, h, true)
+	} else {
+		t.from = newConv(b, "proj_in", h, h, 1)
+	}
 	b.layers("transformer_blocks.", depth, func(int64) {
 		bl := &Block{Attention: b.looks(h, heads, 0, 0), Cross: b.looks(h, heads, 0, 0), FF: &mlp{fused: true, act: actGelu}}
 		bl.Attention.uncached, bl.Cross.uncached = true, true
@@ -247,6 +253,10 @@ func newTransformer(b *builder, h, heads, depth int64) *transformer {
 		p.make("q=attn2.to_q k=attn2.to_k v=attn2.to_v o=attn2.to_out.0+ mlpIn=norm3+ gateUp=ff.net.0.proj+ down=ff.net.2+")
 		b.m.Blocks, t.blocks = append(b.m.Blocks, bl), append(t.blocks, bl)
 	})
-	t.out = b.linear("proj_out", RoleOther, h, h, true)
+	if linear {
+		t.out = b.linear("proj_out", RoleOther, h, h, true)
+	} else {
+		t.to = newConv(b, "proj_out", h, h, 1)
+	}
 	return t
 }

@@ -235,14 +235,22 @@ func (r *Recipe) pairs(f *fields, names ...string) {
 		if _, ok := preferences(method, f); !ok {
 			continue
 		}
-		batch := 2 * cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
-		if f.yes("packing") && name == "rlhf_type" { // ms-swift fills a sequence with whole pairs; others leave pairs unpacked
+		batch := sequencesOf(method) * cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
+		if f.yes("packing") && sequencesOf(method) > 1 && name == "rlhf_type" { // ms-swift fills a sequence with whole pairs; others leave pairs unpacked
 			batch /= 2
 			r.Open = append(r.Open, "pairs that are longer than a row")
 		}
 		r.inPairs(batch, !oneself().MatchString(cmp.Or(f.values["pref_loss"], method)))
 		return
 	}
+}
+
+// sequencesOf are an example's under a method: KTO's are judged one by one.
+func sequencesOf(method string) int64 {
+	if strings.HasPrefix(method, "kto") {
+		return 1
+	}
+	return 2
 }
 
 // inPairs counts the sequences of pairs, and what the model that training began with makes of them, where it is asked.
@@ -403,10 +411,16 @@ func (r *Recipe) trainedBy(method string, f *fields) {
 		r.OneRow = f.yes("packing") && f.values["packing_strategy"] != "wrapped"
 	case "grpo":
 		prompt, answer := cmp.Or(f.count("max_prompt_length"), 512), cmp.Or(f.count("max_completion_length"), 512)
-		r.implied(Flag{"seq", strconv.FormatInt(prompt+answer, 10)})
+		r.implied(Flag{"seq", strconv.FormatInt(prompt+answer, 10)}, Flag{"padding", "true"})
+		if beta, err := strconv.ParseFloat(f.values["beta"], 64); err == nil && beta != 0 && !withAdapters(f) {
+			r.implied(Flag{"reference", "1"})
+		}
+		if !f.has("max_prompt_length") {
+			r.Open = append(r.Open, "how long prompts are (512 tokens)")
+		}
 		r.Open = append(r.Open, "what generates the answers, and its cache")
-	case "dpo":
-		r.inPairs(2*batch, !f.yes("precompute_ref_log_probs"))
+	case "dpo", "kto", "orpo", "cpo":
+		r.inPairs(sequencesOf(method)*batch, !f.yes("precompute_ref_log_probs") && !oneself().MatchString(method))
 	case "reward":
 		r.inPairs(2*batch, false)
 		r.Head, r.Labels = "SequenceClassification", 1

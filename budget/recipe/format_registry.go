@@ -79,7 +79,7 @@ var formats = []format{
 	},
 	{
 		name: "diffusers script", all: []string{"pretrained_model_name_or_path", "train_batch_size"},
-		always: []Flag{{"resolution", "1024"}, {"optimizer", "adamw"}}, settle: diffusersDefaults,
+		always: []Flag{{"optimizer", "adamw"}}, settle: diffusersDefaults,
 		rows: rowsOf("diffusers-script",
 			choice("precision", map[string]string{"fp16": "fp16-mixed", "bf16": "bf16-mixed", "no": "fp32"})),
 	},

@@ -101,6 +101,13 @@ var titanNamed = format{
 // diffusersDefaults are those of scripts that train adapters, by their names or a rank: rank 4, beside weights in the type
 // that is computed in; others have weights in float32.
 func diffusersDefaults(f *fields, r *Recipe) {
+	if !f.has("resolution") {
+		size := "512"
+		if strings.Contains(strings.ToLower(f.program+r.Model), "xl") {
+			size = "1024"
+		}
+		r.unasked(Flag{"resolution", size})
+	}
 	if !f.has("lora_script") && !f.has("rank") {
 		if !f.has("mixed_precision") {
 			r.unasked(Flag{"precision", "fp32"})

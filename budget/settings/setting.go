@@ -34,7 +34,7 @@ type Setting struct {
 	ExpertLoad                                    float64 // 0: 1
 	Freeze                                        int64
 	Frozen, Trained                               string // names of weights
-	LoRA                                          int64 // rank, 0: full training
+	LoRA                                          int64  // rank, 0: full training
 	LoRATargets, LoRADtype                        string
 	LoRADropout                                   float64
 	DoRA                                          bool // another name for the adapter "dora"

@@ -534,7 +534,7 @@ class Work:
     # Numbers that the program reads.
 
     def read(self, func: Any, args: Any, kwargs: Any) -> Any:
-        t = args[0]
+        t = getattr(args[0], "_local_tensor", args[0])  # a DTensor's own storage is none
         at = self.storage_of(t)
         known = self.seen(t) if t.is_cuda and self.is_kept(t) else None
         unknown = t.is_cuda and not known
