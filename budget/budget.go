@@ -140,6 +140,9 @@ func (p *holding) betweenSteps(q *parameter) int64 {
 	if q.Adapter {
 		return p.adapterWidth()
 	}
+	if p.widened(q) {
+		return 4
+	}
 	return p.kept
 }
 

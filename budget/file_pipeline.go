@@ -24,8 +24,8 @@ func ReadPipeline(index io.Reader, open func(folder string) (io.ReadCloser, erro
 	}
 	class, _ := names["_class_name"].(string)
 	if !strings.HasPrefix(class, "StableDiffusionXL") && class != "StableDiffusionPipeline" {
-		return nil, fmt.Errorf("diffusion isn't counted: %q is of diffusers, of which StableDiffusionPipeline and StableDiffusionXLPipeline are known",
-			network.Short(class))
+		return nil, fmt.Errorf("diffusion isn't counted: %q is of diffusers, of which StableDiffusionPipeline and "+
+			"StableDiffusionXLPipeline are known", network.Short(class))
 	}
 	parts := map[string]map[string]any{}
 	for part, known := range pipelineParts {
@@ -69,7 +69,7 @@ func readPart(part string, open func(folder string) (io.ReadCloser, error)) (map
 // denoiserConfig is a UNet's, of which only the parts of Stable Diffusion 1, 2 and XL are known.
 func denoiserConfig(fields map[string]any) (*Config, error) {
 	c := modelfile.New(network.UNetClass, fields)
-	if why := network.UnknownUNet(c, c.Ints("block_out_channels")); why != "" {
+	if why := modelfile.UnknownUNet(c, c.Ints("block_out_channels")); why != "" {
 		return nil, fmt.Errorf("diffusion isn't counted: %s of this %s is none of Stable Diffusion's", network.Short(why),
 			network.UNetClass)
 	}

@@ -38,7 +38,8 @@ func freezeNamed(s Setting, mod *network.Model) error {
 		some = some || q.Trainable
 	}
 	if !some {
-		return fmt.Errorf("--set frozen %q and trained %q leave nothing to train", network.Short(s.Frozen), network.Short(s.Trained))
+		return fmt.Errorf("--set frozen %q and trained %q leave nothing to train", network.Short(s.Frozen),
+			network.Short(s.Trained))
 	}
 	return nil
 }

@@ -146,11 +146,14 @@ func (r *run) load() {
 	for _, q := range p.model.Params {
 		n := q.Elements()
 		stored := p.stored(q)
-		alone := stored
+		alone, width := stored, p.wide
 		if flat { // it is there as a part of its unit
 			alone = p.besideShards(q)
 		}
-		q.Val = &value{Mem: m.Alloc(alone, Weights), N: n, Width: p.wide, Leaf: q}
+		if p.widened(q) {
+			width = 4
+		}
+		q.Val = &value{Mem: m.Alloc(alone, Weights), N: n, Width: width, Leaf: q}
 		q.Packed = p.quantised(q) || p.packing().Has(q) && p.packing().Direct == ""
 		if q.Copied {
 			m.Alloc(stored, Weights)
@@ -204,6 +207,11 @@ func (p *holding) keptBytes(q *parameter) int64 {
 	return p.padded(q) * p.betweenSteps(q)
 }
 
+// widened says whether a weight is float32 because it is trained, beside others of 16 bits that are not.
+func (p *holding) widened(q *parameter) bool {
+	return p.TrainedDtype == "fp32" && q.Trainable && p.kept == 2 && !p.sharded() && !p.Adapts()
+}
+
 // quantised says whether a weight is kept in 8 or 4 bits: the linear layers
 // in the blocks are, embeddings, head and norms are not.
 func (p *setup) quantised(q *parameter) bool {
@@ -218,6 +226,9 @@ func (p *holding) stored(q *parameter) int64 {
 	b, packed := p.packedBytes(q)
 	if !packed {
 		b = p.padded(q) * p.kept
+	}
+	if p.widened(q) {
+		b = p.padded(q) * 4
 	}
 	beside := p.besideShards(q)
 	if p.Offload == "params" {

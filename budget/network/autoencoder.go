@@ -28,8 +28,8 @@ func (x *Companions) Width(unet int64) int64 {
 	return unet
 }
 
-// What files of Stable Diffusion say of its autoencoder, which is nearly the same in all versions, and of its encoders of text: the
-// first version has the first of SDXL's.
+// What files of Stable Diffusion say of its autoencoder, which is nearly the same in all versions, and of its encoders of text:
+// the first version has the first of SDXL's.
 var (
 	sdxlAutoencoder = map[string]any{"_class_name": "AutoencoderKL", "block_out_channels": []any{128, 256, 512, 512},
 		"layers_per_block": 2, "latent_channels": 4, "in_channels": 3, "out_channels": 3, "norm_num_groups": 32}
@@ -41,7 +41,8 @@ var (
 			"hidden_act": "gelu", "projection_dim": 1280},
 	}
 	sd2Text = map[string]any{"architectures": []any{"CLIPTextModel"}, "hidden_size": 1024, "intermediate_size": 4096,
-		"num_hidden_layers": 23, "num_attention_heads": 16, "vocab_size": 49408, "max_position_embeddings": 77, "hidden_act": "gelu"}
+		"num_hidden_layers": 23, "num_attention_heads": 16, "vocab_size": 49408, "max_position_embeddings": 77,
+		"hidden_act": "gelu"}
 )
 
 // TextWeights are the parameters of all encoders of text.

@@ -158,8 +158,11 @@ func (r *Recipe) unasked(flags ...Flag) {
 // trains of it in 32 unless it is told not to.
 func factoryPrecision(width string) meaning {
 	return func(v string, f *fields) ([]Flag, bool) {
-		if withAdapters(f) {
+		switch {
+		case withAdapters(f):
 			return when(Flag{"precision", width})(v, f)
+		case f.values["finetuning_type"] == "freeze":
+			return when(Flag{"precision", width}, Flag{"trained-dtype", "fp32"})(v, f)
 		}
 		return when(Flag{"precision", width + "-mixed"})(v, f)
 	}
@@ -236,7 +239,8 @@ func (r *Recipe) pairs(f *fields, names ...string) {
 			continue
 		}
 		batch := sequencesOf(method) * cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
-		if f.yes("packing") && sequencesOf(method) > 1 && name == "rlhf_type" { // ms-swift fills a sequence with whole pairs; others leave pairs unpacked
+		if f.yes("packing") && sequencesOf(method) > 1 && name == "rlhf_type" {
+			// ms-swift fills a sequence with whole pairs; others leave pairs unpacked
 			batch /= 2
 			r.Open = append(r.Open, "pairs that are longer than a row")
 		}

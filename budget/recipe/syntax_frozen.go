@@ -50,40 +50,51 @@ func (p *python) freezeCall(c *pyCall) {
 // q.requires_grad = False. It reads ahead.
 func (p *python) loop() {
 	at := 1
-	word := func() string { at++; return p.peek(at - 1).text }
-	each := word()
-	name := ""
-	if p.peek(at).kind == ',' {
-		at++
-		name, each = each, word()
+	each, name := p.peek(1).text, ""
+	if p.peek(2).kind == ',' {
+		at, name, each = 3, each, p.peek(3).text
 	}
-	if word() != "in" {
+	module, at := p.parametersOf(at + 1)
+	if at == 0 {
 		return
 	}
-	var chain []string
-	for chain = append(chain, word()); p.peek(at).kind == '.' && len(chain) < maxDepth; {
-		at++
-		chain = append(chain, word())
-	}
-	last := chain[len(chain)-1]
-	if last != "parameters" && last != "named_parameters" || word() != "(" || word() != ")" || word() != ":" {
-		return
-	}
-	x := freezing{names: ofModule(strings.Join(chain[:len(chain)-1], "."))}
 	body := at
 	for !(p.peek(at).text == each && p.peek(at+1).kind == '.' && p.peek(at+2).text == "requires_grad") {
 		if at++; at > body+maxDepth || p.peek(at).text == "for" || p.peek(at).kind == 0 {
 			return
 		}
 	}
-	value, next := p.peek(at+4), p.peek(at+5)
-	x.frozen = value.text == "False"
-	x.open = len(p.branches) > 0 || p.peek(at+3).kind != '=' || !x.frozen && value.text != "True" ||
-		next.kind != 0 && !next.begins
-	if at > body && !x.open {
-		x.open = !x.under(p.tokens[p.at+body:p.at+at], name)
-	}
+	x := freezing{names: ofModule(module), frozen: p.peek(at+4).text == "False"}
+	x.open = len(p.branches) > 0 || !p.sets(at+3) || at > body && !x.under(p.tokens[p.at+body:p.at+at], name)
 	p.freezes = append(p.freezes, x)
+}
+
+// parametersOf is the module of in model.encoder.parameters():, and where what comes behind it begins; 0 where something else
+// stands there.
+func (p *python) parametersOf(at int) (module string, end int) {
+	if p.peek(at).text != "in" {
+		return "", 0
+	}
+	chain := []string{p.peek(at + 1).text}
+	for at += 2; p.peek(at).kind == '.' && len(chain) < maxDepth; at += 2 {
+		chain = append(chain, p.peek(at+1).text)
+	}
+	last := len(chain) - 1
+	if chain[last] != "parameters" && chain[last] != "named_parameters" {
+		return "", 0
+	}
+	for i, mark := range []rune("():") {
+		if p.peek(at+i).kind != mark {
+			return "", 0
+		}
+	}
+	return strings.Join(chain[:last], "."), at + 3
+}
+
+// sets says whether True or False is given here, and nothing more.
+func (p *python) sets(at int) bool {
+	value, next := p.peek(at+1).text, p.peek(at+2)
+	return p.peek(at).kind == '=' && (value == "False" || value == "True") && (next.kind == 0 || next.begins)
 }
 
 // under takes a condition on a weight's name into account: if "head" in name, if not name.startswith("head"). It says whether
@@ -123,42 +134,50 @@ func (x *freezing) under(condition []pyToken, name string) bool {
 
 // frozen makes fields of what a program says of its weights.
 func (p *python) frozen(fs *fields) error {
-	var frozen, trained []string
-	all, open := false, false
+	var w weightsSaid
 	for _, x := range p.freezes {
-		others := strings.HasPrefix(x.names, "!")
-		switch {
-		case x.open:
-			open = true
-		case others && !x.frozen:
-			all, trained = true, append(trained, x.names[1:])
-		case others:
-			open = true
-		case x.names == "" && x.frozen:
-			all, frozen, trained = true, nil, nil
-		case x.names == "":
-			all, frozen, trained = false, nil, nil
-		case all && !x.frozen:
-			trained = append(trained, x.names)
-		case !all && x.frozen:
-			frozen = append(frozen, x.names)
-		default:
-			open = true
+		w.says(x)
+	}
+	if w.all && len(w.trained) == 0 || len(w.frozen)+len(w.trained) > maxDepth {
+		w.open = w.open || !fs.has("use_peft")
+		w.frozen, w.trained = nil, nil
+	}
+	if len(w.frozen) > 0 {
+		if err := fs.add("frozen_weights", strings.Join(w.frozen, ",")); err != nil {
+			return err
 		}
 	}
-	if all && len(trained) == 0 || len(frozen)+len(trained) > maxDepth {
-		open = open || !fs.has("use_peft")
-		frozen, trained = nil, nil
-	}
-	for name, names := range []([]string){frozen, trained} {
-		if len(names) > 0 {
-			if err := fs.add([]string{"frozen_weights", "trained_weights"}[name], strings.Join(names, ",")); err != nil {
-				return err
-			}
+	if len(w.trained) > 0 {
+		if err := fs.add("trained_weights", strings.Join(w.trained, ",")); err != nil {
+			return err
 		}
 	}
-	if open {
+	if w.open {
 		fs.workedOut = append(fs.workedOut, "frozen_weights_by_lines")
 	}
 	return nil
+}
+
+// weightsSaid is what lines have said so far: which weights are frozen, or of all which are trained.
+type weightsSaid struct {
+	frozen, trained []string
+	all, open       bool
+}
+
+func (w *weightsSaid) says(x freezing) {
+	others := strings.HasPrefix(x.names, "!")
+	switch {
+	case x.open || others && x.frozen:
+		w.open = true
+	case others:
+		w.all, w.trained = true, append(w.trained, x.names[1:])
+	case x.names == "":
+		w.all, w.frozen, w.trained = x.frozen, nil, nil
+	case w.all && !x.frozen:
+		w.trained = append(w.trained, x.names)
+	case !w.all && x.frozen:
+		w.frozen = append(w.frozen, x.names)
+	default:
+		w.open = true
+	}
 }

@@ -199,15 +199,8 @@ func parsePython(text []byte) (*python, error) {
 // statement takes one, or a token that begins none.
 func (p *python) statement() {
 	t := p.peek(0)
-	if p.branch(t); t.first { // what a function is made of stands behind spaces
-		if t.text == "def" && p.peek(1).kind == 'n' {
-			p.functions = append(p.functions, &pyFunction{name: p.peek(1).text})
-			p.at += 2
-			return
-		}
-		if p.functions[len(p.functions)-1].name != "" && t.kind == 'n' {
-			p.functions = append(p.functions, &pyFunction{})
-		}
+	if p.branch(t); t.first && p.function(t) {
+		return
 	}
 	f := p.functions[len(p.functions)-1]
 	switch {
@@ -222,21 +215,38 @@ func (p *python) statement() {
 	case t.kind != 'n':
 		p.at++
 	default:
-		name := p.chain()
-		switch next := p.peek(0); {
-		case next.kind == '(':
-			c := p.arguments(name, 0, f)
-			f.calls = append(f.calls, c)
-			p.freezeCall(c)
-		case next.kind == ',' && t.begins:
-			p.several(name, f)
-		case next.kind == '=' && p.peek(1).kind != '=':
-			p.at++
-			p.assign(name, p.value(0, f), f)
-		case p.changes():
-			delete(p.constants, name)
-		}
+		p.beginsWith(p.chain(), t, f)
 	}
+}
+
+// beginsWith takes a statement that begins with a name: a call, or one that gives names values.
+func (p *python) beginsWith(name string, t pyToken, f *pyFunction) {
+	switch next := p.peek(0); {
+	case next.kind == '(':
+		c := p.arguments(name, 0, f)
+		f.calls = append(f.calls, c)
+		p.freezeCall(c)
+	case next.kind == ',' && t.begins:
+		p.several(name, f)
+	case next.kind == '=' && p.peek(1).kind != '=':
+		p.at++
+		p.assign(name, p.value(0, f), f)
+	case p.changes():
+		delete(p.constants, name)
+	}
+}
+
+// function begins one, or what stands behind one: what a function is made of stands behind spaces.
+func (p *python) function(t pyToken) (begun bool) {
+	if t.text == "def" && p.peek(1).kind == 'n' {
+		p.functions = append(p.functions, &pyFunction{name: p.peek(1).text})
+		p.at += 2
+		return true
+	}
+	if p.functions[len(p.functions)-1].name != "" && t.kind == 'n' {
+		p.functions = append(p.functions, &pyFunction{})
+	}
+	return false
 }
 
 // several assigns as many values as names: a, b = 1, 2.
@@ -311,11 +321,6 @@ func (p *python) value(depth int, f *pyFunction) (v pyValue) {
 		v.list = p.list(closing[t.kind], depth, f)
 	case t.kind == '{':
 		v.call = p.dict(depth, f)
-	case t.text == "lambda" && t.kind == 'n':
-		for p.at++; p.peek(0).kind == 'n' || p.peek(0).kind == ','; p.at++ { // its arguments
-		}
-		p.at++
-		return pyValue{call: p.value(depth+1, f).call}
 	case t.kind == 'n':
 		v = p.named(depth, f)
 	}
@@ -350,6 +355,14 @@ func (p *python) list(end rune, depth int, f *pyFunction) (all []pyValue) {
 	}
 	p.at++
 	return all
+}
+
+// lambda is what a function without a name calls.
+func (p *python) lambda(depth int, f *pyFunction) pyValue {
+	for ; p.peek(0).kind == 'n' || p.peek(0).kind == ','; p.at++ { // its arguments
+	}
+	p.at++
+	return pyValue{call: p.value(depth+1, f).call}
 }
 
 // dict is a literal one, taken for a call of the function that makes one: its keys are words.
@@ -387,6 +400,9 @@ func (c *pyCall) isDict() bool { return c != nil && c.name == "dict" }
 // named is a constant, what a name stands for, or a call.
 func (p *python) named(depth int, f *pyFunction) pyValue {
 	name := p.chain()
+	if name == "lambda" {
+		return p.lambda(depth, f)
+	}
 	if p.peek(0).kind == '(' {
 		c := p.arguments(name, depth, f)
 		f.calls = append(f.calls, c)
@@ -720,6 +736,20 @@ var (
 
 var trainerOf = pattern.Of(`(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`)
 
+// joined is a value's text, of a list its elements' with commas.
+func (v *pyValue) joined() string {
+	text := v.text
+	for k := range v.list {
+		if text += v.list[k].text; k+1 < len(v.list) {
+			text += ","
+		}
+		if len(text) > maxText {
+			break
+		}
+	}
+	return text
+}
+
 // keywords are a call's, all where no names are given.
 func (f *fields) keywords(c *pyCall, names map[string]string) error {
 	for _, k := range c.names {
@@ -727,15 +757,7 @@ func (f *fields) keywords(c *pyCall, names map[string]string) error {
 		if names != nil {
 			name = names[k]
 		}
-		text := v.text
-		for k, x := range v.list {
-			if text += x.text; k+1 < len(v.list) {
-				text += ","
-			}
-			if len(text) > maxText {
-				break
-			}
-		}
+		text := v.joined()
 		if name == "" || text == "None" || v.constant && text == "" {
 			continue
 		}

@@ -33,7 +33,7 @@ type Setting struct {
 	Copies, References                            int64
 	ExpertLoad                                    float64 // 0: 1
 	Freeze                                        int64
-	Frozen, Trained                               string // names of weights
+	Frozen, Trained, TrainedDtype                 string // names of weights
 	LoRA                                          int64  // rank, 0: full training
 	LoRATargets, LoRADtype                        string
 	LoRADropout                                   float64
