@@ -119,7 +119,8 @@ func unetUp(b *builder, u *UNet, widths, heads, depth []int64, layers, wide int6
 				} else {
 					in += out
 				}
-				s.parts = append(s.parts, newPart(b, j, in, out, wide, sights[i] == modelfile.UpSight, heads[n-1-i], depth[n-1-i]))
+				looks := sights[i] == modelfile.UpSight
+				s.parts = append(s.parts, newPart(b, j, in, out, wide, looks, heads[n-1-i], depth[n-1-i]))
 			}
 			if i < n-1 {
 				s.resize = newConv(b, "upsamplers.0.conv", out, out, 3)

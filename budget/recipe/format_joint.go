@@ -345,6 +345,9 @@ func swiftDefaults(f *fields, r *Recipe) {
 		r.implied(Flag{"batch", "1"})
 	}
 	factoryDefaults(f, r)
+	if keeps := f.values["use_logits_to_keep"]; keeps == "" || isYes(keeps) {
+		r.Open = append(r.Open, "tokens without a label, of which no logits are made")
+	}
 }
 
 // splitSequences is Megatron's sequence parallelism, which tensor parallelism alone has.

@@ -534,7 +534,9 @@ class Work:
     # Numbers that the program reads.
 
     def read(self, func: Any, args: Any, kwargs: Any) -> Any:
-        t = getattr(args[0], "_local_tensor", args[0])  # a DTensor's own storage is none
+        t = args[0]
+        for inside in ("_local_tensor", "elem"):  # of a DTensor, and of what a collective has yet to bring: they have no storage
+            t = getattr(t, inside, t)
         at = self.storage_of(t)
         known = self.seen(t) if t.is_cuda and self.is_kept(t) else None
         unknown = t.is_cuda and not known
