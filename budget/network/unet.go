@@ -104,7 +104,7 @@ func buildUNet(b *builder) {
 
 // unetUp are the stages on the way back, each of which takes what the way there has left.
 func unetUp(b *builder, u *UNet, widths, heads, depth []int64, layers, wide int64) {
-	n, sights := len(widths), b.c.List("up_block_types")
+	n, sees := len(widths), b.c.List("up_block_types")
 	before := widths[n-1]
 	for i := range n {
 		out, skip, s := widths[n-1-i], widths[max(n-2-i, 0)], stage{}
@@ -119,8 +119,7 @@ func unetUp(b *builder, u *UNet, widths, heads, depth []int64, layers, wide int6
 				} else {
 					in += out
 				}
-				looks := sights[i] == modelfile.UpSight
-				s.parts = append(s.parts, newPart(b, j, in, out, wide, looks, heads[n-1-i], depth[n-1-i]))
+				s.parts = append(s.parts, newPart(b, j, in, out, wide, sees[i] == modelfile.UpSight, heads[n-1-i], depth[n-1-i]))
 			}
 			if i < n-1 {
 				s.resize = newConv(b, "upsamplers.0.conv", out, out, 3)
