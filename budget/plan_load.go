@@ -146,14 +146,11 @@ func (r *run) load() {
 	for _, q := range p.model.Params {
 		n := q.Elements()
 		stored := p.stored(q)
-		alone, width := stored, p.wide
+		alone := stored
 		if flat { // it is there as a part of its unit
 			alone = p.besideShards(q)
 		}
-		if p.widened(q) {
-			width = 4
-		}
-		q.Val = &value{Mem: m.Alloc(alone, Weights), N: n, Width: width, Leaf: q}
+		q.Val = &value{Mem: m.Alloc(alone, Weights), N: n, Width: p.seen(q), Leaf: q}
 		q.Packed = p.quantised(q) || p.packing().Has(q) && p.packing().Direct == ""
 		if q.Copied {
 			m.Alloc(stored, Weights)
@@ -210,6 +207,14 @@ func (p *holding) keptBytes(q *parameter) int64 {
 // widened says whether a weight is float32 because it is trained, beside others of 16 bits that are not.
 func (p *holding) widened(q *parameter) bool {
 	return p.TrainedDtype == "fp32" && q.Trainable && p.kept == 2 && !p.sharded() && !p.Adapts()
+}
+
+// seen is how wide a weight's elements are to its layer.
+func (p *holding) seen(q *parameter) int64 {
+	if p.widened(q) {
+		return 4
+	}
+	return p.wide
 }
 
 // quantised says whether a weight is kept in 8 or 4 bits: the linear layers

@@ -59,8 +59,9 @@ func (p *hanger) all() error {
 			return err
 		}
 	}
-	for _, name := range t.wanted { // PEFT would train on without it, which is seldom what was meant
-		if !t.found[name] && !p.someOfThem() {
+	some := p.ByRole || p.Targets == "qv" || p.Targets == "all" && p.Kind == "ia3" // of these a model has a few
+	for _, name := range t.wanted {                                                // PEFT would train on without it, which is seldom what was meant
+		if !t.found[name] && !some {
 			return fmt.Errorf("--lora-targets: %q is none of this model's layers, which are %s", Short(name),
 				strings.Join(slices.Sorted(maps.Keys(t.names)), " "))
 		}
@@ -254,11 +255,6 @@ var queriesAndValues = []string{"q_proj", "v_proj", "query", "value", "query_pro
 // keysValuesAndDown are those that (IA)3 scales unless it is told others (peft/utils/constants.py).
 var keysValuesAndDown = []string{"k_proj", "v_proj", "down_proj", "key", "value", "k", "v", "wo", "output.dense", "c_attn",
 	"mlp.c_proj", "query_key_value", "dense_4h_to_h", "fc2", "w2"}
-
-// someOfThem says whether the targets are what families call some layers, of which a model has a few.
-func (p *hanger) someOfThem() bool {
-	return p.ByRole || p.Targets == "qv" || p.Targets == "all" && p.Kind == "ia3"
-}
 
 // wanted are the names of the layers that get an adapter, nil for all in the blocks.
 func (p *hanger) wanted() []string {

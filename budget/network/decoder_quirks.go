@@ -149,9 +149,6 @@ func heliumHeads(b *builder, _ *decoder) {
 // perHead is a list of norms, one a head; they work like one norm of all.
 func (b *builder) perHead(name string, heads, d int64) *norm {
 	n := &norm{kind: layerNormKind, size: d}
-	if heads > 1024 {
-		b.fail("%s: %d attention heads", b.c.Type, heads)
-	}
 	b.layers(name+".", heads, func(i int64) { n.weight = b.param("weight", RoleNorm, d) })
 	return n
 }

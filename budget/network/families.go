@@ -146,10 +146,7 @@ func (b *builder) headDim(h, a int64) int64 {
 	if d := b.c.Int("head_dim"); d > 0 {
 		return d
 	}
-	if a <= 0 || h%a != 0 {
-		b.fail("%s: a hidden size of %d cannot be divided into %d heads", b.c.Type, h, a)
-		return 1
-	}
+	divided(b, h, a)
 	return h / a
 }
 

@@ -120,7 +120,6 @@ func gemmaTables(b *builder, _ *decoder) {
 	m.own = o
 	if o.layers > MaxLayers {
 		b.fail("%s: %d layers", c.Type, o.layers)
-		return
 	}
 	if o.width > 0 {
 		o.table = b.param("embed_tokens_per_layer.weight", RoleEmbedding, c.Int("vocab_size_per_layer_input"), o.layers*o.width)
@@ -132,7 +131,6 @@ func gemmaTables(b *builder, _ *decoder) {
 	}
 	if n := c.Int("altup_num_inputs"); n < 1 || n > 64 {
 		b.fail("%s: %d streams", c.Type, n)
-		return
 	}
 	for range c.Int("altup_num_inputs") - 1 {
 		i := strconv.Itoa(len(o.streams))
@@ -303,7 +301,6 @@ func gemma3nLayer(b *builder, d *decoder, l *layerDraft) {
 	})
 	if x.own = newOwnInput(b); x.own == nil {
 		b.fail("%s: hidden_size_per_layer_input is %v, which no model has", c.Type, c.Get("hidden_size_per_layer_input"))
-		return
 	}
 	l.block.more = []*Linear{x.correct, x.predict, x.router, x.left, x.right, x.own.gate, x.own.up}
 	sparse := l.i < 10 && c.Int("num_hidden_layers") > 10
