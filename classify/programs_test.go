@@ -59,7 +59,7 @@ var programs = map[string]func(p *program){
 			}
 			p.free(root)
 			for range p.weights {
-				p.free(p.alloc(Temporary, 512, "train.py:13 <genexpr>", "train.py:13 main"))
+				p.free(p.alloc(Temporary, 512, "train.py:13 <genexpr>", "train.py:13 <module>"))
 			}
 			root = start("train.py:13 main")
 			for i := len(saved) - 1; i >= 0; i-- {
