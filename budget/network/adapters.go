@@ -59,8 +59,8 @@ func (p *hanger) all() error {
 			return err
 		}
 	}
-	some := p.ByRole || p.Targets == "qv" || p.Targets == "all" && p.Kind == "ia3" // of these a model has a few
-	for _, name := range t.wanted {                                                // PEFT would train on without it, which is seldom what was meant
+	some := p.ByRole || p.Targets == "qv" || p.Targets == "all" && p.Kind == "ia3"
+	for _, name := range t.wanted { // PEFT would train on without it, which is seldom what was meant
 		if !t.found[name] && !some {
 			return fmt.Errorf("--lora-targets: %q is none of this model's layers, which are %s", Short(name),
 				strings.Join(slices.Sorted(maps.Keys(t.names)), " "))
