@@ -293,8 +293,8 @@ func (p *plan) simulate(kept bool, before int64) *run {
 		r.ranks.openBucket()
 	}
 	r.M.Peaks[Forward] = autograd.Instant{}
+	r.besideSteps()
 	if r.M.Log != nil {
-		r.besideSteps()
 		r.loaded = len(*r.M.Log)
 	}
 	if p.keepsPackedInputs() && before == 0 {

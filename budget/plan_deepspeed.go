@@ -68,15 +68,14 @@ func (r *run) besideSteps() {
 		one = bucketBytes
 	}
 	for _, n := range autograd.Pieces(bucket, max(one, 1)) {
-		m.Alloc(n, Communication)
+		m.Ask(n)
 	}
-	m.Alloc(p.gradientsAhead(), Gradients)
+	m.Ask(p.gradientsAhead())
 	m.Stream = autograd.GatherStream
 	for _, q := range p.model.Params {
-		if n := min(q.Elements()*p.width, gathered); n > 0 {
-			m.Alloc(n, Communication)
-			gathered -= n
-		}
+		n := min(q.Elements()*p.width, gathered)
+		m.Ask(n)
+		gathered -= n
 	}
 	m.Stream = autograd.MainStream
 }

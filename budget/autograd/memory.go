@@ -43,14 +43,28 @@ func (m *Memory) Alloc(bytes int64, c words.Category) *Storage {
 	m.Cats[c] += bytes
 	m.made++
 	m.mark()
-	if m.Log != nil {
-		on := m.Stream
-		if m.Compiled && m.graphs {
-			on = graphPool
-		}
-		*m.Log = append(*m.Log, Request{id: m.made, bytes: bytes, stream: on})
-	}
+	m.log(bytes)
 	return m.slabs.storages.put(Storage{Bytes: bytes, Refs: 1, Cat: c, born: m.made})
+}
+
+// log notes the request of the newest storage.
+func (m *Memory) log(bytes int64) {
+	if m.Log == nil {
+		return
+	}
+	on := m.Stream
+	if m.Compiled && m.graphs {
+		on = graphPool
+	}
+	*m.Log = append(*m.Log, Request{id: m.made, bytes: bytes, stream: on})
+}
+
+// Ask asks the allocator for what stays, and is counted elsewhere.
+func (m *Memory) Ask(bytes int64) {
+	if bytes > 0 {
+		m.made++
+		m.log(bytes)
+	}
 }
 
 // Mark says more of the last request.
