@@ -224,11 +224,15 @@ func (m *Machine) repeat(x *value, times int64, single bool) *value {
 	return y
 }
 
+// kernelMasked says whether a kernel gets a mask or a bias: flash attention's own know windows and padding without one.
+func (a *Attention) kernelMasked(m *Machine, s shape) bool {
+	return !m.Modes.Flash && (s.masked || a.Window > 0 && a.Window <= s.keys) || a.alibi || a.t5
+}
+
 // fusedKernel is scaled_dot_product_attention: flash in half types without a
 // mask, the memory-efficient kernel otherwise.
 func (a *Attention) fusedKernel(m *Machine, q, k, v *value, s shape) *value {
-	// flash attention's own kernels know windows and padding without a mask
-	masked, w := !m.Modes.Flash && (s.masked || a.Window > 0 && a.Window <= s.keys) || a.alibi || a.t5, m.Width
+	masked, w := a.kernelMasked(m, s), m.Width
 	rep := a.Heads / a.KV
 	if a.broadcast || a.pick || k.N == q.N {
 		rep = 1 // already spread, or spread by the kernel

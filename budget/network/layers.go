@@ -305,7 +305,8 @@ func (m *Machine) activate(x *value, a activation) *value {
 	case a == actReluSquared:
 		return m.of(x, byOutput, m.Power)
 	case a == actGeluNew:
-		return geluNew(m, x)
+		half := m.Scale(x) // 0.5 x (1 + tanh(c (x + 0.044715 x^3))) as Python evaluates it
+		return m.into(half, multiplies{m.of(x, adds{m.of(x, m.Power, m.Scale)}, m.Scale, byOutput, m.Shift)})
 	case a == actXielu:
 		return xielu(m, x)
 	case a == actBloomGelu:
@@ -321,13 +322,6 @@ func (m *Machine) fusedActivation(x *value) *value {
 	y.Remade = true
 	m.Record([]*value{y}, []*value{x}, []*storage{x.Mem}, m.Alias)
 	return y
-}
-
-// geluNew is 0.5 x (1 + tanh(c (x + 0.044715 x^3))) as Python evaluates it.
-func geluNew(m *Machine, x *value) *value {
-	half := m.Scale(x)
-	t := m.of(x, adds{m.of(x, m.Power, m.Scale)}, m.Scale, byOutput, m.Shift)
-	return m.into(half, multiplies{t})
 }
 
 // xielu is x > 0 ? p x x + b x : (expm1(min(x, e)) - x) n + b x, as Python evaluates it: both sides for all of x.

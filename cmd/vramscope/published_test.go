@@ -139,6 +139,7 @@ Where flags don't say whose implementation runs, words that one framework has de
 | PEFT and bitsandbytes adapters | 11 | 5 within 0.1 %, one refused, others from -34 to -1.4 % |
 | files as people post them: TRL, Trainer, NeMo AutoModel, vLLM, SGLang | 22 | 5 within 5 %, 3 refused, others from -58 to +367 % (now 15 within 5 %, 2 of them run with the card's name in place of the source's capacity; with that, 13) |
 | files of 13 frameworks and engines, 17 of them published, 13 run on a simulated device | 30 | 11 within 5 %, one refused, others from -59 to +494 % (now 15 within 5 %) |
+| recipes of nine frameworks, run by their own code on a simulated device; four more didn't run to an end | 16 | 5 within 5 %, one refused, others from -47 to +100 % (now 12 within 5 %) |
 
 ## Where it is known to be off
 
@@ -155,6 +156,8 @@ Where flags don't say whose implementation runs, words that one framework has de
 | FSDP1 while the GPU is a whole step behind the host | 3 GB too little; without its limit of all-gathers up to 20 GB |
 | preference pairs, of which one sequence is counted | 40 % too little |
 | knowledge distillation by torchtune, whose teacher isn't counted (the notes say so) | 43 % too little |
+| ms-swift, which makes no logits of tokens without a label: an upper bound | up to the prompts' share too much |
+| TRL's GRPO whose prompts' length no file says | 36 % too little |
 | torchtune's DPO with adapters | 5 % too little |
 | litgpt's packed weights since 2025 | 15 % too much; with ` + "`--torch 2.15`" + ` 7 % too little |
 | NeMo AutoModel's checkpointing before Transformers 5.3 | 9 % too little; with the fused loss 34 % |
