@@ -53,7 +53,7 @@ func formatOf(f *fields) *format {
 
 // read goes through a file's fields in their order.
 func (x *format) read(f *fields) *Recipe {
-	r := &Recipe{Format: x.name, computes: x.computes}
+	r := &Recipe{Format: x.name, computes: x.computes, autocasts: x.autocasts(f)}
 	set := map[string]bool{}
 	for _, name := range f.names {
 		flags, ok := x.meaningOf(name, f)
@@ -88,6 +88,14 @@ func (x *format) read(f *fields) *Recipe {
 		r.implied(Flag{"precision", "int8"})
 	}
 	return r
+}
+
+// autocasts says whether Accelerate has mixed precision on, as fields say or TRL's arguments do unasked.
+func (x *format) autocasts(f *fields) bool {
+	if !f.has("bf16") && !f.has("fp16") && slices.Contains(x.always, Flag{"framework", "trl"}) {
+		return true
+	}
+	return f.yes("bf16") || f.yes("fp16") || strings.HasSuffix(f.values["mixed_precision"], "16")
 }
 
 // undecided names what only the running program knows.

@@ -42,6 +42,7 @@ type Recipe struct {
 
 	openFields int  // of those in Open, how many are fields
 	computes   bool // its type is what is computed in, whatever weights are kept in
+	autocasts  bool // it is computed in 16 bits whatever type weights are loaded in
 }
 
 // Field is a field of a file, with the flags that mean the same.

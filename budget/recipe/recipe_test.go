@@ -320,10 +320,18 @@ func TestTypesTogether(t *testing.T) {
 		wide     = "per_device_train_batch_size: 1\ndtype: float32"
 		mixed    = "distributed_type: MULTI_GPU\nnum_processes: 2\nmixed_precision: bf16"
 		zero     = `{"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}`
+		fsdp     = "distributed_type: FSDP\nnum_processes: 2\nfsdp_config:\n  fsdp_version: 2\nmixed_precision: 'no'"
+		adapters = "per_device_train_batch_size: 1\nbf16: true\ntorch_dtype: bfloat16\nuse_peft: true\nlora_r: 8"
+		pure     = "per_device_train_batch_size: 1\nbf16: false\ntorch_dtype: bfloat16"
+		dpo      = "per_device_train_batch_size: 1\ndtype: bfloat16\nbeta: 0.1\nloss_type: sigmoid"
+		axolotl  = "base_model: a/b\nmicro_batch_size: 2\nbf16: true"
 	)
 	for _, tt := range []struct{ a, b, want, master string }{
 		{factory, mixed, "int4", ""}, {factory, zero, "int4", "true"}, {loaded16, mixed, "bf16", ""},
 		{plain, mixed, "bf16-mixed", ""}, {plain, zero, "bf16", "true"}, {wide, mixed, "bf16-mixed", ""},
+		// Accelerate's FSDP keeps what is trained in float32 where mixed precision is on
+		{loaded16, fsdp, "bf16-mixed", ""}, {dpo, fsdp, "bf16-mixed", ""}, {pure, fsdp, "bf16", ""}, {adapters, fsdp, "bf16", ""},
+		{axolotl, fsdp, "bf16", ""},
 	} {
 		for _, texts := range [][]string{{tt.a, tt.b}, {tt.b, tt.a}} {
 			var rs []*Recipe

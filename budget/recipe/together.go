@@ -1,14 +1,18 @@
 package recipe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/vramscope/vramscope/budget/settings"
 )
 
 // Together are the flags of some files of one run, of which a later one wins, but what is computed in says nothing of how
 // weights lie: Accelerate's and DeepSpeed's types count where no other file has one. What the Trainer computes in 16 bits,
-// DeepSpeed keeps in 16 bits, too, beside a float32 copy.
+// DeepSpeed keeps in 16 bits, too, beside a float32 copy, and Accelerate's FSDP in 32 bits what is trained of it
+// (Accelerator.prepare_model, fsdp2_prepare_model).
 func Together(rs []*Recipe) []Flag {
 	var all []Flag
 	set := func(g Flag) {
@@ -41,7 +45,18 @@ func Together(rs []*Recipe) []Flag {
 			set(Flag{"master-weights", "true"})
 		}
 	}
+	if p := valueOf(all, "precision"); (p == "bf16" || p == "fp16") && widens(rs, all) {
+		set(Flag{"precision", p + "-mixed"})
+	}
 	return all
+}
+
+// widens says whether Accelerate's FSDP makes float32 weights of what is trained. Axolotl has a function of its own in the place
+// of Accelerate's.
+func widens(rs []*Recipe, all []Flag) bool {
+	framework := cmp.Or(valueOf(all, "framework"), settings.Fallback)
+	return slices.ContainsFunc(rs, func(r *Recipe) bool { return r.autocasts }) && valueOf(all, "fsdp") != "" &&
+		valueOf(all, "lora") == "" && framework != "axolotl" && settings.ProfileOf(framework).Accelerates
 }
 
 // Contradictions are the fields of which files of one run say different things, with who says what, and types that are
@@ -49,7 +64,11 @@ func Together(rs []*Recipe) []Flag {
 func Contradictions(names []string, rs []*Recipe) (said []string) {
 	type word struct{ file, field, value string }
 	first := map[string]word{}
-	kept := valueOf(Together(rs), "precision")
+	all := Together(rs)
+	kept := valueOf(all, "precision")
+	if strings.HasSuffix(kept, "-mixed") && widens(rs, all) {
+		said = append(said, "with mixed precision on, Accelerate's FSDP keeps what is trained in 32 bits, whatever it was loaded in")
+	}
 	for i, r := range rs {
 		p := valueOf(r.Flags(), "precision")
 		if r.computes && p != "" && strings.TrimSuffix(p, "-mixed") != strings.TrimSuffix(kept, "-mixed") {
