@@ -214,7 +214,13 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	case l.Each() == "" || !grows(f):
 		return f.Title + at
 	}
-	text := fmt.Sprintf("Every step leaves %s behind, %s so far", l.Each(), units.Size(l.TotalBytes))
+	text := "Every step leaves " + l.Each() + " behind"
+	if l.Uneven() { // perhaps some leave nothing
+		text = fmt.Sprintf("%s left %s behind, %s each", units.Plural(l.Steps, "step"), units.Size(l.TotalBytes-l.Older), l.Each())
+	}
+	if l.Older > 0 || !l.Uneven() {
+		text += ", " + units.Size(l.TotalBytes) + " so far"
+	}
 	holder := ""
 	if len(l.Holders) > 0 {
 		holder = l.Holders[0].Path

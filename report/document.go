@@ -586,7 +586,7 @@ func (l *Leak) Uneven() bool {
 	return max(off, -off)*20 > l.TotalBytes
 }
 
-// Each says what a step leaves behind, "" where no step does so. Of uneven steps it is their mean, which adds up to the whole.
+// Each says what a step leaves behind, "" where no step does so. Of uneven steps it is the mean of the recorded ones.
 func (l *Leak) Each() string {
 	switch {
 	case l.BytesPerStep == nil || *l.BytesPerStep <= 0:

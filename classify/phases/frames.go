@@ -186,8 +186,8 @@ func judgeStack(facts []frameFact, stack []snapshot.FrameID) StackMarks {
 // finish takes in what the outermost frame says, and what several marks mean together.
 func (e *StackMarks) finish(facts []frameFact, stack []snapshot.FrameID) {
 	if n := len(stack); n > 0 {
-		e.Called = facts[stack[n-1]].called
-		if facts[stack[n-1]].torch && e.Hint != meaning.HintOf(meaning.Data) {
+		first := &facts[stack[n-1]]
+		if e.Called = first.called; first.called && first.torch && e.Hint != meaning.HintOf(meaning.Data) {
 			e.Marks |= frames.Engine
 		}
 	}
@@ -211,8 +211,8 @@ func judgePython(function, file string, user bool) frameFact {
 	if fact.Marks&frames.Engine != 0 && fact.Marks&frames.Rebuild == 0 {
 		fact.innermost |= frames.Nested
 	}
-	fact.called = function != "<module>" && function != "_run_module_as_main"
 	file = strings.ReplaceAll(file, `\`, "/")
+	fact.called = function != "<module>" && function != "_run_module_as_main" && !strings.Contains(file, "torch/distributed/rpc/")
 	fact.step = function == "step" && strings.Contains(file, "torch/optim/") &&
 		!strings.HasSuffix(file, "torch/optim/optimizer.py")
 	fact.forward = function == "_call_impl" && strings.HasSuffix(file, "torch/nn/modules/module.py")

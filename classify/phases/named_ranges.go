@@ -31,12 +31,17 @@ or backward itself, within which other ranges lie or stacks show a backward pass
 	Find: func(f *facts) found {
 		x := found{windows: annotated(f.Program)}
 		done := 0 // windows may overlap: each event once
+		var backward []int
+		for k := range f.allocs(0, f.Last) {
+			if len(x.windows) > 0 && f.hint(k).Is(meaning.Backward) {
+				backward = append(backward, k)
+			}
+		}
 		for i := range x.windows {
 			w := &x.windows[i]
 			if w.phase == meaning.Optimizer {
-				for k := range f.allocs(w.first, w.end) {
-					w.closure = w.closure || f.hint(k).Is(meaning.Backward)
-				}
+				k, _ := slices.BinarySearch(backward, w.first)
+				w.closure = w.closure || k < len(backward) && backward[k] < w.end
 			}
 			if w.closure {
 				continue

@@ -533,10 +533,15 @@ class Work:
 
     # Numbers that the program reads.
 
+    def inside(self, t: Any) -> Any:
+        """The tensor that a DTensor, or what a collective has yet to bring, is made of: they have no storage."""
+        for name in () if type(t) is self.tensor else ("_local_tensor", "elem"):
+            part = getattr(t, name, None)
+            t = part if isinstance(part, self.tensor) else t
+        return t
+
     def read(self, func: Any, args: Any, kwargs: Any) -> Any:
-        t = args[0]
-        for inside in ("_local_tensor", "elem"):  # of a DTensor, and of what a collective has yet to bring: they have no storage
-            t = getattr(t, inside, t)
+        t = self.inside(args[0])
         at = self.storage_of(t)
         known = self.seen(t) if t.is_cuda and self.is_kept(t) else None
         unknown = t.is_cuda and not known
@@ -549,7 +554,7 @@ class Work:
 
     def compare(self, func: Any, args: Any, kwargs: Any) -> Any:
         value = func(*args, **kwargs)
-        if any(isinstance(t, self.tensor) and t.is_cuda and self.value(t) is None for t in args[:2]):
+        if any(isinstance(t, self.tensor) and t.is_cuda and self.value(self.inside(t)) is None for t in args[:2]):
             return self.assumed.read(True, value)
         return value
 
