@@ -216,7 +216,7 @@ func leakText(d *report.Device, l *report.Leak, f *report.Finding) string {
 	}
 	text := "Every step leaves " + l.Each() + " behind"
 	if l.Uneven() { // perhaps some leave nothing
-		text = fmt.Sprintf("%s left %s behind, %s each", units.Plural(l.Steps, "step"), units.Size(l.TotalBytes-l.Older), l.Each())
+		text = units.Plural(l.Steps, "step") + " left " + units.Size(l.TotalBytes-l.Older) + " behind, " + l.Each() + " each"
 	}
 	if l.Older > 0 || !l.Uneven() {
 		text += ", " + units.Size(l.TotalBytes) + " so far"

@@ -38,17 +38,23 @@ func Together(rs []*Recipe) []Flag {
 	if loaded != "" {
 		set(Flag{"precision", loaded})
 	}
-	if zero := valueOf(all, "zero"); zero != "" && zero != "0" {
-		width, mixed := strings.CutSuffix(valueOf(all, "precision"), "-mixed")
-		if mixed || (width == "bf16" || width == "fp16") && valueOf(all, "lora") == "" {
-			set(Flag{"precision", width})
-			set(Flag{"master-weights", "true"})
-		}
-	}
-	if p := valueOf(all, "precision"); (p == "bf16" || p == "fp16") && widens(rs, all) {
-		set(Flag{"precision", p + "-mixed"})
+	for _, g := range sharded(rs, all) {
+		set(g)
 	}
 	return all
+}
+
+// sharded are the types that weights of 16 bits have where DeepSpeed or Accelerate's FSDP divides them.
+func sharded(rs []*Recipe, all []Flag) []Flag {
+	width, mixed := strings.CutSuffix(valueOf(all, "precision"), "-mixed")
+	full := (width == "bf16" || width == "fp16") && valueOf(all, "lora") == ""
+	switch zero := valueOf(all, "zero"); {
+	case zero != "" && zero != "0" && (mixed || full):
+		return []Flag{{"precision", width}, {"master-weights", "true"}}
+	case full && widens(rs, all):
+		return []Flag{{"precision", width + "-mixed"}}
+	}
+	return nil
 }
 
 // widens says whether Accelerate's FSDP makes float32 weights of what is trained. Axolotl has a function of its own in the place
@@ -59,6 +65,15 @@ func widens(rs []*Recipe, all []Flag) bool {
 		valueOf(all, "lora") == "" && framework != "axolotl" && settings.ProfileOf(framework).Accelerates
 }
 
+// widened says so where a file has weights in 16 bits.
+func widened(rs []*Recipe, all []Flag) (said []string) {
+	narrow := func(r *Recipe) bool { return strings.HasSuffix(valueOf(r.Flags(), "precision"), "16") }
+	if strings.HasSuffix(valueOf(all, "precision"), "-mixed") && widens(rs, all) && slices.ContainsFunc(rs, narrow) {
+		said = []string{"what is trained lies in 32 bits, whatever it was loaded in: Accelerate's FSDP with mixed precision on"}
+	}
+	return said
+}
+
 // Contradictions are the fields of which files of one run say different things, with who says what, and types that are
 // computed in where weights have another.
 func Contradictions(names []string, rs []*Recipe) (said []string) {
@@ -66,9 +81,7 @@ func Contradictions(names []string, rs []*Recipe) (said []string) {
 	first := map[string]word{}
 	all := Together(rs)
 	kept := valueOf(all, "precision")
-	if strings.HasSuffix(kept, "-mixed") && widens(rs, all) {
-		said = append(said, "with mixed precision on, Accelerate's FSDP keeps what is trained in 32 bits, whatever it was loaded in")
-	}
+	said = widened(rs, all)
 	for i, r := range rs {
 		p := valueOf(r.Flags(), "precision")
 		if r.computes && p != "" && strings.TrimSuffix(p, "-mixed") != strings.TrimSuffix(kept, "-mixed") {
