@@ -67,7 +67,7 @@ func (r *run) besideSteps() {
 	if p.Zero == 0 {
 		one = bucketBytes
 	}
-	for _, n := range autograd.Pieces(bucket, max(one, 1)) {
+	for _, n := range autograd.Pieces(bucket, one) {
 		m.Ask(n)
 	}
 	m.Ask(p.gradientsAhead())

@@ -397,8 +397,12 @@ func (m *Machine) Seed(v *Value) {
 // Parts is how many pieces of a size n is cut into.
 func Parts(n, size int64) int64 { return 1 + (n-1)/size }
 
-// Pieces are those, of n bytes.
+// mostPieces bounds how many are told apart.
+const mostPieces = 4096
+
+// Pieces are those, of n bytes, larger ones where there were too many.
 func Pieces(n, size int64) (pieces []int64) {
+	size = max(size, 1, Parts(n, mostPieces))
 	for ; n > 0; n -= size {
 		pieces = append(pieces, min(n, size))
 	}

@@ -5,6 +5,7 @@ package families
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -38,11 +39,17 @@ var parts = sync.OnceValue(func() map[string][][]string {
 	return m
 })
 
-// most bounds the weights that a configuration's counts can ask for.
-const most = 1 << 16
+// most bounds the weights that a configuration's counts can ask for, deepest how many parts are in each other.
+const (
+	most    = 1 << 16
+	deepest = 8
+)
 
-// Known says whether a part is listed.
-func Known(part string) bool { return parts()[part] != nil }
+// eyes are the parts that are encoders of images by themselves, as a configuration may name one.
+var eyes = []string{"clip_vision_model", "siglip_vision_model", "siglip2_vision_model", "pixtral"}
+
+// Sees says whether a part is such an encoder.
+func Sees(part string) bool { return slices.Contains(eyes, part) }
 
 // Weights lists those of a part, whose sizes field looks up, with an encoder of images that may be of several kinds.
 func Weights(part, eyes string, field func(name string) int64) ([]Weight, error) {
@@ -55,6 +62,7 @@ func Weights(part, eyes string, field func(name string) int64) ([]Weight, error)
 type list struct {
 	field func(name string) int64
 	eyes  string
+	depth int
 	sizes map[string]int64
 	all   []Weight
 	err   error
@@ -65,9 +73,10 @@ func (l *list) part(part, prefix string) {
 		part = l.eyes
 	}
 	lines, known := parts()[part]
-	if !known {
+	if l.depth++; !known || l.depth > deepest {
 		l.err = fmt.Errorf("no part is called %q", part)
 	}
+	defer func() { l.depth-- }()
 	for _, words := range lines {
 		switch {
 		case l.err != nil:

@@ -30,6 +30,23 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestDepth: a part that is in itself, as its own encoder, ends in an error, and none but encoders of images is one.
+func TestDepth(t *testing.T) {
+	if _, err := Weights("llava", "llava", func(string) int64 { return 8 }); err == nil {
+		t.Error("a part is in itself")
+	}
+	for _, part := range []string{"llava", "llava_next", "siglip_layers", "qwen2_vl", ""} {
+		if Sees(part) {
+			t.Errorf("%s is an encoder of images", part)
+		}
+	}
+	for _, part := range eyes {
+		if parts()[part] == nil {
+			t.Errorf("%s isn't listed", part)
+		}
+	}
+}
+
 func TestValue(t *testing.T) {
 	l := &list{field: func(name string) int64 { return map[string]int64{"a": 7, "b": 2}[name] }, sizes: map[string]int64{"c": 3}}
 	for s, want := range map[string]int64{"a": 7, "5": 5, "a+b*c": 13, "(a+b)*c": 27, "a/b": 3, "a-b-c": 2, "(a/b)*(a/b)+1": 10,

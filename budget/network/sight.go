@@ -14,7 +14,7 @@ import (
 type sight struct {
 	part  string // of budget/families
 	eyes  string // the encoder's configuration
-	any   bool   // of any family that budget/families lists
+	any   bool   // any that budget/families lists
 	at    string // where that stands, vision_config without
 	words string // the language model's, where the file doesn't say
 	names string // what stands in the place of "model." in its names
@@ -76,7 +76,7 @@ func buildSight(b *builder, s sight) {
 func (s *sight) encoder(c *modelfile.Config, own map[string]any) (v *modelfile.Config, odd bool) {
 	v = modelfile.New(s.eyes, own)
 	kind, timm := v.Str("model_type"), v.Str("architecture")
-	known := s.any && weights.Known(kind)
+	known := s.any && weights.Sees(kind)
 	if known {
 		v = modelfile.New(kind, own)
 	}
