@@ -33,9 +33,9 @@ func UnknownUNet(c *Config, widths []int64) string {
 		{"mid_block_type null", !c.IsNull("mid_block_type")},
 		{"conv_in_kernel", c.IntOr("conv_in_kernel", 3) == 3},
 		{"conv_out_kernel", c.IntOr("conv_out_kernel", 3) == 3},
-		{"transformer_layers_per_block", eachWithin(c, "transformer_layers_per_block")},
-		{"attention_head_dim", eachWithin(c, "attention_head_dim")},
-		{"num_attention_heads", eachWithin(c, "num_attention_heads")},
+		{"transformer_layers_per_block", eachWithin(c, "transformer_layers_per_block", n, 256/max(c.IntOr("layers_per_block", 2), 1))},
+		{"attention_head_dim", eachWithin(c, "attention_head_dim", n, 1<<10)},
+		{"num_attention_heads", eachWithin(c, "num_attention_heads", n, 1<<10)},
 	} {
 		if !x.known {
 			return x.field
@@ -49,11 +49,10 @@ func UnknownUNet(c *Config, widths []int64) string {
 	return ""
 }
 
-// eachWithin says whether a field is one small whole number, or a list of some.
-func eachWithin(c *Config, field string) bool {
-	const most = 1 << 10
+// eachWithin says whether a field is one small whole number, or a list of n.
+func eachWithin(c *Config, field string, n int, most int64) bool {
 	l := c.List(field)
-	return l == nil && within(c.Get(field), most) || l != nil &&
+	return l == nil && within(c.Get(field), most) || len(l) == n &&
 		!slices.ContainsFunc(l, func(v any) bool { return v == nil || !within(v, most) })
 }
 
