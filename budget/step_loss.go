@@ -2,6 +2,7 @@ package budget
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/vramscope/vramscope/budget/losses"
 	"github.com/vramscope/vramscope/budget/network"
@@ -14,11 +15,16 @@ func (p *setup) howLost() losses.How {
 }
 
 // castsLogits says whether the model makes its logits float32 by itself: torchtune's do (modules/transformer.py, unembed), and
-// until 4.45 Transformers', but for a few older ones.
+// until 4.45 those of some of Transformers'.
 func (p *holding) castsLogits() bool {
-	return p.profile.CastsLogits && !(p.profile.LossInside && (p.model.Task != network.TaskCausal ||
-		slices.Contains([]string{"gpt2", "gpt_bigcode", "gpt_neox", "opt", "bloom", "falcon", "mpt"}, p.model.Config.Type)))
+	return p.profile.CastsLogits && (!p.profile.LossInside || p.model.Task == network.TaskCausal &&
+		slices.Contains(casting, p.model.Config.Type))
 }
+
+// casting are the families that did so in Transformers 4.45, those with images by their language models.
+var casting = strings.Fields("chameleon codegen cohere falcon_mamba gemma gemma2 gpt_neo gptj granite granitemoe idefics2 jamba " +
+	"jetmoe llama llava llava_next llava_onevision mamba mamba2 mistral mixtral mllama nemotron olmo olmoe paligemma phi phi3 " +
+	"qwen2 qwen2_moe qwen2_vl recurrent_gemma starcoder2")
 
 // outputPieces is into how many the outputs of torchtune's models are cut, litgptPiece how
 // many positions are in each of litgpt's (lm_head_chunk_size).
