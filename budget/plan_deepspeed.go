@@ -82,8 +82,11 @@ func (r *run) besideSteps() {
 
 // ownTrained is how many elements a rank steps with.
 func (p *holding) ownTrained() int64 {
-	n := network.Elements(p.everything(), func(q *parameter) bool { return q.Trainable })
-	return max(autograd.Parts(n, p.shards(false)), 1)
+	count := func(experts bool) int64 {
+		n := network.Elements(p.everything(), func(q *parameter) bool { return q.Trainable && q.Expert() == experts })
+		return min(autograd.Parts(n, p.shards(experts)), n)
+	}
+	return max(count(false)+count(true), 1)
 }
 
 // live is how many elements ZeRO 3 has gathered at its peak: what backward needs again soon
