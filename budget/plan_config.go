@@ -31,6 +31,10 @@ func ReadConfig(r io.Reader) (*Config, error) {
 
 // newConfig wraps the fields of a config.json.
 func newConfig(fields map[string]any) (*Config, error) {
+	if long := modelfile.TooLong(fields); long != "" {
+		return nil, fmt.Errorf("the configuration's %s has %d entries or more: no model has as many layers", network.Short(long),
+			network.MaxLayers)
+	}
 	t, _ := fields["model_type"].(string)
 	class, _ := fields["_class_name"].(string)
 	if class == network.UNetClass {

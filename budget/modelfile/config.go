@@ -12,6 +12,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -362,6 +363,31 @@ func (c *Config) Headed(head string, labels int64) *Config {
 	}
 	return d
 }
+
+// HeadOf has the head of another configuration, in which this one is, with its labels.
+func (c *Config) HeadOf(whole *Config) *Config {
+	return c.With("architectures", whole.Get("architectures")).With("num_labels", whole.Labels())
+}
+
+// TooLong names a list with more entries than any model has, which each of its layers would read; "" without one.
+// Names of what isn't packed, of which there may be many, are read once.
+func TooLong(fields map[string]any) string {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch v := fields[name].(type) {
+		case []any:
+			if len(v) > mostEntries {
+				return name
+			}
+		case map[string]any:
+			if long := TooLong(v); long != "" && name != "quantization_config" && name != "compression_config" {
+				return long
+			}
+		}
+	}
+	return ""
+}
+
+const mostEntries = 1 << 12
 
 // Width is the type that weights are saved in by the configuration: bf16, fp16 or fp32; "" where it names none.
 func (c *Config) Width() string {

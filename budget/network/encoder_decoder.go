@@ -135,12 +135,13 @@ func (b *builder) stack(m *Model, prefix, side string, h int64, bart, post bool,
 
 // bartKin is what BART's family differ in.
 type bartKin struct {
-	before    bool  // norms stand before a layer's parts, and one behind all layers
-	embedNorm bool  // and one behind the embeddings
-	rows      int64 // of positions, beside those of the configuration
-	fixed     bool  // positions are sines, which nothing trains
-	listed    bool  // and stand among the parameters
-	noBias    bool  // nothing is added to the logits
+	before    bool   // norms stand before a layer's parts, and one behind all layers
+	embedNorm bool   // and one behind the embeddings
+	rows      int64  // of positions, beside those of the configuration
+	fixed     bool   // positions are sines, which nothing trains
+	listed    bool   // and stand among the parameters
+	noBias    bool   // nothing is added to the logits
+	words     string // the field of how many the decoder alone has
 }
 
 var bartKins = map[string]bartKin{
@@ -148,7 +149,7 @@ var bartKins = map[string]bartKin{
 	"blenderbot":       {before: true},
 	"blenderbot-small": {embedNorm: true},
 	"m2m_100":          {before: true, rows: 2, fixed: true, noBias: true},
-	"marian":           {fixed: true, listed: true},
+	"marian":           {fixed: true, listed: true, words: "decoder_vocab_size"},
 	"mbart":            {before: true, embedNorm: true, rows: 2},
 	"pegasus":          {before: true, fixed: true, listed: true},
 }
@@ -225,7 +226,7 @@ func stackTable(b *builder, stack string) *parameter {
 func (b *builder) bartDecoder(h int64, k bartKin) {
 	c, m := b.c, b.m
 	b.prefix = "model.decoder."
-	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.IntOr("decoder_vocab_size", c.Int("vocab_size")), true
+	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.IntOr(k.words, c.Int("vocab_size")), true
 	b.embedding("embed_tokens", m.Vocab, h)
 	k.fill(b, m, "", "decoder", h)
 	b.prefix = ""

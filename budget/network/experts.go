@@ -99,7 +99,7 @@ func ernieExperts(b *builder, i int64) FeedForward {
 	x.wideRouter = true
 	b.param("mlp.gate.moe_statics.e_score_correction_bias", RoleRouter, 1, x.count).Trainable = false
 	if n := c.Int("moe_num_shared_experts"); n > 0 {
-		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("moe_intermediate_size"), c.Bool("use_bias"))
+		b.sharedExpert(x, "mlp.shared_experts.", timesWithin(n, c.Int("moe_intermediate_size")), c.Bool("use_bias"))
 	}
 	return x
 }
@@ -138,7 +138,7 @@ func cohereExperts(b *builder, i int64) FeedForward {
 	}
 	x := olmoeExperts(b, i).(*Experts)
 	if n := c.Int("num_shared_experts"); n > 0 {
-		b.sharedExpert(x, "mlp.shared_experts.", n*c.Int("intermediate_size"), false)
+		b.sharedExpert(x, "mlp.shared_experts.", timesWithin(n, c.Int("intermediate_size")), false)
 	}
 	return x
 }
@@ -146,14 +146,8 @@ func cohereExperts(b *builder, i int64) FeedForward {
 // hunyuanExperts: the count and how many of them a token takes may stand for each layer.
 func hunyuanExperts(b *builder, i int64) FeedForward {
 	c := b.c
-	at := func(name string) int64 {
-		if l := c.Ints(name); i < int64(len(l)) {
-			return l[i]
-		}
-		return c.Int(name)
-	}
 	n := c.Int("intermediate_size")
-	x := b.experts("mlp.experts", "mlp.gate.wg", at("num_experts"), at("moe_topk"), c.Int("hidden_size"), n)
+	x := b.experts("mlp.experts", "mlp.gate.wg", ofLayer(c, "num_experts", i), ofLayer(c, "moe_topk", i), c.Int("hidden_size"), n)
 	x.wideRouter = true
 	b.sharedExpert(x, "mlp.shared_mlp.", n, false)
 	return x

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/vramscope/vramscope/budget/modelfile"
@@ -175,10 +176,7 @@ func gemmaHeads(b *builder, d *decoder, i int64, at *Attention, inner int64) int
 	at.takes, at.gives = reused(c, i, d.Window)
 	at.vNorm = &norm{kind: rmsWideKind, size: at.Width}
 	if c.Type == "gemma3n_text" {
-		if l := c.Ints("intermediate_size"); i < int64(len(l)) {
-			return l[i]
-		}
-		return inner
+		return cmp.Or(ofLayer(c, "intermediate_size", i), inner)
 	}
 	if gemma4Full(c, i) {
 		at.Width = c.IntOr("global_head_dim", 512)

@@ -38,6 +38,14 @@ func listed(c *modelfile.Config, field string, i int64) bool {
 	return slices.ContainsFunc(c.List(field), func(at any) bool { return modelfile.AsInt(at) == i })
 }
 
+// ofLayer is a field's number, or a layer's own where the field is a list of them.
+func ofLayer(c *modelfile.Config, field string, i int64) int64 {
+	if l := c.List(field); i < int64(len(l)) {
+		return modelfile.AsInt(l[i])
+	}
+	return c.Int(field)
+}
+
 func falconMixer(b *builder, _, h int64) Mixer { return b.mamba2Mixer(mambaSizes(b.c, h)) }
 
 // bambaMixer: attention is in the layers of a list.

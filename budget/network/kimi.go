@@ -8,12 +8,7 @@ import (
 // kimiFull says whether a layer of Kimi Linear has attention; its files count layers from 1.
 func kimiFull(c *modelfile.Config, i int64) bool {
 	if len(c.List("layer_types")) == 0 && c.Map("linear_attn_config") != nil {
-		for _, at := range modelfile.New("", c.Map("linear_attn_config")).Ints("full_attn_layers") {
-			if at == i+1 {
-				return true
-			}
-		}
-		return false
+		return listed(modelfile.New("", c.Map("linear_attn_config")), "full_attn_layers", i+1)
 	}
 	return layerIs(c, i, i > 0 && i%4 == 0, "full_attention")
 }

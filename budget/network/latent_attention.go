@@ -158,7 +158,7 @@ func (b *builder) deepSeekExperts(topK int64, corrected bool) *Experts {
 	if corrected {
 		b.buffer("mlp.gate.e_score_correction_bias", RoleRouter, x.count)
 	}
-	n := c.IntOr("n_shared_experts", c.Int("num_shared_experts")) * c.Int("moe_intermediate_size")
+	n := timesWithin(c.IntOr("n_shared_experts", c.Int("num_shared_experts")), c.Int("moe_intermediate_size"))
 	if n == 0 && c.Type == "hy_v3" { // none is one as wide as a dense layer
 		n = c.Int("intermediate_size")
 	}

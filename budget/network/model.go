@@ -136,6 +136,9 @@ func (b *builder) param(name string, role Role, shape ...int64) *parameter {
 	return p
 }
 
+// timesWithin is a product that doesn't overflow: one whose factors were cut is too large for param.
+func timesWithin(a, b int64) int64 { return max(min(a, 1<<31), 0) * max(min(b, 1<<31), 0) }
+
 func (b *builder) linear(name string, role Role, in, out int64, bias bool) *Linear {
 	l := &Linear{layer: layer{In: in, Out: out, Weight: b.param(name+".weight", role, out, in)}}
 	if bias {

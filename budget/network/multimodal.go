@@ -108,7 +108,7 @@ func buildGemma3(b *builder) {
 		p.Role = RoleVision
 	}
 	m.Vision = im
-	b.c = t.With("architectures", c.Get("architectures"))
+	b.c = t.HeadOf(c)
 	row := decoders()["gemma3_text"]
 	row.Model = "model.language_model."
 	buildDecoder(b, row)

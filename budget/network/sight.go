@@ -105,7 +105,7 @@ func (b *builder) seen(ws []weights.Weight) {
 func (b *builder) language(c, t *modelfile.Config, s sight) {
 	before := len(b.m.Params)
 	tied := c.Tied() || s.at == "" && t.Has("tie_word_embeddings") && t.Tied() && !c.Has("tie_word_embeddings")
-	b.c = t.With("tie_word_embeddings", tied).With("architectures", c.Get("architectures")) // the head is the whole's
+	b.c = t.With("tie_word_embeddings", tied).HeadOf(c)
 	bare := c.Architecture() != "" && b.headKind() == headNone
 	familyOf(t.Type)(b)
 	b.c = c
