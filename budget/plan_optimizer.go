@@ -53,9 +53,12 @@ func (p *holding) optimizerTensors() (state, temp []int64) {
 		return nil, nil
 	}
 	o := optimizers.Of(p.Optimizer)
-	if p.deepspeed() { // which has all of a rank's parameters in flat tensors, a sub-group in one
+	if p.deepspeed() { // which has all of a rank's parameters in one flat tensor, under ZeRO 3 a sub-group in each
 		all, x := p.optimizer()
-		n := 4 * min(p.ownTrained(), subGroup)
+		n := 4 * p.ownTrained()
+		if p.Zero == 3 {
+			n = min(n, 4*subGroup)
+		}
 		return autograd.Pieces(all, n), autograd.Pieces(x, n)
 	}
 	ts := p.unevenTensors(p.optTensors(p.everything()))
