@@ -43,6 +43,11 @@ func (r *run) flatten() bool {
 			units = append(units, []*parameter{q})
 		}
 	}
+	for _, q := range r.p.adapters {
+		if q.Outside && r.p.ownUnits() { // beside a weight with a unit of its own
+			units = append(units, []*parameter{q})
+		}
+	}
 	if u := r.outside(); len(u) > 0 {
 		units = append(units, u)
 	}
