@@ -206,8 +206,11 @@ func (p *holding) keptBytes(q *parameter) int64 {
 
 // widened says whether a weight is float32 because it is trained, beside others of 16 bits that are not.
 func (p *holding) widened(q *parameter) bool {
-	return p.TrainedDtype == "fp32" && q.Trainable && p.kept == 2 && !p.sharded() && !p.Adapts()
+	return p.TrainedDtype == "fp32" && q.Trainable && p.kept == 2 && !p.sharded() && p.freezes()
 }
+
+// freezes says whether some of the model's own weights are left as they are.
+func (p *setup) freezes() bool { return p.Freeze > 0 || p.Frozen != "" || p.Trained != "" }
 
 // seen is how wide a weight's elements are to its layer.
 func (p *holding) seen(q *parameter) int64 {
