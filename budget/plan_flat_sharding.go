@@ -24,7 +24,25 @@ func (r *run) flatten() bool {
 	case p.Offload == "params" && !p.profile.SendsStates: // they never come to the device
 		return true
 	}
-	var units [][]*parameter
+	units := r.wrapped()
+	for _, u := range units {
+		sizes := make([]int64, len(u))
+		for i, q := range u {
+			sizes[i] = wholeBytes(r.p, q)
+		}
+		part := r.M.Flatten(sizes, r.p.shards(false), r.p.profile.SendsStates)
+		if r.p.Offload == "params" {
+			r.M.Release(part)
+		}
+	}
+	for _, u := range units { // the first forward makes what each is gathered into, for its size (init_flat_param_attributes)
+		r.M.Pulse(r.p.gatheredBytes(u), Weights)
+	}
+	return true
+}
+
+// wrapped are the parameters of each unit, in the order that FSDP wraps them.
+func (r *run) wrapped() (units [][]*parameter) {
 	for _, mod := range r.stacks() {
 		for _, b := range mod.Blocks {
 			own := slices.Clone(b.Params)
@@ -51,20 +69,7 @@ func (r *run) flatten() bool {
 	if u := r.outside(); len(u) > 0 {
 		units = append(units, u)
 	}
-	for _, u := range units {
-		sizes := make([]int64, len(u))
-		for i, q := range u {
-			sizes[i] = wholeBytes(r.p, q)
-		}
-		part := r.M.Flatten(sizes, r.p.shards(false), r.p.profile.SendsStates)
-		if r.p.Offload == "params" {
-			r.M.Release(part)
-		}
-	}
-	for _, u := range units { // the first forward makes what each is gathered into, for its size (init_flat_param_attributes)
-		r.M.Pulse(r.p.gatheredBytes(u), Weights)
-	}
-	return true
+	return units
 }
 
 // wholeBytes are a parameter's, as it is loaded.

@@ -22,9 +22,9 @@ func (p *holding) castsLogits() bool {
 }
 
 // casting are the families that did so in Transformers 4.45, those with images by their language models.
-var casting = strings.Fields("chameleon codegen cohere falcon_mamba gemma gemma2 gpt_neo gptj granite granitemoe idefics2 jamba " +
-	"jetmoe llama llava llava_next llava_onevision mamba mamba2 mistral mixtral mllama nemotron olmo olmoe paligemma phi phi3 " +
-	"qwen2 qwen2_moe qwen2_vl recurrent_gemma starcoder2")
+var casting = strings.Fields("chameleon codegen cohere falcon_mamba gemma gemma2 gpt_neo gptj granite granitemoe idefics2 " +
+	"jamba jetmoe llama llava llava_next llava_onevision mamba mamba2 mistral mixtral mllama nemotron olmo olmoe paligemma " +
+	"phi phi3 qwen2 qwen2_moe qwen2_vl recurrent_gemma starcoder2")
 
 // outputPieces is into how many the outputs of torchtune's models are cut, litgptPiece how
 // many positions are in each of litgpt's (lm_head_chunk_size).

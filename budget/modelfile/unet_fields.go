@@ -21,6 +21,7 @@ func UnknownUNet(c *Config, widths []int64) string {
 	if n < 2 || n > 8 || slices.Min(widths) <= 0 {
 		return "block_out_channels"
 	}
+	looks := 256 / max(c.IntOr("layers_per_block", 2), 1) // transformers' layers in each of a stage's
 	for _, x := range []struct {
 		field string
 		known bool
@@ -33,7 +34,7 @@ func UnknownUNet(c *Config, widths []int64) string {
 		{"mid_block_type null", !c.IsNull("mid_block_type")},
 		{"conv_in_kernel", c.IntOr("conv_in_kernel", 3) == 3},
 		{"conv_out_kernel", c.IntOr("conv_out_kernel", 3) == 3},
-		{"transformer_layers_per_block", eachWithin(c, "transformer_layers_per_block", n, 256/max(c.IntOr("layers_per_block", 2), 1))},
+		{"transformer_layers_per_block", eachWithin(c, "transformer_layers_per_block", n, looks)},
 		{"attention_head_dim", eachWithin(c, "attention_head_dim", n, 1<<10)},
 		{"num_attention_heads", eachWithin(c, "num_attention_heads", n, 1<<10)},
 	} {
