@@ -159,7 +159,6 @@ type python struct {
 	constants map[string]pyValue
 	functions []*pyFunction
 	branches  []int // columns of the conditions that a line stands under
-	freezes   []freezing
 }
 
 // branch keeps the conditions that the line which begins here stands under. What asks whether a file is run as a program is none.
@@ -204,9 +203,6 @@ func (p *python) statement() {
 	}
 	f := p.functions[len(p.functions)-1]
 	switch {
-	case t.text == "for" && t.kind == 'n' && t.begins:
-		p.loop()
-		p.at++
 	case t.text == "return" && t.kind == 'n':
 		p.at++
 		if v := p.value(0, f); v.call != nil {
@@ -223,9 +219,7 @@ func (p *python) statement() {
 func (p *python) beginsWith(name string, t pyToken, f *pyFunction) {
 	switch next := p.peek(0); {
 	case next.kind == '(':
-		c := p.arguments(name, 0, f)
-		f.calls = append(f.calls, c)
-		p.freezeCall(c)
+		f.calls = append(f.calls, p.arguments(name, 0, f))
 	case next.kind == ',' && t.begins:
 		p.several(name, f)
 	case next.kind == '=' && p.peek(1).kind != '=':

@@ -220,23 +220,72 @@ again = SFTConfig(model_init_kwargs=loading)
 
 // TestPythonFrozen: what isn't trained is told by the lines that programs have for it; what isn't understood is named.
 func TestPythonFrozen(t *testing.T) {
+	const tail, all = "trainer = Trainer(model=model, args=TrainingArguments(output_dir='x', per_device_train_batch_size=1, bf16=True))\n",
+		"for p in model.parameters():\n    p.requires_grad = False\n"
+	const load = "model = AutoModelForCausalLM.from_pretrained('x')\n"
+	const each = "for n, p in model.named_parameters():\n"
 	for _, tt := range []struct{ text, frozen, trained, open string }{
-		{"for p in model.roberta.embeddings.parameters():\n    p.requires_grad = False", `roberta\.embeddings\.`, "", ""},
-		{"model.vit.requires_grad_(False)", `vit\.`, "", ""},
-		{"model.freeze_encoder()", `(model\.)?encoder\.`, "", ""},
-		{"for p in model.parameters():\n  p.requires_grad = False\nfor p in self.model.fc.parameters():\n  p.requires_grad = True", "",
-			`fc\.`, ""},
-		{"for n, p in model.named_parameters():\n    if 'lm_head' not in n:\n        p.requires_grad = False", "", ".*lm_head", ""},
-		{"for n, p in model.named_parameters():\n    if n.startswith('bert.pooler'):\n        p.requires_grad = False",
-			`bert\.pooler`, "", ""},
-		{"for n, p in model.named_parameters():\n    if n in kept:\n        p.requires_grad = False", "", "", "open"},
-		{"if careful:\n    for p in model.bert.parameters():\n        p.requires_grad = False", "", "", "open"},
-		{"for n, p in model.named_parameters():\n    p.requires_grad = 'head' in n", "", "", "open"},
-		{"model.requires_grad_(False)", "", "", "open"},
-		{"for x in model.parameters():\n    print(x)", "", "", ""},
+		{load + "for p in model.roberta.embeddings.parameters():\n    p.requires_grad = False", `roberta\.embeddings\.`, "", ""},
+		{load + "model.vit.requires_grad_(False)", `vit\.`, "", ""},
+		{load + "model.vit.requires_grad_(requires_grad=False)", `vit\.`, "", ""},
+		{load + "model.lm_head.weight.requires_grad = False", `lm_head\.weight$`, "", ""},
+		{load + "model.freeze_encoder()", `(model\.)?encoder\.`, "", ""},
+		{load + all + "for p in model.fc.parameters():\n  p.requires_grad = True", "", `fc\.`, ""},
+		{load + all + "for p in model.fc.parameters(): p.requires_grad_(True)", "", `fc\.`, ""},
+		{load + all + "model.fc.weight.requires_grad = True", "", `fc\.weight$`, ""},
+		{load + each + "    if 'lm_head' not in n:\n        p.requires_grad = False", "", ".*lm_head", ""},
+		{load + each + "    if n.startswith('bert.pooler'):\n        p.requires_grad = False", `bert\.pooler`, "", ""},
+		{load + each + "    if 'head' in n:\n        p.requires_grad = True\n    else:\n        p.requires_grad = False", "", ".*head", ""},
+		{load + each + "    if 'head' not in n: p.requires_grad = True\n    else: p.requires_grad = False", ".*head", "", ""},
+		{"model, tok = FastLanguageModel.from_pretrained('x')\nmodel.vit.requires_grad_(False)", `vit\.`, "", ""},
+		{load + "model = model.to('cuda')\nmodel.config.use_cache = False\nmodel.vit.requires_grad_(False)", `vit\.`, "", ""},
+		{"if __name__ == '__main__':\n    model = AutoModel.from_pretrained('x')\n    model.vit.requires_grad_(False)", `vit\.`, "", ""},
+		// other models
+		{load + "ref = copy.deepcopy(model)\nref.requires_grad_(False)", "", "", ""},
+		{load + "ref_model = AutoModel.from_pretrained('y')\nfor p in ref_model.parameters():\n    p.requires_grad = False", "", "", ""},
+		{load + "teacher = AutoModel.from_pretrained('y').eval()\nteacher.requires_grad_(False)", "", "", ""},
+		{load + "tower = AutoModel.from_pretrained('y')\nmodel.tower = tower\ntower.requires_grad_(False)", "", "", "open"},
+		{"base = AutoModel.from_pretrained('y')\nmodel = Classifier(base)\nbase.requires_grad_(False)", "", "", "open"},
+		// what only reads
+		{load + "n = sum(p.numel() for p in model.parameters() if p.requires_grad)\nfor x in model.parameters():\n    print(x)", "", "", ""},
+		{load + "opt = AdamW(filter(lambda p: p.requires_grad, model.parameters()), lr=1)", "", "", ""},
+		// not understood
+		{load + each + "    if n in kept:\n        p.requires_grad = False", "", "", "open"},
+		{load + each + "    p.requires_grad = 'head' in n", "", "", "open"},
+		{load + each + "    if 'a' in n:\n        p.requires_grad = False\n    elif 'b' in n:\n        p.requires_grad = False", "", "", "open"},
+		{load + "if careful:\n    for p in model.bert.parameters():\n        p.requires_grad = False", "", "", "open"},
+		{load + "if careful: model.bert.requires_grad_(False)", "", "", "open"},
+		{load + "model.requires_grad_(False)", "", "", "open"},
+		{load + all + "for layer in model.model.layers[-4:]:\n    for p in layer.parameters():\n        p.requires_grad = True", "", "", "open"},
+		{load + all + "for layer in model.model.layers[-4:]:\n    layer.requires_grad_(True)", "", "", "open"},
+		{load + "model.vit.requires_grad_(False)\nfor l in model.layers[:8]:\n    l.requires_grad_(False)", "", "", "open"},
+		{load + "model.model.layers[:8].requires_grad_(False)", "", "", "open"},
+		{load + "for p in model.get_input_embeddings().parameters():\n    p.requires_grad = False", "", "", "open"},
+		{load + "model.get_input_embeddings().requires_grad_(False)", "", "", "open"},
+		{load + "for p in list(model.parameters())[:-2]:\n    p.requires_grad = False", "", "", "open"},
+		{load + all + "head = model.lm_head\nhead.requires_grad_(True)", "", "", "open"},
+		{load + all + "for p in model.lm_head.parameters():\n    setattr(p, 'requires_grad', True)", "", "", "open"},
+		{load + "def hook(module, input, output):\n    output.requires_grad_(True)", "", "", "open"},
+		{load + "def freeze(model):\n    for p in model.vit.parameters():\n        p.requires_grad = False\n", "", "", "open"},
+		{load + "freeze_layers(model, 4)", "", "", "open"},
+		{load + "model.freeze_base_model()", "", "", "open"},
+		{load + "inputs_embeds.requires_grad_(True)", "", "", "open"},
+		{load + "[p.requires_grad_(False) for p in model.vit.parameters()]", "", "", "open"},
+		{load + "model.vit.requires_grad = False", "", "", "open"},
+		{load + "model.a.weight.requires_grad, y = False, True", "", "", "open"},
+		{load + "for model in models:\n    x()\nmodel.vit.requires_grad_(False)", "", "", "open"},
+		{load + "a, b, model = many()\nmodel.vit.requires_grad_(False)", "", "", "open"},
+		{load + "x = model = other()\nmodel.vit.requires_grad_(False)", "", "", "open"},
+		{load + "model.vit.requires_grad_(False)\nmodel.vit = Other()", "", "", "open"},
+		{load + "trainer = Trainer(model=student)\nmodel.vit.requires_grad_(False)", "", "", "open"},
+		{"model = load()\nmodel.vit.requires_grad_(False)", "", "", "open"},
+		{"def main():\n    model = AutoModel.from_pretrained('x')\n    model.vit.requires_grad_(False)", "", "", "open"},
+		{"model = AutoModel.from_pretrained('x').encoder\nmodel.vit.requires_grad_(False)", "", "", "open"},
+		{load + each + "    if 'a' not in n:\n        p.requires_grad = False\n" + each + "    if 'b' not in n:\n        p.requires_grad = False", "",
+			"", "open"},
 		{"for", "", "", ""}, {"for p in model.parameters(", "", "", ""},
 	} {
-		r, err := Read("train.py", strings.NewReader("TrainingArguments(output_dir='x', per_device_train_batch_size=1, bf16=True)\n"+tt.text+"\n"))
+		r, err := Read("train.py", strings.NewReader(tt.text+"\n"+tail))
 		if err != nil {
 			t.Fatal(err)
 		}
