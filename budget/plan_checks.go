@@ -16,10 +16,11 @@ func newPlan(c *Config, s Setting) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := freeze(s, mod); err != nil {
+	notes, err := freeze(s, mod)
+	if err != nil {
 		return nil, err
 	}
-	p := &plan{holding: holding{config: built, model: mod, whole: mod.Counts(),
+	p := &plan{notes: notes, holding: holding{config: built, model: mod, whole: mod.Counts(),
 		setup: setup{Setting: s, profile: s.Profile(), width: 2, wide: 2, dp: s.GPUs / (s.TP * s.PP)}}}
 	p.expertTP, p.expertDP = s.ExpertRanks()
 	p.setWidths()

@@ -24,13 +24,13 @@ func freezable(s Setting, mod *network.Model) error {
 }
 
 // freeze leaves the first blocks of a model, and what is before them, as they are.
-func freeze(s Setting, mod *network.Model) error {
+func freeze(s Setting, mod *network.Model) (notes []string, err error) {
 	freezeVision(s, mod)
-	if err := freezeNamed(s, mod); err != nil {
-		return err
+	if notes, err = freezeNamed(s, mod); err != nil {
+		return nil, err
 	}
 	if err := freezable(s, mod); err != nil || s.Freeze == 0 {
-		return err
+		return notes, err
 	}
 	still, inBlocks := network.ParamsOf(mod.Blocks[:s.Freeze]), network.ParamsOf(mod.Blocks)
 	before, mixed := true, false
@@ -42,7 +42,7 @@ func freeze(s Setting, mod *network.Model) error {
 	for _, q := range mod.Params { // what is outside of the blocks is one unit
 		q.Joined = s.FSDP != "" && s.FSDPVersion == 1 && mixed && !q.Trainable && !inBlocks[q]
 	}
-	return nil
+	return notes, nil
 }
 
 // freezeVision leaves encoders of images as they are, with what brings their results to the language model.

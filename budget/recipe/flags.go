@@ -137,6 +137,7 @@ func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []stri
 		}
 		flag.Changed = true
 		set = append(set, g.Name)
+		s.NamesByFile = s.NamesByFile || g.Name == "frozen" || g.Name == "trained"
 	}
 	trainersOutputs(fl, s)
 	open = append(open, namedOnly(rs)...)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/vramscope/vramscope/budget"
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
@@ -171,6 +172,11 @@ func factoryPrecision(width string) meaning {
 // factoryDefaults are what LLaMA-Factory takes for fields that aren't there.
 func factoryDefaults(f *fields, r *Recipe) {
 	r.pairs(f, "stage", "rlhf_type")
+	if !f.has("freeze_trainable_layers") && f.values["finetuning_type"] == "freeze" { // the last two
+		if last, ok := lastBlocks("2", f); ok {
+			r.unasked(last...)
+		}
+	}
 	if !withAdapters(f) {
 		return
 	}
@@ -682,6 +688,22 @@ func wholly(m meaning) meaning {
 	}
 }
 
+// expressions are names of weights. One that Go doesn't know, as (?!x), and a range of a weight's rows aren't understood.
+func expressions(flag string) meaning {
+	return func(v string, _ *fields) ([]Flag, bool) {
+		return []Flag{{flag, v}}, isSet(v) && areNames(v) && !rowsOfOne().MatchString(v)
+	}
+}
+
+// rowsOfOne tells a range of a weight's rows, which axolotl trains alone: embed_tokens.weight$[:32000].
+var rowsOfOne = pattern.Of(`\[\d*:\d*\]\s*(,|$)`)
+
+// areNames says whether a list holds expressions, and no numbers of blocks.
+func areNames(list string) bool {
+	words, err := budget.Names(list)
+	return err == nil && !slices.ContainsFunc(words, isNumber)
+}
+
 // lastBlocks are those that LLaMA-Factory trains alone, or the first with a number below zero, beside other modules by name.
 func lastBlocks(v string, f *fields) ([]Flag, bool) {
 	n, err := strconv.Atoi(v)
@@ -695,19 +717,53 @@ func lastBlocks(v string, f *fields) ([]Flag, bool) {
 		}
 	}
 	modules := f.values["freeze_trainable_modules"]
-	return []Flag{{"trained", names}}, err == nil && n != 0 && (modules == "" || modules == "all")
+	return []Flag{{"trained", names}}, err == nil && n != 0 && (modules == "" || modules == "all") && !f.yes("use_llama_pro")
 }
 
-// swiftTrained are what ms-swift trains though it was to freeze all, and swiftRatio is how much it was to freeze.
-func swiftTrained(v string, f *fields) ([]Flag, bool) {
-	if ratio := f.values["freeze_parameters_ratio"]; ratio != "1" && ratio != "1.0" || f.has("trainable_parameters_regex") &&
-		f.has("trainable_parameters") {
-		return nil, withAdapters(f)
+// swiftNames are expressions for names that begin with one of some words, and for those that an expression is found in.
+func swiftNames(flag, begin, search string, f *fields) ([]Flag, bool) {
+	var words []string
+	for word := range strings.SplitSeq(f.values[begin], ",") {
+		if word = strings.TrimSpace(word); isSet(word) {
+			words = append(words, regexp.QuoteMeta(word))
+		}
 	}
-	return wholly(word("trained"))(v, f)
+	if re := f.values[search]; isSet(re) {
+		if one, err := budget.Names(re); err != nil || len(one) != 1 {
+			return nil, false
+		}
+		words = append(words, ".*(?:"+re+")")
+	}
+	list := strings.Join(words, ",")
+	return []Flag{{flag, list}}, list != "" && areNames(list)
+}
+
+// swiftFrozen are what ms-swift freezes, swiftTrained what it trains though it was to freeze all, and swiftRatio is how much it
+// was to freeze: what it trains of a part that is frozen isn't known.
+func swiftFrozen(_ string, f *fields) ([]Flag, bool) {
+	switch {
+	case swiftAll(f):
+		return nil, true
+	case f.has("trainable_parameters"), f.has("trainable_parameters_regex"):
+		return nil, false
+	}
+	return swiftNames("frozen", "freeze_parameters", "freeze_parameters_regex", f)
+}
+
+func swiftTrained(_ string, f *fields) ([]Flag, bool) {
+	if !swiftAll(f) {
+		return nil, false
+	}
+	return swiftNames("trained", "trainable_parameters", "trainable_parameters_regex", f)
+}
+
+// swiftAll says whether ms-swift freezes all weights at first.
+func swiftAll(f *fields) bool {
+	ratio := f.values["freeze_parameters_ratio"]
+	return ratio == "1" || ratio == "1.0"
 }
 
 func swiftRatio(v string, f *fields) ([]Flag, bool) {
-	return nil, isNo(v) || v == "0.0" || withAdapters(f) || (v == "1" || v == "1.0") && f.has("trainable_parameters") !=
-		f.has("trainable_parameters_regex")
+	return nil, isNo(v) || v == "0.0" || withAdapters(f) || swiftAll(f) && (f.has("trainable_parameters") ||
+		f.has("trainable_parameters_regex"))
 }

@@ -567,3 +567,41 @@ func TestWhichHead(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesOfWeights: what a recipe leaves untrained by name is told as its framework reads it; what isn't understood is open.
+func TestNamesOfWeights(t *testing.T) {
+	const (
+		axolotl = "base_model: a/b\nmicro_batch_size: 1\nsequence_len: 64\nunfrozen_parameters:\n"
+		factory = "model_name_or_path: a/b\nfinetuning_type: freeze\nstage: sft\n"
+		swift   = "swift sft --model a/b --train_type full "
+	)
+	for _, tt := range []struct{ name, text, frozen, trained, open string }{
+		{"a.yaml", axolotl + "  - ^lm_head\n  - model.layers.(1[0-9]|2{1,2})", "", "^lm_head,model.layers.(1[0-9]|2{1,2})", ""},
+		{"a.yaml", axolotl + "  - ^model.embed_tokens.weight$[:32000]", "", "", "unfrozen_parameters"},
+		{"a.yaml", axolotl + "  - ^model.(?!layers)", "", "", "unfrozen_parameters"},
+		{"a.yaml", axolotl + "  - '*.norm'", "", "", "unfrozen_parameters"},
+		{"a.yaml", axolotl + "  - a{1000}", "", "", "unfrozen_parameters"},
+		{"a.yaml", factory, "", "-2", ""},
+		{"a.yaml", factory + "freeze_trainable_layers: 3\nfreeze_extra_modules: norm", "", "-3,.*norm", ""},
+		{"a.yaml", factory + "use_llama_pro: true", "", "", "use_llama_pro"},
+		{"a.yaml", factory + "use_llama_pro: true\nfreeze_trainable_layers: 3", "", "", "use_llama_pro"},
+		{"a.yaml", factory + "freeze_trainable_modules: mlp", "", "", "freeze_trainable_modules"},
+		{"a.sh", swift + "--freeze_parameters model.visual lm_head", `model\.visual,lm_head`, "", ""},
+		{"a.sh", swift + "--freeze_parameters_regex 'layers.(0|1)[.]'", ".*(?:layers.(0|1)[.])", "", ""},
+		{"a.sh", swift + "--freeze_parameters a.b --freeze_parameters_regex norm", `a\.b,.*(?:norm)`, "", ""},
+		{"a.sh", swift + "--freeze_parameters_regex 'x)|('", "", "", "freeze_parameters_regex"},
+		{"a.sh", swift + "--freeze_parameters a --trainable_parameters a.b", "", "", "freeze_parameters"},
+		{"a.sh", swift + "--freeze_parameters_ratio 1 --trainable_parameters lm_head --trainable_parameters_regex norm", "",
+			"lm_head,.*(?:norm)", ""},
+	} {
+		r, err := Read(tt.name, strings.NewReader(tt.text))
+		if err != nil {
+			t.Fatal(tt.text, err)
+		}
+		open := strings.Join(r.Open, "; ")
+		if valueOf(r.Flags(), "frozen") != tt.frozen || valueOf(r.Flags(), "trained") != tt.trained ||
+			tt.open == "" && strings.Contains(open, "free") || !strings.Contains(open, tt.open) {
+			t.Errorf("%s\n%s open: %s", tt.text, typed(r.Flags()), open)
+		}
+	}
+}

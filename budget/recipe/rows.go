@@ -16,7 +16,7 @@ var meanings = map[string]meaning{
 	"anyValue": anyValue, "attention": attention, "axolotlPlugins": axolotlPlugins, "axolotlTargets": axolotlTargets,
 	"cacheType": cacheType, "compiledModel": compiledModel, "compileMode": compileMode, "float8": float8,
 	"fused": fused, "lastBlocks": lastBlocks, "optimizerArguments": optimizerArguments, "swiftRatio": swiftRatio,
-	"swiftTrained": swiftTrained, "implementation": implementation, "liger": liger, "litgptModel": litgptModel,
+	"swiftFrozen": swiftFrozen, "swiftTrained": swiftTrained, "implementation": implementation, "liger": liger, "litgptModel": litgptModel,
 	"litgptTargets": litgptTargets, "loaded": loaded, "moduleList": moduleList, "none": none, "optimizer": optimizer,
 	"packedAs": packedAs, "peftKind": peftKind, "preferences": preferences, "prefetch": prefetch,
 	"recompute": recompute, "resharded": resharded, "schedule": schedule, "served": served, "shardings": shardings,
@@ -26,7 +26,7 @@ var meanings = map[string]meaning{
 
 var (
 	makers = map[string]func(string) meaning{"number": number, "word": word, "share": share, "atLeastNone": atLeastNone,
-		"offloaded": offloaded, "bucket": bucket, "shape": func(name string) meaning { return number(shapeFlag + name) }}
+		"offloaded": offloaded, "bucket": bucket, "expressions": expressions, "shape": func(name string) meaning { return number(shapeFlag + name) }}
 	wrappers = map[string]func(meaning) meaning{"adapted": adapted, "unpacked": unpacked, "autocast": autocast,
 		"wholly": wholly}
 )

@@ -158,7 +158,7 @@ func (a *arguments) value(v string) {
 
 // manyWords are options with a list of words.
 var manyWords = map[string]bool{"target_modules": true, "lora_target_modules": true, "modules_to_save": true,
-	"lora_modules_to_save": true}
+	"lora_modules_to_save": true, "freeze_parameters": true, "trainable_parameters": true}
 
 // text is a word without its quotes, with what is known of the variables in it; what isn't
 // stays as it stands there.

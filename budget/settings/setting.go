@@ -63,6 +63,7 @@ type Setting struct {
 	GPU              string // decides workspaces and context; empty: an H100
 
 	Unsaid          bool    // nobody has named the framework
+	NamesByFile     bool    // Frozen and Trained are a recipe's, whose names may be none of the model's
 	Encoder         bool    // the sequence is an encoder's, of which a decoder's cache holds nothing
 	Reserve         float64 // reserved over allocated, where it is known already
 	EveryMicroBatch bool    // those of a pipeline that are alike are run, too
