@@ -141,7 +141,7 @@ var (
 	takesMemory = pattern.Of(`quantiz|galore|lomo|cut_cross|(fused|chunked)_|pack|plugin|activation_(cpu_)?off|` +
 		`partition_activ|frozen|all_gather|async_t|_bits?$|[48]bit|offload|shard|parallel|` +
 		`recompute|checkpointing$|badam|lisa_n|adam|fp8|float8|fp4|dtype|precision|compile|freez|trainable|num_generations|` +
-		`batch_size|` +
+		`batch_size|model_(init_)?kwargs$|` +
 		`(seq|model|max|context)_?len|oft_|_r(ank)?$|adapter$|ema_|teacher|ref_model|reward_model|draft|speculative|` +
 		`vision_tower|num_images|image_size|(first|last)_pipeline`)
 	takesNone = pattern.Of(`^train_batch_size$|_method$|_backend$|_scale|filter|limit_all_gathers|parallel_plan|custom_sharded|` +

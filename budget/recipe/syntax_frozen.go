@@ -195,6 +195,35 @@ func (l *pyLine) within() (names []string) {
 	return names
 }
 
+// changers are methods that change what a dictionary holds.
+var changers = map[string]bool{"update": true, "pop": true, "popitem": true, "setdefault": true, "clear": true}
+
+// changedNames are those that are given something more than once, have another name, or whose contents are changed.
+func changedNames(lines []pyLine) map[string]bool {
+	changed, given := map[string]bool{}, map[string]bool{}
+	for i := range lines {
+		l := &lines[i]
+		names, at := l.bound()
+		for _, name := range names {
+			changed[name] = changed[name] || given[name]
+			given[name] = true
+		}
+		if at > 0 && at == len(l.tokens)-1 {
+			changed[l.tokens[at].text] = true
+		}
+		for j, t := range l.tokens {
+			deleted := l.tokens[0].text == "del"
+			switch next := l.before(j + 2); {
+			case t.kind != 'n':
+			case next.kind == '[' && (at > j || deleted), next.kind == '|' && at > j,
+				next.kind == '.' && changers[l.before(j+3).text]:
+				changed[t.text] = true
+			}
+		}
+	}
+	return changed
+}
+
 // before is the token before one, or nothing.
 func (l *pyLine) before(i int) pyToken {
 	if i < 1 || i > len(l.tokens) {

@@ -157,6 +157,7 @@ type python struct {
 	tokens    []pyToken
 	at        int
 	constants map[string]pyValue
+	changed   map[string]bool // names that are given something twice, or whose contents are changed
 	functions []*pyFunction
 	branches  []int // columns of the conditions that a line stands under
 }
@@ -188,7 +189,7 @@ func parsePython(text []byte) (*python, error) {
 	if err != nil || len(ts) == 0 {
 		return nil, errPython
 	}
-	p := &python{tokens: ts, constants: map[string]pyValue{}, functions: []*pyFunction{{}}}
+	p := &python{tokens: ts, constants: map[string]pyValue{}, functions: []*pyFunction{{}}, changed: changedNames(pyLines(ts))}
 	for p.at < len(p.tokens) {
 		p.statement()
 	}
@@ -269,7 +270,8 @@ func (p *python) several(name string, f *pyFunction) {
 // assign gives a name its value; one of several values, as in a, b = 1, 2, isn't known to be its own.
 func (p *python) assign(name string, v pyValue, f *pyFunction) {
 	f.sets = append(f.sets, pySet{name, v})
-	if p.constants[name] = v; !v.constant && !v.call.isDict() || p.peek(0).kind == ',' || len(p.branches) > 0 {
+	dict := v.call.isDict() && !p.changed[name] && !strings.Contains(name, ".")
+	if p.constants[name] = v; !v.constant && !dict || p.peek(0).kind == ',' || len(p.branches) > 0 {
 		delete(p.constants, name)
 	}
 }
@@ -321,8 +323,10 @@ func (p *python) value(depth int, f *pyFunction) (v pyValue) {
 	if p.ends() && p.at > start {
 		return v
 	}
-	p.skip()
-	return pyValue{call: v.call} // part of something larger
+	if p.skip(); v.call.isDict() { // part of something larger
+		return pyValue{}
+	}
+	return pyValue{call: v.call}
 }
 
 // number has its sign.

@@ -218,6 +218,34 @@ again = SFTConfig(model_init_kwargs=loading)
 	}
 }
 
+// TestPythonDicts: a dictionary that is changed anywhere, or is one of several, stands for no constant.
+func TestPythonDicts(t *testing.T) {
+	for text, constant := range map[string]bool{"": true, "print(kw['x'])": true, "y = {**kw}": true, "kw['attn_implementation'] = 'sdpa'": false,
+		"kw |= more": false, "kw.update(more)": false, "kw.pop('dtype')": false, "kw.setdefault('a', 1)": false, "if x: kw = {}": false,
+		"del kw['dtype']": false, "other = kw": false, "def f():\n    kw['dtype'] = 'float32'": false} {
+		for _, late := range []bool{false, true} {
+			use := "args = SFTConfig(model_init_kwargs=kw, per_device_train_batch_size=1)\n"
+			program := "kw = {'dtype': 'bfloat16'}\n" + text + "\n" + use
+			if late {
+				program = "kw = {'dtype': 'bfloat16'}\n" + use + text + "\n"
+			}
+			r, err := Read("train.py", strings.NewReader(program))
+			if err != nil {
+				t.Fatal(text, err)
+			}
+			open := strings.Contains(strings.Join(r.Open, " "), "model_init_kwargs")
+			if got := valueOf(r.Flags(), "precision") == "bf16"; got != constant || open == constant {
+				t.Errorf("%q: %s", text, typed(r.Flags()))
+			}
+		}
+	}
+	r, err := Read("train.py", strings.NewReader("kw = {'dtype': 'bfloat16'} if x else {'dtype': 'float32'}\n"+
+		"args = SFTConfig(model_init_kwargs=kw, per_device_train_batch_size=1)"))
+	if err != nil || valueOf(r.Flags(), "precision") == "bf16" {
+		t.Error(err, typed(r.Flags()))
+	}
+}
+
 // TestPythonFrozen: what isn't trained is told by the lines that programs have for it; what isn't understood is named.
 func TestPythonFrozen(t *testing.T) {
 	const tail, all = "trainer = Trainer(model=model, args=TrainingArguments(output_dir='x', per_device_train_batch_size=1, bf16=True))\n",
