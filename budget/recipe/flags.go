@@ -137,8 +137,8 @@ func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []stri
 		}
 		flag.Changed = true
 		set = append(set, g.Name)
-		s.NamesByFile = s.NamesByFile || g.Name == "frozen" || g.Name == "trained"
 	}
+	s.NamesByFile = slices.Contains(set, "frozen") || slices.Contains(set, "trained")
 	trainersOutputs(fl, s)
 	open = append(open, namedOnly(rs)...)
 	if slices.Contains(set, "gpus") {

@@ -26,7 +26,8 @@ var meanings = map[string]meaning{
 
 var (
 	makers = map[string]func(string) meaning{"number": number, "word": word, "share": share, "atLeastNone": atLeastNone,
-		"offloaded": offloaded, "bucket": bucket, "expressions": expressions, "shape": func(name string) meaning { return number(shapeFlag + name) }}
+		"offloaded": offloaded, "bucket": bucket, "expressions": expressions,
+		"shape": func(name string) meaning { return number(shapeFlag + name) }}
 	wrappers = map[string]func(meaning) meaning{"adapted": adapted, "unpacked": unpacked, "autocast": autocast,
 		"wholly": wholly}
 )
