@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 // Files of frameworks that train on answers, and of those whose settings name one another.
@@ -98,12 +100,27 @@ var titanNamed = format{
 	rows: append(rowsOf("torchtitan-arguments"), titanRows...),
 }
 
+// diffusersScripts are those of which it is known what they train and have beside it.
+var diffusersScripts = pattern.Of(`^train_(?:text_to_image|text_to_image_lora|dreambooth_lora)(_sdxl)?\.py$`)
+
+// averaged is the copy of the UNet that train_text_to_image.py takes averages in.
+func averaged(v string, f *fields) ([]Flag, bool) {
+	if f.yes("offload_ema") {
+		return nil, true
+	}
+	return when(Flag{"copies", "1"})(v, f)
+}
+
 // diffusersDefaults are those of scripts that train adapters, by their names or a rank: rank 4, beside weights in the type
 // that is computed in; others have weights in float32.
 func diffusersDefaults(f *fields, r *Recipe) {
+	program := diffusersScripts().FindStringSubmatch(strings.ToLower(f.program))
+	if f.program != "" && program == nil {
+		r.Open = append(r.Open, "what "+f.program+" trains, and what is beside it")
+	}
 	if !f.has("resolution") {
 		size := "512"
-		if strings.Contains(strings.ToLower(f.program+r.Model), "xl") {
+		if _, called := r.Config(); program == nil && called == "Stable Diffusion XL" || program != nil && program[1] != "" {
 			size = "1024"
 		}
 		r.unasked(Flag{"resolution", size})

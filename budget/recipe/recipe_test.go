@@ -605,3 +605,40 @@ func TestNamesOfWeights(t *testing.T) {
 		}
 	}
 }
+
+// TestDiffusersScripts: what a script trains is told by its name where it is known, and open elsewhere; so are published models.
+func TestDiffusersScripts(t *testing.T) {
+	const v1, xl = "stable-diffusion-v1-5/stable-diffusion-v1-5", "stabilityai/stable-diffusion-xl-base-1.0"
+	for _, tt := range []struct{ command, flags, open, called string }{
+		{"train_text_to_image.py --use_ema --pretrained_model_name_or_path " + v1, "--copies 1 --resolution 512", "", "Stable Diffusion 1"},
+		{"train_text_to_image.py --use_ema --offload_ema --pretrained_model_name_or_path CompVis/stable-diffusion-v1-4", "--resolution 512", "",
+			"Stable Diffusion 1"},
+		{"train_text_to_image_lora.py --pretrained_model_name_or_path " + v1, "--lora 4 --resolution 512", "", "Stable Diffusion 1"},
+		{"train_text_to_image_sdxl.py --pretrained_model_name_or_path " + xl, "--resolution 1024", "", "Stable Diffusion XL"},
+		{"train_dreambooth_lora_sdxl.py --with_prior_preservation --pretrained_model_name_or_path " + xl, "--lora 4 --resolution 1024",
+			"with_prior_preservation", "Stable Diffusion XL"},
+		{"textual_inversion.py --pretrained_model_name_or_path " + v1, "--resolution 512", "textual_inversion.py", "Stable Diffusion 1"},
+		{"train_controlnet.py --pretrained_model_name_or_path " + v1, "", "train_controlnet.py", "Stable Diffusion 1"},
+		{"train_instruct_pix2pix.py --pretrained_model_name_or_path " + v1, "", "train_instruct_pix2pix.py", "Stable Diffusion 1"},
+		{"train_dreambooth.py --pretrained_model_name_or_path " + v1, "", "train_dreambooth.py", "Stable Diffusion 1"},
+		{"train_text_to_image.py --pretrained_model_name_or_path a/stable-diffusion-v1-5-inpainting", "--resolution 512", "", ""},
+		{"train_text_to_image.py --pretrained_model_name_or_path a/stable-diffusion-xlarge", "--resolution 512", "", ""},
+		{"train_text_to_image.py --pretrained_model_name_or_path a/stable-diffusion-v1-5-something", "", "", ""},
+		{"train_text_to_image.py --pretrained_model_name_or_path a/stable-diffusion-2-1-base", "", "", "Stable Diffusion 2"},
+	} {
+		r, err := Read("a.sh", strings.NewReader("accelerate launch "+tt.command+" --train_batch_size 1\n"))
+		if err != nil {
+			t.Fatal(tt.command, err)
+		}
+		got, open := typed(r.Flags())+" ", strings.Join(r.Open, "; ")
+		for flag := range strings.SplitSeq(tt.flags, " --") {
+			if !strings.Contains(got, strings.TrimPrefix(flag, "--")+" ") {
+				t.Errorf("%s: no %s in %s", tt.command, flag, got)
+			}
+		}
+		if _, called := r.Config(); called != tt.called || !strings.Contains(open, tt.open) || tt.open == "" && open != "" ||
+			strings.Contains(got, "--copies") != strings.Contains(tt.flags, "--copies") {
+			t.Errorf("%s: called %q, open %s, %s", tt.command, called, open, got)
+		}
+	}
+}

@@ -13,7 +13,7 @@ import (
 var rowsText string
 
 var meanings = map[string]meaning{
-	"anyValue": anyValue, "attention": attention, "axolotlPlugins": axolotlPlugins, "axolotlTargets": axolotlTargets,
+	"anyValue": anyValue, "attention": attention, "averaged": averaged, "axolotlPlugins": axolotlPlugins, "axolotlTargets": axolotlTargets,
 	"cacheType": cacheType, "compiledModel": compiledModel, "compileMode": compileMode, "float8": float8,
 	"fused": fused, "lastBlocks": lastBlocks, "optimizerArguments": optimizerArguments, "swiftRatio": swiftRatio,
 	"swiftFrozen": swiftFrozen, "swiftTrained": swiftTrained, "implementation": implementation, "liger": liger, "litgptModel": litgptModel,

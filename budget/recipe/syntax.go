@@ -407,7 +407,8 @@ func (f *fields) command(word string) {
 		_ = f.add("trl", "true")
 	case f.values["trl"] == "true":
 		f.values["trl"] = word
-	case strings.HasPrefix(path.Base(word), "train_") && strings.Contains(word, "_lora_"): // diffusers'
+	case strings.HasPrefix(path.Base(word), "train_") && (strings.Contains(word, "_lora_") ||
+		strings.HasSuffix(word, "_lora.py")): // diffusers'
 		_ = f.add("lora_script", "true")
 	case strings.Contains(word, "trl/scripts/"):
 		_ = f.add("trl", strings.TrimSuffix(path.Base(word), ".py"))
