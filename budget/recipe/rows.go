@@ -13,10 +13,12 @@ import (
 var rowsText string
 
 var meanings = map[string]meaning{
-	"anyValue": anyValue, "attention": attention, "averaged": averaged, "axolotlPlugins": axolotlPlugins, "axolotlTargets": axolotlTargets,
-	"cacheType": cacheType, "compiledModel": compiledModel, "compileMode": compileMode, "float8": float8,
+	"anyValue": anyValue, "attention": attention, "averaged": averaged, "axolotlPlugins": axolotlPlugins,
+	"axolotlTargets": axolotlTargets,
+	"cacheType":      cacheType, "compiledModel": compiledModel, "compileMode": compileMode, "float8": float8,
 	"fused": fused, "lastBlocks": lastBlocks, "optimizerArguments": optimizerArguments, "swiftRatio": swiftRatio,
-	"swiftFrozen": swiftFrozen, "swiftTrained": swiftTrained, "implementation": implementation, "liger": liger, "litgptModel": litgptModel,
+	"swiftFrozen": swiftFrozen, "swiftTrained": swiftTrained, "implementation": implementation, "liger": liger,
+	"litgptModel":   litgptModel,
 	"litgptTargets": litgptTargets, "loaded": loaded, "moduleList": moduleList, "none": none, "optimizer": optimizer,
 	"packedAs": packedAs, "peftKind": peftKind, "preferences": preferences, "prefetch": prefetch,
 	"recompute": recompute, "resharded": resharded, "schedule": schedule, "served": served, "shardings": shardings,

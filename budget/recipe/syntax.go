@@ -407,12 +407,16 @@ func (f *fields) command(word string) {
 		_ = f.add("trl", "true")
 	case f.values["trl"] == "true":
 		f.values["trl"] = word
-	case strings.HasPrefix(path.Base(word), "train_") && (strings.Contains(word, "_lora_") ||
-		strings.HasSuffix(word, "_lora.py")): // diffusers'
+	case loraScript(path.Base(word)):
 		_ = f.add("lora_script", "true")
 	case strings.Contains(word, "trl/scripts/"):
 		_ = f.add("trl", strings.TrimSuffix(path.Base(word), ".py"))
 	}
+}
+
+// loraScript says whether a program is one of diffusers' that train adapters.
+func loraScript(name string) bool {
+	return strings.HasPrefix(name, "train_") && (strings.Contains(name, "_lora_") || strings.HasSuffix(name, "_lora.py"))
 }
 
 func isNumber(word string) bool {
