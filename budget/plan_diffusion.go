@@ -10,9 +10,12 @@ import (
 	"github.com/vramscope/vramscope/internal/units"
 )
 
-// encodesHere says whether pictures and texts are encoded within a step: scripts that train adapters do so, and those that
-// train everything have done it beforehand and let the encoders go (train_text_to_image_sdxl.py).
-func encodesHere(p *plan) bool { return !p.CachedLatents && p.Adapts() }
+// encodesHere says whether pictures and texts are encoded within a step: scripts that train adapters do so, and those that train
+// all of Stable Diffusion 1 or 2 (train_text_to_image.py). That of XL has done it beforehand and let the encoders go
+// (train_text_to_image_sdxl.py).
+func encodesHere(p *plan) bool {
+	return p.model.UNet != nil && !p.CachedLatents && (p.Adapts() || !p.model.UNet.Beside.XL)
+}
 
 // scriptOfAdapters says whether adapters are trained as diffusers' scripts do it, under autocast on 16-bit weights.
 func scriptOfAdapters(p *plan) bool { return p.model.UNet != nil && p.Adapts() && p.width == 2 }
@@ -60,12 +63,13 @@ func explainDiffusion(p *plan, b *Budget) {
 	}
 	switch x := u.Beside; {
 	case encodesHere(p):
-		width := "as wide as the UNet"
+		width := "as wide as what is computed in"
 		if x.Width(p.width) == 4 {
 			width = "float32"
 		}
-		b.note("each step encodes its pictures (%s parameters, %s) and texts (%s, as wide as the UNet): --cached-latents "+
-			"leaves both encoders out", units.Count(int(x.Pixels.Counts().Total)), width, units.Count(int(x.TextWeights())))
+		b.note("each step encodes its pictures (%s parameters, %s) and texts (%s, as wide as what is computed in): "+
+			"--cached-latents leaves both encoders out", units.Count(int(x.Pixels.Counts().Total)), width,
+			units.Count(int(x.TextWeights())))
 		if x.Assumed {
 			b.note("the encoders are taken as Stable Diffusion's of this version: a pipeline's folder tells its own")
 		}

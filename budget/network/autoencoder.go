@@ -17,12 +17,12 @@ type Companions struct {
 	Texts   []*Model // encoders of text
 	groups  int64
 	Assumed bool // no file of theirs was there
-	wide    bool // the autoencoder is float32 whatever the UNet is, as SDXL's files ask for
+	XL      bool // of Stable Diffusion XL, whose files ask for an autoencoder in float32 whatever the UNet is
 }
 
 // Width is the autoencoder's beside a UNet's.
 func (x *Companions) Width(unet int64) int64 {
-	if x.wide {
+	if x.XL {
 		return 4
 	}
 	return unet
@@ -66,7 +66,7 @@ func textsOf(c *modelfile.Config) []map[string]any {
 
 // newCompanions builds what lies beside a UNet: the pipeline's, or its version's.
 func newCompanions(b *builder, c *modelfile.Config) *Companions {
-	x := &Companions{Pixels: &Model{}, wide: c.Str("addition_embed_type") == "text_time"}
+	x := &Companions{Pixels: &Model{}, XL: c.Str("addition_embed_type") == "text_time"}
 	auto, has := c.Own("vae").(map[string]any)
 	if !has {
 		auto, x.Assumed = sdxlAutoencoder, true

@@ -16,6 +16,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/vramscope/vramscope/internal/limit"
+	"github.com/vramscope/vramscope/internal/pattern"
 )
 
 type reader func(text []byte) (*fields, error)
@@ -407,19 +408,17 @@ func (f *fields) command(word string) {
 		_ = f.add("trl", "true")
 	case f.values["trl"] == "true":
 		f.values["trl"] = word
-	case loraScript(path.Base(word)):
+	case loraScript().MatchString(word): // diffusers'
 		_ = f.add("lora_script", "true")
 	case strings.Contains(word, "trl/scripts/"):
 		_ = f.add("trl", strings.TrimSuffix(path.Base(word), ".py"))
 	}
 }
 
-// loraScript says whether a program is one of diffusers' that train adapters.
-func loraScript(name string) bool {
-	return strings.HasPrefix(name, "train_") && (strings.Contains(name, "_lora_") || strings.HasSuffix(name, "_lora.py"))
-}
-
 func isNumber(word string) bool {
 	_, err := strconv.ParseFloat(word, 64)
 	return err == nil
 }
+
+// loraScript tells the scripts of diffusers that train adapters.
+var loraScript = pattern.Of(`(^|/)train_[^/]*_lora[_.][^/]*$`)
