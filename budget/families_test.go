@@ -178,6 +178,7 @@ func TestClasses(t *testing.T) {
 		{"t5", "T5ForMultipleChoice", t5, 0, "T5ForMultipleChoice"},
 		{"bart", "BartModel", bart, 406291456, ""},
 		{"bart", "BartForCausalLM", bart, 254084096, ""},
+		{"bart", "BartForCausalLM", map[string]any{"vocab_size": 50265.0, "decoder_vocab_size": 7.0}, 254084096, ""},
 		{"gpt2", "GPT2LMHeadModel", nil, 124439808, ""},
 		{"gpt2", "GPT2DoubleHeadsModel", nil, 124440577, ""},
 		{"gpt2", "GPT2LMHeadModel", cross, 152806656, ""},
@@ -304,6 +305,12 @@ func TestRefusals(t *testing.T) {
 		{"a width of heads beyond any, whose product with them is small again", other("qwen", map[string]any{"hidden_size": 256.0,
 			"intermediate_size": 1024.0, "num_hidden_layers": 2.0, "num_attention_heads": 4.0, "vocab_size": 1000.0,
 			"kv_channels": json.Number("4611686018427387968")}), Setting{}, "kv_channels"},
+		{"an encoder of images that has one", other("llava", map[string]any{"vision_config": map[string]any{"model_type": "llava"}}),
+			Setting{}, "only an encoder"},
+		{"a part of an encoder", other("llava_next", map[string]any{"vision_config": map[string]any{"model_type": "siglip_layers"}}),
+			Setting{}, "only an encoder"},
+		{"more shared experts than a number holds", other("deepseek_v3", map[string]any{"n_shared_experts": json.Number("4611686018427387968")}),
+			Setting{}, "shared_experts"},
 		{"training in 4 bits", llama(nil), Setting{Precision: "int4"}, "QLoRA"},
 		{"two kinds of sharding", llama(nil), Setting{Zero: 2, FSDP: "full", GPUs: 2}, "one of them"},
 		{"a kind of layer that isn't known", other("nemotron_h", map[string]any{"layers_block_type": []any{"linear_attention", "hyena"}}), Setting{}, `layer kind "hyena"`},
@@ -317,6 +324,10 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("got %v, want a sentence with %q", err, tt.want)
 			}
 		})
+	}
+	if _, err := newConfig(map[string]any{"model_type": "hunyuan_v1_moe", "moe_topk": make([]any, 200_000)}); err == nil ||
+		!strings.Contains(err.Error(), "moe_topk") {
+		t.Errorf("a list longer than layers can be: %v", err)
 	}
 	if _, err := newConfig(map[string]any{"model_type": "quantum"}); err == nil || !strings.Contains(err.Error(), "quantum") || !strings.Contains(err.Error(), "--params") {
 		t.Errorf("an unknown family: %v", err)

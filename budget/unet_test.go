@@ -136,7 +136,8 @@ func TestDenoiserRefused(t *testing.T) {
 	}
 	for field, v := range map[string]any{"class_embed_type": "timestep", "attention_type": "gated",
 		"down_block_types": []any{"AttnDownBlock2D", sightDown, sightDown}, "block_out_channels": []any{320.0, 0.0, 1280.0},
-		"layers_per_block": []any{2.0, 2.0, 2.0}, "transformer_layers_per_block": []any{1.0, []any{2.0, 2.0}, 4.0}, "sample_size": 0.0,
+		"layers_per_block": []any{2.0, 2.0, 2.0}, "attention_head_dim": []any{5.0, 10.0}, "num_attention_heads": []any{5.0},
+		"transformer_layers_per_block": []any{1.0, []any{2.0, 2.0}, 4.0}, "sample_size": 0.0,
 		"mid_block_type": nil, "conv_in_kernel": 5.0, "num_class_embeds": 1000.0,
 		"reverse_transformer_layers_per_block": []any{4.0, 2.0, 1.0}} {
 		fields := sdxlUNet()
@@ -144,6 +145,11 @@ func TestDenoiserRefused(t *testing.T) {
 		if _, err := newConfig(fields); err == nil || !strings.Contains(err.Error(), "diffusion isn't counted: "+field) {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+	fields := sdxlUNet()
+	fields["layers_per_block"], fields["transformer_layers_per_block"] = 64.0, 1000.0
+	if _, err := newConfig(fields); err == nil {
+		t.Error("millions of layers")
 	}
 	if _, err := Compute(smallConfig(t, "llama"), Setting{CachedLatents: true}); err == nil {
 		t.Error("a language model with latents")

@@ -2,6 +2,20 @@ package autograd
 
 import "testing"
 
+// TestPieces: they come to all bytes, and there are never too many.
+func TestPieces(t *testing.T) {
+	for _, c := range []struct{ n, size, want int64 }{{0, 5, 0}, {10, 5, 2}, {11, 5, 3}, {1 << 50, 25 << 20, mostPieces}, {9, 0, 9}} {
+		var sum int64
+		all := Pieces(c.n, c.size)
+		for _, n := range all {
+			sum += n
+		}
+		if sum != c.n || int64(len(all)) != c.want {
+			t.Errorf("%d bytes by %d: %d pieces of %d", c.n, c.size, len(all), sum)
+		}
+	}
+}
+
 // TestStaging: what sums over rows allocate besides their result, by PyTorch's own
 // host code.
 func TestStaging(t *testing.T) {
