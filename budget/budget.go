@@ -207,7 +207,7 @@ func (p *holding) optimizer() (state, temp int64) {
 	}
 	add(ts, false)
 	if p.deepspeed() && p.Zero == 3 { // it steps with one sub-group after the other
-		temp = int64(float64(temp) * min(1, subGroup/float64(p.ownTrained())))
+		temp = int64(float64(temp) * min(1, float64(p.subGroup())/float64(p.ownTrained())))
 	}
 	return state, temp
 }

@@ -88,6 +88,20 @@ func TestTrainedDtype(t *testing.T) {
 	}
 }
 
+// TestSubGroups: ZeRO 3 steps with as many elements at once as its sub-groups have, ZeRO 2 with all.
+func TestSubGroups(t *testing.T) {
+	for zero, smaller := range map[int]bool{2: false, 3: true} {
+		var temp [2]int64
+		for i, n := range []int64{0, 10_000_000} {
+			s := Setting{Zero: zero, GPUs: 2, Framework: "deepspeed", Optimizer: "adamw", Sequence: 16, SubGroup: n}
+			_, temp[i] = planOf(t, llama31, s).optimizer()
+		}
+		if temp[1] < temp[0] != smaller {
+			t.Errorf("ZeRO %d: %d bytes beside a step, with small sub-groups %d", zero, temp[0], temp[1])
+		}
+	}
+}
+
 // TestLabelsOfWhole: a head has as many classes as the whole configuration says.
 func TestLabelsOfWhole(t *testing.T) {
 	for _, kind := range []string{"gemma3", "qwen2_vl"} {

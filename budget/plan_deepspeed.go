@@ -80,6 +80,9 @@ func (r *run) besideSteps() {
 	m.Stream = autograd.MainStream
 }
 
+// subGroup is how many elements ZeRO 3 steps with at once.
+func (p *setup) subGroup() int64 { return cmp.Or(p.SubGroup, subGroup) }
+
 // ownTrained is how many elements a rank steps with.
 func (p *holding) ownTrained() int64 {
 	count := func(experts bool) int64 {

@@ -57,7 +57,7 @@ func (p *holding) optimizerTensors() (state, temp []int64) {
 		all, x := p.optimizer()
 		n := 4 * p.ownTrained()
 		if p.Zero == 3 {
-			n = min(n, 4*subGroup)
+			n = min(n, 4*p.subGroup())
 		}
 		return autograd.Pieces(all, n), autograd.Pieces(x, n)
 	}

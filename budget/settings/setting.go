@@ -48,6 +48,7 @@ type Setting struct {
 	GPUs, TP, PP, EP, CP                          int64
 	Offload                                       string
 	ReduceBucket, LiveParameters, PrefetchBucket  int64 // DeepSpeed's; 0: their defaults
+	SubGroup                                      int64
 	OverlapComm, AsyncTP, SequenceParallel        bool
 	MicroBatches, StagesPerRank                   int64
 	Schedule                                      string
