@@ -43,7 +43,9 @@ func (p *plan) reserved(r *run) int64 {
 	case p.Adapts() && !p.OneUnit: // the small ones count, too: where a block's have been awaited, so has the block before it
 		o.Ahead = 1
 	}
-	o.State, o.Temp = p.optimizerTensors()
+	if o.State, o.Temp = p.optimizerTensors(); r.M.Live > 1<<50 { // a pebibyte: nothing has as many addresses
+		return 0
+	}
 	return o.Reserved((*r.M.Log)[:r.loaded], (*r.M.Log)[r.loaded:])
 }
 
