@@ -90,7 +90,9 @@ func TestGallery(t *testing.T) {
 func TestBase128(t *testing.T) {
 	for want, content := range map[string]string{
 		"1 @À":                 "\x80",                         // 1000000 0(000000)
-		"7 \x7f\x7fÀÀÁÂ\n\x01": "\xff\xfc\x00\x01\xaf\x05\x01", // the last three of these are 0001101 0111100 0001010 0000001
+		"7 \x7f\x7fÀÀÁ<\n\x01": "\xff\xfc\x00\x01\xaf\x05\x01", // the last three of these are 0001101 0111100 0001010 0000001
+		"2 Â/À":                "\x78\xbc",                     // 0111100 0101111 00(00000)
+		"2 Â!À":                "\x78\x84",                     // 0111100 0100001 00(00000)
 	} {
 		if got := base128([]byte(content)); got != want {
 			t.Errorf("%q, not %q", got, want)

@@ -206,15 +206,20 @@ func (b *builder) single(texts string) error {
 	return b.page("vramscope.html", &p)
 }
 
-// escaped are the bytes of base128 that HTML would not leave as they are: null, the carriage return, and what begins a tag.
+// escaped are the bytes of base128 that HTML would not leave as they are: null, the carriage return, and what begins a tag, which
+// in a script ends or is a remark.
 const escaped = "\x00\r<"
 
-// base128 writes seven bits as a letter: eight bytes take 9.4 where base64 takes 10.7. The number of bytes stands in front.
+// base128 writes seven bits as a letter: eight bytes take 9.3 where base64 takes 10.7. The number of bytes stands in front.
 func base128(content []byte) string {
 	out := fmt.Appendf(make([]byte, 0, len(content)/6*7+32), "%d ", len(content))
 	var n, bits uint
 	write := func(seven uint) {
-		if i := strings.IndexByte(escaped, byte(seven)); i >= 0 {
+		last := len(out) - 1
+		if (seven == '/' || seven == '!') && out[last] == '<' {
+			out = utf8.AppendRune(out[:last], 'À'+rune(strings.IndexByte(escaped, '<')))
+		}
+		if i := strings.IndexByte(escaped, byte(seven)); i >= 0 && seven != '<' {
 			out = utf8.AppendRune(out, 'À'+rune(i))
 		} else {
 			out = append(out, byte(seven))

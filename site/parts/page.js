@@ -17,7 +17,7 @@ async function fetched(name) {
   return r;
 }
 const text = async name => embedded(name) ?? (await fetched(name + '.js')).text();
-function base128(written) { // a letter is seven bits, but for null, the carriage return and <; the number of bytes stands in front
+function base128(written) { // a letter is seven bits, but for null, the carriage return and some <; the number of bytes stands in front
   const from = written.indexOf(' ') + 1, out = new Uint8Array(+written.slice(0, from));
   for (let i = from, to = 0, n = 0, bits = 0; i < written.length; i++) {
     const c = written.charCodeAt(i);
