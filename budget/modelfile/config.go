@@ -409,6 +409,9 @@ func (c *Config) Labels() int64 {
 	if m, ok := c.Get("id2label").(map[string]any); ok && len(m) > 0 {
 		return int64(len(m))
 	}
+	if c.Type == "vit" && !c.Has("architectures") { // as it was published
+		return 1000
+	}
 	return c.IntOr("num_labels", 2) // of the class
 }
 
