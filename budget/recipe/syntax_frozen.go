@@ -66,20 +66,14 @@ func pyLines(tokens []pyToken) (lines []pyLine) {
 func pyParts(line []pyToken) (parts [][]pyToken, headed bool) {
 	depth, start := 0, 0
 	for i, t := range line {
-		switch t.kind {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			depth--
-		case ':', ';':
-			head := t.kind == ':' && !headed && start == 0 && compound[line[0].text]
-			if depth == 0 && (head || t.kind == ';') && i+1 < len(line) {
-				end := i
-				if head {
-					end++
-				}
-				parts, start, headed = append(parts, line[start:end]), i+1, headed || head
+		depth += nests(t.kind)
+		head := t.kind == ':' && !headed && start == 0 && compound[line[0].text]
+		if depth == 0 && (head || t.kind == ';') && i+1 < len(line) {
+			end := i
+			if head {
+				end++
 			}
+			parts, start, headed = append(parts, line[start:end]), i+1, headed || head
 		}
 	}
 	return append(parts, line[start:]), headed
@@ -125,15 +119,9 @@ var freezers = pattern.Of(`^(un)?freeze(_|$)`)
 func (l *pyLine) given(from int) bool {
 	depth := 0
 	for i := from; i < len(l.tokens) && depth >= 0; i++ {
-		switch l.tokens[i].kind {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			depth--
-		case '=':
-			if depth == 0 && l.gives(i) {
-				return true
-			}
+		kind := l.tokens[i].kind
+		if depth += nests(kind); kind == '=' && depth == 0 && l.gives(i) {
+			return true
 		}
 	}
 	return false
@@ -161,15 +149,9 @@ func (l *pyLine) bound() (names []string, at int) {
 func (l *pyLine) value() (at int) {
 	depth := 0
 	for i, t := range l.tokens {
-		switch t.kind {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			depth--
-		case '=':
-			if depth == 0 && l.gives(i) && !compound[l.tokens[0].text] {
-				at = i + 1
-			}
+		depth += nests(t.kind)
+		if t.kind == '=' && depth == 0 && l.gives(i) && !compound[l.tokens[0].text] {
+			at = i + 1
 		}
 	}
 	return at
@@ -284,20 +266,14 @@ func stands(name string, value []pyToken) int {
 func onlyMoves(rest []pyToken) bool {
 	depth := 0
 	for i := 0; i < len(rest); i++ {
-		switch rest[i].kind {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			depth--
-		default:
-			if depth > 0 {
-				continue
-			}
-			if rest[i].kind != '.' || i+2 >= len(rest) || !moved[rest[i+1].text] || rest[i+2].kind != '(' {
-				return false
-			}
-			i++
+		in := nests(rest[i].kind)
+		if depth += in; in != 0 || depth > 0 {
+			continue
 		}
+		if rest[i].kind != '.' || i+2 >= len(rest) || !moved[rest[i+1].text] || rest[i+2].kind != '(' {
+			return false
+		}
+		i++
 	}
 	return depth == 0
 }

@@ -46,12 +46,7 @@ func pyTokens(text string) (all []pyToken, err error) {
 			if !ok {
 				return nil, errPython
 			}
-			switch t.kind {
-			case '(', '[', '{':
-				depth++
-			case ')', ']', '}':
-				depth = max(depth-1, 0)
-			}
+			depth = max(depth+nests(t.kind), 0)
 			if t.kind != 0 {
 				t.text, t.begins, t.first = t.text[:min(len(t.text), maxText)], begins, begins && first
 				if begins { // a file may be one line: looking back from each token would take its length squared
@@ -386,11 +381,16 @@ func (p *python) dict(depth int, f *pyFunction) *pyCall {
 		}
 		p.at++
 	}
-	for p.at < len(p.tokens) && p.peek(0).kind != '}' { // what wasn't understood
+	p.leave('}')
+	return c
+}
+
+// leave goes behind a closing bracket, over what wasn't understood.
+func (p *python) leave(end rune) {
+	for p.at < len(p.tokens) && p.peek(0).kind != end {
 		p.at++
 	}
 	p.at++
-	return c
 }
 
 func (c *pyCall) isDict() bool { return c != nil && c.name == "dict" }
@@ -425,20 +425,23 @@ func (p *python) ends() bool {
 	}
 }
 
+// nests is how much deeper brackets are behind a token.
+func nests(kind rune) int {
+	switch kind {
+	case '(', '[', '{':
+		return 1
+	case ')', ']', '}':
+		return -1
+	}
+	return 0
+}
+
 // skip goes to where a value that isn't understood is over.
 func (p *python) skip() {
 	for depth := 0; p.at < len(p.tokens) && (depth > 0 || !p.peek(0).begins); p.at++ {
-		switch p.peek(0).kind {
-		case '(', '[', '{':
-			depth++
-		case ')', ']', '}':
-			if depth--; depth < 0 {
-				return
-			}
-		case ',', ';':
-			if depth == 0 {
-				return
-			}
+		kind := p.peek(0).kind
+		if depth += nests(kind); depth < 0 || depth == 0 && (kind == ',' || kind == ';') {
+			return
 		}
 	}
 }
@@ -462,10 +465,7 @@ func (p *python) arguments(name string, depth int, f *pyFunction) *pyCall {
 		}
 		p.at++
 	}
-	for p.at < len(p.tokens) && p.peek(0).kind != ')' { // what wasn't understood
-		p.at++
-	}
-	p.at++
+	p.leave(')')
 	return c
 }
 

@@ -57,12 +57,10 @@ func sharded(rs []*Recipe, all []Flag) []Flag {
 	return nil
 }
 
-// widens says whether Accelerate's FSDP makes float32 weights of what is trained. Axolotl has a function of its own in the place
-// of Accelerate's.
+// widens says whether Accelerate's FSDP makes float32 weights of what is trained.
 func widens(rs []*Recipe, all []Flag) bool {
-	framework := cmp.Or(valueOf(all, "framework"), settings.Fallback)
 	return slices.ContainsFunc(rs, func(r *Recipe) bool { return r.autocasts }) && valueOf(all, "fsdp") != "" &&
-		valueOf(all, "lora") == "" && framework != "axolotl" && settings.ProfileOf(framework).Accelerates
+		valueOf(all, "lora") == "" && settings.ProfileOf(cmp.Or(valueOf(all, "framework"), settings.Fallback)).Widens
 }
 
 // widened says so where a file has weights in 16 bits.

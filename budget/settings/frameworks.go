@@ -60,6 +60,7 @@ type Code struct {
 	Trainer         bool   // it is Transformers' Trainer, or its child
 	Reentrant       bool   // checkpointed forwards make no graph
 	Accelerates     bool   // Accelerate wraps the model
+	Widens          bool   // and its FSDP makes float32 weights of what is trained with mixed precision on
 	SendsStates     bool   // FSDP1 sends rank 0's weights to the others
 	Loss            string // that stands for the model's own
 	LossInside      bool   // the loss is among the model's results
@@ -101,10 +102,10 @@ const (
 )
 
 var (
-	ofTransformers = Code{Contexts: true, Accelerates: true, SendsStates: true, LossInside: true, CompilesWhole: true,
-		WholeLogits: true}
+	ofTransformers = Code{Contexts: true, Accelerates: true, Widens: true, SendsStates: true, LossInside: true,
+		CompilesWhole: true, WholeLogits: true}
 	ofTrainer     = ofTransformers.with(func(c *Code) { c.Trainer = true })
-	ofAxolotl     = ofTrainer.with(func(c *Code) { c.Reentrant = true })
+	ofAxolotl     = ofTrainer.with(func(c *Code) { c.Reentrant, c.Widens = true, false }) // with its own way into FSDP
 	ofMegatron    = Code{Contexts: true, OwnParallelism: true, BareExperts: true, OnlyWhole: true}
 	megatronUsual = []Usual{{"optimizer", "adamw-fused", InFull}, {"master-weights", "true", InFull16},
 		{"gradient-dtype", "fp32", InFull16}}
@@ -163,7 +164,7 @@ var profiles = []Profile{
 		{"lora-dtype", "model", WithLoRA}},
 		Tells: "the model is taken as NeMo AutoModel's: Transformers', with Liger's kernels and FSDP2 in bf16; before " +
 			"Transformers 5.3 checkpointing kept four inputs of each block, not one",
-		Code: ofTransformers.with(func(c *Code) { c.Accelerates = false })},
+		Code: ofTransformers.with(func(c *Code) { c.Accelerates, c.Widens = false, false })},
 	{Name: "megatron", Usual: megatronUsual, Code: ofMegatron},
 	{Name: "nemo", Usual: megatronUsual, Code: ofMegatron.with(func(c *Code) { c.OnlyWhole, c.DividesAdapters = false, true })},
 }
