@@ -70,8 +70,6 @@ func named(key, list string, byFile bool, mod *network.Model) (weightsNamed, err
 		return w, fmt.Errorf("--set %s: %w", key, err)
 	}
 	for _, word := range words {
-		before := len(w.of)
-		again := false // a word may name what another has named
 		if n, err := strconv.Atoi(word); err == nil {
 			of := mod.Blocks
 			first, last := max(len(of)+n, 0), len(of)
@@ -83,14 +81,13 @@ func named(key, list string, byFile bool, mod *network.Model) (weightsNamed, err
 			}
 			continue
 		}
-		re := regexp.MustCompile(`^(?:` + word + `)`)
+		re, names := regexp.MustCompile(`^(?:`+word+`)`), false
 		for _, q := range mod.Params {
 			if re.MatchString(q.Name) {
-				again = again || w.of[q]
-				w.of[q] = true
+				w.of[q], names = true, true
 			}
 		}
-		if len(w.of) == before && !again { // may be a head that shares its weight
+		if !names { // may be a head that shares its weight
 			w.none = append(w.none, strconv.Quote(network.Short(word)))
 		}
 	}

@@ -32,9 +32,11 @@ or backward itself, within which other ranges lie or stacks show a backward pass
 		x := found{windows: annotated(f.Program)}
 		done := 0 // windows may overlap: each event once
 		var backward []int
-		for k := range f.allocs(0, f.Last) {
-			if len(x.windows) > 0 && f.hint(k).Is(meaning.Backward) {
-				backward = append(backward, k)
+		if slices.ContainsFunc(x.windows, func(w window) bool { return w.phase == meaning.Optimizer }) {
+			for k := range f.allocs(0, f.Last) {
+				if f.hint(k).Is(meaning.Backward) {
+					backward = append(backward, k)
+				}
 			}
 		}
 		for i := range x.windows {
