@@ -45,10 +45,10 @@ func tokensOf(text string) []token {
 			}
 		case c == '\\' && s.continues():
 		default:
-			before := s.line
+			before, depth := s.line, s.depth
 			s.read()
 			last := &s.tokens[len(s.tokens)-1]
-			last.first, last.column, last.line, last.endLine = fresh && last.depth == 0, column, before, s.line
+			last.first, last.column, last.line, last.endLine = fresh && depth == 0, column, before, s.line
 			fresh = false
 		}
 	}
@@ -81,9 +81,7 @@ func (s *scanner) read() {
 		}
 		s.add(begin, 'n')
 	case isDigit(c):
-		for s.at < len(s.text) && (isName(s.text[s.at]) || isDigit(s.text[s.at]) || s.text[s.at] == '.') {
-			s.at++
-		}
+		s.number()
 		s.add(begin, '0')
 	case s.quoted():
 		s.string()
@@ -91,6 +89,16 @@ func (s *scanner) read() {
 	default:
 		s.operator()
 		s.add(begin, 'o')
+	}
+}
+
+func (s *scanner) number() {
+	for ; s.at < len(s.text); s.at++ {
+		c := s.text[s.at]
+		exponent := (c == '-' || c == '+') && strings.Contains("eE", s.text[s.at-1:s.at]) && s.at+1 < len(s.text)
+		if !exponent && !isName(c) && !isDigit(c) && c != '.' {
+			return
+		}
 	}
 }
 

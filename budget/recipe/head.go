@@ -16,14 +16,12 @@ var headOf = pattern.Of(`For(SequenceClassification|TokenClassification|Question
 	`ImageClassification)\.from_pretrained$`)
 
 // headed notes the head of the class that a call makes a model of. One in a branch is named, where another is there.
-func (f *fields) headed(c *pyCall) error {
-	if m := headOf().FindStringSubmatch(c.name); m != nil {
-		if c.maybe && f.head != "" {
-			return f.add("trainable class", c.name+" (in a branch)")
-		}
+func (f *fields) headed(c *pyCall) {
+	if m := headOf().FindStringSubmatch(c.name); m != nil && c.maybe && f.head != "" {
+		f.add("trainable class", c.name+" (in a branch)")
+	} else if m != nil {
 		f.head, f.labels = m[1], whole(c.by["num_labels"].text)
 	}
-	return nil
 }
 
 // programs are Transformers' example scripts, by their names: the head that each puts on a model, and whether its collator

@@ -11,6 +11,7 @@
 package recipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -87,14 +88,11 @@ func Read(name string, r io.Reader) (*Recipe, error) {
 	}
 	var first error
 	for _, read := range syntaxes(name, text) {
-		fs, err := read(text)
-		if err == nil {
-			fs.file = path.Base(name)
-			if f := formatOf(fs); f != nil {
-				return f.read(fs), nil
-			}
-		} else if first == nil {
-			first = err
+		fs := &fields{file: path.Base(name), values: map[string]string{}}
+		if read(fs, text); fs.err != nil {
+			first = cmp.Or(first, fs.err)
+		} else if f := formatOf(fs); f != nil {
+			return f.read(fs), nil
 		}
 	}
 	if first == nil {
@@ -130,24 +128,22 @@ type fields struct {
 	program   string   // a script that a command runs
 	head      string   // what a class's name puts on the model: SequenceClassification
 	labels    int64    // of that head, 0 where nothing tells
+	err       error    // why the file can't be read
 }
 
+// fail notes why a file can't be read; what comes first counts.
+func (f *fields) fail(err error) { f.err = cmp.Or(f.err, err) }
+
 // add notes a field. Where a name comes twice the last one counts, as programs have it.
-func (f *fields) add(name, value string) error {
+func (f *fields) add(name, value string) {
 	if len(f.names) >= maxFields {
-		return errMany
-	}
-	if f.values == nil {
-		f.values = map[string]string{}
-	}
-	if len(value) > maxText {
-		value = value[:maxText]
+		f.fail(errMany)
+		return
 	}
 	if _, ok := f.values[name]; !ok {
 		f.names = append(f.names, name)
 	}
-	f.values[name] = value
-	return nil
+	f.values[name] = value[:min(len(value), maxText)]
 }
 
 // has says whether there is a field, or one below it.

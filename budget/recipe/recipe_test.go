@@ -529,6 +529,7 @@ func FuzzYAML(f *testing.F)      { fuzz(f, ".yaml") }
 func FuzzTOML(f *testing.F)      { fuzz(f, ".toml") }
 func FuzzJSON(f *testing.F)      { fuzz(f, ".json") }
 func FuzzArguments(f *testing.F) { fuzz(f, ".sh") }
+func FuzzPython(f *testing.F)    { fuzz(f, ".py") }
 
 // TestRows: every row's meaning is known, and each section belongs to a format.
 func TestRows(t *testing.T) {

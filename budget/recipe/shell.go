@@ -13,15 +13,12 @@ import (
 
 // readArguments reads a command, or a shell script that holds one: words that begin with
 // dashes are fields, variables are what the script itself sets them to. Nothing is run.
-func readArguments(text []byte) (*fields, error) {
-	a := arguments{fields: &fields{}, vars: map[string]string{}}
-	if err := a.script(string(text), 0); err != nil {
-		return nil, err
-	}
+func readArguments(f *fields, text []byte) {
+	a := arguments{fields: f, vars: map[string]string{}}
+	a.script(string(text), 0)
 	if n := a.vars["NPROC_PER_NODE"]; n != "" && !a.has("nproc-per-node") { // ms-swift takes it from there
-		return a.fields, a.add("nproc-per-node", n)
+		a.add("nproc-per-node", n)
 	}
-	return a.fields, nil
 }
 
 // arguments are those of a script's commands, so far.
@@ -31,19 +28,16 @@ type arguments struct {
 	name string // the option that waits for its value
 	many string // the option that takes more words
 	long int    // how much text its words have been, together
-	err  error  // the first
 }
 
 // maxSkips is how often a script is read on behind what couldn't be read of it.
 const maxSkips = 50
 
 // script reads the commands of a text. What the shell would refuse is passed over with its line.
-func (a *arguments) script(text string, depth int) error {
-	if err := limit.Check(limit.Shell, []byte(text)); err != nil {
-		return err
-	}
+func (a *arguments) script(text string, depth int) {
+	a.fail(limit.Check(limit.Shell, []byte(text)))
 	parser := syntax.NewParser(syntax.Variant(syntax.LangBash))
-	for range maxSkips {
+	for skips := 0; skips < maxSkips && a.err == nil; skips++ {
 		end, whole := 0, true
 		for stmt, err := range parser.StmtsSeq(strings.NewReader(text)) {
 			if err != nil || !whole { // the parser may say more behind an error, and can't be left there
@@ -53,13 +47,12 @@ func (a *arguments) script(text string, depth int) error {
 			a.commands(stmt, depth)
 			end = int(stmt.End().Offset())
 		}
-		if whole || a.err != nil {
+		if whole {
 			break
 		}
 		text = strings.TrimLeft(text[min(end, len(text)):], " \t\r\n;")
 		_, text, _ = strings.Cut(text, "\n")
 	}
-	return a.err
 }
 
 // commands takes what runs within a statement in, in its order.
@@ -68,7 +61,7 @@ func (a *arguments) commands(stmt *syntax.Stmt, depth int) {
 		switch x := n.(type) {
 		case *syntax.Redirect:
 			if x.Hdoc != nil && depth == 0 && a.err == nil { // a command that is run by its name later
-				a.err = a.script(a.text(x.Hdoc), 1)
+				a.script(a.text(x.Hdoc), 1)
 			}
 			return false
 		case *syntax.CallExpr:
@@ -106,7 +99,7 @@ func (a *arguments) set(set *syntax.Assign, depth int) {
 		value := a.text(set.Value)
 		a.vars[set.Name.Value] = value
 		if depth == 0 && strings.Contains(value, "--") && a.err == nil {
-			a.err = a.script(value, 1)
+			a.script(value, 1)
 		}
 	}
 }
@@ -121,7 +114,7 @@ func (a *arguments) word(w *syntax.Word) {
 		case a.name != "":
 			a.value(word)
 		case a.many != "":
-			a.err = a.add(a.many, a.values[a.many]+","+word)
+			a.add(a.many, a.values[a.many]+","+word)
 		case len(a.names) < maxFields:
 			if strings.HasSuffix(word, ".py") && !trains(a.program) { // one that evaluates may follow
 				a.program = path.Base(word)
@@ -152,7 +145,7 @@ func (a *arguments) value(v string) {
 	if a.many = ""; manyWords[strings.ReplaceAll(a.name, "-", "_")] {
 		a.many = a.name
 	}
-	a.err = a.add(a.name, v)
+	a.add(a.name, v)
 	a.name = ""
 }
 
@@ -165,8 +158,8 @@ var manyWords = map[string]bool{"target_modules": true, "lora_target_modules": t
 func (a *arguments) text(w *syntax.Word) string {
 	var out strings.Builder
 	a.expand(&out, w.Parts)
-	if a.long += out.Len(); a.long > maxBytes && a.err == nil {
-		a.err = errMany
+	if a.long += out.Len(); a.long > maxBytes {
+		a.fail(errMany)
 	}
 	s := out.String()
 	return s[:min(len(s), maxText)]

@@ -19,7 +19,8 @@ import (
 	"github.com/vramscope/vramscope/internal/pattern"
 )
 
-type reader func(text []byte) (*fields, error)
+// reader takes a file's fields, or fails them.
+type reader func(f *fields, text []byte)
 
 // Place is a file, and the function of Python settings that stands behind its name, as in FILE.py::llama3_8b.
 func Place(name string) (file, function string) {
@@ -52,24 +53,17 @@ func syntaxes(name string, text []byte) []reader {
 
 // readYAML reads the first document. Aliases are followed as often as they stand there,
 // within the bound on fields.
-func readYAML(text []byte) (*fields, error) {
-	if err := limit.Check(limit.YAML, text); err != nil {
-		return nil, err
+func readYAML(f *fields, text []byte) {
+	if f.fail(limit.Check(limit.YAML, text)); f.err != nil {
+		return
 	}
 	var doc yaml.Node
-	err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&doc)
-	if err == io.EOF {
-		return &fields{}, nil
+	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&doc); err != nil && err != io.EOF {
+		f.fail(fmt.Errorf("no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: ")))
+	} else if err == nil {
+		f.walk(&doc)
+		f.interpolate()
 	}
-	if err != nil {
-		return nil, fmt.Errorf("no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	w := yamlWalk{fields: &fields{}, left: maxFields}
-	if err := w.node("", &doc, 0); err != nil {
-		return nil, err
-	}
-	w.interpolate()
-	return w.fields, nil
 }
 
 // interpolate puts other fields' values in the place of ${name}, as OmegaConf does. One
@@ -88,51 +82,52 @@ func (f *fields) interpolate() {
 
 // readContainers reads the commands of containers: of a Kubernetes manifest's, or of
 // Docker Compose's services. An image of an engine stands for the command that it begins with.
-func readContainers(text []byte) (*fields, error) {
-	a := arguments{fields: &fields{}, vars: map[string]string{}}
+func readContainers(f *fields, text []byte) {
+	a := arguments{fields: f, vars: map[string]string{}}
 	if !bytes.Contains(text, []byte("image")) {
-		return a.fields, nil
+		return
 	}
-	if err := limit.Check(limit.YAML, text); err != nil {
-		return nil, err
-	}
+	a.fail(limit.Check(limit.YAML, text))
 	left := maxFields
-	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
+	for d := yaml.NewDecoder(bytes.NewReader(text)); a.err == nil; {
 		var doc yaml.Node
 		if err := d.Decode(&doc); err != nil {
 			break // the YAML's own error is told by its reader
 		}
-		if err := a.containers(&doc, &left, 0); err != nil {
-			return nil, err
-		}
+		a.containers(&doc, &left, 0)
 	}
-	return a.fields, nil
 }
 
 // containers goes through a document; left is how many nodes may still be looked at.
-func (a *arguments) containers(n *yaml.Node, left *int, depth int) error {
-	if *left--; *left < 0 {
-		return errMany
-	}
-	if depth > maxDepth {
-		return fmt.Errorf("line %d: %w", n.Line, errDeep)
+func (a *arguments) containers(n *yaml.Node, left *int, depth int) {
+	if !a.within(n, left, depth) {
+		return
 	}
 	parts := map[string]*yaml.Node{}
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		parts[n.Content[i].Value] = n.Content[i+1]
 	}
 	if image := parts["image"]; image != nil && (parts["command"] != nil || parts["args"] != nil) {
-		return a.container(image.Value, parts)
+		a.container(image.Value, parts)
+		return
 	}
 	for _, x := range n.Content {
-		if err := a.containers(x, left, depth+1); err != nil {
-			return err
-		}
+		a.containers(x, left, depth+1)
 	}
-	return nil
 }
 
-func (a *arguments) container(image string, parts map[string]*yaml.Node) error {
+// within says whether a node is one of so many, and not too deep.
+func (f *fields) within(n *yaml.Node, left *int, depth int) bool {
+	if *left--; *left < 0 {
+		f.fail(errMany)
+	}
+	if depth > maxDepth {
+		f.fail(fmt.Errorf("line %d: %w", n.Line, errDeep))
+	}
+	return f.err == nil
+}
+
+func (a *arguments) container(image string, parts map[string]*yaml.Node) {
 	if env := parts["env"]; env != nil {
 		for _, x := range env.Content {
 			if x.Kind == yaml.MappingNode && len(x.Content) >= 4 && x.Content[0].Value == "name" {
@@ -151,7 +146,7 @@ func (a *arguments) container(image string, parts map[string]*yaml.Node) error {
 		}
 		script = append([]string{"vllm"}, script...)
 	}
-	return a.script(kubernetesVariable.ReplaceAllString(strings.Join(script, " "), "${$1}"), 0)
+	a.script(kubernetesVariable.ReplaceAllString(strings.Join(script, " "), "${$1}"), 0)
 }
 
 // commandText is a command as a shell would be given it: one text, or a list some of whose
@@ -180,81 +175,60 @@ var kubernetesVariable = regexp.MustCompile(`\$\((\w+)\)`)
 
 // underscored reads options under the names that Python's programs have for them.
 func underscored(read reader) reader {
-	return func(text []byte) (*fields, error) {
-		dashed, err := read(text)
-		if err != nil {
-			return nil, err
-		}
-		f := &fields{program: dashed.program}
+	return func(f *fields, text []byte) {
+		dashed := &fields{values: map[string]string{}}
+		read(dashed, text)
+		f.program, f.err = dashed.program, dashed.err
 		for _, name := range dashed.names {
-			if err := f.add(strings.ReplaceAll(name, "-", "_"), dashed.values[name]); err != nil {
-				return nil, err
-			}
+			f.add(strings.ReplaceAll(name, "-", "_"), dashed.values[name])
 		}
-		return f, nil
 	}
 }
 
-// yamlWalk lists a document's fields; left is how many nodes may still be looked at.
-type yamlWalk struct {
-	*fields
-	left int
+// walk lists a document's fields.
+func (f *fields) walk(doc *yaml.Node) {
+	left := maxFields
+	f.node("", doc, &left, 0)
 }
 
-func (w *yamlWalk) node(name string, n *yaml.Node, depth int) error {
-	if w.left--; w.left < 0 {
-		return errMany
+// node takes one; left is how many may still be looked at. Of a list the field is its words with commas, and there is a field
+// for each thing in it that is no word.
+func (f *fields) node(name string, n *yaml.Node, left *int, depth int) {
+	if !f.within(n, left, depth) {
+		return
 	}
-	if depth > maxDepth {
-		return fmt.Errorf("line %d: %w", n.Line, errDeep)
-	}
+	var words []string
 	switch n.Kind {
 	case yaml.AliasNode:
-		return w.node(name, n.Alias, depth+1)
+		f.node(name, n.Alias, left, depth+1)
 	case yaml.ScalarNode:
-		return w.add(name, n.Value)
+		f.add(name, n.Value)
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			key := n.Content[i]
-			if key.Tag == "!!merge" {
-				if err := w.node(name, n.Content[i+1], depth+1); err != nil {
-					return err
-				}
-				continue
+			at := name
+			if key := n.Content[i]; key.Tag != "!!merge" {
+				at = below(name, key.Value)
 			}
-			if err := w.node(below(name, key.Value), n.Content[i+1], depth+1); err != nil {
-				return err
+			f.node(at, n.Content[i+1], left, depth+1)
+		}
+	case yaml.DocumentNode:
+		for _, x := range n.Content {
+			f.node(name, x, left, depth+1)
+		}
+	case yaml.SequenceNode:
+		for i, x := range n.Content {
+			if x.Kind == yaml.ScalarNode {
+				words = append(words, x.Value)
+			} else {
+				f.node(fmt.Sprintf("%s[%d]", name, i), x, left, depth+1)
 			}
 		}
-		return nil
 	}
-	return w.list(name, n, depth)
-}
-
-// list is a field whose value is its words with commas, and a field for each thing in it
-// that is no word.
-func (w *yamlWalk) list(name string, n *yaml.Node, depth int) error {
-	var words []string
-	for i, x := range n.Content {
-		if n.Kind == yaml.SequenceNode && x.Kind == yaml.ScalarNode {
-			words = append(words, x.Value)
-			continue
-		}
-		at := name
-		if n.Kind == yaml.SequenceNode {
-			at = fmt.Sprintf("%s[%d]", name, i)
-		}
-		if err := w.node(at, x, depth+1); err != nil {
-			return err
-		}
+	if *left -= len(words); *left < 0 {
+		f.fail(errMany)
+	} else if len(words) > 0 {
+		f.add(name, strings.Join(words, ","))
 	}
-	if len(words) == 0 {
-		return nil
-	}
-	if w.left -= len(words); w.left < 0 {
-		return errMany
-	}
-	return w.add(name, strings.Join(words, ","))
 }
 
 // below is the name of a field in another.
@@ -268,16 +242,15 @@ func below(name, key string) string {
 	return name + "." + key
 }
 
-func readTOML(text []byte) (*fields, error) {
-	if err := limit.Check(limit.TOML, text); err != nil {
-		return nil, err
+func readTOML(f *fields, text []byte) {
+	if f.fail(limit.Check(limit.TOML, text)); f.err != nil {
+		return
 	}
 	var all map[string]any
 	meta, err := toml.Decode(string(text), &all)
 	if err != nil {
-		return nil, fmt.Errorf("no TOML: %s", strings.TrimPrefix(firstLine(err.Error()), "toml: "))
+		f.fail(fmt.Errorf("no TOML: %s", strings.TrimPrefix(firstLine(err.Error()), "toml: ")))
 	}
-	f := &fields{}
 	for _, key := range meta.Keys() {
 		var v any = all
 		for _, k := range key {
@@ -285,12 +258,9 @@ func readTOML(text []byte) (*fields, error) {
 			v = m[k]
 		}
 		if word, ok := wordOf(v); ok {
-			if err := f.add(strings.Join(key, "."), word); err != nil {
-				return nil, err
-			}
+			f.add(strings.Join(key, "."), word)
 		}
 	}
-	return f, nil
 }
 
 func firstLine(s string) string {
@@ -318,75 +288,45 @@ func wordOf(v any) (string, bool) {
 }
 
 // readJSON reads an object, in the order in which it is written.
-func readJSON(text []byte) (*fields, error) {
-	if err := limit.Check(limit.Recipe, text); err != nil {
-		return nil, err
+func readJSON(f *fields, text []byte) {
+	if f.fail(limit.Check(limit.Recipe, text)); f.err != nil {
+		return
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	f := &fields{}
-	if err := f.json(d, ""); err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, fmt.Errorf("offset %d: no JSON: %w", d.InputOffset(), err)
+	n, err := jsonNode(d)
+	if err == nil {
+		f.walk(n)
+		err = f.err
+	} else if err == io.EOF {
+		err = io.ErrUnexpectedEOF
 	}
-	return f, nil
-}
-
-// json reads one value. Of a list the words count, and the objects that it holds.
-func (f *fields) json(d *json.Decoder, name string) error {
-	t, err := d.Token()
 	if err != nil {
-		return err
-	}
-	switch t := t.(type) {
-	case json.Delim:
-		if t == '[' {
-			return f.jsonList(d, name)
-		}
-		for d.More() {
-			key, err := d.Token()
-			if err != nil {
-				return err
-			}
-			k, _ := key.(string)
-			if err := f.json(d, below(name, k)); err != nil {
-				return err
-			}
-		}
-		_, err := d.Token()
-		return err
-	case nil:
-		return f.add(name, "null")
-	default:
-		return f.add(name, fmt.Sprint(t))
+		f.err = fmt.Errorf("offset %d: no JSON: %w", d.InputOffset(), err)
 	}
 }
 
-func (f *fields) jsonList(d *json.Decoder, name string) error {
-	for i := 0; d.More(); i++ {
-		before := len(f.names)
-		at := fmt.Sprintf("%s[%d]", name, i)
-		if err := f.json(d, at); err != nil {
-			return err
+// jsonNode is a value as YAML has it.
+func jsonNode(d *json.Decoder) (*yaml.Node, error) {
+	t, err := d.Token()
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprint(t)}
+	switch t {
+	case nil:
+		n.Value = "null"
+	case json.Delim('['), json.Delim('{'):
+		if n.Kind = yaml.SequenceNode; t == json.Delim('{') {
+			n.Kind = yaml.MappingNode
 		}
-		if word, ok := f.values[at]; ok && len(f.names) == before+1 { // a word: it belongs to the list
-			f.names = f.names[:before]
-			delete(f.values, at)
-			if list := f.values[name]; list != "" {
-				word = list + "," + word
-			}
-			if i >= maxFields {
-				return errMany
-			}
-			if err := f.add(name, word); err != nil {
-				return err
-			}
+		for err == nil && d.More() {
+			var x *yaml.Node
+			x, err = jsonNode(d)
+			n.Content = append(n.Content, x)
+		}
+		if err == nil {
+			_, err = d.Token()
 		}
 	}
-	_, err := d.Token()
-	return err
+	return n, err
 }
 
 // command notes the words that tell whose command it is, and the model that some take
@@ -395,23 +335,23 @@ func (f *fields) command(word string) {
 	name, value, hydra := strings.Cut(strings.TrimLeft(word, "+"), "=")
 	switch {
 	case hydra && strings.Contains(name, "."): // Hydra's
-		_ = f.add(below("", name), strings.Trim(value, `'"`))
+		f.add(below("", name), strings.Trim(value, `'"`))
 	case word == "serve" && f.has("vllm"):
 		f.values["vllm"] = word
 	case f.values["vllm"] == "serve" && f.values["model"] == "":
-		_ = f.add("model", word)
+		f.add("model", word)
 	case path.Base(word) == "vllm":
-		_ = f.add("vllm", "true")
+		f.add("vllm", "true")
 	case path.Base(word) == "sglang" || strings.HasPrefix(word, "sglang."):
-		_ = f.add("sglang", "true")
+		f.add("sglang", "true")
 	case path.Base(word) == "trl":
-		_ = f.add("trl", "true")
+		f.add("trl", "true")
 	case f.values["trl"] == "true":
 		f.values["trl"] = word
 	case loraScript().MatchString(word): // diffusers'
-		_ = f.add("lora_script", "true")
+		f.add("lora_script", "true")
 	case strings.Contains(word, "trl/scripts/"):
-		_ = f.add("trl", strings.TrimSuffix(path.Base(word), ".py"))
+		f.add("trl", strings.TrimSuffix(path.Base(word), ".py"))
 	}
 }
 

@@ -3,9 +3,11 @@ package recipe
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/source"
 )
 
 // What a program trains of its model is told only where each line that may change it is understood: such a line stands outside
@@ -21,93 +23,50 @@ type freezing struct {
 var ownFreezers = map[string]string{"freeze_encoder": `(model\.)?encoder\.`, "freeze_feature_encoder": `.*feature_extractor\.`,
 	"freeze_feature_extractor": `.*feature_extractor\.`}
 
-// pyLine is a statement, or the head of several.
-type pyLine struct {
-	tokens []pyToken
-	column int
-	parent int  // the head that it stands under, -1 for none
-	top    bool // it stands outside of all functions and branches
-}
+// Lines, as written has them.
+var (
+	asProgram = pattern.Of(`^if __name__=="\w+"$`)
+	freezesIt = pattern.Of(`^(\w+)\.(freeze_\w+)\(\)$`)
+	setsIt    = pattern.Of(`^([\w.]+)\.requires_grad(?:(_)\((?:requires_grad=)?(True|False|)\)|=(True|False))$`)
+	loops     = pattern.Of(`^for (?:(\w+),)?(\w+) in (\w+)\.(?:([\w.]+)\.)?(named_)?parameters\(\)$`)
+	lets      = pattern.Of(`^if (not )?"([^",\\]+)" (not )?in (\w+)$`)
+	letsBegin = pattern.Of(`^if (not )?(\w+)\.startswith\("([^",\\]+)"\)$`)
 
-// compound are words that heads begin with.
-var compound = map[string]bool{"if": true, "elif": true, "else": true, "for": true, "while": true, "with": true, "try": true,
-	"except": true, "finally": true, "def": true, "class": true, "async": true}
+	ofClass  = pattern.Of(`^(\w+\.)*\w*(Model|For[A-Z]\w*)\.(from_pretrained|from_config)\(\)$`)
+	ofCopy   = pattern.Of(`^((copy\.)?deepcopy|(trl\.)?create_reference_model)\(\)$`)
+	ofItself = pattern.Of(`^((\w+\.)?get_peft_model|(\w+\.)?prepare_model_for_kbit_training)\(\)$`)
+	moves    = pattern.Of(`(\.(to|cuda|eval|train|half|bfloat16|float)\(\))+$`)
+)
 
-// pyLines are a program's statements.
-func pyLines(tokens []pyToken) (lines []pyLine) {
-	var heads []int
-	for len(tokens) > 0 {
-		end := 1 + slices.IndexFunc(tokens[1:], func(t pyToken) bool { return t.begins })
-		if end == 0 {
-			end = len(tokens)
+// written are a statement's words from one on as they are written, whole or without what stands in brackets.
+func written(s *source.Statement, from int, whole bool) string {
+	var b strings.Builder
+	for i := from; i < len(s.Words); i++ {
+		w := s.Words[i]
+		if i > from && w.Kind != 'o' && s.Words[i-1].Kind != 'o' {
+			b.WriteByte(' ')
 		}
-		column := tokens[0].column
-		for len(heads) > 0 && lines[heads[len(heads)-1]].column >= column {
-			heads = heads[:len(heads)-1]
+		if w.Kind == 's' || w.Kind == 'f' {
+			w.Text = strings.TrimPrefix(string(w.Kind), "s") + strconv.Quote(w.Text)
 		}
-		heads = append(heads, len(lines))
-		parts, headed := pyParts(tokens[:end])
-		for i, part := range parts {
-			at := pyLine{tokens: part, column: column, parent: -1}
-			if i > 0 && headed {
-				at.parent = heads[len(heads)-1]
-			} else if len(heads) > 1 {
-				at.parent = heads[len(heads)-2]
-			}
-			at.top = at.parent < 0 || lines[at.parent].top && lines[at.parent].said(`if __name__ == " :`)
-			lines = append(lines, at)
-		}
-		tokens = tokens[end:]
-	}
-	return lines
-}
-
-// pyParts are the statements of a line, the first of which may be the head of the others.
-func pyParts(line []pyToken) (parts [][]pyToken, headed bool) {
-	depth, start := 0, 0
-	for i, t := range line {
-		depth += nests(t.kind)
-		head := t.kind == ':' && !headed && start == 0 && compound[line[0].text]
-		if depth == 0 && (head || t.kind == ';') && i+1 < len(line) {
-			end := i
-			if head {
-				end++
-			}
-			parts, start, headed = append(parts, line[start:end]), i+1, headed || head
+		b.WriteString(w.Text)
+		if w.Mate > i && !whole {
+			i = w.Mate - 1
 		}
 	}
-	return append(parts, line[start:]), headed
+	return b.String()
 }
-
-// words are a statement's with spaces, a mark for each string.
-func (l *pyLine) words() string {
-	var words []string
-	for _, t := range l.tokens {
-		if t.kind == '"' {
-			t.text = `"`
-		}
-		words = append(words, t.text)
-	}
-	return strings.ReplaceAll(strings.Join(words, " "), "= =", "==")
-}
-
-// said says whether a short statement has these words.
-func (l *pyLine) said(words string) bool { return len(l.tokens) < 16 && l.words() == words }
 
 // mentions says whether a statement may change what is trained. One that reads it doesn't.
-func (l *pyLine) mentions() bool {
-	for i, t := range l.tokens {
-		before, after := l.before(i), l.before(i+2)
+func mentions(s *source.Statement) bool {
+	before := ""
+	for i, w := range s.Words {
 		switch {
-		case t.text == "requires_grad" && t.kind == 'n' && before.kind == '.':
-			if l.given(i + 1) {
-				return true
-			}
-		case t.text == "requires_grad" || t.text == "requires_grad_":
-			return true
-		case t.kind == 'n' && after.kind == '(' && freezers().MatchString(t.text):
+		case w.Text == "requires_grad_", w.Text == "requires_grad" && (i < s.Value || before != "."),
+			freezers().MatchString(w.Text) && i+1 < len(s.Words) && s.Words[i+1].Text == "(":
 			return true
 		}
+		before = w.Text
 	}
 	return false
 }
@@ -115,113 +74,18 @@ func (l *pyLine) mentions() bool {
 // freezers are called like what changes which weights are trained.
 var freezers = pattern.Of(`^(un)?freeze(_|$)`)
 
-// given says whether what ends here gets a value.
-func (l *pyLine) given(from int) bool {
-	depth := 0
-	for i := from; i < len(l.tokens) && depth >= 0; i++ {
-		kind := l.tokens[i].kind
-		if depth += nests(kind); kind == '=' && depth == 0 && l.gives(i) {
-			return true
-		}
-	}
-	return false
-}
-
-// bound are the names that a statement gives a value, and where the value begins, 0 where it gives none.
-func (l *pyLine) bound() (names []string, at int) {
-	at, names = l.value(), l.within()
-	until := at
-	switch l.tokens[0].text {
-	case "for", "async":
-		until = 1 + slices.IndexFunc(l.tokens, func(t pyToken) bool { return t.text == "in" })
-	case "from", "import":
-		until = len(l.tokens) + 1
-	}
-	for i := 0; i < until-1; i++ {
-		if t := l.tokens[i]; t.kind == 'n' && l.before(i).kind != '.' && l.before(i+2).kind != '.' {
-			names = append(names, t.text)
-		}
-	}
-	return names, at
-}
-
-// value is where the one begins that a statement gives its names.
-func (l *pyLine) value() (at int) {
-	depth := 0
-	for i, t := range l.tokens {
-		depth += nests(t.kind)
-		if t.kind == '=' && depth == 0 && l.gives(i) && !compound[l.tokens[0].text] {
-			at = i + 1
-		}
-	}
-	return at
-}
-
-// gives tells a mark that gives a value from one that compares.
-func (l *pyLine) gives(i int) bool {
-	return i > 0 && l.before(i+2).kind != '=' && !strings.ContainsRune("=!<>", l.before(i).kind)
-}
-
-// within are names that get a value elsewhere than in front.
-func (l *pyLine) within() (names []string) {
-	for i, t := range l.tokens {
-		switch l.before(i).text {
-		case "as", "def", "class":
-			names = append(names, t.text)
-		case ":":
-			if t.kind == '=' && i > 1 {
-				names = append(names, l.tokens[i-2].text)
-			}
-		}
-	}
-	return names
-}
-
-// changers are methods that change what a dictionary holds.
-var changers = map[string]bool{"update": true, "pop": true, "popitem": true, "setdefault": true, "clear": true}
-
-// changedNames are those that are given something more than once, have another name, or whose contents are changed.
-func changedNames(lines []pyLine) map[string]bool {
-	changed, given := map[string]bool{}, map[string]bool{}
-	for i := range lines {
-		l := &lines[i]
-		names, at := l.bound()
-		for _, name := range names {
-			changed[name] = changed[name] || given[name]
-			given[name] = true
-		}
-		if at > 0 && at == len(l.tokens)-1 {
-			changed[l.tokens[at].text] = true
-		}
-		for j, t := range l.tokens {
-			deleted := l.tokens[0].text == "del"
-			switch next := l.before(j + 2); {
-			case t.kind != 'n':
-			case next.kind == '[' && (at > j || deleted), next.kind == '|' && at > j,
-				next.kind == '.' && changers[l.before(j+3).text]:
-				changed[t.text] = true
-			}
-		}
-	}
-	return changed
-}
-
-// before is the token before one, or nothing.
-func (l *pyLine) before(i int) pyToken {
-	if i < 1 || i > len(l.tokens) {
-		return pyToken{}
-	}
-	return l.tokens[i-1]
+// top says whether a statement stands outside of all functions and branches.
+func (p *python) top(s *source.Statement) bool {
+	return s.Parent < 0 || p.top(&p.statements[s.Parent]) && asProgram().MatchString(written(&p.statements[s.Parent], 0, true))
 }
 
 // replaces says whether a statement may put another module into a model.
-func (l *pyLine) replaces(root string) bool {
-	_, at := l.bound()
-	if at == 0 || at >= len(l.tokens) || l.tokens[0].text != root || l.tokens[1].kind == '=' || l.tokens[1].kind == ',' {
+func replaces(s *source.Statement, root string) bool {
+	if s.Value == 0 || s.Value == len(s.Words) || s.Words[0].Text != root || s.Words[1].Text == "=" || s.Words[1].Text == "," {
 		return false
 	}
-	value := l.tokens[at]
-	return !strings.HasSuffix(l.before(3).text, "config") && value.kind == 'n' && !pyWords().MatchString(value.text)
+	value := s.Words[s.Value]
+	return !strings.HasSuffix(s.Words[2].Text, "config") && value.Kind == 'n' && !pyWords().MatchString(value.Text)
 }
 
 // Names stand for models by what they are given.
@@ -232,50 +96,20 @@ const (
 	itself           // the same model again
 )
 
-var (
-	ofClass  = pattern.Of(`^(\w+ \. )*\w*(Model|For[A-Z]\w*) \. (from_pretrained|from_config) \($`)
-	ofCopy   = pattern.Of(`^((copy \. )?deepcopy|(trl \. )?create_reference_model) \($`)
-	ofItself = pattern.Of(`^((\w+ \. )?get_peft_model|(\w+ \. )?prepare_model_for_kbit_training) \($`)
-	moved    = map[string]bool{"to": true, "cuda": true, "eval": true, "train": true, "half": true, "bfloat16": true,
-		"float": true}
-)
-
-// stands tells what a name is given by a value.
-func stands(name string, value []pyToken) int {
-	end := slices.IndexFunc(value, func(t pyToken) bool { return t.kind == '(' }) + 1
-	if end == 0 || end > maxDepth || !onlyMoves(value[end-1:]) {
-		return otherwise
-	}
-	call := pyLine{tokens: value[:end]}
-	text, first := call.words(), ""
-	if end < len(value) {
-		first = value[end].text
-	}
+// stands tells what a name is given by a statement's value, which may be moved behind.
+func stands(name string, s *source.Statement) int {
+	text := written(s, s.Value, false)
+	made := moves().ReplaceAllString(text, "")
 	switch {
-	case ofClass().MatchString(text) && !strings.Contains(text, "Peft") && !strings.Contains(text, "ValueHead"):
+	case ofClass().MatchString(made) && !strings.Contains(made, "Peft") && !strings.Contains(made, "ValueHead"):
 		return aModel
-	case ofCopy().MatchString(text):
+	case ofCopy().MatchString(made):
 		return aCopy
-	case ofItself().MatchString(text) && first == name, value[0].text == name && end == 4 && moved[value[2].text]:
+	case made == name && text != name,
+		ofItself().MatchString(made) && strings.HasPrefix(written(s, s.Value, true), strings.TrimSuffix(made, ")")+name):
 		return itself
 	}
 	return otherwise
-}
-
-// onlyMoves says whether behind the arguments of a call nothing stands but calls that move the model.
-func onlyMoves(rest []pyToken) bool {
-	depth := 0
-	for i := 0; i < len(rest); i++ {
-		in := nests(rest[i].kind)
-		if depth += in; in != 0 || depth > 0 {
-			continue
-		}
-		if rest[i].kind != '.' || i+2 >= len(rest) || !moved[rest[i+1].text] || rest[i+2].kind != '(' {
-			return false
-		}
-		i++
-	}
-	return depth == 0
 }
 
 // roots are a program's names of models: the one that is trained, and others beside it.
@@ -284,30 +118,24 @@ type roots struct {
 	others  map[string]bool
 }
 
-// given is what each name is given anywhere.
-func given(lines []pyLine) map[string][]int {
+// models finds them. A name that is given something else anywhere, in a loop or as an argument too, is none of them.
+func (p *python) models() (r roots) {
 	as := map[string][]int{}
-	for i := range lines {
-		l := &lines[i]
-		names, at := l.bound()
-		for _, name := range names {
+	for i := range p.statements {
+		s := &p.statements[i]
+		for _, name := range s.Bound {
 			what := otherwise
-			if at > 0 && l.top && name == l.tokens[0].text && (at == 2 || at == 4 && l.tokens[1].kind == ',') {
-				what = stands(name, l.tokens[at:])
+			if alone := s.Value == 2 || s.Value == 4 && s.Words[1].Text == ","; alone && p.top(s) && name == s.Words[0].Text {
+				what = stands(name, s)
 			}
-			as[name] = append(as[name], what)
+			if what != itself {
+				as[name] = append(as[name], what)
+			}
 		}
 	}
-	return as
-}
-
-// models finds them. A name that is given something else anywhere, in a loop or as an argument too, is none of them.
-func (p *python) models(lines []pyLine) (r roots) {
-	as := given(lines)
 	r.others = map[string]bool{}
 	trained := p.trainers()
-	for name, what := range as {
-		made := slices.DeleteFunc(what, func(w int) bool { return w == itself })
+	for name, made := range as {
 		switch {
 		case len(made) != 1 || made[0] == otherwise:
 		case name != trained:
@@ -316,27 +144,23 @@ func (p *python) models(lines []pyLine) (r roots) {
 			r.trained = name
 		}
 	}
-	r.apart(lines)
+	r.apart(p.statements)
 	return r
 }
 
 // apart takes those others for unknown that stand beside the model in a statement which isn't a trainer's: it may be made of
 // them.
-func (r *roots) apart(lines []pyLine) {
-	for i := range lines {
-		l := &lines[i]
-		name := l.tokens[0].text
-		if _, at := l.bound(); at != 2 {
-			name = ""
+func (r *roots) apart(all []source.Statement) {
+	for i := range all {
+		s := &all[i]
+		has := func(like func(w source.Word) bool) bool { return slices.ContainsFunc(s.Words, like) }
+		if !has(func(w source.Word) bool { return w.Text == r.trained && w.Kind == 'n' }) ||
+			has(func(w source.Word) bool { return strings.HasSuffix(w.Text, "Trainer") && w.Kind == 'n' }) {
+			continue
 		}
-		has, trainer := false, false
-		for _, t := range l.tokens {
-			has = has || t.text == r.trained && t.kind == 'n'
-			trainer = trainer || strings.HasSuffix(t.text, "Trainer") && t.kind == 'n'
-		}
-		for _, t := range l.tokens {
-			if has && !trainer && t.text != name {
-				delete(r.others, t.text)
+		for _, w := range s.Words {
+			if s.Value != 2 || w.Text != s.Words[0].Text {
+				delete(r.others, w.Text)
 			}
 		}
 	}
@@ -347,22 +171,17 @@ func (r *roots) apart(lines []pyLine) {
 
 // trainers is the name of the model that all of a program's trainers are given, "" where that isn't one.
 func (p *python) trainers() (name string) {
-	for _, f := range p.functions {
-		for _, c := range f.calls {
-			if !strings.HasSuffix(c.name, "Trainer") {
-				continue
-			}
-			v, ok := c.by["model"]
-			if !ok && len(c.plain) > 0 {
-				v = c.plain[0]
-			}
-			switch {
-			case strings.HasSuffix(v.text, "Trainer"): // a class of its own
-			case v.text == "" || v.constant || name != "" && name != v.text:
-				return ""
-			default:
-				name = v.text
-			}
+	for _, c := range p.calls {
+		v, ok := c.by["model"]
+		if !ok && len(c.plain) > 0 {
+			v = c.plain[0]
+		}
+		switch {
+		case !strings.HasSuffix(c.name, "Trainer"), strings.HasSuffix(v.text, "Trainer"): // a class of its own
+		case v.text == "" || v.constant || name != "" && name != v.text:
+			return ""
+		default:
+			name = v.text
 		}
 	}
 	return name
@@ -370,21 +189,20 @@ func (p *python) trainers() (name string) {
 
 // freezes are the lines that say what is trained; not known where one isn't understood.
 func (p *python) freezes() (all []freezing, known bool) {
-	lines := pyLines(p.tokens)
-	if !slices.ContainsFunc(lines, func(l pyLine) bool { return l.mentions() }) {
+	if !slices.ContainsFunc(p.statements, func(s source.Statement) bool { return mentions(&s) }) {
 		return nil, true
 	}
-	r := p.models(lines)
-	for i := 0; i < len(lines); i++ {
-		l := &lines[i]
-		root, says, n := understood(lines, i)
+	r := p.models()
+	for i := 0; i < len(p.statements); i++ {
+		s := &p.statements[i]
+		root, says, n := p.understood(i)
 		switch {
-		case l.replaces(r.trained):
+		case replaces(s, r.trained):
 			return nil, false
 		case n > 0 && root == r.trained && root != "":
 			all = append(all, says...)
 		case n > 0 && r.others[root]:
-		case n > 0 || l.mentions():
+		case n > 0 || mentions(s):
 			return nil, false
 		}
 		i += max(n-1, 0)
@@ -393,41 +211,47 @@ func (p *python) freezes() (all []freezing, known bool) {
 }
 
 // understood is what a line says of the weights of a model, and how many lines say so: 0 where that isn't understood.
-func understood(lines []pyLine, i int) (root string, says []freezing, n int) {
-	l := &lines[i]
+func (p *python) understood(i int) (root string, says []freezing, n int) {
+	s := &p.statements[i]
+	if !p.top(s) {
+		return "", nil, 0
+	}
+	text := written(s, 0, true)
+	own, set, loop := freezesIt().FindStringSubmatch(text), setsIt().FindStringSubmatch(text), loops().FindStringSubmatch(text)
 	switch {
-	case !l.top:
-	case l.tokens[0].text == "for":
-		end := i + 1
-		for end < len(lines) && lines[end].parent >= i {
-			end++
+	case own != nil && ownFreezers[own[2]] != "":
+		return own[1], []freezing{{ownFreezers[own[2]], true}}, 1
+	case set != nil:
+		root, module, _ := strings.Cut(set[1], ".")
+		weight := strings.HasSuffix(module, ".weight") || strings.HasSuffix(module, ".bias")
+		names := ofModule(module)
+		if weight {
+			names = regexp.QuoteMeta(module) + "$"
 		}
-		otherwise := end < len(lines) && lines[end].tokens[0].text == "else" && lines[end].parent == l.parent
-		if root, says, ok := loop(lines[i:end]); ok && !otherwise {
-			return root, says, end - i
+		if weight || set[2] != "" {
+			return root, []freezing{{names, set[3]+set[4] == "False"}}, 1
 		}
-	default:
-		if root, says, ok := l.freezes(); ok {
-			return root, says, 1
-		}
+	case loop != nil && (loop[1] == "") == (loop[5] == ""):
+		return p.loop(i, loop[3], loop[4], loop[1], loop[2])
 	}
 	return "", nil, 0
 }
 
-// chained takes a chain of names apart: its first, and what stands behind that.
-func chained(tokens []pyToken) (root, module string, ok bool) {
-	for i, t := range tokens {
-		if i > maxDepth || i%2 == 0 && t.kind != 'n' || i%2 == 1 && t.kind != '.' {
-			return "", "", false
-		}
+// loop reads one over a module's parameters that does nothing but set whether they are trained, all or by their names.
+func (p *python) loop(i int, root, module, name, weight string) (of string, says []freezing, n int) {
+	end := i + 1
+	for end < len(p.statements) && p.statements[end].Parent >= i {
+		end++
 	}
-	if len(tokens)%2 == 0 {
-		return "", "", false
+	otherwise := end < len(p.statements) && p.statements[end].Word == "else" && p.statements[end].Parent == p.statements[i].Parent
+	says = body(p.statements[i+1:end], name, weight)
+	if otherwise || len(says) == 0 || module != "" && says[len(says)-1].names != "" {
+		return "", nil, 0
 	}
-	for _, t := range tokens[1:] {
-		module += t.text
+	if module != "" {
+		says[0].names = ofModule(module)
 	}
-	return tokens[0].text, strings.TrimPrefix(module, "."), true
+	return root, says, end - i
 }
 
 // ofModule is an expression for a module's weights.
@@ -438,150 +262,66 @@ func ofModule(module string) string {
 	return regexp.QuoteMeta(module) + `\.`
 }
 
-// freezes reads model.encoder.requires_grad_(False), model.lm_head.weight.requires_grad = True and a model's own method.
-func (l *pyLine) freezes() (root string, says []freezing, ok bool) {
-	dot := slices.IndexFunc(l.tokens, func(t pyToken) bool { return t.kind == '(' || t.kind == '=' }) - 2
-	if dot < 1 || l.tokens[dot].kind != '.' {
-		return "", nil, false
-	}
-	root, module, ok := chained(l.tokens[:dot])
-	value, does := setting(l.tokens[dot:])
-	weight := strings.HasSuffix(module, ".weight") || strings.HasSuffix(module, ".bias")
-	rest := pyLine{tokens: l.tokens[dot:]}
-	names, own := ownFreezers[l.tokens[dot+1].text]
-	switch {
-	case !ok:
-	case does && l.tokens[dot+1].text == "requires_grad_" && !weight:
-		return root, []freezing{{ofModule(module), !value}}, true
-	case does && weight:
-		return root, []freezing{{regexp.QuoteMeta(module) + "$", !value}}, true
-	case own && module == "" && rest.said(". "+l.tokens[dot+1].text+" ( )"):
-		return root, []freezing{{names, true}}, true
-	}
-	return "", nil, false
-}
-
-// setting reads what is said of a weight behind its name, and nothing more.
-func setting(tokens []pyToken) (trained, ok bool) {
-	rest := pyLine{tokens: tokens}
-	for _, x := range []struct {
-		words   string
-		trained bool
-	}{{". requires_grad = False", false}, {". requires_grad = True", true}, {". requires_grad_ ( False )", false},
-		{". requires_grad_ ( True )", true}, {". requires_grad_ ( )", true},
-		{". requires_grad_ ( requires_grad = False )", false}, {". requires_grad_ ( requires_grad = True )", true}} {
-		if rest.said(x.words) {
-			return x.trained, true
-		}
-	}
-	return false, false
-}
-
-// loop reads one over a module's parameters that does nothing but set whether they are trained, all or by their names.
-func loop(lines []pyLine) (root string, says []freezing, ok bool) {
-	head := lines[0].tokens
-	in := slices.IndexFunc(head, func(t pyToken) bool { return t.text == "in" && t.kind == 'n' })
-	tail := len(head) - 5
-	if in < 2 || tail <= in+1 {
-		return "", nil, false
-	}
-	root, module, ok := chained(head[in+1 : tail])
-	name, weight, call := "", head[in-1].text, pyLine{tokens: head[tail:]}
-	switch {
-	case !ok:
-		return "", nil, false
-	case in == 2 && call.said(". parameters ( ) :"):
-	case in == 4 && head[2].kind == ',' && call.said(". named_parameters ( ) :"):
-		name = head[1].text
-	default:
-		return "", nil, false
-	}
-	says, ok = body(lines[1:], name, weight)
-	for i := range says {
-		switch names := says[i].names; {
-		case names == "":
-			says[i].names = ofModule(module)
-		case module != "":
-			return "", nil, false
-		}
-	}
-	return root, says, ok
-}
-
-// body reads what a loop over weights does with each.
-func body(lines []pyLine, name, weight string) (says []freezing, ok bool) {
-	sets := func(i int) (trained, ok bool) {
-		if t := lines[i].tokens; t[0].text == weight {
-			return setting(t[1:])
-		}
-		return false, false
+// body reads what a loop over weights does with each, nothing where it does anything else than set whether it is trained.
+func body(lines []source.Statement, name, weight string) []freezing {
+	sets := func(i int) (frozen, ok bool) {
+		set := setsIt().FindStringSubmatch(written(&lines[i], 0, true))
+		return set != nil && set[3]+set[4] == "False", set != nil && set[1] == weight
 	}
 	switch len(lines) {
 	case 1:
-		value, ok := sets(0)
-		return []freezing{{"", !value}}, ok
+		if frozen, ok := sets(0); ok {
+			return []freezing{{"", frozen}}
+		}
 	case 2, 4:
-		value, ok := sets(1)
-		names, not := lines[0].condition(name)
-		if !ok || names == "" {
-			return nil, false
-		}
-		if len(lines) == 2 {
-			if not {
-				names = "!" + names
+		frozen, ok := sets(1)
+		names, not := condition(&lines[0], name)
+		switch {
+		case !ok || names == "":
+		case len(lines) == 4:
+			other, ok := sets(3)
+			if ok && other != frozen && lines[2].Word == "else" && lines[2].Parent == lines[0].Parent {
+				return []freezing{{"", frozen == not}, {names, frozen != not}}
 			}
-			return []freezing{{names, !value}}, true
+		case not:
+			return []freezing{{"!" + names, frozen}}
+		default:
+			return []freezing{{names, frozen}}
 		}
-		other, ok := sets(3)
-		if !ok || other == value || !lines[2].said("else :") || lines[2].parent != lines[0].parent {
-			return nil, false
-		}
-		return []freezing{{"", value != not}, {names, value == not}}, true
 	}
-	return nil, false
+	return nil
 }
 
 // condition is an expression for the names that one lets through, or keeps: if "head" in name, if not name.startswith("head").
-func (l *pyLine) condition(name string) (names string, not bool) {
-	at := slices.IndexFunc(l.tokens, func(t pyToken) bool { return t.kind == '"' })
-	if at < 0 || name == "" || l.tokens[at].text == "" || strings.ContainsAny(l.tokens[at].text, `,\`) {
-		return "", false
+func condition(s *source.Statement, name string) (names string, not bool) {
+	text := written(s, 0, true)
+	if x := lets().FindStringSubmatch(text); x != nil && x[4] == name && (x[1] == "" || x[3] == "") {
+		return ".*" + regexp.QuoteMeta(x[2]), x[1]+x[3] != ""
 	}
-	names = regexp.QuoteMeta(l.tokens[at].text)
-	switch {
-	case l.said(`if " in ` + name + ` :`):
-		return ".*" + names, false
-	case l.said(`if " not in ` + name + ` :`), l.said(`if not " in ` + name + ` :`):
-		return ".*" + names, true
-	case l.said(`if ` + name + ` . startswith ( " ) :`):
-		return names, false
-	case l.said(`if not ` + name + ` . startswith ( " ) :`):
-		return names, true
+	if x := letsBegin().FindStringSubmatch(text); x != nil && x[2] == name {
+		return regexp.QuoteMeta(x[3]), x[1] != ""
 	}
 	return "", false
 }
 
 // frozen makes fields of what a program says of its weights.
-func (p *python) frozen(fs *fields) error {
+func (p *python) frozen(f *fields) {
 	all, known := p.freezes()
 	w := weightsSaid{open: !known}
 	for _, x := range all {
 		w.says(x)
 	}
-	switch some := len(w.frozen)+len(w.trained) > 0; {
-	case w.open || len(w.frozen)+len(w.trained) > maxDepth, some && fs.has("use_peft"), w.all && !some && !fs.has("use_peft"):
-		fs.workedOut = append(fs.workedOut, "frozen_weights_by_lines")
-		return nil
+	some := len(w.frozen)+len(w.trained) > 0
+	if w.open || len(w.frozen)+len(w.trained) > maxDepth || some && f.has("use_peft") || w.all && !some && !f.has("use_peft") {
+		f.workedOut = append(f.workedOut, "frozen_weights_by_lines")
+		return
 	}
 	if len(w.frozen) > 0 {
-		if err := fs.add("frozen_weights", strings.Join(w.frozen, ",")); err != nil {
-			return err
-		}
+		f.add("frozen_weights", strings.Join(w.frozen, ","))
 	}
 	if len(w.trained) > 0 {
-		return fs.add("trained_weights", strings.Join(w.trained, ","))
+		f.add("trained_weights", strings.Join(w.trained, ","))
 	}
-	return nil
 }
 
 // weightsSaid is what lines have said so far: which weights are frozen, or of all which are trained.

@@ -1,121 +1,21 @@
 package recipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/source"
 )
 
 // Python settings are read as text: calls with their keywords, names that stand for constants, and functions that return
 // settings. Nothing is evaluated; what isn't a constant, a list or a call is left out.
 
-// pyToken is a word, a number, a string or one character.
-type pyToken struct {
-	kind   rune // 'n' a name, '0' a number, '"' a string, '$' one that is worked out, else the character itself
-	text   string
-	begins bool // a line, outside all brackets
-	first  bool // such a line without a space before it
-	column int  // of such a line
-}
-
 var errPython = errors.New("no Python")
-
-// pyTokens are a program's, bounded by its length.
-func pyTokens(text string) (all []pyToken, err error) {
-	first, begins, depth := true, true, 0
-	for i := 0; i < len(text); {
-		switch c, n := utf8.DecodeRuneInString(text[i:]); {
-		case c == '\n':
-			first, begins = true, depth == 0
-			i++
-		case c == '#':
-			i += span(text[i:], func(r rune) bool { return r != '\n' })
-		case c == '\\': // the line goes on in the next one
-			i += n + span(text[i+n:], unicode.IsSpace)
-		case unicode.IsSpace(c):
-			i += n
-			first = false
-		default:
-			t, n, ok := pyWord(text[i:], c, n)
-			if !ok {
-				return nil, errPython
-			}
-			depth = max(depth+nests(t.kind), 0)
-			if t.kind != 0 {
-				t.text, t.begins, t.first = t.text[:min(len(t.text), maxText)], begins, begins && first
-				if begins { // a file may be one line: looking back from each token would take its length squared
-					t.column = i - 1 - strings.LastIndexByte(text[:i], '\n')
-				}
-				all = append(all, t)
-			}
-			i += n
-			first, begins = false, false
-		}
-	}
-	return all, nil
-}
-
-// pyWord is the token that begins with a character of so many bytes, and its length.
-func pyWord(text string, c rune, bytes int) (t pyToken, n int, ok bool) {
-	switch prefix := span(text, func(r rune) bool { return strings.ContainsRune("rRbBuUfFtT", r) }); {
-	case prefix <= 2 && prefix < len(text) && strings.IndexByte(`"'`, text[prefix]) >= 0:
-		s, end, ok := pyString(text[prefix:])
-		t = pyToken{kind: '"', text: s}
-		if strings.ContainsAny(text[:prefix], "fFtT") && strings.Contains(s, "{") {
-			t.kind = '$'
-		}
-		return t, prefix + end, ok
-	case unicode.IsLetter(c) || c == '_':
-		n = span(text, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' })
-		return pyToken{kind: 'n', text: text[:n]}, n, true
-	case unicode.IsDigit(c):
-		n = span(text, func(r rune) bool { return unicode.IsDigit(r) || unicode.IsLetter(r) || r == '.' || r == '_' })
-		n += exponent(text[:n], text[n:])
-		return pyToken{kind: '0', text: text[:n]}, n, true
-	}
-	return pyToken{kind: c, text: string(c)}, bytes, true
-}
-
-// span is how many bytes in front fit.
-func span(s string, fits func(rune) bool) int {
-	if i := strings.IndexFunc(s, func(r rune) bool { return !fits(r) }); i >= 0 {
-		return i
-	}
-	return len(s)
-}
-
-// exponent is how much of what comes after a number belongs to it, as in 1e-4.
-func exponent(number, rest string) int {
-	if l := number[len(number)-1]; (l != 'e' && l != 'E') || rest == "" || rest[0] != '-' && rest[0] != '+' {
-		return 0
-	}
-	return 1 + span(rest[1:], unicode.IsDigit)
-}
-
-// pyString is the string that a text begins with, and where it ends.
-func pyString(text string) (s string, end int, ok bool) {
-	mark := text[:1]
-	if strings.HasPrefix(text, mark+mark+mark) {
-		mark += mark[:1] + mark[:1]
-	}
-	for i := len(mark); i < len(text); i++ {
-		switch {
-		case text[i] == '\\':
-			i++
-		case strings.HasPrefix(text[i:], mark):
-			return text[len(mark):i], i + len(mark), true
-		case text[i] == '\n' && len(mark) == 1:
-			return "", 0, false
-		}
-	}
-	return "", 0, false
-}
 
 // pyValue is a constant, a list or a call; anything else is none of them.
 type pyValue struct {
@@ -141,549 +41,450 @@ type pySet struct {
 
 // pyFunction is what one, or the program outside of all, has in the order of the text.
 type pyFunction struct {
-	name  string
-	sets  []pySet
-	calls []*pyCall
-	back  *pyCall // what it returns
+	name string
+	sets []pySet
+	back *pyCall // what it returns
 }
 
 // python reads a program.
 type python struct {
-	tokens    []pyToken
-	at        int
-	constants map[string]pyValue
-	changed   map[string]bool // names that are given something twice, or whose contents are changed
-	functions []*pyFunction
-	branches  []int // columns of the conditions that a line stands under
+	statements []source.Statement
+	words      []source.Word // of the statement that is read
+	constants  map[string]pyValue
+	changed    map[string]bool // names that are given something twice, or whose contents are changed
+	functions  []*pyFunction
+	calls      []*pyCall
+	maybe      bool // the statement stands in a branch
 }
 
-// branch keeps the conditions that the line which begins here stands under. What asks whether a file is run as a program is none.
-func (p *python) branch(t pyToken) {
-	if !t.begins {
-		return
-	}
-	for len(p.branches) > 0 && p.branches[len(p.branches)-1] >= t.column {
-		p.branches = p.branches[:len(p.branches)-1]
-	}
-	if t.kind == 'n' && conditions[t.text] && p.peek(1).text != "__name__" {
-		p.branches = append(p.branches, t.column)
-	}
-}
-
+// conditions are heads of branches. What asks whether a file is run as a program is none.
 var conditions = map[string]bool{"if": true, "elif": true, "else": true, "except": true, "case": true}
 
-func (p *python) peek(ahead int) pyToken {
-	if p.at+ahead < len(p.tokens) {
-		return p.tokens[p.at+ahead]
-	}
-	return pyToken{}
-}
-
 func parsePython(text []byte) (*python, error) {
-	ts, err := pyTokens(string(text))
-	if err != nil || len(ts) == 0 {
+	all, ok := source.Program(string(text))
+	if !ok || len(all) == 0 {
 		return nil, errPython
 	}
-	p := &python{tokens: ts, constants: map[string]pyValue{}, functions: []*pyFunction{{}}, changed: changedNames(pyLines(ts))}
-	for p.at < len(p.tokens) {
-		p.statement()
+	p := &python{statements: all, constants: map[string]pyValue{}, functions: []*pyFunction{{}}, changed: changedNames(all)}
+	branches := make([]bool, len(all))
+	for i := range all {
+		s := &all[i]
+		branches[i] = s.Parent >= 0 && branches[s.Parent] ||
+			conditions[s.Word] && !(len(s.Words) > 1 && s.Words[1].Text == "__name__")
+		p.words, p.maybe = s.Words, branches[i]
+		p.statement(s)
 	}
 	return p, nil
 }
 
-// statement takes one, or a token that begins none.
-func (p *python) statement() {
-	t := p.peek(0)
-	if p.branch(t); t.first && p.function(t) {
-		return
+func (p *python) statement(s *source.Statement) {
+	f, n := p.functions[len(p.functions)-1], len(p.words)
+	def := s.Word == "def" && s.Parent < 0 && len(s.Bound) > 0
+	if def || s.Parent < 0 && f.name != "" {
+		f = &pyFunction{}
+		p.functions = append(p.functions, f)
 	}
-	f := p.functions[len(p.functions)-1]
 	switch {
-	case t.text == "return" && t.kind == 'n':
-		p.at++
-		if v := p.value(0, f); v.call != nil {
+	case def:
+		f.name = s.Bound[0]
+		bracket := slices.IndexFunc(p.words, func(w source.Word) bool { return w.Mate > 0 })
+		if all := p.parts(bracket+1, n); len(all) > 0 && all[len(all)-1].key != "" { // those before are given by place
+			p.assign(all[len(all)-1].key, p.value(all[len(all)-1]))
+		}
+	case p.words[0].Text == "return":
+		if v := p.value(part{from: 1, to: n}); v.call != nil {
 			f.back = v.call
 		}
-	case t.kind != 'n':
-		p.at++
+	case s.Value > 0 && p.words[s.Value-1].Text == "=":
+		p.gives(s.Value)
 	default:
-		p.beginsWith(p.chain(), t, f)
-	}
-}
-
-// beginsWith takes a statement that begins with a name: a call, or one that gives names values.
-func (p *python) beginsWith(name string, t pyToken, f *pyFunction) {
-	switch next := p.peek(0); {
-	case next.kind == '(':
-		f.calls = append(f.calls, p.arguments(name, 0, f))
-	case next.kind == ',' && t.begins:
-		p.several(name, f)
-	case next.kind == '=' && p.peek(1).kind != '=':
-		p.at++
-		p.assign(name, p.value(0, f), f)
-	case p.changes():
-		delete(p.constants, name)
-	}
-}
-
-// function begins one, or what stands behind one: what a function is made of stands behind spaces.
-func (p *python) function(t pyToken) (begun bool) {
-	if t.text == "def" && p.peek(1).kind == 'n' {
-		p.functions = append(p.functions, &pyFunction{name: p.peek(1).text})
-		p.at += 2
-		return true
-	}
-	if p.functions[len(p.functions)-1].name != "" && t.kind == 'n' {
-		p.functions = append(p.functions, &pyFunction{})
-	}
-	return false
-}
-
-// several assigns as many values as names: a, b = 1, 2.
-func (p *python) several(name string, f *pyFunction) {
-	names := []string{name}
-	for p.peek(0).kind == ',' && p.peek(1).kind == 'n' && len(names) < maxDepth {
-		p.at++
-		names = append(names, p.chain())
-	}
-	if p.peek(0).kind != '=' || p.peek(1).kind == '=' {
-		return
-	}
-	var values []pyValue
-	for next := true; next && len(values) < maxDepth; next = p.peek(0).kind == ',' && !p.peek(0).begins {
-		p.at++
-		values = append(values, p.value(0, f))
-	}
-	for i, name := range names {
-		delete(p.constants, name)
-		if len(values) == len(names) {
-			p.assign(name, values[i], f)
+		p.scan(part{to: n})
+		if s.Value > 0 {
+			name, _ := p.chain(part{to: n})
+			delete(p.constants, name)
+		}
+		for _, name := range s.Bound {
+			delete(p.constants, name)
 		}
 	}
 }
 
-// assign gives a name its value; one of several values, as in a, b = 1, 2, isn't known to be its own.
-func (p *python) assign(name string, v pyValue, f *pyFunction) {
-	f.sets = append(f.sets, pySet{name, v})
-	dict := v.call.isDict() && !p.changed[name] && !strings.Contains(name, ".")
-	if p.constants[name] = v; !v.constant && !dict || p.peek(0).kind == ',' || len(p.branches) > 0 {
-		delete(p.constants, name)
-	}
+// part is some of a statement's words: an expression, and the keyword before it.
+type part struct {
+	key             string
+	from, to, depth int
 }
 
-// changes tells += and //= and their kin.
-func (p *python) changes() bool {
-	last := 0
-	if p.peek(1).kind == p.peek(0).kind {
-		last = 1
-	}
-	return strings.ContainsRune("+-*/%", p.peek(0).kind) && p.peek(last+1).kind == '='
-}
-
-// chain is a name with dots.
-func (p *python) chain() string {
-	name := p.peek(0).text
-	p.at++
-	for p.peek(0).kind == '.' && p.peek(1).kind == 'n' && len(name) < maxText {
-		name += "." + p.peek(1).text
-		p.at += 2
-	}
-	return name
-}
-
-// closing are what ends what each begins.
-var closing = map[rune]rune{'(': ')', '[': ']', '{': '}'}
-
-// value takes one, up to a comma or what closes around it.
-func (p *python) value(depth int, f *pyFunction) (v pyValue) {
-	if depth > maxDepth {
-		p.skip()
-		return v
-	}
-	start := p.at
-	switch t := p.peek(0); {
-	case t.kind == '"':
-		for v.constant = true; p.peek(0).kind == '"'; p.at++ {
-			v.text += p.peek(0).text[:min(len(p.peek(0).text), maxText-len(v.text))]
+// parts are those between commas, up to a closing bracket.
+func (p *python) parts(from, to int) (all []part) {
+	x := part{from: from}
+	for i := from; i <= to; i++ {
+		var w source.Word
+		if i < to {
+			w = p.words[i]
 		}
-	case t.kind == '0', t.kind == '-' && p.peek(1).kind == '0':
-		v.text, v.constant = p.number(), true
-	case t.kind == '[' || t.kind == '(':
-		v.list = p.list(closing[t.kind], depth, f)
-	case t.kind == '{':
-		v.call = p.dict(depth, f)
-	case t.kind == 'n':
-		v = p.named(depth, f)
-	}
-	if p.ends() && p.at > start {
-		return v
-	}
-	if p.skip(); v.call.isDict() { // part of something larger
-		return pyValue{}
-	}
-	return pyValue{call: v.call}
-}
-
-// number has its sign.
-func (p *python) number() (text string) {
-	if p.peek(0).kind == '-' {
-		text = "-"
-		p.at++
-	}
-	text += strings.ReplaceAll(p.peek(0).text, "_", "")
-	p.at++
-	return text
-}
-
-// list is what stands up to what closes it.
-func (p *python) list(end rune, depth int, f *pyFunction) (all []pyValue) {
-	p.at++
-	for p.at < len(p.tokens) && p.peek(0).kind != end {
-		all = append(all, p.value(depth+1, f))
-		if p.peek(0).kind == ',' {
-			p.at++
-		} else if p.peek(0).kind != end {
-			break
+		switch sign := w.Kind == 'o'; {
+		case i == to, sign && strings.Contains(",)]}", w.Text):
+			if x.to = i; x.from < i {
+				all = append(all, x)
+			}
+			if x = (part{from: i + 1}); w.Text != "," {
+				return all
+			}
+		case w.Mate > i:
+			i = w.Mate
+		case w.Text == "lambda":
+			i = p.lambda(i, to) - 1
+		case sign && w.Text == "=" && i == x.from+1 && p.words[x.from].Kind == 'n':
+			x.key, x.from = p.words[x.from].Text, i+1
 		}
 	}
-	p.at++
 	return all
 }
 
-// lambda is what a function without a name calls.
-func (p *python) lambda(depth int, f *pyFunction) pyValue {
-	for ; p.peek(0).kind == 'n' || p.peek(0).kind == ','; p.at++ { // its arguments
+// lambda is where the value of a function without a name begins.
+func (p *python) lambda(from, to int) int {
+	for from++; from < to && p.words[from-1].Text != ":"; from++ {
 	}
-	p.at++
-	return pyValue{call: p.value(depth+1, f).call}
+	return from
+}
+
+// chain is the name with dots that an expression begins with, and where it ends.
+func (p *python) chain(x part) (name string, end int) {
+	for end = x.from; end < x.to && p.words[end].Kind == 'n' && len(name) < maxText; end += 2 {
+		if name += p.words[end].Text; end+1 == x.to || p.words[end+1].Text != "." {
+			return name, end + 1
+		}
+		name += "."
+	}
+	return strings.TrimSuffix(name, "."), max(end-1, x.from)
+}
+
+// gives takes an assignment whose value begins there: of one value to names, or of as many as there are names.
+func (p *python) gives(at int) {
+	var values []pyValue
+	for _, x := range p.parts(at, len(p.words)) {
+		x.from = max(x.from, at)
+		values = append(values, p.value(x))
+	}
+	from := 0
+	for i := range at {
+		if p.words[i].Mate > i || p.words[i].Text != "=" || p.words[i].Kind != 'o' {
+			continue
+		}
+		targets := p.parts(from, i)
+		for k, x := range targets {
+			name, end := p.chain(x)
+			switch delete(p.constants, name); {
+			case end < x.to || name == "":
+				p.scan(x)
+			case len(targets) == len(values) && p.words[len(p.words)-1].Text != ",":
+				p.assign(name, values[k])
+			case len(targets) == 1:
+				p.assign(name, pyValue{})
+			}
+		}
+		from = i + 1
+	}
+}
+
+func (p *python) assign(name string, v pyValue) {
+	f := p.functions[len(p.functions)-1]
+	f.sets = append(f.sets, pySet{name, v})
+	dict := v.call.isDict() && !p.changed[name] && !strings.Contains(name, ".")
+	if delete(p.constants, name); (v.constant || dict) && !p.maybe {
+		p.constants[name] = v
+	}
+}
+
+// scan takes the calls of what is nobody's value.
+func (p *python) scan(x part) {
+	for x.from < x.to {
+		name, end := p.chain(x)
+		if x.from = max(end, x.from+1); name != "" && x.from < x.to && p.words[x.from].Text == "(" && p.words[x.from].Mate > 0 {
+			p.call(name, x.from, 0)
+			x.from = p.words[x.from].Mate + 1
+		}
+	}
+}
+
+// value is a constant, what a name stands for, a list or a call. Of more than that the call counts that it begins with.
+func (p *python) value(x part) (v pyValue) {
+	if x.depth++; x.depth > maxDepth || x.from >= x.to {
+		return v
+	}
+	w, end := p.words[x.from], x.from+1
+	switch {
+	case w.Kind == 's' || w.Kind == '0' || w.Text == "-":
+		v, end = p.constant(x)
+	case w.Mate > x.from && w.Text == "{":
+		v.call, end = p.dict(x.from, x.depth), w.Mate+1
+	case w.Mate > x.from:
+		for _, y := range p.parts(x.from+1, w.Mate) {
+			y.depth = x.depth
+			v.list = append(v.list, p.value(y))
+		}
+		end = w.Mate + 1
+	case w.Text == "lambda":
+		x.from = p.lambda(x.from, x.to)
+		return pyValue{call: p.value(x).call}
+	case w.Kind == 'n':
+		v, end = p.named(x)
+	}
+	if end < x.to {
+		v = pyValue{call: v.call}
+		if v.call.isDict() {
+			v.call = nil
+		}
+	}
+	return v
+}
+
+// constant is a number with its sign, or strings side by side.
+func (p *python) constant(x part) (v pyValue, end int) {
+	end = x.from
+	if p.words[end].Text == "-" {
+		v.text, end = "-", end+1
+	}
+	for ; end < x.to && (p.words[end].Kind == 's' || p.words[end].Kind == '0'); end++ {
+		text := p.words[end].Text
+		if p.words[end].Kind == '0' {
+			text = strings.ReplaceAll(text, "_", "")
+		}
+		v.text += text[:min(len(text), maxText-len(v.text))]
+		v.constant = true
+	}
+	return v, end
+}
+
+// named is a constant, what a name stands for, or a call.
+func (p *python) named(x part) (v pyValue, end int) {
+	name, end := p.chain(x)
+	if end < x.to && p.words[end].Text == "(" && p.words[end].Mate > end {
+		return pyValue{call: p.call(name, end, x.depth)}, p.words[end].Mate + 1
+	}
+	if v, ok := p.constants[name]; ok {
+		return v, end
+	}
+	return pyValue{text: name, constant: pyWords().MatchString(name)}, end
 }
 
 // dict is a literal one, taken for a call of the function that makes one: its keys are words.
-func (p *python) dict(depth int, f *pyFunction) *pyCall {
-	c := &pyCall{name: "dict", by: map[string]pyValue{}, maybe: len(p.branches) > 0}
-	p.at++
-	for p.at < len(p.tokens) && p.peek(0).kind != '}' {
-		key := p.peek(0)
-		if p.peek(1).kind != ':' {
-			p.skip()
-		} else {
-			p.at += 2
-			v := p.value(depth+1, f)
-			if _, ok := c.by[key.text]; key.kind == '"' && !ok {
-				c.names = append(c.names, key.text)
-			}
-			if key.kind == '"' {
-				c.by[key.text] = v
+func (p *python) dict(at, depth int) *pyCall {
+	c := &pyCall{name: "dict", by: map[string]pyValue{}, maybe: p.maybe}
+	for _, x := range p.parts(at+1, p.words[at].Mate) {
+		if key := p.words[x.from]; x.from+1 < x.to && p.words[x.from+1].Text == ":" {
+			x.from, x.depth = x.from+2, depth+1
+			if v := p.value(x); key.Kind == 's' {
+				c.give(key.Text, v)
 			}
 		}
-		if p.peek(0).kind != ',' {
-			break
-		}
-		p.at++
 	}
-	p.leave('}')
 	return c
 }
 
-// leave goes behind a closing bracket, over what wasn't understood.
-func (p *python) leave(end rune) {
-	for p.at < len(p.tokens) && p.peek(0).kind != end {
-		p.at++
+// call notes one, behind those among its arguments.
+func (p *python) call(name string, at, depth int) *pyCall {
+	c := &pyCall{name: name, by: map[string]pyValue{}, maybe: p.maybe}
+	for _, x := range p.parts(at+1, p.words[at].Mate) {
+		x.depth = depth + 1
+		if v := p.value(x); x.key != "" {
+			c.give(x.key, v)
+		} else {
+			c.plain = append(c.plain, v)
+		}
 	}
-	p.at++
+	p.calls = append(p.calls, c)
+	return c
+}
+
+func (c *pyCall) give(key string, v pyValue) {
+	if _, ok := c.by[key]; !ok {
+		c.names = append(c.names, key)
+	}
+	c.by[key] = v
 }
 
 func (c *pyCall) isDict() bool { return c != nil && c.name == "dict" }
 
-// named is a constant, what a name stands for, or a call.
-func (p *python) named(depth int, f *pyFunction) pyValue {
-	name := p.chain()
-	if name == "lambda" {
-		return p.lambda(depth, f)
-	}
-	if p.peek(0).kind == '(' {
-		c := p.arguments(name, depth, f)
-		f.calls = append(f.calls, c)
-		return pyValue{call: c}
-	}
-	if v, ok := p.constants[name]; ok {
-		return v
-	}
-	return pyValue{text: name, constant: pyWords().MatchString(name)}
-}
-
 // pyWords are names that are constants themselves.
 var pyWords = pattern.Of(`^(True|False|None|torch\.(b?float16|float32|half))$`)
 
-// ends says whether a value is over.
-func (p *python) ends() bool {
-	switch t := p.peek(0); t.kind {
-	case 0, ',', ';', ')', ']', '}':
-		return true
-	default:
-		return t.begins
-	}
-}
+// changers are methods that change what a dictionary holds.
+var changers = map[string]bool{"update": true, "pop": true, "popitem": true, "setdefault": true, "clear": true}
 
-// nests is how much deeper brackets are behind a token.
-func nests(kind rune) int {
-	switch kind {
-	case '(', '[', '{':
-		return 1
-	case ')', ']', '}':
-		return -1
-	}
-	return 0
-}
-
-// skip goes to where a value that isn't understood is over.
-func (p *python) skip() {
-	for depth := 0; p.at < len(p.tokens) && (depth > 0 || !p.peek(0).begins); p.at++ {
-		kind := p.peek(0).kind
-		if depth += nests(kind); depth < 0 || depth == 0 && (kind == ',' || kind == ';') {
-			return
+// changedNames are those that are given something more than once, have another name, or whose contents are changed.
+func changedNames(all []source.Statement) map[string]bool {
+	changed, given := map[string]bool{}, map[string]bool{}
+	for _, s := range all {
+		for _, name := range s.Bound {
+			changed[name] = changed[name] || given[name]
+			given[name] = true
 		}
-	}
-}
-
-// arguments are a call's.
-func (p *python) arguments(name string, depth int, f *pyFunction) *pyCall {
-	c := &pyCall{name: name, by: map[string]pyValue{}, maybe: len(p.branches) > 0}
-	p.at++
-	for p.at < len(p.tokens) && p.peek(0).kind != ')' {
-		if p.peek(0).kind == 'n' && p.peek(1).kind == '=' && p.peek(2).kind != '=' {
-			key := p.peek(0).text
-			p.at += 2
-			if c.by[key] = p.value(depth+1, f); !slices.Contains(c.names, key) {
-				c.names = append(c.names, key)
+		if s.Value > 0 && s.Value == len(s.Words)-1 {
+			changed[s.Words[s.Value].Text] = true
+		}
+		for i, w := range s.Words[1:] {
+			if changers[w.Text] || w.Text == "[" && s.Words[0].Text == "del" {
+				changed[s.Words[max(i-1, 0)].Text], changed[s.Words[i].Text] = true, true
 			}
-		} else {
-			c.plain = append(c.plain, p.value(depth+1, f))
 		}
-		if p.peek(0).kind != ',' {
-			break
-		}
-		p.at++
 	}
-	p.leave(')')
-	return c
+	return changed
 }
 
 // readPython makes fields of settings or of a script. Of a file with several settings one is chosen by its function's name.
 func readPython(function string) reader {
-	return func(text []byte) (*fields, error) {
+	return func(f *fields, text []byte) {
 		p, err := parsePython(text)
 		if err != nil {
-			return nil, err
+			f.fail(err)
+		} else if titan := p.settings(); len(titan) > 0 {
+			f.titan(titan, function)
+		} else {
+			f.script(p)
 		}
-		fs := &fields{}
-		if titan := p.settings(); len(titan) > 0 {
-			return fs, p.titan(fs, titan, function)
-		}
-		return fs, p.script(fs)
 	}
 }
 
-// settings are the functions that return torchtitan's.
+// settings are the functions that return torchtitan's, or change those of one before.
 func (p *python) settings() (all []*pyFunction) {
-	known := map[string]bool{}
-	for _, f := range p.functions {
-		based := len(f.sets) > 0 && f.sets[0].value.call != nil && known[f.sets[0].value.call.name]
-		if f.name != "" && (based || f.titan()) {
-			known[f.name] = true
-			all = append(all, f)
+	known := map[string]*pyCall{}
+	for _, x := range p.functions {
+		if x.back == nil || !strings.HasSuffix(x.back.name, "Trainer.Config") {
+			if x.back = nil; len(x.sets) > 0 && x.sets[0].value.call != nil {
+				x.back = known[x.sets[0].value.call.name]
+			}
+		}
+		if x.name != "" && x.back != nil {
+			known[x.name] = x.back
+			all = append(all, x)
 		}
 	}
 	return all
 }
 
 // titan are fields of a function's settings, beside the name of the function, which is the model's.
-func (p *python) titan(fs *fields, all []*pyFunction, name string) error {
-	i := slices.IndexFunc(all, func(f *pyFunction) bool { return f.name == name })
+func (f *fields) titan(all []*pyFunction, name string) {
+	var names []string
+	for _, x := range all {
+		names = append(names, x.name)
+	}
+	i := slices.Index(names, name)
 	if name == "" && len(all) == 1 {
 		i = 0
 	}
 	if i < 0 {
-		var names []string
-		for _, f := range all {
-			names = append(names, f.name)
-		}
-		return fmt.Errorf("name one behind the file, as in FILE.py::%s (there are: %s)", Clipped(names[0]), someOf(names))
+		f.fail(fmt.Errorf("name one behind the file, as in FILE.py::%s (there are: %s)", Clipped(names[0]), someOf(names)))
+		return
 	}
-	f := all[i]
-	if err := errors.Join(fs.add("module", "settings"), fs.add("config", f.name)); err != nil {
-		return err
-	}
-	if base := titanBase(all, f); base != nil {
-		if err := fs.titanCall("", base, 0); err != nil {
-			return err
-		}
-	}
-	for _, s := range f.sets {
+	f.add("module", "settings")
+	f.add("config", names[i])
+	f.titanCall("", all[i].back, 0)
+	for _, s := range all[i].sets {
 		if _, rest, ok := strings.Cut(s.name, "."); ok {
-			if err := fs.titanValue(rest, s.value, 0); err != nil {
-				return err
-			}
+			f.titanValue(rest, s.value, 0)
 		}
 	}
-	return nil
 }
 
-// titanBase are the settings that a function returns, or those that it changes: of the function that it calls first, and so on.
-func titanBase(all []*pyFunction, f *pyFunction) *pyCall {
-	for range all {
-		if f.titan() {
-			return f.back
-		}
-		if len(f.sets) == 0 || f.sets[0].value.call == nil {
-			return nil
-		}
-		base := f.sets[0].value.call.name
-		at := slices.IndexFunc(all, func(g *pyFunction) bool { return g.name == base })
-		if at < 0 {
-			return nil
-		}
-		f = all[at]
-	}
-	return nil
-}
+// titanClasses are settings' classes that say something by their names.
+var titanClasses = []struct{ begin, field, value string }{{"OptimizersInBackward", "optimizer.early_step_in_backward", "true"},
+	{"Float8", "model.converters", "float8"}, {"MX", "model.converters", "mx"}, {"FullAC", keptBy, "full"},
+	{"SelectiveAC", keptBy, "selective"}, {"MemoryBudgetAC", keptBy, "memorybudget"}}
 
-// titan says whether a function returns settings that stand there.
-func (f *pyFunction) titan() bool {
-	return f.back != nil && strings.HasSuffix(f.back.name, "Trainer.Config")
-}
+const keptBy = "activation_checkpoint.mode"
 
 // titanCall is a class of settings, whose keywords are fields.
-func (f *fields) titanCall(at string, c *pyCall, depth int) error {
-	switch {
-	case strings.HasPrefix(c.name, "OptimizersInBackward"):
-		if err := f.add("optimizer.early_step_in_backward", "true"); err != nil {
-			return err
-		}
-	case strings.HasPrefix(c.name, "Float8"):
-		at = "float8."
-		if err := f.add("model.converters", "float8"); err != nil {
-			return err
-		}
-	case kept().MatchString(c.name):
-		if err := f.add("activation_checkpoint.mode", strings.ToLower(strings.SplitN(c.name, "AC", 2)[0])); err != nil {
-			return err
-		}
-	case strings.HasPrefix(c.name, "MX"):
-		if err := f.add("model.converters", "mx"); err != nil {
-			return err
+func (f *fields) titanCall(at string, c *pyCall, depth int) {
+	for _, x := range titanClasses {
+		if rest, ok := strings.CutPrefix(c.name, x.begin); ok && (x.field != keptBy || rest == "" || rest[0] == '.') {
+			if f.add(x.field, x.value); x.value == "float8" {
+				at = "float8."
+			}
 		}
 	}
 	for _, k := range c.names {
-		if err := f.titanValue(at+k, c.by[k], depth+1); err != nil {
-			return err
-		}
+		f.titanValue(at+k, c.by[k], depth+1)
 	}
-	return nil
 }
 
-// kept are classes of what backward keeps.
-var kept = pattern.Of(`^(Full|Selective|MemoryBudget)AC(\.|$)`)
-
-func (f *fields) titanValue(name string, v pyValue, depth int) error {
+func (f *fields) titanValue(name string, v pyValue, depth int) {
 	switch {
 	case depth > maxDepth:
-		return errDeep
+		f.fail(errDeep)
 	case v.call != nil:
-		return f.titanCall(name+".", v.call, depth)
+		f.titanCall(name+".", v.call, depth)
 	case v.constant && v.text != "None":
-		return f.add(name, v.text)
+		f.add(name, v.text)
 	}
 	for _, x := range v.list {
 		if x.call != nil {
-			if err := f.titanCall(name+".", x.call, depth); err != nil {
-				return err
-			}
+			f.titanCall(name+".", x.call, depth)
 		}
 	}
-	return nil
 }
 
-// scriptCalls are classes and functions of training scripts; a field of theirs is called as on a command line.
+// scriptCalls are classes and functions of training scripts; a field of theirs is called as on a command line, or so.
 var scriptCalls = []struct {
-	named  func() *regexp.Regexp
-	says   []string
-	fields map[string]string
+	named        func() *regexp.Regexp
+	says, fields string
 }{
-	{pattern.Of(`^Fast\w*Model\.from_pretrained$`), []string{"unsloth", "true"}, map[string]string{
-		"model_name": "model_name_or_path", "max_seq_length": "max_seq_length", "load_in_4bit": "load_in_4bit",
-		"load_in_8bit": "load_in_8bit", "dtype": "dtype", "full_finetuning": "full_finetuning"}},
-	{pattern.Of(`^(AutoModel\w*|[A-Z]\w*(For[A-Z]\w*|LMHeadModel))\.from_pretrained$`), nil, map[string]string{
-		"pretrained_model_name_or_path": "model_name_or_path",
-		"torch_dtype":                   "torch_dtype", "dtype": "dtype", "attn_implementation": "attn_implementation",
-		"load_in_4bit": "load_in_4bit", "load_in_8bit": "load_in_8bit"}},
-	{pattern.Of(`^(Fast\w*Model\.get_peft_model|LoraConfig|peft\.LoraConfig)$`), []string{"use_peft", "true"}, map[string]string{
-		"r": "lora_r", "target_modules": "lora_target_modules", "lora_dropout": "lora_dropout", "use_dora": "use_dora",
-		"use_rslora": "use_rslora", "modules_to_save": "lora_modules_to_save",
-		"use_gradient_checkpointing": "gradient_checkpointing"}},
-	{pattern.Of(`(^|\.)BitsAndBytesConfig$`), nil, map[string]string{"load_in_4bit": "load_in_4bit",
-		"load_in_8bit": "load_in_8bit", "bnb_4bit_use_double_quant": "use_bnb_nested_quant"}},
-	{pattern.Of(`(^|\.)SFTTrainer$`), nil, map[string]string{"max_seq_length": "max_seq_length", "packing": "packing"}},
-	{pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`), nil, nil},
-	{pattern.Of(`(^|\.)\w*TrainingArguments$`), nil, nil},
+	{pattern.Of(`^Fast\w*Model\.from_pretrained$`), "unsloth", "model_name=model_name_or_path max_seq_length load_in_4bit " +
+		"load_in_8bit dtype full_finetuning"},
+	{pattern.Of(`^(AutoModel\w*|[A-Z]\w*(For[A-Z]\w*|LMHeadModel))\.from_pretrained$`), "",
+		"pretrained_model_name_or_path=model_name_or_path " + loadedBy},
+	{pattern.Of(`^(Fast\w*Model\.get_peft_model|LoraConfig|peft\.LoraConfig)$`), "use_peft", "r=lora_r " +
+		"target_modules=lora_target_modules lora_dropout use_dora use_rslora modules_to_save=lora_modules_to_save " +
+		"use_gradient_checkpointing=gradient_checkpointing"},
+	{pattern.Of(`(^|\.)BitsAndBytesConfig$`), "", "load_in_4bit load_in_8bit bnb_4bit_use_double_quant=use_bnb_nested_quant"},
+	{pattern.Of(`(^|\.)SFTTrainer$`), "", "max_seq_length packing"},
+	{pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`), "", ""},
+	{pattern.Of(`(^|\.)\w*TrainingArguments$`), "", ""},
 }
 
 // script are a training script's fields.
-func (p *python) script(fs *fields) error {
-	plain, trl := false, false
-	var all []*pyCall
-	for _, f := range p.functions {
-		for _, c := range f.calls {
-			plain, trl = plain || strings.HasSuffix(c.name, "TrainingArguments"), trl || ofTRL().MatchString(c.name)
-			all = append(all, c)
-			if err := fs.scriptCall(c); err != nil {
-				return err
-			}
-		}
+func (f *fields) script(p *python) {
+	trl := false
+	for _, c := range p.calls {
+		f.plain, trl = f.plain || strings.HasSuffix(c.name, "TrainingArguments"), trl || ofTRL().MatchString(c.name)
+		f.scriptCall(c)
 	}
-	fs.plain = plain && !trl
-	if err := p.frozen(fs); err != nil {
-		return err
-	}
-	return fs.cut(all)
+	f.plain = f.plain && !trl
+	p.frozen(f)
+	f.cut(p.calls)
 }
 
-var ofTRL = pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)(Config|Trainer)$|^Fast\w*Model\.`)
+var (
+	ofTRL     = pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)(Config|Trainer)$|^Fast\w*Model\.`)
+	trainerOf = pattern.Of(`(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`)
+)
 
-func (f *fields) scriptCall(c *pyCall) error {
-	for i := range scriptCalls {
-		x := &scriptCalls[i]
-		if !x.named().MatchString(c.name) {
-			continue
-		}
-		if x.says != nil {
-			if err := f.add(x.says[0], x.says[1]); err != nil {
-				return err
-			}
-		}
-		if m := trainerOf().FindStringSubmatch(c.name); m != nil {
-			if err := f.add("trl", strings.ToLower(m[1])); err != nil {
-				return err
-			}
-		}
-		if err := f.headed(c); err != nil {
-			return err
-		}
-		if strings.HasSuffix(c.name, ".from_pretrained") && len(c.plain) > 0 && c.plain[0].constant {
-			if err := f.add("model_name_or_path", c.plain[0].text); err != nil {
-				return err
-			}
-		}
-		return f.keywords(c, x.fields)
+func (f *fields) scriptCall(c *pyCall) {
+	i := 0
+	for ; i < len(scriptCalls) && !scriptCalls[i].named().MatchString(c.name); i++ {
 	}
-	return nil
+	if i == len(scriptCalls) {
+		return
+	}
+	if x := scriptCalls[i].says; x != "" {
+		f.add(x, "true")
+	}
+	if m := trainerOf().FindStringSubmatch(c.name); m != nil {
+		f.add("trl", strings.ToLower(m[1]))
+	}
+	f.headed(c)
+	if strings.HasSuffix(c.name, ".from_pretrained") && len(c.plain) > 0 && c.plain[0].constant {
+		f.add("model_name_or_path", c.plain[0].text)
+	}
+	f.keywords(c, scriptCalls[i].fields)
 }
 
 // cut takes the length that tokenizers cut to, where no configuration has one: the longest, of inputs and of labels, which an
 // encoder-decoder has apart. Others are named.
-func (f *fields) cut(calls []*pyCall) error {
+func (f *fields) cut(calls []*pyCall) {
 	if f.has("max_length") || f.has("max_seq_length") {
-		return nil
+		return
 	}
 	for _, name := range []string{"max_length", "max_target_length"} {
 		cutting := slices.DeleteFunc(slices.Clone(calls), func(c *pyCall) bool { return cutTo(c) != name })
@@ -697,12 +498,9 @@ func (f *fields) cut(calls []*pyCall) error {
 			if i > 0 && c.by["max_length"].text != cutting[0].by["max_length"].text {
 				as = "other_" + name
 			}
-			if err := f.keywords(c, map[string]string{"max_length": as}); err != nil {
-				return err
-			}
+			f.keywords(c, "max_length="+as)
 		}
 	}
-	return nil
 }
 
 // cutTo is the name of the length that a call of a tokenizer cuts to, "" where it cuts nothing.
@@ -726,13 +524,9 @@ func longer(a, b *pyCall) bool {
 }
 
 // loading are keywords that hold others, with which a trainer loads its model, and loadedBy those of them that tell of memory.
-var (
-	loading  = map[string]bool{"model_init_kwargs": true, "model_kwargs": true}
-	loadedBy = map[string]string{"torch_dtype": "torch_dtype", "dtype": "dtype", "attn_implementation": "attn_implementation",
-		"load_in_4bit": "load_in_4bit", "load_in_8bit": "load_in_8bit"}
-)
+var loading = map[string]bool{"model_init_kwargs": true, "model_kwargs": true}
 
-var trainerOf = pattern.Of(`(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`)
+const loadedBy = "torch_dtype dtype attn_implementation load_in_4bit load_in_8bit"
 
 // joined is a value's text, of a list its elements' with commas.
 func (v *pyValue) joined() string {
@@ -748,35 +542,31 @@ func (v *pyValue) joined() string {
 	return text
 }
 
-// keywords are a call's, all where no names are given.
-func (f *fields) keywords(c *pyCall, names map[string]string) error {
+// keywords are a call's, of those that are named, or all.
+func (f *fields) keywords(c *pyCall, named string) {
+	as := map[string]string{}
+	for word := range strings.FieldsSeq(named) {
+		key, name, _ := strings.Cut(word, "=")
+		as[key] = cmp.Or(name, key)
+	}
 	for _, k := range c.names {
 		v, name := c.by[k], k
-		if names != nil {
-			name = names[k]
+		if named != "" {
+			name = as[k]
 		}
-		text := v.joined()
-		if name == "" || text == "None" || v.constant && text == "" {
-			continue
-		}
-		if v.call.isDict() && loading[name] {
-			if err := f.keywords(v.call, loadedBy); err != nil {
-				return err
-			}
-			continue
-		}
-		if !v.constant && len(v.list) == 0 {
+		switch text := v.joined(); {
+		case name == "" || text == "None" || v.constant && text == "":
+		case v.call.isDict() && loading[name]:
+			f.keywords(v.call, loadedBy)
+		case !v.constant && len(v.list) == 0:
 			if f.workedOut = append(f.workedOut, name); len(f.workedOut) > maxFields {
-				return errMany
+				f.fail(errMany)
+				return
 			}
-			continue
-		}
-		if c.maybe {
-			f.perhaps = append(f.perhaps, name)
-		}
-		if err := f.add(name, text); err != nil {
-			return err
+		default:
+			if f.add(name, text); c.maybe {
+				f.perhaps = append(f.perhaps, name)
+			}
 		}
 	}
-	return nil
 }

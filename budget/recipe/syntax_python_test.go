@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 )
@@ -88,23 +87,6 @@ if __name__ == "__main__":
 	want := "torch_dtype, which the program works out; load_in_4bit True (in a branch); load_in_8bit True (in a branch)"
 	if got := strings.Join(r.Open, "; "); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
-	}
-}
-
-// TestPythonColumns: a token has a column where it begins a line. Of a file that is one long line, none else is looked for.
-func TestPythonColumns(t *testing.T) {
-	tokens, err := pyTokens("if a:\n    b = (1,\n         2); c = 3\n  d")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := ""
-	for _, x := range tokens {
-		if x.begins || x.column != 0 {
-			got += fmt.Sprint(" ", x.text, x.column)
-		}
-	}
-	if want := " if0 b4 d2"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -339,12 +321,12 @@ func TestPythonTexts(t *testing.T) {
 			t.Errorf("%s has %d bytes", name, n)
 		}
 	}
-	f := &fields{}
+	f := &fields{values: map[string]string{}}
 	c := &pyCall{names: []string{"x"}, by: map[string]pyValue{"x": {list: make([]pyValue, 1<<16)}}}
 	for i := range c.by["x"].list {
 		c.by["x"].list[i] = p.constants["b"]
 	}
-	if n := testing.AllocsPerRun(1, func() { _ = f.keywords(c, nil) }); n > 16 {
+	if n := testing.AllocsPerRun(1, func() { f.keywords(c, "") }); n > 16 {
 		t.Errorf("%v allocations", n)
 	}
 }
