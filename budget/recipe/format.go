@@ -268,67 +268,6 @@ func unless(flags ...Flag) meaning {
 	}
 }
 
-// choice is one of some words, whatever their case.
-func choice(flag string, words map[string]string) meaning {
-	return func(v string, _ *fields) ([]Flag, bool) {
-		w, ok := words[strings.ToLower(v)]
-		if !ok {
-			return nil, false
-		}
-		return []Flag{{flag, w}}, true
-	}
-}
-
-// found is the first of some expressions that a value fits.
-func found(rows ...[]string) meaning {
-	type one struct {
-		re    func() *regexp.Regexp
-		flags []Flag
-	}
-	var all []one
-	for _, r := range rows {
-		x := one{re: pattern.Of(r[0])}
-		for i := 1; i+1 < len(r); i += 2 {
-			x.flags = append(x.flags, Flag{r[i], r[i+1]})
-		}
-		all = append(all, x)
-	}
-	return func(v string, _ *fields) ([]Flag, bool) {
-		for _, x := range all {
-			if x.re().MatchString(strings.ToLower(v)) {
-				return x.flags, true
-			}
-		}
-		return nil, false
-	}
-}
-
-// only is a meaning that a field has beside some others.
-func only(if_ func(f *fields) bool, m meaning) meaning {
-	return func(v string, f *fields) ([]Flag, bool) {
-		if !if_(f) {
-			return nil, false
-		}
-		return m(v, f)
-	}
-}
-
-// optimizer reads the names that PyTorch, Transformers, bitsandbytes and DeepSpeed have.
-var optimizer = found(
-	[]string{`paged.*adamw?_?8|paged.*adamw8`, "optimizer", "adamw-8bit", "offload", "optimizer"},
-	[]string{`adamw?_?(bnb_?)?8(bit)?|adamw_bnb|adamw_torch_8bit|adamw?8bit`, "optimizer", "adamw-8bit"},
-	[]string{`paged_?lion_8`, "optimizer", "lion-8bit", "offload", "optimizer"},
-	[]string{`lion.*8`, "optimizer", "lion-8bit"},
-	[]string{`adamw?_torch_fused|adamw_fused|fusedadam`, "optimizer", "adamw-fused"},
-	[]string{`adamw_apex_fused|adamw_hf|adamw_torch$|^adamw?$|optim\.adamw?$|cpuadam`, "optimizer", "adamw"},
-	[]string{`pagedadamw(32.*)?$|paged_adamw(_32bit)?$`, "optimizer", "adamw-fused", "offload", "optimizer"},
-	[]string{`adam_?mini`, "optimizer", "adam-mini"}, []string{`adafactor`, "optimizer", "adafactor-hf"},
-	[]string{`lion`, "optimizer", "lion"}, []string{`apollo_adamw`, "optimizer", "apollo"},
-	[]string{`galore`, "optimizer", "galore"}, []string{`muon`, "optimizer", "muon-adamw"},
-	[]string{`adagrad`, "optimizer", "adagrad"}, []string{`rmsprop`, "optimizer", "rmsprop"}, []string{`lamb`, "optimizer",
-		"lamb"},
-	[]string{`sgd`, "optimizer", "sgd"})
-
 // optimizerArguments are those of an optimizer that another field names: an SGD with momentum has state.
 func optimizerArguments(v string, f *fields) ([]Flag, bool) {
 	said := f.values["optim"] + f.values["optimizer"]
@@ -346,17 +285,6 @@ func optimizerArguments(v string, f *fields) ([]Flag, bool) {
 
 // stateful tells arguments that an optimizer's state may depend on.
 var stateful = pattern.Of(`dtype|rank|kahan|momentum|amsgrad|proj`)
-
-// attention reads what implementations are called.
-var attention = found([]string{`flash|^fa2?$|^fa3$|^fa4$`, "attention", "flash"}, []string{`flex`, "attention", "flex"},
-	[]string{`sdpa|fused|auto|efficient`, "attention",
-		"sdpa"},
-	[]string{`eager|disabled|unfused|local`, "attention", "eager"})
-
-// offloaded reads the device of what DeepSpeed moves away.
-func offloaded(what string) meaning {
-	return found([]string{`^(cpu|nvme)$`, "offload", what}, []string{`^none$`})
-}
 
 // moduleList are names of layers, with commas; one expression for all is passed over.
 func moduleList(v string, _ *fields) ([]Flag, bool) {
@@ -390,20 +318,3 @@ func layersLike(v string) ([]Flag, bool) {
 	}
 	return []Flag{{"lora-targets", strings.Join(names, ",")}}, len(names) > 0
 }
-
-// stageInName reads ZeRO's stage from the name of a DeepSpeed configuration.
-var stageInName = found([]string{`(zero|z|stage)_?-?3_?no_?offload`, "zero", "3"},
-	[]string{`(zero|z|stage)_?-?2_?no_?offload`, "zero", "2"},
-	[]string{`(zero|z|stage)_?-?3.*offload`, "zero", "3", "offload", "params"},
-	[]string{`(zero|z|stage)_?-?2.*offload`, "zero", "2", "offload", "optimizer"}, []string{`(zero|z|stage)_?-?3`, "zero", "3"},
-	[]string{`(zero|z|stage)_?-?2`, "zero", "2"}, []string{`(zero|z|stage)_?-?1`, "zero", "1"}, []string{`(zero|z|stage)_?-?0`})
-
-// resharded says whether FSDP2 lets go of a block between its passes; with FSDP1's words, too.
-var resharded = found([]string{`^(false|no|shard_grad_op|hybrid_shard_zero2)$`, "keep-gathered", "true"}, []string{`.`})
-
-// shardings are FSDP's strategies, as Transformers and Accelerate name them.
-var shardings = found([]string{`hybrid.*zero_?2|^5$`, "fsdp", "hybrid", "keep-gathered", "true"},
-	[]string{`hybrid|^4$`, "fsdp", "hybrid"},
-	[]string{`full_shard.*offload|offload.*full_shard`, "fsdp", "full", "offload", "params"},
-	[]string{`full|^1$`, "fsdp", "full"},
-	[]string{`shard_grad_op|^2$`, "fsdp", "full", "keep-gathered", "true"}, []string{`no_shard|^3$`})

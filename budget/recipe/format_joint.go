@@ -49,7 +49,7 @@ func torchtuneTargets(v string, f *fields) ([]Flag, bool) {
 func fused(v string, f *fields) ([]Flag, bool) {
 	if isYes(v) {
 		for _, field := range []string{"optimizer._component_", "optimizer.name"} {
-			if g, ok := optimizer(f.values[field], f); ok && g[0].Value == "adamw" {
+			if g, ok := words["optimizer"](f.values[field], f); ok && g[0].Value == "adamw" {
 				return []Flag{{"optimizer", "adamw-fused"}}, true
 			}
 		}
@@ -57,31 +57,17 @@ func fused(v string, f *fields) ([]Flag, bool) {
 	return nil, true
 }
 
-// implementation is how an optimizer that another field names takes its step.
-func implementation(v string, f *fields) ([]Flag, bool) {
-	if name := f.values["optimizer.name"]; name != "" && !strings.HasPrefix(strings.ToLower(name), "adam") {
-		return nil, false
-	}
-	return choice("optimizer", map[string]string{"fused": "adamw-fused", "foreach": "adamw", "for-loop": "adamw-loop"})(v, f)
+// titanModel is a model's name from two fields.
+func titanModel(_ string, f *fields) ([]Flag, bool) {
+	return []Flag{{modelFlag, strings.TrimSpace(f.values["model.name"] + " " + f.values["model.flavor"])}}, true
 }
 
-// joined is a model's name from two fields.
-func joined(names ...string) meaning {
-	return func(_ string, f *fields) ([]Flag, bool) {
-		var words []string
-		for _, n := range names {
-			words = append(words, f.values[n])
-		}
-		return []Flag{{modelFlag, strings.TrimSpace(strings.Join(words, " "))}}, true
-	}
-}
-
-// aboveOne sets a flag where there is more than one of something.
-func aboveOne(g Flag) meaning {
+// aboveOne sets flags where there is more than one of something.
+func aboveOne(flags ...Flag) meaning {
 	return func(v string, f *fields) ([]Flag, bool) {
 		n, err := strconv.Atoi(v)
 		if err == nil && n > 1 {
-			return []Flag{g}, true
+			return flags, true
 		}
 		return nil, err == nil
 	}
@@ -229,19 +215,14 @@ func axolotlPlugins(v string, f *fields) ([]Flag, bool) {
 	return flags, true
 }
 
-// ofPairs are methods of training on preferences, oneself those of them that ask no second model.
-const ofPairs = `^(dpo|ipo|kto|orpo|simpo|cpo)`
-
+// oneself are methods of training on preferences that ask no second model.
 var oneself = pattern.Of(`(?i)^(?:orpo|simpo|cpo)`)
-
-// preferences is of a method's name.
-var preferences = found([]string{ofPairs})
 
 // pairs takes a training on preferences for what it is, by a field that names the method.
 func (r *Recipe) pairs(f *fields, names ...string) {
 	for _, name := range names {
 		method := strings.ToLower(f.values[name])
-		if _, ok := preferences(method, f); !ok {
+		if _, ok := words["preferences"](method, f); !ok {
 			continue
 		}
 		batch := sequencesOf(method) * cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
@@ -269,22 +250,6 @@ func (r *Recipe) inPairs(sequences int64, asked bool) {
 	if asked {
 		r.implied(Flag{"reference", "1"})
 	}
-}
-
-// axolotlTargets are the layers with adapters, where another field doesn't take all.
-func axolotlTargets(v string, f *fields) ([]Flag, bool) {
-	if f.yes("lora_target_linear") {
-		return nil, true
-	}
-	return moduleList(v, f)
-}
-
-// compiledModel is torchtitan's compiler, which may be for the loss alone.
-func compiledModel(v string, f *fields) ([]Flag, bool) {
-	if f.has("compile.components") && !strings.Contains(f.values["compile.components"], "model") {
-		return nil, true
-	}
-	return when(Flag{"compile", "true"})(v, f)
 }
 
 // litgptModel is a name; beside it a model may be described field by field, and then is no published one.
@@ -356,35 +321,14 @@ func swiftDefaults(f *fields, r *Recipe) {
 	}
 }
 
-// splitSequences is Megatron's sequence parallelism, which tensor parallelism alone has.
-func splitSequences(v string, f *fields) ([]Flag, bool) {
-	if f.count("tensor-model-parallel-size", "tensor_model_parallel_size") > 1 {
-		return when(Flag{"sequence-parallel", "true"})(v, f)
-	}
-	return nil, true
-}
-
-// peftKind is a kind of adapters that is counted here.
-var peftKind = found([]string{`^lora$`}, []string{`^ia3$`, "adapter", "ia3"})
-
-// isPEFT says whether a PEFT configuration is of one of some kinds.
-func isPEFT(kinds ...string) func(f *fields) bool {
-	return func(f *fields) bool { return slices.Contains(kinds, strings.ToLower(f.values["peft_type"])) }
-}
-
 // peftDefaults are the layers that PEFT takes where none are named: queries and values.
 func peftDefaults(f *fields, r *Recipe) {
-	if isPEFT("lora")(f) && !isSet(f.values["target_modules"]) {
+	if strings.EqualFold(f.values["peft_type"], "lora") && !isSet(f.values["target_modules"]) {
 		r.implied(Flag{"lora-targets", "qv"})
 	}
 }
 
-// trlFields are fields that TRL's configurations have and others don't.
-var trlFields = append([]string{"trl", "use_peft", "use_bnb_nested_quant", "lora_target_parameters", "max_completion_length",
-	"num_generations", "precompute_ref_log_probs", "max_length", "max_prompt_length", "activation_offloading", "dataset_mixer",
-	"dataset_mixture", "beta"}, sftFields...)
-
-// sftFields are those of them that its trainer of plain sequences has.
+// sftFields are fields of TRL's trainer of plain sequences.
 var sftFields = []string{"completion_only_loss", "assistant_only_loss", "dataset_text_field", "packing",
 	"padding_free"}
 
@@ -506,9 +450,6 @@ func argumentDefaults(f *fields, r *Recipe) {
 	}
 	r.Untyped = !slices.ContainsFunc([]string{"dtype", "torch_dtype", "load_in_4bit", "load_in_8bit", "mixed_precision"}, f.has)
 }
-
-// autoModelShards is NeMo AutoModel's way to lay a model on GPUs.
-var autoModelShards = found([]string{`fsdp`, "fsdp", "full"}, []string{`ddp`, "fsdp", ""})
 
 // autoModelSteps divides NeMo AutoModel's batch of a step by what all GPUs take at once.
 func autoModelSteps(f *fields, r *Recipe) {
@@ -633,10 +574,6 @@ func megatronRanks(f *fields, r *Recipe) {
 		r.implied(Flag{"schedule", "interleaved"})
 	}
 }
-
-// sglangFields are fields that SGLang's arguments have and others' don't.
-var sglangFields = []string{"sglang", "model-path", "mem-fraction-static", "max-running-requests", "chunked-prefill-size",
-	"context-length"}
 
 // servingByPieces is what engines do unasked: experts are divided over the ranks that divide all else.
 func servingByPieces(f *fields, r *Recipe) {

@@ -10,15 +10,6 @@ import (
 
 // Files of frameworks that train on answers, and of those whose settings name one another.
 
-var openRLHF = format{
-	name: "OpenRLHF arguments", all: []string{"pretrain", "micro_train_batch_size"},
-	always: []Flag{{"framework", "openrlhf"}, {"precision", "bf16"}, {"optimizer", "adamw-fused"}, {"checkpointing", "none"},
-		{"attention", "flash"}},
-	settle: openRLHFTrainers,
-	rows: rowsOf("OpenRLHF-arguments",
-		unpacked(choice("precision", dtypes))),
-}
-
 // openRLHFTrainers: PPO's actor sees prompts and answers; pairs have a reference beside; DeepSpeed keeps float32 copies.
 func openRLHFTrainers(f *fields, r *Recipe) {
 	full := f.count("lora_rank") == 0
@@ -47,16 +38,7 @@ func openRLHFTrainers(f *fields, r *Recipe) {
 	}
 }
 
-// verl's settings are Hydra's: those of the actor that learns count.
-var verl = format{
-	name: "verl arguments", any: []string{"actor_rollout_ref.model.path", "model.partial_pretrain"},
-	always: []Flag{{"framework", "verl"}, {"precision", "bf16-mixed"}, {"fsdp", "full"}, {"fsdp-version", "1"},
-		{"attention", "flash"}},
-	settle: verlActor,
-	rows:   rowsOf("verl-arguments", found([]string{`^fsdp$`}, []string{`^fsdp2$`, "fsdp-version", "2"})),
-}
-
-// verlActor: with batches by tokens, one row holds as many as fit; else a row is a prompt and its answer.
+// verlActor: verl's settings are Hydra's, and those of the actor that learns count. With batches by tokens, one row holds as many as fit; else a row is a prompt and its answer.
 func verlActor(f *fields, r *Recipe) {
 	if n := f.count("trainer.n_gpus_per_node") * max(f.count("trainer.nnodes"), 1); n > 0 {
 		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
@@ -73,17 +55,6 @@ func verlActor(f *fields, r *Recipe) {
 	r.Open = append(r.Open, "the reference model and what generates the answers, where they stay on the GPU")
 }
 
-var foundry = format{
-	name: "llm-foundry configuration", all: []string{"max_seq_len", "model"}, any: []string{"device_train_microbatch_size",
-		"global_train_batch_size"},
-	always: []Flag{{"framework", "transformers"}, {"optimizer", "adamw-loop"}, {"precision", "bf16-mixed"}},
-	settle: foundryRanks,
-	rows: rowsOf("llm-foundry-configuration",
-		choice("precision", map[string]string{"amp_bf16": "bf16-mixed", "amp_fp16": "fp16-mixed", "fp32": "fp32"}),
-		found([]string{`lion`, "optimizer", "lion"}, []string{`adamw`}),
-		found([]string{`^default$`, "reduce-dtype", "fp32"}, []string{`^pure$`})),
-}
-
 // foundryRanks: Composer's FSDP is the first, and a mosaicml name gives the shape of no published model.
 func foundryRanks(f *fields, r *Recipe) {
 	if f.has("fsdp_config") {
@@ -94,22 +65,8 @@ func foundryRanks(f *fields, r *Recipe) {
 	}
 }
 
-// titanNamed is torchtitan since its settings are Python: a module and the name of a function, and arguments that change it.
-var titanNamed = format{
-	name: "torchtitan arguments", all: []string{"module", "config"}, always: titanAlways, settle: titanDefaults,
-	rows: append(rowsOf("torchtitan-arguments"), titanRows...),
-}
-
 // diffusersScripts are those of which it is known what they train and have beside it.
 var diffusersScripts = pattern.Of(`^train_(?:text_to_image|text_to_image_lora|dreambooth_lora)(_sdxl)?\.py$`)
-
-// averaged is the copy of the UNet that train_text_to_image.py takes averages in.
-func averaged(v string, f *fields) ([]Flag, bool) {
-	if f.yes("offload_ema") {
-		return nil, true
-	}
-	return when(Flag{"copies", "1"})(v, f)
-}
 
 // diffusersDefaults are those of scripts that train adapters, by their names or a rank: rank 4, beside weights in the type
 // that is computed in; others have weights in float32.

@@ -477,7 +477,7 @@ func (f *fields) scriptCall(c *pyCall) {
 	if strings.HasSuffix(c.name, ".from_pretrained") && len(c.plain) > 0 && c.plain[0].constant {
 		f.add("model_name_or_path", c.plain[0].text)
 	}
-	f.keywords(c, scriptCalls[i].fields)
+	f.keywords(c, named(scriptCalls[i].fields))
 }
 
 // cut takes the length that tokenizers cut to, where no configuration has one: the longest, of inputs and of labels, which an
@@ -498,7 +498,7 @@ func (f *fields) cut(calls []*pyCall) {
 			if i > 0 && c.by["max_length"].text != cutting[0].by["max_length"].text {
 				as = "other_" + name
 			}
-			f.keywords(c, "max_length="+as)
+			f.keywords(c, map[string]string{"max_length": as})
 		}
 	}
 }
@@ -542,22 +542,27 @@ func (v *pyValue) joined() string {
 	return text
 }
 
-// keywords are a call's, of those that are named, or all.
-func (f *fields) keywords(c *pyCall, named string) {
+// named are keywords with the fields that they are.
+func named(words string) map[string]string {
 	as := map[string]string{}
-	for word := range strings.FieldsSeq(named) {
+	for word := range strings.FieldsSeq(words) {
 		key, name, _ := strings.Cut(word, "=")
 		as[key] = cmp.Or(name, key)
 	}
+	return as
+}
+
+// keywords are a call's, all where no names are given.
+func (f *fields) keywords(c *pyCall, names map[string]string) {
 	for _, k := range c.names {
 		v, name := c.by[k], k
-		if named != "" {
-			name = as[k]
+		if len(names) > 0 {
+			name = names[k]
 		}
 		switch text := v.joined(); {
 		case name == "" || text == "None" || v.constant && text == "":
 		case v.call.isDict() && loading[name]:
-			f.keywords(v.call, loadedBy)
+			f.keywords(v.call, named(loadedBy))
 		case !v.constant && len(v.list) == 0:
 			if f.workedOut = append(f.workedOut, name); len(f.workedOut) > maxFields {
 				f.fail(errMany)

@@ -326,7 +326,7 @@ func TestPythonTexts(t *testing.T) {
 	for i := range c.by["x"].list {
 		c.by["x"].list[i] = p.constants["b"]
 	}
-	if n := testing.AllocsPerRun(1, func() { f.keywords(c, "") }); n > 16 {
+	if n := testing.AllocsPerRun(1, func() { f.keywords(c, nil) }); n > 16 {
 		t.Errorf("%v allocations", n)
 	}
 }
