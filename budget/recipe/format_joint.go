@@ -114,7 +114,7 @@ func titanPipeline(f *fields, r *Recipe) {
 			10)})
 	}
 	if shards := degree("data_parallel_shard_degree"); degree("data_parallel_replicate_degree") > 1 && shards > 1 {
-		r.implied(Flag{"fsdp-shards", strconv.FormatInt(shards, 10)})
+		r.many("fsdp-shards", shards)
 	}
 	n := int64(1)
 	for _, name := range []string{"data_parallel_shard_degree", "data_parallel_replicate_degree", "tensor_parallel_degree",
@@ -126,12 +126,38 @@ func titanPipeline(f *fields, r *Recipe) {
 		n *= d
 	}
 	if _, ok := f.values["parallelism.data_parallel_shard_degree"]; ok {
-		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
+		r.many("gpus", n)
 	}
 }
 
 // implied adds what several fields say together.
 func (r *Recipe) implied(flags ...Flag) { r.Fields = append(r.Fields, Field{Flags: flags}) }
+
+// many adds a number above zero that they say.
+func (r *Recipe) many(flag string, n int64) {
+	if n > 0 {
+		r.implied(Flag{flag, strconv.FormatInt(n, 10)})
+	}
+}
+
+// unset adds a flag where a field says nothing, and goes on with the next field and its flag.
+func (r *Recipe) unset(f *fields, field, flag, value string, more ...string) {
+	if !isSet(f.values[field]) {
+		r.unasked(Flag{flag, value})
+	}
+	if len(more) > 0 {
+		r.unset(f, more[0], more[1], more[2], more[3:]...)
+	}
+}
+
+// times is the product of fields' numbers, each of which is one where it isn't said; 0 without the first.
+func (f *fields) times(first string, names ...string) int64 {
+	n := f.count(first)
+	for _, name := range names {
+		n = min(n*max(f.count(name), 1), 1<<31)
+	}
+	return n
+}
 
 // unasked adds what a framework does where no field says otherwise.
 func (r *Recipe) unasked(flags ...Flag) {
@@ -163,10 +189,7 @@ func factoryDefaults(f *fields, r *Recipe) {
 			r.unasked(last...)
 		}
 	}
-	if !withAdapters(f) {
-		return
-	}
-	if !f.has("lora_rank") {
+	if withAdapters(f) && !f.has("lora_rank") {
 		r.unasked(Flag{"lora", "8"})
 	}
 }
@@ -184,17 +207,14 @@ func torchtuneAlone(f *fields, r *Recipe) {
 // axolotlShards: FSDP2 is named by its configuration alone, and the ranks by what they divide.
 func axolotlShards(f *fields, r *Recipe) {
 	r.pairs(f, "rl")
-	count := func(name string) int64 { return max(f.count(name), 1) }
-	ranks := count("dp_shard_size") * count("dp_replicate_size")
-	if (f.has("fsdp_config") || f.has("fsdp_version") || ranks > 1) && valueOf(r.Flags(), "fsdp") == "" {
+	shards, copies := max(f.count("dp_shard_size"), 1), f.count("dp_replicate_size")
+	if (f.has("fsdp_config") || f.has("fsdp_version") || max(shards, copies) > 1) && valueOf(r.Flags(), "fsdp") == "" {
 		r.implied(Flag{"fsdp", "full"})
 	}
-	if count("dp_replicate_size") > 1 {
-		r.implied(Flag{"fsdp-shards", strconv.FormatInt(count("dp_shard_size"), 10)})
+	if copies > 1 {
+		r.many("fsdp-shards", shards)
 	}
-	if f.count("dp_shard_size") > 0 {
-		r.implied(Flag{"gpus", strconv.FormatInt(ranks*count("tensor_parallel_size")*count("context_parallel_size"), 10)})
-	}
+	r.many("gpus", f.times("dp_shard_size", "dp_replicate_size", "tensor_parallel_size", "context_parallel_size"))
 }
 
 // axolotlPlugins are modules that replace parts of the training: one makes the loss without logits, Liger's are told by
@@ -246,8 +266,7 @@ func sequencesOf(method string) int64 {
 
 // inPairs counts the sequences of pairs, and what the model that training began with makes of them, where it is asked.
 func (r *Recipe) inPairs(sequences int64, asked bool) {
-	r.implied(Flag{"batch", strconv.FormatInt(max(sequences, 1), 10)})
-	if asked {
+	if r.many("batch", max(sequences, 1)); asked {
 		r.implied(Flag{"reference", "1"})
 	}
 }
@@ -285,17 +304,14 @@ func litgptRanks(f *fields, r *Recipe) {
 		devices = 1
 	}
 	n := devices * max(f.count("num_nodes"), 1)
-	if n > 0 {
-		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
-	}
-	if n != 1 {
+	if r.many("gpus", n); n != 1 {
 		r.implied(Flag{"fsdp", "full"}, Flag{"fsdp-version", "1"})
 		if f.has("checkpoint_dir") {
 			r.implied(Flag{"checkpointing", "full"})
 		}
 	}
 	if global := f.count("train.global_batch_size"); n > 0 && global > 0 {
-		r.implied(Flag{"accumulate", strconv.FormatInt(max(global/(n*max(f.count("train.micro_batch_size"), 1)), 1), 10)})
+		r.many("accumulate", max(global/(n*max(f.count("train.micro_batch_size"), 1)), 1))
 	}
 }
 
@@ -415,12 +431,7 @@ func chosen(rs []*Recipe) (open []string) {
 // trlAdapters are those that TRL makes where little is said of them; beside packed weights they
 // have the type that is computed in.
 func trlAdapters(f *fields, r *Recipe) {
-	for _, x := range []struct{ field, flag, value string }{{"lora_r", "lora", "16"},
-		{"lora_dropout", "lora-dropout", "0.05"}, {"lora_target_modules", "lora-targets", "qv"}} {
-		if !isSet(f.values[x.field]) {
-			r.unasked(Flag{x.flag, x.value})
-		}
-	}
+	r.unset(f, "lora_r", "lora", "16", "lora_dropout", "lora-dropout", "0.05", "lora_target_modules", "lora-targets", "qv")
 	if f.yes("load_in_4bit") || f.yes("load_in_8bit") {
 		r.unasked(Flag{"lora-dtype", "model"})
 	}
@@ -431,9 +442,7 @@ func modelDefaults(f *fields, r *Recipe) {
 	if f.yes("load_in_4bit") && !f.has("use_bnb_nested_quant") {
 		r.implied(Flag{"plain-scales", "true"})
 	}
-	if n := f.count("nproc_per_node") * max(f.count("nnodes"), 1); n > 0 {
-		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
-	}
+	r.many("gpus", f.times("nproc_per_node", "nnodes"))
 }
 
 // argumentDefaults are those of scripts with TrainingArguments: what type weights are loaded in, the model's own
@@ -441,12 +450,7 @@ func modelDefaults(f *fields, r *Recipe) {
 func argumentDefaults(f *fields, r *Recipe) {
 	modelDefaults(f, r)
 	if f.plain && withAdapters(f) { // PEFT's own
-		for _, x := range []struct{ field, flag, value string }{{"lora_r", "lora", "8"},
-			{"lora_target_modules", "lora-targets", "qv"}} {
-			if !isSet(f.values[x.field]) {
-				r.unasked(Flag{x.flag, x.value})
-			}
-		}
+		r.unset(f, "lora_r", "lora", "8", "lora_target_modules", "lora-targets", "qv")
 	}
 	r.Untyped = !slices.ContainsFunc([]string{"dtype", "torch_dtype", "load_in_4bit", "load_in_8bit", "mixed_precision"}, f.has)
 }
@@ -455,17 +459,20 @@ func argumentDefaults(f *fields, r *Recipe) {
 func autoModelSteps(f *fields, r *Recipe) {
 	once := max(f.count("step_scheduler.local_batch_size"), 1) * max(f.count("distributed.dp_size"), 0)
 	if all := f.count("step_scheduler.global_batch_size"); once > 0 && all > once {
-		r.implied(Flag{"accumulate", strconv.FormatInt(all/once, 10)})
+		r.many("accumulate", all/once)
 	}
 }
 
 // megatronSwift is what ms-swift has Megatron-LM do unasked: a divided optimizer, copies and gradients in float32 of what is
 // trained in full, recomputed products of attention, and rank 8.
 func megatronSwift(f *fields, r *Recipe) {
+	g := &fields{values: map[string]string{}}
+	for name, v := range f.values {
+		g.values[strings.ReplaceAll(name, "_", "-")] = v
+	}
 	ways := max(f.count("tensor_model_parallel_size"), 1) * max(f.count("pipeline_model_parallel_size"), 1)
-	gpus := max(f.count("nproc_per_node")*max(f.count("nnodes"), 1), ways*max(f.count("context_parallel_size"), 1))
-	r.implied(Flag{"gpus", strconv.FormatInt(gpus, 10)})
-	if gpus > ways {
+	gpus := max(f.times("nproc_per_node", "nnodes"), ways*max(f.count("context_parallel_size"), 1))
+	if r.many("gpus", gpus); gpus > ways {
 		r.implied(Flag{"zero", "1"})
 	}
 	if !withAdapters(f) {
@@ -473,14 +480,7 @@ func megatronSwift(f *fields, r *Recipe) {
 	} else if !f.has("lora_rank") {
 		r.unasked(Flag{"lora", "8"})
 	}
-	if ranks := gpus / ways / max(f.count("context_parallel_size"), 1); f.count("global_batch_size") > 0 {
-		micro := max(f.count("global_batch_size")/(max(ranks, 1)*max(f.count("micro_batch_size"), 1)), 1)
-		what := "accumulate"
-		if f.count("pipeline_model_parallel_size") > 1 {
-			what = "micro-batches"
-		}
-		r.implied(Flag{what, strconv.FormatInt(micro, 10)})
-	}
+	megatronSteps(g, r, gpus)
 	if !f.has("recompute_granularity") {
 		r.unasked(Flag{"checkpointing", "selective"})
 	}
@@ -555,23 +555,24 @@ func nemoModel(f *fields, r *Recipe) {
 
 // megatronRanks counts GPUs, and the micro-batches that each gets of the batch.
 func megatronRanks(f *fields, r *Recipe) {
-	count := f.count
-	gpus := count("nproc-per-node") * max(count("nnodes"), 1)
-	if gpus > 0 {
-		r.implied(Flag{"gpus", strconv.FormatInt(gpus, 10)})
-	}
-	ways := max(count("tensor-model-parallel-size"), 1) * max(count("pipeline-model-parallel-size"), 1) *
-		max(count("context-parallel-size"), 1)
-	if global := count("global-batch-size"); gpus >= ways && global > 0 {
-		micro := max(global/(max(count("micro-batch-size"), 1)*(gpus/ways)), 1)
-		what := "accumulate"
-		if count("pipeline-model-parallel-size") > 1 {
-			what = "micro-batches"
-		}
-		r.implied(Flag{what, strconv.FormatInt(micro, 10)})
-	}
+	gpus := f.times("nproc-per-node", "nnodes")
+	r.many("gpus", gpus)
+	megatronSteps(f, r, gpus)
 	if f.has("num-layers-per-virtual-pipeline-stage") || f.has("num-virtual-stages-per-pipeline-rank") {
 		r.implied(Flag{"schedule", "interleaved"})
+	}
+}
+
+// megatronSteps divides the batch into what each GPU takes at once.
+func megatronSteps(f *fields, r *Recipe, gpus int64) {
+	ways := max(f.count("tensor-model-parallel-size"), 1) * max(f.count("pipeline-model-parallel-size"), 1) *
+		max(f.count("context-parallel-size"), 1)
+	what := "accumulate"
+	if f.count("pipeline-model-parallel-size") > 1 {
+		what = "micro-batches"
+	}
+	if global := f.count("global-batch-size"); gpus >= ways && global > 0 {
+		r.many(what, max(global/(max(f.count("micro-batch-size"), 1)*(gpus/ways)), 1))
 	}
 }
 

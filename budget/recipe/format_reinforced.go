@@ -2,7 +2,6 @@ package recipe
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 
 	"github.com/vramscope/vramscope/internal/pattern"
@@ -19,11 +18,9 @@ func openRLHFTrainers(f *fields, r *Recipe) {
 	if full {
 		r.implied(Flag{"master-weights", "true"})
 	}
-	if n := f.count("actor_num_gpus_per_node") * max(f.count("actor_num_nodes"), 1); n > 0 {
-		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
-	}
+	r.many("gpus", f.times("actor_num_gpus_per_node", "actor_num_nodes"))
 	if n := f.count("prompt_max_len") + f.count("generate_max_len"); n > 0 {
-		r.implied(Flag{"seq", strconv.FormatInt(n, 10)})
+		r.many("seq", n)
 		r.Open = append(r.Open, "what generates the answers, and its cache")
 	}
 	if f.has("chosen_key") {
@@ -38,12 +35,10 @@ func openRLHFTrainers(f *fields, r *Recipe) {
 	}
 }
 
-// verlActor: verl's settings are Hydra's, and those of the actor that learns count. With batches by tokens, one row holds as many as fit; else a row is a prompt and its answer.
+// verlActor: of verl's settings those of the actor that learns count. With batches by tokens, one row holds as many as fit; else
+// a row is a prompt and its answer.
 func verlActor(f *fields, r *Recipe) {
-	if n := f.count("trainer.n_gpus_per_node") * max(f.count("trainer.nnodes"), 1); n > 0 {
-		r.implied(Flag{"gpus", strconv.FormatInt(n, 10)})
-	}
-	if !f.has("actor_rollout_ref") {
+	if r.many("gpus", f.times("trainer.n_gpus_per_node", "trainer.nnodes")); !f.has("actor_rollout_ref") {
 		return
 	}
 	row := cmp.Or(f.count("data.max_prompt_length"), 512) + cmp.Or(f.count("data.max_response_length"), 512)
@@ -51,7 +46,7 @@ func verlActor(f *fields, r *Recipe) {
 		row = cmp.Or(tokens, 16384)
 		r.implied(Flag{"batch", "1"})
 	}
-	r.implied(Flag{"seq", strconv.FormatInt(row, 10)})
+	r.many("seq", row)
 	r.Open = append(r.Open, "the reference model and what generates the answers, where they stay on the GPU")
 }
 
@@ -109,12 +104,7 @@ func unslothDefaults(f *fields, r *Recipe) {
 		r.unasked(Flag{"precision", "bf16"})
 	}
 	if f.yes("use_peft") {
-		for _, x := range []struct{ field, flag, value string }{{"lora_r", "lora", "16"}, {"lora_target_modules", "lora-targets",
-			"all"}} {
-			if !isSet(f.values[x.field]) {
-				r.unasked(Flag{x.flag, x.value})
-			}
-		}
+		r.unset(f, "lora_r", "lora", "16", "lora_target_modules", "lora-targets", "all")
 	}
 }
 
@@ -132,10 +122,8 @@ func titanDefaults(f *fields, r *Recipe) {
 			r.unasked(Flag{x.flag, x.value})
 		}
 	}
-	if f.has("activation_checkpoint.mode") || f.has("activation_checkpoint.selective_ac_option") {
-		titanPipeline(f, r)
-		return
+	if !f.has("activation_checkpoint.mode") && !f.has("activation_checkpoint.selective_ac_option") {
+		r.unasked(Flag{"checkpointing", "op"})
 	}
-	r.unasked(Flag{"checkpointing", "op"})
 	titanPipeline(f, r)
 }
