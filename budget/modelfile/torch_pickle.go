@@ -2,15 +2,17 @@ package modelfile
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"iter"
 	"runtime/debug"
 	"slices"
 	"strings"
 
-	"github.com/nlpodyssey/gopickle/pickle"
+	gopickle "github.com/nlpodyssey/gopickle/pickle"
 	"github.com/nlpodyssey/gopickle/types"
+
+	"github.com/vramscope/vramscope/internal/pattern"
+	"github.com/vramscope/vramscope/snapshot/pickle"
 )
 
 // inertTensor is what a tensor's rebuild call becomes: its shape and type.
@@ -74,35 +76,32 @@ func (r rebuild) Call(args ...any) (any, error) {
 // PyNew lets storage types and sizes be constructed as nothing.
 func (r rebuild) PyNew(args ...any) (any, error) { return inertTensor{}, nil }
 
-// allowed are the names that a checkpoint of tensors needs.
-var allowed = map[string]bool{
-	"torch._utils._rebuild_tensor_v2": true, "torch._utils._rebuild_tensor": true, "torch._utils._rebuild_qtensor": true,
-	"torch._utils._rebuild_parameter": true, "torch._utils._rebuild_parameter_with_state": true,
-	"torch.FloatStorage": true, "torch.HalfStorage": true, "torch.BFloat16Storage": true, "torch.DoubleStorage": true,
-	"torch.LongStorage": true, "torch.IntStorage": true, "torch.ShortStorage": true, "torch.CharStorage": true,
-	"torch.ByteStorage": true, "torch.BoolStorage": true, "torch.storage.UntypedStorage": true, "torch.Size": true,
-	"torch.device": true, "torch.float32": true, "torch.float16": true, "torch.bfloat16": true, "torch.float64": true,
-	"torch.int64": true, "torch.float8_e4m3fn": true,
-}
+// rebuilders are the names that a checkpoint of tensors needs beside its storages'.
+var rebuilders = pattern.Of(`^torch\.(_utils\._rebuild_(tensor(_v2)?|qtensor|parameter(_with_state)?)|storage\.UntypedStorage|Size|device|` +
+	`b?float16|float(32|64)|int64|float8_e4m3fn)$`)
 
 // readTorchPickle lists the tensors in the data.pkl of a .pt archive. Any
 // name outside the list of tensor rebuilding is refused.
 func readTorchPickle(data []byte) (ts []Tensor, err error) {
-	if err := scanPickle(data); err != nil {
+	cost, err := pickle.ScanImports(data)
+	if err != nil {
 		return nil, err
+	}
+	if most := debug.SetMemoryLimit(-1); cost > most { // of the whole program
+		return nil, fmt.Errorf("its objects take %d bytes, more than memory allows (--max-memory)", cost)
 	}
 	defer func() {
 		if e := recover(); e != nil {
 			ts, err = nil, fmt.Errorf("malformed pickle: %v", e)
 		}
 	}()
-	u := pickle.NewUnpickler(bytes.NewReader(data))
+	u := gopickle.NewUnpickler(bytes.NewReader(data))
 	u.FindClass = func(module, name string) (any, error) {
 		full := module + "." + name
 		if full == "collections.OrderedDict" {
 			return &types.OrderedDictClass{}, nil
 		}
-		if !allowed[full] {
+		if storageTypes[full] == "" && !rebuilders().MatchString(full) {
 			return nil, fmt.Errorf("the pickle asks for %s, which a checkpoint of tensors does not need: refused", short(full))
 		}
 		return rebuild{full}, nil
@@ -175,68 +174,4 @@ func entries(v any) iter.Seq2[any, any] {
 			}
 		}
 	}
-}
-
-// operandBytes are the fixed lengths that follow opcodes: BINFLOAT; BININT LONG_BINGET
-// LONG_BINPUT EXT4; BININT2 EXT2; BININT1 BINGET BINPUT PROTO EXT1.
-var operandBytes = [256]uint64{'G': 8, 'J': 4, 'j': 4, 'r': 4, 0x84: 4, 'M': 2, 0x83: 2, 'K': 1, 'h': 1, 'q': 1, 0x80: 1, 0x82: 1}
-
-// lengthBytes are the bytes of the length that follows an opcode: BINUNICODE BINBYTES
-// BINSTRING LONG4; BINUNICODE8 BINBYTES8 BYTEARRAY8, and FRAME, whose bytes are opcodes
-// again; SHORT_BINSTRING SHORT_BINBYTES SHORT_BINUNICODE LONG1.
-var lengthBytes = [256]int{'X': 4, 'B': 4, 'T': 4, 0x8b: 4, 0x8d: 8, 0x8e: 8, 0x96: 8, frameOpcode: 8,
-	'U': 1, 'C': 1, 0x8c: 1, 0x8a: 1}
-
-const frameOpcode = 0x95
-
-// objectBytes is about what gopickle takes for an opcode: boxed, on the stack, in a list or
-// dictionary that grows.
-const objectBytes = 64
-
-// scanPickle checks the lengths that opcodes announce, and that there is memory for what they
-// make, before anything is allocated for them.
-func scanPickle(data []byte) error {
-	most := debug.SetMemoryLimit(-1) / objectBytes // of the whole program
-	for i, ops := 0, int64(0); i < len(data); ops++ {
-		op, at := data[i], i
-		if i++; ops > most {
-			return fmt.Errorf("offset %d: more than %d values, more than memory allows (--max-memory)", at, most)
-		}
-		n := operandBytes[op]
-		if k := lengthBytes[op]; k > 0 {
-			if len(data)-i < k {
-				return fmt.Errorf("offset %d: the pickle ends inside an opcode", at)
-			}
-			var length [8]byte
-			copy(length[:], data[i:i+k])
-			n = binary.LittleEndian.Uint64(length[:])
-			i += k
-		}
-		lines, what := 0, "line"
-		switch op {
-		case 'c', 'i': // GLOBAL INST
-			lines, what = 2, "name"
-		case 'I', 'L', 'F', 'S', 'V', 'P', 'g', 'p':
-			lines = 1
-		case '.':
-			return nil
-		}
-		for range lines {
-			k := bytes.IndexByte(data[i:], '\n')
-			if k < 0 {
-				return fmt.Errorf("offset %d: a %s without an end", at, what)
-			}
-			i += k + 1
-		}
-		switch {
-		case op == frameOpcode && n > uint64(len(data)-i):
-			return fmt.Errorf("offset %d: a frame of %d bytes, %d are left", at, n, len(data)-i)
-		case op == frameOpcode:
-			continue
-		case n > uint64(len(data)-i):
-			return fmt.Errorf("offset %d: opcode 0x%02x announces %d bytes, %d are left", at, op, n, len(data)-i)
-		}
-		i += int(n)
-	}
-	return fmt.Errorf("offset %d: the pickle has no end", len(data))
 }

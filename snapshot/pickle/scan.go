@@ -18,7 +18,16 @@ const MaxMarks = 1000
 // beyond the file, memo positions that aren't there, deep nesting, and hardly
 // anything but empty containers. The cost is about the memory that the objects
 // would take, in bytes.
-func Scan(b []byte) (cost int64, err error) {
+func Scan(b []byte) (cost int64, err error) { return scan(b, "a memory snapshot", Forbidden) }
+
+// ScanImports is Scan of a pickle that may name classes, call them and ask for objects outside of it, as one that checks each
+// name lets it.
+func ScanImports(b []byte) (cost int64, err error) {
+	return scan(b, "a checkpoint", map[byte]string{Inst: "INST", Obj: "OBJ", Ext1: "EXT1", Ext2: "EXT2", Ext4: "EXT4", NextBuffer: "NEXT_BUFFER",
+		ReadOnlyBuffer: "READONLY_BUFFER"})
+}
+
+func scan(b []byte, what string, forbidden map[byte]string) (cost int64, err error) {
 	fail := func(at int, format string, args ...any) (int64, error) {
 		return 0, &input.Error{Offset: int64(at), Cause: fmt.Sprintf(format, args...)}
 	}
@@ -26,13 +35,17 @@ func Scan(b []byte) (cost int64, err error) {
 	for p := 0; p < len(b); {
 		at, op := p, b[p]
 		p++
-		if name, bad := Forbidden[op]; bad {
-			return fail(at, "%s refused: a memory snapshot has no code to import or call", name)
+		if name, bad := forbidden[op]; bad {
+			return fail(at, "%s refused: %s has no code to import or call", name, what)
 		}
 		fixed, width, line := argument(op)
 		switch {
 		case line:
 			i := bytes.IndexByte(b[p:], '\n')
+			if op == Global && i >= 0 { // a module's name, and one of the module's
+				p += i + 1
+				i = bytes.IndexByte(b[p:], '\n')
+			}
 			if i < 0 {
 				return fail(at, "a line without an end")
 			}
@@ -126,7 +139,7 @@ func argument(op byte) (fixed, width int, line bool) {
 		return 0, 4, false
 	case BinUnicode8, BinBytes8, ByteArray8:
 		return 0, 8, false
-	case Float, Int, Long, String, Unicode, Get, Put:
+	case Float, Int, Long, String, Unicode, Get, Put, Global, PersID:
 		return 0, 0, true
 	}
 	return 0, 0, false
