@@ -2,6 +2,8 @@ package settings
 
 import (
 	"cmp"
+	_ "embed"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,87 +97,53 @@ type Code struct {
 	Expands         bool // its launcher sets expandable segments
 }
 
-// Fallback is the framework of settings that nothing else tells; the other name is looked at elsewhere.
-const (
-	Fallback = "transformers"
-	titan    = "torchtitan"
-)
+// Fallback is the framework of settings that nothing else tells.
+const Fallback = "transformers"
 
-var (
-	ofTransformers = Code{Contexts: true, Accelerates: true, Widens: true, SendsStates: true, LossInside: true,
-		CompilesWhole: true, WholeLogits: true}
-	ofTrainer     = ofTransformers.with(func(c *Code) { c.Trainer = true })
-	ofAxolotl     = ofTrainer.with(func(c *Code) { c.Reentrant, c.Widens = true, false }) // with its own way into FSDP
-	ofMegatron    = Code{Contexts: true, OwnParallelism: true, BareExperts: true, OnlyWhole: true}
-	megatronUsual = []Usual{{"optimizer", "adamw-fused", InFull}, {"master-weights", "true", InFull16},
-		{"gradient-dtype", "fp32", InFull16}}
-)
+//go:embed frameworks.txt
+var frameworksText string
 
-func (c Code) with(change func(*Code)) Code {
-	change(&c)
-	return c
+// profiles are those of frameworks.txt, whose faults any test finds.
+var profiles = readProfiles()
+
+func readProfiles() (all []Profile) {
+	for block := range strings.SplitSeq(strings.TrimSpace(frameworksText), "\n\n") {
+		x := Profile{}
+		for line := range strings.Lines(block) {
+			key, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			switch words := strings.Fields(rest); key {
+			case "framework":
+				x.Name, x.Before, _ = strings.Cut(rest, " before ")
+			case "like":
+				for _, y := range all {
+					if y.Name == rest { // the newest
+						x.Code = y.Code
+					}
+				}
+			case "usual":
+				for _, word := range words {
+					flag, where, _ := strings.Cut(word, "/")
+					name, value, _ := strings.Cut(flag, "=")
+					x.Usual = append(x.Usual, Usual{name, value, where})
+				}
+			case "tells":
+				x.Tells = rest
+			case "code", "without":
+				for _, word := range words {
+					if code := reflect.ValueOf(&x.Code).Elem(); key == "code" && strings.HasPrefix(word, "Loss=") {
+						x.Loss = word[len("Loss="):]
+					} else {
+						code.FieldByName(word).SetBool(key == "code")
+					}
+				}
+			}
+		}
+		if x.Name != "" {
+			all = append(all, x)
+		}
+	}
+	return all
 }
-
-// profiles are the frameworks; of two rows of one name that of the older versions stands first.
-var profiles = []Profile{
-	{Name: Fallback, Before: "4.46", Code: ofTransformers.with(func(c *Code) { c.CastsLogits = true })},
-	{Name: Fallback, Code: ofTransformers},
-	{Name: "accelerate", Before: "1.11", Usual: []Usual{{"trainer", "true", Always}, {"drop-outputs", "false", Always},
-		{"sync-each-batch", "true", Always}}, Code: ofTransformers},
-	{Name: "accelerate", Usual: []Usual{{"trainer", "true", Always}, {"drop-outputs", "false", Always}}, Code: ofTransformers},
-	{Name: "trl", Usual: []Usual{{"trainer", "true", Always}, {"drop-outputs", "true", Always}, {"loss", "chunked", Always}},
-		Code: ofTrainer.with(func(c *Code) {
-			c.DropsOutputs, c.Loss, c.OutputsInTiles, c.CompilesWhole, c.WholeLogits = true, "chunked", true, false, false
-		})},
-	{Name: "axolotl", Before: "0.13", Usual: []Usual{{"trainer", "true", Always}, {"sync-each-batch", "true", OnMany}},
-		Code: ofAxolotl},
-	{Name: "axolotl", Usual: []Usual{{"trainer", "true", Always}}, Code: ofAxolotl},
-	{Name: "llama-factory", Usual: []Usual{{"trainer", "true", Always}, {"checkpointing", "full", Always},
-		{"precision", "bf16-mixed", InFull}}, Code: ofTrainer},
-	{Name: "ms-swift", Usual: []Usual{{"trainer", "true", Always}, {"checkpointing", "full", Always}}, Code: ofTrainer},
-	{Name: "unsloth", Usual: []Usual{{"trainer", "true", Always}, {"checkpointing", "offload", Always}, {"loss", "fused", Always},
-		{"optimizer", "adamw-8bit", Always}}, Code: ofTrainer},
-	{Name: "deepspeed", Usual: []Usual{{"master-weights", "true", ByZeRO16}},
-		Tells: "--framework deepspeed takes Transformers' model: what DeepSpeed shards is said by --zero",
-		Code:  Code{LossInside: true}},
-	{Name: "openrlhf", Usual: []Usual{{"zero", "3", WithZeRO}, {"master-weights", "true", ByZeRO16},
-		{"optimizer", "adamw-fused", ByZeRO16}, {"checkpointing", "full", Always}}, Code: Code{LossInside: true}},
-	{Name: "verl", Usual: []Usual{{"precision", "bf16-mixed", Always}, {"fsdp", "full", OnMany}, {"fsdp-version", "1", OnMany},
-		{"checkpointing", "full", Always}}, Code: Code{DropsOutputs: true, SendsStates: true}},
-	{Name: "torchtune", Usual: []Usual{{"optimizer", "adamw-fused", Always}, {"loss", "chunked", Always},
-		{"fsdp", "full", OnMany}, {"lora-dtype", "model", WithLoRA}},
-		Tells: "model and loop are taken as torchtune's: --loss chunked makes 8 pieces of logits that all stay, logits are " +
-			"deleted before backward; --framework transformers takes them as Transformers'",
-		Code: Code{DropsOutputs: true, CompilesLoss: true, OutputsInPieces: true, RotaryCaches: true, CapsStream: true,
-			Layout: network.Layout{NarrowNorms: true, SpreadsHeads: true}, CastsLogits: true, BareExperts: true, Torchao: true,
-			RootGoes28: true, OwnUnits: true}},
-	{Name: titan, Before: "2025", Usual: []Usual{{"precision", "bf16-mixed", Always}, {"optimizer", "adamw", Always},
-		{"fsdp", "full", OnMany}}, Tells: titanTells, Code: ofTitan},
-	{Name: titan, Usual: []Usual{{"precision", "bf16-mixed", Always}, {"optimizer", "adamw-fused", Always},
-		{"fsdp", "full", OnMany}}, Tells: titanTells, Code: ofTitan},
-	{Name: "litgpt", Usual: []Usual{{"loss", "cross-entropy", Always}, {"fsdp", "full", OnMany},
-		{"checkpointing", "full", OnMany},
-		{"lora-dtype", "model", WithLoRA}, {"lora-targets", "qv", WithLoRA}, {"lora-dropout", "0.05", WithLoRA}},
-		Tells: "the model is taken as litgpt's: norms keep float32 results, keys and values are copied for every query head; " +
-			"--framework transformers takes it as Transformers'",
-		Code: Code{Layout: network.Layout{WideNorms: true, SpreadsHeads: true, JoinedQKV: true}, UntiesHead: true,
-			BareExperts: true, Fabric: true}},
-	{Name: "automodel", Usual: []Usual{{"precision", "bf16", Always}, {"fsdp", "full", OnMany}, {"liger", "true", Always},
-		{"lora-dtype", "model", WithLoRA}},
-		Tells: "the model is taken as NeMo AutoModel's: Transformers', with Liger's kernels and FSDP2 in bf16; before " +
-			"Transformers 5.3 checkpointing kept four inputs of each block, not one",
-		Code: ofTransformers.with(func(c *Code) { c.Accelerates, c.Widens = false, false })},
-	{Name: "megatron", Usual: megatronUsual, Code: ofMegatron},
-	{Name: "nemo", Usual: megatronUsual, Code: ofMegatron.with(func(c *Code) { c.OnlyWhole, c.DividesAdapters = false, true })},
-}
-
-const titanTells = "model and loop are taken as torchtitan's: norms in one kernel, keys and values copied for every query " +
-	"head, logits deleted before backward; --framework transformers takes them as Transformers'"
-
-var ofTitan = Code{Contexts: true, DropsOutputs: true, LossWithFused: true,
-	Layout:      network.Layout{FusedNorms: true, ComplexRotary: true, SpreadsHeads: true},
-	BareExperts: true, RootGoes: true, ExpertsApart: true, KeepsLast: true, StagesKeep: true,
-	PerOperation: true, OnlyWhole: true, Expands: true}
 
 // ProfileOf is that of a framework, which may have a version after it: "torchtitan@2024.12". It is an empty one for a name
 // that nobody has.
