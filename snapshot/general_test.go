@@ -15,7 +15,7 @@ func DecodeOdd(b []byte) (*Snapshot, error) { return decodeOdd(b, 0) }
 // DecodeGeneral reads one uncompressed pickle with a general unpickler and by its
 // objects: the second opinion on Decode.
 func DecodeGeneral(b []byte) (*Snapshot, error) {
-	if _, err := pickle.Scan(b); err != nil {
+	if _, err := pickle.Scan(b, pickle.Forbidden); err != nil {
 		return nil, err
 	}
 	root, err := pickle.Load(b)

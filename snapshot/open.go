@@ -95,7 +95,7 @@ func (in *Input) odd(o Options, why error) (*Snapshot, error) {
 // decodeOdd reads a pickle of an odd layout by writing it anew. It refuses one whose
 // objects would take more bytes than limit, when that isn't 0.
 func decodeOdd(b []byte, limit int64) (*Snapshot, error) {
-	cost, err := pickle.Scan(b)
+	cost, err := pickle.Scan(b, pickle.Forbidden)
 	if err != nil {
 		return nil, err
 	}

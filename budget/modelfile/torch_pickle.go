@@ -77,13 +77,13 @@ func (r rebuild) Call(args ...any) (any, error) {
 func (r rebuild) PyNew(args ...any) (any, error) { return inertTensor{}, nil }
 
 // rebuilders are the names that a checkpoint of tensors needs beside its storages'.
-var rebuilders = pattern.Of(`^torch\.(_utils\._rebuild_(tensor(_v2)?|qtensor|parameter(_with_state)?)|storage\.UntypedStorage|Size|device|` +
-	`b?float16|float(32|64)|int64|float8_e4m3fn)$`)
+var rebuilders = pattern.Of(`^torch\.(_utils\._rebuild_(tensor(_v2)?|qtensor|parameter(_with_state)?)|` +
+	`storage\.UntypedStorage|Size|device|b?float16|float(32|64)|int64|float8_e4m3fn)$`)
 
 // readTorchPickle lists the tensors in the data.pkl of a .pt archive. Any
 // name outside the list of tensor rebuilding is refused.
 func readTorchPickle(data []byte) (ts []Tensor, err error) {
-	cost, err := pickle.ScanImports(data)
+	cost, err := pickle.Scan(data, pickle.Foreign)
 	if err != nil {
 		return nil, err
 	}

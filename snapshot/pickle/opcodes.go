@@ -2,7 +2,7 @@
 // odd layout anew, as Python's own pickler lays it out. Nothing of a pickle is ever
 // imported or called.
 //
-//	if _, err := pickle.Scan(b); err != nil {
+//	if _, err := pickle.Scan(b, pickle.Forbidden); err != nil {
 //		return err // imports, calls, or isn't whole
 //	}
 //	b, err := pickle.Normalize(b)
@@ -80,9 +80,14 @@ const (
 	ReadOnlyBuffer  = 0x98
 )
 
-// Forbidden names the opcodes that import, call or reach outside the file.
-var Forbidden = map[byte]string{
-	Global: "GLOBAL", StackGlobal: "STACK_GLOBAL", Reduce: "REDUCE", Build: "BUILD", Inst: "INST",
-	Obj: "OBJ", NewObj: "NEWOBJ", NewObjEx: "NEWOBJ_EX", PersID: "PERSID", BinPersID: "BINPERSID",
-	Ext1: "EXT1", Ext2: "EXT2", Ext4: "EXT4", NextBuffer: "NEXT_BUFFER", ReadOnlyBuffer: "READONLY_BUFFER",
-}
+// Forbidden names the opcodes that import, call or reach outside the file; Foreign those of them that not even files have which
+// import what is checked by its name.
+var (
+	Forbidden = map[byte]string{
+		Global: "GLOBAL", StackGlobal: "STACK_GLOBAL", Reduce: "REDUCE", Build: "BUILD", Inst: "INST",
+		Obj: "OBJ", NewObj: "NEWOBJ", NewObjEx: "NEWOBJ_EX", PersID: "PERSID", BinPersID: "BINPERSID",
+		Ext1: "EXT1", Ext2: "EXT2", Ext4: "EXT4", NextBuffer: "NEXT_BUFFER", ReadOnlyBuffer: "READONLY_BUFFER",
+	}
+	Foreign = map[byte]string{Inst: "INST", Obj: "OBJ", Ext1: "EXT1", Ext2: "EXT2", Ext4: "EXT4", NextBuffer: "NEXT_BUFFER",
+		ReadOnlyBuffer: "READONLY_BUFFER"}
+)

@@ -14,20 +14,11 @@ import (
 const MaxMarks = 1000
 
 // Scan walks over a whole pickle without building anything and refuses what a
-// general unpickler should never see: opcodes that import or call, lengths
+// general unpickler should never see: opcodes that are forbidden, lengths
 // beyond the file, memo positions that aren't there, deep nesting, and hardly
 // anything but empty containers. The cost is about the memory that the objects
 // would take, in bytes.
-func Scan(b []byte) (cost int64, err error) { return scan(b, "a memory snapshot", Forbidden) }
-
-// ScanImports is Scan of a pickle that may name classes, call them and ask for objects outside of it, as one that checks each
-// name lets it.
-func ScanImports(b []byte) (cost int64, err error) {
-	return scan(b, "a checkpoint", map[byte]string{Inst: "INST", Obj: "OBJ", Ext1: "EXT1", Ext2: "EXT2", Ext4: "EXT4", NextBuffer: "NEXT_BUFFER",
-		ReadOnlyBuffer: "READONLY_BUFFER"})
-}
-
-func scan(b []byte, what string, forbidden map[byte]string) (cost int64, err error) {
+func Scan(b []byte, forbidden map[byte]string) (cost int64, err error) {
 	fail := func(at int, format string, args ...any) (int64, error) {
 		return 0, &input.Error{Offset: int64(at), Cause: fmt.Sprintf(format, args...)}
 	}
@@ -36,16 +27,12 @@ func scan(b []byte, what string, forbidden map[byte]string) (cost int64, err err
 		at, op := p, b[p]
 		p++
 		if name, bad := forbidden[op]; bad {
-			return fail(at, "%s refused: %s has no code to import or call", name, what)
+			return fail(at, "%s refused: this kind of file has no code to import or call", name)
 		}
 		fixed, width, line := argument(op)
 		switch {
 		case line:
-			i := bytes.IndexByte(b[p:], '\n')
-			if op == Global && i >= 0 { // a module's name, and one of the module's
-				p += i + 1
-				i = bytes.IndexByte(b[p:], '\n')
-			}
+			i := lineEnd(b[p:], op)
 			if i < 0 {
 				return fail(at, "a line without an end")
 			}
@@ -109,6 +96,18 @@ func scan(b []byte, what string, forbidden map[byte]string) (cost int64, err err
 		cost += int64(n)
 	}
 	return fail(len(b), "the file ends without STOP")
+}
+
+// lineEnd is where the line of an opcode ends, the second of a class's, which has its module's name first; -1: nowhere.
+func lineEnd(b []byte, op byte) int {
+	i := bytes.IndexByte(b, '\n')
+	if op != Global || i < 0 {
+		return i
+	}
+	if j := bytes.IndexByte(b[i+1:], '\n'); j >= 0 {
+		return i + 1 + j
+	}
+	return -1
 }
 
 // What gopickle's objects and the rows made of them take, in bytes: measured,
