@@ -133,7 +133,7 @@ func (p *python) parts(from, to int) (all []part) {
 			}
 		case w.Mate > i:
 			i = w.Mate
-		case w.Text == "lambda":
+		case w.Kind == 'n' && w.Text == "lambda":
 			i = p.lambda(i, to) - 1
 		case sign && w.Text == "=" && i == x.from+1 && p.words[x.from].Kind == 'n':
 			x.key, x.from = p.words[x.from].Text, i+1
@@ -274,7 +274,7 @@ func (p *python) dict(at, depth int) *pyCall {
 	c := &pyCall{name: "dict", by: map[string]pyValue{}, maybe: p.maybe}
 	for _, x := range p.parts(at+1, p.words[at].Mate) {
 		if key := p.words[x.from]; x.from+1 < x.to && p.words[x.from+1].Text == ":" {
-			x.from, x.depth = x.from+2, depth+1
+			x.from, x.depth = x.from+2, depth
 			if v := p.value(x); key.Kind == 's' {
 				c.give(key.Text, v)
 			}
@@ -287,7 +287,7 @@ func (p *python) dict(at, depth int) *pyCall {
 func (p *python) call(name string, at, depth int) *pyCall {
 	c := &pyCall{name: name, by: map[string]pyValue{}, maybe: p.maybe}
 	for _, x := range p.parts(at+1, p.words[at].Mate) {
-		x.depth = depth + 1
+		x.depth = depth
 		if v := p.value(x); x.key != "" {
 			c.give(x.key, v)
 		} else {
