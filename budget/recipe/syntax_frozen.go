@@ -232,13 +232,13 @@ func (p *python) understood(i int) (root string, says []freezing, n int) {
 			return root, []freezing{{names, set[3]+set[4] == "False"}}, 1
 		}
 	case loop != nil && (loop[1] == "") == (loop[5] == ""):
-		return p.loop(i, loop[3], loop[4], loop[1], loop[2])
+		return p.overWeights(i, loop[3], loop[4], loop[1], loop[2])
 	}
 	return "", nil, 0
 }
 
-// loop reads one over a module's parameters that does nothing but set whether they are trained, all or by their names.
-func (p *python) loop(i int, root, module, name, weight string) (of string, says []freezing, n int) {
+// overWeights reads a loop over a module's parameters that does nothing but set whether they are trained, all or by their names.
+func (p *python) overWeights(i int, root, module, name, weight string) (of string, says []freezing, n int) {
 	end := i + 1
 	for end < len(p.statements) && p.statements[end].Parent >= i {
 		end++
