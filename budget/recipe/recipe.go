@@ -5,9 +5,10 @@
 //	fmt.Println(r.Format, r.Model, r.Fields, r.Ignored)
 //
 // Nothing in a file is executed, and no other file is opened. Files are read in two steps:
-// a reader for each syntax makes a list of fields with their values (syntax_), a row of the
-// registry of formats tells whose file it is (format_), and rows.txt what its fields mean. To
-// add a format, write a row in both, and a file of it into testdata.
+// a reader for each syntax makes a list of fields with their values (syntax_), formats.txt
+// tells whose file it is, rows.txt what its fields mean, words.txt what their words do, and
+// what they say together is settled by a function (format_). To add a format, write it into
+// formats.txt and rows.txt, and a file of it into testdata.
 package recipe
 
 import (
