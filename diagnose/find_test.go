@@ -305,8 +305,8 @@ func TestNoHalfWeightsBesideAnOptimizer(t *testing.T) {
 	}
 }
 
-// TestFirstStepShortage: AdamW in fp32 needs 16 bytes for each parameter, whatever
-// part of its state was made when the first step failed.
+// TestFirstStepShortage: AdamW in fp32 needs 16 bytes for each parameter, whatever part of its state was made when the first
+// step failed, and 4 for the roots that it takes of all of them at once, if a stack shows that it does.
 func TestFirstStepShortage(t *testing.T) {
 	const parameters = 8_030_261_248 // of Llama 3.1 8B
 	for _, variant := range []string{"all", "named", "python", "none"} {
@@ -323,7 +323,11 @@ func TestFirstStepShortage(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := doc.Devices[0].OOMs[0]
-		want := int64(16*parameters) - o.ReservedBytes - *o.DeviceFreeBytes
+		each := int64(20)
+		if variant == "none" {
+			each = 16
+		}
+		want := each*parameters - o.ReservedBytes - *o.DeviceFreeBytes
 		if o.MissingBytes == nil || *o.MissingBytes < want-want/100 || *o.MissingBytes > want+want/100 {
 			t.Errorf("%s: %v bytes missing, by the model %d", variant, o.MissingBytes, want)
 		}

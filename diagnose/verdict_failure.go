@@ -361,7 +361,11 @@ func (f *failure) rest(c *report.Cause) string {
 			units.Size(usable(f.d, f.OOM)))
 	case free == nil || !design(c):
 	case f.short() && 2**f.MissingBytes > 3*(f.RequestedBytes-free.Bytes):
-		return fmt.Sprintf("; by the step before, the rest of the step needs %s more than there is", units.Size(*f.MissingBytes))
+		by := "by the step before"
+		if x := f.d.Projection; x != nil && x.Missed(classify.Temporary.String()) > 0 {
+			by = "by the weights' sizes"
+		}
+		return fmt.Sprintf("; %s, the rest of the step needs %s more than there is", by, units.Size(*f.MissingBytes))
 	case f.MissingBytes != nil && free.Bytes >= f.RequestedBytes:
 		return fmt.Sprintf("; joined, they would leave %s for what follows", units.Size(free.Bytes-f.RequestedBytes))
 	}

@@ -23,6 +23,8 @@ func TestAnswer(t *testing.T) {
 		{"the same with a change", Room{Most: 100, Left: 20, LeftThen: 20, Part: 1, Changed: true}, words.Fits},
 		{"the program went on", Room{Most: 100, Left: 1, LeftThen: 1, Part: 1, WentOn: true}, words.Fits},
 		{"the rest of the step fits", Room{Most: 100, Left: 5, LeftThen: 5, Part: 1, After: passes.ToCome{Bytes: 9}, Request: 4}, words.Fits},
+		{"the rest of the step fits, a list of roots that may follow doesn't", Room{Most: 100, Left: 50, LeftThen: 50, Part: 1,
+			After: passes.ToCome{Bytes: 30, State: passes.State{ToCome: 30, Maybe: 25}}}, words.Meets},
 		{"the rest of the step doesn't", Room{Most: 100, Left: 5, LeftThen: 5, Part: 1, After: passes.ToCome{Bytes: 10}, Request: 4},
 			words.MeetsThenFails},
 		{"state that doesn't fit", Room{Most: 100, Left: 26, LeftThen: 26, Part: 1, After: state, Request: 3}, words.MeetsThenFails},

@@ -234,6 +234,8 @@ func TestChangesThatCantBeMade(t *testing.T) {
 			"checkpointing=full":    "checkpointing already",
 			"gradients=set_to_none": "no gradient outlives",
 			"leak=fixed":            "no leak",
+			"precision=bf16":        "16 bits already",
+			"training=lora":         "of weights have gradients",
 		},
 		"llama8b_full_oom__fp32_autocast/snapshot_none": {"optimizer=lion": "failed before all of its state"},
 		"decode__hf_dynamic_cache/snapshot_all":         {"logits=fused": "no backward pass"},

@@ -103,7 +103,8 @@ func (f *Failure) text(refusal string) string {
 	switch {
 	case f.StillToComeBytes <= f.RequestedBytes:
 	case f.after.InOptimizer():
-		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state.", units.Bytes(f.StillToComeBytes))
+		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state and %s of temporaries.",
+			units.Bytes(f.after.State.ToCome), units.Bytes(f.after.State.Lists))
 	default:
 		s += fmt.Sprintf(" By the step before, the rest of this one needs about %s at a time.", units.Bytes(f.StillToComeBytes))
 	}

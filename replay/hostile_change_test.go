@@ -14,7 +14,7 @@ import (
 )
 
 var everyChange = []string{"optimizer=8bit", "optimizer=sgd", "optimizer=lion", "optimizer=fused", "logits=chunked", "logits=fused", "checkpointing=full",
-	"gradients=set_to_none", "batch=x0.5", "batch=x3", "leak=fixed", "use_cache=off", "sharding=2", "sharding=7"}
+	"gradients=set_to_none", "batch=x0.5", "batch=x3", "leak=fixed", "use_cache=off", "sharding=2", "sharding=7", "precision=bf16", "training=lora"}
 
 // Whatever allocations are taken for, a changed program is one that can run:
 // it ends, and what is in use at the end is what it asked for and didn't free.

@@ -35,6 +35,7 @@ func (r *Room) Rest() (bytes int64, all, known bool) {
 func (r *Room) Answer() words.Answer {
 	const ample = 20 // percent, which what follows a changed part seldom needs beyond that
 	rest, all, known := r.Rest()
+	maybe := int64(max(0, r.Part) * float64(r.After.State.Maybe))
 	least := max(r.After.Bytes-r.Request, r.After.Layers-r.Request, r.After.Likely) // if the change leaves all of it
 	switch {
 	case r.Most == 0:
@@ -45,9 +46,9 @@ func (r *Room) Answer() words.Answer {
 		return words.Fits
 	case known && rest > r.LeftThen:
 		return words.MeetsThenFails
-	case known && all:
+	case known && all && rest+maybe <= r.LeftThen:
 		return words.Fits
-	case r.Changed && r.Left*100 >= ample*r.Most && (known || least <= r.LeftThen) && r.After.Likely <= r.LeftThen:
+	case r.Changed && maybe == 0 && r.Left*100 >= ample*r.Most && (known || least <= r.LeftThen) && r.After.Likely <= r.LeftThen:
 		return words.Fits
 	}
 	return words.Meets
@@ -69,6 +70,7 @@ func (w *whatIf) room(o *Outcome) Room {
 				break
 			}
 			r.Part *= part
+			r.After = With(change, r.After)
 		}
 		break
 	}
@@ -109,20 +111,43 @@ func (w *whatIf) yetToMake(r *Result, change string) int64 {
 	return 0
 }
 
+// With is what is still to come with a change: other optimizers make no lists of temporaries.
+func With(change string, x passes.ToCome) passes.ToCome {
+	if strings.HasPrefix(change, "optimizer=") || change == "training=lora" {
+		x.State.Maybe = 0
+	}
+	return x
+}
+
 // Leaves is the part that a change leaves of what was still to come after a failure; -1: nobody knows.
 func Leaves(name string, x *passes.ToCome, c *classify.Classification) float64 {
 	about, value, _ := strings.Cut(name, "=")
-	switch {
-	case about == "optimizer" && x.InOptimizer():
-		return change.StateLeft(name, x.State.PerGradient, c)
-	case about == "sharding" && x.InOptimizer():
-		n, _ := strconv.ParseFloat(value, 64)
-		return 1 / n
-	case (about == "batch" || about == "seq") && !x.InOptimizer():
+	if x.InOptimizer() {
+		return leavesOfStep(name, x, c)
+	}
+	switch about {
+	case "batch", "seq":
 		part, _ := strconv.ParseFloat(strings.TrimPrefix(value, "x"), 64)
 		return part
-	case (about == "checkpointing" || about == "logits" || about == "use_cache") && !x.InOptimizer():
+	case "checkpointing", "logits", "use_cache":
 		return -1
+	}
+	return 1
+}
+
+// leavesOfStep is the same of an optimizer's first step.
+func leavesOfStep(name string, x *passes.ToCome, c *classify.Classification) float64 {
+	switch about, value, _ := strings.Cut(name, "="); about {
+	case "optimizer":
+		left := change.StateLeft(name, x.State.PerGradient, c)
+		return left * float64(x.State.ToCome) / float64(x.Bytes) // no lists with any of them
+	case "sharding":
+		n, _ := strconv.ParseFloat(value, 64)
+		return 1 / n
+	case "precision":
+		return 0.5
+	case "training":
+		return 0 // what adapters take is counted where they are made
 	}
 	return 1
 }

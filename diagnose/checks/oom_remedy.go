@@ -177,28 +177,53 @@ func tryRemedies(p *facts.Pass, o *timeline.OOM, s facts.Shortage) []report.Chan
 		}
 		return after
 	}
-	for _, x := range p.Changed(names) {
-		if x.Impossible != "" {
-			continue
+	try := func(names ...string) {
+		for _, x := range p.Changed(names) {
+			if x.Impossible != "" {
+				continue
+			}
+			change := x.Change
+			if change == "batch=x0.5" {
+				change, x.Allocated = fittingBatch(p, o, s, x.Allocated)
+			}
+			add(change, x.Allocated)
 		}
-		change := x.Change
-		if change == "batch=x0.5" {
-			change, x.Allocated = fittingBatch(p, o, s, x.Allocated)
-		}
-		add(change, x.Allocated)
+	}
+	try(names...)
+	helps := func(c report.Change) bool { return sure(c.Fits) == 2 && *c.FixID != "sharding" }
+	if !slices.ContainsFunc(out, helps) && statesFill(p) {
+		n := len(out)
+		try(otherTraining...)
+		out = append(out[:n], slices.DeleteFunc(out[n:], func(c report.Change) bool { return !helps(c) })...)
 	}
 	slices.SortStableFunc(out, func(a, b report.Change) int {
-		return cmp.Or(cmp.Compare(sure(b.Fits), sure(a.Fits)), moreGPUs(&a)-moreGPUs(&b), cmp.Compare(b.Saves(), a.Saves()))
+		return cmp.Or(cmp.Compare(sure(b.Fits), sure(a.Fits)), asks(&a)-asks(&b), cmp.Compare(b.Saves(), a.Saves()))
 	})
 	return out
 }
 
-// moreGPUs is 1 for a change that asks for more hardware.
-func moreGPUs(c *report.Change) int {
-	if *c.FixID == "sharding" {
-		return 1
+// otherTraining are changes after which what is trained, or in what numbers, is another: they are tried where the states of
+// training fill the GPU and nothing that asks for less of it helps on the same one.
+var otherTraining = []string{"precision=bf16", "training=lora"}
+
+// statesFill reports whether a program trains, and weights, gradients and optimizer state are half of what it needed.
+func statesFill(p *facts.Pass) bool {
+	of := func(c classify.Category) (n int64) {
+		if x := facts.Projection.Of(p); x != nil {
+			n = x.Missed(c.String())
+		}
+		return n + p.Dev.AtPeak.Categories[c.String()]
 	}
-	return 0
+	trained := of(classify.Gradients) + of(classify.OptimizerState)
+	return trained > 0 && 2*(of(classify.Weights)+trained) > p.WholeNeed()
+}
+
+// asks ranks how much a change asks for: numbers of fewer bits, another training, more hardware.
+func asks(c *report.Change) int {
+	if *c.FixID == "sharding" {
+		return len(otherTraining) + 1
+	}
+	return slices.Index(otherTraining, *c.FixID) + 1
 }
 
 // sure ranks what is known of whether a run goes through.
@@ -228,7 +253,7 @@ func afterChange(p *facts.Pass, o *timeline.OOM, s facts.Shortage, change string
 
 // answer is what becomes of the run with a change that leaves so much of the peak, the request that failed among it.
 func answer(p *facts.Pass, o *timeline.OOM, s facts.Shortage, change string, peak int64) words.Answer {
-	x := facts.ToCome.Of(p)[o.Event]
+	x := replay.With(change, facts.ToCome.Of(p)[o.Event])
 	r := replay.Room{Most: s.Usable, Left: s.Usable - peak, LeftThen: s.Usable - peak, After: x,
 		Part: replay.Leaves(change, &x, p.Classes), Request: o.Requested, WentOn: s.After > 0, Changed: true}
 	return r.Answer()

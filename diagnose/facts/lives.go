@@ -62,8 +62,8 @@ func needWithout(p *Pass, o *timeline.OOM, spells []Spell, gone int64) int64 {
 // stepOf is the first event of the step in which a request failed; what comes next is never a part of what
 // an optimizer's first step has made.
 func stepOf(p *Pass, o *timeline.OOM) int {
-	if step := p.StepAt(o.Event); step >= 0 && ToCome.Of(p)[o.Event].State.ToCome == 0 {
-		return p.Classes.Steps[step].FirstEvent
+	if rest := ToCome.Of(p)[o.Event]; p.StepAt(o.Event) >= 0 && !rest.InOptimizer() {
+		return p.Classes.Steps[p.StepAt(o.Event)].FirstEvent
 	}
 	return math.MaxInt
 }

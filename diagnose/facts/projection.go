@@ -3,6 +3,7 @@ package facts
 import (
 	"fmt"
 
+	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/units"
 	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/report"
@@ -28,13 +29,24 @@ var Projection = Named("projection", func(p *Pass) *report.Projection {
 		x.Missing = append(x.Missing, report.Missing{Category: m.Category.String(), Bytes: m.Bytes})
 	}
 	const most = 4096 // GPUs that are worth a word
-	if rest := need.Bytes - need.States; need.States > 0 && need.Bytes > s.Usable && s.Usable > rest {
+	// beside its share each gathers a weight at a time, the largest among them
+	if rest := need.Bytes - need.States + largestWeight(p, o.Event); need.States > 0 && need.Bytes > s.Usable && s.Usable > rest {
 		if n := int((need.States + s.Usable - rest - 1) / (s.Usable - rest)); n <= most {
 			x.FitsGPUs = &n
 		}
 	}
 	return x
 })
+
+// largestWeight is the largest that is there at an event, in bytes.
+func largestWeight(p *Pass, event int) (most int64) {
+	for id := range p.Each(classify.Weights) {
+		if p.T.AliveAt(id, event) {
+			most = max(most, p.T.Requested(id))
+		}
+	}
+	return most
+}
 
 // Needs says how much a run would have needed, and of how much.
 func Needs(x *report.Projection, usable int64) string {

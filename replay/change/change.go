@@ -37,11 +37,13 @@ var changes = map[string]func(*rewriter) (string, error){
 	"gradients=set_to_none": (*rewriter).setToNone,
 	"leak=fixed":            (*rewriter).fixLeaks,
 	"use_cache=off":         (*rewriter).cacheOff,
+	"precision=bf16":        (*rewriter).bfloat16,
+	"training=lora":         (*rewriter).lowRank,
 }
 
 // Names are the changes that Parse knows.
 const Names = "optimizer=8bit|sgd|lion|fused, logits=chunked|fused, checkpointing=full, gradients=set_to_none, " +
-	"batch=x0.5, seq=x0.5, leak=fixed, use_cache=off, sharding=4"
+	"batch=x0.5, seq=x0.5, leak=fixed, use_cache=off, precision=bf16, training=lora, sharding=4"
 
 // Parse reads a change such as optimizer=8bit or batch=x0.5.
 func Parse(text string) (Change, error) {

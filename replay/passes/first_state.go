@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"regexp"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
@@ -11,6 +12,8 @@ import (
 // State is what an optimizer makes for the weights in its first step.
 type State struct {
 	ToCome   int64 // bytes that are still to be made
+	Lists    int64 // bytes of the temporaries that the step makes for all weights at once when its state is there
+	Maybe    int64 // the same, where no stack shows whose step it is
 	Made, Of int   // gradients that have got theirs, of all
 	PerGradient
 }
@@ -27,47 +30,93 @@ func (x PerGradient) Copied() bool { return x.Tensors > 2 && x.Width == 2 }
 // FirstState tells how far the first optimizer step had come when it failed: it makes as
 // much state for every gradient as those have got that it reached.
 func FirstState(c *classify.Classification, oom *timeline.OOM) (x State) {
-	t := c.Timeline
 	if !In(c, classify.Optimizer, oom.Event) {
 		return x
 	}
-	var gradients, state int64
-	var made []kept
-	since := stepBefore(c, oom)
-	of := map[int64]int{}
-	least := 1
-	for i, bytes := range t.Allocated {
-		id := timeline.AllocationID(i)
-		if !t.AliveAt(id, oom.Event) || t.BornAt(id) < since {
-			continue
-		}
-		switch c.Category[i] {
-		case classify.Gradients:
-			gradients += bytes
-			x.Of++
-			of[t.Requested(id)]++
-		case classify.OptimizerState:
-			if t.BornAt(id) >= 0 && c.Phase[i] != classify.Optimizer {
-				continue // copies of the weights that were made with the optimizer are complete
-			}
-			state += bytes
-			if bytes > scalarBlock {
-				made = append(made, kept{t.Requested(id), t.Stack(id)}) // blocks may have tails
-			}
-			if c.Detail[i] == classify.Moment2 {
-				least = 2
-			}
-		}
-	}
-	if steppedBefore(c, oom, of) {
+	b := madeBy(c, oom)
+	if steppedBefore(c, oom, b.of) {
 		return State{}
 	}
 	var reached int
-	x.PerGradient, reached = perGradient(made, of, least, oom.Requested)
+	x.Of = b.gradients
+	x.PerGradient, reached = perGradient(b.made, b.of, b.least, oom.Requested)
 	x.Made = min(reached/x.Tensors, x.Of)
-	x.ToCome = max(0, int64(float64(x.Tensors)*x.Width*float64(gradients))-state)
+	x.ToCome = max(0, int64(float64(x.Tensors)*x.Width*float64(b.bytes[classify.Gradients]))-b.bytes[classify.OptimizerState])
+	lists := max(0, int64(x.Width*float64(b.bytes[classify.Gradients]))-b.bytes[classify.Temporary])
+	switch stacks := slices.ContainsFunc(b.made, func(k kept) bool { return k.stack != 0 }); {
+	case x.Copied() || 2*b.counters >= max(1, reached/x.Tensors): // fused: counters of steps lie on the GPU, too
+	case !stacks && x.Tensors > 1 && x.Width == 1:
+		x.Maybe = lists
+	case rootsTogether(c.Timeline.Snapshot, b.made):
+		x.Lists = lists
+	}
 	return x
 }
+
+// begun is what an optimizer's step had when it failed: gradients, by bytes in of, and what it made.
+type begun struct {
+	bytes               [classify.NumCategories]int64
+	gradients, counters int
+	least               int // tensors that it keeps for a gradient
+	of                  map[int64]int
+	made                []kept
+}
+
+// madeBy looks at what is there of the step in which a request failed.
+func madeBy(c *classify.Classification, oom *timeline.OOM) begun {
+	t, since := c.Timeline, stepBefore(c, oom)
+	b := begun{of: map[int64]int{}, least: 1}
+	for i, bytes := range t.Allocated {
+		id, category := timeline.AllocationID(i), c.Category[i]
+		switch inStep := c.Phase[i] == classify.Optimizer; {
+		case !t.AliveAt(id, oom.Event) || t.BornAt(id) < since:
+			continue
+		case category == classify.Gradients:
+			b.gradients++
+			b.of[t.Requested(id)]++
+		case category == classify.Temporary && !inStep, category == classify.OptimizerState && t.BornAt(id) >= 0 && !inStep:
+			continue // copies of the weights that were made with the optimizer are complete
+		case category == classify.OptimizerState:
+			b.add(kept{t.Requested(id), t.Stack(id)}, bytes)
+			if c.Detail[i] == classify.Moment2 {
+				b.least = 2
+			}
+		}
+		b.bytes[category] += bytes
+	}
+	return b
+}
+
+// add takes down state, of which blocks may have tails.
+func (b *begun) add(k kept, block int64) {
+	if block > scalarBlock {
+		b.made = append(b.made, k)
+	} else if k.bytes <= mostCounter {
+		b.counters++
+	}
+}
+
+// rootsTogether reports whether all of some state is made by one of torch's optimizers that take the root of a moment, of as
+// many weights at once as there are, into new memory (_multi_tensor_adam): what their step does unless it's told otherwise.
+// Where it is fused, counters of steps lie on the GPU, too.
+func rootsTogether(s *snapshot.Snapshot, made []kept) bool {
+	of := map[snapshot.StackID]bool{}
+	for _, k := range made {
+		if _, ok := of[k.stack]; !ok {
+			of[k.stack] = slices.ContainsFunc(s.Stack(k.stack), func(id snapshot.FrameID) bool {
+				f := &s.Frames[id]
+				return s.String(f.Function) == "_init_group" && rooted.MatchString(s.String(f.File))
+			})
+		}
+		if !of[k.stack] {
+			return false
+		}
+	}
+	return len(made) > 0
+}
+
+// rooted are the files of these optimizers.
+var rooted = regexp.MustCompile(`torch[/\\]optim[/\\](adam|adamw|nadam|radam|rmsprop)\.py$`)
 
 // steppedBefore reports whether an optimizer's step of an earlier iteration had gradients of the same sizes, and state of
 // those sizes is there: what the failed step makes then is temporary.
@@ -129,6 +178,9 @@ func stepBefore(c *classify.Classification, oom *timeline.OOM) int {
 
 // scalarBlock is what a scalar takes.
 const scalarBlock = 512
+
+// mostCounter is the most bytes of a counter of steps.
+const mostCounter = 8
 
 // kept is one tensor of an optimizer's state, in the order in which they were made.
 type kept struct {

@@ -36,13 +36,14 @@ type ToCome struct {
 // Estimated reports whether Bytes is told by a step of a smaller batch.
 func (x *ToCome) Estimated() bool { return x.Times > 1.25 }
 
-// InOptimizer reports whether Bytes is the state of an optimizer's first step.
-func (x *ToCome) InOptimizer() bool { return x.State.ToCome > 0 }
+// InOptimizer reports whether Bytes is what an optimizer's first step has yet to make.
+func (x *ToCome) InOptimizer() bool { return x.State.ToCome+x.State.Lists > 0 }
 
 // After tells what was still to come when a request failed; steps: also by the steps before, which takes longest.
 func After(c *classify.Classification, oom *timeline.OOM, steps bool) (x ToCome) {
 	x.State = FirstState(c, oom)
-	if x.Bytes = x.State.ToCome; x.Bytes > 0 {
+	if x.InOptimizer() {
+		x.Bytes = x.State.ToCome + x.State.Lists
 		return x
 	}
 	if !steps {
@@ -76,9 +77,13 @@ func Whole(c *classify.Classification, oom *timeline.OOM, x ToCome) *Need {
 	n := &Need{Bytes: oom.Active + max(oom.Requested, x.Bytes)}
 	done, layers, bytes := LayersToCome(c, oom)
 	switch w := held[classify.Weights]; {
-	case x.State.ToCome > oom.Requested:
-		n.Basis = fmt.Sprintf("%d of %d parameters have state", x.State.Made, x.State.Of)
-		n.Missing = []Missing{{classify.OptimizerState, x.State.ToCome}}
+	case x.InOptimizer() && x.Bytes > oom.Requested:
+		n.Basis = "by the sizes of the weights' state"
+		if x.State.ToCome > 0 {
+			n.Basis = fmt.Sprintf("%d of %d parameters have state", x.State.Made, x.State.Of)
+		}
+		n.Missing = slices.DeleteFunc([]Missing{{classify.OptimizerState, x.State.ToCome}, {classify.Temporary, x.State.Lists}},
+			func(m Missing) bool { return m.Bytes == 0 })
 	case x.Bytes > oom.Requested:
 		n.Basis = "by the step before"
 		return n
