@@ -40,7 +40,7 @@ func changesOf(d *report.Device) []report.Change {
 		if f.Fix == nil || slight(d, f) && len(d.OOMs) == 0 {
 			continue
 		}
-		c := report.Change{Outcome: f.Outcome, Text: *f.Fix, Code: f.Code, At: f.At, Finding: i}
+		c := report.Change{Outcome: f.Outcome, Text: *f.Fix, Code: f.Code, At: lineToChange(f), Finding: i}
 		if worthwhile(d, f, &c) {
 			add(c)
 		}
@@ -63,6 +63,14 @@ func changesOf(d *report.Device) []report.Change {
 		out = slices.Insert(slices.Delete(out, i, i+1), 0, c)
 	}
 	return out
+}
+
+// lineToChange is the statement that keeps a leak, where it's known, else the line that the finding is about.
+func lineToChange(f *report.Finding) *report.Place {
+	if f.Leak == nil || f.Leak.Stored() == nil || f.At == nil {
+		return f.At
+	}
+	return &report.Place{Function: f.At.Function, File: *f.Leak.StoredFile, Line: f.Leak.StoredLine}
 }
 
 // priced is a change with what it costs, and what becomes of each peak.
@@ -185,7 +193,7 @@ func ofLeak(d *report.Device, c *report.Change) bool {
 			c.Text = *f.Fix
 		}
 		answer := c.Answer
-		c.Outcome, c.Code, c.At, c.Finding = f.Outcome, f.Code, f.At, i
+		c.Outcome, c.Code, c.At, c.Finding = f.Outcome, f.Code, lineToChange(f), i
 		if c.Answer == "" {
 			c.Settle(answer)
 		}
