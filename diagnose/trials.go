@@ -60,8 +60,12 @@ func (e *examination) speak(f *report.Finding, d *replay.Document, dev *report.D
 		f.Evidence = append(f.Evidence, "by replay: "+d.Verdict)
 	}
 	setting := settingOf(d)
-	if o := &dev.OOMs[len(dev.OOMs)-1]; setting != nil && checks.LeakFirst(o) != "" {
+	switch o := &dev.OOMs[len(dev.OOMs)-1]; {
+	case setting == nil:
+	case checks.LeakFirst(o) != "":
 		setting.Text += ", until the leak has filled what it gains"
+	case o.CacheGrows != nil:
+		setting.Text += checks.UntilCacheFills
 	}
 	if f.ID == "oom_fragmentation" {
 		first := slices.IndexFunc(dev.OOMs, func(o report.OOM) bool { return o.Verdict == report.Fragmentation })

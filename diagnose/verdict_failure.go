@@ -356,6 +356,8 @@ func (f *failure) rest(c *report.Cause) string {
 	case x != nil && x.Basis == byBudget:
 		return fmt.Sprintf("; %s the run needs about %s", byBudget, units.Size(x.NeedsBytes))
 	case c.Leak != nil:
+	case f.CacheGrows != nil && (c.Cause == report.Pieces || c.Cause == classify.KVCache.String()):
+		return "; keys and values take " + units.Size(*f.CacheGrows) + " more with each step"
 	case f.short() && x != nil && x.Missed(classify.Activations.String()) > 0:
 		return fmt.Sprintf("; the whole pass needs about %s, PyTorch could have %s", units.Size(x.NeedsBytes),
 			units.Size(usable(f.d, f.OOM)))

@@ -511,6 +511,8 @@ type OOM struct {
 	// where those don't tell, as in the last one, by what its pass makes (LargerPass), or as in all, by what the step holds
 	// beyond what was there when it began (LargerStep); nil: it isn't, or no steps tell.
 	LargerTimes *float64 `json:"larger_times"`
+	// CacheGrows is how many bytes of keys and values came with each of the steps before it; nil: none did.
+	CacheGrows *int64 `json:"cache_grows_bytes"`
 	LargerPass  bool     `json:"-"`
 	LargerStep  bool     `json:"-"`
 	PinnedBy    []Pin    `json:"pinned_by"`

@@ -60,6 +60,11 @@ var oomFragmentation = Check{
 			d.Evidence = append(d.Evidence, pinnedBy(p, f.recorded)...)
 			d.change(advice.Expandable)
 			d.Others = tryRemedies(p, f.recorded, f.lacked)
+			if f.CacheGrows != nil {
+				d.Fix = new(*advice.Text("setting", "setting", advice.Expandable) + UntilCacheFills)
+				d.Others = append(d.Others, report.Change{Outcome: report.Outcome{FixID: new("memory.kv_cache")},
+					Text: *advice.Text("memory.kv_cache")})
+			}
 			if leak := LeakFirst(f.OOM); leak != "" {
 				d.Fix, d.FixID = new(leak), new("leak=fixed")
 			}
@@ -133,6 +138,9 @@ var oomPendingFree = Check{
 		}, report.PendingFree)
 	},
 }
+
+// UntilCacheFills is what becomes of the room that a setting makes where a cache grows.
+const UntilCacheFills = ", until keys and values have filled what it gains"
 
 // failure is a request that failed.
 type failure struct {
