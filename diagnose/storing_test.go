@@ -50,6 +50,11 @@ func TestStoringLines(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, d := range doc.Devices {
+				for _, c := range d.Changes {
+					if l := d.Findings[c.Finding].Leak; l != nil && l.StoredLine != nil && *c.FixID == "leak=fixed" && *c.At.Line != *l.StoredLine {
+						t.Errorf("%s %s: %s is shown at line %d, stored at %d", filepath.Base(dir), variant, c.Text, *c.At.Line, *l.StoredLine)
+					}
+				}
 				for _, l := range d.Leaks {
 					switch {
 					case !l.Defect:
