@@ -41,6 +41,7 @@ var oomTrueShortage = Check{
 			f.shortage(d)
 			d.Evidence = append(d.Evidence, facts.MostOf(p.Dev)...)
 			f.makesRoom(p, d)
+			f.heldBesides(d)
 		}, report.TrueShortage, report.UnknownVerdict)
 	},
 }
@@ -251,6 +252,20 @@ func (f *failure) nothingWould(p *facts.Pass, d *Draft) bool {
 	}
 	d.change(id, "at", at, "held", held)
 	return true
+}
+
+// heldBesides adds that a variable which lives on holds a quarter of what is in use, or more, where something else holds most.
+func (f *failure) heldBesides(d *Draft) {
+	const quarter = 4
+	for i := 1; i < len(f.Causes); i++ {
+		c := &f.Causes[i]
+		if c.Cause != report.HeldCause || quarter*c.Most < f.AllocatedBytes || localVariable(*c.Holder) {
+			continue
+		}
+		before := f.AllocatedBytes + f.RequestedBytes
+		d.Others = append(d.Others, report.Change{Text: *advice.Text(report.HeldCause, "held", *c.Holder),
+			Outcome: report.Outcome{FixID: new(report.HeldCause), PeakBefore: &before, PeakAfter: new(before - c.Most), Basis: new("figures")}})
+	}
 }
 
 // line notes the user's line that asked as the finding's, and gives it as " at …", "" where no stack shows one.
