@@ -279,7 +279,7 @@ func (p *plan) train(b *Budget) {
 func (p *plan) simulate(kept bool, before int64) *run {
 	r := newRun(p)
 	switch {
-	case kept && p.wideGradients(): // they are there from the start
+	case kept && p.gradientsAhead() > 0: // they are there from the start
 	case kept && p.unsynced():
 		r.sumsBefore()
 	case kept:
