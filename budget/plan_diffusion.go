@@ -20,6 +20,16 @@ func encodesHere(p *plan) bool {
 // scriptOfAdapters says whether adapters are trained as diffusers' scripts do it, under autocast on 16-bit weights.
 func scriptOfAdapters(p *plan) bool { return p.model.UNet != nil && p.Adapts() && p.width == 2 }
 
+// widePixels says whether pictures are encoded in float32, as scripts do with XL's own autoencoder.
+func (p *plan) widePixels() bool { return p.model.UNet != nil && p.model.UNet.Beside.XL && !p.OtherVAE }
+
+func (p *plan) pixelWidth() int64 {
+	if p.widePixels() {
+		return 4
+	}
+	return p.width
+}
+
 // diffuses refuses what isn't counted of a UNet's training, and what its pictures can't be.
 func diffuses(p *plan) error {
 	u, s := p.model.UNet, p.Setting
@@ -64,7 +74,7 @@ func explainDiffusion(p *plan, b *Budget) {
 	switch x := u.Beside; {
 	case encodesHere(p):
 		width := "as wide as what is computed in"
-		if x.Width(p.width) == 4 {
+		if p.pixelWidth() == 4 {
 			width = "float32"
 		}
 		b.note("each step encodes its pictures (%s parameters, %s) and texts (%s, as wide as what is computed in): "+
@@ -92,7 +102,7 @@ func loadBeside(r *run) {
 	x := p.model.UNet.Beside
 	for _, q := range x.Pixels.Params {
 		q.Trainable = false
-		q.Val = &value{Mem: m.Alloc(x.Width(p.width)*q.Elements(), Weights), N: q.Elements(), Width: x.Width(p.width), Leaf: q}
+		q.Val = &value{Mem: m.Alloc(p.pixelWidth()*q.Elements(), Weights), N: q.Elements(), Width: p.pixelWidth(), Leaf: q}
 	}
 	for _, t := range x.Texts {
 		m.Alloc(p.width*t.Counts().Total, Weights)

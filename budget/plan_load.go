@@ -55,7 +55,7 @@ func (p *plan) modes() network.Modes {
 		KeepsKeys:     keepsKeys(p),
 		Checkpointing: p.Checkpointing, Recomputes: p.Recomputes(), EntersInputs: p.Adapts() && p.Recomputes(),
 		Offloads: p.ActivationOffload, Sequence: p.Sequence, Target: p.decoderTokens(), Resolution: p.Resolution,
-		Encodes: encodesHere(p)}
+		Encodes: encodesHere(p), WidePixels: p.widePixels()}
 	o.Nth, _ = p.EveryNth()
 	if p.KV != "" {
 		o.CacheBytes = p.kvBytes

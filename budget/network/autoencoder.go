@@ -20,14 +20,6 @@ type Companions struct {
 	XL      bool // of Stable Diffusion XL, whose files ask for an autoencoder in float32 whatever the UNet is
 }
 
-// Width is the autoencoder's beside a UNet's.
-func (x *Companions) Width(unet int64) int64 {
-	if x.XL {
-		return 4
-	}
-	return unet
-}
-
 // What files of Stable Diffusion say of its autoencoder, which is nearly the same in all versions, and of its encoders of text:
 // the first version has the first of SDXL's.
 var (

@@ -184,7 +184,11 @@ func encodePictures(r *Step, x *Companions) {
 	defer func() { m.Grad, m.Mixed = grad, mixed }()
 	d := &denoiser{r: r, u: &UNet{groups: x.groups}, size: r.Model.UNet.picture(m)}
 	d.size.side *= PerLatent
-	in := m.Tensor(3*d.size.batch*d.size.Pixels(), x.Width(m.Width))
+	width := m.Width
+	if m.Modes.WidePixels {
+		width = 4
+	}
+	in := m.Tensor(3*d.size.batch*d.size.Pixels(), width)
 	y := m.of(in, d.convolves(x.in))
 	for _, s := range x.encoder {
 		given := m.Again(y) // whoever calls a stage has a name for it

@@ -44,6 +44,7 @@ type Modes struct {
 	Sequence, Target int64 // tokens (of sound: samples) of a sequence, and of a decoder's beside an encoder
 	Resolution       int64 // pixels at a side of a picture that diffusion trains on, 0: the model's
 	Encodes          bool  // such pictures and their texts are encoded within a step
+	WidePixels       bool  // and the pictures in float32
 }
 
 // othersKeys are the bytes of other ranks' keys and values beside a rank's own, joined for it: PyTorch's ring attention gathers

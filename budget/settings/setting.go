@@ -29,9 +29,9 @@ type Setting struct {
 	Float8Recipe                                                string // torchao's names for its scales
 	Framework                                                   string // empty: as the other fields suggest
 
-	CachedLatents, FreezeVision                   bool
-	Copies, References                            int64
-	ExpertLoad                                    float64 // 0: 1
+	CachedLatents, OtherVAE, FreezeVision         bool
+	Copies, References, OutputPieces              int64
+	ExpertLoad, Labelled                          float64 // 0: 1
 	Freeze                                        int64
 	Frozen, Trained, TrainedDtype                 string // names of weights
 	LoRA                                          int64  // rank, 0: full training
