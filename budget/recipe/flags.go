@@ -123,6 +123,9 @@ func trainersOutputs(fl *pflag.FlagSet, s *budget.Setting) {
 	}
 }
 
+// NoLength is said where nothing tells how long sequences are, if the model takes some.
+const NoLength = "how long sequences are no file says: give --seq N"
+
 // Apply sets the flags that recipes of one run mean and the user hasn't set, and gives their
 // names, and what the files leave open.
 func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []string, err error) {
@@ -152,7 +155,7 @@ func Apply(fl *pflag.FlagSet, rs []*Recipe, s *budget.Setting) (set, open []stri
 		}
 	}
 	if len(rs) > 0 && !fl.Changed("seq") && !fl.Changed("context") {
-		open = append(open, "how long sequences are no file says: give --seq N")
+		open = append(open, NoLength)
 	}
 	return set, open, nil
 }

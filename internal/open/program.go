@@ -16,6 +16,10 @@ import (
 // Program makes of a model what the program of the files does: the head of its own class, and weights in the type that it
 // loads them in, where the model's own file tells that and typed is false, as nobody has said one.
 func (r *Recipes) Program(c *budget.Config, fl *pflag.FlagSet, s *budget.Setting, typed bool) *budget.Config {
+	if c.Unsequenced() {
+		isLength := func(note string) bool { return note == recipe.NoLength }
+		r.Notes, r.plain = slices.DeleteFunc(r.Notes, isLength), slices.DeleteFunc(r.plain, isLength)
+	}
 	for _, f := range r.Files {
 		if f.Untyped && !typed {
 			r.loaded(c, fl, s)
