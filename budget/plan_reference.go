@@ -43,9 +43,11 @@ func references(r *run, batch network.Batch) {
 		if r.p.Loss == "chunked" || r.p.Loss == "fused" {
 			r.rootDone(h)
 		} else {
-			y := r.logits(h)
+			y := r.ofLabelled(h)
 			m.Logit(y)
-			r.rootDone(y)
+			if r.rootDone(y); r.p.ofLogProbs() {
+				y = r.returned(y)
+			}
 			m.Drop(m.Replace(y, r.loss.Of(y, batch, false)))
 		}
 		m.Drop(h)

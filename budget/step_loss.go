@@ -86,6 +86,16 @@ func (r *run) logits(h *value) *value {
 	})
 }
 
+// ofLabelled are the logits of the tokens that have labels.
+func (r *run) ofLabelled(h *value) *value {
+	if t := h.N / max(r.Model.WordWidth, 1); r.p.Labelled < 1 && r.Model.LanguageModel() {
+		some := r.M.Gather(h, max(int64(float64(t)*r.p.Labelled), 1)*r.Model.WordWidth)
+		defer r.M.Drop(some)
+		h = some
+	}
+	return r.logits(h)
+}
+
 // wholeLogits says whether each tensor-parallel rank has the logits of all words: Transformers'
 // plans gather the head's results (colwise_gather_output).
 func (p *setup) wholeLogits() bool { return p.TP > 1 && p.profile.WholeLogits }

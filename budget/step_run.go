@@ -1,6 +1,9 @@
 package budget
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/vramscope/vramscope/budget/autograd"
 	"github.com/vramscope/vramscope/budget/losses"
 	"github.com/vramscope/vramscope/budget/network"
@@ -103,7 +106,7 @@ func (r *run) lossInPieces(h *value, batch network.Batch) (loss *value) {
 	switch {
 	case p.Loss == "chunked":
 		if p.profile.OutputsInPieces {
-			return r.outputsInPieces(h, batch, outputPieces)
+			return r.outputsInPieces(h, batch, cmp.Or(p.OutputPieces, outputPieces))
 		}
 		if r.rootDone(h); p.profile.OutputsInTiles {
 			return r.loss.InTiles(h)
@@ -126,7 +129,7 @@ func (r *run) lossInPieces(h *value, batch network.Batch) (loss *value) {
 // lossOfAll makes the logits, and a loss of them. It gives h back where the model has still a name for it.
 func (f *forward) lossOfAll(r *run, h *value) *value {
 	m, p := r.M, r.p
-	logits := r.logits(h)
+	logits := r.ofLabelled(h)
 	if p.castsLogits() && logits.Width < 4 {
 		logits = m.Replace(logits, m.Cast(logits, 4))
 		m.Logit(logits)
@@ -137,7 +140,7 @@ func (f *forward) lossOfAll(r *run, h *value) *value {
 	if p.Loss == "smoothed" { // by the Trainer, once the model has returned
 		m.LeaveAutocast()
 	}
-	if p.Loss == "smoothed" || pieces {
+	if p.Loss == "smoothed" || pieces || p.ofLogProbs() {
 		m.Drop(h)
 		h, logits = nil, r.returned(logits)
 	}
@@ -166,10 +169,13 @@ func (f *forward) handOut(r *run) {
 	}
 }
 
-// returned are the outputs as the program gets them: in float32, where Accelerate converts them, or
+// ofLogProbs says whether a trainer compares log-probabilities, which it works out of float32 logits.
+func (p *setup) ofLogProbs() bool { return strings.HasPrefix(p.Loss, "log-probs") }
+
+// returned are the outputs as the program gets them: in float32, where Accelerate or the loss converts them, or
 // Lightning's Fabric, which does so in every precision (convert_output).
 func (r *run) returned(logits *value) *value {
-	if !r.p.fabric() && (!r.p.Trainer || !r.p.mixed) || logits.Width == 4 {
+	if !r.p.fabric() && !r.p.ofLogProbs() && (!r.p.Trainer || !r.p.mixed) || logits.Width == 4 {
 		return logits
 	}
 	f := r.M.Cast(logits, 4)

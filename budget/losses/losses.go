@@ -164,6 +164,13 @@ func (r *Loss) Of(logits *value, batch network.Batch, unnamed bool) *value {
 	if r.Parts && r.Model.LanguageModel() {
 		return r.ofParts(x, batch)
 	}
+	if r.Kind == "log-probs-by-row" {
+		return m.Replace(x, r.byRow(x, batch))
+	}
+	if r.Kind == "log-probs" { // log_softmax makes rows that the last position is missing of contiguous
+		x = m.Replace(x, m.Slice(x))
+		defer m.Release(m.AllocIf(m.Pass.Batch > 1, x.Bytes(), words.Logits))
+	}
 	s := m.Unary(x, false, true) // log_softmax
 	m.Logit(s)
 	if r.Kind == "smoothed" { // all of its negative is summed up, too
@@ -177,6 +184,18 @@ func (r *Loss) Of(logits *value, batch network.Batch, unnamed bool) *value {
 	m.Logit(w)
 	loss := m.Made(w, 1, 4, words.Logits, w.Mem, batch.Labels)
 	m.Drop(w)
+	return loss
+}
+
+// byRow is TRL's selective_log_softmax of float32 logits (trainer/utils.py), which saves these alone: each sequence has a sum of
+// exponentials of its own, whose gradients are put together.
+func (r *Loss) byRow(x *value, batch network.Batch) *value {
+	m, b := r.M, x.Bytes()
+	m.Pulse(b/max(m.Pass.Batch, 1), words.Logits)
+	loss := m.Tensor(1, 4)
+	m.Record([]*value{loss}, []*value{x}, []*storage{x.Mem, batch.Labels}, func(g []*storage) []*storage {
+		return []*storage{m.Amid(b, words.Logits, b)}
+	})
 	return loss
 }
 

@@ -183,7 +183,13 @@ func factoryPrecision(width string) meaning {
 
 // factoryDefaults are what LLaMA-Factory takes for fields that aren't there.
 func factoryDefaults(f *fields, r *Recipe) {
-	r.pairs(f, "stage", "rlhf_type")
+	// pairs have a loss of their own, of whole logits beside Liger, too: LLaMA-Factory's is get_batch_logps, ms-swift's TRL's
+	if r.pairs(f, "stage") {
+		r.implied(Flag{"loss", "log-probs"})
+	}
+	if r.pairs(f, "rlhf_type") {
+		r.implied(Flag{"loss", "log-probs-by-row"})
+	}
 	if !f.has("freeze_trainable_layers") && f.values["finetuning_type"] == "freeze" { // the last two
 		if last, ok := lastBlocks("2", f); ok {
 			r.unasked(last...)
@@ -239,21 +245,19 @@ func axolotlPlugins(v string, f *fields) ([]Flag, bool) {
 var oneself = pattern.Of(`(?i)^(?:orpo|simpo|cpo)`)
 
 // pairs takes a training on preferences for what it is, by a field that names the method.
-func (r *Recipe) pairs(f *fields, names ...string) {
-	for _, name := range names {
-		method := strings.ToLower(f.values[name])
-		if _, ok := words["preferences"](method, f); !ok {
-			continue
-		}
-		batch := sequencesOf(method) * cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
-		if f.yes("packing") && sequencesOf(method) > 1 && name == "rlhf_type" {
-			// ms-swift fills a sequence with whole pairs; others leave pairs unpacked
-			batch /= 2
-			r.Open = append(r.Open, "pairs that are longer than a row")
-		}
-		r.inPairs(batch, !oneself().MatchString(cmp.Or(f.values["pref_loss"], method)))
-		return
+func (r *Recipe) pairs(f *fields, name string) bool {
+	method := strings.ToLower(f.values[name])
+	if _, ok := words["preferences"](method, f); !ok {
+		return false
 	}
+	batch := sequencesOf(method) * cmp.Or(f.count("per_device_train_batch_size", "micro_batch_size"), 1)
+	if f.yes("packing") && sequencesOf(method) > 1 && name == "rlhf_type" {
+		// ms-swift fills a sequence with whole pairs; others leave pairs unpacked
+		batch /= 2
+		r.Open = append(r.Open, "pairs that are longer than a row")
+	}
+	r.inPairs(batch, !oneself().MatchString(cmp.Or(f.values["pref_loss"], method)))
+	return true
 }
 
 // sequencesOf are an example's under a method: KTO's are judged one by one.
@@ -332,8 +336,8 @@ func swiftDefaults(f *fields, r *Recipe) {
 		r.implied(Flag{"batch", "1"})
 	}
 	factoryDefaults(f, r)
-	if keeps := f.values["use_logits_to_keep"]; keeps == "" || isYes(keeps) {
-		r.Open = append(r.Open, "tokens without a label, of which no logits are made")
+	if keeps := f.values["use_logits_to_keep"]; (keeps == "" || isYes(keeps)) && valueOf(r.Flags(), "loss") != "fused" {
+		r.Open = append(r.Open, "tokens without a label, of which no logits are made: with half of them --set labelled=0.5")
 	}
 }
 

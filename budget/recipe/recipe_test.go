@@ -205,9 +205,9 @@ func TestMeanings(t *testing.T) {
 				"precision=bf16 batch=1 lora=8"},
 		{"axolotl's pairs", "a.yaml", "base_model: x\nmicro_batch_size: 2\nrl: dpo", "framework=axolotl trainer=true optimizer=adamw-fused batch=4 reference=1"},
 		{"LLaMA-Factory's, with adapters", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: lora\nstage: dpo\nper_device_train_batch_size: 3",
-			"framework=transformers trainer=true checkpointing=full optimizer=adamw-fused batch=6 reference=1 lora=8"},
+			"framework=transformers trainer=true checkpointing=full optimizer=adamw-fused batch=6 reference=1 loss=log-probs lora=8"},
 		{"ms-swift's, without a second model", "a.sh", "swift rlhf --rlhf_type orpo --model a/b --train_type full",
-			"framework=transformers trainer=true checkpointing=full precision=bf16 batch=2"},
+			"framework=transformers trainer=true checkpointing=full precision=bf16 batch=2 loss=log-probs-by-row"},
 		{"torchtune's", "a.yaml", "model:\n  _component_: torchtune.models.llama3.lora_llama3_8b\ntokenizer:\n  _component_: x\nbatch_size: 4\n" +
 			"loss:\n  _component_: torchtune.rlhf.loss.DPOLoss", "framework=torchtune lora-dtype=model fsdp=full fsdp-ends=together batch=8 reference=1"},
 		{"four bits by a name", "serve", "vllm serve a/b-AWQ --max-model-len 100",
@@ -222,7 +222,7 @@ func TestMeanings(t *testing.T) {
 			"zero=2 lora=8 framework=openrlhf precision=bf16 optimizer=adamw-fused checkpointing=none attention=flash batch=2 reference=1 copies=1"},
 		{"litgpt on one device, as no file names more", "a.sh",
 			"litgpt finetune_full a/b --precision bf16-true --train.micro_batch_size 4 --train.global_batch_size 8 --train.max_seq_length 1024 --out_dir x",
-			"precision=bf16 batch=4 seq=1024 framework=litgpt lora-dtype=model gpus=1 accumulate=2"},
+			"precision=bf16 batch=4 seq=1024 framework=litgpt loss=cross-entropy lora-dtype=model gpus=1 accumulate=2"},
 		{"a tokenizer's length", "a.py", "from transformers import Trainer, TrainingArguments\ndef tok(b):\n  return tokenizer(b['t'], truncation=True, max_length=256)\n" +
 			"args = TrainingArguments(per_device_train_batch_size=16)\n", "batch=16 seq=256 framework=transformers trainer=true optimizer=adamw-fused"},
 		{"a length that the program works out, beside one that it has", "a.py", "from transformers import Trainer, TrainingArguments\ndef tok(b):\n" +
@@ -242,9 +242,9 @@ func TestMeanings(t *testing.T) {
 			"        activation_checkpoint=FullAC.Config(),\n    )\n",
 			"batch=2 seq=4096 checkpointing=full framework=torchtitan precision=bf16-mixed optimizer=adamw-fused loss=default fsdp=full allocator=expandable"},
 		{"ms-swift's pairs, packed", "a.sh", "swift rlhf --rlhf_type dpo --model a/b --tuner_type full --packing true --per_device_train_batch_size 2",
-			"framework=transformers trainer=true checkpointing=full precision=bf16 batch=2 reference=1"},
+			"framework=transformers trainer=true checkpointing=full precision=bf16 batch=2 reference=1 loss=log-probs-by-row"},
 		{"LLaMA-Factory's pairs, which it never packs", "a.yaml", "model_name_or_path: a/b\nfinetuning_type: lora\nstage: dpo\npacking: true\nper_device_train_batch_size: 3",
-			"framework=transformers trainer=true checkpointing=full optimizer=adamw-fused batch=6 reference=1 lora=8"},
+			"framework=transformers trainer=true checkpointing=full optimizer=adamw-fused batch=6 reference=1 loss=log-probs lora=8"},
 		{"SGLang's model by the other name", "a.sh", "python -m sglang.launch_server --model a/b --chunked-prefill-size 4096 --mem-fraction-static 0.8",
 			"batch-tokens=4096 gpu-share=0.8 inference=true engine=sglang"},
 	} {
