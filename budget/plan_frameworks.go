@@ -40,6 +40,13 @@ func (p *holding) stableEmbedding() bool {
 	return p.fabric() && p.Adapts() && p.frozenPacked() && !p.pinnedBitsandbytes()
 }
 
+// fusesAdapters says whether LoRA runs in the framework's kernels: Unsloth's (kernels/fast_lora.py) and axolotl's, which are on
+// unless a file says otherwise, without FSDP1 and 8-bit weights (utils/schemas/config.py). Those with dropout save more.
+func (p *setup) fusesAdapters() bool {
+	return p.profile.FusesAdapters && !p.PlainAdapters && p.LoRADropout == 0 && !p.flatUnits() && p.Precision != "int8" &&
+		p.References == 0 && !p.Inference
+}
+
 // sharedRotary is up to how many positions Llama's adapters have a cache in each layer: Llama 3.1 and
 // later share one (torchtune/models/llama3_1/_component_builders.py).
 const sharedRotary = 8192

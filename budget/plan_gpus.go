@@ -261,9 +261,11 @@ var notes = []struct {
 	}, "--lora-targets all leaves experts out: PEFT stops at DoRA and dropout on them, and packed ones weren't recorded"},
 	{func(p *plan) bool { return p.OneUnit && (!p.flatUnits() || len(p.adapters) == 0) },
 		"--one-unit is of adapters with --fsdp and --fsdp-version 1: without, it changes nothing"},
-	{func(p *plan) bool { return p.TrainedDtype != "" && !(p.freezes() && p.kept == 2 && !p.sharded()) },
-		"--set trained-dtype is of training a part of a 16-bit model that isn't sharded (--freeze, --set frozen, trained): it " +
-			"changes nothing here"},
+	{func(p *plan) bool {
+		return p.TrainedDtype != "" && !((p.freezes() || p.SaveModules != "") && p.kept == 2 && !p.sharded())
+	},
+		"--set trained-dtype is of training a part of a 16-bit model that isn't sharded (--freeze, --set frozen, trained, " +
+			"modules-to-save): it changes nothing here"},
 	{func(p *plan) bool { return p.PP == 1 && (p.MicroBatches > 0 || p.Schedule != "1f1b") },
 		"--micro-batches and --schedule are of a pipeline: without --pp they change nothing"},
 	{func(p *plan) bool { return p.Schedule == "zbv" && p.PP > 1 },

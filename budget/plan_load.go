@@ -51,7 +51,8 @@ func (p *plan) modes() network.Modes {
 		MixerKernels: p.mixerKernels(), Liger: p.Liger && !p.Inference,
 		ByRow: p.Float8Recipe == "rowwise", WholeGraph: p.compiledWhole(),
 		WholeLogits: p.wholeLogits(), LastLogit: p.Inference && p.LastLogit, FillsCache: p.UseCache, SharesDropout: p.fabric(),
-		Dropout: p.LoRADropout, Cache: p.Cache, ContextRanks: p.CP, PassesRound: p.megatron() || p.Inference,
+		FusesAdapters: p.fusesAdapters(),
+		Dropout:       p.LoRADropout, Cache: p.Cache, ContextRanks: p.CP, PassesRound: p.megatron() || p.Inference,
 		KeepsKeys:     keepsKeys(p),
 		Checkpointing: p.Checkpointing, Recomputes: p.Recomputes(), EntersInputs: p.Adapts() && p.Recomputes(),
 		Offloads: p.ActivationOffload, Sequence: p.Sequence, Target: p.decoderTokens(), Resolution: p.Resolution,
@@ -204,9 +205,16 @@ func (p *holding) keptBytes(q *parameter) int64 {
 	return p.padded(q) * p.betweenSteps(q)
 }
 
-// widened says whether a weight is float32 because it is trained, beside others of 16 bits that are not.
+// widened says whether a weight is float32 beside others of 16 bits: it is trained, and they aren't; or axolotl has made the
+// embeddings and the head so, and narrow again for attention or a loss that asks for that (loaders/model.py).
 func (p *holding) widened(q *parameter) bool {
-	return p.TrainedDtype == "fp32" && q.Trainable && p.kept == 2 && !p.sharded() && p.freezes()
+	switch {
+	case p.kept != 2 || p.sharded():
+		return false
+	case p.profile.WideEnds && !p.Adapts() && p.FSDP == "" && p.Attention != "flash" && (p.Loss != "fused" || p.Liger):
+		return q.Role == network.RoleEmbedding || q.Role == network.RoleHead
+	}
+	return p.TrainedDtype == "fp32" && q.Trainable && (p.freezes() || p.SaveModules != "")
 }
 
 // freezes says whether some of the model's own weights are left as they are.

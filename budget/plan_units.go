@@ -25,7 +25,7 @@ func (p *holding) ownUnits() bool {
 
 // headStays: Accelerate gathers the head for forward, and it stays for backward (fsdp2_prepare_model).
 func (p *setup) headStays() bool {
-	return p.Trainer && p.FSDP != "" && !p.flatUnits() && p.profile.Accelerates
+	return p.Trainer && p.FSDP != "" && !p.flatUnits() && p.profile.EndsApart
 }
 
 // wordsOfLlama2 is a bound between vocabularies: Llama 2 has 32,000 words, Llama 3 128,256.

@@ -115,12 +115,16 @@ func (r *run) lossInPieces(h *value, batch network.Batch) (loss *value) {
 	case p.fabric() && p.LoRA > 0 && p.Loss == "cross-entropy":
 		loss = r.outputsInPieces(h, batch, autograd.Parts(p.Sequence, litgptPiece))
 	case p.Loss == "fused":
-		r.rootDone(h)
+		if !p.lossInside() {
+			r.rootDone(h)
+		}
 		var head int64
 		if p.Offload == "params" && !p.sharded() {
 			head = p.headBytes()
 		}
-		loss = r.loss.Fused(h, head)
+		if loss = r.loss.Fused(h, head); p.lossInside() { // the model's head is at hand until it returns
+			r.rootDone(loss)
+		}
 		r.lossDone(loss)
 	}
 	return loss

@@ -38,6 +38,9 @@ func (m *Machine) apply(x *value, l *Linear) *value {
 		return m.into(y, times{a.vector.Val}, y.Width)
 	}
 	y := m.plain(x, l)
+	if m.fusesAdapters(l) {
+		return m.into(y, m.inPlace(a, x.Mem))
+	}
 	in := m.of(x, when(a.wide, 4), m.dropped)
 	var q *value
 	if a.magnitude != nil {
@@ -59,6 +62,25 @@ func (m *Machine) plain(x *value, l *Linear) *value {
 	bare.Bias = nil
 	y := m.linear(x, &bare)
 	return m.Replace(y, m.AddBias(y, l.Bias.Val))
+}
+
+// fusesAdapters says whether a framework's kernels run layers with their adapters, in the type of the layers.
+func (m *Machine) fusesAdapters(ls ...*Linear) bool {
+	return m.Modes.FusesAdapters && !slices.ContainsFunc(ls, func(l *Linear) bool {
+		return l == nil || l.adapter == nil || l.adapter.a == nil || l.adapter.magnitude != nil || l.pairs != nil
+	})
+}
+
+// inPlace adds what an adapter makes to the layer's result, where that lies. Its matrices' gradients are made of what is saved.
+func (m *Machine) inPlace(a *adapter, saved *storage) func(*value) *value {
+	return func(y *value) *value {
+		z := &value{Mem: m.Keep(y.Mem), N: y.N, Width: y.Width}
+		left, right := a.a.Weight.Val, a.b.Weight.Val
+		m.Record([]*value{z}, []*value{y, left, right}, []*storage{saved}, func(g []*storage) []*storage {
+			return []*storage{m.Keep(g[0]), m.Alloc(left.Bytes(), words.Gradients), m.Alloc(right.Bytes(), words.Gradients)}
+		})
+		return z
+	}
 }
 
 // lowRank is both matrices of LoRA, one after the other, and their scale.

@@ -381,7 +381,7 @@ func (m *Machine) fusedProduct(a, b *value) *value {
 	}
 	as, bs := a.Mem, b.Mem
 	m.Record([]*value{y}, []*value{a, b}, []*storage{as, bs}, func(g []*storage) []*storage {
-		if m.liger() {
+		if m.liger() || m.Modes.FusesAdapters {
 			return []*storage{m.Keep(as), m.Keep(bs)}
 		}
 		return []*storage{m.Alloc(ab, words.Temporary), m.Alloc(bb, words.Temporary)}
@@ -405,6 +405,11 @@ func (f *mlp) forward(m *Machine, x *value) *value {
 		a := m.activate(p[0], f.act)
 		y = m.Mul(p[1], a)
 		m.Drop(a, p[0], p[1], gu)
+	case m.fusesAdapters(f.gate, f.up, f.down): // what goes into down is made again in backward
+		a, u := m.apply(x, f.gate), m.apply(x, f.up)
+		y = m.fusedProduct(a, u)
+		m.Drop(a, u)
+		return m.into(m.Replace(y, m.plain(y, f.down)), m.inPlace(f.down.adapter, nil), f.drop)
 	case f.gate != nil:
 		a := m.apply(x, f.gate)
 		if f.sparse {

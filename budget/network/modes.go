@@ -25,6 +25,7 @@ type Modes struct {
 	WholeLogits   bool    // tensor parallelism gathers the logits of all words
 	LastLogit     bool    // of each sequence, the last token's alone
 	FillsCache    bool    // keys and values go into a cache in training, too
+	FusesAdapters bool    // kernels run layers with their adapters
 	SharesDropout bool    // one for the adapters of queries, keys and values
 	Dropout       float64 // of what goes into adapters
 

@@ -198,6 +198,9 @@ func factoryDefaults(f *fields, r *Recipe) {
 	if withAdapters(f) && !f.has("lora_rank") {
 		r.unasked(Flag{"lora", "8"})
 	}
+	if isSet(f.values["additional_target"]) { // all that LLaMA-Factory trains is float32
+		r.implied(Flag{"trained-dtype", "fp32"})
+	}
 }
 
 // torchtuneAlone: which recipe a file is for, its name tells alone.

@@ -154,7 +154,7 @@ func TestMeanings(t *testing.T) {
 			"precision=int4 lora=8 modules-to-save=embed_tokens,lm_head adapter=rslora plain-scales=true framework=axolotl trainer=true optimizer=adamw-fused"},
 		{"LLaMA-Factory's adapters", "a.yaml",
 			"model_name_or_path: a/b\nfinetuning_type: lora\nquantization_bit: 4\ndouble_quantization: true\nadditional_target: lm_head\nuse_dora: true",
-			"precision=int4 modules-to-save=lm_head dora=true framework=transformers trainer=true checkpointing=full optimizer=adamw-fused lora=8"},
+			"precision=int4 modules-to-save=lm_head dora=true framework=transformers trainer=true checkpointing=full optimizer=adamw-fused lora=8 trained-dtype=fp32"},
 		{"TRL's packed weights", "a.json", `{"per_device_train_batch_size": 1, "use_peft": true, "lora_r": 4, "load_in_4bit": true}`,
 			"batch=1 lora=4 precision=int4 framework=trl checkpointing=full optimizer=adamw-fused plain-scales=true lora-dropout=0.05 lora-targets=qv " +
 				"lora-dtype=model seq=1024"},

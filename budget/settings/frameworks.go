@@ -62,7 +62,8 @@ type Code struct {
 	Trainer         bool   // it is Transformers' Trainer, or its child
 	Reentrant       bool   // checkpointed forwards make no graph
 	Accelerates     bool   // Accelerate wraps the model
-	Widens          bool   // and its FSDP makes float32 weights of what is trained with mixed precision on
+	EndsApart       bool   // and its FSDP2 has the head and the embeddings in units of their own
+	Widens          bool   // and makes float32 weights of what is trained with mixed precision on
 	SendsStates     bool   // FSDP1 sends rank 0's weights to the others
 	Loss            string // that stands for the model's own
 	LossInside      bool   // the loss is among the model's results
@@ -79,6 +80,8 @@ type Code struct {
 	CapsStream     bool // a soft cap lies on the stream, not on the logits
 	CastsLogits    bool // to float32, by the model
 	BareExperts    bool // adapters of linear layers leave experts alone
+	WideEnds       bool // embeddings and head are float32 in full training
+	FusesAdapters  bool // its kernels run layers with their adapters
 	Torchao        bool // packs weights
 	Fabric         bool // Lightning's Fabric runs the model
 	OwnParallelism bool // Megatron's tensors, pipelines and optimizer

@@ -39,7 +39,7 @@ type Setting struct {
 	LoRADropout                                   float64
 	DoRA                                          bool // another name for the adapter "dora"
 	Adapter, SaveModules                          string
-	PrepareKbit, PlainScales                      bool
+	PrepareKbit, PlainScales, PlainAdapters       bool
 	Zero                                          int
 	FSDP, FSDPEnds, ReduceDtype                   string
 	FSDPVersion                                   int   // 0 and 2: parameters stay what they are
