@@ -216,7 +216,7 @@ func (p *holding) optimizer() (state, temp int64) {
 func (p *plan) train(b *Budget) {
 	state, temp := p.optimizer()
 	held := p.gradients()
-	kept := p.KeepGradients || p.Accumulate > 1 && p.moved == nil
+	kept := p.KeepGradients || p.zeroedLate() || p.Accumulate > 1 && p.moved == nil
 	bucket, gathered := p.buckets()
 	early := optimizers.Of(p.Optimizer).Early
 	p.logging = p.Reserve == 0
@@ -228,7 +228,7 @@ func (p *plan) train(b *Budget) {
 	p.logging = false
 	steady := r.M.Peaks
 	cold := steady
-	if p.KeepGradients && p.Accumulate == 1 {
+	if (p.KeepGradients || p.zeroedLate()) && p.Accumulate == 1 {
 		cold = p.simulate(false, 0).M.Peaks
 	}
 	rest := newCategories(map[Category]int64{OptimizerState: state, Communication: bucket + gathered,
@@ -260,7 +260,7 @@ func (p *plan) train(b *Budget) {
 	step[Temporary] += temp
 	step[Logits] += p.lastOutputs()
 	after := step.Sum() - temp
-	if !p.KeepGradients {
+	if !p.KeepGradients && !p.zeroedLate() {
 		after -= held
 	}
 	whole := autograd.Instant{Bytes: step.Sum(), Cats: step}
@@ -278,10 +278,11 @@ func (p *plan) train(b *Budget) {
 // simulate runs a step, with gradients already there when kept, while the last step's graph still holds some bytes.
 func (p *plan) simulate(kept bool, before int64) *run {
 	r := newRun(p)
+	r.last = kept || !p.unsynced()
 	switch {
-	case kept && p.gradientsAhead() > 0: // they are there from the start
 	case kept && p.unsynced():
 		r.sumsBefore()
+	case p.gradientsAhead() > 0 || p.gradientsGo(): // they are there from the start, or in the host's memory
 	case kept:
 		for _, q := range append(slices.Clone(p.model.Params), p.adapters...) {
 			if q.Trainable {

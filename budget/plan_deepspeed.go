@@ -171,6 +171,10 @@ func (m *ranks) emptyBucket() {
 			}
 		}
 		m.reduceBucket()
+		if own := min(m.p.largest(), m.p.ownTrained()); m.p.Offload == "optimizer" { // the norm in float64, a copy in float32
+			m.Pulse(8*own, Temporary)
+			m.Pulse(4*own, Temporary)
+		}
 		m.Release(m.bucket)
 		m.bucket = nil
 	}

@@ -19,12 +19,20 @@ func (c *Config) builtBy(s Setting) *Config {
 // fabric says whether Lightning's Fabric runs the model.
 func (p *setup) fabric() bool { return p.profile.Fabric }
 
-// lastOutputs are those that a step leaves: the loop of litgpt's scripts has a name for its logits, which the next ones take.
+// lastOutputs are those that a step leaves: a loop may have a name for its logits, which the next ones take, as that of
+// litgpt's scripts has.
 func (p *holding) lastOutputs() int64 {
-	if !p.fabric() || p.model.Head == nil || p.PP > 1 {
+	tokens, width := p.Sequence, p.width
+	switch own := p.OutputsStay && !p.DropOutputs && p.model.LanguageModel() && (p.Loss == "default" || p.Loss == "smoothed"); {
+	case p.PP > 1 || !own && (!p.fabric() || p.model.Head == nil):
 		return 0
+	case p.fabric() || p.Trainer && p.mixed || p.castsLogits():
+		width = 4
 	}
-	return 4 * p.Batch * p.Sequence * p.model.Vocab / p.TP
+	if p.model.Config.Bool("is_encoder_decoder") {
+		tokens = p.DecoderSeq
+	}
+	return width * p.Batch * tokens * p.model.Vocab / p.TP
 }
 
 // forgetOutputs lets those go when new ones are there.

@@ -35,6 +35,12 @@ func (p *setup) overridesEmbeddings() bool {
 
 // reserved is what the caching allocator takes from the device for a step's requests, in bytes.
 func (p *plan) reserved(r *run) int64 {
+	if p.addsUp() { // a step's first micro-batch makes the gradients among its activations, where they stay
+		r = p.simulate(false, 0)
+		defer r.M.Done()
+		r.last = true
+		r.trainStep()
+	}
 	o := autograd.Reserve{Expandable: p.Allocator == "expandable", Early: optimizers.Of(p.Optimizer).Early || p.deepspeed(),
 		Behind: p.flatUnits() && p.HostAhead, Ahead: unitsAhead}
 	switch {
@@ -47,6 +53,12 @@ func (p *plan) reserved(r *run) int64 {
 		return 0
 	}
 	return o.Reserved((*r.M.Log)[:r.loaded], (*r.M.Log)[r.loaded:])
+}
+
+// addsUp says whether gradients of a step's micro-batches add up where the first one made them.
+func (p *plan) addsUp() bool {
+	return p.Accumulate > 1 && p.moved == nil && p.PP == 1 && p.Zero == 0 && !p.KeepGradients && !p.wideGradients() &&
+		!p.gathersLate() && !p.flatUnits() && !p.keepsPackedInputs()
 }
 
 // optimizerTensors are the sizes of what the optimizer keeps, and of what a step takes.

@@ -242,7 +242,10 @@ func (r *run) reshard(g *group) {
 func (r *run) reduce(g *group) {
 	m, p, s := r.M, r.p, r.shards
 	e := p.reducedWidth()
-	if p.PP > 1 && p.FSDP != "" && !r.last {
+	if p.FSDP != "" && !r.last {
+		if p.PP == 1 {
+			r.reshard(g)
+		}
 		r.sumUp(g, e)
 		return
 	}

@@ -2,6 +2,8 @@ package budget
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/vramscope/vramscope/budget/autograd"
@@ -109,7 +111,9 @@ func (r *run) lossInPieces(h *value, batch network.Batch) (loss *value) {
 			return r.outputsInPieces(h, batch, cmp.Or(p.OutputPieces, outputPieces))
 		}
 		if r.rootDone(h); p.profile.OutputsInTiles {
-			return r.loss.InTiles(h)
+			loss = r.Unit(r.Model.Head.Weight, h, r.loss.InTiles)
+			r.lossDone(loss)
+			return loss
 		}
 		loss = r.loss.Chunked(h, batch, r.logits)
 	case p.fabric() && p.LoRA > 0 && p.Loss == "cross-entropy":
@@ -171,6 +175,12 @@ func (f *forward) handOut(r *run) {
 	case r.p.DropOutputs:
 		r.dropOutputs(&f.logits)
 	}
+	r.forgetOutputs()
+}
+
+// zeroedLate says whether the last step's gradients go between forward and backward.
+func (p *setup) zeroedLate() bool {
+	return p.ZeroedLate && p.Accumulate == 1 && p.Zero == 0 && p.FSDP == "" && p.PP == 1
 }
 
 // ofLogProbs says whether a trainer compares log-probabilities, which it works out of float32 logits.
@@ -193,6 +203,10 @@ func (r *run) backward(f *forward) {
 	m.Phase = Backward
 	m.Tape, m.Accum = f.tape, f.accum
 	r.ranks.shards = r.shards
+	if r.p.zeroedLate() {
+		m.ReleaseAll(slices.Collect(maps.Values(m.Held)))
+		clear(m.Held)
+	}
 	m.Seed(f.loss)
 	m.Backward(0)
 	switch {
@@ -264,10 +278,10 @@ func (r *run) rootDone(y *value) {
 // lossDone is where backward comes to a model first that works its loss out itself.
 func (r *run) lossDone(loss *value) {
 	switch {
-	case !r.p.sharded() || !r.p.lossInside():
 	case r.p.ownUnits() && r.p.headStays():
 		r.M.Release(r.shards.flat)
 		r.shards.flat = nil
+	case !r.p.sharded() || !r.p.lossInside():
 	default:
 		r.beforeBackward(loss, r.groupOf(nil))
 	}

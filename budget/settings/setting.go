@@ -22,7 +22,7 @@ type Setting struct {
 	Precision, Optimizer, Checkpointing, Attention, Loss        string
 	GradientDtype                                               string
 	Padding, KeepGradients, UseCache, DropOutputs, Trainer      bool
-	MasterWeights, SyncEachBatch                                bool
+	MasterWeights, SyncEachBatch, OutputsStay, ZeroedLate       bool
 	Compile, CUDAGraphs, OptimizerInBackward, ActivationOffload bool
 	MixerKernels, Liger                                         bool
 	Float8, Float8AllGather, MXFP8                              bool
