@@ -57,6 +57,16 @@ func fused(v string, f *fields) ([]Flag, bool) {
 	return nil, true
 }
 
+// fusedAdam is DeepSpeed's own for Adam and AdamW, unless it is told to take PyTorch's (engine.py, _configure_basic_optimizer).
+func fusedAdam(v string, f *fields) ([]Flag, bool) {
+	flags, ok := words["optimizer"](v, f)
+	own := !f.yes("optimizer.params.torch_adam") && !f.yes("deepspeed.optimizer.params.torch_adam")
+	if ok && own && flags[0].Value == "adamw" {
+		return []Flag{{"optimizer", "adamw-fused"}}, true
+	}
+	return flags, ok
+}
+
 // titanModel is a model's name from two fields.
 func titanModel(_ string, f *fields) ([]Flag, bool) {
 	return []Flag{{modelFlag, strings.TrimSpace(f.values["model.name"] + " " + f.values["model.flavor"])}}, true
@@ -386,6 +396,9 @@ func trlTrainers(f *fields, r *Recipe) {
 // unless that is the model without its adapters, or was asked before. Rewards are one score each.
 func (r *Recipe) trainedBy(method string, f *fields) {
 	batch := cmp.Or(f.count("per_device_train_batch_size"), 8)
+	if withAdapters(f) && (f.yes("disable_dropout") || !f.has("disable_dropout") && withoutDropout[method]) {
+		r.implied(Flag{"lora-dropout", "0"})
+	}
 	switch method {
 	case "sft":
 		r.OneRow = f.yes("packing") && f.values["packing_strategy"] != "wrapped"
@@ -406,6 +419,9 @@ func (r *Recipe) trainedBy(method string, f *fields) {
 		r.Head, r.Labels = "SequenceClassification", 1
 	}
 }
+
+// withoutDropout are the methods that turn dropout off unless they are told not to.
+var withoutDropout = map[string]bool{"dpo": true, "kto": true, "orpo": true, "cpo": true, "reward": true}
 
 // trlCommand is one that has its settings in a file of its own.
 func trlCommand(f *fields, r *Recipe) {
@@ -441,6 +457,27 @@ func trlAdapters(f *fields, r *Recipe) {
 	r.unset(f, "lora_r", "lora", "16", "lora_dropout", "lora-dropout", "0.05", "lora_target_modules", "lora-targets", "qv")
 	if f.yes("load_in_4bit") || f.yes("load_in_8bit") {
 		r.unasked(Flag{"lora-dtype", "model"})
+	}
+}
+
+// inPasses counts the sequences of all forward passes that one loss is of.
+func inPasses(v string, f *fields) ([]Flag, bool) {
+	n := whole(v) * max(f.count("per_device_train_batch_size"), 1)
+	return []Flag{{"batch", strconv.FormatInt(n, 10)}}, n > 0
+}
+
+// loopDefaults are those of a program's own loop: a model of Transformers fills its cache unless it is told not to, or is
+// checkpointed, and Accelerate's launcher may say what is computed in.
+func loopDefaults(f *fields, r *Recipe) {
+	argumentDefaults(f, r)
+	if !f.yes("gradient_checkpointing") && !isNo(cmp.Or(f.values["use_cache"], "true")) {
+		r.unasked(Flag{"use-cache", "true"})
+	}
+	if f.has("accelerator") && !f.has("mixed_precision") && !f.has("autocast") {
+		r.Open = append(r.Open, "mixed precision, which accelerate launch may set")
+	}
+	if !f.has("optim") {
+		r.Open = append(r.Open, "which optimizer it is")
 	}
 }
 

@@ -123,6 +123,7 @@ type fields struct {
 	names     []string
 	values    map[string]string
 	file      string   // its name
+	dicts     int      // of keywords that hold others
 	workedOut []string // names of those whose values only the running program knows
 	plain     bool     // a program with Transformers' arguments and none of TRL's
 	perhaps   []string // names of those that stand in a branch of a program

@@ -26,7 +26,8 @@ var formatsText string
 var (
 	words    = tables()
 	meanings = merged(words, map[string]meaning{
-		"anyValue": anyValue, "axolotlPlugins": axolotlPlugins, "fused": fused, "lastBlocks": lastBlocks,
+		"anyValue": anyValue, "axolotlPlugins": axolotlPlugins, "fused": fused, "fusedAdam": fusedAdam,
+		"inPasses": inPasses, "lastBlocks": lastBlocks,
 		"liger": when(Flag{"liger", "true"}, Flag{"loss", "fused"}), "litgptModel": litgptModel, "litgptTargets": litgptTargets,
 		"loaded": loaded, "moduleList": moduleList, "none": none, "optimizerArguments": optimizerArguments, "prefetch": prefetch,
 		"swiftFrozen": swiftFrozen, "swiftRatio": swiftRatio, "swiftTrained": swiftTrained,

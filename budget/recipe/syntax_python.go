@@ -433,26 +433,32 @@ var scriptCalls = []struct {
 	{pattern.Of(`^Fast\w*Model\.from_pretrained$`), "unsloth", "model_name=model_name_or_path max_seq_length load_in_4bit " +
 		"load_in_8bit dtype full_finetuning"},
 	{pattern.Of(`^(AutoModel\w*|[A-Z]\w*(For[A-Z]\w*|LMHeadModel))\.from_pretrained$`), "",
-		"pretrained_model_name_or_path=model_name_or_path " + loadedBy},
+		"pretrained_model_name_or_path=model_name_or_path torch_dtype dtype attn_implementation use_cache load_in_4bit load_in_8bit"},
 	{pattern.Of(`^(Fast\w*Model\.get_peft_model|LoraConfig|peft\.LoraConfig)$`), "use_peft", "r=lora_r " +
 		"target_modules=lora_target_modules lora_dropout use_dora use_rslora modules_to_save=lora_modules_to_save " +
 		"use_gradient_checkpointing=gradient_checkpointing"},
 	{pattern.Of(`(^|\.)BitsAndBytesConfig$`), "", "load_in_4bit load_in_8bit bnb_4bit_use_double_quant=use_bnb_nested_quant"},
-	{pattern.Of(`(^|\.)SFTTrainer$`), "", "max_seq_length packing"},
+	{pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Trainer$`), "", "model=model_name_or_path max_seq_length packing"},
+	{pattern.Of(`(^|\.)prepare_model_for_kbit_training$`), "prepare_kbit", "use_gradient_checkpointing=gradient_checkpointing"},
 	{pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`), "", ""},
 	{pattern.Of(`(^|\.)\w*TrainingArguments$`), "", ""},
 }
 
 // script are a training script's fields.
 func (f *fields) script(p *python) {
-	trl := false
+	trl, loop := false, false
 	for _, c := range p.calls {
 		f.plain, trl = f.plain || strings.HasSuffix(c.name, "TrainingArguments"), trl || ofTRL().MatchString(c.name)
+		loop = loop || strings.HasSuffix(c.name, "backward")
 		f.scriptCall(c)
 	}
-	f.plain = f.plain && !trl
+	own := loop && !f.plain && !trl
+	f.plain = (f.plain || loop) && !trl
 	p.frozen(f)
 	f.cut(p.calls)
+	if f.lengths(p); own {
+		f.loop(p)
+	}
 }
 
 var (
@@ -523,10 +529,8 @@ func longer(a, b *pyCall) bool {
 	return y.constant && (!x.constant || whole(x.text) > whole(y.text))
 }
 
-// loading are keywords that hold others, with which a trainer loads its model, and loadedBy those of them that tell of memory.
+// loading are keywords that hold others, with which a trainer loads its model.
 var loading = map[string]bool{"model_init_kwargs": true, "model_kwargs": true}
-
-const loadedBy = "torch_dtype dtype attn_implementation load_in_4bit load_in_8bit"
 
 // joined is a value's text, of a list its elements' with commas.
 func (v *pyValue) joined() string {
@@ -552,6 +556,21 @@ func named(words string) map[string]string {
 	return as
 }
 
+// nested are what a keyword's dictionary holds, under the keyword's name; a trainer loads its model with others as they are.
+func (f *fields) nested(name string, c *pyCall) {
+	below := map[string]string{}
+	for _, key := range c.names {
+		if below[key] = name + "." + key; loading[name] {
+			below[key] = key
+		}
+	}
+	if f.dicts++; f.dicts > maxFields {
+		f.fail(errMany)
+		return
+	}
+	f.keywords(c, below)
+}
+
 // keywords are a call's, all where no names are given.
 func (f *fields) keywords(c *pyCall, names map[string]string) {
 	for _, k := range c.names {
@@ -561,8 +580,8 @@ func (f *fields) keywords(c *pyCall, names map[string]string) {
 		}
 		switch text := v.joined(); {
 		case name == "" || text == "None" || v.constant && text == "":
-		case v.call.isDict() && loading[name]:
-			f.keywords(v.call, named(loadedBy))
+		case v.call.isDict():
+			f.nested(name, v.call)
 		case !v.constant && len(v.list) == 0:
 			if f.workedOut = append(f.workedOut, name); len(f.workedOut) > maxFields {
 				f.fail(errMany)
