@@ -58,6 +58,9 @@ func Weights(part, eyes string, field func(name string) int64) ([]Weight, error)
 	return l.all, l.err
 }
 
+// Value works out sums, differences, products and quotients of numbers and of sizes that field looks up.
+func Value(s string, field func(name string) int64) int64 { return (&list{field: field}).value(s) }
+
 // list is what was made of a part so far.
 type list struct {
 	field func(name string) int64

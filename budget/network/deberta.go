@@ -48,10 +48,10 @@ func buildDeBERTa(b *builder) {
 		at := b.looks(h, a, b.drop("attention_probs_dropout_prob"), hiddenDrop)
 		at.eagerOnly = true
 		bl := &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act"), drop: hiddenDrop}, postNorm: true}
-		p := parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}
-		p.make("q=attention.self.query_proj+ k=attention.self.key_proj+ v=attention.self.value_proj+")
+		inner := c.Int("intermediate_size")
+		b.fill(bl, nil, h, inner, "q=attention.self.query_proj+ k=attention.self.key_proj+ v=attention.self.value_proj+")
 		at.relative = b.distances(at, h, span)
-		p.make("o=attention.output.dense+ attnOut=attention.output.LayerNorm+ " + bertLike.fed)
+		b.fill(bl, nil, h, inner, "o=attention.output.dense+ attnOut=attention.output.LayerNorm+ "+bertLike.fed)
 		m.Blocks = append(m.Blocks, bl)
 	})
 	if span > 0 {
@@ -73,7 +73,11 @@ func buildDeBERTa(b *builder) {
 		stack.conv.norm = b.norm("encoder.conv.LayerNorm", layerNormKind, h, true)
 	}
 	b.prefix = ""
-	b.debertaHead(kind, h)
+	heads := "deberta"
+	if c.Has("legacy") && !c.Bool("legacy") { // products with the words' own vectors
+		heads += "-new"
+	}
+	b.headOf(heads, "", kind, h)
 }
 
 func (b *builder) debertaEmbeddings(h int64) {
@@ -117,27 +121,6 @@ func (b *builder) distances(at *Attention, h, span int64) *disentangled {
 		r.query = b.linear("attention.self.pos_query_proj", RoleAttention, h, h, true)
 	}
 	return r
-}
-
-func (b *builder) debertaHead(kind headKind, h int64) {
-	c, m := b.c, b.m
-	switch kind {
-	case headMasked, headLM:
-		if c.Has("legacy") && !c.Bool("legacy") { // products with the words' own vectors
-			bias := b.param("lm_predictions.lm_head.bias", RoleHead, m.Vocab)
-			b.transform("lm_predictions.lm_head.dense", "lm_predictions.lm_head.LayerNorm", h, h, b.activation("hidden_act"))
-			b.maskedHead("lm_predictions.lm_head", bias)
-			return
-		}
-		bias := b.param("cls.predictions.bias", RoleHead, m.Vocab)
-		b.transform("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", h, h, b.activation("hidden_act"))
-		b.maskedHead("cls.predictions.decoder", bias)
-	case headSequence, headChoice:
-		b.pooler(kind, "pooler.dense", h, actGelu)
-		b.simpleHead(kind, h)
-	default:
-		b.simpleHead(kind, h)
-	}
 }
 
 // table is what layers look distances up in.

@@ -408,8 +408,7 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 		m.Task = TaskBackbone
 	case headSequence:
 		if d.Encodes {
-			b.pooler(kind, "dense", m.WordWidth, actGelu)
-			b.simpleHead(kind, m.WordWidth)
+			b.headOf("eurobert", b.prefix, kind, m.WordWidth)
 			return
 		}
 		b.classifier(TaskClassify, "score", m.WordWidth, c.Labels(), false)

@@ -25,7 +25,7 @@ func buildT5(b *builder) {
 	attn := func(name string, cross bool, first bool) *Attention {
 		at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: drop, t5: true, bidirectional: cross, plainSoftmax: true}
 		b.under(name+".", func() {
-			parts{builder: b, block: &Block{Attention: at}, h: h}.make("q=q k=k v=v o=o")
+			b.fill(&Block{}, at, h, 0, "q=q k=k v=v o=o")
 			if first {
 				at.bias = b.param("relative_attention_bias.weight", RolePosition, c.Int("relative_attention_num_buckets"), a)
 			}
@@ -37,7 +37,7 @@ func buildT5(b *builder) {
 		if gated {
 			words = "gate=wi_0 up=wi_1 down=wo"
 		}
-		b.under(name+".DenseReluDense.", func() { parts{builder: b, block: &Block{FF: f}, h: h, inner: ff}.make(words) })
+		b.under(name+".DenseReluDense.", func() { b.fill(&Block{FF: f}, nil, h, ff, words) })
 		return f
 	}
 	b.layers("encoder.block.", c.Int("num_layers"), func(i int64) {
@@ -117,18 +117,17 @@ func (b *builder) stack(m *Model, prefix, side string, h int64, bart, post bool,
 		if bart {
 			words = "k=k_proj+ v=v_proj+ q=q_proj+ o=out_proj+"
 		}
-		b.under(name+".", func() { parts{builder: b, block: &Block{Attention: at}, h: h}.make(words) })
+		b.under(name+".", func() { b.fill(&Block{}, at, h, 0, words) })
 		return at
 	}
 	b.layers(prefix+"layers.", layers, func(int64) {
 		bl := &Block{Attention: attn("self_attn", !cross), drop: drop, postNorm: post}
 		bl.FF = &mlp{act: act, inner: b.c.Float("activation_dropout")}
-		p := parts{builder: b, block: bl, h: h, inner: inner}
-		if p.make("attnIn=self_attn_layer_norm+"); cross {
+		if b.fill(bl, nil, h, inner, "attnIn=self_attn_layer_norm+"); cross {
 			bl.Cross = attn("encoder_attn", true)
-			p.make("crossIn=encoder_attn_layer_norm+")
+			b.fill(bl, nil, h, inner, "crossIn=encoder_attn_layer_norm+")
 		}
-		p.make("up=fc1+ down=fc2+ mlpIn=final_layer_norm+")
+		b.fill(bl, nil, h, inner, "up=fc1+ down=fc2+ mlpIn=final_layer_norm+")
 		m.Blocks = append(m.Blocks, bl)
 	})
 }

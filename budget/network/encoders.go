@@ -2,34 +2,56 @@ package network
 
 import (
 	"cmp"
+	_ "embed"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
-// Encoders: BERT and its kin, and the vision encoders.
+// Encoders of text: BERT and its kin.
 
-// bertNames are what a BERT-like family calls its tensors.
-type bertNames struct {
-	model, layer          string
-	attention, fed        string // a layer's parts
-	embedNorm             string
-	hiddenDrop, scoreDrop string
-	act                   string
-	pooler                string
-	embedSize             string // field of the embeddings' width, empty: the stream's
-	widen                 string // projection from that, where there always is one
-	crosses               bool   // has a decoder with attention to an encoder
+// text is what a family like BERT calls its tensors.
+type text struct {
+	heads, layer   string // rows of heads.txt, which is the stack's own name, too; and of its layers
+	attention, fed string // a layer's parts
+	embedSize      string // field of the embeddings' width, empty: the stream's
+	widen          string // projection from that, where there always is one
+	crosses        bool   // has a decoder with attention to an encoder
+	named          bool   // a file that names no class means one with a head
+	shares         bool   // the stream goes through few layers several times
 }
 
-var bertLike = bertNames{
-	model: "bert.", layer: "encoder.layer.",
+var bertLike = text{heads: "bert", layer: "encoder.layer.", crosses: true,
 	attention: "q=attention.self.query+ k=attention.self.key+ v=attention.self.value+ o=attention.output.dense+ " +
 		"attnOut=attention.output.LayerNorm+",
-	fed:        "up=intermediate.dense+ down=output.dense+ mlpOut=output.LayerNorm+",
-	embedNorm:  "embeddings.LayerNorm",
-	hiddenDrop: "hidden_dropout_prob", scoreDrop: "attention_probs_dropout_prob", act: "hidden_act", pooler: "pooler.dense",
-	crosses: true,
+	fed: "up=intermediate.dense+ down=output.dense+ mlpOut=output.LayerNorm+"}
+
+// textLike is a family's. DistilBERT has other names for fields.
+func textLike(b *builder) text {
+	n := bertLike
+	switch t := b.c.Type; t {
+	case "electra":
+		n.heads, n.embedSize = t, "embedding_size"
+	case "roberta", "xlm-roberta", "camembert":
+		n.heads, n.named = "roberta", true
+	case "albert":
+		n = text{heads: t, embedSize: "embedding_size", widen: "encoder.embedding_hidden_mapping_in", shares: true,
+			attention: "q=attention.query+ k=attention.key+ v=attention.value+ o=attention.dense+ attnOut=attention.LayerNorm+",
+			fed:       "up=ffn+ down=ffn_output+ mlpOut=full_layer_layer_norm+"}
+	case "distilbert":
+		n = text{heads: t, layer: "transformer.layer.", named: true,
+			attention: "q=attention.q_lin+ k=attention.k_lin+ v=attention.v_lin+ o=attention.out_lin+ attnOut=sa_layer_norm+",
+			fed:       "up=ffn.lin1+ down=ffn.lin2+ mlpOut=output_layer_norm+"}
+		c := b.c
+		for to, from := range map[string]string{"intermediate_size": "hidden_dim", "type_vocab_size": "", "hidden_act": "activation",
+			"hidden_dropout_prob": "dropout", "attention_probs_dropout_prob": "attention_dropout"} {
+			b.c = b.c.With(to, c.Get(from))
+		}
+	}
+	return n
 }
 
 // looks is an encoder's attention of a heads, to all positions; dropout is on its scores, and on its result.
@@ -46,30 +68,45 @@ func divided(b *builder, h, a int64) {
 }
 
 // bertLayer is one post-norm encoder layer.
-func (b *builder) bertLayer(n bertNames, h, a, inner int64) *Block {
-	at := b.looks(h, a, b.drop(n.scoreDrop), b.drop(n.hiddenDrop))
+func (b *builder) bertLayer(n text, h, a int64) *Block {
+	drop, inner := b.drop("hidden_dropout_prob"), b.c.Int("intermediate_size")
+	at := b.looks(h, a, b.drop("attention_probs_dropout_prob"), drop)
 	cross := *at
 	at.bidirectional = !b.c.Bool("is_decoder")
-	bl := &Block{Attention: at, FF: &mlp{act: b.activation(n.act), drop: at.outDrop}, postNorm: true}
-	p := parts{builder: b, block: bl, h: h, inner: inner}
-	if p.make(n.attention); n.crosses && b.c.Bool("add_cross_attention") {
-		bl.Cross, p.at = &cross, &cross
-		b.under("cross", func() { p.make(strings.Replace(n.attention, "attnOut", "crossIn", 1)) })
+	bl := &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act"), drop: drop}, postNorm: true}
+	if b.fill(bl, nil, h, inner, n.attention); n.crosses && b.c.Bool("add_cross_attention") {
+		bl.Cross = &cross
+		b.under("cross", func() { b.fill(bl, &cross, h, inner, strings.Replace(n.attention, "attnOut", "crossIn", 1)) })
 	}
-	p.make(n.fed)
+	b.fill(bl, nil, h, inner, n.fed)
 	return bl
 }
 
-func (b *builder) bertBody(n bertNames, positions, types int64) (h int64) {
-	h, a := bertFront(b, n, positions, types)
-	b.layers(n.layer, b.c.Int("num_hidden_layers"), func(int64) {
-		b.m.Blocks = append(b.m.Blocks, b.bertLayer(n, h, a, b.c.Int("intermediate_size")))
-	})
-	return h
+// buildText is BERT or one of its kin.
+func buildText(b *builder) {
+	n, bare := textLike(b), headDefault
+	if n.named {
+		bare = headNone
+	}
+	kind := b.headUnder(n.heads+".", bare)
+	h, a := textFront(b, n)
+	if n.shares {
+		albertLayers(b, n, h, a)
+	} else {
+		b.layers(n.layer, b.c.Int("num_hidden_layers"), func(int64) { b.m.Blocks = append(b.m.Blocks, b.bertLayer(n, h, a)) })
+	}
+	if n.heads == "distilbert" { // only the feed-forward has dropout on its result
+		for _, bl := range b.m.Blocks {
+			bl.Attention.outDrop = 0
+		}
+	}
+	inside := b.prefix
+	b.prefix = ""
+	b.headOf(n.heads, inside, kind, h)
 }
 
-// bertFront are the embeddings, of a width of their own where the family has one.
-func bertFront(b *builder, n bertNames, positions, types int64) (h, a int64) {
+// textFront are the embeddings, of a width of their own where the family has one.
+func textFront(b *builder, n text) (h, a int64) {
 	c, m := b.c, b.m
 	h, a = c.Int("hidden_size"), c.Int("num_attention_heads")
 	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "max_position_embeddings")
@@ -80,21 +117,16 @@ func bertFront(b *builder, n bertNames, positions, types int64) (h, a int64) {
 		e = c.IntOr(n.embedSize, h)
 	}
 	b.embedding("embeddings.word_embeddings", m.Vocab, e)
-	m.Position = b.param("embeddings.position_embeddings.weight", RolePosition, positions, e)
-	if types > 0 {
+	m.Position = b.param("embeddings.position_embeddings.weight", RolePosition, c.Int("max_position_embeddings"), e)
+	if types := c.Int("type_vocab_size"); types > 0 {
 		m.types = b.param("embeddings.token_type_embeddings.weight", RoleEmbedding, types, e)
 	}
-	m.embedNorm = b.norm(n.embedNorm, layerNormKind, e, true)
-	m.embedDrop = b.drop(n.hiddenDrop)
+	m.embedNorm = b.norm("embeddings.LayerNorm", layerNormKind, e, true)
+	m.embedDrop = b.drop("hidden_dropout_prob")
 	if e != h || n.widen != "" {
 		m.widen = b.linear(cmp.Or(n.widen, "embeddings_project"), RoleEmbedding, e, h, true)
 	}
 	return h, a
-}
-
-// transform is the dense, activation and norm in front of a masked head.
-func (b *builder) transform(dense, norm string, h, out int64, act activation) {
-	b.m.headParts = []any{b.linear(dense, RoleHead, h, out, true), act, b.norm(norm, layerNormKind, out, true)}
 }
 
 // maskedHead is the decoder over the vocabulary, tied unless the file says not.
@@ -109,33 +141,67 @@ func (b *builder) maskedHead(name string, bias *parameter) {
 	}
 }
 
-// pooler is a dense layer on the first token, for what looks at whole sequences.
-func (b *builder) pooler(kind headKind, name string, h int64, act activation) {
-	l := b.linear(name, RoleOther, h, h, true)
-	if kind == headSequence || kind == headChoice {
-		b.m.headParts = []any{l, act}
+//go:embed heads.txt
+var headRows string
+
+// headOf makes what heads.txt has for a kind on a family's stack of h, whose own names begin inside.
+func (b *builder) headOf(family, inside string, kind headKind, h int64) {
+	bias := (*parameter)(nil)
+	for line := range strings.Lines(headRows) {
+		whose, steps, _ := strings.Cut(line, ": ")
+		if row := strings.Fields(whose); row[0] != family || !slices.Contains(row[1:], headWords[kind]) {
+			continue
+		}
+		for step := range strings.FieldsSeq(steps) {
+			bias = b.headStep(step, inside, bias, kind, h)
+		}
+	}
+	if b.m.Head == nil {
+		b.simpleHead(kind, h)
 	}
 }
 
-func buildBERT(b *builder) {
-	n := bertLike
-	kind := b.headUnder(n.model, headDefault)
-	h := b.bertBody(n, b.c.Int("max_position_embeddings"), b.c.Int("type_vocab_size"))
-	if kind == headNone || kind == headDefault || kind == headSequence || kind == headPreTraining || kind == headChoice {
-		b.pooler(kind, n.pooler, h, actTanh)
+// headStep is one word of a row; it gives what is to be added to the logits.
+func (b *builder) headStep(step, inside string, bias *parameter, kind headKind, h int64) *parameter {
+	m := b.m
+	what, name, _ := strings.Cut(step, "=")
+	name, act, _ := strings.Cut(name, "/")
+	name, count, some := strings.Cut(name, ":")
+	n := m.Config.Labels()
+	if some {
+		n = modelfile.AsInt(json.Number(count))
 	}
-	b.prefix = ""
-	switch kind {
-	case headMasked, headPreTraining, headLM:
-		bias := b.param("cls.predictions.bias", RoleHead, b.m.Vocab)
-		b.transform("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", h, h, b.activation(n.act))
-		b.maskedHead("cls.predictions.decoder", bias)
-		if kind == headPreTraining {
-			b.linear("cls.seq_relationship", RoleOther, h, 2, true)
+	switch what {
+	case "dense", "narrow":
+		to := h
+		if what == "narrow" {
+			to = m.Embed.Shape[1]
 		}
-	default:
-		b.simpleHead(kind, h)
+		m.headParts = []any{b.linear(name, RoleHead, h, to, true), b.activationOf(act)}
+	case "norm":
+		m.headParts = append(m.headParts, b.norm(name, layerNormKind, m.headParts[0].(*Linear).Out, true))
+	case "pool", "top":
+		if what == "pool" {
+			b.prefix = inside
+		}
+		l := b.linear(name, RoleOther, h, h, true)
+		if b.prefix = ""; kind == headSequence || kind == headChoice {
+			m.headParts = []any{l, b.activationOf(act)}
+		}
+	case "bias":
+		return b.param(name, RoleHead, m.Vocab)
+	case "words":
+		b.maskedHead(name, bias)
+	case "sole":
+		m.Head.Bias = b.param(name, RoleHead, m.Vocab)
+	case "classify":
+		b.classifier(TaskClassify, name, h, n, true)
+	case "tokens":
+		b.classifier(TaskTokens, name, h, n, true)
+	case "beside":
+		b.linear(name, RoleOther, h, n, true)
 	}
+	return bias
 }
 
 // simpleHead is a classifier on tokens, sequences or spans, or nothing.
@@ -156,86 +222,6 @@ func (b *builder) simpleHead(kind headKind, h int64) {
 		b.classifier(TaskTokens, "qa_outputs", h, 2, true)
 	default:
 		b.noHead()
-	}
-}
-
-func buildRoBERTa(b *builder) {
-	n := bertLike
-	n.model = "roberta."
-	kind := b.headUnder(n.model)
-	h := b.bertBody(n, b.c.Int("max_position_embeddings"), b.c.Int("type_vocab_size"))
-	if kind == headNone || kind == headChoice {
-		b.pooler(kind, n.pooler, h, actTanh)
-	}
-	b.prefix = ""
-	switch kind {
-	case headMasked, headLM, headDefault:
-		bias := b.param("lm_head.bias", RoleHead, b.m.Vocab)
-		b.transform("lm_head.dense", "lm_head.layer_norm", h, h, actGelu)
-		b.maskedHead("lm_head.decoder", bias)
-	case headSequence:
-		b.pooler(kind, "classifier.dense", h, actTanh)
-		b.classifier(TaskClassify, "classifier.out_proj", h, b.c.Labels(), true)
-	default:
-		b.simpleHead(kind, h)
-	}
-}
-
-// buildELECTRA has embeddings of a width of their own, and in front of the words of
-// its generator's head what brings the stream back to it.
-func buildELECTRA(b *builder) {
-	n := bertLike
-	n.model, n.embedSize = "electra.", "embedding_size"
-	c, m := b.c, b.m
-	kind := b.headUnder(n.model, headDefault)
-	h := b.bertBody(n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))
-	b.prefix = ""
-	switch kind {
-	case headMasked, headLM:
-		b.transform("generator_predictions.dense", "generator_predictions.LayerNorm", h, m.Embed.Shape[1], actGelu)
-		b.maskedHead("generator_lm_head", b.param("generator_lm_head.bias", RoleHead, m.Vocab))
-	case headPreTraining: // one score for each token: is it another's?
-		m.headParts = []any{b.linear("discriminator_predictions.dense", RoleHead, h, h, true),
-			b.activation(n.act)}
-		b.classifier(TaskTokens, "discriminator_predictions.dense_prediction", h, 1, true)
-	case headSequence:
-		b.pooler(kind, "classifier.dense", h, actGelu)
-		b.classifier(TaskClassify, "classifier.out_proj", h, c.Labels(), true)
-	case headChoice: // a summary of the first token
-		b.pooler(kind, "sequence_summary.summary", h, actGelu)
-		b.simpleHead(kind, h)
-	default:
-		b.simpleHead(kind, h)
-	}
-}
-
-func buildDistilBERT(b *builder) {
-	n := bertNames{
-		model: "distilbert.", layer: "transformer.layer.",
-		attention:  "q=attention.q_lin+ k=attention.k_lin+ v=attention.v_lin+ o=attention.out_lin+ attnOut=sa_layer_norm+",
-		fed:        "up=ffn.lin1+ down=ffn.lin2+ mlpOut=output_layer_norm+",
-		embedNorm:  "embeddings.LayerNorm",
-		hiddenDrop: "dropout", scoreDrop: "attention_dropout", act: "activation",
-	}
-	c := b.c
-	kind := b.headUnder(n.model)
-	inner := c.With("intermediate_size", c.Get("hidden_dim"))
-	b.c = inner
-	h := b.bertBody(n, c.Int("max_position_embeddings"), 0)
-	for _, bl := range b.m.Blocks { // only the feed-forward has dropout on its result
-		bl.Attention.outDrop = 0
-	}
-	b.prefix = ""
-	switch kind {
-	case headMasked, headDefault, headLM:
-		b.transform("vocab_transform", "vocab_layer_norm", h, h, b.activation(n.act))
-		b.maskedHead("vocab_projector", nil)
-		b.m.Head.Bias = b.param("vocab_projector.bias", RoleHead, b.m.Vocab)
-	case headSequence:
-		b.pooler(kind, "pre_classifier", h, actRelu)
-		b.classifier(TaskClassify, "classifier", h, c.Labels(), true)
-	default:
-		b.simpleHead(kind, h)
 	}
 }
 
@@ -267,11 +253,10 @@ func buildModernBERT(b *builder) {
 				at.Window = c.Int("sliding_window")
 			}
 		}
-		p := parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}
 		if i > 0 {
-			p.make("attnIn=attn_norm?norm_bias")
+			b.fill(bl, nil, h, 0, "attnIn=attn_norm?norm_bias")
 		}
-		p.make(looks + "o=attn.Wo?attention_bias mlpIn=mlp_norm?norm_bias gateUp=mlp.Wi?mlp_bias " +
+		b.fill(bl, nil, h, c.Int("intermediate_size"), looks+"o=attn.Wo?attention_bias mlpIn=mlp_norm?norm_bias gateUp=mlp.Wi?mlp_bias "+
 			"down=mlp.Wo?mlp_bias")
 		m.Blocks = append(m.Blocks, bl)
 	})
@@ -309,154 +294,8 @@ func modernHead(b *builder, kind headKind, h int64, decodes bool) {
 	}
 }
 
-// visionLayer is a pre-norm encoder layer of an image model, of which words say the parts.
-func (b *builder) visionLayer(words string, h, a, inner int64, drop, scoreDrop float64) *Block {
-	bl := &Block{Attention: b.looks(h, a, scoreDrop, drop), FF: &mlp{act: b.activation("hidden_act"), drop: drop}}
-	if b.c.Bool("use_swiglu_ffn") { // two thirds as wide, in eights
-		inner = (inner*2/3 + 7) / 8 * 8
-		bl.FF = &mlp{act: actSilu}
-		words = strings.Replace(words, "up=mlp.fc1+ down=mlp.fc2+", "gate=mlp.gate_proj+ up=mlp.up_proj+ down=mlp.down_proj+", 1)
-	}
-	parts{builder: b, block: bl, h: h, inner: inner}.make(words)
-	return bl
-}
-
-// Layers' parts of families with encoders of images.
-const (
-	looksPlain = "q=attention.q_proj?qkv_bias k=attention.k_proj?qkv_bias v=attention.v_proj?qkv_bias o=attention.o_proj+ "
-	vitParts   = "attnIn=layernorm_before+ " + looksPlain + "mlpIn=layernorm_after+ up=mlp.fc1+ down=mlp.fc2+"
-	dinoParts  = "attnIn=norm1+ " + looksPlain + "mlpIn=norm2+ up=mlp.fc1+ down=mlp.fc2+"
-	clipParts  = "attnIn=layer_norm1+ q=self_attn.q_proj+ k=self_attn.k_proj+ v=self_attn.v_proj+ o=self_attn.out_proj+ " +
-		"mlpIn=layer_norm2+ up=mlp.fc1+ down=mlp.fc2+"
-)
-
-// imageSizes reads and checks an image encoder's sizes.
-func (b *builder) imageSizes() (h, a, inner, patches, patch int64) {
-	c := b.c
-	b.need("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "image_size", "patch_size",
-		"num_channels")
-	h, a, inner = c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("intermediate_size")
-	patch = c.Int("patch_size")
-	side := c.Int("image_size") / patch
-	divided(b, h, a)
-	if side == 0 {
-		b.fail("%s: patches of %d pixels do not fit into an image of %d", c.Type, patch, c.Int("image_size"))
-	}
-	return h, a, inner, side * side, patch
-}
-
-// patches is the convolution that makes embeddings of h out of patches of an image.
-func (b *builder) patches(name string, h, patch int64) *patching {
-	channels, side := b.c.Int("num_channels"), b.c.Int("image_size")
-	return &patching{weight: b.param(name+".weight", RoleEmbedding, h, channels, patch, patch), pixels: channels * side * side}
-}
-
-// images are the families of one encoder over an image's patches with a token in front. What else one has follows from its
-// configuration: the scale of each part's result, gated layers, the feed-forward's width as a multiple, tokens beside the first.
-type images struct {
-	layer     string
-	parts     string // of one
-	extra     string // a second token in front, which distillation trains
-	bothMeans bool   // the classifier takes the mean of the patches beside the first token
-}
-
-func buildImages(b *builder, f images) {
-	c, m := b.c, b.m
-	if ratio := c.Float("mlp_ratio"); ratio > 0 && !c.Has("intermediate_size") {
-		c = c.With("intermediate_size", float64(int64(ratio*float64(c.Int("hidden_size")))))
-		b.c = c
-	}
-	h, a, inner, n, ps := b.imageSizes()
-	kind := b.headUnder(c.Type + ".")
-	cls := b.param("embeddings.cls_token", RolePosition, 1, 1, h)
-	if c.Bool("use_mask_token") {
-		b.param("embeddings.mask_token", RolePosition, 1, h)
-	}
-	before := int64(1)
-	if f.extra != "" {
-		before++
-	}
-	m.Position = b.param("embeddings.position_embeddings", RolePosition, 1, n+before, h)
-	if f.extra != "" {
-		b.param(f.extra, RolePosition, 1, 1, h)
-	}
-	if r := c.Int("num_register_tokens"); r > 0 {
-		b.param("embeddings.register_tokens", RolePosition, 1, r, h)
-		before += r
-	}
-	m.Hidden, m.Patches = h, n+before
-	m.Patch = b.patches("embeddings.patch_embeddings.projection", h, ps)
-	m.Patch.bias = b.param("embeddings.patch_embeddings.projection.bias", RoleEmbedding, h)
-	m.Patch.class, m.Patch.before = cls, before
-	m.embedDrop = c.Float("hidden_dropout_prob")
-	b.layers(f.layer, c.Int("num_hidden_layers"), func(int64) {
-		words := f.parts
-		if c.Float("layerscale_value") != 0 {
-			words += " attnScale=layer_scale1.lambda1 mlpScale=layer_scale2.lambda1"
-		}
-		m.Blocks = append(m.Blocks, b.visionLayer(words, h, a, inner, c.Float("hidden_dropout_prob"),
-			c.Float("attention_probs_dropout_prob")))
-	})
-	m.final = b.norm("layernorm", layerNormKind, h, true)
-	if kind == headNone {
-		if !f.bothMeans {
-			b.pooler(kind, "pooler.dense", h, actTanh)
-		}
-		m.Task = TaskBackbone
-		return
-	}
-	b.prefix = ""
-	if kind != headDefault && kind != headImage {
-		b.noHead()
-	}
-	width := h
-	if f.bothMeans {
-		width = 2 * h
-	}
-	b.classifier(TaskClassify, "classifier", width, c.Labels(), true)
-}
-
-func buildViT(b *builder) {
-	f := images{layer: "layers.", parts: vitParts}
-	if b.c.Type == "deit" {
-		f.extra = "embeddings.distillation_token"
-	}
-	buildImages(b, f)
-}
-
-func buildDINO(b *builder) {
-	buildImages(b, images{layer: "encoder.layer.", parts: dinoParts, bothMeans: true})
-}
-
-// buildALBERT has few layers, each of which the stream goes through several times.
-func buildALBERT(b *builder) {
-	n := bertLike
-	n.model, n.embedSize, n.widen = "albert.", "embedding_size", "encoder.embedding_hidden_mapping_in"
-	n.attention = "q=attention.query+ k=attention.key+ v=attention.value+ o=attention.dense+ attnOut=attention.LayerNorm+"
-	n.fed, n.crosses = "up=ffn+ down=ffn_output+ mlpOut=full_layer_layer_norm+", false
-	c, m := b.c, b.m
-	kind := b.headUnder(n.model, headDefault)
-	h, a := bertFront(b, n, c.Int("max_position_embeddings"), c.Int("type_vocab_size"))
-	albertLayers(b, n, h, a)
-	if !slices.Contains([]headKind{headMasked, headToken, headSpan}, kind) {
-		b.pooler(kind, "pooler", h, actTanh)
-	}
-	b.prefix = ""
-	switch kind {
-	case headMasked, headPreTraining:
-		bias := b.param("predictions.bias", RoleHead, m.Vocab)
-		b.transform("predictions.dense", "predictions.LayerNorm", h, m.Embed.Shape[1], b.activation(n.act))
-		b.maskedHead("predictions.decoder", bias)
-		if kind == headPreTraining {
-			b.linear("sop_classifier.classifier", RoleOther, h, c.Labels(), true)
-		}
-	default:
-		b.simpleHead(kind, h)
-	}
-}
-
 // albertLayers are those of each group, and the order in which they are gone through.
-func albertLayers(b *builder, n bertNames, h, a int64) {
+func albertLayers(b *builder, n text, h, a int64) {
 	c, m := b.c, b.m
 	layers, groups, inner := c.Int("num_hidden_layers"), c.IntOr("num_hidden_groups", 1), c.IntOr("inner_group_num", 1)
 	if groups < 1 || inner < 1 || layers > MaxLayers || groups > layers || inner > MaxLayers/layers {
@@ -464,7 +303,7 @@ func albertLayers(b *builder, n bertNames, h, a int64) {
 	}
 	for g := range groups {
 		b.layers("encoder.albert_layer_groups."+strconv.FormatInt(g, 10)+".albert_layers.", inner, func(int64) {
-			bl := b.bertLayer(n, h, a, c.Int("intermediate_size"))
+			bl := b.bertLayer(n, h, a)
 			bl.FF.(*mlp).drop = 0
 			m.Blocks = append(m.Blocks, bl)
 		})

@@ -11,17 +11,12 @@ var handmade = []struct {
 	build func(*builder)
 	types string
 }{
-	{buildBERT, "bert"},
-	{buildALBERT, "albert"},
-	{buildRoBERTa, "roberta xlm-roberta camembert"},
-	{buildELECTRA, "electra"},
+	{buildText, "bert albert roberta xlm-roberta camembert electra distilbert"},
 	{buildDeBERTa, "deberta-v2"},
-	{buildDistilBERT, "distilbert"},
 	{buildModernBERT, "modernbert modernbert-decoder"},
 	{buildConvNext, "convnext convnextv2"},
 	{buildSwin, "swin swinv2"},
-	{buildViT, "vit deit"},
-	{buildDINO, "dinov2 dinov2_with_registers"},
+	{buildImages, "vit deit dinov2 dinov2_with_registers"},
 	{buildDINO3, "dinov3_vit"},
 	{buildWaves, "wav2vec2 hubert"},
 	{buildCLIP, "clip"},
@@ -107,27 +102,25 @@ func Families() []string {
 	return names
 }
 
-// activation reads the name of an activation.
+// activation is what a field names.
 func (b *builder) activation(field string) activation {
-	switch s := b.c.Str(field); s {
-	case "silu", "swish", "":
-		return actSilu
-	case "gelu", "gelu_pytorch_tanh", "gelu_python", "gelu_fast_tanh":
-		return actGelu
-	case "gelu_new":
-		return actGeluNew
-	case "relu":
-		return actRelu
-	case "quick_gelu":
-		return actQuickGelu
-	case "relu2":
-		return actReluSquared
-	case "tanh":
-		return actTanh
-	default:
-		return actGelu
+	s := b.c.Str(field)
+	if a, ok := activations[s]; ok || s == "" {
+		return a
 	}
+	return actGelu
 }
+
+// activationOf is one by its name, or by the field that has it.
+func (b *builder) activationOf(name string) activation {
+	if a, ok := activations[name]; ok {
+		return a
+	}
+	return b.activation(name)
+}
+
+var activations = map[string]activation{"silu": actSilu, "swish": actSilu, "gelu": actGelu, "gelu_new": actGeluNew, "relu": actRelu,
+	"quick_gelu": actQuickGelu, "relu2": actReluSquared, "tanh": actTanh}
 
 // heads checks that heads divide evenly.
 func (b *builder) heads(h, a, k int64) {
@@ -187,6 +180,10 @@ const (
 	headDouble // words, and one score for each choice
 	headNone
 )
+
+// headWords are what rows of heads.txt call them.
+var headWords = map[headKind]string{headDefault: "default", headLM: "lm", headMasked: "masked", headPreTraining: "pretraining",
+	headSequence: "sequence", headChoice: "choice", headNone: "none"}
 
 // headKind reads what stands on the backbone. An unknown class is refused.
 func (b *builder) headKind() headKind {

@@ -271,7 +271,7 @@ func zambaTransformer(b *builder, first, all, h, a, k int64) *Block {
 		return added
 	}
 	b.under("self_attn.", func() {
-		parts{builder: b, block: &Block{Attention: at}, h: 2 * h}.make("q=q_proj k=k_proj v=v_proj")
+		b.fill(&Block{}, at, 2*h, 0, "q=q_proj k=k_proj v=v_proj")
 		at.o = b.linear("o_proj", RoleAttention, a*d, h, false)
 		if c.Bool("use_shared_attention_adapter") {
 			at.q.pairs = pairs("linear_q_adapter_list", 2*h, 2*h)
@@ -279,7 +279,7 @@ func zambaTransformer(b *builder, first, all, h, a, k int64) *Block {
 		}
 	})
 	b.under("feed_forward.", func() {
-		parts{builder: b, block: &Block{FF: f}, h: h, inner: inner}.make("gateUp=gate_up_proj?add_bias_linear " +
+		b.fill(&Block{FF: f}, nil, h, inner, "gateUp=gate_up_proj?add_bias_linear "+
 			"down=down_proj?add_bias_linear")
 		f.up.pairs = pairs("gate_up_proj_adapter_list", h, 2*inner)
 	})

@@ -2,15 +2,6 @@ package network
 
 import "github.com/vramscope/vramscope/budget/modelfile"
 
-// patching turns an image into embeddings: a strided convolution.
-type patching struct {
-	weight, bias *parameter
-	class        *parameter // a token in front, nil without
-	before       int64      // tokens in front, of which the others are made like the first
-	pixels       int64      // numbers in one image
-	width        int64      // of what becomes of a patch, 0: the model's
-}
-
 // buildCLIP is both encoders with their projections, or one of them alone.
 func buildCLIP(b *builder) {
 	c, m := b.c, b.m
@@ -70,25 +61,8 @@ func (b *builder) clipText(t *modelfile.Config) {
 func (b *builder) clipVision(v *modelfile.Config, im *Model) {
 	whole := b.c
 	b.c = v
-	b.under("vision_model.", func() {
-		h, a, inner, n, ps := b.imageSizes()
-		im.Hidden, im.Patches = h, n+1
-		cls := b.param("embeddings.class_embedding", RolePosition, h)
-		im.Patch = b.patches("embeddings.patch_embedding", h, ps)
-		im.Patch.class, im.Patch.before = cls, 1
-		im.Position = b.param("embeddings.position_embedding.weight", RolePosition, n+1, h)
-		im.embedNorm = b.norm("pre_layrnorm", layerNormKind, h, true)
-		b.clipLayers(im, h, a, inner)
-	})
+	b.under("vision_model.", func() { b.sees(im, imageKinds["clip"], 0, v.Float("attention_dropout")) })
 	b.c = whole
-}
-
-// clipLayers are those of CLIP's image encoder and SigLIP's, with their last norm.
-func (b *builder) clipLayers(im *Model, h, a, inner int64) {
-	b.layers("encoder.layers.", b.c.Int("num_hidden_layers"), func(int64) {
-		im.Blocks = append(im.Blocks, b.visionLayer(clipParts, h, a, inner, 0, b.c.Float("attention_dropout")))
-	})
-	im.final = b.norm("post_layernorm", layerNormKind, h, true)
 }
 
 // buildGemma3 is the language model with its image encoder in front.
@@ -96,14 +70,10 @@ func buildGemma3(b *builder) {
 	c, m := b.c, b.m
 	v, t := c.Nested("vision_config", "siglip_vision_model"), c.Nested("text_config", "gemma3_text")
 	b.c = v
-	h, a, inner, n, ps := b.imageSizes()
-	im := &Model{Hidden: h, Patches: n}
-	b.under("model.vision_tower.", func() {
-		b.sigLIP(im, h, a, inner, n, ps, v.Has("vision_use_head") && v.Bool("vision_use_head"))
-	})
-	text := t.Int("hidden_size")
-	b.param("model.multi_modal_projector.mm_input_projection_weight", RoleVision, h, text)
-	b.param("model.multi_modal_projector.mm_soft_emb_norm.weight", RoleVision, h)
+	im := new(Model)
+	b.under("model.vision_tower.", func() { b.sigLIP(im, v.Has("vision_use_head") && v.Bool("vision_use_head")) })
+	b.make(parts{role: RoleVision, sizes: sizes{"text": t.Int("hidden_size")}}, "-=model.multi_modal_projector."+
+		"mm_input_projection_weight:hidden_size,text -=model.multi_modal_projector.mm_soft_emb_norm.weight:hidden_size")
 	for _, p := range m.Params {
 		p.Role = RoleVision
 	}

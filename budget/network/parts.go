@@ -1,55 +1,117 @@
 package network
 
-import "strings"
+import (
+	"cmp"
+	"reflect"
+	"strings"
 
-// parts are a layer's, of a stream of h elements for each token.
+	"github.com/vramscope/vramscope/budget/families"
+)
+
+// parts are what has weights, and how large these are.
 type parts struct {
-	*builder
-	block    *Block
-	at       *Attention // whose projections are meant, nil: the block's own
-	h, inner int64      // elements of the stream, and within the feed-forward
-	from     int64      // of what keys and values are made of, 0: the stream
-	norm     normKind
+	to    []any    // pointers to what has the fields; the first that has one counts
+	role  Role     // of layers and weights, empty: as their fields have it
+	norm  normKind // of norms
+	sizes sizes
 }
 
-// make makes those that words name, in their order, each as FIELD=TENSOR: with a + behind where it has a bias, with ?FLAG where a
-// field of the configuration says whether it has one.
-func (p parts) make(words string) {
-	bl, at := p.block, p.at
-	if at == nil {
-		at = bl.Attention
-	}
-	f, _ := bl.FF.(*mlp)
-	if at == nil {
-		at = &Attention{}
-	}
-	if f == nil {
-		f = &mlp{}
-	}
-	h, from, q, kv := p.h, p.from, at.Heads*at.Width, at.KV*at.Width
-	if from == 0 {
-		from = h
-	}
-	layers := map[string]struct {
-		to      **Linear
-		role    Role
-		in, out int64
-	}{"q": {&at.q, RoleAttention, h, q}, "k": {&at.k, RoleAttention, from, kv}, "v": {&at.v, RoleAttention, from, kv},
-		"qkv": {&at.q, RoleAttention, h, q + 2*kv}, "o": {&at.o, RoleAttention, q, h}, "gate": {&f.gate, RoleMLP, h, p.inner},
-		"up": {&f.up, RoleMLP, h, p.inner}, "gateUp": {&f.up, RoleMLP, h, 2 * p.inner}, "down": {&f.down, RoleMLP, p.inner, h}}
-	norms := map[string]**norm{"attnIn": &bl.attnIn, "attnOut": &bl.attnOut, "crossIn": &bl.crossIn, "mlpIn": &bl.mlpIn,
-		"mlpOut": &bl.mlpOut}
-	for word := range strings.FieldsSeq(words) {
+// sizes by their names in words; others are fields of the configuration.
+type sizes map[string]int64
+
+// usual are layers by what most families have them for: the field, features in and out, and the role.
+var usual = map[string]struct {
+	field, sizes string
+	role         Role
+}{"q": {"q", "h>q", RoleAttention}, "k": {"k", "h>kv", RoleAttention}, "v": {"v", "h>kv", RoleAttention},
+	"qkv": {"q", "h>q+2*kv", RoleAttention}, "o": {"o", "q>h", RoleAttention}, "gate": {"gate", "h>inner", RoleMLP},
+	"up": {"up", "h>inner", RoleMLP}, "gateUp": {"up", "h>2*inner", RoleMLP}, "down": {"down", "inner>h", RoleMLP},
+	"class": {role: RolePosition}, "Position": {role: RolePosition}, "-": {role: RolePosition}, "weight": {role: RoleEmbedding},
+	"bias": {role: RoleEmbedding}}
+
+// make makes what words name, in their order, each as FIELD=TENSOR:SIZES. A field is a layer (IN>OUT), a norm (of one size, h
+// unless it says so) or a weight, and "-" a layer or weight, "-n" a norm that nothing asks for; "attnScale" is a weight for each
+// channel of what attention gives. Behind a name + says that it has a bias, ?FLAG that a field of the configuration says so, and
+// @FLAG that one says whether it is there at all. A layer with ^ is gpt2's.
+func (b *builder) make(p parts, list string) {
+	for word := range strings.FieldsSeq(list) {
+		word, when, some := strings.Cut(word, "@")
+		if some && !b.flag(when) {
+			continue
+		}
+		word, dims, _ := strings.Cut(word, ":")
 		field, name, _ := strings.Cut(word, "=")
 		name, flag, _ := strings.Cut(name, "?")
 		name, bias := strings.CutSuffix(name, "+")
-		bias = bias || p.flag(flag)
-		if l, ok := layers[field]; ok {
-			*l.to = p.linear(name, l.role, l.in, l.out, bias)
-		} else if part, scaled := strings.CutSuffix(field, "Scale"); scaled { // a weight for each channel of a part's result
-			*norms[part+"Out"] = &norm{kind: layerScaleKind, size: h, weight: p.param(name, RoleNorm, h)}
-		} else {
-			*norms[field] = p.builder.norm(name, p.norm, h, bias)
+		b.one(p, field, name, dims, bias || b.flag(flag))
+	}
+}
+
+// one makes what a word names.
+func (b *builder) one(p parts, field, name, dims string, bias bool) {
+	u, to := usual[field], p.field(field)
+	if !to.IsValid() {
+		to = p.field(u.field)
+	}
+	dims, role := cmp.Or(dims, u.sizes), cmp.Or(p.role, u.role)
+	part, scaled := strings.CutSuffix(field, "Scale")
+	in, out, layered := strings.Cut(dims, ">")
+	bare, turned := strings.CutSuffix(name, "^")
+	var x any
+	switch {
+	case scaled && !to.IsValid():
+		to = p.field(part + "Out")
+		x = &norm{kind: layerScaleKind, size: p.sizes["h"], weight: b.param(name, RoleNorm, p.sizes["h"])}
+	case turned:
+		x = b.conv1D(bare, role, b.size(p, in), b.size(p, out))
+	case layered:
+		x = b.linear(name, role, b.size(p, in), b.size(p, out), bias)
+	case field == "-n" || to.IsValid() && to.Type() == reflect.TypeFor[*norm]():
+		x = b.norm(name, p.norm, b.size(p, cmp.Or(dims, "h")), bias)
+	default:
+		var shape []int64
+		for s := range strings.SplitSeq(dims, ",") {
+			shape = append(shape, b.size(p, s))
+		}
+		x = b.param(name, role, shape...)
+	}
+	if to.IsValid() { // of this package, though nobody else sees it
+		reflect.NewAt(to.Type(), to.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(x))
+	}
+}
+
+// field is the one of that name.
+func (p parts) field(name string) (f reflect.Value) {
+	for _, t := range p.to {
+		if f = reflect.ValueOf(t).Elem().FieldByName(name); f.IsValid() {
+			break
 		}
 	}
+	return f
+}
+
+// size works a size out.
+func (b *builder) size(p parts, s string) int64 {
+	return families.Value(s, func(name string) int64 {
+		if n, ok := p.sizes[name]; ok {
+			return n
+		}
+		return b.c.Int(name)
+	})
+}
+
+// fill makes parts of a block, of a stream of h elements for each token and inner ones within the feed-forward; at is the attention
+// that is meant, nil: the block's own.
+func (b *builder) fill(bl *Block, at *Attention, h, inner int64, list string) {
+	p := parts{to: []any{bl}, sizes: sizes{"h": h, "inner": inner}}
+	if at == nil {
+		at = bl.Attention
+	}
+	if at != nil {
+		p.to, p.sizes["q"], p.sizes["kv"] = append(p.to, at), at.Heads*at.Width, at.KV*at.Width
+	}
+	if f, ok := bl.FF.(*mlp); ok {
+		p.to = append(p.to, f)
+	}
+	b.make(p, list)
 }

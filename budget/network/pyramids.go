@@ -32,9 +32,10 @@ func pyramid(b *builder, widths, depths []int64, patch int64) (side int64) {
 
 // stagePatches is the convolution over patches, to the first stage's channels.
 func stagePatches(b *builder, name string, width, patch int64) {
-	m := b.m
-	m.Patch = b.patches(name, width, patch)
-	m.Patch.bias, m.Patch.width = b.param(name+".bias", RoleEmbedding, width), width
+	channels, side := b.c.Int("num_channels"), b.c.Int("image_size")
+	b.m.Patch = &patching{pixels: channels * side * side, width: width,
+		weight: b.param(name+".weight", RoleEmbedding, width, channels, patch, patch),
+		bias:   b.param(name+".bias", RoleEmbedding, width)}
 }
 
 // convNext is a layer: a depthwise convolution and a feed-forward on each pixel.
@@ -223,11 +224,11 @@ func (x *swin) build(b *builder, heads int64) {
 	at := b.looks(h, heads, c.Float("attention_probs_dropout_prob"), 0)
 	at.t5 = true
 	x.b = &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act")}, drop: c.Float("hidden_dropout_prob"), own: x.forward}
-	p := parts{builder: b, block: x.b, h: h, inner: int64(c.Float("mlp_ratio") * float64(h))}
-	p.make(looksPlain)
+	inner := int64(c.Float("mlp_ratio") * float64(h))
+	b.fill(x.b, nil, h, inner, looksPlain)
 	w := 2*c.Int("window_size") - 1
 	x.table = b.param("attention.relative_position_bias.relative_position_bias_table", RolePosition, w*w, heads)
-	p.make("attnIn=layernorm_before+ mlpIn=layernorm_after+ up=mlp.fc1+ down=mlp.fc2+")
+	b.fill(x.b, nil, h, inner, "attnIn=layernorm_before+ mlpIn=layernorm_after+ up=mlp.fc1+ down=mlp.fc2+")
 }
 
 func (x *swin) forward(m *Machine, in *value, c context) *value {
@@ -319,8 +320,8 @@ func (x *swin) buildCosine(b *builder, heads int64) {
 	})
 	w := 2*x.window - 1
 	b.m.Buffers += float64(8*w*w + 8*x.window*x.window*x.window*x.window)
-	parts{builder: b, block: x.b, h: h, inner: int64(c.Float("mlp_ratio") * float64(h))}.make("q=attention.self.query?qkv_bias " +
-		"k=attention.self.key v=attention.self.value?qkv_bias o=attention.output.dense+ attnIn=layernorm_before+ " +
+	b.fill(x.b, nil, h, int64(c.Float("mlp_ratio")*float64(h)), "q=attention.self.query?qkv_bias "+
+		"k=attention.self.key v=attention.self.value?qkv_bias o=attention.output.dense+ attnIn=layernorm_before+ "+
 		"mlpIn=layernorm_after+ up=intermediate.dense+ down=output.dense+")
 }
 

@@ -187,8 +187,7 @@ func buildNemotron(b *builder) {
 			return &Block{Attention: at, attnIn: n}
 		case '-':
 			bl := &Block{FF: &mlp{act: actReluSquared}, mlpIn: n}
-			p := parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}
-			b.under("mixer.", func() { p.make("up=up_proj?mlp_bias down=down_proj?mlp_bias") })
+			b.under("mixer.", func() { b.fill(bl, nil, h, c.Int("intermediate_size"), "up=up_proj?mlp_bias down=down_proj?mlp_bias") })
 			return bl
 		case 'E':
 			return &Block{FF: b.nemotronExperts(h), mlpIn: n}
@@ -241,7 +240,7 @@ func buildQwenNext(b *builder) {
 			at := &Attention{Heads: a, KV: k, Width: d, dv: d, rope: rotary{kind: ropePartial, dim: d / 4, of: d}, gated: true}
 			b.under("self_attn.", func() {
 				at.q = b.linear("q_proj", RoleAttention, h, 2*a*d, c.Bool("attention_bias"))
-				parts{builder: b, block: &Block{Attention: at}, h: h}.make("k=k_proj?attention_bias v=v_proj?attention_bias " +
+				b.fill(&Block{}, at, h, 0, "k=k_proj?attention_bias v=v_proj?attention_bias "+
 					"o=o_proj?attention_bias")
 				at.qNorm, at.kNorm = b.norm("q_norm", rmsWideKind, d, false), b.norm("k_norm", rmsWideKind, d, false)
 			})

@@ -173,7 +173,6 @@ func newTransformer(b *builder, h, heads, depth int64) *transformer {
 	if heads <= 0 || h%heads != 0 {
 		b.fail("%s: %d heads of %d channels", UNetClass, heads, h)
 	}
-	text := b.c.Int("cross_attention_dim")
 	t := &transformer{norm: b.norm("norm", layerNormKind, h, true)}
 	linear := b.c.Bool("use_linear_projection")
 	if linear {
@@ -184,10 +183,9 @@ func newTransformer(b *builder, h, heads, depth int64) *transformer {
 	b.layers("transformer_blocks.", depth, func(int64) {
 		bl := &Block{Attention: b.looks(h, heads, 0, 0), Cross: b.looks(h, heads, 0, 0), FF: &mlp{fused: true, act: actGelu}}
 		bl.Attention.uncached, bl.Cross.uncached = true, true
-		p := parts{builder: b, block: bl, h: h, inner: 4 * h}
-		p.make("attnIn=norm1+ q=attn1.to_q k=attn1.to_k v=attn1.to_v o=attn1.to_out.0+ crossIn=norm2+")
-		p.at, p.from = bl.Cross, text
-		p.make("q=attn2.to_q k=attn2.to_k v=attn2.to_v o=attn2.to_out.0+ mlpIn=norm3+ gateUp=ff.net.0.proj+ down=ff.net.2+")
+		b.fill(bl, nil, h, 4*h, "attnIn=norm1+ q=attn1.to_q k=attn1.to_k v=attn1.to_v o=attn1.to_out.0+ crossIn=norm2+")
+		b.fill(bl, bl.Cross, h, 4*h, "q=attn2.to_q k=attn2.to_k:cross_attention_dim>kv v=attn2.to_v:cross_attention_dim>kv "+
+			"o=attn2.to_out.0+ mlpIn=norm3+ gateUp=ff.net.0.proj+ down=ff.net.2+")
 		b.m.Blocks, t.blocks = append(b.m.Blocks, bl), append(t.blocks, bl)
 	})
 	if linear {

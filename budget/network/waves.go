@@ -131,8 +131,8 @@ func (b *builder) waveLayer(h, a int64, stable bool) *Block {
 	drop := c.Float("hidden_dropout")
 	bl := &Block{Attention: b.looks(h, a, c.Float("attention_dropout"), drop), postNorm: !stable,
 		FF: &mlp{act: b.activation("hidden_act"), inner: c.Float("activation_dropout"), drop: drop}}
-	parts{builder: b, block: bl, h: h, inner: c.Int("intermediate_size")}.make("q=attention.q_proj+ k=attention.k_proj+ " +
-		"v=attention.v_proj+ o=attention.out_proj+ attnIn=layer_norm+ up=feed_forward.intermediate_dense+ " +
+	b.fill(bl, nil, h, c.Int("intermediate_size"), "q=attention.q_proj+ k=attention.k_proj+ "+
+		"v=attention.v_proj+ o=attention.out_proj+ attnIn=layer_norm+ up=feed_forward.intermediate_dense+ "+
 		"down=feed_forward.output_dense+ mlpIn=final_layer_norm+")
 	return bl
 }
