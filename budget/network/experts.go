@@ -1,6 +1,8 @@
 package network
 
 import (
+	"strings"
+
 	"github.com/vramscope/vramscope/internal/words"
 )
 
@@ -45,7 +47,7 @@ func routed(b *builder, count, topK, h, inner int64) *Experts {
 
 func (b *builder) experts(name string, router string, count, topK, h, inner int64) *Experts {
 	x := routed(b, count, topK, h, inner)
-	x.router = &Linear{layer: layer{In: h, Out: count, Weight: b.param(router+".weight", RoleRouter, count, h)}}
+	x.router = b.linear(router, RoleRouter, h, count, false)
 	x.gateUp = b.param(name+".gate_up_proj", RoleExpert, count, 2*inner, h)
 	x.down = b.param(name+".down_proj", RoleExpert, count, h, inner)
 	return x
@@ -70,12 +72,18 @@ var (
 // graniteShared: besides, an expert that every token takes.
 func graniteShared(b *builder, i int64) FeedForward {
 	x := graniteExperts(b, i).(*Experts)
-	if n := b.c.Int("shared_intermediate_size"); n > 0 {
-		x.shared = &mlp{act: b.activation("hidden_act"), fused: true, up: b.linear("shared_mlp.input_linear", RoleShared, x.h,
-			2*n, false),
-			down: b.linear("shared_mlp.output_linear", RoleShared, n, x.h, false)}
+	if b.c.Int("shared_intermediate_size") > 0 {
+		x.shared = graniteMLP(b, RoleShared)
 	}
 	return x
+}
+
+// graniteMLP is what every token takes.
+func graniteMLP(b *builder, role Role) *mlp {
+	f := &mlp{act: b.activation("hidden_act"), fused: true}
+	b.make(parts{to: []any{f}, role: role, sizes: sizes{"h": b.c.Int("hidden_size"), "inner": b.c.Int("shared_intermediate_size")}},
+		"gateUp=shared_mlp.input_linear down=shared_mlp.output_linear")
+	return f
 }
 
 // glmExperts: the first layers are dense.
@@ -154,9 +162,13 @@ func hunyuanExperts(b *builder, i int64) FeedForward {
 }
 
 func (b *builder) sharedExpert(x *Experts, name string, ms int64, bias bool) {
+	f, plus := &mlp{act: actSilu}, ""
+	if x.shared = f; bias {
+		plus = "+"
+	}
 	b.under(name, func() {
-		x.shared = &mlp{act: actSilu, gate: b.linear("gate_proj", RoleShared, x.h, ms, bias),
-			up: b.linear("up_proj", RoleShared, x.h, ms, bias), down: b.linear("down_proj", RoleShared, ms, x.h, bias)}
+		b.make(parts{to: []any{f}, role: RoleShared, sizes: sizes{"h": x.h, "inner": ms}}, strings.ReplaceAll(
+			"gate=gate_proj+ up=up_proj+ down=down_proj+", "+", plus))
 	})
 }
 

@@ -123,9 +123,9 @@ func gemmaTables(b *builder, _ *decoder) {
 		b.fail("%s: %d layers", c.Type, o.layers)
 	}
 	if o.width > 0 {
-		o.table = b.param("embed_tokens_per_layer.weight", RoleEmbedding, c.Int("vocab_size_per_layer_input"), o.layers*o.width)
-		o.project = b.linear("per_layer_model_projection", RoleEmbedding, m.Hidden, o.layers*o.width, false)
-		o.norm = b.norm("per_layer_projection_norm", rmsWideKind, o.width, false)
+		b.make(parts{to: []any{o}, norm: rmsWideKind, role: RoleEmbedding}, "table=embed_tokens_per_layer.weight:"+
+			"vocab_size_per_layer_input,layers*width project=per_layer_model_projection:hidden_size>layers*width "+
+			"norm=per_layer_projection_norm:width")
 	}
 	if c.Type != "gemma3n_text" {
 		return
@@ -204,10 +204,10 @@ func newOwnInput(b *builder) *ownInput {
 	if w <= 0 {
 		return nil
 	}
-	h := b.m.Hidden
-	return &ownInput{act: b.activation("hidden_activation"), gate: b.linear("per_layer_input_gate", RoleMLP, h, w, false),
-		up:   b.linear("per_layer_projection", RoleMLP, w, h, false),
-		norm: b.norm("post_per_layer_input_norm", rmsWideKind, h, false)}
+	o := &ownInput{act: b.activation("hidden_activation")}
+	b.make(parts{to: []any{o}, norm: rmsWideKind, sizes: sizes{"h": b.m.Hidden, "w": w}}, "gate=per_layer_input_gate:h>w "+
+		"up=per_layer_projection:w>h norm=post_per_layer_input_norm")
+	return o
 }
 
 func (o *ownInput) forward(m *Machine, x *value, s *beside) *value {
@@ -234,11 +234,9 @@ func gemma4Layer(b *builder, _ *decoder, l *layerDraft) {
 		x.experts = b.experts("experts", "router.proj", c.Int("num_experts"), c.Int("top_k_experts"), h,
 			c.Int("moe_intermediate_size"))
 		x.experts.act = b.activation("hidden_activation")
-		x.scale = b.param("router.scale", RoleRouter, h)
-		b.param("router.per_expert_scale", RoleRouter, c.Int("num_experts"))
-		x.dense = b.norm("post_feedforward_layernorm_1", rmsWideKind, h, false)
-		x.behind = b.norm("post_feedforward_layernorm_2", rmsWideKind, h, false)
-		x.before = b.norm("pre_feedforward_layernorm_2", rmsWideKind, h, false)
+		b.make(parts{to: []any{x}, norm: rmsWideKind, role: RoleRouter, sizes: sizes{"h": h}}, "scale=router.scale:h "+
+			"-=router.per_expert_scale:num_experts dense=post_feedforward_layernorm_1 behind=post_feedforward_layernorm_2 "+
+			"before=pre_feedforward_layernorm_2")
 	}
 	l.block.own = x.forward
 }
@@ -285,18 +283,12 @@ type gemma3n struct {
 func gemma3nLayer(b *builder, d *decoder, l *layerDraft) {
 	c, h, n := b.c, b.m.Hidden, b.c.Int("altup_num_inputs")
 	x := &gemma3n{b: l.block, streams: n, scaled: c.Bool("altup_correct_scale")}
-	b.under("altup.", func() {
-		x.scale = b.param("correct_output_scale", RoleNorm, h)
-		x.correct = b.linear("correction_coefs", RoleRouter, n, n, false)
-		x.predict = b.linear("prediction_coefs", RoleRouter, n, n*n, false)
-		x.router = b.linear("modality_router", RoleRouter, h, n, false)
-		x.routerNorm = b.norm("router_norm", rmsWideKind, h, false)
-	})
-	b.under("laurel.", func() {
-		x.left = b.linear("linear_left", RoleMLP, h, c.Int("laurel_rank"), false)
-		x.right = b.linear("linear_right", RoleMLP, c.Int("laurel_rank"), h, false)
-		x.laurelNorm = b.norm("post_laurel_norm", rmsWideKind, h, false)
-	})
+	p := parts{to: []any{x}, norm: rmsWideKind, role: RoleRouter, sizes: sizes{"h": h}}
+	x.scale = b.param("altup.correct_output_scale", RoleNorm, h)
+	b.make(p, "correct=altup.correction_coefs:streams>streams predict=altup.prediction_coefs:streams>streams*streams "+
+		"router=altup.modality_router:h>streams routerNorm=altup.router_norm")
+	p.role = RoleMLP
+	b.make(p, "left=laurel.linear_left:h>laurel_rank right=laurel.linear_right:laurel_rank>h laurelNorm=laurel.post_laurel_norm")
 	if x.own = newOwnInput(b); x.own == nil {
 		b.fail("%s: hidden_size_per_layer_input is %v, which no model has", c.Type, c.Get("hidden_size_per_layer_input"))
 	}

@@ -10,15 +10,15 @@ import (
 
 // Hybrids: decoders some of whose layers have a mixer in the place of attention, or beside it.
 
-// mambaSizes are a mamba-2 mixer's as Bamba and those after it call them.
-func mambaSizes(c *modelfile.Config, h int64) mamba2Sizes {
-	s := mamba2Sizes{h: h, inner: c.IntOr("mamba_d_ssm", c.Int("mamba_expand")*h), groups: c.Int("mamba_n_groups"),
-		state: c.Int("mamba_d_state"), heads: c.Int("mamba_n_heads"), kernel: c.Int("mamba_d_conv"), at: "mamba.",
-		bias: c.Bool("mamba_proj_bias"), outBias: c.Bool("mamba_proj_bias"), convBias: c.Bool("mamba_conv_bias")}
+// mambaMixer is a mamba-2 mixer as Bamba and those after it call its sizes.
+func mambaMixer(b *builder, h int64) *Mamba {
+	c, out, norm := b.c, "mamba_proj_bias", "yes"
 	if c.Type == "falcon_h1" {
-		s.outBias, s.noNorm = c.Bool("projectors_bias"), !c.Bool("mamba_rms_norm")
+		out, norm = "projectors_bias", "mamba_rms_norm"
 	}
-	return s
+	s := Mamba{h: h, inner: c.IntOr("mamba_d_ssm", c.Int("mamba_expand")*h), groups: c.Int("mamba_n_groups"),
+		state_: c.Int("mamba_d_state"), heads: c.Int("mamba_n_heads"), kernel: c.Int("mamba_d_conv")}
+	return b.mamba2Mixer("mamba.", s, "mamba_proj_bias", out, "mamba_conv_bias", norm)
 }
 
 // layerIs says whether layer_types names the layer so, other where there is no such list.
@@ -46,21 +46,21 @@ func ofLayer(c *modelfile.Config, field string, i int64) int64 {
 	return c.Int(field)
 }
 
-func falconMixer(b *builder, _, h int64) Mixer { return b.mamba2Mixer(mambaSizes(b.c, h)) }
+func falconMixer(b *builder, _, h int64) Mixer { return mambaMixer(b, h) }
 
 // bambaMixer: attention is in the layers of a list.
 func bambaMixer(b *builder, i, h int64) Mixer {
 	if listed(b.c, "attn_layer_indices", i) {
 		return nil
 	}
-	return b.mamba2Mixer(mambaSizes(b.c, h))
+	return mambaMixer(b, h)
 }
 
 func graniteMixer(b *builder, i, h int64) Mixer {
 	if layerIs(b.c, i, false, "attention", "full_attention") {
 		return nil
 	}
-	return b.mamba2Mixer(mambaSizes(b.c, h))
+	return mambaMixer(b, h)
 }
 
 // jambaMixer: one layer in several has attention; the others norm what the walk takes.
@@ -76,10 +76,7 @@ func jambaMixer(b *builder, i, h int64) Mixer {
 	mx := &Mamba{h: h, inner: c.Int("mamba_expand") * h, state_: c.Int("mamba_d_state"), rank: rank,
 		kernel: c.Int("mamba_d_conv")}
 	b.under("mamba.", func() {
-		b.mambaParts(mx, c.Bool("mamba_proj_bias"), c.Bool("mamba_conv_bias"))
-		b.norm("dt_layernorm", rmsNormKind, rank, false)
-		b.norm("b_layernorm", rmsNormKind, mx.state_, false)
-		b.norm("c_layernorm", rmsNormKind, mx.state_, false)
+		b.mambaParts(mx, "mamba_proj_bias", "mamba_conv_bias", " -n=dt_layernorm:rank -n=b_layernorm:state_ -n=c_layernorm:state_")
 	})
 	return mx
 }
@@ -99,9 +96,7 @@ func graniteHybrid(b *builder, i int64) FeedForward {
 	if c.Int("num_local_experts") > 0 {
 		return graniteShared(b, i)
 	}
-	h, n := c.Int("hidden_size"), c.Int("shared_intermediate_size")
-	return &mlp{act: b.activation("hidden_act"), fused: true, up: b.linear("shared_mlp.input_linear", RoleMLP, h, 2*n, false),
-		down: b.linear("shared_mlp.output_linear", RoleMLP, n, h, false)}
+	return graniteMLP(b, RoleMLP)
 }
 
 // graniteRope: the hybrids rotate only where their configuration says so.
@@ -120,7 +115,7 @@ func llama4Experts(b *builder, i int64) FeedForward {
 	}
 	h, n, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
 	x := &Experts{count: e, topK: e, h: h, inner: n, act: actSilu}
-	x.router = &Linear{layer: layer{In: h, Out: e, Weight: b.param("feed_forward.router.weight", RoleRouter, e, h)}}
+	x.router = b.linear("feed_forward.router", RoleRouter, h, e, false)
 	x.gateUp = b.param("feed_forward.experts.gate_up_proj", RoleExpert, e, h, 2*n)
 	x.down = b.param("feed_forward.experts.down_proj", RoleExpert, e, n, h)
 	b.sharedExpert(x, "feed_forward.shared_expert.", n, false)
@@ -164,12 +159,8 @@ func lfmMixer(b *builder, i, h int64) Mixer {
 	}
 	x := &shortConv{h: h, kernel: c.Int("conv_L_cache")}
 	b.under("conv.", func() {
-		x.conv = b.param("conv.weight", RoleSSM, h, 1, x.kernel)
-		if c.Bool("conv_bias") {
-			x.convBias = b.param("conv.bias", RoleSSM, h)
-		}
-		x.in = b.linear("in_proj", RoleSSM, h, 3*h, c.Bool("conv_bias"))
-		x.out = b.linear("out_proj", RoleSSM, h, h, c.Bool("conv_bias"))
+		b.make(parts{to: []any{x}, role: RoleSSM}, "conv=conv.weight:h,1,kernel convBias=conv.bias:h@conv_bias "+
+			"in=in_proj?conv_bias:h>3*h out=out_proj?conv_bias:h>h")
 	})
 	return x
 }
@@ -208,9 +199,8 @@ func buildZamba2(b *builder) {
 	if c.Bool("use_mem_rope") {
 		m.RotaryWidth = 2 * h / a
 	}
-	s := mamba2Sizes{h: h, inner: c.Int("mamba_expand") * h, groups: c.Int("mamba_ngroups"), state: c.Int("mamba_d_state"),
-		heads: c.Int("n_mamba_heads"), kernel: c.Int("mamba_d_conv"), at: "mamba.", bias: c.Bool("add_bias_linear"),
-		outBias: c.Bool("add_bias_linear"), convBias: true}
+	s := Mamba{h: h, inner: c.Int("mamba_expand") * h, groups: c.Int("mamba_ngroups"), state_: c.Int("mamba_d_state"),
+		heads: c.Int("n_mamba_heads"), kernel: c.Int("mamba_d_conv")}
 	var shared []*Block
 	var hybrids int64
 	all := layerCount(c, "hybrid")
@@ -246,8 +236,8 @@ func layerCount(c *modelfile.Config, name string) (n int64) {
 }
 
 // zambaMixer is a mixer with a norm over each group of its channels.
-func zambaMixer(b *builder, s mamba2Sizes) *Mamba {
-	x := b.mamba2Mixer(s)
+func zambaMixer(b *builder, s Mamba) *Mamba {
+	x := b.mamba2Mixer("mamba.", s, "add_bias_linear", "add_bias_linear", "yes", "yes")
 	x.norm.size = s.inner / s.groups
 	return x
 }

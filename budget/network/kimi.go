@@ -33,18 +33,11 @@ func buildKimiDelta(b *builder, h int64) *kimiDelta {
 		}
 	}
 	x := &kimiDelta{heads: c.Int("linear_num_heads"), d: c.Int("linear_head_dim"), h: h, kernel: c.Int("linear_conv_kernel_dim")}
-	w := x.heads * x.d
-	x.q, x.k, x.v = b.linear("q_proj", RoleSSM, h, w, false), b.linear("k_proj", RoleSSM, h, w, false),
-		b.linear("v_proj", RoleSSM, h, w, false)
-	x.conv = b.param("conv1d.weight", RoleSSM, 3*w, 1, x.kernel)
-	x.forgetA = b.linear("forget_gate.f_a_proj", RoleSSM, h, x.d, false)
-	x.forgetB = b.linear("forget_gate.f_b_proj", RoleSSM, x.d, w, false)
-	x.dtBias, x.rate = b.param("forget_gate.dt_bias", RoleSSM, w), b.param("forget_gate.A_log", RoleSSM, 1, 1, x.heads, 1)
-	x.b = b.linear("b_proj", RoleSSM, h, x.heads, false)
-	x.gateA, x.gateB = b.linear("g_a_proj", RoleSSM, h, x.d, false), b.linear("g_b_proj", RoleSSM, x.d, w, false)
-	x.norm = b.norm("o_norm", rmsWideKind, x.d, false)
+	b.make(parts{to: []any{x}, role: RoleSSM, norm: rmsWideKind, sizes: sizes{"w": x.heads * x.d}}, "q=q_proj:h>w k=k_proj:h>w "+
+		"v=v_proj:h>w conv=conv1d.weight:3*w,1,kernel forgetA=forget_gate.f_a_proj:h>d forgetB=forget_gate.f_b_proj:d>w "+
+		"dtBias=forget_gate.dt_bias:w rate=forget_gate.A_log:1,1,heads,1 b=b_proj:h>heads gateA=g_a_proj:h>d gateB=g_b_proj:d>w "+
+		"norm=o_norm:d o=o_proj:w>h")
 	x.norm.plusOne = false
-	x.o = b.linear("o_proj", RoleSSM, w, h, false)
 	return x
 }
 

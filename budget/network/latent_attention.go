@@ -92,29 +92,23 @@ var unreadFlags = map[string]string{"kimi_linear": "tie_word_embeddings", "deeps
 // latentParts are attention's weights.
 func latentParts(b *builder, h int64) *Attention {
 	c := b.c
-	a, ql, ab := c.Int("num_attention_heads"), c.Int("q_lora_rank"), c.Bool("attention_bias")
-	dn, dr, dv, kl := c.Int("qk_nope_head_dim"), c.Int("qk_rope_head_dim"), c.Int("v_head_dim"), c.Int("kv_lora_rank")
-	la := &latent{rank: kl, nope: dn, rope: dr, unturned: c.Type == "kimi_linear"}
-	at := &Attention{Heads: a, KV: a, Width: dn + dr, dv: dv, latent: la}
-	if ql > 0 {
-		la.qa = b.linear("q_a_proj", RoleAttention, h, ql, ab)
-		la.qaNorm = b.norm("q_a_layernorm", rmsNormKind, ql, false)
-		la.qb = b.linear("q_b_proj", RoleAttention, ql, a*(dn+dr), false)
-		at.q = la.qa
-	} else {
-		at.q = b.linear("q_proj", RoleAttention, h, a*(dn+dr), false)
+	la := &latent{rank: c.Int("kv_lora_rank"), nope: c.Int("qk_nope_head_dim"), rope: c.Int("qk_rope_head_dim"),
+		unturned: c.Type == "kimi_linear"}
+	at := &Attention{Heads: c.Int("num_attention_heads"), KV: c.Int("num_attention_heads"), Width: la.nope + la.rope,
+		dv: c.Int("v_head_dim"), latent: la}
+	words := "q=q_proj:h>Heads*Width "
+	if c.Int("q_lora_rank") > 0 {
+		words = "qa=q_a_proj?attention_bias:h>q_lora_rank qaNorm=q_a_layernorm:q_lora_rank qb=q_b_proj:q_lora_rank>Heads*Width "
 	}
-	la.kva = b.linear("kv_a_proj_with_mqa", RoleAttention, h, kl+dr, ab)
-	la.kvaNorm = b.norm("kv_a_layernorm", rmsNormKind, kl, false)
-	la.kvb = b.linear("kv_b_proj", RoleAttention, kl, a*(dn+dv), false)
-	at.o = b.linear("o_proj", RoleAttention, a*dv, h, ab)
-	if n, d := c.Int("index_n_heads"), c.Int("index_head_dim"); n > 0 { // picks the tokens that are seen, without a gradient
-		b.under("indexer.", func() {
-			b.linear("wq_b", RoleAttention, ql, n*d, false)
-			b.linear("wk", RoleAttention, h, d, false)
-			b.norm("k_norm", layerNormKind, d, true)
-			b.linear("weights_proj", RoleAttention, h, n, false)
-		})
+	words += "kva=kv_a_proj_with_mqa?attention_bias:h>rank+rope kvaNorm=kv_a_layernorm:rank kvb=kv_b_proj:rank>Heads*(nope+dv) " +
+		"o=o_proj?attention_bias:Heads*dv>h"
+	if c.Int("index_n_heads") > 0 { // picks the tokens that are seen, without a gradient
+		words += " -=indexer.wq_b:q_lora_rank>index_n_heads*index_head_dim -=indexer.wk:h>index_head_dim " +
+			"-n=indexer.k_norm+:index_head_dim -=indexer.weights_proj:h>index_n_heads"
+	}
+	b.make(parts{to: []any{la, at}, role: RoleAttention, norm: rmsNormKind, sizes: sizes{"h": h}}, words)
+	if la.qa != nil {
+		at.q = la.qa
 	}
 	return at
 }

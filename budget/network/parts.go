@@ -16,15 +16,15 @@ type parts struct {
 	sizes sizes
 }
 
-// sizes by their names in words; others are fields of the configuration.
+// sizes by their names in words; others are numbers of what has the fields, or the configuration's.
 type sizes map[string]int64
 
 // usual are layers by what most families have them for: the field, features in and out, and the role.
 var usual = map[string]struct {
 	field, sizes string
 	role         Role
-}{"q": {"q", "h>q", RoleAttention}, "k": {"k", "h>kv", RoleAttention}, "v": {"v", "h>kv", RoleAttention},
-	"qkv": {"q", "h>q+2*kv", RoleAttention}, "o": {"o", "q>h", RoleAttention}, "gate": {"gate", "h>inner", RoleMLP},
+}{"q": {"q", "h>Heads*Width", RoleAttention}, "k": {"k", "h>KV*Width", RoleAttention}, "v": {"v", "h>KV*Width", RoleAttention},
+	"qkv": {"q", "h>(Heads+2*KV)*Width", RoleAttention}, "o": {"o", "Heads*Width>h", RoleAttention}, "gate": {"gate", "h>inner", RoleMLP},
 	"up": {"up", "h>inner", RoleMLP}, "gateUp": {"up", "h>2*inner", RoleMLP}, "down": {"down", "inner>h", RoleMLP},
 	"class": {role: RolePosition}, "Position": {role: RolePosition}, "-": {role: RolePosition}, "weight": {role: RoleEmbedding},
 	"bias": {role: RoleEmbedding}}
@@ -96,6 +96,9 @@ func (b *builder) size(p parts, s string) int64 {
 		if n, ok := p.sizes[name]; ok {
 			return n
 		}
+		if f := p.field(name); f.IsValid() && f.CanInt() {
+			return f.Int()
+		}
 		return b.c.Int(name)
 	})
 }
@@ -108,7 +111,7 @@ func (b *builder) fill(bl *Block, at *Attention, h, inner int64, list string) {
 		at = bl.Attention
 	}
 	if at != nil {
-		p.to, p.sizes["q"], p.sizes["kv"] = append(p.to, at), at.Heads*at.Width, at.KV*at.Width
+		p.to = append(p.to, at)
 	}
 	if f, ok := bl.FF.(*mlp); ok {
 		p.to = append(p.to, f)

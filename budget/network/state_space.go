@@ -24,23 +24,16 @@ func buildMamba(b *builder) {
 	b.ssmBody(h, c.Int("num_hidden_layers"), func(int64) *Block {
 		mx := &Mamba{h: h, inner: di, state_: c.Int("state_size"), rank: rank, kernel: c.Int("conv_kernel")}
 		n := b.norm("norm", rmsNormKind, h, false)
-		b.under("mixer.", func() { b.mambaParts(mx, c.Bool("use_bias"), c.Bool("use_conv_bias")) })
+		b.under("mixer.", func() { b.mambaParts(mx, "use_bias", "use_conv_bias", "") })
 		return &Block{Mixer: mx, attnIn: n}
 	})
 }
 
-// mambaParts are the weights of a mixer that walks the sequence.
-func (b *builder) mambaParts(mx *Mamba, bias, convBias bool) {
-	mx.a = b.param("A_log", RoleSSM, mx.inner, mx.state_)
-	mx.skip = b.param("D", RoleSSM, mx.inner)
-	mx.conv = b.param("conv1d.weight", RoleSSM, mx.inner, 1, mx.kernel)
-	if convBias {
-		mx.convBias = b.param("conv1d.bias", RoleSSM, mx.inner)
-	}
-	mx.in = b.linear("in_proj", RoleSSM, mx.h, 2*mx.inner, bias)
-	mx.x = b.linear("x_proj", RoleSSM, mx.inner, mx.rank+2*mx.state_, false)
-	mx.dt = b.linear("dt_proj", RoleSSM, mx.rank, mx.inner, true)
-	mx.out = b.linear("out_proj", RoleSSM, mx.inner, mx.h, bias)
+// mambaParts are the weights of a mixer that walks the sequence, with flags for its biases and more behind.
+func (b *builder) mambaParts(mx *Mamba, bias, convBias, more string) {
+	b.make(parts{to: []any{mx}, role: RoleSSM}, "a=A_log:inner,state_ skip=D:inner conv=conv1d.weight:inner,1,kernel "+
+		"convBias=conv1d.bias:inner@"+convBias+" in=in_proj?"+bias+":h>2*inner x=x_proj:inner>rank+2*state_ "+
+		"dt=dt_proj+:rank>inner out=out_proj?"+bias+":inner>h"+more)
 }
 
 // ssmBody is a state-space model around its layers.
@@ -80,32 +73,15 @@ func ssmNorm(c *modelfile.Config) normKind {
 	return rmsNormKind
 }
 
-// mamba2Sizes are the sizes of a mamba-2 mixer.
-type mamba2Sizes struct {
-	h, inner, groups, state, heads, kernel int64
-	bias, outBias, convBias, noNorm        bool
-	at                                     string // its name in the layer
-}
-
-func (b *builder) mamba2Mixer(s mamba2Sizes) *Mamba {
-	mx := &Mamba{h: s.h, inner: s.inner, state_: s.state, kernel: s.kernel, heads: s.heads, groups: s.groups, Second: true,
-		chunk: b.c.IntOr("chunk_size", b.c.IntOr("mamba_chunk_size", 256))}
-	conv := s.inner + 2*s.groups*s.state
-	b.under(cmp.Or(s.at, "mixer."), func() {
-		mx.dtBias = b.param("dt_bias", RoleSSM, s.heads)
-		mx.a = b.param("A_log", RoleSSM, s.heads)
-		mx.skip = b.param("D", RoleSSM, s.heads)
-		mx.conv = b.param("conv1d.weight", RoleSSM, conv, 1, s.kernel)
-		if s.convBias {
-			mx.convBias = b.param("conv1d.bias", RoleSSM, conv)
-		}
-		mx.in = b.linear("in_proj", RoleSSM, s.h, 2*s.inner+2*s.groups*s.state+s.heads, s.bias)
-		if !s.noNorm {
-			mx.norm = b.norm("norm", rmsNormKind, s.inner, false)
-		}
-		mx.out = b.linear("out_proj", RoleSSM, s.inner, s.h, s.outBias)
+// mamba2Mixer is one of given sizes, with flags for its biases and its norm.
+func (b *builder) mamba2Mixer(at string, mx Mamba, bias, outBias, convBias, norm string) *Mamba {
+	mx.Second, mx.chunk = true, b.c.IntOr("chunk_size", b.c.IntOr("mamba_chunk_size", 256))
+	b.under(at, func() {
+		b.make(parts{to: []any{&mx}, role: RoleSSM, norm: rmsNormKind, sizes: sizes{"channels": mx.inner + 2*mx.groups*mx.state_}},
+			"dtBias=dt_bias:heads a=A_log:heads skip=D:heads conv=conv1d.weight:channels,1,kernel convBias=conv1d.bias:channels@"+
+				convBias+" in=in_proj?"+bias+":h>inner+channels+heads norm=norm:inner@"+norm+" out=out_proj?"+outBias+":inner>h")
 	})
-	return mx
+	return &mx
 }
 
 func buildMamba2(b *builder) {
@@ -124,15 +100,14 @@ func buildMamba2(b *builder) {
 	b.need("vocab_size", "hidden_size", "num_hidden_layers", "state_size", "conv_kernel", "n_groups", "num_heads",
 		"head_dim")
 	h := c.Int("hidden_size")
-	s := mamba2Sizes{h: h, inner: int64(c.Float("expand") * float64(h)), groups: c.Int("n_groups"), state: c.Int("state_size"),
-		heads: c.Int("num_heads"), kernel: c.Int("conv_kernel"),
-		bias: c.Bool("use_bias"), outBias: c.Bool("use_bias"), convBias: c.Bool("use_conv_bias")}
+	s := Mamba{h: h, inner: int64(c.Float("expand") * float64(h)), groups: c.Int("n_groups"), state_: c.Int("state_size"),
+		heads: c.Int("num_heads"), kernel: c.Int("conv_kernel")}
 	if s.heads*c.Int("head_dim") != s.inner {
 		b.fail("%s: %d heads of %d do not make an inner size of %d", c.Type, s.heads, c.Int("head_dim"), s.inner)
 	}
 	b.ssmBody(h, c.Int("num_hidden_layers"), func(int64) *Block {
 		n := b.norm("norm", rmsNormKind, h, false)
-		return &Block{Mixer: b.mamba2Mixer(s), attnIn: n}
+		return &Block{Mixer: b.mamba2Mixer("mixer.", s, "use_bias", "use_bias", "use_conv_bias", "yes"), attnIn: n}
 	})
 }
 
@@ -170,15 +145,17 @@ func buildNemotron(b *builder) {
 	}
 	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
 	b.heads(h, a, k)
-	s := mamba2Sizes{h: h, inner: c.Int("mamba_num_heads") * c.Int("mamba_head_dim"), groups: c.Int("n_groups"),
-		state: c.Int("ssm_state_size"), heads: c.Int("mamba_num_heads"), kernel: c.Int("conv_kernel"),
-		bias: c.Bool("use_bias") || c.Bool("mamba_proj_bias"), convBias: c.Bool("use_conv_bias")}
-	s.outBias = s.bias
+	s := Mamba{h: h, inner: c.Int("mamba_num_heads") * c.Int("mamba_head_dim"), groups: c.Int("n_groups"),
+		state_: c.Int("ssm_state_size"), heads: c.Int("mamba_num_heads"), kernel: c.Int("conv_kernel")}
+	bias := "use_bias"
+	if c.Bool("mamba_proj_bias") {
+		bias = "mamba_proj_bias"
+	}
 	b.ssmBody(h, int64(len(pattern)), func(i int64) *Block {
 		n := b.norm("norm", ssmNorm(c), h, false)
 		switch pattern[i] {
 		case 'M':
-			return &Block{Mixer: b.mamba2Mixer(s), attnIn: n}
+			return &Block{Mixer: b.mamba2Mixer("mixer.", s, bias, bias, "use_conv_bias", "yes"), attnIn: n}
 		case '*':
 			at := &Attention{Heads: a, KV: k, Width: d, dv: d}
 			row := llamaLike
@@ -204,14 +181,14 @@ func (b *builder) nemotronExperts(h int64) *Experts {
 	if c.Int("moe_latent_size") > 0 {
 		b.fail("nemotron_h: experts of a latent size (moe_latent_size) aren't known")
 	}
-	ms := c.Int("moe_shared_expert_intermediate_size") * max(c.Int("n_shared_experts"), 1)
+	f := &mlp{act: actReluSquared}
+	x.shared = f
 	b.under("mixer.", func() {
-		x.router = &Linear{layer: layer{In: h, Out: x.count, Weight: b.param("gate.weight", RoleRouter, x.count, h)}}
+		x.router = b.linear("gate", RoleRouter, h, x.count, false)
 		b.buffer("gate.e_score_correction_bias", RoleRouter, x.count).Listed = true
-		x.gateUp = b.param("experts.up_proj", RoleExpert, x.count, x.inner, h)
-		x.down = b.param("experts.down_proj", RoleExpert, x.count, h, x.inner)
-		x.shared = &mlp{act: actReluSquared, up: b.linear("shared_experts.up_proj", RoleShared, h, ms, false),
-			down: b.linear("shared_experts.down_proj", RoleShared, ms, h, false)}
+		b.make(parts{to: []any{x}, role: RoleExpert}, "gateUp=experts.up_proj:count,inner,h down=experts.down_proj:count,h,inner")
+		b.make(parts{to: []any{f}, role: RoleShared, sizes: sizes{"h": h, "inner": c.Int("moe_shared_expert_intermediate_size") *
+			max(c.Int("n_shared_experts"), 1)}}, "up=shared_experts.up_proj down=shared_experts.down_proj")
 	})
 	return x
 }
@@ -239,10 +216,8 @@ func buildQwenNext(b *builder) {
 		if layerIs(c, i, every > 0 && (i+1)%every == 0, "full_attention") {
 			at := &Attention{Heads: a, KV: k, Width: d, dv: d, rope: rotary{kind: ropePartial, dim: d / 4, of: d}, gated: true}
 			b.under("self_attn.", func() {
-				at.q = b.linear("q_proj", RoleAttention, h, 2*a*d, c.Bool("attention_bias"))
-				b.fill(&Block{}, at, h, 0, "k=k_proj?attention_bias v=v_proj?attention_bias "+
-					"o=o_proj?attention_bias")
-				at.qNorm, at.kNorm = b.norm("q_norm", rmsWideKind, d, false), b.norm("k_norm", rmsWideKind, d, false)
+				b.make(parts{to: []any{at}, norm: rmsWideKind, sizes: sizes{"h": h}}, "q=q_proj?attention_bias:h>2*Heads*Width "+
+					"k=k_proj?attention_bias v=v_proj?attention_bias o=o_proj?attention_bias qNorm=q_norm:Width kNorm=k_norm:Width")
 			})
 			bl.Attention = at
 		} else {
@@ -260,23 +235,14 @@ func buildQwenNext(b *builder) {
 
 func (b *builder) deltaNet(h int64) *Mamba {
 	c := b.c
-	nk, nv, dk, dv, kern := c.Int("linear_num_key_heads"), c.Int("linear_num_value_heads"), c.Int("linear_key_head_dim"),
-		c.Int("linear_value_head_dim"), c.Int("linear_conv_kernel_dim")
-	kd, vd := nk*dk, nv*dv
-	x := &Mamba{h: h, inner: vd, keys: kd, heads: nv, state_: dk, kernel: kern, Delta: true}
-	x.dtBias = b.param("dt_bias", RoleSSM, nv)
-	x.a = b.param("A_log", RoleSSM, nv)
-	x.conv = b.param("conv1d.weight", RoleSSM, 2*kd+vd, 1, kern)
+	nv, dk := c.Int("linear_num_value_heads"), c.Int("linear_key_head_dim")
+	x := &Mamba{h: h, inner: nv * c.Int("linear_value_head_dim"), keys: c.Int("linear_num_key_heads") * dk, heads: nv, state_: dk,
+		kernel: c.Int("linear_conv_kernel_dim"), Delta: true}
+	words := "in=in_proj_qkv:h>2*keys+inner z=in_proj_z:h>inner x=in_proj_b:h>heads dt=in_proj_a:h>heads"
 	if c.Type == "qwen3_next" {
-		x.in = b.linear("in_proj_qkvz", RoleSSM, h, 2*kd+2*vd, false)
-		x.x = b.linear("in_proj_ba", RoleSSM, h, 2*nv, false)
-	} else {
-		x.in = b.linear("in_proj_qkv", RoleSSM, h, 2*kd+vd, false)
-		x.z = b.linear("in_proj_z", RoleSSM, h, vd, false)
-		x.x = b.linear("in_proj_b", RoleSSM, h, nv, false)
-		x.dt = b.linear("in_proj_a", RoleSSM, h, nv, false)
+		words = "in=in_proj_qkvz:h>2*keys+2*inner x=in_proj_ba:h>2*heads"
 	}
-	x.norm = b.norm("norm", rmsNormKind, dv, false)
-	x.out = b.linear("out_proj", RoleSSM, vd, h, false)
+	b.make(parts{to: []any{x}, role: RoleSSM, norm: rmsNormKind}, "dtBias=dt_bias:heads a=A_log:heads "+
+		"conv=conv1d.weight:2*keys+inner,1,kernel "+words+" norm=norm:linear_value_head_dim out=out_proj:inner>h")
 	return x
 }

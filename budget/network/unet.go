@@ -184,7 +184,7 @@ func newTransformer(b *builder, h, heads, depth int64) *transformer {
 		bl := &Block{Attention: b.looks(h, heads, 0, 0), Cross: b.looks(h, heads, 0, 0), FF: &mlp{fused: true, act: actGelu}}
 		bl.Attention.uncached, bl.Cross.uncached = true, true
 		b.fill(bl, nil, h, 4*h, "attnIn=norm1+ q=attn1.to_q k=attn1.to_k v=attn1.to_v o=attn1.to_out.0+ crossIn=norm2+")
-		b.fill(bl, bl.Cross, h, 4*h, "q=attn2.to_q k=attn2.to_k:cross_attention_dim>kv v=attn2.to_v:cross_attention_dim>kv "+
+		b.fill(bl, bl.Cross, h, 4*h, "q=attn2.to_q k=attn2.to_k:cross_attention_dim>h v=attn2.to_v:cross_attention_dim>h "+
 			"o=attn2.to_out.0+ mlpIn=norm3+ gateUp=ff.net.0.proj+ down=ff.net.2+")
 		b.m.Blocks, t.blocks = append(b.m.Blocks, bl), append(t.blocks, bl)
 	})
