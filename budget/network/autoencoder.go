@@ -99,17 +99,7 @@ func newAutoencoder(b *builder, x *Companions) {
 	top := widths[len(widths)-1]
 	b.under("encoder.", func() {
 		x.in = newConv(b, "conv_in", c.IntOr("in_channels", 3), widths[0], 3)
-		from := widths[0]
-		for i, out := range widths {
-			s := stage{}
-			for range n {
-				s.parts, from = append(s.parts, part{conv: newResnet(b, from, out, 0)}), out
-			}
-			if i < len(widths)-1 {
-				s.resize = newConv(b, "downsampler", out, out, 3)
-			}
-			x.encoder = append(x.encoder, s)
-		}
+		x.encoder = b.stages("down_blocks.", "downsampler", widths, n, 0, following(widths), sightless)
 		x.encoder = append(x.encoder, newMiddle(b, top))
 		x.last = b.norm("conv_norm_out", layerNormKind, top, true)
 		x.out = newConv(b, "conv_out", top, 2*latents, 3)
@@ -119,19 +109,10 @@ func newAutoencoder(b *builder, x *Companions) {
 	b.under("decoder.", func() {
 		newConv(b, "conv_in", latents, top, 3)
 		newMiddle(b, top)
-		from := top
-		for i := range widths {
-			out := widths[len(widths)-1-i]
-			for range n + 1 {
-				newResnet(b, from, out, 0)
-				from = out
-			}
-			if i < len(widths)-1 {
-				newConv(b, "upsampler", out, out, 3)
-			}
-		}
-		b.norm("conv_norm_out", layerNormKind, widths[0], true)
-		newConv(b, "conv_out", widths[0], c.IntOr("out_channels", 3), 3)
+		slices.Reverse(widths)
+		b.stages("up_blocks.", "upsampler", widths, n+1, 0, following(widths), sightless)
+		b.norm("conv_norm_out", layerNormKind, widths[len(widths)-1], true)
+		newConv(b, "conv_out", widths[len(widths)-1], c.IntOr("out_channels", 3), 3)
 	})
 }
 

@@ -33,7 +33,6 @@ type decoder struct {
 	Gate, Up   string // gate empty: two matrices only
 	GateUp     string // gate and up fused
 	Down       string
-	Conv1D     bool
 
 	AttnIn, AttnOut, MlpIn, MlpOut string
 
@@ -221,14 +220,11 @@ func (d *decoder) sizes(b *builder, h, a int64) (k, hd, inner int64) {
 	} else {
 		hd = b.headDim(h, a)
 	}
-	if d.KvHeads != nil || d.Conv1D { // families whose head is always h/a
+	if d.KvHeads != nil { // families whose head is always h/a
 		hd = h / a
 	}
 	if d.Inner != nil {
 		inner = d.Inner(c)
-	}
-	if c.Has("n_inner") && d.Conv1D || c.Type == "gptj" {
-		inner = c.IntOr("n_inner", 4*h)
 	}
 	return k, hd, inner
 }
@@ -266,8 +262,7 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int6
 		cross := &Attention{Heads: at.Heads, KV: at.Heads, Width: at.Width, dv: at.Width, dropout: b.drop(d.AttnDrop),
 			bidirectional: true}
 		b.under("crossattention.", func() {
-			cross.k, cross.q = b.conv1D("c_attn", RoleAttention, h, 2*h), b.conv1D("q_attn", RoleAttention, h, h)
-			cross.o = b.conv1D("c_proj", RoleAttention, h, h)
+			b.fill(&Block{}, cross, h, 0, "k=c_attn^:h>2*h q=q_attn^ o=c_proj^")
 		})
 		bl.Cross, bl.crossIn = cross, norm("ln_cross_attn")
 	}
@@ -285,52 +280,41 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int6
 	return bl
 }
 
+// projections are those of a row's attention, with norms of queries and keys.
 func (b *builder) projections(d *decoder, at *Attention, h int64) {
-	hq, hk := at.Heads*at.Width, at.KV*at.Width
-	switch {
-	case d.Qkv != "" && d.Conv1D:
-		at.q, at.fused = b.conv1D(d.Qkv, RoleAttention, h, hq+2*hk), true
-		at.o = b.conv1D(d.O, RoleAttention, hq, h)
-		return
-	case d.Qkv != "":
-		at.q, at.fused = b.linear(d.Qkv, RoleAttention, h, hq+2*hk, b.flag(d.QkvBias)), true
-	case at.takes:
-		at.q = b.linear(d.Q, RoleAttention, h, hq, b.flag(d.QkvBias))
-	default:
-		at.q = b.linear(d.Q, RoleAttention, h, hq, b.flag(d.QkvBias))
-		at.k = b.linear(d.K, RoleAttention, h, hk, b.flag(d.QkvBias))
+	words := "q=" + d.Q + "?" + d.QkvBias
+	switch at.fused = d.Qkv != ""; {
+	case at.fused:
+		words = "qkv=" + d.Qkv + "?" + d.QkvBias
+	case !at.takes:
+		words += " k=" + d.K + "?" + d.QkvBias
 		if !at.keysAsValues {
-			at.v = b.linear(d.V, RoleAttention, h, hk, b.flag(d.QkvBias))
+			words += " v=" + d.V + "?" + d.QkvBias
 		}
 	}
-	at.o = b.linear(d.O, RoleAttention, hq, h, b.flag(d.OBias))
+	words += " o=" + d.O + "?" + d.OBias
 	if d.QNorm != "" {
-		at.qNorm = b.norm(d.QNorm, d.Norm, at.Width, false)
+		words += " qNorm=" + d.QNorm + ":Width"
 		if !at.takes {
-			at.kNorm = b.norm(d.KNorm, d.Norm, at.Width, false)
+			words += " kNorm=" + d.KNorm + ":Width"
 		}
 	}
+	b.make(parts{to: []any{at}, norm: d.Norm, sizes: sizes{"h": h}}, words)
 }
 
 func (b *builder) feedForward(d *decoder, h, inner int64) FeedForward {
-	f := &mlp{act: b.activation(d.Act), drop: 0}
-	if d.Act == "" {
-		f.act = actGelu
+	f := &mlp{act: actGelu, fused: d.GateUp != ""}
+	if d.Act != "" {
+		f.act = b.activation(d.Act)
 	}
-	bias := b.flag(d.MlpBias)
+	words := "gate=" + d.Gate + "?" + d.MlpBias + " up=" + d.Up + "?" + d.MlpBias
 	switch {
-	case d.Conv1D:
-		f.up, f.down = b.conv1D(d.Up, RoleMLP, h, inner), b.conv1D(d.Down, RoleMLP, inner, h)
-	case d.GateUp != "":
-		f.up, f.fused = b.linear(d.GateUp, RoleMLP, h, 2*inner, bias), true
-		f.down = b.linear(d.Down, RoleMLP, inner, h, bias)
-	default:
-		if d.Gate != "" {
-			f.gate = b.linear(d.Gate, RoleMLP, h, inner, bias)
-		}
-		f.up = b.linear(d.Up, RoleMLP, h, inner, bias)
-		f.down = b.linear(d.Down, RoleMLP, inner, h, bias)
+	case f.fused:
+		words = "gateUp=" + d.GateUp + "?" + d.MlpBias
+	case d.Gate == "":
+		words = "up=" + d.Up + "?" + d.MlpBias
 	}
+	b.make(parts{to: []any{f}, sizes: sizes{"h": h, "inner": inner}}, words+" down="+d.Down+"?"+d.MlpBias)
 	return f
 }
 

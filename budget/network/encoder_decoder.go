@@ -1,6 +1,9 @@
 package network
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Encoder-decoders: m is the decoder, m.encoder the encoder.
 
@@ -11,8 +14,10 @@ func buildT5(b *builder) {
 	c, m := b.c, b.m
 	b.need("vocab_size", "d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 	h, a, d, ff := c.Int("d_model"), c.Int("num_heads"), c.Int("d_kv"), c.Int("d_ff")
-	proj := c.Str("feed_forward_proj")
-	gated := strings.HasPrefix(proj, "gated-")
+	proj, wi := c.Str("feed_forward_proj"), "up=wi"
+	if strings.HasPrefix(proj, "gated-") {
+		wi = "gate=wi_0 up=wi_1"
+	}
 	act, known := t5Activations[proj]
 	if !known {
 		act = actRelu
@@ -22,80 +27,44 @@ func buildT5(b *builder) {
 	b.embedding("shared", m.Vocab, h)
 	m.embedDrop = drop
 	enc := &Model{Hidden: h, WordWidth: h, Embed: m.Embed, embedDrop: drop}
-	attn := func(name string, cross bool, first bool) *Attention {
-		at := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: drop, t5: true, bidirectional: cross, plainSoftmax: true}
-		b.under(name+".", func() {
-			b.fill(&Block{}, at, h, 0, "q=q k=k v=v o=o")
-			if first {
-				at.bias = b.param("relative_attention_bias.weight", RolePosition, c.Int("relative_attention_num_buckets"), a)
+	stack := func(m *Model, side string, layers int64, decodes bool) {
+		b.layers(side+".block.", layers, func(i int64) {
+			self := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: drop, t5: true, bidirectional: !decodes, plainSoftmax: true}
+			cross, ffn := *self, "layer.1"
+			bl := &Block{Attention: self, FF: &mlp{act: act, inner: drop}, drop: drop}
+			b.under("layer.0.SelfAttention.", func() {
+				if b.fill(bl, nil, h, 0, "q=q k=k v=v o=o"); i == 0 {
+					self.bias = b.param("relative_attention_bias.weight", RolePosition, c.Int("relative_attention_num_buckets"), a)
+				}
+			})
+			bl.attnIn = b.norm("layer.0.layer_norm", rmsT5Kind, h, false)
+			if decodes {
+				ffn, bl.Cross, cross.bidirectional = "layer.2", &cross, true
+				b.under("layer.1.EncDecAttention.", func() { b.fill(bl, &cross, h, 0, "q=q k=k v=v o=o") })
+				bl.crossIn = b.norm("layer.1.layer_norm", rmsT5Kind, h, false)
 			}
+			b.under(ffn+".DenseReluDense.", func() { b.fill(bl, nil, h, ff, wi+" down=wo") })
+			bl.mlpIn = b.norm(ffn+".layer_norm", rmsT5Kind, h, false)
+			m.Blocks = append(m.Blocks, bl)
 		})
-		return at
+		m.final, m.finalDrop = b.norm(side+".final_layer_norm", rmsT5Kind, h, false), drop
 	}
-	ffn := func(name string) FeedForward {
-		f, words := &mlp{act: act, inner: drop}, "up=wi down=wo"
-		if gated {
-			words = "gate=wi_0 up=wi_1 down=wo"
-		}
-		b.under(name+".DenseReluDense.", func() { b.fill(&Block{FF: f}, nil, h, ff, words) })
-		return f
-	}
-	b.layers("encoder.block.", c.Int("num_layers"), func(i int64) {
-		bl := &Block{Attention: attn("layer.0.SelfAttention", true, i == 0), drop: drop}
-		bl.attnIn = b.norm("layer.0.layer_norm", rmsT5Kind, h, false)
-		bl.FF = ffn("layer.1")
-		bl.mlpIn = b.norm("layer.1.layer_norm", rmsT5Kind, h, false)
-		enc.Blocks = append(enc.Blocks, bl)
-	})
-	enc.final, enc.finalDrop = b.norm("encoder.final_layer_norm", rmsT5Kind, h, false), drop
+	stack(enc, "encoder", c.Int("num_layers"), false)
 	kind := b.headKind()
 	if kind == headEncoder || kind == headToken {
-		*m = Model{Config: m.Config, Task: TaskBackbone, Params: m.Params, Embed: m.Embed, Hidden: h, WordWidth: h,
-			Vocab:     m.Vocab,
-			embedDrop: drop, Blocks: enc.Blocks, final: enc.final, finalDrop: drop, DirectLoss: true}
-		if kind == headToken {
+		if m.Task, m.Blocks, m.final, m.finalDrop = TaskBackbone, enc.Blocks, enc.final, drop; kind == headToken {
 			b.classifier(TaskTokens, "classifier", h, c.Labels(), true)
 		}
 		return
 	}
-	b.layers("decoder.block.", c.IntOr("num_decoder_layers", c.Int("num_layers")), func(i int64) {
-		bl := &Block{Attention: attn("layer.0.SelfAttention", false, i == 0), drop: drop}
-		bl.attnIn = b.norm("layer.0.layer_norm", rmsT5Kind, h, false)
-		bl.Cross = attn("layer.1.EncDecAttention", true, false)
-		bl.crossIn = b.norm("layer.1.layer_norm", rmsT5Kind, h, false)
-		bl.FF = ffn("layer.2")
-		bl.mlpIn = b.norm("layer.2.layer_norm", rmsT5Kind, h, false)
-		m.Blocks = append(m.Blocks, bl)
-	})
-	m.final, m.finalDrop = b.norm("decoder.final_layer_norm", rmsT5Kind, h, false), drop
+	stack(m, "decoder", c.IntOr("num_decoder_layers", c.Int("num_layers")), true)
 	m.Encoder = enc
-	t5Head(b, kind, h)
-}
-
-// t5Activations are those of feed_forward_proj.
-var t5Activations = map[string]activation{"gelu": actGelu, "gelu_new": actGeluNew, "silu": actSilu, "gated-gelu": actGeluNew,
-	"gated-gelu_new": actGeluNew, "gated-silu": actSilu}
-
-func t5Head(b *builder, kind headKind, h int64) {
-	c, m := b.c, b.m
-	switch kind {
-	case headNone:
-		m.Task = TaskBackbone
+	if !slices.Contains([]headKind{headDefault, headSeq2Seq, headLM}, kind) {
+		b.otherHead(kind, h)
 		return
-	case headSequence:
-		b.linear("classification_head.dense", RoleHead, h, h, true)
-		b.classifier(TaskClassify, "classification_head.out_proj", h, c.Labels(), true)
-		return
-	case headSpan:
-		b.classifier(TaskTokens, "qa_outputs", h, 2, true)
-		return
-	case headDefault, headSeq2Seq, headLM:
-	default:
-		b.noHead()
 	}
-	m.Task = taskSeq2Seq
+	m.Task, m.scaleHead = taskSeq2Seq, true
 	l := &Linear{layer: layer{In: h, Out: m.Vocab, Weight: m.Embed}}
-	m.scaleHead = true
 	if c.Own("tie_word_embeddings") == false {
 		l.Weight, m.scaleHead = b.param("lm_head.weight", RoleHead, m.Vocab, h), false
 	} else {
@@ -104,28 +73,41 @@ func t5Head(b *builder, kind headKind, h int64) {
 	m.Head = l
 }
 
+// otherHead stands on a decoder where no words are made.
+func (b *builder) otherHead(kind headKind, h int64) {
+	switch kind {
+	case headNone, headSequence, headSpan:
+		b.headOf("seq2seq", "", kind, h)
+	default:
+		b.noHead()
+	}
+}
+
+// t5Activations are those of feed_forward_proj.
+var t5Activations = map[string]activation{"gelu": actGelu, "gelu_new": actGeluNew, "silu": actSilu, "gated-gelu": actGeluNew,
+	"gated-gelu_new": actGeluNew, "gated-silu": actSilu}
+
 // stack is the encoder's or the decoder's stack of bart and its kin, whose keys have biases, or of whisper; post: its norms come
 // behind.
 func (b *builder) stack(m *Model, prefix, side string, h int64, bart, post bool, drop float64, act activation) {
 	layers, a, inner := b.c.Int(side+"_layers"), b.c.Int(side+"_attention_heads"), b.c.Int(side+"_ffn_dim")
 	cross, scoreDrop := side == "decoder", b.c.Float("attention_dropout")
 	divided(b, h, a)
-	attn := func(name string, bidirectional bool) *Attention {
-		at := b.looks(h, a, scoreDrop, 0)
-		at.bidirectional, at.byHead, at.byScale = bidirectional, !bart, !bart
-		words := "k=k_proj v=v_proj+ q=q_proj+ o=out_proj+"
-		if bart {
-			words = "k=k_proj+ v=v_proj+ q=q_proj+ o=out_proj+"
-		}
-		b.under(name+".", func() { b.fill(&Block{}, at, h, 0, words) })
-		return at
+	looks := "k=k_proj v=v_proj+ q=q_proj+ o=out_proj+"
+	if bart {
+		looks = "k=k_proj+ v=v_proj+ q=q_proj+ o=out_proj+"
 	}
 	b.layers(prefix+"layers.", layers, func(int64) {
-		bl := &Block{Attention: attn("self_attn", !cross), drop: drop, postNorm: post}
-		bl.FF = &mlp{act: act, inner: b.c.Float("activation_dropout")}
-		if b.fill(bl, nil, h, inner, "attnIn=self_attn_layer_norm+"); cross {
-			bl.Cross = attn("encoder_attn", true)
-			b.fill(bl, nil, h, inner, "crossIn=encoder_attn_layer_norm+")
+		self := b.looks(h, a, scoreDrop, 0)
+		self.byHead, self.byScale = !bart, !bart
+		other := *self
+		self.bidirectional = !cross
+		bl := &Block{Attention: self, FF: &mlp{act: act, inner: b.c.Float("activation_dropout")}, drop: drop, postNorm: post}
+		b.under("self_attn.", func() { b.fill(bl, nil, h, 0, looks) })
+		if b.fill(bl, nil, h, 0, "attnIn=self_attn_layer_norm+"); cross {
+			bl.Cross = &other
+			b.under("encoder_attn.", func() { b.fill(bl, &other, h, 0, looks) })
+			b.fill(bl, nil, h, 0, "crossIn=encoder_attn_layer_norm+")
 		}
 		b.fill(bl, nil, h, inner, "up=fc1+ down=fc2+ mlpIn=final_layer_norm+")
 		m.Blocks = append(m.Blocks, bl)
@@ -194,22 +176,14 @@ func buildBART(b *builder) {
 	m.Embed = stackTable(b, "decoder.")
 	k.fill(b, m, "decoder.", "decoder", h)
 	b.prefix = ""
-	switch kind {
-	case headNone:
-		m.Task = TaskBackbone
-	case headSeq2Seq, headDefault:
-		if m.plusBias = !k.noBias; m.plusBias {
-			m.WideBuffers += float64(m.Vocab)
-		}
-		b.wordHead(taskSeq2Seq, "lm_head", h)
-	case headSequence:
-		b.linear("classification_head.dense", RoleHead, h, h, true)
-		b.classifier(TaskClassify, "classification_head.out_proj", h, c.Labels(), true)
-	case headSpan:
-		b.classifier(TaskTokens, "qa_outputs", h, 2, true)
-	default:
-		b.noHead()
+	if kind != headSeq2Seq && kind != headDefault {
+		b.otherHead(kind, h)
+		return
 	}
+	if m.plusBias = !k.noBias; m.plusBias {
+		m.WideBuffers += float64(m.Vocab)
+	}
+	b.wordHead(taskSeq2Seq, "lm_head", h)
 }
 
 // stackTable is what a stack looks words up in: the one that all share, or its own where nothing is tied.
@@ -241,12 +215,9 @@ func buildWhisper(b *builder) {
 	m.Hidden, m.WordWidth, m.Vocab, m.DirectLoss = h, h, c.Int("vocab_size"), true
 	act := b.activation("activation_function")
 	enc := &Model{Hidden: h, embedDrop: drop, Patches: c.Int("max_source_positions")}
-	bins := c.Int("num_mel_bins")
-	enc.Sound = &Sound{frames: 2 * enc.Patches, bins: bins, h: h}
-	enc.Sound.w1, enc.Sound.b1 = b.param("encoder.conv1.weight", RoleEmbedding, h, bins, 3), b.param("encoder.conv1.bias",
-		RoleEmbedding, h)
-	enc.Sound.w2, enc.Sound.b2 = b.param("encoder.conv2.weight", RoleEmbedding, h, h, 3), b.param("encoder.conv2.bias",
-		RoleEmbedding, h)
+	enc.Sound = &Sound{frames: 2 * enc.Patches, bins: c.Int("num_mel_bins"), h: h}
+	b.make(parts{to: []any{enc.Sound}, role: RoleEmbedding}, "w1=encoder.conv1.weight:h,bins,3 b1=encoder.conv1.bias:h "+
+		"w2=encoder.conv2.weight:h,h,3 b2=encoder.conv2.bias:h")
 	enc.Position = b.param("encoder.embed_positions.weight", RolePosition, enc.Patches, h)
 	enc.Position.Trainable = false
 	b.stack(enc, "encoder.", "encoder", h, false, false, drop, act)

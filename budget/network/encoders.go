@@ -198,6 +198,8 @@ func (b *builder) headStep(step, inside string, bias *parameter, kind headKind, 
 		b.classifier(TaskClassify, name, h, n, true)
 	case "tokens":
 		b.classifier(TaskTokens, name, h, n, true)
+	case "loose":
+		b.linear(name, RoleHead, h, h, true)
 	case "beside":
 		b.linear(name, RoleOther, h, n, true)
 	}

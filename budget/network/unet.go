@@ -77,63 +77,72 @@ func buildUNet(b *builder) {
 		u.times = append(u.times, b.linear("add_embedding.linear_1", RoleOther, u.vector, wide, true),
 			b.linear("add_embedding.linear_2", RoleOther, wide, wide, true))
 	}
-	layers, sights := c.IntOr("layers_per_block", 2), c.List("down_block_types")
-	from := widths[0]
-	for i, out := range widths {
-		s := stage{}
-		b.under("down_blocks."+strconv.Itoa(i)+".", func() {
-			for j := range layers {
-				s.parts = append(s.parts, newPart(b, j, from, out, wide, sights[i] == modelfile.DownSight, heads[i], depth[i]))
-				from = out
+	layers := c.IntOr("layers_per_block", 2)
+	from, back := widths[n-1], slices.Clone(widths)
+	slices.Reverse(back)
+	sight := func(field, kind string, heads, depth []int64) func(int) (int64, int64) {
+		return func(i int) (int64, int64) {
+			if c.List(field)[i] != kind {
+				return sightless(i)
 			}
-			if i < len(widths)-1 {
-				s.resize = newConv(b, "downsamplers.0.conv", out, out, 3)
-			}
-		})
-		u.Down = append(u.Down, s)
+			return heads[i], depth[i]
+		}
 	}
-	unetUp(b, u, widths, heads, depth, layers+1, wide)
+	u.Down = b.stages("down_blocks.", "downsamplers.0.conv", widths, layers, wide, following(widths),
+		sight("down_block_types", modelfile.DownSight, heads, depth))
+	slices.Reverse(heads)
+	slices.Reverse(depth)
+	u.up = b.stages("up_blocks.", "upsamplers.0.conv", back, layers+1, wide, func(i int, j int64) int64 {
+		if j == layers { // beside what is left of the stage that is next
+			return following(back)(i, j) + back[min(i+1, int(n)-1)]
+		}
+		return following(back)(i, j) + back[i]
+	}, sight("up_block_types", modelfile.UpSight, heads, depth))
 	b.under("mid_block.", func() {
-		looks := newPart(b, 0, from, from, wide, true, heads[n-1], depth[n-1])
-		u.middle = append(u.middle, stage{parts: []part{looks, newPart(b, 1, from, from, wide, false, 0, 0)}})
+		looks := newPart(b, 0, from, from, wide, heads[0], depth[0])
+		u.middle = append(u.middle, stage{parts: []part{looks, newPart(b, 1, from, from, wide, -1, 0)}})
 	})
 	u.last = b.norm("conv_norm_out", layerNormKind, widths[0], true)
 	u.out = newConv(b, "conv_out", widths[0], c.IntOr("out_channels", 4), 3)
 	u.Beside = newCompanions(b, c)
 }
 
-// unetUp are the stages on the way back, each of which takes what the way there has left.
-func unetUp(b *builder, u *UNet, widths, heads, depth []int64, layers, wide int64) {
-	n, sees := len(widths), b.c.List("up_block_types")
-	before := widths[n-1]
-	for i := range n {
-		out, skip, s := widths[n-1-i], widths[max(n-2-i, 0)], stage{}
-		b.under("up_blocks."+strconv.Itoa(i)+".", func() {
+// stages are those of one way, of given widths: each part takes so many channels of those before it, and some look at the text.
+func (b *builder) stages(name, resize string, widths []int64, layers, wide int64, in func(i int, j int64) int64,
+	sight func(i int) (heads, depth int64)) (all []stage) {
+	for i, out := range widths {
+		s := stage{}
+		b.under(name+strconv.Itoa(i)+".", func() {
+			heads, depth := sight(i)
 			for j := range layers {
-				in := out
-				if j == 0 {
-					in = before
-				}
-				if j == layers-1 {
-					in += skip
-				} else {
-					in += out
-				}
-				s.parts = append(s.parts, newPart(b, j, in, out, wide, sees[i] == modelfile.UpSight, heads[n-1-i], depth[n-1-i]))
+				s.parts = append(s.parts, newPart(b, j, in(i, j), out, wide, heads, depth))
 			}
-			if i < n-1 {
-				s.resize = newConv(b, "upsamplers.0.conv", out, out, 3)
+			if i < len(widths)-1 {
+				s.resize = newConv(b, resize, out, out, 3)
 			}
 		})
-		before = out
-		u.up = append(u.up, s)
+		all = append(all, s)
+	}
+	return all
+}
+
+// following takes the channels of the part before, of the stage before in the first.
+func following(widths []int64) func(int, int64) int64 {
+	return func(i int, j int64) int64 {
+		if j == 0 {
+			i = max(i-1, 0)
+		}
+		return widths[i]
 	}
 }
+
+// sightless is no transformer.
+func sightless(int) (heads, depth int64) { return -1, 0 }
 
 // perStage is a number for each stage, of a list or one for all; nil without a field.
 func perStage(c *modelfile.Config, field string, n int64) []int64 {
 	if l := c.Ints(field); int64(len(l)) >= n {
-		return l
+		return l[:n]
 	}
 	one := c.IntOr(field, 1)
 	if c.Get(field) == nil && field == "num_attention_heads" {
@@ -148,8 +157,8 @@ func newConv(b *builder, name string, in, out, side int64) *conv {
 }
 
 // newPart is the j-th of a stage.
-func newPart(b *builder, j, in, out, wide int64, looks bool, heads, depth int64) (p part) {
-	if looks {
+func newPart(b *builder, j, in, out, wide, heads, depth int64) (p part) {
+	if heads != -1 {
 		b.under("attentions."+strconv.FormatInt(j, 10)+".", func() { p.look = newTransformer(b, out, heads, depth) })
 	}
 	b.under("resnets."+strconv.FormatInt(j, 10)+".", func() { p.conv = newResnet(b, in, out, wide) })
