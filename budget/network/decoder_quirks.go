@@ -69,13 +69,6 @@ func turnedInWindows(b *builder, _ *decoder, l *layerDraft) {
 	}
 }
 
-// softCapped: gemma2 squashes its scores, which only the eager code can do.
-func softCapped(b *builder, _ *decoder, l *layerDraft) {
-	if b.c.Float("attn_logit_softcapping") > 0 {
-		l.attn.softcap, l.attn.eagerOnly = true, true
-	}
-}
-
 // xieluLayer: an activation of two numbers that are trained.
 func xieluLayer(b *builder, _ *decoder, l *layerDraft) {
 	f := l.block.FF.(*mlp)
@@ -85,23 +78,6 @@ func xieluLayer(b *builder, _ *decoder, l *layerDraft) {
 	f.act = actXielu
 	b.param("mlp.act_fn.alpha_p", RoleMLP, 1)
 	b.param("mlp.act_fn.alpha_n", RoleMLP, 1)
-}
-
-// seesAll: a decoder's layers that look at what comes after, too.
-func seesAll(_ *builder, _ *decoder, l *layerDraft) { l.attn.bidirectional = true }
-
-func graniteSinks(b *builder, d *decoder, l *layerDraft) {
-	scaledParts(b, d, l)
-	withSinks(b, d, l)
-	l.attn.plainSoftmax, l.attn.downcast, l.attn.lateSinks = false, false, true
-}
-
-func scaledParts(b *builder, _ *decoder, l *layerDraft) { l.block.scaled = true }
-
-// wholeQKNorm: olmo2 and olmoe normalise q and k over all heads at once.
-func wholeQKNorm(b *builder, d *decoder, l *layerDraft) {
-	l.attn.qNorm = b.norm(d.Attn+"q_norm", d.Norm, l.attn.Heads*l.attn.Width, false)
-	l.attn.kNorm = b.norm(d.Attn+"k_norm", d.Norm, l.attn.KV*l.attn.Width, false)
 }
 
 // glmNorms: only the larger models normalise q and k.
@@ -117,13 +93,6 @@ func bigCodeKV(c *modelfile.Config) int64 {
 		return 1
 	}
 	return everyHead(c)
-}
-
-func phiNorms(b *builder, d *decoder, l *layerDraft) {
-	if b.c.Bool("qk_layernorm") {
-		l.attn.qNorm = b.norm(d.Attn+"q_layernorm", layerNormKind, l.attn.Width, true)
-		l.attn.kNorm = b.norm(d.Attn+"k_layernorm", layerNormKind, l.attn.Width, true)
-	}
 }
 
 // stableHeads: one norm for each head, and a parallel block shares its norm.
@@ -161,12 +130,6 @@ func cohereHeads(b *builder, d *decoder, l *layerDraft) {
 		}
 		l.attn.qNorm, l.attn.kNorm = one("q_norm.weight", l.attn.Heads), one("k_norm.weight", l.attn.KV)
 	}
-}
-
-func withSinks(b *builder, d *decoder, l *layerDraft) {
-	l.attn.sinks = b.param(d.Attn+"sinks", RoleAttention, l.attn.Heads)
-	l.attn.eagerOnly, l.attn.plainSoftmax, l.attn.downcast = true, true, true
-	l.attn.Kernels = true
 }
 
 func gpt2Attention(b *builder, _ *decoder, l *layerDraft) {
@@ -214,15 +177,6 @@ func optLayer(b *builder, _ *decoder, l *layerDraft) {
 		l.block.postNorm = true
 		l.block.attnOut, l.block.mlpOut = l.block.attnIn, l.block.mlpIn
 	}
-}
-
-func bloomSetup(b *builder, d *decoder) {
-	b.m.embedNorm = b.norm("word_embeddings_layernorm", layerNormKind, b.m.Hidden, true)
-}
-
-func bloomLayer(b *builder, _ *decoder, l *layerDraft) {
-	l.block.FF.(*mlp).act = actBloomGelu
-	l.attn.alibi, l.attn.eagerOnly, l.attn.addmm, l.attn.keepNames = true, true, true, true
 }
 
 // mptLayer is of Transformers' own MPT, whose scores are written out; models that say so have no bias per head.

@@ -15,13 +15,12 @@ import (
 // what its code keeps. Everything that a configuration can change is read
 // from its field; the rest is the family's.
 type decoder struct {
-	Model     string // prefix of everything but the head
-	Bare      string // and where there is no head
-	Embed     string // token embedding
-	Positions string // learned positions, empty without
-	Layers    string
-	Final     string
-	Head      string
+	Model  string // prefix of everything but the head
+	Bare   string // and where there is no head
+	Embed  string // token embedding
+	Layers string
+	Final  string
+	Head   string
 
 	Norm       normKind
 	NormBias   bool
@@ -42,6 +41,8 @@ type decoder struct {
 	Act                     string // field of the activation
 	Rope                    ropeKind
 	Spread                  int
+	On                      string // what a layer's parts have that others don't, each FIELD or FIELD@FLAG with commas between
+	Front, More             string // weights beside the embeddings, and behind a layer's others, in words with semicolons
 	Tune                    func(b *builder, d *decoder, l *layerDraft)
 	// PerLayer are sizes that layers don't share.
 	PerLayer            func(b *builder, d *decoder, i int64, at *Attention, inner int64) int64
@@ -117,10 +118,9 @@ var kinds = map[string]int64{"norm=layerNorm": int64(layerNormKind), "norm=rmsWi
 var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen, "slidingTyped": slidingTyped,
 	"slidingSmol": slidingSmol, "slidingGemma2": slidingGemma(2), "slidingGemma4": slidingGemma(4),
 	"slidingGemma6": slidingGemma(6), "llama4Window": llama4Window, "turnedSmol": turnedSmol, "turnedInWindows": turnedInWindows,
-	"softCapped": softCapped, "scaledParts": scaledParts, "wholeQKNorm": wholeQKNorm, "phiNorms": phiNorms,
-	"stableHeads": stableHeads, "cohereHeads": cohereHeads, "withSinks": withSinks, "gpt2Attention": gpt2Attention,
-	"neoAttention": neoAttention, "optLayer": optLayer, "bloomLayer": bloomLayer, "falconLayer": falconLayer,
-	"mptLayer": mptLayer, "glmNorms": glmNorms, "optSetup": optSetup, "bloomSetup": bloomSetup, "graniteRope": graniteRope,
+	"stableHeads": stableHeads, "cohereHeads": cohereHeads, "gpt2Attention": gpt2Attention,
+	"neoAttention": neoAttention, "optLayer": optLayer, "falconLayer": falconLayer,
+	"mptLayer": mptLayer, "glmNorms": glmNorms, "optSetup": optSetup, "graniteRope": graniteRope,
 	"mixtralExperts": mixtralExperts, "phimoeExperts": phimoeExperts, "olmoeExperts": olmoeExperts,
 	"graniteExperts": graniteExperts, "graniteShared": graniteShared, "graniteHybrid": graniteHybrid, "glmExperts": glmExperts,
 	"ernieExperts": ernieExperts, "minimaxExperts": minimaxExperts, "qwenExperts": qwenExperts, "ossExperts": ossExperts,
@@ -128,8 +128,8 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 	"jambaMixer": jambaMixer, "gemmaTables": gemmaTables, "gemmaHeads": gemmaHeads, "gemma4Window": gemma4Window,
 	"gemma4Layer": gemma4Layer, "gemma3nLayer": gemma3nLayer, "slidingGemma5": slidingGemma(5), "graniteMixer": graniteMixer,
 	"lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead, "prefixDense": prefixDense, "heliumHeads": heliumHeads,
-	"xieluLayer": xieluLayer,
-	"seesAll":    seesAll, "cohereExperts": cohereExperts, "hunyuanExperts": hunyuanExperts, "graniteSinks": graniteSinks,
+	"xieluLayer":    xieluLayer,
+	"cohereExperts": cohereExperts, "hunyuanExperts": hunyuanExperts,
 	"slidingListed": slidingListed, "slidingAfterFirst": slidingAfterFirst, "bigCodeKV": bigCodeKV,
 	"falconKV": falconKV, "mlpSize": widthOf("intermediate_size_mlp"), "ffnDim": widthOf("ffn_dim"),
 	"nInner": widthOf("n_inner"), "halfInner": halfInner, "ffnHidden": widthOf("ffn_hidden_size"), "fourTimes": widthOf("")}
@@ -183,9 +183,7 @@ func buildDecoder(b *builder, d decoder) {
 	}
 	b.embedding(d.Embed, m.Vocab, h)
 	m.embedDrop = b.drop(d.EmbedDrop)
-	if d.Positions != "" {
-		m.Position = b.param(d.Positions+".weight", RolePosition, c.Int("max_position_embeddings"), h)
-	}
+	b.make(parts{to: []any{m}, norm: d.Norm, sizes: sizes{"h": h}}, d.Front)
 	if d.Setup != nil {
 		d.Setup(b, &d)
 	}
@@ -274,6 +272,9 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int6
 		b.under(d.Mlp, func() { bl.FF = b.feedForward(d, h, inner) })
 	}
 	bl.mlpOut = norm(d.MlpOut)
+	p := parts{to: []any{at, bl}, norm: d.Norm, sizes: sizes{"h": h}}
+	b.make(p, strings.ReplaceAll(d.More, ";", " "))
+	p.turnOn(b, d.On)
 	if d.Tune != nil {
 		d.Tune(b, d, &layerDraft{i: i, attn: at, block: bl})
 	}
@@ -305,7 +306,7 @@ func (b *builder) projections(d *decoder, at *Attention, h int64) {
 func (b *builder) feedForward(d *decoder, h, inner int64) FeedForward {
 	f := &mlp{act: actGelu, fused: d.GateUp != ""}
 	if d.Act != "" {
-		f.act = b.activation(d.Act)
+		f.act = b.activationOf(d.Act)
 	}
 	words := "gate=" + d.Gate + "?" + d.MlpBias + " up=" + d.Up + "?" + d.MlpBias
 	switch {

@@ -120,7 +120,7 @@ func (b *builder) activationOf(name string) activation {
 }
 
 var activations = map[string]activation{"silu": actSilu, "swish": actSilu, "gelu": actGelu, "gelu_new": actGeluNew, "relu": actRelu,
-	"quick_gelu": actQuickGelu, "relu2": actReluSquared, "tanh": actTanh}
+	"quick_gelu": actQuickGelu, "relu2": actReluSquared, "tanh": actTanh, "bloom_gelu": actBloomGelu}
 
 // heads checks that heads divide evenly.
 func (b *builder) heads(h, a, k int64) {

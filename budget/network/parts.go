@@ -27,7 +27,7 @@ var usual = map[string]struct {
 	"qkv": {"q", "h>(Heads+2*KV)*Width", RoleAttention}, "o": {"o", "Heads*Width>h", RoleAttention}, "gate": {"gate", "h>inner", RoleMLP},
 	"up": {"up", "h>inner", RoleMLP}, "gateUp": {"up", "h>2*inner", RoleMLP}, "down": {"down", "inner>h", RoleMLP},
 	"class": {role: RolePosition}, "Position": {role: RolePosition}, "-": {role: RolePosition}, "weight": {role: RoleEmbedding},
-	"bias": {role: RoleEmbedding}}
+	"bias": {role: RoleEmbedding}, "sinks": {role: RoleAttention}}
 
 // make makes what words name, in their order, each as FIELD=TENSOR:SIZES. A field is a layer (IN>OUT), a norm (of one size, h
 // unless it says so) or a weight, and "-" a layer or weight, "-n" a norm that nothing asks for; "attnScale" is a weight for each
@@ -75,8 +75,22 @@ func (b *builder) one(p parts, field, name, dims string, bias bool) {
 		}
 		x = b.param(name, role, shape...)
 	}
-	if to.IsValid() { // of this package, though nobody else sees it
-		reflect.NewAt(to.Type(), to.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(x))
+	if to.IsValid() {
+		put(to, x)
+	}
+}
+
+// put sets a field of this package, though nobody else sees it.
+func put(to reflect.Value, x any) {
+	reflect.NewAt(to.Type(), to.Addr().UnsafePointer()).Elem().Set(reflect.ValueOf(x))
+}
+
+// turnOn makes true what is named, FIELD or FIELD@FLAG with commas between.
+func (p parts) turnOn(b *builder, list string) {
+	for word := range strings.SplitSeq(list, ",") {
+		if field, when, some := strings.Cut(word, "@"); word != "" && (!some || b.flag(when)) {
+			put(p.field(field), true)
+		}
 	}
 }
 
