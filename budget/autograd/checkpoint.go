@@ -6,8 +6,7 @@ import (
 	"github.com/vramscope/vramscope/internal/words"
 )
 
-// Checkpoint runs f without a graph and keeps its input and arguments;
-// backward runs f again.
+// Checkpoint runs f without a graph and keeps its input and arguments; backward runs f again.
 func (m *Machine) Checkpoint(x *Value, f func(*Value) *Value, args ...*Storage) *Value {
 	in := m.Again(x)
 	start := &Node{grads: make([]gradient, 1)}
@@ -55,9 +54,9 @@ func (m *Machine) Checkpoint(x *Value, f func(*Value) *Value, args ...*Storage) 
 		was := m.Mixed
 		m.Mixed = mixed
 		again := &Value{Mem: m.Keep(keep.Mem), N: keep.N, Width: keep.Width, ByHead: keep.ByHead}
-		catch := &caught{}
+		var caught *Storage // the gradient that reaches the input
 		entry.run = func(g []*Storage) []*Storage {
-			catch.st = m.Keep(g[0])
+			caught = m.Keep(g[0])
 			return nil
 		}
 		from := len(m.Tape)
@@ -78,7 +77,7 @@ func (m *Machine) Checkpoint(x *Value, f func(*Value) *Value, args ...*Storage) 
 		for _, o := range left {
 			m.Release(o.st)
 		}
-		return []*Storage{catch.st}
+		return []*Storage{caught}
 	})
 	return y
 }
@@ -136,8 +135,7 @@ func (p *Replay) arrive(nd *Node) {
 	}
 }
 
-// output is a result that a policy keeps from a checkpointed function's first run for its
-// second.
+// output is a result that a policy keeps from a checkpointed function's first run for its second.
 type output struct {
 	st *Storage
 	at int64 // which result it is
@@ -180,6 +178,3 @@ func (m *Machine) Entry(x *Value) {
 	x.Slot, x.Leaf = 0, nil
 	m.Tape = append(m.Tape, x.From)
 }
-
-// caught is the gradient that reaches a checkpoint's input.
-type caught struct{ st *Storage }

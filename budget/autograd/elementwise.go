@@ -25,8 +25,7 @@ func (m *Machine) Cast(x *Value, e int64) *Value {
 	return y
 }
 
-// Weight is a parameter as an autocast operation sees it: a 16-bit copy, kept
-// for the whole autocast block when the parameter is trained.
+// Weight is a parameter as an autocast operation sees it: a copy in 16 bits, kept where the parameter is trained.
 func (m *Machine) Weight(p *Parameter) *Value {
 	v := p.Val
 	if p.Packed && m.Pass.Mixed8 {
@@ -252,7 +251,7 @@ func (m *Machine) Slice(x *Value) *Value {
 
 // Inverse is rsqrt(mean of squares + eps): one number per row, kept.
 func (m *Machine) Inverse(x *Value, rows int64) *Value {
-	v := m.meanSquare(x, rows)
+	v := m.MeanSquare(x, rows)
 	return m.Replace(v, m.Unary(v, false, true))
 }
 

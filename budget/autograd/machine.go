@@ -7,27 +7,22 @@ import (
 	"github.com/vramscope/vramscope/internal/words"
 )
 
-// Machine runs a model's operations on byte counts instead of numbers. It
-// keeps the books that PyTorch's autograd keeps: which storages are alive,
-// which a node saved for backward, when each is let go, and what the live
-// bytes are made of at the peak of each phase. Nothing is computed, so a step
-// of a 70-billion-parameter model takes well under a millisecond.
+// Machine runs a model's operations on byte counts instead of numbers. It keeps the books that PyTorch's autograd keeps, and what
+// the live bytes are made of at the peak of each phase.
 type Machine struct {
 	Memory
-	Tape    []*Node                 // oldest first
-	Grad    bool                    // a graph is being built
-	Mixed   bool                    // inside autocast
-	Width   int64                   // bytes of the compute type
-	Wide    int64                   // bytes of a parameter
-	Casts   map[*Parameter]*Value   // autocast's cache of weight copies
-	Accum   map[*Parameter]*Pending // gradients on their way to a leaf
-	Held    map[*Parameter]*Storage // .grad
-	Cublas  int64                   // bytes of the workspace of a plain matrix product
-	Cublas1 int64                   // and of one with a bias epilogue
-	Pass    Pass
-	// transposed marks the next record's second input: its gradient arrives
-	// through a transposition.
-	transposed bool
+	Tape       []*Node                 // oldest first
+	Grad       bool                    // a graph is being built
+	Mixed      bool                    // inside autocast
+	Width      int64                   // bytes of the compute type
+	Wide       int64                   // bytes of a parameter
+	Casts      map[*Parameter]*Value   // autocast's cache of weight copies
+	Accum      map[*Parameter]*Pending // gradients on their way to a leaf
+	Held       map[*Parameter]*Storage // .grad
+	Cublas     int64                   // bytes of the workspace of a plain matrix product
+	Cublas1    int64                   // and of one with a bias epilogue
+	Pass       Pass
+	transposed bool // the gradient of the next record's second input arrives through a transposition
 	Replay     Replay
 	Selective  bool       // attention alone is checkpointed
 	Loose      bool       // products do not keep their weight's copy
@@ -93,9 +88,7 @@ type edge struct {
 	to   *Node
 	slot int
 	leaf *Parameter
-	// view marks a gradient that arrives through a transposition: it is never
-	// added to in place.
-	view bool
+	view bool // through a transposition: nothing is added to it in place
 }
 
 type gradient struct {
@@ -244,8 +237,7 @@ func (m *Machine) UnaryNode(y, x *Value, c words.Category, saved ...*Storage) {
 	})
 }
 
-// note remembers the last result that was still needed: an operation that
-// saves only what goes into it need not run again itself.
+// note remembers the last result that was needed: what saves only its inputs need not run again.
 func (m *Machine) note(outs []*Value, saved []*Storage) {
 	for _, s := range saved {
 		if s == nil {
@@ -290,8 +282,7 @@ func (m *Machine) sum(old, s *Storage, view bool) *Storage {
 	return t
 }
 
-// toLeaf collects a parameter's gradient; it becomes .grad when every use of
-// the parameter has reported.
+// toLeaf collects a parameter's gradient; it becomes .grad when every use has reported.
 func (m *Machine) toLeaf(p *Parameter, s *Storage, view bool) {
 	a := m.Accum[p]
 	if a.st == nil {
@@ -319,8 +310,7 @@ func (m *Machine) toLeaf(p *Parameter, s *Storage, view bool) {
 	m.Held[p] = a.st
 }
 
-// Backward empties the tape down to a mark, newest node first, as the engine
-// does: nodes run in the reverse order of their making.
+// Backward empties the tape down to a mark, newest node first, as the engine does.
 func (m *Machine) Backward(from int) {
 	for len(m.Tape) > from {
 		nd := m.Tape[len(m.Tape)-1]

@@ -124,8 +124,7 @@ func (m *Memory) ReleaseAll(all []*Storage) {
 	}
 }
 
-// Become moves a storage to another category, for its whole life: also in the
-// peaks at which it was alive already.
+// Become moves a storage to another category, in the peaks at which it was alive, too.
 func (m *Memory) Become(s *Storage, c words.Category) {
 	m.Cats[s.Cat] -= s.Bytes
 	m.Cats[c] += s.Bytes
@@ -145,8 +144,7 @@ func (m *Memory) Pulse(bytes int64, c words.Category) {
 	}
 }
 
-// HandIn is what code outside makes for a compiled function to take. A CUDA graph works on a
-// copy of it in its own pool.
+// HandIn is what a compiled function takes from outside. A CUDA graph works on a copy in its own pool.
 func (m *Memory) HandIn(bytes int64, c words.Category) *Storage {
 	if !m.graphs {
 		return m.Alloc(bytes, c)

@@ -12,8 +12,7 @@ type Request struct {
 	handed    bool // to compiled code, whose first run takes it as it is
 }
 
-// streams are those that a step may take memory on: the one that computes, and those that
-// gather parameters and reduce gradients beside it.
+// Streams that a step takes memory on.
 const (
 	MainStream uint8 = iota
 	GatherStream

@@ -40,8 +40,7 @@ func (m *Machine) ScatterTokens(x *Value) *Value {
 	return y
 }
 
-// collected is what ranks have sent: it arrives rank by rank, and is put together along the
-// sequence.
+// collected is what ranks have sent, put together along the sequence.
 func (m *Machine) collected(n, e int64) *Value {
 	if m.Pass.Batch == 1 { // parts of one sequence arrive one after another as they belong
 		return m.Tensor(n, e)

@@ -2,8 +2,7 @@ package autograd
 
 import "sync"
 
-// slab hands small things out from pieces of many at a time: a step of a large model
-// makes hundreds of thousands of them.
+// slab hands small things out from pieces of many: a step of a large model makes hundreds of thousands.
 type slab[T any] struct {
 	free   []T
 	pieces [][]T

@@ -28,8 +28,7 @@ func (m *Machine) Matmul(a, b *Value, n int64) *Value {
 // CopyOf is contiguous() or a reshape that has to move data.
 func (m *Machine) CopyOf(x *Value) *Value { return m.Unary(x, false, false) }
 
-// Split makes k views of one projection; their gradients are put together
-// again in one buffer.
+// Split makes views of one projection; their gradients are put together in one buffer.
 func (m *Machine) Split(x *Value, parts ...int64) []*Value {
 	vs := make([]*Value, len(parts))
 	for i, n := range parts {
@@ -102,8 +101,8 @@ func (m *Machine) Normalised(x *Value, size, rows int64, weights ...*Parameter) 
 	return y
 }
 
-// meanSquare is x.pow(2).mean(-1): the input is saved, one number per row comes out.
-func (m *Machine) meanSquare(x *Value, rows int64) *Value {
+// MeanSquare is x.pow(2).mean(-1): the input is saved, one number per row comes out.
+func (m *Machine) MeanSquare(x *Value, rows int64) *Value {
 	p := m.Power(x)
 	return m.Replace(p, m.Gather(p, rows))
 }

@@ -89,9 +89,8 @@ func (m *Machine) lowRank(x *value, a *adapter) *value {
 	return m.into(m.Replace(p, m.linear(p, a.b)), m.Scale)
 }
 
-// adapted is a weight of many experts with what its adapter adds to all of it, as PEFT has it for bare
-// parameters (tuners/lora/layer.py, _LoraFactorsProxy): both matrices in the weight's type, and their
-// product added by one baddbmm.
+// adapted is a weight of many experts with its adapter, as PEFT has it for bare parameters (tuners/lora/layer.py,
+// _LoraFactorsProxy): both matrices in the weight's type, and their product added by one baddbmm.
 func (m *Machine) adapted(q *parameter, a *adapter) *value {
 	if a == nil {
 		return m.Again(q.Val)
@@ -107,9 +106,8 @@ func (m *Machine) adapted(q *parameter, a *adapter) *value {
 	return y
 }
 
-// weighted is DoRA as PEFT has it (tuners/lora/dora.py): the norm of every row of the
-// weight with its update, worked out from a product of the adapters with an identity,
-// scales both results. With dropout the layer's product is made again, of what is left.
+// weighted is DoRA as PEFT has it (tuners/lora/dora.py): norms of the weight's rows with their update, worked out from a product
+// of the adapters with an identity, scale both results. With dropout the layer's product is made again, of what is left.
 func (m *Machine) weighted(x, y *value, l *Linear) *value {
 	a, e := l.adapter, x.Width
 	narrow := m.Narrow(4)

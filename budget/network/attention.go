@@ -6,8 +6,7 @@ import (
 	"github.com/vramscope/vramscope/internal/words"
 )
 
-// Attention is one attention module. Sizes are in elements: heads a, key and
-// value heads k, head width d (dv for values where it differs).
+// Attention is one attention module.
 type Attention struct {
 	q, k, v, o    *Linear
 	fused         bool  // q is one projection for all three; v stays a view of it
@@ -85,8 +84,7 @@ type shape struct {
 	others  *storage // all ranks' keys and values, where these stay for backward
 }
 
-// forward is the module on x (memory the source of keys and values, x itself
-// for self-attention).
+// forward is the module on x, with keys and values of memory.
 func (a *Attention) forward(m *Machine, x, memory *value, s shape) *value {
 	if a.relative != nil {
 		return a.disentangle(m, x, s)
@@ -155,8 +153,7 @@ func (a *Attention) output(m *Machine, q, k, v, gate *value, s shape) *value {
 	return z
 }
 
-// project makes queries, keys and values, and what gates the output where a family has
-// that.
+// project makes queries, keys and values, and what gates the output.
 func (a *Attention) project(m *Machine, x, memory *value) (q, k, v, gate *value) {
 	tq := x.N / a.q.In
 	hq := tq * a.Heads * a.Width
@@ -201,8 +198,7 @@ func (a *Attention) project(m *Machine, x, memory *value) (q, k, v, gate *value)
 // kNormLate: q and k are projected before either is normalised.
 func (a *Attention) kNormLate() bool { return a.qNorm != nil && a.qNorm.size == a.Width }
 
-// repeat copies key or value heads for every query head; a single head is
-// only spread over them, without a copy.
+// repeat copies key or value heads for every query head; a single one is spread without a copy.
 func (m *Machine) repeat(x *value, times int64, single bool) *value {
 	if times <= 1 {
 		return m.Again(x)
@@ -229,8 +225,7 @@ func (a *Attention) kernelMasked(m *Machine, s shape) bool {
 	return !m.Modes.Flash && (s.masked || a.Window > 0 && a.Window <= s.keys) || a.alibi || a.t5
 }
 
-// fusedKernel is scaled_dot_product_attention: flash in half types without a
-// mask, the memory-efficient kernel otherwise.
+// fusedKernel is scaled_dot_product_attention: flash in half types without a mask, else the memory-efficient kernel.
 func (a *Attention) fusedKernel(m *Machine, q, k, v *value, s shape) *value {
 	masked, w := a.kernelMasked(m, s), m.Width
 	rep := a.Heads / a.KV
@@ -313,8 +308,7 @@ func (m *Machine) ringSums(queries, keys int64) []*storage {
 	return []*storage{m.Alloc(others, words.Communication), m.Alloc(2*queries+7*keys, words.Communication)}
 }
 
-// kernelBias is what the kernel adds to the scores, a mask or a bias, and the position
-// bias that it was made of, whose gradient the kernel makes, too.
+// kernelBias is what the kernel adds to the scores, and the position bias in it, whose gradient the kernel makes, too.
 func (a *Attention) kernelBias(m *Machine, s shape, masked bool) (bias *storage, added *value) {
 	w := m.Width
 	row := (s.keys + 7) / 8 * 8 // to which the kernel has rows of a mask padded
@@ -354,8 +348,7 @@ func (a *Attention) spread(m *Machine, k, v *value, times int64) (*value, *value
 	return m.Replace(k, m.repeat(k, times, one)), m.Replace(v, m.repeat(v, times, one))
 }
 
-// pickHead copies one head out of a fused projection; its gradient is the
-// whole projection's.
+// pickHead copies one head out of a fused projection; its gradient is the whole one's.
 func pickHead(m *Machine, x, whole *value) *value {
 	y := m.Tensor(x.N, x.Width)
 	b := whole.Bytes()
@@ -444,8 +437,7 @@ func (a *Attention) scored(m *Machine, q, k *value, n int64, s shape) *value {
 	return w
 }
 
-// scores is q times k transposed; both are copied into the layout of a
-// batched product.
+// scores is q times k transposed, both copied into the layout of a batched product.
 func scores(m *Machine, q, k *value, n int64, s shape) *value {
 	e := m.Narrow(max(q.Width, k.Width))
 	cq, ck := m.Cast(q, e), m.Cast(k, e)
@@ -464,8 +456,7 @@ func (m *Machine) physical(x *value, batch int64) *value {
 	return m.CopyOf(x)
 }
 
-// recomputed checkpoints the middle of attention where that is asked for: scores are made
-// again in backward, from q, k and v.
+// recomputed makes scores again in backward where that is asked for.
 func recomputed(m *Machine, q, k, v *value, f func() *value) *value {
 	if !m.Selective || !m.Grad {
 		return f()
@@ -490,8 +481,7 @@ func recomputed(m *Machine, q, k, v *value, f func() *value) *value {
 	return y
 }
 
-// Cached is what a layer keeps of one token: keys and values, or their
-// common latent.
+// Cached is what a layer keeps of one token: keys and values, or their latent.
 func (a *Attention) Cached() (elements, head int64) {
 	if a.latent != nil {
 		return a.latent.rank + a.latent.rope, a.latent.rank

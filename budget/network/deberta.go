@@ -63,14 +63,12 @@ func buildDeBERTa(b *builder) {
 		}
 	}
 	if k := c.Int("conv_kernel_size"); k > 0 {
-		groups := max(c.IntOr("conv_groups", 1), 1)
 		stack.conv = &debertaConv{kernel: k, act: actTanh, drop: hiddenDrop}
 		if c.Has("conv_act") {
 			stack.conv.act = b.activation("conv_act")
 		}
-		stack.conv.weight = b.param("encoder.conv.conv.weight", RoleOther, h, h/groups, k)
-		stack.conv.bias = b.param("encoder.conv.conv.bias", RoleOther, h)
-		stack.conv.norm = b.norm("encoder.conv.LayerNorm", layerNormKind, h, true)
+		b.make(parts{to: []any{stack.conv}, role: RoleOther, sizes: sizes{"h": h, "each": h / max(c.IntOr("conv_groups", 1), 1)}},
+			"weight=encoder.conv.conv.weight:h,each,kernel bias=encoder.conv.conv.bias:h norm=encoder.conv.LayerNorm+")
 	}
 	b.prefix = ""
 	heads := "deberta"
@@ -148,8 +146,7 @@ func perToken(m *Machine, x *value, tokens int64) *value {
 	return m.of(x, multiplies{m.Tensor(tokens, x.Width)})
 }
 
-// disentangled is DeBERTa's attention: besides tokens by tokens it scores
-// tokens by relative distances (c2p) and distances by tokens (p2c), all of it
+// disentangled is DeBERTa's attention, which scores tokens by distances (c2p) and distances by tokens (p2c), too, all of it
 // written out. Distances are rows of one table that all layers share.
 type disentangled struct {
 	span       int64   // distances to either side, 0: scores of tokens alone
@@ -158,8 +155,7 @@ type disentangled struct {
 	drop       float64 // on the table of distances
 }
 
-// disentangle is the module on x. The table of distances and the mask of all
-// pairs come with the shape.
+// disentangle is the module on x.
 func (a *Attention) disentangle(m *Machine, x *value, s shape) *value {
 	byHead := func(l *Linear) *value {
 		return m.of(x, l, m.CopyOf)
@@ -170,8 +166,7 @@ func (a *Attention) disentangle(m *Machine, x *value, s shape) *value {
 	return m.into(y, a.o, a.outDrop)
 }
 
-// byDistance are the scores, their softmax and what it makes of the values;
-// most of it has names until the module returns.
+// byDistance is what values become; most of it has names until the module returns.
 func (a *Attention) byDistance(m *Machine, q, k, v *value, s shape) *value {
 	r := a.relative
 	pairs := s.batch * s.queries * s.keys
@@ -221,8 +216,7 @@ func (a *Attention) distances(m *Machine, q, k, table *value, s shape) *value {
 	var sum *value
 	var names []*value
 	var indices []*storage
-	// score adds what the pairs pick of the scores by distance; their index is
-	// worked out in as many steps.
+	// score adds what pairs pick of the scores by distance, their index worked out in steps.
 	score := func(by, of *value, steps int) {
 		all := m.Matmul(by, of, rows*2*r.span)
 		index := m.Alloc(8*s.queries*s.keys, words.Temporary)
@@ -254,8 +248,7 @@ func (a *Attention) distances(m *Machine, q, k, table *value, s shape) *value {
 	return sum
 }
 
-// seenPairs are the mask of all pairs of tokens, which stays for the whole
-// pass, and their distances.
+// seenPairs are the mask of all pairs of tokens and their distances.
 func seenPairs(r *Step, seq int64, wide bool) []*storage {
 	e := int64(4)
 	if r.M.Modes.Padding {

@@ -10,10 +10,7 @@ import (
 	"github.com/vramscope/vramscope/budget/modelfile"
 )
 
-// decoder is one row of the table of decoder-only language models: what the
-// family calls its tensors, which norms, biases and projections it has, and
-// what its code keeps. Everything that a configuration can change is read
-// from its field; the rest is the family's.
+// decoder is one row of the table of decoder-only language models: what configurations can't change.
 type decoder struct {
 	Model  string // prefix of everything but the head
 	Bare   string // and where there is no head
@@ -46,6 +43,8 @@ type decoder struct {
 	Tune                    func(b *builder, d *decoder, l *layerDraft)
 	// PerLayer are sizes that layers don't share.
 	PerLayer            func(b *builder, d *decoder, i int64, at *Attention, inner int64) int64
+	Late                bool                                                 // norms are listed behind the others
+	Attend              func(b *builder, d *decoder, at *Attention, h int64) // makes its projections, nil: as words have them
 	Moe                 func(b *builder, i int64) FeedForward
 	Mixer               func(b *builder, i, h int64) Mixer // nil where a layer has attention
 	Both                bool                               // a mixer and attention side by side
@@ -103,7 +102,9 @@ var decoders = sync.OnceValue(func() map[string]decoder {
 				f.Set(reflect.ValueOf(quirks[value]))
 			}
 		}
-		all[family] = d
+		for name := range strings.FieldsSeq(family) {
+			all[name] = d
+		}
 	}
 	return all
 })
@@ -124,9 +125,11 @@ var quirks = map[string]any{"slidingAll": slidingAll, "slidingQwen": slidingQwen
 	"mixtralExperts": mixtralExperts, "phimoeExperts": phimoeExperts, "olmoeExperts": olmoeExperts,
 	"graniteExperts": graniteExperts, "graniteShared": graniteShared, "graniteHybrid": graniteHybrid, "glmExperts": glmExperts,
 	"ernieExperts": ernieExperts, "minimaxExperts": minimaxExperts, "qwenExperts": qwenExperts, "ossExperts": ossExperts,
-	"llama4Experts": llama4Experts, "jambaExperts": jambaExperts, "falconMixer": falconMixer, "bambaMixer": bambaMixer,
+	"llama4Experts": llama4Experts, "jambaExperts": jambaExperts, "falconMixer": falconMixer, "hybridMixer": hybridMixer,
 	"jambaMixer": jambaMixer, "gemmaTables": gemmaTables, "gemmaHeads": gemmaHeads, "gemma4Window": gemma4Window,
-	"gemma4Layer": gemma4Layer, "gemma3nLayer": gemma3nLayer, "slidingGemma5": slidingGemma(5), "graniteMixer": graniteMixer,
+	"gemma4Layer": gemma4Layer, "gemma3nLayer": gemma3nLayer, "slidingGemma5": slidingGemma(5),
+	"latentSetup": latentSetup, "latentParts": latentParts,
+	"latentExperts": latentExperts, "kimiMixer": kimiMixer, "deltaNet": deltaNet, "gatedQuarter": gatedQuarter,
 	"lfmMixer": lfmMixer, "lfmInner": lfmInner, "everyHead": everyHead, "prefixDense": prefixDense, "heliumHeads": heliumHeads,
 	"xieluLayer":    xieluLayer,
 	"cohereExperts": cohereExperts, "hunyuanExperts": hunyuanExperts,
@@ -196,10 +199,8 @@ func buildDecoder(b *builder, d decoder) {
 		at := &Attention{Heads: a, KV: k, Width: hd, dv: hd, rope: rot, dropout: b.drop(d.AttnDrop)}
 		m.Blocks = append(m.Blocks, b.decoderLayer(&d, i, at, h, inner))
 	})
-	if d.NoNorms {
-		m.final = &norm{kind: d.Norm, size: h}
-	} else if d.Final != "" {
-		m.final = b.norm(d.Final, d.Norm, h, d.NormBias)
+	if d.NoNorms || d.Final != "" {
+		m.final = d.normed(b, cmp.Or(d.Final, "norm"), h)
 	}
 	b.prefix = root
 	b.decoderHead(&d, kind)
@@ -218,7 +219,7 @@ func (d *decoder) sizes(b *builder, h, a int64) (k, hd, inner int64) {
 	} else {
 		hd = b.headDim(h, a)
 	}
-	if d.KvHeads != nil { // families whose head is always h/a
+	if d.KvHeads != nil && d.HeadWidth == "" { // families whose head is always h/a
 		hd = h / a
 	}
 	if d.Inner != nil {
@@ -237,23 +238,17 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int6
 	if d.PerLayer != nil {
 		inner = d.PerLayer(b, d, i, at, inner)
 	}
-	norm := func(name string) *norm {
-		if name == "" {
-			return nil
-		}
-		if d.NoNorms {
-			return &norm{kind: d.Norm, size: h}
-		}
-		return b.norm(name, d.Norm, h, d.NormBias)
+	norm := func(name string) *norm { return d.normed(b, name, h) }
+	if !d.Late {
+		bl.attnIn = norm(d.AttnIn)
 	}
-	bl.attnIn = norm(d.AttnIn)
 	if d.Mixer != nil {
 		bl.Mixer = d.Mixer(b, i, h)
 	}
 	if bl.Mixer != nil && !d.Both {
 		bl.Attention = nil
 	} else {
-		b.under(d.Attn, func() { b.projections(d, at, h) })
+		b.under(d.Attn, func() { d.attend(b, at, h) })
 	}
 	bl.attnOut = norm(d.AttnOut)
 	if c.Type == "gpt2" && c.Bool("add_cross_attention") {
@@ -264,12 +259,17 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int6
 		})
 		bl.Cross, bl.crossIn = cross, norm("ln_cross_attn")
 	}
-	bl.mlpIn = norm(d.MlpIn)
+	if !d.Late {
+		bl.mlpIn = norm(d.MlpIn)
+	}
 	if d.Moe != nil {
 		bl.FF = d.Moe(b, i)
 	}
 	if bl.FF == nil {
 		b.under(d.Mlp, func() { bl.FF = b.feedForward(d, h, inner) })
+	}
+	if d.Late {
+		bl.attnIn, bl.mlpIn = norm(d.AttnIn), norm(d.MlpIn)
 	}
 	bl.mlpOut = norm(d.MlpOut)
 	p := parts{to: []any{at, bl}, norm: d.Norm, sizes: sizes{"h": h}}
@@ -281,10 +281,32 @@ func (b *builder) decoderLayer(d *decoder, i int64, at *Attention, h, inner int6
 	return bl
 }
 
+// normed is a norm of that name, nil without one.
+func (d *decoder) normed(b *builder, name string, h int64) *norm {
+	switch {
+	case name == "":
+		return nil
+	case d.NoNorms:
+		return &norm{kind: d.Norm, size: h}
+	}
+	return b.norm(name, d.Norm, h, d.NormBias)
+}
+
+// attend makes what attention projects with.
+func (d *decoder) attend(b *builder, at *Attention, h int64) {
+	if d.Attend != nil {
+		d.Attend(b, d, at, h)
+	} else {
+		b.projections(d, at, h)
+	}
+}
+
 // projections are those of a row's attention, with norms of queries and keys.
 func (b *builder) projections(d *decoder, at *Attention, h int64) {
 	words := "q=" + d.Q + "?" + d.QkvBias
 	switch at.fused = d.Qkv != ""; {
+	case at.gated:
+		words += ":h>2*Heads*Width k=" + d.K + "?" + d.QkvBias + " v=" + d.V + "?" + d.QkvBias
 	case at.fused:
 		words = "qkv=" + d.Qkv + "?" + d.QkvBias
 	case !at.takes:

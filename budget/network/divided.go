@@ -5,9 +5,7 @@ import (
 	"slices"
 )
 
-// cutter makes one rank's part of a model as Megatron-LM and vLLM do: heads,
-// inner sizes, mixers' channels and the vocabulary divided by t, norms,
-// routers and narrow latents whole.
+// cutter makes one rank's part of a model as Megatron-LM and vLLM do: norms, routers and narrow latents stay whole.
 type cutter struct {
 	t       int64
 	ep, etp int64   // expert-parallel ranks, and those that an expert is cut over
@@ -72,8 +70,7 @@ func (c *cutter) pad(q *parameter) {
 	}
 }
 
-// resize gives a layer another number of outputs, where they are not simply
-// divided.
+// resize gives a layer another number of outputs, where they are not simply divided.
 func (c *cutter) resize(l *Linear, out int64) {
 	l.Out = out
 	l.Weight.Shape = []int64{out, l.In}
@@ -193,8 +190,7 @@ func (c *cutter) attention(a *Attention) {
 	a.Heads, a.KV = a.Heads/t, max(a.KV/t, 1)
 }
 
-// mixer divides the channels of a state-space layer, and with them its heads
-// and groups; a single group is copied to every rank.
+// mixer divides channels, heads and groups of a state-space layer; a single group is on every rank.
 func (c *cutter) mixer(x *Mamba) {
 	t := c.t
 	for _, part := range []struct {

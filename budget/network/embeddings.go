@@ -2,8 +2,7 @@ package network
 
 import "github.com/vramscope/vramscope/internal/words"
 
-// embeddings turns tokens into the stream. The word and position vectors
-// keep a name of their own until the model returns.
+// embeddings turns tokens into the stream. Vectors keep names until the model returns.
 func (r *Step) embeddings(mod *Model, b Batch, seq int64) (x *value, names []*value) {
 	r.Around.Table(mod, func() *value {
 		x, names = r.embedded(mod, b, seq)
@@ -68,8 +67,7 @@ func placed(r *Step, mod *Model, x *value, names []*value, seq, width int64) (*v
 	return x, names
 }
 
-// masksOf makes the masks that eager attention, padding and windows need: one
-// for the layers that see everything, one for those with a window.
+// masksOf makes masks: one for the layers that see everything, one for those with a window.
 func (s *pass) masksOf(seq int64) []*storage {
 	m, c, at := s.m, &s.c, s.mod.First()
 	if at == nil {
@@ -118,8 +116,7 @@ func (s *pass) masksFor(kinds, bytes int64) (ms []*storage) {
 	return ms
 }
 
-// views counts the kinds of layers, those that see everything and those with a window,
-// the last of which is given.
+// views counts the kinds of layers, and gives the last one's window.
 func (mod *Model) views() (kinds, window int64) {
 	var full int64
 	for _, b := range mod.Blocks {
@@ -144,8 +141,7 @@ func (mod *Model) First() *Attention {
 
 func (mod *Model) bidirectional() bool { a := mod.First(); return a != nil && a.bidirectional }
 
-// toCache hands keys and values to a cache, which copies them; without one
-// they stay as they are.
+// toCache hands keys and values to a cache, which copies them.
 func (a *Attention) toCache(m *Machine, k, v *value) (*value, *value) {
 	if m.Pass.Inference && m.Modes.Cache != "none" {
 		e := k.Width
@@ -179,8 +175,7 @@ func (m *Machine) tables(seq, dim int64) []*storage {
 	return []*storage{m.Alloc(seq*dim*m.Wide, c), m.Alloc(seq*dim*m.Wide, c)}
 }
 
-// store puts keys or values into the cache: a copy in the cache's type, or a
-// place in a static cache that is already there.
+// store puts keys or values into the cache, which has the place already where it is static.
 func (a *Attention) store(m *Machine, x *value, wide int64) *value {
 	if m.Modes.Cache == "static" {
 		return x

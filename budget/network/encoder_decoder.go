@@ -29,12 +29,14 @@ func buildT5(b *builder) {
 	enc := &Model{Hidden: h, WordWidth: h, Embed: m.Embed, embedDrop: drop}
 	stack := func(m *Model, side string, layers int64, decodes bool) {
 		b.layers(side+".block.", layers, func(i int64) {
-			self := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: drop, t5: true, bidirectional: !decodes, plainSoftmax: true}
+			self := &Attention{Heads: a, KV: a, Width: d, dv: d, dropout: drop, t5: true, bidirectional: !decodes,
+				plainSoftmax: true}
 			cross, ffn := *self, "layer.1"
 			bl := &Block{Attention: self, FF: &mlp{act: act, inner: drop}, drop: drop}
 			b.under("layer.0.SelfAttention.", func() {
 				if b.fill(bl, nil, h, 0, "q=q k=k v=v o=o"); i == 0 {
-					self.bias = b.param("relative_attention_bias.weight", RolePosition, c.Int("relative_attention_num_buckets"), a)
+					self.bias = b.param("relative_attention_bias.weight", RolePosition,
+						c.Int("relative_attention_num_buckets"), a)
 				}
 			})
 			bl.attnIn = b.norm("layer.0.layer_norm", rmsT5Kind, h, false)
@@ -60,7 +62,7 @@ func buildT5(b *builder) {
 	stack(m, "decoder", c.IntOr("num_decoder_layers", c.Int("num_layers")), true)
 	m.Encoder = enc
 	if !slices.Contains([]headKind{headDefault, headSeq2Seq, headLM}, kind) {
-		b.otherHead(kind, h)
+		otherHead(b, kind, h)
 		return
 	}
 	m.Task, m.scaleHead = taskSeq2Seq, true
@@ -74,7 +76,7 @@ func buildT5(b *builder) {
 }
 
 // otherHead stands on a decoder where no words are made.
-func (b *builder) otherHead(kind headKind, h int64) {
+func otherHead(b *builder, kind headKind, h int64) {
 	switch kind {
 	case headNone, headSequence, headSpan:
 		b.headOf("seq2seq", "", kind, h)
@@ -177,7 +179,7 @@ func buildBART(b *builder) {
 	k.fill(b, m, "decoder.", "decoder", h)
 	b.prefix = ""
 	if kind != headSeq2Seq && kind != headDefault {
-		b.otherHead(kind, h)
+		otherHead(b, kind, h)
 		return
 	}
 	if m.plusBias = !k.noBias; m.plusBias {
@@ -194,8 +196,7 @@ func stackTable(b *builder, stack string) *parameter {
 	return b.param(stack+"embed_tokens.weight", RoleEmbedding, b.m.Vocab, b.m.WordWidth)
 }
 
-// bartDecoder is BartForCausalLM: the decoder and its attention to an encoder,
-// without the encoder and the bias of the logits.
+// bartDecoder is BartForCausalLM: without an encoder, and without the bias of the logits.
 func (b *builder) bartDecoder(h int64, k bartKin) {
 	c, m := b.c, b.m
 	b.prefix = "model.decoder."

@@ -46,8 +46,8 @@ func textLike(b *builder) text {
 			attention: "q=attention.q_lin+ k=attention.k_lin+ v=attention.v_lin+ o=attention.out_lin+ attnOut=sa_layer_norm+",
 			fed:       "up=ffn.lin1+ down=ffn.lin2+ mlpOut=output_layer_norm+"}
 		c := b.c
-		for to, from := range map[string]string{"intermediate_size": "hidden_dim", "type_vocab_size": "", "hidden_act": "activation",
-			"hidden_dropout_prob": "dropout", "attention_probs_dropout_prob": "attention_dropout"} {
+		for to, from := range map[string]string{"intermediate_size": "hidden_dim", "type_vocab_size": "",
+			"hidden_act": "activation", "hidden_dropout_prob": "dropout", "attention_probs_dropout_prob": "attention_dropout"} {
 			b.c = b.c.With(to, c.Get(from))
 		}
 	}
@@ -136,7 +136,7 @@ func (b *builder) maskedHead(name string, bias *parameter) {
 	if m.Head.Bias = bias; bias != nil && !m.Tied && bias.Name != name+".bias" { // tied as the words' vectors are
 		m.Head.Bias = b.param(name+".bias", RoleHead, m.Vocab)
 	}
-	if b.c.Bool("is_decoder") || b.headKind() == headLM {
+	if b.c.Bool("is_decoder") || b.c.Type == "modernbert-decoder" || b.headKind() == headLM {
 		m.Task, m.DirectLoss = TaskCausal, false
 	}
 }
@@ -153,7 +153,7 @@ func (b *builder) headOf(family, inside string, kind headKind, h int64) {
 			continue
 		}
 		for step := range strings.FieldsSeq(steps) {
-			bias = b.headStep(step, inside, bias, kind, h)
+			bias = headStep(b, step, inside, bias, kind, h)
 		}
 	}
 	if b.m.Head == nil {
@@ -162,48 +162,63 @@ func (b *builder) headOf(family, inside string, kind headKind, h int64) {
 }
 
 // headStep is one word of a row; it gives what is to be added to the logits.
-func (b *builder) headStep(step, inside string, bias *parameter, kind headKind, h int64) *parameter {
+func headStep(b *builder, step, inside string, bias *parameter, kind headKind, h int64) *parameter {
 	m := b.m
+	step, when, some := strings.Cut(step, "@")
+	if some && !b.c.Bool(when) {
+		return bias
+	}
 	what, name, _ := strings.Cut(step, "=")
 	name, act, _ := strings.Cut(name, "/")
+	name, flag, optional := strings.Cut(name, "?")
 	name, count, some := strings.Cut(name, ":")
-	n := m.Config.Labels()
+	biased, n := !optional || b.c.Bool(flag), m.Config.Labels()
 	if some {
 		n = modelfile.AsInt(json.Number(count))
 	}
 	switch what {
-	case "dense", "narrow":
-		to := h
-		if what == "narrow" {
-			to = m.Embed.Shape[1]
-		}
-		m.headParts = []any{b.linear(name, RoleHead, h, to, true), b.activationOf(act)}
+	case "dense":
+		m.headParts = []any{b.linear(name, RoleHead, h, h, biased), b.activationOf(act)}
+	case "narrow":
+		m.headParts = []any{b.linear(name, RoleHead, h, m.Embed.Shape[1], biased), b.activationOf(act)}
 	case "norm":
-		m.headParts = append(m.headParts, b.norm(name, layerNormKind, m.headParts[0].(*Linear).Out, true))
-	case "pool", "top":
-		if what == "pool" {
-			b.prefix = inside
-		}
-		l := b.linear(name, RoleOther, h, h, true)
-		if b.prefix = ""; kind == headSequence || kind == headChoice {
-			m.headParts = []any{l, b.activationOf(act)}
-		}
+		m.headParts = append(m.headParts, b.norm(name, layerNormKind, m.headParts[0].(*Linear).Out, biased))
+	case "pool":
+		b.under(inside, func() { pool(b, kind, name, act, h) })
+	case "top":
+		pool(b, kind, name, act, h)
 	case "bias":
 		return b.param(name, RoleHead, m.Vocab)
 	case "words":
 		b.maskedHead(name, bias)
 	case "sole":
 		m.Head.Bias = b.param(name, RoleHead, m.Vocab)
+	default:
+		labels(b, what, name, h, n, biased)
+	}
+	return bias
+}
+
+// pool is a dense layer in front of one label for all.
+func pool(b *builder, kind headKind, name, act string, h int64) {
+	l := b.linear(name, RoleOther, h, h, true)
+	if kind == headSequence || kind == headChoice {
+		b.m.headParts = []any{l, b.activationOf(act)}
+	}
+}
+
+// labels makes a head of n labels, or what is in no step.
+func labels(b *builder, what, name string, h, n int64, bias bool) {
+	switch what {
 	case "classify":
-		b.classifier(TaskClassify, name, h, n, true)
+		b.classifier(TaskClassify, name, h, n, bias)
 	case "tokens":
-		b.classifier(TaskTokens, name, h, n, true)
+		b.classifier(TaskTokens, name, h, n, bias)
 	case "loose":
 		b.linear(name, RoleHead, h, h, true)
 	case "beside":
 		b.linear(name, RoleOther, h, n, true)
 	}
-	return bias
 }
 
 // simpleHead is a classifier on tokens, sequences or spans, or nothing.
@@ -258,42 +273,13 @@ func buildModernBERT(b *builder) {
 		if i > 0 {
 			b.fill(bl, nil, h, 0, "attnIn=attn_norm?norm_bias")
 		}
-		b.fill(bl, nil, h, c.Int("intermediate_size"), looks+"o=attn.Wo?attention_bias mlpIn=mlp_norm?norm_bias gateUp=mlp.Wi?mlp_bias "+
-			"down=mlp.Wo?mlp_bias")
+		b.fill(bl, nil, h, c.Int("intermediate_size"), looks+"o=attn.Wo?attention_bias mlpIn=mlp_norm?norm_bias "+
+			"gateUp=mlp.Wi?mlp_bias down=mlp.Wo?mlp_bias")
 		m.Blocks = append(m.Blocks, bl)
 	})
 	m.final = b.norm("final_norm", layerNormKind, h, nb)
 	b.prefix = ""
-	modernHead(b, kind, h, decodes)
-}
-
-// modernHead is a dense layer and a norm, and what is made of them.
-func modernHead(b *builder, kind headKind, h int64, decodes bool) {
-	c, m := b.c, b.m
-	if kind == headNone {
-		m.Task = TaskBackbone
-		return
-	}
-	at := "head."
-	if words := kind == headLM || kind == headDefault; decodes && words {
-		at = "lm_head."
-	}
-	m.headParts = []any{b.linear(at+"dense", RoleHead, h, h, c.Bool("classifier_bias")), actGelu,
-		b.norm(at+"norm", layerNormKind, h, c.Bool("norm_bias"))}
-	switch kind {
-	case headMasked, headDefault, headLM:
-		b.maskedHead("decoder", nil)
-		if c.Bool("decoder_bias") {
-			m.Head.Bias = b.param("decoder.bias", RoleHead, m.Vocab)
-		}
-		if decodes {
-			m.Task, m.DirectLoss = TaskCausal, false
-		}
-	case headSequence:
-		b.classifier(TaskClassify, "classifier", h, c.Labels(), !decodes || c.Bool("classifier_bias"))
-	default:
-		b.simpleHead(kind, h)
-	}
+	b.headOf(c.Type, "", kind, h)
 }
 
 // albertLayers are those of each group, and the order in which they are gone through.

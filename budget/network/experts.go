@@ -6,9 +6,7 @@ import (
 	"github.com/vramscope/vramscope/internal/words"
 )
 
-// Experts is a layer of routed experts: a router, fused three-dimensional
-// expert weights, and perhaps an expert that every token takes. The grouped
-// product's memory does not depend on which expert a token takes.
+// Experts is a layer of routed experts. The grouped product's memory does not depend on which expert a token takes.
 type Experts struct {
 	router      *Linear
 	gateUp      *parameter // [E, 2 inner, h], or [E, h, 2 inner]
@@ -81,8 +79,8 @@ func graniteShared(b *builder, i int64) FeedForward {
 // graniteMLP is what every token takes.
 func graniteMLP(b *builder, role Role) *mlp {
 	f := &mlp{act: b.activation("hidden_act"), fused: true}
-	b.make(parts{to: []any{f}, role: role, sizes: sizes{"h": b.c.Int("hidden_size"), "inner": b.c.Int("shared_intermediate_size")}},
-		"gateUp=shared_mlp.input_linear down=shared_mlp.output_linear")
+	b.make(parts{to: []any{f}, role: role}, "gateUp=shared_mlp.input_linear:hidden_size>2*shared_intermediate_size "+
+		"down=shared_mlp.output_linear:shared_intermediate_size>hidden_size")
 	return f
 }
 
@@ -94,8 +92,7 @@ func glmExperts(b *builder, i int64) FeedForward {
 	return b.deepSeekExperts(b.c.Int("num_experts_per_tok"), true)
 }
 
-// ernieExperts: the layers of a range, every few; what corrects their scores is a
-// parameter that nothing trains.
+// ernieExperts: the layers of a range, every few; nothing trains what corrects their scores.
 func ernieExperts(b *builder, i int64) FeedForward {
 	c := b.c
 	last := c.IntOr("moe_layer_end_index", -1) // below zero: the last one there is
@@ -174,14 +171,13 @@ func (b *builder) sharedExpert(x *Experts, name string, ms int64, bias bool) {
 
 func ossExperts(b *builder, _ int64) FeedForward {
 	c := b.c
-	h, m, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
-	x := routed(b, e, c.Int("num_experts_per_tok"), h, m)
+	h, e := c.Int("hidden_size"), c.Int("num_local_experts")
+	x := routed(b, e, c.Int("num_experts_per_tok"), h, c.Int("intermediate_size"))
 	x.oss = true
 	x.router = b.linear("mlp.router", RoleRouter, h, e, true)
-	x.gateUp = b.param("mlp.experts.gate_up_proj", RoleExpert, e, h, 2*m)
-	x.upBias = b.param("mlp.experts.gate_up_proj_bias", RoleExpert, e, 2*m)
-	x.down = b.param("mlp.experts.down_proj", RoleExpert, e, m, h)
-	x.downBias = b.param("mlp.experts.down_proj_bias", RoleExpert, e, h)
+	b.make(parts{to: []any{x}, role: RoleExpert}, "gateUp=mlp.experts.gate_up_proj:count,h,2*inner "+
+		"upBias=mlp.experts.gate_up_proj_bias:count,2*inner down=mlp.experts.down_proj:count,inner,h "+
+		"downBias=mlp.experts.down_proj_bias:count,h")
 	return x
 }
 
@@ -273,8 +269,7 @@ func (x *Experts) route(m *Machine, in *value, t int64) *value {
 	return m.into(w, when(!m.Mixed, in.Width))
 }
 
-// grouped is grouped_mm: not an autocast operation, so float32 weights stay
-// float32 and nothing is cast.
+// grouped is grouped_mm, which isn't an autocast operation: nothing is cast.
 func grouped(m *Machine, x, w *value, rows, out int64) *value {
 	e := max(x.Width, w.Width)
 	in := m.Cast(x, e)

@@ -28,16 +28,13 @@ var handmade = []struct {
 	{buildMamba, "mamba"},
 	{buildMamba2, "mamba2"},
 	{buildNemotron, "nemotron_h"},
-	{buildQwenNext, "qwen3_next qwen3_5_text qwen3_5_moe_text"},
-	{buildDeepSeek, "deepseek_v2 deepseek_v3 deepseek_v32 glm_moe_dsa glm4_moe_lite kimi_linear mistral4 minicpm3 youtu"},
 	{buildZamba2, "zamba2"},
 	{buildMiMo, "mimo"},
 	{func(b *builder) { buildDecoder(b, decoders()["gpt_neox"]) }, "gpt_neox_reward_model"},
 	{buildUNet, UNetClass},
 }
 
-// familyOf is the function that builds a model_type's network, nil for one that is not
-// known.
+// familyOf is the function that builds a model_type's network, nil for one that is not known.
 func familyOf(name string) func(*builder) {
 	if as := alike[name]; as != "" {
 		return func(b *builder) {
@@ -119,8 +116,8 @@ func (b *builder) activationOf(name string) activation {
 	return b.activation(name)
 }
 
-var activations = map[string]activation{"silu": actSilu, "swish": actSilu, "gelu": actGelu, "gelu_new": actGeluNew, "relu": actRelu,
-	"quick_gelu": actQuickGelu, "relu2": actReluSquared, "tanh": actTanh, "bloom_gelu": actBloomGelu}
+var activations = map[string]activation{"silu": actSilu, "swish": actSilu, "gelu": actGelu, "gelu_new": actGeluNew,
+	"relu": actRelu, "quick_gelu": actQuickGelu, "relu2": actReluSquared, "tanh": actTanh, "bloom_gelu": actBloomGelu}
 
 // heads checks that heads divide evenly.
 func (b *builder) heads(h, a, k int64) {
@@ -143,8 +140,7 @@ func (b *builder) headDim(h, a int64) int64 {
 	return h / a
 }
 
-// headKinds says what stands on a family's backbone, by the end of the class
-// name that the file's architectures gives.
+// headKinds says what stands on a family's backbone, by the end of its class's name.
 var headKinds = []struct {
 	suffix string
 	kind   headKind
@@ -183,7 +179,7 @@ const (
 
 // headWords are what rows of heads.txt call them.
 var headWords = map[headKind]string{headDefault: "default", headLM: "lm", headMasked: "masked", headPreTraining: "pretraining",
-	headSequence: "sequence", headChoice: "choice", headNone: "none"}
+	headSequence: "sequence", headToken: "token", headSpan: "span", headChoice: "choice", headNone: "none"}
 
 // headKind reads what stands on the backbone. An unknown class is refused.
 func (b *builder) headKind() headKind {
@@ -192,7 +188,7 @@ func (b *builder) headKind() headKind {
 		return headDefault
 	}
 	for _, h := range headKinds {
-		if len(name) > len(h.suffix) && name[len(name)-len(h.suffix):] == h.suffix {
+		if len(name) > len(h.suffix) && strings.HasSuffix(name, h.suffix) {
 			return h.kind
 		}
 	}

@@ -77,7 +77,7 @@ func (s *pass) begin(x *value, ids *storage) *value {
 		return x
 	}
 	all := []*value{x}
-	magnitude := meanSquare(m, x, t)
+	magnitude := m.MeanSquare(x, t)
 	for _, l := range o.streams {
 		all = append(all, asLong(m, x, l, magnitude, t))
 	}
@@ -89,7 +89,7 @@ func (s *pass) begin(x *value, ids *storage) *value {
 // asLong is a projection that is made as long as what its magnitude is of.
 func asLong(m *Machine, x *value, l *Linear, magnitude *value, rows int64) *value {
 	p := m.of(x, l, x.Width)
-	own := meanSquare(m, p, rows)
+	own := m.MeanSquare(p, rows)
 	return m.into(p, times{magnitude}, multiplies{own}) // a quotient, which keeps both as well
 }
 
@@ -101,7 +101,7 @@ func (s *pass) end(x *value) *value {
 	}
 	n := t * s.mod.Hidden
 	first := pick(m, x, n)
-	magnitude := meanSquare(m, first, t)
+	magnitude := m.MeanSquare(first, t)
 	all := []*value{first}
 	for _, l := range o.ends {
 		one := pick(m, x, n)
@@ -354,10 +354,4 @@ func (x *gemma3n) corrected(m *Machine, predicted, done *value) *value {
 func (m *Machine) sparsified(x *value) *value {
 	rows := x.N / 1024 // a number for each row, which is little
 	return m.of(x, adds{m.Gather(x, max(rows, 1), x.Mem)}, byOutput)
-}
-
-// meanSquare is x.pow(2).mean(-1): the input is saved, one number per row comes out.
-func meanSquare(m *Machine, x *value, rows int64) *value {
-	p := m.Power(x)
-	return m.Replace(p, m.Gather(p, rows))
 }

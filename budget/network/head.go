@@ -69,8 +69,7 @@ func softcapped(m *Machine, x *value) *value {
 	return m.into(x, m.Scale, byOutput, m.Scale)
 }
 
-// allWords are n logits, of which each rank has some: they arrive rank by rank, and are put
-// together for each token.
+// allWords are n logits, which arrive rank by rank, and are put together for each token.
 func (m *Machine) allWords(x *value, n int64) *value {
 	flat := m.Alloc(n*x.Width, words.Logits)
 	y := m.Tensor(n, x.Width)

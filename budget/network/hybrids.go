@@ -48,16 +48,9 @@ func ofLayer(c *modelfile.Config, field string, i int64) int64 {
 
 func falconMixer(b *builder, _, h int64) Mixer { return mambaMixer(b, h) }
 
-// bambaMixer: attention is in the layers of a list.
-func bambaMixer(b *builder, i, h int64) Mixer {
-	if listed(b.c, "attn_layer_indices", i) {
-		return nil
-	}
-	return mambaMixer(b, h)
-}
-
-func graniteMixer(b *builder, i, h int64) Mixer {
-	if layerIs(b.c, i, false, "attention", "full_attention") {
+// hybridMixer: attention is in the layers of a list.
+func hybridMixer(b *builder, i, h int64) Mixer {
+	if listed(b.c, "attn_layer_indices", i) || layerIs(b.c, i, false, "attention", "full_attention") {
 		return nil
 	}
 	return mambaMixer(b, h)
@@ -76,7 +69,8 @@ func jambaMixer(b *builder, i, h int64) Mixer {
 	mx := &Mamba{h: h, inner: c.Int("mamba_expand") * h, state_: c.Int("mamba_d_state"), rank: rank,
 		kernel: c.Int("mamba_d_conv")}
 	b.under("mamba.", func() {
-		b.mambaParts(mx, "mamba_proj_bias", "mamba_conv_bias", " -n=dt_layernorm:rank -n=b_layernorm:state_ -n=c_layernorm:state_")
+		b.mambaParts(mx, "mamba_proj_bias", "mamba_conv_bias", " -n=dt_layernorm:rank "+
+			"-n=b_layernorm:state_ -n=c_layernorm:state_")
 	})
 	return mx
 }
@@ -116,8 +110,8 @@ func llama4Experts(b *builder, i int64) FeedForward {
 	h, n, e := c.Int("hidden_size"), c.Int("intermediate_size"), c.Int("num_local_experts")
 	x := &Experts{count: e, topK: e, h: h, inner: n, act: actSilu}
 	x.router = b.linear("feed_forward.router", RoleRouter, h, e, false)
-	x.gateUp = b.param("feed_forward.experts.gate_up_proj", RoleExpert, e, h, 2*n)
-	x.down = b.param("feed_forward.experts.down_proj", RoleExpert, e, n, h)
+	b.make(parts{to: []any{x}, role: RoleExpert}, "gateUp=feed_forward.experts.gate_up_proj:count,h,2*inner "+
+		"down=feed_forward.experts.down_proj:count,inner,h")
 	b.sharedExpert(x, "feed_forward.shared_expert.", n, false)
 	return x
 }

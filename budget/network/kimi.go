@@ -22,8 +22,12 @@ type kimiDelta struct {
 	heads, d, h, kernel               int64
 }
 
-func buildKimiDelta(b *builder, h int64) *kimiDelta {
+// kimiMixer is that of layers without attention.
+func kimiMixer(b *builder, i, h int64) Mixer {
 	c := b.c
+	if kimiFull(c, i) {
+		return nil
+	}
 	if l := c.Map("linear_attn_config"); l != nil {
 		for from, to := range map[string]string{"head_dim": "linear_head_dim", "num_heads": "linear_num_heads",
 			"short_conv_kernel_size": "linear_conv_kernel_dim"} {
@@ -33,6 +37,8 @@ func buildKimiDelta(b *builder, h int64) *kimiDelta {
 		}
 	}
 	x := &kimiDelta{heads: c.Int("linear_num_heads"), d: c.Int("linear_head_dim"), h: h, kernel: c.Int("linear_conv_kernel_dim")}
+	defer func(prefix string) { b.prefix = prefix }(b.prefix)
+	b.prefix += "self_attn."
 	b.make(parts{to: []any{x}, role: RoleSSM, norm: rmsWideKind, sizes: sizes{"w": x.heads * x.d}}, "q=q_proj:h>w k=k_proj:h>w "+
 		"v=v_proj:h>w conv=conv1d.weight:3*w,1,kernel forgetA=forget_gate.f_a_proj:h>d forgetB=forget_gate.f_b_proj:d>w "+
 		"dtBias=forget_gate.dt_bias:w rate=forget_gate.A_log:1,1,heads,1 b=b_proj:h>heads gateA=g_a_proj:h>d gateB=g_b_proj:d>w "+

@@ -14,8 +14,7 @@ type latent struct {
 	unturned         bool // nothing is rotated, and queries stay as they are (kimi_linear)
 }
 
-// latentHeads makes q, k and v of all heads from the latents. The cache keeps
-// the latent and the one rotated key; keys are copied together from both.
+// latentHeads makes q, k and v. The cache keeps the latent and the one rotated key, of which keys are copied together.
 func (a *Attention) latentHeads(m *Machine, x *value, t int64) (q, k, v *value) {
 	l := a.latent
 	if l.qa != nil {
@@ -55,47 +54,26 @@ func (a *Attention) latentHeads(m *Machine, x *value, t int64) (q, k, v *value) 
 	return q, k, vs[1]
 }
 
-func buildDeepSeek(b *builder) {
-	c, m := b.c, b.m
-	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "kv_lora_rank", "qk_nope_head_dim",
-		"qk_rope_head_dim")
-	h := c.Int("hidden_size")
-	if unread := unreadFlags[c.Type]; unread != "" {
-		c = c.With(unread, false)
+// latentSetup reads what families with latents call otherwise, or don't read.
+func latentSetup(b *builder, _ *decoder) {
+	b.need("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim")
+	if unread := unreadFlags[b.c.Type]; unread != "" {
+		b.c = b.c.With(unread, false)
 	}
-	if c.Int("v_head_dim") == 0 { // minicpm3
-		c = c.With("v_head_dim", c.Int("hidden_size")/max(c.Int("num_attention_heads"), 1))
+	if b.c.Int("v_head_dim") == 0 { // minicpm3
+		b.c = b.c.With("v_head_dim", b.c.Int("hidden_size")/max(b.c.Int("num_attention_heads"), 1))
 	}
-	b.c = c
-	if c.Type != "kimi_linear" {
-		m.RotaryWidth = c.Int("qk_rope_head_dim")
-	}
-	b.body("model.", "embed_tokens", "norm", rmsNormKind, h, c.Int("num_hidden_layers"), func(i int64) *Block {
-		bl := &Block{}
-		b.under("self_attn.", func() {
-			if c.Type == "kimi_linear" && !kimiFull(c, i) {
-				bl.Mixer = buildKimiDelta(b, h)
-			} else {
-				bl.Attention = latentParts(b, h)
-			}
-		})
-		bl.FF = b.deepSeekFF(i)
-		bl.attnIn = b.norm("input_layernorm", rmsNormKind, h, false)
-		bl.mlpIn = b.norm("post_attention_layernorm", rmsNormKind, h, false)
-		return bl
-	})
 }
 
 // unreadFlags are fields that a family's files may have set, and its code doesn't look at.
 var unreadFlags = map[string]string{"kimi_linear": "tie_word_embeddings", "deepseek_v32": "mlp_bias", "glm_moe_dsa": "mlp_bias"}
 
 // latentParts are attention's weights.
-func latentParts(b *builder, h int64) *Attention {
+func latentParts(b *builder, _ *decoder, at *Attention, h int64) {
 	c := b.c
 	la := &latent{rank: c.Int("kv_lora_rank"), nope: c.Int("qk_nope_head_dim"), rope: c.Int("qk_rope_head_dim"),
 		unturned: c.Type == "kimi_linear"}
-	at := &Attention{Heads: c.Int("num_attention_heads"), KV: c.Int("num_attention_heads"), Width: la.nope + la.rope,
-		dv: c.Int("v_head_dim"), latent: la}
+	*at = Attention{Heads: at.Heads, KV: at.Heads, Width: la.nope + la.rope, dv: c.Int("v_head_dim"), latent: la}
 	words := "q=q_proj:h>Heads*Width "
 	if c.Int("q_lora_rank") > 0 {
 		words = "qa=q_a_proj?attention_bias:h>q_lora_rank qaNorm=q_a_layernorm:q_lora_rank qb=q_b_proj:q_lora_rank>Heads*Width "
@@ -110,18 +88,13 @@ func latentParts(b *builder, h int64) *Attention {
 	if la.qa != nil {
 		at.q = la.qa
 	}
-	return at
 }
 
-func (b *builder) deepSeekFF(i int64) FeedForward {
+// latentExperts are of layers that aren't dense.
+func latentExperts(b *builder, i int64) FeedForward {
 	c := b.c
-	h, e := c.Int("hidden_size"), routedExperts(c)
-	if e == 0 || dense(c, i) || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
-		row := llamaLike
-		row.MlpBias = "mlp_bias"
-		var f FeedForward
-		b.under("mlp.", func() { f = b.feedForward(&row, h, c.Int("intermediate_size")) })
-		return f
+	if routedExperts(c) == 0 || dense(c, i) || i%max(c.IntOr("moe_layer_freq", 1), 1) != 0 {
+		return nil
 	}
 	corrected := c.Str("topk_method") == "noaux_tc" || c.Type != "deepseek_v2" && c.Type != "mistral4" && !c.Has("topk_method")
 	return b.deepSeekExperts(max(c.Int("num_experts_per_tok"), 1), corrected)
@@ -143,8 +116,7 @@ func routedExperts(c *modelfile.Config) int64 {
 // firstDense are how many layers are dense where the file doesn't say.
 var firstDense = map[string]int64{"kimi_linear": 1, "hy_v3": 1}
 
-// deepSeekExperts are routed in float32, perhaps by corrected scores, beside those
-// that every token takes.
+// deepSeekExperts are routed in float32, perhaps by corrected scores.
 func (b *builder) deepSeekExperts(topK int64, corrected bool) *Experts {
 	c := b.c
 	x := b.experts("mlp.experts", "mlp.gate", routedExperts(c), topK, c.Int("hidden_size"), c.Int("moe_intermediate_size"))
@@ -162,25 +134,20 @@ func (b *builder) deepSeekExperts(topK int64, corrected bool) *Experts {
 	return x
 }
 
-// buildMiMo is qwen2 with its own flag for biases, and blocks that predict
-// further tokens.
+// buildMiMo has blocks that predict further tokens.
 func buildMiMo(b *builder) {
 	c := b.c
 	row := llamaLike
 	row.QkvBias = "attention_bias"
 	buildDecoder(b, row)
-	h := c.Int("hidden_size")
-	inner := c.Int("intermediate_size")
-	a := c.Int("num_attention_heads")
-	k := c.IntOr("num_key_value_heads", a)
+	h, a := c.Int("hidden_size"), c.Int("num_attention_heads")
 	b.layers("model.mtp_layers.", c.Int("num_nextn_predict_layers"), func(int64) {
-		for _, n := range []string{"input_layernorm", "post_attention_layernorm", "token_layernorm", "hidden_layernorm",
-			"final_layernorm"} {
-			b.norm(n, rmsNormKind, h, false)
-		}
+		at := &Attention{Heads: a, KV: c.IntOr("num_key_value_heads", a), Width: b.headDim(h, a)}
+		bl := &Block{Attention: at, FF: &mlp{}}
+		b.fill(bl, nil, h, 0, "-n=input_layernorm -n=post_attention_layernorm -n=token_layernorm -n=hidden_layernorm "+
+			"-n=final_layernorm")
 		b.linear("input_proj", RoleOther, 2*h, h, false)
-		at := &Attention{Heads: a, KV: k, Width: b.headDim(h, a)}
-		b.under("self_attn.", func() { b.projections(&row, at, h) })
-		b.under("mlp.", func() { b.feedForward(&row, h, inner) })
+		b.fill(bl, nil, h, c.Int("intermediate_size"), "q=self_attn.q_proj?attention_bias k=self_attn.k_proj?attention_bias "+
+			"v=self_attn.v_proj?attention_bias o=self_attn.o_proj gate=mlp.gate_proj up=mlp.up_proj down=mlp.down_proj")
 	})
 }

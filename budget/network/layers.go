@@ -85,8 +85,7 @@ func (n *norm) layer(m *Machine, x *value) *value {
 	return m.Normalised(x, n.size, x.N/n.size, n.weight, n.bias)
 }
 
-// oneKernel is a norm that one kernel works out, written for it or compiled: it keeps its
-// input, which the stream has anyway, and a statistic for each row.
+// oneKernel is a norm of one kernel, which keeps its input, and a statistic for each row.
 func (n *norm) oneKernel(m *Machine, x *value) *value {
 	in := m.Again(x)
 	rows := in.N / n.size
@@ -173,9 +172,7 @@ func (n *norm) cohere(m *Machine, x *value) *value {
 	return m.into(y, multiplies{m.Cast(n.weight.Val, 4)}, x.Width)
 }
 
-// forward rotates x by position. Only cos and sin are kept, once per model.
-// Partial rotation joins the rotated and the plain part in a new tensor laid
-// out by head.
+// forward rotates x by position; of a part, that is joined with the rest in a new tensor laid out by head.
 func (r rotary) forward(m *Machine, x *value, tables ...*storage) *value {
 	if m.Compiled {
 		return m.Made(x, x.N, m.Narrow(x.Width), words.Temporary, tables...)
@@ -342,8 +339,7 @@ func xielu(m *Machine, x *value) *value {
 	return y
 }
 
-// bloomGelu keeps its input alone; what it is worked out of stands beside it for a
-// while, four parts forward and five backward.
+// bloomGelu keeps its input alone; four parts stand beside it forward, and five backward.
 func bloomGelu(m *Machine, x *value) *value {
 	b := x.Bytes()
 	m.Pulse(4*b, words.Temporary)
@@ -361,8 +357,7 @@ type FeedForward interface {
 	Linears() []*Linear
 }
 
-// mlp is gate, up and down (gate nil: up and down only). With fused set, gate
-// and up are one projection whose halves are views.
+// mlp is gate, up and down, without gate where it is nil; fused, gate and up are halves of one projection.
 type mlp struct {
 	gate, up, down *Linear
 	fused          bool

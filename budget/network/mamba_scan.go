@@ -2,12 +2,10 @@ package network
 
 import "github.com/vramscope/vramscope/internal/words"
 
-// scanSteps bounds how many steps of a sequential scan are followed one by
-// one; longer sequences are walked in as many larger steps.
+// scanSteps bounds how many steps of a scan are followed one by one; those of longer sequences are larger.
 const scanSteps = 512
 
-// sequential is mamba's mixer as Python walks it where no kernel is
-// installed: everything of every token's state is kept for backward.
+// sequential is mamba's mixer as Python walks it where no kernel is installed: every token's state is kept.
 func (x *Mamba) sequential(m *Machine, in *value, s shape) *value {
 	t := in.N / x.h
 	n, di := x.state_, x.inner
@@ -96,8 +94,7 @@ func walk(m *Machine, a, u, c *value, tokens, batch, state, di int64) *value {
 	return all
 }
 
-// convolve is the causal convolution over each channel: its output has the
-// kernel's overhang.
+// convolve is the causal convolution over each channel: its output has the kernel's overhang.
 func (x *Mamba) convolve(m *Machine, v *value, tokens, batch int64) *value {
 	channels, kernel, bias := v.N/tokens, x.kernel, x.convBias
 	in, k := m.Cast(v, m.Narrow(v.Width)), m.Weight(x.conv)

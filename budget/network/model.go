@@ -43,44 +43,42 @@ const (
 
 // Model is a network ready to be run by a machine.
 type Model struct {
-	Config       *modelfile.Config // that it was built of
-	extra        bool              // the last parameter stands for what a configuration of a given size has beyond its shape
-	Task         Task              // what a training step looks like
-	Params       []*parameter      // all of its weights
-	Embed        *parameter        // token embeddings, nil for vision
-	embedAdapter *adapter          // on them, nil without
-	WordWidth    int64             // width of a token embedding
-	Position     *parameter        // learned positions, nil without
-	types        *parameter
-	embedNorm    *norm
-	embedDrop    float64
-	projectIn    *Linear
-	widen        *Linear // from the width of the embeddings to the stream's
-	projectOut   *Linear
-	Blocks       []*Block // its layers
-	final        *norm
-	headParts    []any   // steps between the last norm and the logits
-	Head         *Linear // nil for a backbone
-	Tied         bool    // the head has the weight of the embeddings
-	Hidden       int64   // elements of the stream for each token
-	Vocab        int64   // columns of the logits
-	softcap      bool
-	RotaryWidth  int64  // width of the cos and sin tables, 0 without
-	Layers       int    // that a token goes through
-	Encoder      *Model // of an encoder-decoder
-	Vision       *Model // an encoder of pictures, nil without
-	Patches      int64  // positions an image becomes
-	DirectLoss   bool   // the class calls CrossEntropyLoss on its own logits
-	scaled       bool   // embeddings are multiplied by a constant
-	scaleHead    bool
-	finalDrop    float64
-	wideLogits   bool // logits are made float32 by the model itself (mamba)
-	plusBias     bool // a constant row is added to the logits (bart)
-	Received     bool // a later pipeline stage: the stream comes from the one before
-	Sends        bool // an earlier one: the stream goes to the one after
-	// buffers are bytes, and elements of the weights' width, that no file
-	// lists but every model of the family allocates.
-	Buffers, WideBuffers float64
+	Config               *modelfile.Config // that it was built of
+	extra                bool              // the last parameter stands for what a configuration of a given size has beyond its shape
+	Task                 Task              // what a training step looks like
+	Params               []*parameter      // all of its weights
+	Embed                *parameter        // token embeddings, nil for vision
+	embedAdapter         *adapter          // on them, nil without
+	WordWidth            int64             // width of a token embedding
+	Position             *parameter        // learned positions, nil without
+	types                *parameter
+	embedNorm            *norm
+	embedDrop            float64
+	projectIn            *Linear
+	widen                *Linear // from the width of the embeddings to the stream's
+	projectOut           *Linear
+	Blocks               []*Block // its layers
+	final                *norm
+	headParts            []any   // steps between the last norm and the logits
+	Head                 *Linear // nil for a backbone
+	Tied                 bool    // the head has the weight of the embeddings
+	Hidden               int64   // elements of the stream for each token
+	Vocab                int64   // columns of the logits
+	softcap              bool
+	RotaryWidth          int64  // width of the cos and sin tables, 0 without
+	Layers               int    // that a token goes through
+	Encoder              *Model // of an encoder-decoder
+	Vision               *Model // an encoder of pictures, nil without
+	Patches              int64  // positions an image becomes
+	DirectLoss           bool   // the class calls CrossEntropyLoss on its own logits
+	scaled               bool   // embeddings are multiplied by a constant
+	scaleHead            bool
+	finalDrop            float64
+	wideLogits           bool          // logits are made float32 by the model itself (mamba)
+	plusBias             bool          // a constant row is added to the logits (bart)
+	Received             bool          // a later pipeline stage: the stream comes from the one before
+	Sends                bool          // an earlier one: the stream goes to the one after
+	Buffers, WideBuffers float64       // bytes, and elements of the weights' width, that no file lists
 	Deberta              *debertaStack // nil without
 	Patch                *patching     // of models that take pictures, nil without
 	Sound                *Sound        // of encoders of spectra, nil without
@@ -153,8 +151,7 @@ func (b *builder) conv1D(name string, role Role, in, out int64) *Linear {
 		Bias: b.param(name+".bias", role, out)}}
 }
 
-// weightAsItIs are the families whose norm multiplies in float32 by the weight
-// itself; the others by one more than that.
+// weightAsItIs are the families whose norm in float32 doesn't add one to its weight.
 var weightAsItIs = map[string]bool{"gemma3n_text": true, "gemma4_text": true, "olmo2": true, "olmo3": true,
 	"helium": true, "gpt_oss": true, "nemotron_h": true}
 
@@ -173,8 +170,7 @@ func (b *builder) classifier(t Task, name string, in, n int64, bias bool) {
 	b.m.Head = b.linear(name, RoleHead, in, n, bias)
 }
 
-// wordHead is the head over the vocabulary, tied to the embeddings unless the file says
-// not.
+// wordHead is the head over the vocabulary, tied to the embeddings unless the file says not.
 func (b *builder) wordHead(t Task, name string, in int64) {
 	m := b.m
 	m.Task, m.Tied = t, b.c.Tied()
@@ -265,8 +261,7 @@ func New(c *modelfile.Config, extra int64, file *modelfile.Packed) (_ *Model, er
 	return m, nil
 }
 
-// rest is what stands for the parameters that a configuration of a given size
-// has beyond its shape, nil without.
+// rest stands for parameters that a configuration of a given size has beyond its shape, nil without.
 func (m *Model) rest() *parameter {
 	if !m.extra {
 		return nil

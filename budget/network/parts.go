@@ -23,11 +23,12 @@ type sizes map[string]int64
 var usual = map[string]struct {
 	field, sizes string
 	role         Role
-}{"q": {"q", "h>Heads*Width", RoleAttention}, "k": {"k", "h>KV*Width", RoleAttention}, "v": {"v", "h>KV*Width", RoleAttention},
-	"qkv": {"q", "h>(Heads+2*KV)*Width", RoleAttention}, "o": {"o", "Heads*Width>h", RoleAttention}, "gate": {"gate", "h>inner", RoleMLP},
-	"up": {"up", "h>inner", RoleMLP}, "gateUp": {"up", "h>2*inner", RoleMLP}, "down": {"down", "inner>h", RoleMLP},
-	"class": {role: RolePosition}, "Position": {role: RolePosition}, "-": {role: RolePosition}, "weight": {role: RoleEmbedding},
-	"bias": {role: RoleEmbedding}, "sinks": {role: RoleAttention}}
+}{"q": {"q", "h>Heads*Width", RoleAttention}, "k": {"k", "h>KV*Width", RoleAttention},
+	"v": {"v", "h>KV*Width", RoleAttention}, "qkv": {"q", "h>(Heads+2*KV)*Width", RoleAttention},
+	"o": {"o", "Heads*Width>h", RoleAttention}, "gate": {"gate", "h>inner", RoleMLP}, "up": {"up", "h>inner", RoleMLP},
+	"gateUp": {"up", "h>2*inner", RoleMLP}, "down": {"down", "inner>h", RoleMLP}, "class": {role: RolePosition},
+	"Position": {role: RolePosition}, "-": {role: RolePosition}, "weight": {role: RoleEmbedding}, "bias": {role: RoleEmbedding},
+	"sinks": {role: RoleAttention}}
 
 // make makes what words name, in their order, each as FIELD=TENSOR:SIZES. A field is a layer (IN>OUT), a norm (of one size, h
 // unless it says so) or a weight, and "-" a layer or weight, "-n" a norm that nothing asks for; "attnScale" is a weight for each
@@ -43,12 +44,12 @@ func (b *builder) make(p parts, list string) {
 		field, name, _ := strings.Cut(word, "=")
 		name, flag, _ := strings.Cut(name, "?")
 		name, bias := strings.CutSuffix(name, "+")
-		b.one(p, field, name, dims, bias || b.flag(flag))
+		p.one(b, field, name, dims, bias || b.flag(flag))
 	}
 }
 
 // one makes what a word names.
-func (b *builder) one(p parts, field, name, dims string, bias bool) {
+func (p parts) one(b *builder, field, name, dims string, bias bool) {
 	u, to := usual[field], p.field(field)
 	if !to.IsValid() {
 		to = p.field(u.field)
@@ -63,15 +64,15 @@ func (b *builder) one(p parts, field, name, dims string, bias bool) {
 		to = p.field(part + "Out")
 		x = &norm{kind: layerScaleKind, size: p.sizes["h"], weight: b.param(name, RoleNorm, p.sizes["h"])}
 	case turned:
-		x = b.conv1D(bare, role, b.size(p, in), b.size(p, out))
+		x = b.conv1D(bare, role, p.size(b, in), p.size(b, out))
 	case layered:
-		x = b.linear(name, role, b.size(p, in), b.size(p, out), bias)
+		x = b.linear(name, role, p.size(b, in), p.size(b, out), bias)
 	case field == "-n" || to.IsValid() && to.Type() == reflect.TypeFor[*norm]():
-		x = b.norm(name, p.norm, b.size(p, cmp.Or(dims, "h")), bias)
+		x = b.norm(name, p.norm, p.size(b, cmp.Or(dims, "h")), bias)
 	default:
 		var shape []int64
 		for s := range strings.SplitSeq(dims, ",") {
-			shape = append(shape, b.size(p, s))
+			shape = append(shape, p.size(b, s))
 		}
 		x = b.param(name, role, shape...)
 	}
@@ -105,7 +106,7 @@ func (p parts) field(name string) (f reflect.Value) {
 }
 
 // size works a size out.
-func (b *builder) size(p parts, s string) int64 {
+func (p parts) size(b *builder, s string) int64 {
 	return families.Value(s, func(name string) int64 {
 		if n, ok := p.sizes[name]; ok {
 			return n
@@ -117,8 +118,8 @@ func (b *builder) size(p parts, s string) int64 {
 	})
 }
 
-// fill makes parts of a block, of a stream of h elements for each token and inner ones within the feed-forward; at is the attention
-// that is meant, nil: the block's own.
+// fill makes parts of a block, of a stream of h elements and inner ones within the feed-forward; at is the attention that is
+// meant, nil: the block's own.
 func (b *builder) fill(bl *Block, at *Attention, h, inner int64, list string) {
 	p := parts{to: []any{bl}, sizes: sizes{"h": h, "inner": inner}}
 	if at == nil {

@@ -65,9 +65,8 @@ func buildConvNext(b *builder) {
 		b.layers("encoder.stages."+strconv.Itoa(i)+".layers.", depths[i], func(j int64) {
 			x := &convNext{width: out, pixels: side * side}
 			if i > 0 && j == 0 {
-				x.between = b.norm("downsampling_layer.0", layerNormKind, from, true)
-				x.halving = b.param("downsampling_layer.1.weight", RoleVision, out, from, 2, 2)
-				x.halvingBias = b.param("downsampling_layer.1.bias", RoleVision, out)
+				b.make(parts{to: []any{x}, role: RoleVision, sizes: sizes{"from": from}}, "between=downsampling_layer.0+:from "+
+					"halving=downsampling_layer.1.weight:width,from,2,2 halvingBias=downsampling_layer.1.bias:width")
 			}
 			x.build(b)
 			m.Blocks = append(m.Blocks, &Block{FF: x.ff, own: x.forward})
@@ -91,8 +90,7 @@ func (x *convNext) build(b *builder) {
 	if b.c.Type == "convnext" && b.c.Float("layer_scale_init_value") > 0 {
 		x.scale = &norm{kind: layerScaleKind, size: h, weight: b.param("layer_scale_parameter", RoleNorm, h)}
 	}
-	x.deep, x.deepB = b.param("dwconv.weight", RoleVision, h, 1, 7, 7), b.param("dwconv.bias", RoleVision, h)
-	x.norm = b.norm("layernorm", layerNormKind, h, true)
+	b.make(parts{to: []any{x}, role: RoleVision}, "deep=dwconv.weight:width,1,7,7 deepB=dwconv.bias:width norm=layernorm+:width")
 	x.ff = &mlp{act: b.activation("hidden_act"), up: b.linear("pwconv1", RoleMLP, h, 4*h, true)}
 	if b.c.Type == "convnextv2" {
 		x.global, x.globalShift = b.param("grn.weight", RoleNorm, 1, 1, 1, 4*h), b.param("grn.bias", RoleNorm, 1, 1, 1, 4*h)
@@ -303,9 +301,6 @@ type cosineHeads struct {
 	first, second *Linear
 }
 
-// distances is how wide the network's middle is.
-const distances = 512
-
 func (x *swin) buildCosine(b *builder, heads int64) {
 	c, h := b.c, x.width
 	x.divides(b, heads)
@@ -313,11 +308,10 @@ func (x *swin) buildCosine(b *builder, heads int64) {
 	at.plainSoftmax, at.eagerOnly = false, true
 	x.b = &Block{Attention: at, FF: &mlp{act: b.activation("hidden_act"), drop: c.Float("hidden_dropout_prob")}, own: x.forward}
 	x.cosine = &cosineHeads{}
-	b.under("attention.self.", func() {
-		x.cosine.scale = b.param("logit_scale", RoleAttention, heads, 1, 1)
-		x.cosine.first = b.linear("continuous_position_bias_mlp.0", RolePosition, 2, distances, true)
-		x.cosine.second = b.linear("continuous_position_bias_mlp.2", RolePosition, distances, heads, false)
-	})
+	x.cosine.scale = b.param("attention.self.logit_scale", RoleAttention, heads, 1, 1)
+	b.make(parts{to: []any{x.cosine}, role: RolePosition, sizes: sizes{"heads": heads}},
+		"first=attention.self.continuous_position_bias_mlp.0+:2>512 "+
+			"second=attention.self.continuous_position_bias_mlp.2:512>heads")
 	w := 2*x.window - 1
 	b.m.Buffers += float64(8*w*w + 8*x.window*x.window*x.window*x.window)
 	b.fill(x.b, nil, h, int64(c.Float("mlp_ratio")*float64(h)), "q=attention.self.query?qkv_bias "+

@@ -37,8 +37,7 @@ func (m *Model) Packed() int64 {
 	return Elements(m.Params, m.Packing.orMatrices().Has)
 }
 
-// orMatrices stands in for a configuration that does not say what is packed; a
-// checkpoint's experts are as packed as the rest.
+// orMatrices stands in for a configuration that doesn't say what is packed; experts are, too.
 func (z *Packing) orMatrices() *Packing {
 	if z == nil {
 		z = &Packing{Packing: &modelfile.Packing{}}

@@ -77,7 +77,8 @@ func ssmNorm(c *modelfile.Config) normKind {
 func (b *builder) mamba2Mixer(at string, mx Mamba, bias, outBias, convBias, norm string) *Mamba {
 	mx.Second, mx.chunk = true, b.c.IntOr("chunk_size", b.c.IntOr("mamba_chunk_size", 256))
 	b.under(at, func() {
-		b.make(parts{to: []any{&mx}, role: RoleSSM, norm: rmsNormKind, sizes: sizes{"channels": mx.inner + 2*mx.groups*mx.state_}},
+		channels := mx.inner + 2*mx.groups*mx.state_
+		b.make(parts{to: []any{&mx}, role: RoleSSM, norm: rmsNormKind, sizes: sizes{"channels": channels}},
 			"dtBias=dt_bias:heads a=A_log:heads skip=D:heads conv=conv1d.weight:channels,1,kernel convBias=conv1d.bias:channels@"+
 				convBias+" in=in_proj?"+bias+":h>inner+channels+heads norm=norm:inner@"+norm+" out=out_proj?"+outBias+":inner>h")
 	})
@@ -164,7 +165,7 @@ func buildNemotron(b *builder) {
 			return &Block{Attention: at, attnIn: n}
 		case '-':
 			bl := &Block{FF: &mlp{act: actReluSquared}, mlpIn: n}
-			b.under("mixer.", func() { b.fill(bl, nil, h, c.Int("intermediate_size"), "up=up_proj?mlp_bias down=down_proj?mlp_bias") })
+			b.fill(bl, nil, h, c.Int("intermediate_size"), "up=mixer.up_proj?mlp_bias down=mixer.down_proj?mlp_bias")
 			return bl
 		case 'E':
 			return &Block{FF: b.nemotronExperts(h), mlpIn: n}
@@ -200,41 +201,22 @@ func (b *builder) buffer(name string, role Role, shape ...int64) *parameter {
 	return p
 }
 
-// buildQwenNext is qwen3_next and qwen3.5's text model: gated delta networks
-// with full attention every few layers.
-func buildQwenNext(b *builder) {
-	c, m := b.c, b.m
-	b.need("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
-		"linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim",
-		"linear_conv_kernel_dim")
-	h, a, k, d := c.Int("hidden_size"), c.Int("num_attention_heads"), c.Int("num_key_value_heads"), c.Int("head_dim")
-	b.heads(h, a, k)
-	m.RotaryWidth = d / 4
-	every := c.IntOr("full_attention_interval", 4)
-	b.body("model.", "embed_tokens", "norm", rmsWideKind, h, c.Int("num_hidden_layers"), func(i int64) *Block {
-		bl := &Block{}
-		if layerIs(c, i, every > 0 && (i+1)%every == 0, "full_attention") {
-			at := &Attention{Heads: a, KV: k, Width: d, dv: d, rope: rotary{kind: ropePartial, dim: d / 4, of: d}, gated: true}
-			b.under("self_attn.", func() {
-				b.make(parts{to: []any{at}, norm: rmsWideKind, sizes: sizes{"h": h}}, "q=q_proj?attention_bias:h>2*Heads*Width "+
-					"k=k_proj?attention_bias v=v_proj?attention_bias o=o_proj?attention_bias qNorm=q_norm:Width kNorm=k_norm:Width")
-			})
-			bl.Attention = at
-		} else {
-			b.under("linear_attn.", func() { bl.Mixer = b.deltaNet(h) })
-		}
-		if bl.FF = qwenExperts(b, i); bl.FF == nil {
-			row := llamaLike
-			b.under("mlp.", func() { bl.FF = b.feedForward(&row, h, c.Int("intermediate_size")) })
-		}
-		bl.attnIn = b.norm("input_layernorm", rmsWideKind, h, false)
-		bl.mlpIn = b.norm("post_attention_layernorm", rmsWideKind, h, false)
-		return bl
-	})
+// gatedQuarter: half of what queries are projected to gates what comes out, and a quarter of a head is rotated (qwen3_next).
+func gatedQuarter(b *builder, _ *decoder, _ int64, at *Attention, inner int64) int64 {
+	b.m.RotaryWidth = at.Width / 4
+	at.gated, at.rope = true, rotary{kind: ropePartial, dim: at.Width / 4, of: at.Width}
+	return inner
 }
 
-func (b *builder) deltaNet(h int64) *Mamba {
+// deltaNet is a gated delta network, in all layers but every few.
+func deltaNet(b *builder, i, h int64) Mixer {
 	c := b.c
+	b.need("num_key_value_heads", "linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim",
+		"linear_value_head_dim", "linear_conv_kernel_dim")
+	every := c.IntOr("full_attention_interval", 4)
+	if layerIs(c, i, every > 0 && (i+1)%every == 0, "full_attention") {
+		return nil
+	}
 	nv, dk := c.Int("linear_num_value_heads"), c.Int("linear_key_head_dim")
 	x := &Mamba{h: h, inner: nv * c.Int("linear_value_head_dim"), keys: c.Int("linear_num_key_heads") * dk, heads: nv, state_: dk,
 		kernel: c.Int("linear_conv_kernel_dim"), Delta: true}
@@ -242,7 +224,9 @@ func (b *builder) deltaNet(h int64) *Mamba {
 	if c.Type == "qwen3_next" {
 		words = "in=in_proj_qkvz:h>2*keys+2*inner x=in_proj_ba:h>2*heads"
 	}
-	b.make(parts{to: []any{x}, role: RoleSSM, norm: rmsNormKind}, "dtBias=dt_bias:heads a=A_log:heads "+
-		"conv=conv1d.weight:2*keys+inner,1,kernel "+words+" norm=norm:linear_value_head_dim out=out_proj:inner>h")
+	b.under("linear_attn.", func() {
+		b.make(parts{to: []any{x}, role: RoleSSM, norm: rmsNormKind}, "dtBias=dt_bias:heads a=A_log:heads "+
+			"conv=conv1d.weight:2*keys+inner,1,kernel "+words+" norm=norm:linear_value_head_dim out=out_proj:inner>h")
+	})
 	return x
 }

@@ -66,9 +66,11 @@ func buildWaves(b *builder) {
 		w.norm = b.norm("feature_projection.layer_norm", layerNormKind, last, true)
 	}
 	w.project = b.linear("feature_projection.projection", RoleEmbedding, last, h, true)
-	w.bias = b.param("encoder.pos_conv_embed.conv.bias", RolePosition, h)
-	w.lengths = b.param("encoder.pos_conv_embed.conv.parametrizations.weight.original0", RolePosition, 1, 1, w.kernel)
-	w.ways = b.param("encoder.pos_conv_embed.conv.parametrizations.weight.original1", RolePosition, h, h/w.groups, w.kernel)
+	b.under("encoder.pos_conv_embed.conv.", func() {
+		b.make(parts{to: []any{w}, role: RolePosition}, "bias=bias:hidden_size "+
+			"lengths=parametrizations.weight.original0:1,1,kernel "+
+			"ways=parametrizations.weight.original1:hidden_size,hidden_size/groups,kernel")
+	})
 	first := b.norm("encoder.layer_norm", layerNormKind, h, true)
 	stable := c.Bool("do_stable_layer_norm")
 	if m.embedDrop = c.Float("hidden_dropout"); stable {
