@@ -389,15 +389,11 @@ func llamaEnd(b *builder, name string, of normKind, h int64, kind headKind) {
 // decoderHead puts the head on.
 func (b *builder) decoderHead(d *decoder, kind headKind) {
 	c, m := b.c, b.m
+	if d.Encodes && (kind == headMasked || kind == headSequence) {
+		b.headOf("eurobert", "", kind, m.WordWidth)
+		return
+	}
 	switch kind {
-	case headMasked:
-		if !d.Encodes {
-			b.noHead()
-		}
-		b.wordHead(taskMasked, d.Head, m.WordWidth)
-		if b.flag(d.HeadBias) {
-			m.Head.Bias = b.param(d.Head+".bias", RoleHead, m.Vocab)
-		}
 	case headDefault, headLM, headSeq2Seq, headDouble:
 		m.softcap = c.Float("final_logit_softcapping") > 0
 		m.scaleHead = d.ScaledEmbed != oneScale[c.Type]
@@ -411,21 +407,14 @@ func (b *builder) decoderHead(d *decoder, kind headKind) {
 			}
 			b.linear("multiple_choice_head.summary", RoleOther, m.WordWidth, 1, true)
 		}
-	case headNone:
-		m.Task = TaskBackbone
+	case headNone, headSpan:
+		b.simpleHead(kind, m.WordWidth)
 	case headSequence:
-		if d.Encodes {
-			b.headOf("eurobert", b.prefix, kind, m.WordWidth)
-			return
-		}
 		b.classifier(TaskClassify, "score", m.WordWidth, c.Labels(), false)
 	case headReward:
 		b.classifier(TaskClassify, "out_proj", m.WordWidth, 1, true)
 	case headToken:
-		m.Task, m.Vocab = TaskTokens, c.Labels()
-		m.Head = b.linear(cmp.Or(tokenHeads[c.Type], "score"), RoleHead, m.WordWidth, c.Labels(), true)
-	case headSpan:
-		b.classifier(TaskTokens, "qa_outputs", m.WordWidth, 2, true)
+		b.classifier(TaskTokens, cmp.Or(tokenHeads[c.Type], "score"), m.WordWidth, c.Labels(), true)
 	default:
 		b.noHead()
 	}

@@ -214,6 +214,8 @@ func labels(b *builder, what, name string, h, n int64, bias bool) {
 		b.classifier(TaskClassify, name, h, n, bias)
 	case "tokens":
 		b.classifier(TaskTokens, name, h, n, bias)
+	case "masks":
+		b.wordHead(taskMasked, name, h)
 	case "loose":
 		b.linear(name, RoleHead, h, h, true)
 	case "beside":

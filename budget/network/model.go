@@ -43,42 +43,43 @@ const (
 
 // Model is a network ready to be run by a machine.
 type Model struct {
-	Config               *modelfile.Config // that it was built of
-	extra                bool              // the last parameter stands for what a configuration of a given size has beyond its shape
-	Task                 Task              // what a training step looks like
-	Params               []*parameter      // all of its weights
-	Embed                *parameter        // token embeddings, nil for vision
-	embedAdapter         *adapter          // on them, nil without
-	WordWidth            int64             // width of a token embedding
-	Position             *parameter        // learned positions, nil without
-	types                *parameter
-	embedNorm            *norm
-	embedDrop            float64
-	projectIn            *Linear
-	widen                *Linear // from the width of the embeddings to the stream's
-	projectOut           *Linear
-	Blocks               []*Block // its layers
-	final                *norm
-	headParts            []any   // steps between the last norm and the logits
-	Head                 *Linear // nil for a backbone
-	Tied                 bool    // the head has the weight of the embeddings
-	Hidden               int64   // elements of the stream for each token
-	Vocab                int64   // columns of the logits
-	softcap              bool
-	RotaryWidth          int64  // width of the cos and sin tables, 0 without
-	Layers               int    // that a token goes through
-	Encoder              *Model // of an encoder-decoder
-	Vision               *Model // an encoder of pictures, nil without
-	Patches              int64  // positions an image becomes
-	DirectLoss           bool   // the class calls CrossEntropyLoss on its own logits
-	scaled               bool   // embeddings are multiplied by a constant
-	scaleHead            bool
-	finalDrop            float64
-	wideLogits           bool          // logits are made float32 by the model itself (mamba)
-	plusBias             bool          // a constant row is added to the logits (bart)
-	Received             bool          // a later pipeline stage: the stream comes from the one before
-	Sends                bool          // an earlier one: the stream goes to the one after
-	Buffers, WideBuffers float64       // bytes, and elements of the weights' width, that no file lists
+	Config       *modelfile.Config // that it was built of
+	extra        bool              // the last parameter stands for what a configuration of a given size has beyond its shape
+	Task         Task              // what a training step looks like
+	Params       []*parameter      // all of its weights
+	Embed        *parameter        // token embeddings, nil for vision
+	embedAdapter *adapter          // on them, nil without
+	WordWidth    int64             // width of a token embedding
+	Position     *parameter        // learned positions, nil without
+	types        *parameter
+	embedNorm    *norm
+	embedDrop    float64
+	projectIn    *Linear
+	widen        *Linear // from the width of the embeddings to the stream's
+	projectOut   *Linear
+	Blocks       []*Block // its layers
+	final        *norm
+	headParts    []any   // steps between the last norm and the logits
+	Head         *Linear // nil for a backbone
+	Tied         bool    // the head has the weight of the embeddings
+	Hidden       int64   // elements of the stream for each token
+	Vocab        int64   // columns of the logits
+	softcap      bool
+	RotaryWidth  int64  // width of the cos and sin tables, 0 without
+	Layers       int    // that a token goes through
+	Encoder      *Model // of an encoder-decoder
+	Vision       *Model // an encoder of pictures, nil without
+	Patches      int64  // positions an image becomes
+	DirectLoss   bool   // the class calls CrossEntropyLoss on its own logits
+	scaled       bool   // embeddings are multiplied by a constant
+	scaleHead    bool
+	finalDrop    float64
+	wideLogits   bool // logits are made float32 by the model itself (mamba)
+	plusBias     bool // a constant row is added to the logits (bart)
+	Received     bool // a later pipeline stage: the stream comes from the one before
+	Sends        bool // an earlier one: the stream goes to the one after
+	// bytes, and elements as wide as weights, that no file lists
+	Buffers, WideBuffers float64
 	Deberta              *debertaStack // nil without
 	Patch                *patching     // of models that take pictures, nil without
 	Sound                *Sound        // of encoders of spectra, nil without
