@@ -433,7 +433,8 @@ var scriptCalls = []struct {
 	{pattern.Of(`^Fast\w*Model\.from_pretrained$`), "unsloth", "model_name=model_name_or_path max_seq_length load_in_4bit " +
 		"load_in_8bit dtype full_finetuning"},
 	{pattern.Of(`^(AutoModel\w*|[A-Z]\w*(For[A-Z]\w*|LMHeadModel))\.from_pretrained$`), "",
-		"pretrained_model_name_or_path=model_name_or_path torch_dtype dtype attn_implementation use_cache load_in_4bit load_in_8bit"},
+		"pretrained_model_name_or_path=model_name_or_path torch_dtype dtype attn_implementation use_cache load_in_4bit " +
+			"load_in_8bit"},
 	{pattern.Of(`^(Fast\w*Model\.get_peft_model|LoraConfig|peft\.LoraConfig)$`), "use_peft", "r=lora_r " +
 		"target_modules=lora_target_modules lora_dropout use_dora use_rslora modules_to_save=lora_modules_to_save " +
 		"use_gradient_checkpointing=gradient_checkpointing"},

@@ -264,7 +264,8 @@ func (f *failure) heldBesides(d *Draft) {
 		}
 		before := f.AllocatedBytes + f.RequestedBytes
 		d.Others = append(d.Others, report.Change{Text: *advice.Text(report.HeldCause, "held", *c.Holder),
-			Outcome: report.Outcome{FixID: new(report.HeldCause), PeakBefore: &before, PeakAfter: new(before - c.Most), Basis: new("figures")}})
+			Outcome: report.Outcome{FixID: new(report.HeldCause), PeakBefore: &before, PeakAfter: new(before - c.Most),
+				Basis: new("figures")}})
 	}
 }
 
