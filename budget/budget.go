@@ -338,12 +338,6 @@ func (p *plan) stage(blocks []*network.Block, first, last bool) *plan {
 	return &q
 }
 
-// outsideOf are parameters that are none of some blocks'.
-func outsideOf(qs []*parameter, blocks []*network.Block) []*parameter {
-	inside := network.ParamsOf(blocks)
-	return slices.DeleteFunc(slices.Clone(qs), func(q *parameter) bool { return inside[q] })
-}
-
 // told notes what there is to be told.
 func (b *Budget) told(text string) {
 	if text != "" {

@@ -99,15 +99,15 @@ func (p *plan) setWidths() {
 	}
 }
 
+// frozenPacked says whether adapters are trained on packed weights.
+func (p *holding) frozenPacked() bool {
+	return p.Adapts() && (p.Precision == "int8" || p.Precision == "int4" || p.packing() != nil)
+}
+
 // autocastsNarrow says whether the Trainer's autocast is round 16-bit weights: of those there is
 // nothing to copy, but of what is wider.
 func (p *setup) autocastsNarrow() bool {
 	return p.Trainer && p.width == 2 && !p.Inference && p.Zero == 0 && p.FSDP == ""
-}
-
-// frozenPacked says whether adapters are trained on packed weights.
-func (p *holding) frozenPacked() bool {
-	return p.Adapts() && (p.Precision == "int8" || p.Precision == "int4" || p.packing() != nil)
 }
 
 // packedShards refuses those that libraries refuse: recorded were bitsandbytes 0.50 and torchao 0.18.

@@ -79,7 +79,8 @@ func (p *holding) unevenTensors(ts []optimizers.Tensor) []optimizers.Tensor {
 	for _, b := range p.trained().Blocks {
 		unit(inUnit(b))
 	}
-	unit(outsideOf(p.trained().Params, p.trained().Blocks))
+	inside := network.ParamsOf(p.trained().Blocks)
+	unit(slices.DeleteFunc(slices.Clone(p.trained().Params), func(q *parameter) bool { return inside[q] }))
 	return append(ts, optimizers.Tensor{N: k*slices.Max(mine) - all, Width: p.kept})
 }
 

@@ -41,7 +41,9 @@ func newRun(p *plan) *run {
 // run is one of a model on these ranks.
 func (m *ranks) run(p *plan) *run {
 	r := &run{Step: network.Step{M: m.Machine, Model: p.model}, p: p, ranks: m}
-	r.Around, r.loss = r, losses.Loss{Step: &r.Step, How: p.howLost()}
+	r.Around, r.loss = r, losses.Loss{Step: &r.Step, How: losses.How{Kind: p.Loss,
+		InOne: p.compiledLoss() && p.TP == 1, HandsOut: p.compiledWhole(), Wide: p.Trainer && p.mixed,
+		Parts: p.TP > 1 && !p.wholeLogits(), InPlace: p.megatron(), Copies: p.profile.CastsLogits && p.profile.LossInside}}
 	return r
 }
 
@@ -53,7 +55,8 @@ func (p *plan) modes() network.Modes {
 		WholeLogits: p.wholeLogits(), LastLogit: p.Inference && p.LastLogit, FillsCache: p.UseCache, SharesDropout: p.fabric(),
 		FusesAdapters: p.fusesAdapters(),
 		Dropout:       p.LoRADropout, Cache: p.Cache, ContextRanks: p.CP, PassesRound: p.megatron() || p.Inference,
-		KeepsKeys:     keepsKeys(p),
+		// PyTorch 2.15, which compiles the ring as well, makes nothing twice that was sent
+		KeepsKeys:     p.Compile && p.Torch != "" && !p.torchBefore(15) && !p.megatron() && !p.eager(),
 		Checkpointing: p.Checkpointing, Recomputes: p.Recomputes(), EntersInputs: p.Adapts() && p.Recomputes(),
 		Offloads: p.ActivationOffload, Sequence: p.Sequence, Target: p.decoderTokens(), Resolution: p.Resolution,
 		Encodes: encodesHere(p), WidePixels: p.widePixels()}
@@ -287,10 +290,4 @@ func (p *holding) besideShards(q *parameter) int64 {
 		return 0
 	}
 	return n - autograd.Parts(q.Elements(), 2)
-}
-
-// keepsKeys says whether what is gathered of keys and values stays from forward to backward, though the rest is made again:
-// PyTorch 2.15, which compiles the ring as well, makes nothing twice that was sent.
-func keepsKeys(p *plan) bool {
-	return p.Compile && p.Torch != "" && !p.torchBefore(15) && !p.megatron() && !p.eager()
 }

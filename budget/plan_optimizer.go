@@ -11,12 +11,14 @@ import (
 // optTensors are those of some parameters that are trained.
 func (p *holding) optTensors(qs []*parameter) []optimizers.Tensor {
 	var ps []optimizers.Tensor
+	// Transformers' Trainer has bitsandbytes keep embeddings' state in 32 bits; loops of one's own with Accelerate don't
+	wide := p.Trainer && !p.Unsaid && p.profile.Accelerates
 	for _, q := range qs {
 		if !q.Trainable {
 			continue
 		}
 		t := optimizers.Tensor{N: p.padded(q), Width: p.betweenSteps(q), Expert: q.Expert(),
-			Unpacked: p.overridesEmbeddings() && (q.Role == network.RoleEmbedding || q.Role == network.RolePosition)}
+			Unpacked: wide && (q.Role == network.RoleEmbedding || q.Role == network.RolePosition)}
 		if k := len(q.Shape); k > 1 && !(q.Shape[k-1] == 1 && k == 2) {
 			t.Cols = q.Shape[k-1]
 			t.Rows = q.Shape[k-2]
@@ -25,12 +27,6 @@ func (p *holding) optTensors(qs []*parameter) []optimizers.Tensor {
 		ps = append(ps, t)
 	}
 	return ps
-}
-
-// overridesEmbeddings: Transformers' Trainer has bitsandbytes keep embeddings' state in 32 bits (its
-// GlobalOptimManager); loops of one's own with Accelerate don't.
-func (p *setup) overridesEmbeddings() bool {
-	return p.Trainer && !p.Unsaid && p.profile.Accelerates
 }
 
 // reserved is what the caching allocator takes from the device for a step's requests, in bytes.

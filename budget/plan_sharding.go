@@ -485,17 +485,12 @@ func (p *holding) rootBytes() int64 {
 	})
 }
 
-// addsInPlace reports whether a gradient is added to the sum that is there.
-func addsInPlace(p *plan, m *ranks, q *parameter) bool {
-	return m.shards != nil && m.shards.summed[q] != nil && p.reducedWidth() == p.width && !p.flatUnits()
-}
-
 // reduceGradient hands a finished gradient to the ranks: with FSDP and ZeRO 3 it waits for
 // its group, with ZeRO 2 each keeps its part only. Gradients that go to host memory, or
 // whose optimizer step comes at once, stay nowhere.
 func (p *plan) reduceGradient(m *ranks, q *parameter, st *storage) bool {
 	switch {
-	case addsInPlace(p, m, q):
+	case m.shards != nil && m.shards.summed[q] != nil && p.reducedWidth() == p.width && !p.flatUnits(): // added in place
 		m.Release(st)
 		return true
 	case m.shards != nil:

@@ -4,15 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vramscope/vramscope/budget/losses"
 	"github.com/vramscope/vramscope/budget/network"
 )
-
-// howLost is what the setting comes down to for the loss.
-func (p *setup) howLost() losses.How {
-	return losses.How{Kind: p.Loss, InOne: p.compiledLoss() && p.TP == 1, HandsOut: p.compiledWhole(), Wide: p.Trainer && p.mixed,
-		Parts: p.TP > 1 && !p.wholeLogits(), InPlace: p.megatron(), Copies: p.profile.CastsLogits && p.profile.LossInside}
-}
 
 // castsLogits says whether the model makes its logits float32 by itself: torchtune's do (modules/transformer.py, unembed), and
 // until 4.45 those of some of Transformers'.

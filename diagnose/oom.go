@@ -67,13 +67,10 @@ func (e *examination) ooms(dev *report.Device) []report.OOM {
 		if y := e.Larger(o); y.Times > 0 {
 			x.LargerTimes, x.LargerPass, x.LargerStep = &y.Times, y.Pass, y.Step
 		}
-		if n := e.CacheGrows(o); n > 0 {
-			x.CacheGrows = &n
-		}
 		if x.Verdict == report.Fragmentation && o.Largest >= 0 { // later ones fail in the same way as those that were laid out
 			x.PinnedBy = e.pins(o.Event)
 		}
-		x.LeakedBytes, x.FreePieces = e.leakedAt(o.Event), x.Free()
+		x.LeakedBytes, x.FreePieces, x.CacheGrows = e.leakedAt(o.Event), x.Free(), facts.CacheGrows(e.Pass, o)
 		out = append(out, x)
 	}
 	return out

@@ -315,7 +315,7 @@ func (f *failure) request() string {
 	case f.Verdict == report.PendingFree:
 		return asked + ", and the freed blocks would have held it" + f.largest(c)
 	}
-	return asked + ", " + f.free() + f.rest(c) + f.largest(c)
+	return asked + ", " + f.free() + cmp.Or(f.grows(c), f.rest(c)) + f.largest(c)
 }
 
 // largest names what holds most, where the verdict is of something around the program.
@@ -349,6 +349,22 @@ func (f *failure) free() string {
 	return units.Size(x.Bytes) + " were free, but not for this stream, pool or size"
 }
 
+// grows says of a cache by how much it grows, "" where that isn't what a request failed for.
+func (f *failure) grows(c *report.Cause) string {
+	if f.CacheGrows == nil || c.Cause != report.Pieces && c.Cause != classify.KVCache.String() {
+		return ""
+	}
+	return "; keys and values take " + units.Size(*f.CacheGrows) + " more with each step"
+}
+
+// restBy is what tells of the rest of the step.
+func (f *failure) restBy() string {
+	if x := f.d.Projection; x != nil && x.Missed(classify.Temporary.String()) > 0 {
+		return "by the weights' sizes"
+	}
+	return "by the step before"
+}
+
 // rest is what the rest of the step would have needed.
 func (f *failure) rest(c *report.Cause) string {
 	x, free := f.d.Projection, f.Free()
@@ -356,18 +372,12 @@ func (f *failure) rest(c *report.Cause) string {
 	case x != nil && x.Basis == byBudget:
 		return fmt.Sprintf("; %s the run needs about %s", byBudget, units.Size(x.NeedsBytes))
 	case c.Leak != nil:
-	case f.CacheGrows != nil && (c.Cause == report.Pieces || c.Cause == classify.KVCache.String()):
-		return "; keys and values take " + units.Size(*f.CacheGrows) + " more with each step"
 	case f.short() && x != nil && x.Missed(classify.Activations.String()) > 0:
 		return fmt.Sprintf("; the whole pass needs about %s, PyTorch could have %s", units.Size(x.NeedsBytes),
 			units.Size(usable(f.d, f.OOM)))
 	case free == nil || !design(c):
 	case f.short() && 2**f.MissingBytes > 3*(f.RequestedBytes-free.Bytes):
-		by := "by the step before"
-		if x := f.d.Projection; x != nil && x.Missed(classify.Temporary.String()) > 0 {
-			by = "by the weights' sizes"
-		}
-		return fmt.Sprintf("; %s, the rest of the step needs %s more than there is", by, units.Size(*f.MissingBytes))
+		return fmt.Sprintf("; %s, the rest of the step needs %s more than there is", f.restBy(), units.Size(*f.MissingBytes))
 	case f.MissingBytes != nil && free.Bytes >= f.RequestedBytes:
 		return fmt.Sprintf("; joined, they would leave %s for what follows", units.Size(free.Bytes-f.RequestedBytes))
 	}

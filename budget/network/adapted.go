@@ -46,7 +46,8 @@ func (m *Machine) apply(x *value, l *Linear) *value {
 	if a.magnitude != nil {
 		q = m.weighted(in, y, l)
 	} else {
-		q = m.into(m.lowRank(in, a), when(l.Weight.Packed, y.Width)) // PEFT's layers for bitsandbytes add it in the layer's type
+		p := m.linear(in, a.a) // PEFT's layers for bitsandbytes add the result in the layer's type
+		q = m.into(m.Replace(p, m.linear(p, a.b)), m.Scale, when(l.Weight.Packed, y.Width))
 	}
 	s := m.Add(y, q)
 	m.Drop(in, q, y)
@@ -81,12 +82,6 @@ func (m *Machine) inPlace(a *adapter, saved *storage) func(*value) *value {
 		})
 		return z
 	}
-}
-
-// lowRank is both matrices of LoRA, one after the other, and their scale.
-func (m *Machine) lowRank(x *value, a *adapter) *value {
-	p := m.linear(x, a.a)
-	return m.into(m.Replace(p, m.linear(p, a.b)), m.Scale)
 }
 
 // adapted is a weight of many experts with its adapter, as PEFT has it for bare parameters (tuners/lora/layer.py,

@@ -378,14 +378,6 @@ var oneScale = map[string]bool{"gemma3n_text": true, "gemma4_text": true,
 var tokenHeads = map[string]string{"gpt2": "classifier", "gpt_neox": "classifier", "gpt_neo": "classifier", "bloom": "classifier",
 	"falcon": "classifier", "eurobert": "classifier"}
 
-// llamaEnd is the last norm, and a head as llama's.
-func llamaEnd(b *builder, name string, of normKind, h int64, kind headKind) {
-	b.m.final = b.norm(name, of, h, false)
-	b.prefix = ""
-	row := llamaLike
-	b.decoderHead(&row, kind)
-}
-
 // decoderHead puts the head on.
 func (b *builder) decoderHead(d *decoder, kind headKind) {
 	c, m := b.c, b.m

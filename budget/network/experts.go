@@ -209,7 +209,8 @@ func (x *Experts) by(m *Machine, in, seen *value) *value {
 	m.Drop(y)
 	var z *value
 	if x.oss {
-		z = ossGate(m, p[0], p[1])
+		g, u := m.of(p[0], byInput), m.of(p[1], byInput) // (up + 1) * gate * sigmoid(a * gate), both halves clamped
+		z = m.into(u, m.Shift, multiplies{m.into(g, multiplies{m.of(g, m.Scale, byOutput)})})
 	} else {
 		z = m.of(p[0], x.act, times{p[1]})
 	}
@@ -298,11 +299,4 @@ func pickBias(m *Machine, x *value, p *parameter, index *storage) *value {
 		return []*storage{m.Alloc(bytes, words.Gradients)}
 	})
 	return m.Replace(b, m.AddInPlace(x, b))
-}
-
-// ossGate is (up + 1) * gate * sigmoid(a * gate) with both halves clamped.
-func ossGate(m *Machine, gate, up *value) *value {
-	g, u := m.of(gate, byInput), m.of(up, byInput)
-	glu := m.into(g, multiplies{m.of(g, m.Scale, byOutput)})
-	return m.into(u, m.Shift, multiplies{glu})
 }

@@ -349,9 +349,3 @@ func (x *gemma3n) corrected(m *Machine, predicted, done *value) *value {
 	y := m.into(each, multiplies{m.into(ms, x.correct, m.Shift)})
 	return m.Replace(y, m.AddInPlace(y, predicted))
 }
-
-// sparsified leaves of each row what is larger than most of it.
-func (m *Machine) sparsified(x *value) *value {
-	rows := x.N / 1024 // a number for each row, which is little
-	return m.of(x, adds{m.Gather(x, max(rows, 1), x.Mem)}, byOutput)
-}

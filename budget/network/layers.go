@@ -408,7 +408,9 @@ func (f *mlp) forward(m *Machine, x *value) *value {
 	case f.gate != nil:
 		a := m.apply(x, f.gate)
 		if f.sparse {
-			a = m.into(a, m.sparsified)
+			a = m.into(a, func(a *value) *value { // what is larger than most of a row, and a number for each
+				return m.of(a, adds{m.Gather(a, max(a.N/1024, 1), a.Mem)}, byOutput)
+			})
 		}
 		if m.Compiled || m.liger() {
 			u := m.apply(x, f.up)

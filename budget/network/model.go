@@ -146,12 +146,6 @@ func (b *builder) linear(name string, role Role, in, out int64, bias bool) *Line
 	return l
 }
 
-// conv1D is gpt2's linear layer, whose weight is stored transposed.
-func (b *builder) conv1D(name string, role Role, in, out int64) *Linear {
-	return &Linear{layer: layer{In: in, Out: out, Weight: b.param(name+".weight", role, in, out),
-		Bias: b.param(name+".bias", role, out)}}
-}
-
 // weightAsItIs are the families whose norm in float32 doesn't add one to its weight.
 var weightAsItIs = map[string]bool{"gemma3n_text": true, "gemma4_text": true, "olmo2": true, "olmo3": true,
 	"helium": true, "gpt_oss": true, "nemotron_h": true}
@@ -245,7 +239,9 @@ func New(c *modelfile.Config, extra int64, file *modelfile.Packed) (_ *Model, er
 		b.param("(the rest)", RoleOther, extra)
 	}
 	m.Layers = len(m.passes())
-	m.Packing = packingOf(c)
+	if z := c.Packing(); z != nil {
+		m.Packing = &Packing{Packing: z}
+	}
 	if file != nil {
 		m.store(file)
 	}

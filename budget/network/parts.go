@@ -64,7 +64,9 @@ func (p parts) one(b *builder, field, name, dims string, bias bool) {
 		to = p.field(part + "Out")
 		x = &norm{kind: layerScaleKind, size: p.sizes["h"], weight: b.param(name, RoleNorm, p.sizes["h"])}
 	case turned:
-		x = b.conv1D(bare, role, p.size(b, in), p.size(b, out))
+		rows, columns := p.size(b, in), p.size(b, out) // gpt2's Conv1D, whose weight is stored transposed
+		x = &Linear{layer: layer{In: rows, Out: columns, Weight: b.param(bare+".weight", role, rows, columns),
+			Bias: b.param(bare+".bias", role, columns)}}
 	case layered:
 		x = b.linear(name, role, p.size(b, in), p.size(b, out), bias)
 	case field == "-n" || to.IsValid() && to.Type() == reflect.TypeFor[*norm]():

@@ -11,14 +11,6 @@ type Packing struct {
 // share is a weight's part of a checkpoint's packed bytes.
 type share struct{ bytes, elements int64 }
 
-// packingOf is that of a configuration, nil without one.
-func packingOf(c *modelfile.Config) *Packing {
-	if z := c.Packing(); z != nil {
-		return &Packing{Packing: z}
-	}
-	return nil
-}
-
 // Has says whether a weight is packed.
 func (z *Packing) Has(q *parameter) bool { return z != nil && z.Packs(q.Tensor) }
 

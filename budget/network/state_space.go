@@ -62,7 +62,9 @@ func (b *builder) body(prefix, embed, final string, of normKind, h, layers int64
 	kind := b.headUnder(prefix)
 	b.embedding(embed, m.Vocab, h)
 	b.layers("layers.", layers, func(i int64) { m.Blocks = append(m.Blocks, layer(i)) })
-	llamaEnd(b, final, of, h, kind)
+	m.final, b.prefix = b.norm(final, of, h, false), ""
+	row := llamaLike
+	b.decoderHead(&row, kind)
 }
 
 // ssmNorm is the kind of the blocks' norms and the last.

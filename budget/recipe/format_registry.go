@@ -12,7 +12,8 @@ var formats = readFormats()
 var settles = map[string]func(*fields, *Recipe){"openRLHF": openRLHFTrainers, "verl": verlActor, "foundry": foundryRanks,
 	"titan": titanDefaults, "torchtune": torchtuneAlone, "titanPipeline": titanPipeline, "axolotl": axolotlShards,
 	"peft": peftDefaults, "factory": factoryDefaults, "megatronSwift": megatronSwift, "swift": swiftDefaults,
-	"diffusers": diffusersDefaults, "unsloth": unslothDefaults, "loop": loopDefaults, "trl": trlTrainers, "arguments": argumentDefaults,
+	"diffusers": diffusersDefaults, "unsloth": unslothDefaults, "loop": loopDefaults, "trl": trlTrainers,
+	"arguments":  argumentDefaults,
 	"trlCommand": trlCommand, "litgpt": litgptRanks, "megatron": megatronModel, "nemo": nemoModel, "autoModel": autoModelSteps,
 	"serving": servingByPieces}
 

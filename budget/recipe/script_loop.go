@@ -80,7 +80,8 @@ func (f *fields) loop(p *python) {
 // of, whether a name keeps their outputs through the optimizer's step, and whether gradients go behind them.
 func (p *python) order() (passes int, stay, late bool) {
 	models, steps, before := p.runners(), false, true
-	from, to := p.around(slices.IndexFunc(p.statements, func(s source.Statement) bool { return wordIn(s.Words, "backward") >= 0 }))
+	trains := func(s source.Statement) bool { return wordIn(s.Words, "backward") >= 0 }
+	from, to := p.around(slices.IndexFunc(p.statements, trains))
 	for i := from; i < to; i++ {
 		s := &p.statements[i]
 		back := wordIn(s.Words, "backward")
@@ -123,12 +124,15 @@ func (p *python) around(at int) (from, to int) {
 	return head + 1, to
 }
 
+// modelMethods are those that tell a model by its name.
+var modelMethods = map[string]bool{"parameters": true, "train": true, "named_parameters": true}
+
 // runners are the names of what runs a model forward: of models, known by their methods, and of functions that call one.
 func (p *python) runners() map[string]bool {
 	names := map[string]bool{}
 	for _, s := range p.statements {
 		for i, w := range s.Words {
-			if i > 1 && s.Words[i-1].Text == "." && (w.Text == "parameters" || w.Text == "train" || w.Text == "named_parameters") {
+			if i > 1 && s.Words[i-1].Text == "." && modelMethods[w.Text] {
 				names[s.Words[i-2].Text] = true
 			}
 		}

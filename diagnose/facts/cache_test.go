@@ -32,7 +32,10 @@ func TestCacheGrows(t *testing.T) {
 				}
 			}
 		}
-		return New(p.T, p.Classes, p.View, p.Dev).CacheGrows(failed), held
+		if n := CacheGrows(New(p.T, p.Classes, p.View, p.Dev), failed); n != nil {
+			grows = *n
+		}
+		return grows, held
 	}
 	kept := func(id timeline.AllocationID) bool { return p.T.FreedAt(id) >= n }
 	grows, held := tell(func(id timeline.AllocationID) bool { return kept(id) && p.T.BornAt(id) > 0 })
