@@ -32,7 +32,7 @@ func (p *holding) lastOutputs() int64 {
 	if p.model.Config.Bool("is_encoder_decoder") {
 		tokens = p.DecoderSeq
 	}
-	return width * p.Batch * tokens * p.model.Vocab / p.TP
+	return width * p.labelled(p.Batch*tokens) * p.model.Vocab / p.TP
 }
 
 // forgetOutputs lets those go when new ones are there.

@@ -198,7 +198,9 @@ func (p *holding) adapterWidth() int64 {
 
 // wideAdapters says whether adapters are float32. PEFT gives them their layer's type only where
 // that is a floating-point one.
-func (p *holding) wideAdapters() bool { return p.mixed || p.LoRADtype == "fp32" || p.inMixedInt8() }
+func (p *holding) wideAdapters() bool {
+	return p.mixed && !(p.LoRADtype == "model" && p.frozenPacked()) || p.LoRADtype == "fp32" || p.inMixedInt8()
+}
 
 // keptBytes is a parameter, or its gradient, between steps.
 func (p *holding) keptBytes(q *parameter) int64 {

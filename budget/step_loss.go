@@ -79,10 +79,13 @@ func (r *run) logits(h *value) *value {
 	})
 }
 
+// labelled are those of some tokens that have a label.
+func (p *setup) labelled(tokens int64) int64 { return max(int64(float64(tokens)*p.Labelled), 1) }
+
 // ofLabelled are the logits of the tokens that have labels.
 func (r *run) ofLabelled(h *value) *value {
 	if t := h.N / max(r.Model.WordWidth, 1); r.p.Labelled < 1 && r.Model.LanguageModel() {
-		some := r.M.Gather(h, max(int64(float64(t)*r.p.Labelled), 1)*r.Model.WordWidth)
+		some := r.M.Gather(h, r.p.labelled(t)*r.Model.WordWidth)
 		defer r.M.Drop(some)
 		h = some
 	}

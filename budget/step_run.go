@@ -180,7 +180,7 @@ func (f *forward) handOut(r *run) {
 
 // zeroedLate says whether the last step's gradients go between forward and backward.
 func (p *setup) zeroedLate() bool {
-	return p.ZeroedLate && p.Accumulate == 1 && p.Zero == 0 && p.FSDP == "" && p.PP == 1
+	return p.ZeroedLate && !p.KeepGradients && p.Accumulate == 1 && p.Zero == 0 && p.FSDP == "" && p.PP == 1
 }
 
 // ofLogProbs says whether a trainer compares log-probabilities, which it works out of float32 logits.

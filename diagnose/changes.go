@@ -70,7 +70,7 @@ func lineToChange(f *report.Finding) *report.Place {
 	if f.Leak == nil || f.Leak.Stored() == nil || f.At == nil {
 		return f.At
 	}
-	return &report.Place{Function: f.At.Function, File: *f.Leak.StoredFile, Line: f.Leak.StoredLine}
+	return f.Leak.Stored()
 }
 
 // priced is a change with what it costs, and what becomes of each peak.

@@ -103,8 +103,9 @@ func (f *Failure) text(refusal string) string {
 	switch {
 	case f.StillToComeBytes <= f.RequestedBytes:
 	case f.after.InOptimizer():
-		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state and %s of temporaries.",
-			units.Bytes(f.after.State.ToCome), units.Bytes(f.after.State.Lists))
+		lists := f.after.State.Lists
+		s += fmt.Sprintf(" The optimizer's first step has yet to make about %s of state%s.", units.Bytes(f.after.State.ToCome),
+			map[bool]string{true: ", and " + units.Bytes(lists) + " of temporaries"}[lists > 0])
 	default:
 		s += fmt.Sprintf(" By the step before, the rest of this one needs about %s at a time.", units.Bytes(f.StillToComeBytes))
 	}

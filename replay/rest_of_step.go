@@ -69,7 +69,9 @@ func (w *whatIf) room(o *Outcome) Room {
 				r.Part = part
 				break
 			}
-			r.Part *= part
+			if !strings.HasPrefix(change, "precision=") || len(o.Changes) == 1 { // beside another one nobody knows of what
+				r.Part *= part
+			}
 			r.After = With(change, r.After)
 		}
 		break
@@ -147,7 +149,7 @@ func leavesOfStep(name string, x *passes.ToCome, c *classify.Classification) flo
 	case "precision":
 		return 0.5
 	case "training":
-		return 0 // what adapters take is counted where they are made
+		return min(1, float64(change.AdapterState(c))/float64(x.Bytes))
 	}
 	return 1
 }

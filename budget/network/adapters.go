@@ -222,19 +222,19 @@ func (p *hanger) beside(of *parameter, b *Block, shape ...int64) *parameter {
 // originals stay (peft/utils/other.py, ModulesToSaveWrapper). A head that was tied to the
 // embeddings gets a weight of its own.
 func (p *hanger) trainModules() error {
-	mod := p.mod
+	mod, untied := p.mod, (*parameter)(nil)
 	for _, t := range names(p.Modules) {
 		if t == headName && mod.Head != nil && mod.Tied {
 			own := *mod.Head.Weight
 			own.Role, own.Trainable = RoleHead, true
 			mod.Head.Weight, mod.Tied = &own, false
-			mod.Params = append(mod.Params, &own)
+			mod.Params, untied = append(mod.Params, &own), &own
 			continue
 		}
 		some := false
 		for _, q := range mod.Params {
-			if isHead := mod.Head != nil && q == mod.Head.Weight; strings.Contains("."+modulePath(q)+".", "."+t+".") ||
-				isHead && t == headName {
+			isHead, path := mod.Head != nil && q == mod.Head.Weight, "."+modulePath(q)+"."
+			if q != untied && strings.Contains(path, "."+t+".") || isHead && t == headName {
 				q.Trainable, q.Copied, some = true, true, true
 			}
 		}

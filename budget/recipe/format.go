@@ -106,9 +106,9 @@ func (x *format) undecided(f *fields, r *Recipe) {
 			r.openFields++
 		}
 	}
-	for i, name := range f.perhaps {
-		if !slices.Contains(f.perhaps[:i], name) && x.open(name, f.values[name]) {
-			r.Open = append(r.Open, fmt.Sprintf("%s %s (in a branch)", name, f.values[name]))
+	for _, name := range f.perhaps {
+		if x.open(name, f.values[name]) {
+			r.Open = append(r.Open, fmt.Sprintf("%s %s (%s)", name, f.values[name], f.doubts[name]))
 		}
 	}
 }

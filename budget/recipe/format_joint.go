@@ -462,8 +462,11 @@ func trlAdapters(f *fields, r *Recipe) {
 
 // inPasses counts the sequences of all forward passes that one loss is of.
 func inPasses(v string, f *fields) ([]Flag, bool) {
-	n := whole(v) * max(f.count("per_device_train_batch_size"), 1)
-	return []Flag{{"batch", strconv.FormatInt(n, 10)}}, n > 0
+	n := whole(v) * f.count("per_device_train_batch_size")
+	if n == 0 {
+		return nil, true
+	}
+	return []Flag{{"batch", strconv.FormatInt(n, 10)}}, true
 }
 
 // loopDefaults are those of a program's own loop: a model of Transformers fills its cache unless it is told not to, or is
@@ -476,8 +479,10 @@ func loopDefaults(f *fields, r *Recipe) {
 	if f.has("accelerator") && !f.has("mixed_precision") && !f.has("autocast") {
 		r.Open = append(r.Open, "mixed precision, which accelerate launch may set")
 	}
-	if !f.has("optim") {
-		r.Open = append(r.Open, "which optimizer it is")
+	for _, x := range [][2]string{{"optim", "which optimizer it is"}, {"per_device_train_batch_size", "how large a batch is"}} {
+		if !f.has(x[0]) {
+			r.Open = append(r.Open, x[1])
+		}
 	}
 }
 

@@ -126,11 +126,12 @@ type fields struct {
 	dicts     int      // of keywords that hold others
 	workedOut []string // names of those whose values only the running program knows
 	plain     bool     // a program with Transformers' arguments and none of TRL's
-	perhaps   []string // names of those that stand in a branch of a program
-	program   string   // a script that a command runs
-	head      string   // what a class's name puts on the model: SequenceClassification
-	labels    int64    // of that head, 0 where nothing tells
-	err       error    // why the file can't be read
+	perhaps   []string // names of those that a program may mean in another way, each with why in doubts
+	doubts    map[string]string
+	program   string // a script that a command runs
+	head      string // what a class's name puts on the model: SequenceClassification
+	labels    int64  // of that head, 0 where nothing tells
+	err       error  // why the file can't be read
 }
 
 // fail notes why a file can't be read; what comes first counts.
@@ -154,6 +155,21 @@ func (f *fields) has(name string) bool {
 		return true
 	}
 	return slices.ContainsFunc(f.names, func(n string) bool { return strings.HasPrefix(n, name+".") })
+}
+
+// doubt notes why a field may be another one.
+func (f *fields) doubt(name, why string) {
+	if f.doubts[name] == "" && len(f.perhaps) < maxFields {
+		f.perhaps, f.doubts = append(f.perhaps, name), merge(f.doubts, name, why)
+	}
+}
+
+func merge(m map[string]string, key, value string) map[string]string {
+	if m == nil {
+		m = map[string]string{}
+	}
+	m[key] = value
+	return m
 }
 
 func (f *fields) yes(name string) bool { return isYes(f.values[name]) }

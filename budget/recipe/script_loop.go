@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"maps"
 	"regexp"
 	"slices"
@@ -14,6 +15,8 @@ import (
 // A program may have a training loop of its own, which calls backward. Its calls say the batch, the optimizer and what is
 // computed in; the order of its words tells what stays from step to step.
 
+var ofOptimizers = pattern.Of(`(^|\.)(\w*Adam(W|Mini)?\w*|SGD|\w*Lion\w*|Adafactor|RMSprop|Adagrad|LAMB|Muon)$`)
+
 type loopArgument struct {
 	named          func() *regexp.Regexp
 	field, keyword string
@@ -22,18 +25,22 @@ type loopArgument struct {
 }
 
 // loopArguments are what calls say: the value of a field stands behind a keyword, or in a place, or is the one unsaid. The
-// first call of a kind counts, as a loader of what is evaluated comes behind that of what is trained.
+// first call of a kind counts.
 var loopArguments = []loopArgument{
 	{pattern.Of(`(^|\.)DataLoader$`), "per_device_train_batch_size", "batch_size", 1, "1"},
 	{pattern.Of(`^(torch\.(cuda\.)?(amp\.)?|amp\.)?autocast$`), "autocast", "dtype", 1, "torch.float16"},
 	{pattern.Of(`(^|\.)Accelerator$`), "accelerator", "", -1, "true"},
 	{pattern.Of(`(^|\.)Accelerator$`), "mixed_precision", "mixed_precision", -1, ""},
 	{pattern.Of(`(^|\.)Accelerator$`), "gradient_accumulation_steps", "gradient_accumulation_steps", -1, ""},
-	{pattern.Of(`(^|\.)(\w*Adam(W|Mini)?\w*|SGD|\w*Lion\w*|Adafactor|RMSprop|Adagrad|LAMB|Muon)$`), "optim", "", -1, "$"},
+	{pattern.Of(`(^|\.)Accelerator$`), "sharding", "fsdp_plugin", -1, ""},
+	{pattern.Of(`(^|\.)Accelerator$`), "sharding", "deepspeed_plugin", -1, ""},
+	{ofOptimizers, "optim", "", -1, "$"},
 	{pattern.Of(`(^|\.)\w*AdamW?$`), "fused", "fused", -1, ""},
-	{pattern.Of(`(^|\.)SGD$`), "momentum", "momentum", -1, ""},
+	{pattern.Of(`(^|\.)SGD$`), "momentum", "momentum", 2, ""},
 	{pattern.Of(`(^|\.)zero_grad$`), "set_to_none", "set_to_none", 0, ""},
 	{pattern.Of(`^(\w+\.)*(FSDP|FullyShardedDataParallel|fully_shard|deepspeed\.initialize)$`), "sharding", "", -1, "own"},
+	{pattern.Of(`(^|\.)(DistributedDataParallel|DDP)$`), "sharding", "", -1, "own"},
+	{pattern.Of(`^torch\.compile$`), "torch_compile", "", -1, "true"},
 	{pattern.Of(`(^|\.)gradient_checkpointing_enable$`), "gradient_checkpointing", "", -1, "true"},
 }
 
@@ -48,48 +55,119 @@ func (x *loopArgument) of(c *pyCall) pyValue {
 	return pyValue{text: strings.Replace(x.unsaid, "$", c.name[strings.LastIndexByte(c.name, '.')+1:], 1), constant: true}
 }
 
+// says reports whether a call says something of the training: no autocast that is switched off or the processor's, no loader
+// whose batches something else makes.
+func (x *loopArgument) says(c *pyCall) bool {
+	switch x.field {
+	case "autocast":
+		host := len(c.plain) > 0 && c.plain[0].text == "cpu" || c.by["device_type"].text == "cpu"
+		return c.by["enabled"].text != "False" && !host
+	case "per_device_train_batch_size":
+		_, sampled := c.by["batch_sampler"]
+		return !sampled
+	}
+	return true
+}
+
+// doubtful reports whether a call may be made in some runs alone, or says what only a run knows.
+func (c *pyCall) doubtful() bool {
+	v, ok := c.by["enabled"]
+	return c.maybe || ok && v.text != "True"
+}
+
 // loop notes what a program says of its own loop.
-func (f *fields) loop(p *python) {
+func (f *fields) loop(p *python, models map[string]bool) {
 	said := &pyCall{by: map[string]pyValue{}}
-	note := func(field string, v pyValue) {
-		if _, ok := said.by[field]; !ok && !f.has(field) && !(v.constant && v.text == "") {
-			said.give(field, v)
+	note := func(field string, v pyValue, doubtful bool) {
+		before, ok := said.by[field]
+		switch {
+		case v.constant && v.text == "":
+		case ok && before.text != v.text:
+			f.doubt(field, "the first of several")
+		case !ok && !f.has(field):
+			if said.give(field, v); doubtful {
+				f.doubt(field, "in some runs")
+			}
 		}
 	}
 	for _, c := range p.calls {
 		for i := range loopArguments {
-			if x := &loopArguments[i]; x.named().MatchString(c.name) {
-				note(x.field, x.of(c))
+			if x := &loopArguments[i]; x.named().MatchString(c.name) && x.says(c) {
+				note(x.field, x.of(c), c.doubtful())
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.constants)) {
 		if strings.HasSuffix(name, "config.use_cache") {
-			note("use_cache", p.constants[name])
+			note("use_cache", p.constants[name], false)
 		}
 	}
-	passes, stay, late := p.order()
+	f.loads(p, models)
+	passes, stay, late := p.order(models)
 	for _, x := range [][2]string{{"own_loop", "true"}, {"outputs_stay", strconv.FormatBool(stay)},
 		{"zeroed_late", strconv.FormatBool(late)}, {"passes_per_loss", strconv.Itoa(max(passes, 1))}} {
-		note(x[0], pyValue{text: x[1], constant: true})
+		note(x[0], pyValue{text: x[1], constant: true}, x[1] == strconv.Itoa(passes) && passes > 1)
 	}
 	f.keywords(said, nil)
 }
 
+// loads notes that a program has several models, of which the last is taken, and converts what it has loaded.
+func (f *fields) loads(p *python, models map[string]bool) {
+	first := ""
+	for _, c := range p.calls {
+		of, method, _ := strings.Cut(c.name, ".")
+		text := ""
+		if len(c.plain) > 0 {
+			text = c.plain[0].text
+		}
+		if method == "from_pretrained" && !strings.Contains(of, "Tokenizer") && !strings.Contains(of, "Processor") {
+			if first = cmp.Or(first, text); first != text {
+				f.doubt("model_name_or_path", "the last of several")
+			}
+		}
+		if models[of] && (narrower[method] || method == "to" && strings.HasPrefix(text, "torch.")) {
+			f.converted()
+		}
+	}
+	for _, s := range p.statements {
+		for i := 2; i < len(s.Words) && wordIn(s.Words, "from_pretrained") >= 0; i++ {
+			if narrower[s.Words[i].Text] && s.Words[i-2].Text == ")" {
+				f.converted()
+			}
+		}
+	}
+}
+
+// converted notes that a line gives the model another type than it is loaded in.
+func (f *fields) converted() {
+	for _, name := range []string{"torch_dtype", "dtype"} {
+		if f.has(name) {
+			f.doubt(name, "a line converts it")
+			return
+		}
+	}
+	if !slices.Contains(f.workedOut, "dtype") {
+		f.workedOut = append(f.workedOut, "dtype")
+	}
+}
+
+// narrower are methods that give a model another type.
+var narrower = map[string]bool{"float": true, "half": true, "bfloat16": true}
+
 // order is what the order of words tells of the loop, or the function, that calls backward: how many forward passes one loss is
 // of, whether a name keeps their outputs through the optimizer's step, and whether gradients go behind them.
-func (p *python) order() (passes int, stay, late bool) {
-	models, steps, before := p.runners(), false, true
-	trains := func(s source.Statement) bool { return wordIn(s.Words, "backward") >= 0 }
-	from, to := p.around(slices.IndexFunc(p.statements, trains))
+func (p *python) order(models map[string]bool) (passes int, stay, late bool) {
+	steps, before, deleted := false, true, p.deleted()
+	callers := p.callers(models)
+	from, to := p.around(slices.IndexFunc(p.statements, callsBackward))
 	for i := from; i < to; i++ {
 		s := &p.statements[i]
-		back := wordIn(s.Words, "backward")
+		back := backward(s.Words)
 		for k, w := range s.Words {
 			switch before = before && k != back; {
-			case before && models[w.Text] && k+1 < len(s.Words) && s.Words[k+1].Text == "(":
+			case before && (models[w.Text] || callers[w.Text]) && p.isCalled(s, k) && !p.aside(i, from):
 				passes++
-				stay = stay || p.keeps(s, k)
+				stay = stay || models[w.Text] && keeps(s, k) && !deleted[s.Words[0].Text]
 			case w.Text == "zero_grad":
 				late = late || passes > 0 && before
 			case w.Text == "step":
@@ -99,6 +177,44 @@ func (p *python) order() (passes int, stay, late bool) {
 	}
 	return passes, stay && steps, late
 }
+
+// isCalled says whether a word is a name that is called, and not a method of something else.
+func (p *python) isCalled(s *source.Statement, k int) bool {
+	of := k > 1 && s.Words[k-1].Text == "." && s.Words[k-2].Text != "self"
+	return s.Words[k].Kind == 'n' && !of && s.Word != "def" && k+1 < len(s.Words) && s.Words[k+1].Text == "("
+}
+
+// aside says whether a statement of a loop that begins there stands in a branch of it, or keeps no graph.
+func (p *python) aside(i, from int) bool {
+	for ; i >= from; i = p.statements[i].Parent {
+		s := &p.statements[i]
+		if conditions[s.Word] || s.Word == "with" && (wordIn(s.Words, "no_grad") > 0 || wordIn(s.Words, "inference_mode") > 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// deleted are the names that lines delete.
+func (p *python) deleted() map[string]bool {
+	names := map[string]bool{}
+	for _, s := range p.statements {
+		for _, w := range s.Words {
+			names[w.Text] = names[w.Text] || s.Words[0].Text == "del"
+		}
+	}
+	return names
+}
+
+// backward is where a method of that name is called, -1 for nowhere.
+func backward(words []source.Word) int {
+	if k := wordIn(words, "backward"); k > 0 && words[k-1].Text == "." {
+		return k
+	}
+	return -1
+}
+
+func callsBackward(s source.Statement) bool { return backward(s.Words) > 0 }
 
 // wordIn is where a word stands among some, -1 for nowhere.
 func wordIn(words []source.Word, text string) int {
@@ -127,20 +243,26 @@ func (p *python) around(at int) (from, to int) {
 // modelMethods are those that tell a model by its name.
 var modelMethods = map[string]bool{"parameters": true, "train": true, "named_parameters": true}
 
-// runners are the names of what runs a model forward: of models, known by their methods, and of functions that call one.
-func (p *python) runners() map[string]bool {
+// withParameters are the names of what has parameters that somebody asks for, as optimizers do.
+func (p *python) withParameters() map[string]bool {
 	names := map[string]bool{}
 	for _, s := range p.statements {
 		for i, w := range s.Words {
-			if i > 1 && s.Words[i-1].Text == "." && modelMethods[w.Text] {
+			if i > 1 && s.Words[i-1].Text == "." && s.Words[i-2].Kind == 'n' && s.Words[i-2].Text != "self" && modelMethods[w.Text] {
 				names[s.Words[i-2].Text] = true
 			}
 		}
 	}
+	return names
+}
+
+// callers are the functions that call one of some models, or of those before them.
+func (p *python) callers(models map[string]bool) map[string]bool {
+	names := map[string]bool{}
 	for i := range p.statements {
 		s, def := &p.statements[i], p.head(i, "def")
-		for k := range s.Words[1:] {
-			if names[s.Words[k].Text] && s.Words[k+1].Text == "(" && def >= 0 && len(p.statements[def].Bound) > 0 {
+		for k, w := range s.Words {
+			if (models[w.Text] || names[w.Text]) && p.isCalled(s, k) && def >= 0 && len(p.statements[def].Bound) > 0 {
 				names[p.statements[def].Bound[0]] = true
 			}
 		}
@@ -148,10 +270,9 @@ func (p *python) runners() map[string]bool {
 	return names
 }
 
-// keeps says whether the outputs of a model that is called there get a name of their own, and no line deletes one.
-func (p *python) keeps(s *source.Statement, call int) bool {
-	return call == s.Value && call == 2 && s.Words[len(s.Words)-1].Text != "loss" &&
-		!slices.ContainsFunc(p.statements, func(s source.Statement) bool { return s.Words[0].Text == "del" })
+// keeps says whether the outputs of a model that is called there get a name of their own.
+func keeps(s *source.Statement, call int) bool {
+	return call == s.Value && call == 2 && s.Words[call+1].Mate == len(s.Words)-1
 }
 
 // lengthNames are what programs call lengths, by the field that they are; the longest counts where no other field says one.
@@ -166,17 +287,21 @@ var lengthNames = []struct {
 	{"max_prompt_length", pattern.Of(`^max_prompt_len(gth)?$`), []string{"max_prompt_length"}},
 }
 
-// lengths are those that a program's names tell.
+// lengths are those that a program's names tell, where all that tell one agree; names of functions' arguments tell nothing.
 func (f *fields) lengths(p *python) {
 	for _, x := range lengthNames {
-		longest := int64(0)
-		for name, v := range p.constants {
-			if x.named().MatchString(strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])) {
-				longest = max(longest, whole(v.text))
+		var told []string
+		for _, g := range p.functions {
+			for _, s := range g.sets {
+				if !s.usual && whole(s.value.text) > 0 && x.named().MatchString(strings.ToLower(s.name)) {
+					told = append(told, s.value.text)
+				}
 			}
 		}
-		if longest > 0 && !slices.ContainsFunc(x.unless, f.has) {
-			f.add(x.field, strconv.FormatInt(longest, 10))
+		slices.Sort(told)
+		if told = slices.Compact(told); len(told) == 1 && whole(told[0]) > 0 && !slices.ContainsFunc(x.unless, f.has) {
+			f.add(x.field, told[0])
+			f.doubt(x.field, "by a name")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,11 +23,11 @@ func TestLoops(t *testing.T) {
 			"batch=16 optimizer=adamw"},
 		{"autocast, checkpointed, SGD", "m = X.from_pretrained('a')\nm.gradient_checkpointing_enable()\no = SGD(m.parameters(), momentum=0.9)\n" +
 			"with torch.autocast('cuda', dtype=torch.bfloat16):\n  l = m(x)\nl.backward()\n",
-			"batch=1 checkpointing=full optimizer=momentum precision=bf16-mixed"},
+			"checkpointing=full optimizer=momentum precision=bf16-mixed"},
 		{"the launcher may say the type", model + "acc = Accelerator(gradient_accumulation_steps=4)\nacc.backward(model(x))\n",
-			"accumulate=4 batch=1 drop-outputs=false framework=accelerate optimizer=adamw trainer=true"},
+			"accumulate=4 drop-outputs=false framework=accelerate optimizer=adamw trainer=true"},
 		{"lengths by their names", model + "MAX_SOURCE_LENGTH, max_label_length = 512, 64\nmodel(x).backward()\n",
-			"batch=1 decoder-seq=64 optimizer=adamw seq=512"},
+			"decoder-seq=64 optimizer=adamw seq=512"},
 	} {
 		r, err := Read("a.py", strings.NewReader(tt.text))
 		if err != nil {
@@ -42,6 +43,32 @@ func TestLoops(t *testing.T) {
 		}
 		if got = strings.TrimSpace(got); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestLoopsInDoubt: what a program may mean in another way is said beside what is taken.
+func TestLoopsInDoubt(t *testing.T) {
+	const model = "model = AutoModel.from_pretrained('a/b', dtype=torch.bfloat16)\nopt = torch.optim.AdamW(model.parameters())\n"
+	const loop = "for x in dl:\n  loss = model(x).loss\n  loss.backward()\n  opt.step()\n"
+	for _, tt := range []struct{ name, text, batch, open string }{
+		{"two loaders", model + "val = DataLoader(v, batch_size=64)\ndl = DataLoader(d, batch_size=4)\n" + loop, "64",
+			"per_device_train_batch_size 64 (the first of several)"},
+		{"no loader", model + loop, "", "how large a batch is"},
+		{"a sampler of batches", model + "dl = DataLoader(d, batch_sampler=s)\n" + loop, "", "how large a batch is"},
+		{"a validation in the loop", model + "def check():\n  return model(v)\ndl = DataLoader(d, batch_size=4)\nfor x in dl:\n  if n % 9 == 0:\n" +
+			"    check()\n  with torch.no_grad():\n    teacher = model(x)\n  model(x).loss.backward()\n  opt.step()\n", "4", ""},
+		{"two passes", model + "dl = DataLoader(d, batch_size=4)\nfor x in dl:\n  loss = f(model(x), model(y))\n  loss.backward()\n  opt.step()\n",
+			"8", "passes_per_loss 2 (in some runs)"},
+		{"another type", model + "model = model.to(torch.float32)\ndl = DataLoader(d, 4)\n" + loop, "4", "dtype torch.bfloat16 (a line converts it)"},
+		{"two models", "t = AutoModel.from_pretrained('c/d')\n" + model + "dl = DataLoader(d, 4)\n" + loop, "4",
+			"model_name_or_path a/b (the last of several)"},
+		{"two lengths", model + "MAX_LEN = 512\nlong.max_len = 9\nmax_length = 1024\ndl = DataLoader(d, 4)\n" + loop, "4", ""},
+	} {
+		r, err := Read("a.py", strings.NewReader(tt.text))
+		if err != nil || valueOf(r.Flags(), "batch") != tt.batch || valueOf(r.Flags(), "seq") != "" ||
+			tt.open != "" && !slices.Contains(r.Open, tt.open) {
+			t.Errorf("%s: %v, batch %q, open %q", tt.name, err, valueOf(r.Flags(), "batch"), r.Open)
 		}
 	}
 }

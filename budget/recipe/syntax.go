@@ -70,7 +70,8 @@ func readYAML(f *fields, text []byte) {
 // that stands for another is followed once more.
 func (f *fields) interpolate() {
 	for range 2 {
-		for name, v := range f.values {
+		for _, name := range f.names {
+			v := f.values[name]
 			if inner, ok := strings.CutPrefix(v, "${"); ok {
 				if to, ok := f.values[strings.TrimSuffix(inner, "}")]; ok && strings.HasSuffix(v, "}") {
 					f.values[name] = to

@@ -37,6 +37,7 @@ type pyCall struct {
 type pySet struct {
 	name  string
 	value pyValue
+	usual bool // of an argument, where a caller gives none
 }
 
 // pyFunction is what one, or the program outside of all, has in the order of the text.
@@ -90,6 +91,7 @@ func (p *python) statement(s *source.Statement) {
 		bracket := slices.IndexFunc(p.words, func(w source.Word) bool { return w.Mate > 0 })
 		if all := p.parts(bracket+1, n); len(all) > 0 && all[len(all)-1].key != "" { // those before are given by place
 			p.assign(all[len(all)-1].key, p.value(all[len(all)-1]))
+			f.sets[0].usual = true
 		}
 	case p.words[0].Text == "return":
 		if v := p.value(part{from: 1, to: n}); v.call != nil {
@@ -190,7 +192,7 @@ func (p *python) gives(at int) {
 
 func (p *python) assign(name string, v pyValue) {
 	f := p.functions[len(p.functions)-1]
-	f.sets = append(f.sets, pySet{name, v})
+	f.sets = append(f.sets, pySet{name: name, value: v})
 	dict := v.call.isDict() && !p.changed[name] && !strings.Contains(name, ".")
 	if delete(p.constants, name); (v.constant || dict) && !p.maybe {
 		p.constants[name] = v
@@ -447,18 +449,21 @@ var scriptCalls = []struct {
 
 // script are a training script's fields.
 func (f *fields) script(p *python) {
-	trl, loop := false, false
+	trl, steps := false, false
 	for _, c := range p.calls {
 		f.plain, trl = f.plain || strings.HasSuffix(c.name, "TrainingArguments"), trl || ofTRL().MatchString(c.name)
-		loop = loop || strings.HasSuffix(c.name, "backward")
+		steps = steps || strings.HasSuffix(c.name, ".step") || ofOptimizers().MatchString(c.name)
 		f.scriptCall(c)
 	}
-	own := loop && !f.plain && !trl
-	f.plain = (f.plain || loop) && !trl
+	own := steps && slices.ContainsFunc(p.statements, callsBackward) && !f.plain && !trl
+	f.plain = (f.plain || own) && !trl
 	p.frozen(f)
 	f.cut(p.calls)
-	if f.lengths(p); own {
-		f.loop(p)
+	if own || f.plain || trl {
+		f.lengths(p)
+	}
+	if own {
+		f.loop(p, p.withParameters())
 	}
 }
 
@@ -590,7 +595,7 @@ func (f *fields) keywords(c *pyCall, names map[string]string) {
 			}
 		default:
 			if f.add(name, text); c.maybe {
-				f.perhaps = append(f.perhaps, name)
+				f.doubt(name, "in a branch")
 			}
 		}
 	}

@@ -31,7 +31,8 @@ var Projection = Named("projection", func(p *Pass) *report.Projection {
 	const most = 4096 // GPUs that are worth a word
 	// beside its share each gathers a weight at a time, the largest among them
 	if rest := need.Bytes - need.States + largestWeight(p, o.Event); need.States > 0 && need.Bytes > s.Usable && s.Usable > rest {
-		if n := int((need.States + s.Usable - rest - 1) / (s.Usable - rest)); n <= most {
+		shared := need.States + ToCome.Of(p)[o.Event].State.Maybe
+		if n := int((shared + s.Usable - rest - 1) / (s.Usable - rest)); n <= most {
 			x.FitsGPUs = &n
 		}
 	}

@@ -173,7 +173,7 @@ func (r *rewriter) eightBit() (string, error) {
 		text = ", and so do those of the embeddings, in 4 bytes, as Transformers' Trainer has bitsandbytes do it"
 	}
 	m.each(func(id timeline.AllocationID) {
-		switch n := r.Bytes[id] / m.element; {
+		switch n := r.Requested(id) / m.element; {
 		case wide[id]:
 			r.resize(id, 4*n)
 		case n >= quantLeast:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/vramscope/vramscope/classify"
 	"github.com/vramscope/vramscope/internal/units"
+	"github.com/vramscope/vramscope/replay/passes"
 	"github.com/vramscope/vramscope/timeline"
 )
 
@@ -21,14 +22,17 @@ func (r *rewriter) bfloat16() (string, error) {
 	case len(copied) > 0:
 		how = "as autocast's copies say"
 	case w.element == 2:
-		return "", fmt.Errorf("the weights have 16 bits already")
+		return "", fmt.Errorf("the weights seem to have 16 bits already")
 	case w.element != 4:
 		return "", fmt.Errorf("nothing shows whether the weights have 32 bits")
 	}
-	half := func(id timeline.AllocationID) { r.resize(id, (r.Bytes[id]+1)/2) }
+	half := func(id timeline.AllocationID) { // unless it has another size by another change
+		if n := r.Requested(id); r.Bytes[id] == n && (len(copied) == 0 || copied[n]) {
+			r.resize(id, (n+1)/2)
+		}
+	}
 	r.of(classify.Weights, half)
 	r.of(classify.Gradients, half)
-	r.of(classify.Communication, half)
 	r.of(classify.AutocastCopies, func(id timeline.AllocationID) { r.resize(id, 0) })
 	if m, err := r.moments(); err == nil && !m.small {
 		m.each(half)
@@ -73,6 +77,16 @@ func (r *rewriter) lowRank() (string, error) {
 	}
 	return fmt.Sprintf("Weights are frozen. Each matrix but those of the vocabulary has an adapter of rank %d, %s together, "+
 		"with a gradient and moments. Activations are %s.", adapterRank, units.Bytes(adapters), kept), nil
+}
+
+// AdapterState is what an optimizer keeps for the adapters of lowRank, of all weights, in bytes.
+func AdapterState(c *classify.Classification) (bytes int64) {
+	r := &rewriter{Timeline: c.Timeline, classes: c}
+	w := r.weights()
+	for n, count := range w.sizes {
+		bytes += passes.MostKept * r.adapter(&w, n) * int64(count)
+	}
+	return bytes
 }
 
 // adapter is the bytes of a weight's adapter, in its type, of which one side is the model's width where that is known: else it

@@ -82,6 +82,9 @@ func Whole(c *classify.Classification, oom *timeline.OOM, x ToCome) *Need {
 		if x.State.ToCome > 0 {
 			n.Basis = fmt.Sprintf("%d of %d parameters have state", x.State.Made, x.State.Of)
 		}
+		if x.State.Maybe > 0 {
+			n.Basis += "; what the step makes besides isn't counted"
+		}
 		n.Missing = slices.DeleteFunc([]Missing{{classify.OptimizerState, x.State.ToCome}, {classify.Temporary, x.State.Lists}},
 			func(m Missing) bool { return m.Bytes == 0 })
 	case x.Bytes > oom.Requested:

@@ -143,7 +143,7 @@ func CapacityNote(d *report.Device) string {
 func Bar(part, whole int64, width int) string {
 	n := 0
 	if whole > 0 && part > 0 {
-		n = int(min(part, whole) * int64(8*width) / whole)
+		n = int(float64(min(part, whole)) * float64(8*width) / float64(whole))
 	}
 	s := strings.Repeat("█", n/8)
 	if n%8 > 0 {
