@@ -168,8 +168,7 @@ func (c *Config) network() (*network.Model, error) {
 	return c.build()
 }
 
-// giveBack keeps a network for the next budget unless it was divided, given
-// adapters, or is a framework's own.
+// giveBack keeps a network for the next budget unless it was divided, given adapters, or is a framework's own.
 func (p *plan) giveBack(c *Config) {
 	as := p.TP == 1 && p.EP == 1 && p.PP == 1 && !p.Adapts() && p.Freeze == 0 && !p.FreezeVision && !p.Float8 && !p.MXFP8 &&
 		p.Frozen == "" && p.Trained == ""

@@ -474,8 +474,7 @@ func (p *setup) expertsWhole() bool {
 	return p.shards(true) == 1 && p.kept == p.width && p.Offload != "params"
 }
 
-// rootBytes are the parameters outside the blocks, which stay gathered from
-// the forward to the end of the backward.
+// rootBytes are the parameters outside the blocks, which stay gathered from the forward to the end of the backward.
 func (p *holding) rootBytes() int64 {
 	if !p.sharded() {
 		return 0

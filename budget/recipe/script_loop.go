@@ -248,8 +248,8 @@ func (p *python) withParameters() map[string]bool {
 	names := map[string]bool{}
 	for _, s := range p.statements {
 		for i, w := range s.Words {
-			if i > 1 && s.Words[i-1].Text == "." && s.Words[i-2].Kind == 'n' && s.Words[i-2].Text != "self" && modelMethods[w.Text] {
-				names[s.Words[i-2].Text] = true
+			if i > 1 && modelMethods[w.Text] && s.Words[i-1].Text == "." && s.Words[i-2].Kind == 'n' {
+				names[s.Words[i-2].Text] = s.Words[i-2].Text != "self"
 			}
 		}
 	}
