@@ -157,19 +157,19 @@ var narrower = map[string]bool{"float": true, "half": true, "bfloat16": true}
 // order is what the order of words tells of the loop, or the function, that calls backward: how many forward passes one loss is
 // of, whether a name keeps their outputs through the optimizer's step, and whether gradients go behind them.
 func (p *python) order(models map[string]bool) (passes int, stay, late bool) {
-	steps, before, deleted := false, true, p.deleted()
-	callers := p.callers(models)
+	steps, before := false, true
+	runners := p.runners(models)
 	from, to := p.around(slices.IndexFunc(p.statements, callsBackward))
 	for i := from; i < to; i++ {
 		s := &p.statements[i]
 		back := backward(s.Words)
 		for k, w := range s.Words {
 			switch before = before && k != back; {
-			case before && (models[w.Text] || callers[w.Text]) && p.isCalled(s, k) && !p.aside(i, from):
+			case before && runners[w.Text] && isCalled(s, k) && !p.aside(i, from):
 				passes++
-				stay = stay || models[w.Text] && keeps(s, k) && !deleted[s.Words[0].Text]
-			case w.Text == "zero_grad":
-				late = late || passes > 0 && before
+				stay = stay || models[w.Text] && keeps(s, k) && !p.deletes(s.Words[0].Text)
+			case w.Text == "zero_grad" && before:
+				late = late || passes > 0
 			case w.Text == "step":
 				steps = true
 			}
@@ -179,7 +179,7 @@ func (p *python) order(models map[string]bool) (passes int, stay, late bool) {
 }
 
 // isCalled says whether a word is a name that is called, and not a method of something else.
-func (p *python) isCalled(s *source.Statement, k int) bool {
+func isCalled(s *source.Statement, k int) bool {
 	of := k > 1 && s.Words[k-1].Text == "." && s.Words[k-2].Text != "self"
 	return s.Words[k].Kind == 'n' && !of && s.Word != "def" && k+1 < len(s.Words) && s.Words[k+1].Text == "("
 }
@@ -195,15 +195,17 @@ func (p *python) aside(i, from int) bool {
 	return false
 }
 
-// deleted are the names that lines delete.
-func (p *python) deleted() map[string]bool {
-	names := map[string]bool{}
-	for _, s := range p.statements {
-		for _, w := range s.Words {
-			names[w.Text] = names[w.Text] || s.Words[0].Text == "del"
+// deletes says whether a line deletes a name.
+func (p *python) deletes(name string) bool {
+	if p.deleted == nil {
+		p.deleted = map[string]bool{}
+		for _, s := range p.statements {
+			for _, w := range s.Words {
+				p.deleted[w.Text] = p.deleted[w.Text] || s.Words[0].Text == "del"
+			}
 		}
 	}
-	return names
+	return p.deleted[name]
 }
 
 // backward is where a method of that name is called, -1 for nowhere.
@@ -256,13 +258,13 @@ func (p *python) withParameters() map[string]bool {
 	return names
 }
 
-// callers are the functions that call one of some models, or of those before them.
-func (p *python) callers(models map[string]bool) map[string]bool {
-	names := map[string]bool{}
+// runners are models, and the functions that call one of them, or one of those before.
+func (p *python) runners(models map[string]bool) map[string]bool {
+	names := maps.Clone(models)
 	for i := range p.statements {
 		s, def := &p.statements[i], p.head(i, "def")
 		for k, w := range s.Words {
-			if (models[w.Text] || names[w.Text]) && p.isCalled(s, k) && def >= 0 && len(p.statements[def].Bound) > 0 {
+			if names[w.Text] && isCalled(s, k) && def >= 0 && len(p.statements[def].Bound) > 0 {
 				names[p.statements[def].Bound[0]] = true
 			}
 		}

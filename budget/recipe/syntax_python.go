@@ -56,6 +56,7 @@ type python struct {
 	functions  []*pyFunction
 	calls      []*pyCall
 	maybe      bool // the statement stands in a branch
+	deleted    map[string]bool
 }
 
 // conditions are heads of branches. What asks whether a file is run as a program is none.
