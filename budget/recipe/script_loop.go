@@ -75,38 +75,40 @@ func (c *pyCall) doubtful() bool {
 	return c.maybe || ok && v.text != "True"
 }
 
+// note takes the first value of a field that a loop says something of.
+func (f *fields) note(said *pyCall, field string, v pyValue, doubtful bool) {
+	before, ok := said.by[field]
+	switch {
+	case v.constant && v.text == "":
+	case ok && before.text != v.text:
+		f.doubt(field, "the first of several")
+	case !ok && !f.has(field):
+		if said.give(field, v); doubtful {
+			f.doubt(field, "in some runs")
+		}
+	}
+}
+
 // loop notes what a program says of its own loop.
 func (f *fields) loop(p *python, models map[string]bool) {
 	said := &pyCall{by: map[string]pyValue{}}
-	note := func(field string, v pyValue, doubtful bool) {
-		before, ok := said.by[field]
-		switch {
-		case v.constant && v.text == "":
-		case ok && before.text != v.text:
-			f.doubt(field, "the first of several")
-		case !ok && !f.has(field):
-			if said.give(field, v); doubtful {
-				f.doubt(field, "in some runs")
-			}
-		}
-	}
 	for _, c := range p.calls {
 		for i := range loopArguments {
 			if x := &loopArguments[i]; x.named().MatchString(c.name) && x.says(c) {
-				note(x.field, x.of(c), c.doubtful())
+				f.note(said, x.field, x.of(c), c.doubtful())
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.constants)) {
 		if strings.HasSuffix(name, "config.use_cache") {
-			note("use_cache", p.constants[name], false)
+			f.note(said, "use_cache", p.constants[name], false)
 		}
 	}
 	f.loads(p, models)
 	passes, stay, late := p.order(models)
 	for _, x := range [][2]string{{"own_loop", "true"}, {"outputs_stay", strconv.FormatBool(stay)},
 		{"zeroed_late", strconv.FormatBool(late)}, {"passes_per_loss", strconv.Itoa(max(passes, 1))}} {
-		note(x[0], pyValue{text: x[1], constant: true}, x[1] == strconv.Itoa(passes) && passes > 1)
+		f.note(said, x[0], pyValue{text: x[1], constant: true}, x[1] == strconv.Itoa(passes) && passes > 1)
 	}
 	f.keywords(said, nil)
 }
@@ -115,20 +117,26 @@ func (f *fields) loop(p *python, models map[string]bool) {
 func (f *fields) loads(p *python, models map[string]bool) {
 	first := ""
 	for _, c := range p.calls {
-		of, method, _ := strings.Cut(c.name, ".")
 		text := ""
 		if len(c.plain) > 0 {
 			text = c.plain[0].text
 		}
-		if method == "from_pretrained" && !strings.Contains(of, "Tokenizer") && !strings.Contains(of, "Processor") {
+		switch of, method, _ := strings.Cut(c.name, "."); {
+		case method == "from_pretrained" && !ofText().MatchString(of):
 			if first = cmp.Or(first, text); first != text {
 				f.doubt("model_name_or_path", "the last of several")
 			}
-		}
-		if models[of] && (narrower[method] || method == "to" && strings.HasPrefix(text, "torch.")) {
+		case models[of] && (narrower[method] || method == "to" && strings.HasPrefix(text, "torch.")):
 			f.converted()
 		}
 	}
+	f.convertedAsLoaded(p)
+}
+
+var ofText = pattern.Of(`Tokenizer|Processor`)
+
+// convertedAsLoaded looks for conversions behind the call that loads.
+func (f *fields) convertedAsLoaded(p *python) {
 	for _, s := range p.statements {
 		for i := 2; i < len(s.Words) && wordIn(s.Words, "from_pretrained") >= 0; i++ {
 			if narrower[s.Words[i].Text] && s.Words[i-2].Text == ")" {
@@ -167,7 +175,7 @@ func (p *python) order(models map[string]bool) (passes int, stay, late bool) {
 			switch before = before && k != back; {
 			case before && runners[w.Text] && isCalled(s, k) && !p.aside(i, from):
 				passes++
-				stay = stay || models[w.Text] && keeps(s, k) && !p.deletes(s.Words[0].Text)
+				stay = stay || models[w.Text] && p.keeps(s, k)
 			case w.Text == "zero_grad" && before:
 				late = late || passes > 0
 			case w.Text == "step":
@@ -272,9 +280,9 @@ func (p *python) runners(models map[string]bool) map[string]bool {
 	return names
 }
 
-// keeps says whether the outputs of a model that is called there get a name of their own.
-func keeps(s *source.Statement, call int) bool {
-	return call == s.Value && call == 2 && s.Words[call+1].Mate == len(s.Words)-1
+// keeps says whether the outputs of a model that is called there get a name of their own, which nobody deletes.
+func (p *python) keeps(s *source.Statement, call int) bool {
+	return call == s.Value && call == 2 && s.Words[call+1].Mate == len(s.Words)-1 && !p.deletes(s.Words[0].Text)
 }
 
 // lengthNames are what programs call lengths, by the field that they are; the longest counts where no other field says one.
