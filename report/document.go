@@ -513,10 +513,10 @@ type OOM struct {
 	LargerTimes *float64 `json:"larger_times"`
 	// CacheGrows is how many bytes of keys and values came with each of the steps before it; nil: none did.
 	CacheGrows *int64 `json:"cache_grows_bytes"`
-	LargerPass  bool     `json:"-"`
-	LargerStep  bool     `json:"-"`
-	PinnedBy    []Pin    `json:"pinned_by"`
-	Site        *Site    `json:"site"` // who asked
+	LargerPass bool   `json:"-"`
+	LargerStep bool   `json:"-"`
+	PinnedBy   []Pin  `json:"pinned_by"`
+	Site       *Site  `json:"site"` // who asked
 	// LeakedBytes is what of the temporary memory defects kept then.
 	LeakedBytes int64            `json:"leaked_bytes"`
 	InUse       map[string]int64 `json:"in_use"`      // by category then; of the last one of a device
