@@ -57,6 +57,7 @@ type python struct {
 	calls      []*pyCall
 	maybe      bool // the statement stands in a branch
 	deleted    map[string]bool
+	classes    *pyClasses
 }
 
 // conditions are heads of branches. What asks whether a file is run as a program is none.
@@ -68,6 +69,7 @@ func parsePython(text []byte) (*python, error) {
 		return nil, errPython
 	}
 	p := &python{statements: all, constants: map[string]pyValue{}, functions: []*pyFunction{{}}, changed: changedNames(all)}
+	p.classes = p.classesOf()
 	branches := make([]bool, len(all))
 	for i := range all {
 		s := &all[i]
@@ -75,6 +77,7 @@ func parsePython(text []byte) (*python, error) {
 			conditions[s.Word] && !(len(s.Words) > 1 && s.Words[1].Text == "__name__")
 		p.words, p.maybe = s.Words, branches[i]
 		p.statement(s)
+		p.classes.field(p, s)
 	}
 	return p, nil
 }
@@ -267,6 +270,9 @@ func (p *python) named(x part) (v pyValue, end int) {
 		return pyValue{call: p.call(name, end, x.depth)}, p.words[end].Mate + 1
 	}
 	if v, ok := p.constants[name]; ok {
+		return p.element(v, end, x.to)
+	}
+	if v, ok := p.classes.value(name); ok {
 		return v, end
 	}
 	return pyValue{text: name, constant: pyWords().MatchString(name)}, end

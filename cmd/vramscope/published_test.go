@@ -140,6 +140,9 @@ Where flags don't say whose implementation runs, words that one framework has de
 | files as people post them: TRL, Trainer, NeMo AutoModel, vLLM, SGLang | 22 | 5 within 5 %, 3 refused, others from -58 to +367 % (now 15 within 5 %, 2 of them run with the card's name in place of the source's capacity; with that, 13) |
 | files of 13 frameworks and engines, 17 of them published, 13 run on a simulated device | 30 | 11 within 5 %, one refused, others from -59 to +494 % (now 15 within 5 %) |
 | recipes of nine frameworks, run by their own code on a simulated device; four more didn't run to an end | 16 | 5 within 5 %, one refused, others from -47 to +100 % (now 12 within 5 %) |
+| scripts of Trainer, TRL and Accelerate, and plain loops, run so | 14 | 2 within 5 %, 4 refused, others from -88 to +36 % (now 13 within 5 %) |
+| recipes of eight other frameworks, run so | 13 | 7 within 5 %, others from -8 to +18 % (now 11 within 5 %) |
+| recipes of eleven frameworks, run so once the rows above were mended | 14 | 11 within 5 %, one refused, others -7 and +9 % (now 13 within 5 %) |
 
 ## Where it is known to be off
 
