@@ -5,6 +5,18 @@ import (
 	"testing"
 )
 
+// TestCheckpointingIsSwitchedOn: by a call on the model, which may stand in a branch.
+func TestCheckpointingIsSwitchedOn(t *testing.T) {
+	const trains = "args = TrainingArguments(per_device_train_batch_size=2)\nmodel = AutoModelForCausalLM.from_pretrained('a/b')\n"
+	for text, open := range map[string]bool{trains + "model.gradient_checkpointing_enable()\n": false,
+		trains + "if small:\n  model.gradient_checkpointing_enable()\n": true} {
+		r, err := Read("a.py", strings.NewReader(text))
+		if err != nil || valueOf(r.Flags(), "checkpointing") != "full" || open != strings.Contains(strings.Join(r.Open, ";"), "gradient_checkpointing true (in a branch)") {
+			t.Errorf("%s: %v %v", text, err, r)
+		}
+	}
+}
+
 // TestClassesOfSettings: fields of a class of a program's own count, unless something may give them other values.
 func TestClassesOfSettings(t *testing.T) {
 	const class = "@dataclass\nclass C:\n  name: str = 'a/b'\n  batch: int = 4\n  long: int = field(default=512)\n"

@@ -450,6 +450,7 @@ var scriptCalls = []struct {
 	{pattern.Of(`(^|\.)BitsAndBytesConfig$`), "", "load_in_4bit load_in_8bit bnb_4bit_use_double_quant=use_bnb_nested_quant"},
 	{pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Trainer$`), "", "model=model_name_or_path max_seq_length packing"},
 	{pattern.Of(`(^|\.)prepare_model_for_kbit_training$`), "prepare_kbit", "use_gradient_checkpointing=gradient_checkpointing"},
+	{pattern.Of(`(^|\.)gradient_checkpointing_enable$`), "gradient_checkpointing", "gradient_checkpointing_kwargs"},
 	{pattern.Of(`(^|\.)(SFT|DPO|GRPO|KTO|ORPO|CPO|Reward)Config$`), "", ""},
 	{pattern.Of(`(^|\.)\w*TrainingArguments$`), "", ""},
 }
@@ -487,7 +488,9 @@ func (f *fields) scriptCall(c *pyCall) {
 		return
 	}
 	if x := scriptCalls[i].says; x != "" {
-		f.add(x, "true")
+		if f.add(x, "true"); c.maybe {
+			f.doubt(x, "in a branch")
+		}
 	}
 	if m := trainerOf().FindStringSubmatch(c.name); m != nil {
 		f.add("trl", strings.ToLower(m[1]))

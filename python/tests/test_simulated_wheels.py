@@ -104,6 +104,24 @@ for name in ("dp", "tp"):
 """
 
 
+AGAIN = """
+import torch
+from torch.utils.checkpoint import checkpoint
+groups = torch.arange(64).repeat(2).cuda()
+weight = torch.nn.Parameter(torch.ones(64, 64, device="cuda"))
+optimizer = torch.optim.SGD([weight], lr=1.0)
+def layer(x):
+    print(int((groups == 0).sum()))
+    y = x @ weight
+    return (y * y).sum() if (groups == 0).sum() > 1 else y.sum()
+while True:
+    x = torch.ones(64, 64, device="cuda", requires_grad=True)
+    checkpoint(layer, x, use_reentrant=False).backward()
+    for _ in range(3):  # one for each sub-group
+        optimizer.step()
+"""
+
+
 def run(lab: Lab, python: str, program: str, *flags: str) -> Any:
     path = lab.write("program.py", program)
     r = lab.run("", "--simulate", "A100 40GB", *flags, command=[python, str(path)], PYTHONPATH="")
@@ -136,3 +154,8 @@ def test_reloaded_steps_are_counted_on_the_device(lab: Lab, python: str) -> None
 def test_a_rank_alone_in_a_mesh(lab: Lab, python: str) -> None:
     r = run(lab, python, MESH, "--world-size", "512", "--rank", "11")
     assert r.stdout.splitlines()[-2:] == ["dp 64 1", "tp 8 3"]
+
+
+def test_layers_that_run_again_have_values_and_steps_have_passes(lab: Lab, python: str) -> None:
+    r = run(lab, python, AGAIN)
+    assert r.stdout.split() == ["2"] * 6  # three steps, each with a forward pass and a layer that is run again

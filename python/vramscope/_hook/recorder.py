@@ -389,7 +389,7 @@ class Recorder:
         """After each step of the first optimizer."""
         if self.stepped is None:
             self.stepped = id(optimizer)
-        if self.stepped != id(optimizer) or self.pid != os.getpid():
+        if self.stepped != id(optimizer) or self.pid != os.getpid() or self.simulated and not self.simulated.is_new_step():
             return
         self.steps += 1
         if self.mode == "later" and self.steps + 1 >= self.options.since:

@@ -20,6 +20,7 @@ VARIABLE = "VRAMSCOPE_SIMULATE"  # name=value,name=value
 ACCOUNT = "VRAMSCOPE_SIMULATED_ACCOUNT"
 REFUSED = 2  # the exit code
 LARGEST_ACCOUNT = 1 << 20
+ALONE = 1000  # steps without a backward pass, beyond which each counts
 FIRST_STEP = 20.0  # seconds of the processor that an optimizer's first step may take
 CPU_ONLY = ("the program's PyTorch ({version}) is a CPU-only build, and a simulated GPU needs the CUDA one: "
             "pip install torch --index-url https://download.pytorch.org/whl/cu128, in an environment of its own")  # fmt: skip
@@ -126,7 +127,9 @@ class Simulated:
         self.assumptions = simulated_sizes.Assumed(torch, settings.assume, self.end)
         self.values: Any = None
         self.optimizer_made: Optional[float] = None  # by the processor's time
-        for part in (self._ranks, self._optimizers, self._initialisation, self._weights, self._values, self._sizes):
+        self.passed: Optional[bool] = None  # whether a backward pass came since the last step; None: nobody knows
+        self.alone = 0  # steps without one
+        for part in (self._ranks, self._optimizers, self._initialisation, self._weights, self._values, self._sizes, self._passes):
             try:
                 part()
             except Exception as e:
@@ -168,6 +171,30 @@ class Simulated:
 
     def _sizes(self) -> None:
         self.library = simulated_sizes.install(self.torch, self.assumptions)
+
+    def _passes(self) -> None:
+        """Notes backward passes, in which values are kept, too: layers may be run again there."""
+        autograd = self.torch.autograd
+        run = getattr(autograd, "_engine_run_backward", None)
+        if run is None:  # before PyTorch 2.3
+            return
+
+        @functools.wraps(run)
+        def passes(*args: Any, **kwargs: Any) -> Any:
+            self.passed = True
+            with simulated_values.within(self.torch, self.values):
+                return run(*args, **kwargs)
+
+        autograd._engine_run_backward = passes
+        self.passed = False
+
+    def is_new_step(self) -> bool:
+        """Whether an optimizer's step isn't a part of the one before: DeepSpeed's takes one for each sub-group."""
+        new = self.passed is not False or self.alone >= ALONE
+        self.alone = 0 if new else self.alone + 1
+        if self.passed is not None:
+            self.passed = False
+        return new
 
     def stepped(self, steps: int) -> None:
         """After each step of the first optimizer."""

@@ -47,6 +47,7 @@ def make(torch: Any, assumed: Any, device: "Device") -> Any:
         def __init__(self) -> None:
             super().__init__()
             self.work = Work(torch, assumed, device)
+            self.compiles = False
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             return self.work.run(func, args, kwargs or {})
@@ -61,6 +62,7 @@ def leave_out_compiled(torch: Any, mode: Any) -> None:
     def without(function: Any) -> Any:
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
+            mode.compiles = True
             with paused(torch, mode):
                 return function(*args, **kwargs)
 
@@ -96,6 +98,17 @@ def paused(torch: Any, mode: Any) -> Iterator[None]:
         yield
     finally:
         change(c, others, stack)
+
+
+@contextlib.contextmanager
+def within(torch: Any, mode: Any) -> Iterator[None]:
+    """With the mode, which isn't there while a function runs that it stands before; not where a program was compiled."""
+    c = torch._C
+    if mode is None or mode.compiles or any(c._get_function_stack_at(i) is mode for i in range(c._len_torch_function_stack())):
+        yield
+        return
+    with mode:
+        yield
 
 
 def change(c: Any, before: Any, after: Any) -> None:
