@@ -40,8 +40,8 @@ const (
 
 // formatOf tells whose fields these are: the first format that they fit.
 func formatOf(f *fields) *format {
-	for i := range formats {
-		x := &formats[i]
+	for i := range formats() {
+		x := &formats()[i]
 		missing := func(name string) bool { return !f.has(name) }
 		one := func(names []string) bool { return len(names) == 0 || slices.ContainsFunc(names, f.has) }
 		if !slices.ContainsFunc(x.all, missing) && one(x.any) && one(x.beside) && !(f.plain && x.name == "TRL arguments") {

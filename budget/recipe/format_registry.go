@@ -3,10 +3,11 @@ package recipe
 import (
 	"slices"
 	"strings"
+	"sync"
 )
 
-// formats are those of formats.txt.
-var formats = readFormats()
+// formats are those of formats.txt, read when they are first asked for.
+var formats = sync.OnceValue(readFormats)
 
 // settles are what settles what more than one field says together.
 var settles = map[string]func(*fields, *Recipe){"openRLHF": openRLHFTrainers, "verl": verlActor, "foundry": foundryRanks,

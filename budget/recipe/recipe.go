@@ -110,9 +110,9 @@ var namesRecipe = pattern.Of(`[\w./-]{1,200}\.(ya?ml|toml|json)\b`)
 // Formats are the names of those that are read.
 func Formats() []string {
 	var names []string
-	for i := range formats {
-		if !slices.Contains(names, formats[i].name) {
-			names = append(names, formats[i].name)
+	for i := range formats() {
+		if !slices.Contains(names, formats()[i].name) {
+			names = append(names, formats()[i].name)
 		}
 	}
 	return names
@@ -159,17 +159,13 @@ func (f *fields) has(name string) bool {
 
 // doubt notes why a field may be another one.
 func (f *fields) doubt(name, why string) {
-	if f.doubts[name] == "" && len(f.perhaps) < maxFields {
-		f.perhaps, f.doubts = append(f.perhaps, name), merge(f.doubts, name, why)
+	if f.doubts[name] != "" || len(f.perhaps) >= maxFields {
+		return
 	}
-}
-
-func merge(m map[string]string, key, value string) map[string]string {
-	if m == nil {
-		m = map[string]string{}
+	if f.doubts == nil {
+		f.doubts = map[string]string{}
 	}
-	m[key] = value
-	return m
+	f.perhaps, f.doubts[name] = append(f.perhaps, name), why
 }
 
 func (f *fields) yes(name string) bool { return isYes(f.values[name]) }

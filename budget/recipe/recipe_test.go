@@ -533,7 +533,7 @@ func FuzzPython(f *testing.F)    { fuzz(f, ".py") }
 
 // TestRows: every row's meaning is known, and each section belongs to a format.
 func TestRows(t *testing.T) {
-	for _, x := range formats {
+	for _, x := range formats() {
 		if len(x.rows) == 0 {
 			t.Errorf("%s has no rows", x.name)
 		}

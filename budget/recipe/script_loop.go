@@ -41,7 +41,6 @@ var loopArguments = []loopArgument{
 	{pattern.Of(`^(\w+\.)*(FSDP|FullyShardedDataParallel|fully_shard|deepspeed\.initialize)$`), "sharding", "", -1, "own"},
 	{pattern.Of(`(^|\.)(DistributedDataParallel|DDP)$`), "sharding", "", -1, "own"},
 	{pattern.Of(`^torch\.compile$`), "torch_compile", "", -1, "true"},
-	{pattern.Of(`(^|\.)gradient_checkpointing_enable$`), "gradient_checkpointing", "", -1, "true"},
 }
 
 // of is the argument's value, of no text where the call says none.
@@ -108,7 +107,7 @@ func (f *fields) loop(p *python, models map[string]bool) {
 	passes, stay, late := p.order(models)
 	for _, x := range [][2]string{{"own_loop", "true"}, {"outputs_stay", strconv.FormatBool(stay)},
 		{"zeroed_late", strconv.FormatBool(late)}, {"passes_per_loss", strconv.Itoa(max(passes, 1))}} {
-		f.note(said, x[0], pyValue{text: x[1], constant: true}, x[1] == strconv.Itoa(passes) && passes > 1)
+		f.note(said, x[0], pyValue{text: x[1], constant: true}, x[0] == "passes_per_loss" && passes > 1)
 	}
 	f.keywords(said, nil)
 }
@@ -245,9 +244,16 @@ func (p *python) around(at int) (from, to int) {
 	if at >= 0 {
 		head = p.head(at, "for", "while", "def")
 	}
-	for to = head + 1; to < len(p.statements) && p.statements[to].Parent >= head; to++ {
+	return head + 1, p.end(head)
+}
+
+// end is where a head's block ends; -1 is the program's.
+func (p *python) end(head int) int {
+	at := head + 1
+	for at < len(p.statements) && p.statements[at].Parent >= head {
+		at++
 	}
-	return head + 1, to
+	return at
 }
 
 // modelMethods are those that tell a model by its name.
@@ -285,7 +291,7 @@ func (p *python) keeps(s *source.Statement, call int) bool {
 	return call == s.Value && call == 2 && s.Words[call+1].Mate == len(s.Words)-1 && !p.deletes(s.Words[0].Text)
 }
 
-// lengthNames are what programs call lengths, by the field that they are; the longest counts where no other field says one.
+// lengthNames are what programs call lengths, by the field that they are, where no other field says one.
 var lengthNames = []struct {
 	field  string
 	named  func() *regexp.Regexp

@@ -239,10 +239,7 @@ func (p *python) understood(i int) (root string, says []freezing, n int) {
 
 // overWeights reads a loop over a module's parameters that does nothing but set whether they are trained, all or by their names.
 func (p *python) overWeights(i int, root, module, name, weight string) (of string, says []freezing, n int) {
-	end := i + 1
-	for end < len(p.statements) && p.statements[end].Parent >= i {
-		end++
-	}
+	end := p.end(i)
 	otherwise := end < len(p.statements) && p.statements[end].Word == "else" && p.statements[end].Parent == p.statements[i].Parent
 	says = body(p.statements[i+1:end], name, weight)
 	if otherwise || len(says) == 0 || module != "" && says[len(says)-1].names != "" {

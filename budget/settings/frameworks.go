@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/vramscope/vramscope/budget/network"
 )
@@ -107,7 +108,7 @@ const Fallback = "transformers"
 var frameworksText string
 
 // profiles are those of frameworks.txt, whose faults any test finds.
-var profiles = readProfiles()
+var profiles = sync.OnceValue(readProfiles)
 
 func readProfiles() (all []Profile) {
 	for block := range strings.SplitSeq(strings.TrimSpace(frameworksText), "\n\n") {
@@ -152,8 +153,8 @@ func readProfiles() (all []Profile) {
 // that nobody has.
 func ProfileOf(name string) *Profile {
 	name, version, _ := strings.Cut(name, "@")
-	for i := range profiles {
-		x := &profiles[i]
+	for i := range profiles() {
+		x := &profiles()[i]
 		if x.Name == name && (x.Before == "" || version != "" && olderThan(version, x.Before)) {
 			return x
 		}
@@ -181,7 +182,7 @@ func olderThan(a, b string) bool {
 
 // Frameworks are the names of those that have profiles.
 func Frameworks() (names []string) {
-	for _, x := range profiles {
+	for _, x := range profiles() {
 		if !slices.Contains(names, x.Name) {
 			names = append(names, x.Name)
 		}

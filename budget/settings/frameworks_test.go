@@ -11,7 +11,7 @@ func TestProfiles(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	for _, x := range profiles {
+	for _, x := range profiles() {
 		if seen[x.Name+"@"+x.Before] {
 			t.Errorf("%s twice", x.Name)
 		}

@@ -62,8 +62,9 @@ func needWithout(p *Pass, o *timeline.OOM, spells []Spell, gone int64) int64 {
 // stepOf is the first event of the step in which a request failed; what comes next is never a part of what
 // an optimizer's first step has made.
 func stepOf(p *Pass, o *timeline.OOM) int {
-	if rest := ToCome.Of(p)[o.Event]; p.StepAt(o.Event) >= 0 && !rest.InOptimizer() {
-		return p.Classes.Steps[p.StepAt(o.Event)].FirstEvent
+	step, rest := p.StepAt(o.Event), ToCome.Of(p)[o.Event]
+	if step >= 0 && !rest.InOptimizer() {
+		return p.Classes.Steps[step].FirstEvent
 	}
 	return math.MaxInt
 }

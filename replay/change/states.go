@@ -54,12 +54,11 @@ func (r *rewriter) lowRank() (string, error) {
 	w := r.weights()
 	trained := map[int64]bool{} // sizes that have gradients
 	r.of(classify.Gradients, func(id timeline.AllocationID) { trained[r.Requested(id)] = true })
-	var bytes, adapters int64
+	var bytes int64
 	for n, count := range w.sizes {
 		if trained[n] || trained[2*n] {
 			bytes += n * int64(count)
 		}
-		adapters += r.adapter(&w, n) * int64(count)
 	}
 	if all := w.bytes(); 2*bytes < all || all == 0 {
 		return "", fmt.Errorf("no more than %s of weights have gradients in the recording", units.Bytes(bytes))
@@ -69,6 +68,7 @@ func (r *rewriter) lowRank() (string, error) {
 	r.of(classify.OptimizerState, beside)
 	r.of(classify.Communication, func(id timeline.AllocationID) { r.resize(id, 0) })
 	r.noLists()
+	adapters := r.adapters(&w)
 	r.extra(adapters, 0, max(r.events()-1, 0))
 	kept := "as recorded"
 	if copies := r.of(classify.AutocastCopies, func(timeline.AllocationID) {}); copies > 0 || w.element != 4 {
@@ -80,11 +80,16 @@ func (r *rewriter) lowRank() (string, error) {
 }
 
 // AdapterState is what an optimizer keeps for the adapters of lowRank, of all weights, in bytes.
-func AdapterState(c *classify.Classification) (bytes int64) {
+func AdapterState(c *classify.Classification) int64 {
 	r := &rewriter{Timeline: c.Timeline, classes: c}
 	w := r.weights()
+	return passes.MostKept * r.adapters(&w)
+}
+
+// adapters are the bytes of all.
+func (r *rewriter) adapters(w *weights) (bytes int64) {
 	for n, count := range w.sizes {
-		bytes += passes.MostKept * r.adapter(&w, n) * int64(count)
+		bytes += r.adapter(w, n) * int64(count)
 	}
 	return bytes
 }

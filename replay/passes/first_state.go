@@ -1,10 +1,10 @@
 package passes
 
 import (
-	"regexp"
 	"slices"
 
 	"github.com/vramscope/vramscope/classify"
+	"github.com/vramscope/vramscope/internal/pattern"
 	"github.com/vramscope/vramscope/snapshot"
 	"github.com/vramscope/vramscope/timeline"
 )
@@ -98,14 +98,13 @@ func (b *begun) add(k kept, block int64) {
 
 // rootsTogether reports whether all of some state is made by one of torch's optimizers that take the root of a moment, of as
 // many weights at once as there are, into new memory (_multi_tensor_adam): what their step does unless it's told otherwise.
-// Where it is fused, counters of steps lie on the GPU, too.
 func rootsTogether(s *snapshot.Snapshot, made []kept) bool {
 	of := map[snapshot.StackID]bool{}
 	for _, k := range made {
 		if _, ok := of[k.stack]; !ok {
 			of[k.stack] = slices.ContainsFunc(s.Stack(k.stack), func(id snapshot.FrameID) bool {
 				f := &s.Frames[id]
-				return s.String(f.Function) == "_init_group" && rooted.MatchString(s.String(f.File))
+				return s.String(f.Function) == "_init_group" && rooted().MatchString(s.String(f.File))
 			})
 		}
 		if !of[k.stack] {
@@ -116,7 +115,7 @@ func rootsTogether(s *snapshot.Snapshot, made []kept) bool {
 }
 
 // rooted are the files of these optimizers.
-var rooted = regexp.MustCompile(`torch[/\\]optim[/\\](adam|adamw|nadam|radam|rmsprop)\.py$`)
+var rooted = pattern.Of(`torch[/\\]optim[/\\](adam|adamw|nadam|radam|rmsprop)\.py$`)
 
 // steppedBefore reports whether an optimizer's step of an earlier iteration had gradients of the same sizes, and state of
 // those sizes is there: what the failed step makes then is temporary.

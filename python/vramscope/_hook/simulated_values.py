@@ -13,7 +13,7 @@ import contextlib
 import ctypes
 import functools
 import mmap
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 LARGEST = 64 << 10  # bytes of a tensor whose values are kept: the library remembers no more
 FEW = 8 << 10  # bytes of a tensor of real numbers whose values are kept
@@ -88,7 +88,7 @@ def leave_out_compiled(torch: Any, mode: Any) -> None:
 def paused(torch: Any, mode: Any) -> Iterator[None]:
     """Without the mode, wherever it stands among others."""
     c = torch._C
-    stack = [c._get_function_stack_at(i) for i in range(c._len_torch_function_stack())]
+    stack = standing(c)
     others = [m for m in stack if m is not mode]
     if len(others) == len(stack):
         yield
@@ -103,12 +103,16 @@ def paused(torch: Any, mode: Any) -> Iterator[None]:
 @contextlib.contextmanager
 def within(torch: Any, mode: Any) -> Iterator[None]:
     """With the mode, which isn't there while a function runs that it stands before; not where a program was compiled."""
-    c = torch._C
-    if mode is None or mode.compiles or any(c._get_function_stack_at(i) is mode for i in range(c._len_torch_function_stack())):
+    if mode is None or mode.compiles or any(m is mode for m in standing(torch._C)):
         yield
         return
     with mode:
         yield
+
+
+def standing(c: Any) -> List[Any]:
+    """The modes that stand before functions, the last one first to be asked."""
+    return [c._get_function_stack_at(i) for i in range(c._len_torch_function_stack())]
 
 
 def change(c: Any, before: Any, after: Any) -> None:
